@@ -1,0 +1,223 @@
+//! Atomic words: those of the standard library, each operation of which is a point where a test may switch threads.
+//!
+//! The types are `repr(transparent)`: a word of a mapped region may be viewed as one of them. Without the feature `shuttle`
+//! they compile to exactly the operation they name. With it, and inside `explore`, every operation first lets the
+//! explorer choose who runs next. The words stay real words in real memory, so the code explored is the code shipped, down
+//! to its pointer arithmetic.
+//!
+//! What exploration does not show: the explorer runs one thread at a time, so every execution is sequentially consistent.
+//! An ordering that is too weak must be found by other means.
+
+use std::fmt;
+
+pub use std::sync::atomic::Ordering;
+
+/// Lets the explorer switch threads. Outside an exploration it does nothing.
+#[cfg(feature = "shuttle")]
+fn schedule() {
+    if explored() {
+        // The explorer's own atomics are where it switches threads without counting that as waiting.
+        shuttle::sync::atomic::AtomicBool::new(false).load(Ordering::SeqCst);
+    }
+}
+
+/// Without the feature there is nobody to ask.
+#[cfg(not(feature = "shuttle"))]
+#[inline(always)]
+fn schedule() {}
+
+/// Whether the calling thread is one of an exploration's.
+#[cfg(feature = "shuttle")]
+pub(crate) fn explored() -> bool {
+    shuttle::current::try_get_current_task().is_some()
+}
+
+/// Runs `body` under `runs` random thread schedules, the same ones for the same `seed`.
+///
+/// `body` starts its threads with `shuttle::thread::spawn`. A panic in any of them fails the exploration and prints the
+/// schedule that led there.
+#[cfg(feature = "shuttle")]
+pub fn explore(seed: u64, runs: usize, body: impl Fn() + Send + Sync + 'static) {
+    let mut config = shuttle::Config::new();
+    // The default suits toy programs; the engine's frames in a debug build need more.
+    config.stack_size = 1 << 20;
+    config.silence_warnings = true;
+    let scheduler = shuttle::scheduler::RandomScheduler::new_from_seed(seed, runs);
+    shuttle::Runner::new(scheduler, config).run(body);
+}
+
+/// A memory fence, as [`std::sync::atomic::fence`].
+#[inline(always)]
+pub fn fence(order: Ordering) {
+    schedule();
+    std::sync::atomic::fence(order);
+}
+
+/// Says that the caller spins and expects another thread to make the next move soon.
+#[inline(always)]
+pub fn spin_hint() {
+    #[cfg(feature = "shuttle")]
+    if explored() {
+        return shuttle::thread::yield_now();
+    }
+    std::hint::spin_loop();
+}
+
+/// Gives the processor to another thread that can run, if there is one.
+#[inline]
+pub fn yield_now() {
+    #[cfg(feature = "shuttle")]
+    if explored() {
+        return shuttle::thread::yield_now();
+    }
+    std::thread::yield_now();
+}
+
+macro_rules! atomic {
+    ($name:ident, $int:ty) => {
+        #[doc = concat!("An atomic `", stringify!($int), "`, laid out as one.")]
+        #[derive(Default)]
+        #[repr(transparent)]
+        pub struct $name(std::sync::atomic::$name);
+
+        impl $name {
+            /// A word that holds `value`.
+            #[inline(always)]
+            pub const fn new(value: $int) -> Self {
+                Self(std::sync::atomic::$name::new(value))
+            }
+
+            /// Reads the word.
+            #[inline(always)]
+            pub fn load(&self, order: Ordering) -> $int {
+                schedule();
+                self.0.load(order)
+            }
+
+            /// Replaces the word.
+            #[inline(always)]
+            pub fn store(&self, value: $int, order: Ordering) {
+                schedule();
+                self.0.store(value, order);
+            }
+
+            /// Replaces the word and returns what it held.
+            #[inline(always)]
+            pub fn swap(&self, value: $int, order: Ordering) -> $int {
+                schedule();
+                self.0.swap(value, order)
+            }
+
+            /// Replaces the word by `new` if it holds `current`. Returns what it held, as `Err` if it was left alone.
+            #[inline(always)]
+            pub fn compare_exchange(&self, current: $int, new: $int, success: Ordering, failure: Ordering) -> Result<$int, $int> {
+                schedule();
+                self.0.compare_exchange(current, new, success, failure)
+            }
+
+            /// As `compare_exchange`, but may leave the word alone for no reason: for loops.
+            #[inline(always)]
+            pub fn compare_exchange_weak(&self, current: $int, new: $int, success: Ordering, failure: Ordering) -> Result<$int, $int> {
+                schedule();
+                self.0.compare_exchange_weak(current, new, success, failure)
+            }
+
+            /// Adds, wrapping around, and returns what the word held.
+            #[inline(always)]
+            pub fn fetch_add(&self, value: $int, order: Ordering) -> $int {
+                schedule();
+                self.0.fetch_add(value, order)
+            }
+
+            /// Subtracts, wrapping around, and returns what the word held.
+            #[inline(always)]
+            pub fn fetch_sub(&self, value: $int, order: Ordering) -> $int {
+                schedule();
+                self.0.fetch_sub(value, order)
+            }
+
+            /// Sets the bits of `value` and returns what the word held.
+            #[inline(always)]
+            pub fn fetch_or(&self, value: $int, order: Ordering) -> $int {
+                schedule();
+                self.0.fetch_or(value, order)
+            }
+
+            /// Keeps only the bits of `value` and returns what the word held.
+            #[inline(always)]
+            pub fn fetch_and(&self, value: $int, order: Ordering) -> $int {
+                schedule();
+                self.0.fetch_and(value, order)
+            }
+
+            /// Raises the word to `value` unless it is larger, and returns what it held.
+            #[inline(always)]
+            pub fn fetch_max(&self, value: $int, order: Ordering) -> $int {
+                schedule();
+                self.0.fetch_max(value, order)
+            }
+
+            /// The word as a plain one: whoever holds it exclusively needs no atomics.
+            #[inline(always)]
+            pub fn get_mut(&mut self) -> &mut $int {
+                self.0.get_mut()
+            }
+
+            /// The word's address.
+            #[inline(always)]
+            pub const fn as_ptr(&self) -> *mut $int {
+                self.0.as_ptr()
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+atomic!(AtomicU8, u8);
+atomic!(AtomicU16, u16);
+atomic!(AtomicU32, u32);
+atomic!(AtomicU64, u64);
+
+impl AtomicU32 {
+    /// The word as the standard library's: what the kernel waits on, and what is read without asking the explorer.
+    #[inline(always)]
+    pub(crate) fn raw(&self) -> &std::sync::atomic::AtomicU32 {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_laid_out_as_their_integers() {
+        assert_eq!((size_of::<AtomicU8>(), align_of::<AtomicU8>()), (1, 1));
+        assert_eq!((size_of::<AtomicU16>(), align_of::<AtomicU16>()), (2, 2));
+        assert_eq!((size_of::<AtomicU32>(), align_of::<AtomicU32>()), (4, 4));
+        assert_eq!((size_of::<AtomicU64>(), align_of::<AtomicU64>()), (8, 8));
+    }
+
+    #[test]
+    fn each_operation_does_what_it_is_named_after() {
+        let mut word = AtomicU16::new(0b0110);
+        let order = Ordering::SeqCst;
+        assert_eq!(word.fetch_or(0b1001, order), 0b0110);
+        assert_eq!(word.fetch_and(0b0011, order), 0b1111);
+        assert_eq!(word.fetch_add(4, order), 3);
+        assert_eq!(word.fetch_sub(8, order), 7);
+        assert_eq!(word.fetch_max(5, order), u16::MAX, "subtraction wraps around");
+        assert_eq!(word.swap(5, order), u16::MAX, "a maximum never lowers the word");
+        assert_eq!(word.fetch_max(9, order), 5);
+        assert_eq!(word.compare_exchange(5, 1, order, order), Err(9));
+        assert_eq!(word.compare_exchange(9, 1, order, order), Ok(9));
+        word.store(word.load(order) + 1, order);
+        *word.get_mut() += 1;
+        assert_eq!(format!("{word:?}"), "3");
+    }
+}

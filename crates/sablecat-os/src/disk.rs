@@ -1,0 +1,159 @@
+//! Storage: files and directories behind two small traits, so that a test can put a disk of its own in.
+//!
+//! [`HostDisk`] is the machine's; [`crate::sim::SimDisk`] is made of memory and breaks on request. What both promise:
+//!
+//! | done by | survives the process | survives the power |
+//! |---|---|---|
+//! | [`File::write_at`], [`Window::write`] | yes | once [`File::sync`] has returned |
+//! | creating, renaming, removing | yes | once [`Disk::sync_dir`] of the directory it is in has returned |
+//!
+//! Before that a power failure may keep any part of it, in any order. After a failed sync nothing is known about what was
+//! written before it, and syncing again does not help: the system may have dropped the data and marked it clean.
+//!
+//! Every call waits for the system and may be made from any thread; calls that overlap in bytes give those bytes in either
+//! order. Nothing here buffers.
+
+use std::fmt::Debug;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+mod aligned;
+mod host;
+
+pub use aligned::AlignedBuf;
+pub use host::HostDisk;
+
+/// What addresses, lengths and offsets of direct transfers are a multiple of, at least. Devices may ask for more; an
+/// [`AlignedBuf`] and offsets in multiples of 4096 satisfy all.
+pub const DIRECT_ALIGNMENT: usize = 512;
+
+/// How to open a file. By default one that exists, to read and write, through the system's cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct How {
+    /// Make an empty file if there is none.
+    pub create: bool,
+    /// Make an empty file, and fail with `AlreadyExists` if there is one.
+    pub create_new: bool,
+    /// Do not write: the file system may be mounted so that one cannot. Making a file this way is `InvalidInput`.
+    pub read_only: bool,
+    /// Bypass the system's cache where the file system can: see [`File::is_direct`].
+    pub direct: bool,
+}
+
+/// A place where files are.
+///
+/// Paths are as the system takes them; a name is whatever UTF-8 the caller likes.
+///
+/// # Errors
+/// Every method answers with the system's error. The kinds worth telling apart are `NotFound`, `AlreadyExists`,
+/// `PermissionDenied` and `StorageFull`.
+pub trait Disk: Send + Sync + Debug {
+    /// Opens a file. Making one is not durable until the directory is synced.
+    fn open(&self, path: &Path, how: How) -> io::Result<Arc<dyn File>>;
+
+    /// Makes a directory and those it is in, unless they exist. Durable once the directory each is in is synced.
+    fn create_dir_all(&self, path: &Path) -> io::Result<()>;
+
+    /// The names in a directory, of files and directories, sorted. Names that are not UTF-8 are left out: they are not ours.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+
+    /// Gives a file a new name, in one step: whoever looks finds the old state or the new one. A file that had the new name
+    /// is gone. Durable once the directory of the new name is synced, and that of the old name if it is another.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Takes a file's name away. Those who have the file open keep it.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Whether there is a file or directory of this name.
+    fn exists(&self, path: &Path) -> io::Result<bool>;
+
+    /// Makes what was created, renamed and removed in a directory durable. The empty path is the current directory.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// Bytes that may still be written to the file system that holds `dir`.
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
+}
+
+/// An open file. Closed, and its lock released, when the last reference goes.
+///
+/// # Errors
+/// As for [`Disk`]. After an error in a write any part of the bytes may have been written.
+pub trait File: Send + Sync + Debug {
+    /// Reads as much as there is: the answer is less than the buffer only at the end of the file.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes all the bytes or answers with an error. The file grows if it must; a gap reads as zero.
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Writes one buffer behind another, all or an error. Cheaper than a call each.
+    fn write_all_at(&self, bufs: &[&[u8]], offset: u64) -> io::Result<()>;
+
+    /// Makes the bytes and the length durable. Not the name: see [`Disk::sync_dir`].
+    fn sync(&self) -> io::Result<()>;
+
+    /// Bytes in the file.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Cuts the file off, or extends it by zeros that take no space.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// Takes space for a range, so that writing to it does not run out of space later. The file extends at least to the end of
+    /// the range afterwards, the new bytes zero. A file system that cannot reserve space only extends the file.
+    fn preallocate(&self, offset: u64, len: u64) -> io::Result<()>;
+
+    /// Locks the whole file against all other openings of it, in this process and others, unless one of them has it: `false`.
+    /// The lock belongs to this opening and goes with it, also when the process is killed. Locking twice is locking once.
+    /// The file must be open for writing.
+    fn try_lock(&self) -> io::Result<bool>;
+
+    /// A window to write through, onto a range of the file that exists and has been preallocated or written before.
+    fn window(&self, offset: u64, len: usize) -> io::Result<Box<dyn Window>>;
+
+    /// Whether transfers bypass the system's cache, and so must be aligned: see [`DIRECT_ALIGNMENT`].
+    fn is_direct(&self) -> bool;
+}
+
+/// A range of a file that is written by copying to memory: no system call.
+///
+/// The file must not be cut off below the range while there is a window onto it.
+pub trait Window: Send + Sync + Debug {
+    /// Writes bytes at an offset from the start of the window. The system has them when it returns, as with
+    /// [`File::write_at`]: they survive the process, not the power.
+    ///
+    /// # Panics
+    /// If the bytes do not fit in the window.
+    fn write(&self, offset: usize, bytes: &[u8]);
+}
+
+/// A direct transfer that is not aligned is a mistake of the caller; what the system does with it differs by file system.
+#[inline]
+pub(crate) fn debug_assert_aligned(bytes: &[u8], offset: u64) {
+    debug_assert!(
+        bytes.as_ptr().addr().is_multiple_of(DIRECT_ALIGNMENT)
+            && bytes.len().is_multiple_of(DIRECT_ALIGNMENT)
+            && offset.is_multiple_of(DIRECT_ALIGNMENT as u64),
+        "a direct transfer of {} bytes between {:p} and file offset {offset} is not aligned to {DIRECT_ALIGNMENT}",
+        bytes.len(),
+        bytes.as_ptr(),
+    );
+}
+
+/// The end of a range, or `InvalidInput` if no file could reach so far.
+pub(crate) fn range_end(offset: u64, len: usize) -> io::Result<u64> {
+    offset
+        .checked_add(len as u64)
+        .filter(|end| i64::try_from(*end).is_ok())
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no file reaches that far"))
+}
+
+/// The answer to a window onto bytes that the file does not have.
+pub(crate) fn window_refused(offset: u64, len: usize) -> io::Error {
+    let message = format!("a window of {len} bytes at {offset} needs bytes that the file has, allocated beforehand");
+    io::Error::new(io::ErrorKind::InvalidInput, message)
+}

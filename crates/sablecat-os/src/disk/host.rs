@@ -1,0 +1,267 @@
+//! The machine's own files.
+//!
+//! Calls that a signal interrupts are made again, transfers that stop short are continued: the caller sees all or an error.
+
+use std::fs;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::ptr::{self, NonNull};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::{FallocateFlags, fallocate, fdatasync, fstat, fsync, ftruncate, statvfs};
+use rustix::io::{Errno, pread, pwrite, pwritev, retry_on_intr};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::{Disk, File, How, Window, debug_assert_aligned, range_end, window_refused};
+use crate::machine::page_bytes;
+
+/// Buffers the kernel takes in one call.
+const BUFFERS_MAX: usize = 1024;
+
+/// The files of the machine this runs on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HostDisk;
+
+impl Disk for HostDisk {
+    fn open(&self, path: &Path, how: How) -> io::Result<Arc<dyn File>> {
+        let open = |direct: bool| {
+            fs::OpenOptions::new()
+                .read(true)
+                .write(!how.read_only)
+                .create(how.create)
+                .create_new(how.create_new)
+                .custom_flags(if direct { libc::O_DIRECT } else { 0 })
+                .open(path)
+        };
+        if how.direct {
+            match open(true) {
+                Ok(file) => {
+                    return Ok(Arc::new(HostFile { file: file.into(), direct: true }));
+                }
+                // A file system without direct transfers says so after it has made the file.
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                    if how.create_new && path.try_exists()? {
+                        return HostDisk.open(path, How { create_new: false, direct: false, ..how });
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Arc::new(HostFile { file: open(false)?.into(), direct: false }))
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir_all(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(or_here(dir))? {
+            names.extend(entry?.file_name().into_string());
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        path.try_exists()
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let dir = fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(or_here(dir))?;
+        Ok(retry_on_intr(|| fsync(&dir))?)
+    }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        let system = statvfs(or_here(dir))?;
+        Ok(system.f_bavail.saturating_mul(system.f_frsize))
+    }
+}
+
+/// The parent of a bare name is the empty path, which the system does not take.
+fn or_here(dir: &Path) -> &Path {
+    if dir.as_os_str().is_empty() { Path::new(".") } else { dir }
+}
+
+#[derive(Debug)]
+struct HostFile {
+    file: OwnedFd,
+    direct: bool,
+}
+
+impl HostFile {
+    fn check(&self, bytes: &[u8], offset: u64) {
+        if self.direct {
+            debug_assert_aligned(bytes, offset);
+        }
+    }
+}
+
+impl File for HostFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.check(buf, offset);
+        let mut done = 0;
+        while done < buf.len() {
+            let at = offset + done as u64;
+            match retry_on_intr(|| pread(&self.file, &mut buf[done..], at))? {
+                0 => break,
+                count => done += count,
+            }
+            // Going on after a direct transfer ended with the file would be a transfer that is not aligned.
+            if self.direct && done < buf.len() && offset + done as u64 >= self.len()? {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.check(buf, offset);
+        range_end(offset, buf.len())?;
+        let mut done = 0;
+        while done < buf.len() {
+            match retry_on_intr(|| pwrite(&self.file, &buf[done..], offset + done as u64))? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                count => done += count,
+            }
+        }
+        Ok(())
+    }
+
+    fn write_all_at(&self, bufs: &[&[u8]], offset: u64) -> io::Result<()> {
+        let mut at = offset;
+        for buf in bufs {
+            self.check(buf, at);
+            at = range_end(at, buf.len())?;
+        }
+        let mut slices: Vec<IoSlice<'_>> = bufs.iter().map(|buf| IoSlice::new(buf)).collect();
+        let mut left = slices.as_mut_slice();
+        let mut at = offset;
+        loop {
+            // Empty buffers at the front would make a call that writes nothing.
+            IoSlice::advance_slices(&mut left, 0);
+            if left.is_empty() {
+                return Ok(());
+            }
+            let batch = left.len().min(BUFFERS_MAX);
+            match retry_on_intr(|| pwritev(&self.file, &left[..batch], at))? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                count => {
+                    at += count as u64;
+                    IoSlice::advance_slices(&mut left, count);
+                }
+            }
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(retry_on_intr(|| fdatasync(&self.file))?)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(fstat(&self.file)?.st_size as u64)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        Ok(retry_on_intr(|| ftruncate(&self.file, len))?)
+    }
+
+    fn preallocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        match retry_on_intr(|| fallocate(&self.file, FallocateFlags::empty(), offset, len)) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                let end = range_end(offset, len.try_into().unwrap_or(usize::MAX))?;
+                if self.len()? < end { self.set_len(end) } else { Ok(()) }
+            }
+            done => Ok(done?),
+        }
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        // SAFETY: all fields of the structure are integers, for which zero is a value.
+        let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+        lock.l_type = libc::F_WRLCK as _;
+        lock.l_whence = libc::SEEK_SET as _;
+        // SAFETY: the descriptor is open, and the command reads the structure during the call only.
+        if unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_SETLK, &lock) } == 0 {
+            return Ok(true);
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::EACCES) => Ok(false),
+            _ => Err(error),
+        }
+    }
+
+    fn window(&self, offset: u64, len: usize) -> io::Result<Box<dyn Window>> {
+        if len == 0 || range_end(offset, len)? > self.len()? {
+            return Err(window_refused(offset, len));
+        }
+        Ok(Box::new(HostWindow::new(&self.file, offset, len)?))
+    }
+
+    fn is_direct(&self) -> bool {
+        self.direct
+    }
+}
+
+/// A shared mapping of a file's range.
+#[derive(Debug)]
+struct HostWindow {
+    /// Where the mapping starts: at the system page that holds the window's first byte.
+    mapped: NonNull<u8>,
+    /// Where in the mapping the window starts.
+    start: usize,
+    len: usize,
+    /// Writers take turns, so that no two of them write a byte at once. Uncontended it costs less than the copy.
+    turn: Mutex<()>,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread.
+unsafe impl Send for HostWindow {}
+// SAFETY: the memory is only written, and only under `turn`.
+unsafe impl Sync for HostWindow {}
+
+impl HostWindow {
+    fn new(file: &OwnedFd, offset: u64, len: usize) -> io::Result<HostWindow> {
+        let start = (offset % page_bytes() as u64) as usize;
+        // Reading is asked for as well: some processors cannot map to write alone.
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: no address is asked for, so the kernel picks one where nothing is mapped.
+        let mapped = unsafe { mmap(ptr::null_mut(), start + len, access, MapFlags::SHARED, file, offset - start as u64)? };
+        let mapped = NonNull::new(mapped.cast()).expect("the kernel maps nothing at address zero unless asked to");
+        Ok(HostWindow { mapped, start, len, turn: Mutex::new(()) })
+    }
+}
+
+impl Window for HostWindow {
+    fn write(&self, offset: usize, bytes: &[u8]) {
+        let fits = offset.checked_add(bytes.len()).is_some_and(|end| end <= self.len);
+        assert!(fits, "{} bytes at {offset} do not fit in a window of {}", bytes.len(), self.len);
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the destination is within the mapping, as just checked; nothing of Rust's refers to it, so it cannot
+        // overlap `bytes`; other threads keep off by `turn`. The file is not cut off, which is the trait's contract (the
+        // kernel would kill the process, not corrupt it).
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.mapped.as_ptr().add(self.start + offset), bytes.len()) }
+    }
+}
+
+impl Drop for HostWindow {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new` with this length, and not unmapped before.
+        let unmapped = unsafe { munmap(self.mapped.as_ptr().cast(), self.start + self.len) };
+        debug_assert!(unmapped.is_ok(), "unmapping what was mapped: {unmapped:?}");
+    }
+}

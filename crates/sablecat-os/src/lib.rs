@@ -1,0 +1,35 @@
+//! What sablecat asks of the operating system, and nothing else: memory, waiting, storage, time.
+//!
+//! Every system call of the engine is made here, and nearly all of its unsafe code that is not about the layout of its own
+//! pages. Two of the modules are seams, places where a test can put something else in:
+//!
+//! - [`disk`] is the one way to storage. [`disk::HostDisk`] is the real one; [`sim::SimDisk`] is a disk in memory that
+//!   loses power, tears writes and fails calls when it is told to.
+//! - [`atomic`] is the one way to shared words. With the feature `shuttle` each operation asks the explorer which thread
+//!   goes on, so that the engine's real code can be driven through its interleavings.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`atomic`] | atomic words, fences, spinning |
+//! | [`futex`] | sleeping until a word changes, also across processes |
+//! | [`mapping`] | memory: anonymous, or shared between processes |
+//! | [`disk`] | files and directories |
+//! | [`sim`] | a disk that misbehaves on purpose, from a seed |
+//! | [`clock`], [`random`], [`machine`], [`prefetch`] | what their names say |
+//!
+//! It knows nothing of pages, logs or transactions. Linux on x86-64 and arm64 is what it is written for; what only Linux
+//! has is behind a plain name.
+
+pub mod atomic;
+pub mod clock;
+pub mod disk;
+pub mod futex;
+pub mod machine;
+pub mod mapping;
+pub mod prefetch;
+pub mod random;
+pub mod sim;
+
+/// The explorer itself, for tests that spawn threads in it.
+#[cfg(feature = "shuttle")]
+pub use shuttle;

@@ -1,0 +1,84 @@
+//! What the machine is: for choosing defaults and for telling one boot from another.
+//!
+//! Nothing here is needed to be right: what cannot be found out has a documented stand-in.
+
+use std::fs;
+
+/// Bytes of memory this process may use: the machine's, or the limit of its container if that is lower.
+pub fn memory_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    let machine = (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1)));
+    container_limit().map_or(machine, |limit| machine.min(limit))
+}
+
+/// The memory limit of the container this process is in, if there is one: control groups, second version, then first.
+fn container_limit() -> Option<u64> {
+    ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
+        .iter()
+        .find_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok())
+}
+
+/// Processors this process may run on. At least 1.
+pub fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// A number that is drawn anew at each boot. All zero if the system does not tell.
+pub fn boot_id() -> [u8; 16] {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    parse_uuid(text.trim()).unwrap_or_default()
+}
+
+fn parse_uuid(text: &str) -> Option<[u8; 16]> {
+    let digits: Option<Vec<u8>> = text.chars().filter(|c| *c != '-').map(|c| c.to_digit(16).map(|d| d as u8)).collect();
+    let pairs: Vec<u8> = digits?.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
+    pairs.try_into().ok()
+}
+
+/// Bytes of physical memory this process occupies now. 0 if the system does not tell.
+pub fn resident_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = text.split_whitespace().nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
+    pages * page_bytes() as u64
+}
+
+/// The unit in which the system maps memory: 4096, or up to 65536 on arm64.
+pub fn page_bytes() -> usize {
+    rustix::param::page_size()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_is_plausible() {
+        assert!(cpus() >= 1);
+        assert!(page_bytes().is_power_of_two() && page_bytes() >= 4096);
+        assert!(resident_bytes() > 100 << 10, "a running test occupies more than 100 KiB");
+        assert!(memory_bytes() > resident_bytes());
+    }
+
+    #[test]
+    fn the_boot_has_an_identity_that_stays() {
+        assert_ne!(boot_id(), [0; 16]);
+        assert_eq!(boot_id(), boot_id());
+    }
+
+    #[test]
+    fn identities_are_read_as_written() {
+        let expected: [u8; 16] = std::array::from_fn(|i| (i as u8) * 0x11);
+        assert_eq!(parse_uuid("00112233-4455-6677-8899-aabbccddeeff"), Some(expected));
+        for wrong in ["", "00112233", "00112233-4455-6677-8899-aabbccddeefg", "00112233-4455-6677-8899-aabbccddeeff00"] {
+            assert_eq!(parse_uuid(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn touched_memory_is_counted() {
+        let before = resident_bytes();
+        let touched = vec![1u8; 64 << 20];
+        let during = resident_bytes();
+        assert!(during > before + (32 << 20), "{before} -> {during} with {} bytes touched", touched.len());
+    }
+}

@@ -1,0 +1,222 @@
+//! Owned stretches of memory, straight from the system: what a region lies in.
+//!
+//! Both kinds are zeroed, page aligned, reserved rather than taken: a page costs memory once it is touched, so a mapping may
+//! be far larger than the machine. A [`Mapping`] hands out its address and nothing more. References into it are made by
+//! whoever knows what lies where, and it is they who promise that nothing they hold a reference to is unmapped, discarded
+//! or written behind Rust's back.
+
+use std::io;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+
+use crate::machine::page_bytes;
+
+/// A mapping of memory that lives as long as this does.
+#[derive(Debug)]
+pub struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+    /// What lies behind shared memory, kept to map it again.
+    memory: Option<Arc<OwnedFd>>,
+}
+
+// SAFETY: a mapping is an address and a length; it belongs to the process, not to a thread.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; through `&Mapping` nobody reads or writes the memory without unsafe code of their own.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Memory of this process alone. A child after fork gets its own copy.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a length of 0; `OutOfMemory` if the address space is exhausted.
+    pub fn anonymous(len: usize) -> io::Result<Mapping> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: no address is asked for, so the kernel picks one where nothing is mapped.
+        let base = unsafe { mmap_anonymous(ptr::null_mut(), len, read_write(), flags)? };
+        Ok(Mapping { base: not_null(base.cast()), len, memory: None })
+    }
+
+    /// Memory that can be mapped more than once: children after fork share it, and [`Mapping::again`] gives it a second
+    /// address.
+    ///
+    /// # Errors
+    /// As [`Mapping::anonymous`], and the system's limit on open files.
+    pub fn shared_memory(len: usize) -> io::Result<Mapping> {
+        let memory = memfd_create("sablecat", MemfdFlags::CLOEXEC)?;
+        ftruncate(&memory, len as u64)?;
+        Mapping::of(Arc::new(memory), len)
+    }
+
+    /// The same memory at a second address, as another process would have it.
+    ///
+    /// # Errors
+    /// `Unsupported` unless this is shared memory; else as [`Mapping::anonymous`].
+    pub fn again(&self) -> io::Result<Mapping> {
+        match &self.memory {
+            Some(memory) => Mapping::of(Arc::clone(memory), self.len),
+            None => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    fn of(memory: Arc<OwnedFd>, len: usize) -> io::Result<Mapping> {
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+        // SAFETY: no address is asked for, so the kernel picks one where nothing is mapped.
+        let base = unsafe { mmap(ptr::null_mut(), len, read_write(), flags, &*memory, 0)? };
+        Ok(Mapping { base: not_null(base.cast()), len, memory: Some(memory) })
+    }
+
+    /// The address of the first byte, aligned to the system's pages.
+    #[inline(always)]
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Bytes mapped.
+    #[expect(clippy::len_without_is_empty, reason = "a mapping is never empty")]
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Asks for large pages under the whole pages of a range. A hint: a system without them goes on as before.
+    ///
+    /// # Panics
+    /// If the range is not within the mapping.
+    pub fn advise_huge(&self, offset: usize, len: usize) {
+        // Refused by kernels built without large pages, and that is all the answer there is.
+        let _ = self.advise(offset, len, Advice::LinuxHugepage);
+    }
+
+    /// Gives the memory under the whole system pages of a range back. They read as zero afterwards, in every mapping of the
+    /// same memory; the parts of pages at either end keep what they hold.
+    ///
+    /// # Errors
+    /// Whatever the system answers; nothing is lost then, and nothing given back.
+    ///
+    /// # Panics
+    /// If the range is not within the mapping.
+    pub fn discard(&self, offset: usize, len: usize) -> io::Result<()> {
+        let advice = if self.memory.is_some() { Advice::LinuxRemove } else { Advice::LinuxDontNeed };
+        self.advise(offset, len, advice)
+    }
+
+    /// Advises on the whole system pages of a range.
+    fn advise(&self, offset: usize, len: usize, advice: Advice) -> io::Result<()> {
+        let end = offset.checked_add(len).expect("a range within a mapping");
+        assert!(end <= self.len, "{offset}..{end} is not within a mapping of {} bytes", self.len);
+        let page = page_bytes();
+        let (start, end) = (offset.next_multiple_of(page), end / page * page);
+        if start >= end {
+            return Ok(());
+        }
+        // SAFETY: the range is within this mapping. What the advice does to its bytes is documented, and whoever holds
+        // references into them answers for the call.
+        unsafe { madvise(self.base.as_ptr().add(start).cast(), end - start, advice)? };
+        Ok(())
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: base and length are those of a mapping made here and not unmapped before.
+        let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+        debug_assert!(unmapped.is_ok(), "unmapping what was mapped: {unmapped:?}");
+    }
+}
+
+fn read_write() -> ProtFlags {
+    ProtFlags::READ | ProtFlags::WRITE
+}
+
+fn not_null(base: *mut u8) -> NonNull<u8> {
+    NonNull::new(base).expect("the kernel maps nothing at address zero unless asked to")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(mapping: &Mapping, offset: usize, byte: u8) {
+        assert!(offset < mapping.len());
+        // SAFETY: within the mapping, and no reference into it exists.
+        unsafe { mapping.base().as_ptr().add(offset).write(byte) }
+    }
+
+    fn get(mapping: &Mapping, offset: usize) -> u8 {
+        assert!(offset < mapping.len());
+        // SAFETY: within the mapping, and no reference into it exists.
+        unsafe { mapping.base().as_ptr().add(offset).read() }
+    }
+
+    #[test]
+    fn a_mapping_may_be_larger_than_the_machine() {
+        let huge = Mapping::anonymous(1 << 40).unwrap();
+        set(&huge, (1 << 40) - 1, 7);
+        assert_eq!((get(&huge, 0), get(&huge, (1 << 40) - 1)), (0, 7));
+        let shared = Mapping::shared_memory(1 << 37).unwrap();
+        set(&shared, 1 << 36, 7);
+        assert_eq!((get(&shared, 0), get(&shared, 1 << 36)), (0, 7));
+    }
+
+    #[test]
+    fn shared_memory_is_one_memory_at_two_addresses() {
+        let first = Mapping::shared_memory(10_000).unwrap();
+        let second = first.again().unwrap();
+        assert_ne!(first.base(), second.base());
+        set(&first, 9_999, 1);
+        assert_eq!(get(&second, 9_999), 1);
+        drop(first);
+        let third = second.again().unwrap();
+        assert_eq!(get(&third, 9_999), 1);
+    }
+
+    #[test]
+    fn private_memory_cannot_be_mapped_again() {
+        let error = Mapping::anonymous(4096).unwrap().again().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn discarded_pages_read_as_zero_and_their_neighbours_stay() {
+        let page = page_bytes();
+        for mapping in [Mapping::anonymous(4 * page).unwrap(), Mapping::shared_memory(4 * page).unwrap()] {
+            for offset in 0..mapping.len() {
+                set(&mapping, offset, 1);
+            }
+            mapping.discard(page - 1, page + 2).unwrap();
+            let kept: Vec<usize> = (0..mapping.len()).filter(|offset| get(&mapping, *offset) == 1).collect();
+            let expected: Vec<usize> = (0..page).chain(2 * page..4 * page).collect();
+            assert!(kept == expected, "only the second page is whole within the range");
+            mapping.discard(1, 1).unwrap();
+            assert_eq!(get(&mapping, 1), 1, "less than a page is nothing to give back");
+        }
+    }
+
+    #[test]
+    fn discarding_shared_memory_discards_it_everywhere() {
+        let page = page_bytes();
+        let first = Mapping::shared_memory(page).unwrap();
+        let second = first.again().unwrap();
+        set(&first, 0, 1);
+        second.discard(0, page).unwrap();
+        assert_eq!(get(&first, 0), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "not within a mapping")]
+    fn advice_beyond_the_end_is_a_mistake() {
+        let mapping = Mapping::anonymous(4096).unwrap();
+        mapping.advise_huge(4096, 1);
+    }
+
+    #[test]
+    fn an_empty_mapping_is_refused() {
+        assert!(Mapping::anonymous(0).is_err());
+        assert!(Mapping::shared_memory(0).is_err());
+    }
+}

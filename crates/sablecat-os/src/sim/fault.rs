@@ -1,0 +1,108 @@
+//! What is to go wrong, and when: a count of calls and a plan over it.
+
+use std::io;
+
+/// Something that goes wrong once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The call answers with an error of this kind and does nothing.
+    Error(io::ErrorKind),
+    /// A write stops part of the way and answers `WriteZero`.
+    ShortWrite,
+    /// A write, or another call that takes space, finds none: `StorageFull`. Part of a write may be done.
+    DiskFull,
+    /// A sync answers with an error. Any part of what it was to make durable is; the rest never will be, however often one
+    /// syncs again, and may be read for a while or not: the system drops what it could not write.
+    SyncFails,
+}
+
+/// What a call wants of the disk, as far as faults care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Call {
+    Read,
+    Write,
+    /// Takes space without bytes: creating, growing, reserving.
+    Grow,
+    /// Changes names and takes no space.
+    Rename,
+    Sync,
+    /// A write through a window, which has nobody to answer to.
+    Window,
+}
+
+impl Fault {
+    fn suits(self, call: Call) -> bool {
+        match self {
+            Fault::Error(_) => call != Call::Window,
+            Fault::ShortWrite => call == Call::Write,
+            Fault::DiskFull => matches!(call, Call::Write | Call::Grow),
+            Fault::SyncFails => call == Call::Sync,
+        }
+    }
+}
+
+/// The plan.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    calls: u64,
+    faults: Vec<(u64, Fault)>,
+    crash_at: Option<u64>,
+    crashed: bool,
+}
+
+impl Plan {
+    pub(super) fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    pub(super) fn crashed(&self) -> bool {
+        self.crashed
+    }
+
+    pub(super) fn fail_at(&mut self, call: u64, fault: Fault) {
+        self.faults.push((call, fault));
+        // Stable: of two faults at one call the one planned first comes first.
+        self.faults.sort_by_key(|(call, _)| *call);
+    }
+
+    pub(super) fn crash_at(&mut self, call: u64) {
+        self.crash_at = Some(call);
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Plan { calls: self.calls, ..Plan::default() };
+    }
+
+    /// Counts a call and says what is to go wrong in it. Calls after the crash are not counted: they do not happen.
+    pub(super) fn count(&mut self, call: Call) -> io::Result<Option<Fault>> {
+        if self.crash_at.is_some_and(|last| self.calls >= last) {
+            self.crashed = true;
+            return Err(io::Error::other(PowerLost));
+        }
+        self.calls += 1;
+        let due = |(at, fault): &(u64, Fault)| *at <= self.calls && fault.suits(call);
+        match self.faults.iter().position(due).map(|place| self.faults.remove(place).1) {
+            Some(Fault::Error(kind)) => Err(io::Error::new(kind, "simulated fault")),
+            other => Ok(other),
+        }
+    }
+}
+
+/// The error that every call answers with once the power is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PowerLost;
+
+impl PowerLost {
+    /// Whether an error is this one.
+    pub fn is(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(|inner| inner.is::<PowerLost>())
+    }
+}
+
+impl std::fmt::Display for PowerLost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("simulated power loss")
+    }
+}
+
+impl std::error::Error for PowerLost {}

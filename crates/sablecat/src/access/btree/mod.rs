@@ -1,0 +1,167 @@
+//! B+trees over page readers and page writers.
+//!
+//! A tree has a number and a root page; the root's page id never changes, since a root that grows moves its content one level down. Pages
+//! carry their fences, so a remembered leaf can be checked to be the right one without a descent, and neighbours are found through the
+//! fences and the parents: pages have no sibling links, which old versions would make ambiguous.
+//!
+//! Changing a page's records needs that page alone. Changing the tree's *shape* (split, merge, grow, shrink) also changes inner pages; the
+//! caller sees to it that only one writer at a time changes a tree's shape (the structure latch), and that leaves are written in key
+//! order.
+//!
+//! Splits leave room for any entry in both halves (node/limits.rs), so a put splits each level at most once. Merges take a page into
+//! its right neighbour's company when both fit one page, once it is less than a quarter full.
+
+pub(crate) mod node;
+mod scan;
+mod shape;
+mod verify;
+
+pub(crate) use scan::{Found, LeafCopy, Scan, Source, Wanted, above, below};
+pub(crate) use shape::{merge_up, put, remove, should_merge};
+pub(crate) use verify::{Shape, verify};
+
+use self::node::{Inner, Kind, Leaf, LeafMut, Order, Value};
+use super::PageRead;
+use crate::error::{Error, Result};
+use crate::types::{PageId, TreeId};
+
+/// What names a tree.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tree<'a> {
+    /// Stands in each of its pages.
+    pub(crate) id: TreeId,
+    /// Where it begins, for ever.
+    pub(crate) root: PageId,
+    /// How its keys are ordered.
+    pub(crate) order: Order<'a>,
+}
+
+/// One step of a descent: at `page`, the child in place `slot` was taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) page: PageId,
+    pub(crate) slot: usize,
+}
+
+/// Levels no tree can have: a longer descent follows damaged pages in a circle.
+const LEVELS_MAX: usize = 48;
+
+/// What a page on the way down says.
+enum Down {
+    Leaf,
+    Child { slot: usize, page: PageId },
+    Wrong(&'static str),
+}
+
+/// Which child a descent takes where a separator equals the key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Toward {
+    /// The child that covers the key.
+    Key,
+    /// The child that covers what comes right before the key.
+    Before,
+}
+
+fn look(bytes: &[u8], tree: &Tree<'_>, key: &[u8], toward: Toward) -> Down {
+    if node::tree_id(bytes) != tree.id {
+        return Down::Wrong("belongs to another tree");
+    }
+    match node::kind(bytes) {
+        Some(Kind::Leaf) => Down::Leaf,
+        Some(Kind::Inner) => {
+            let inner = Inner::new(bytes);
+            let (mut slot, mut page) = inner.find(key, tree.order);
+            if toward == Toward::Before && slot > 0 {
+                let (prefix, suffix) = inner.separator(slot - 1);
+                if equals(prefix, suffix, key) {
+                    slot -= 1;
+                    page = inner.child(slot);
+                }
+            }
+            Down::Child { slot, page }
+        }
+        _ => Down::Wrong("is neither a leaf nor an inner page"),
+    }
+}
+
+fn equals(prefix: &[u8], suffix: &[u8], key: &[u8]) -> bool {
+    key.len() == prefix.len() + suffix.len() && key.starts_with(prefix) && key.ends_with(suffix)
+}
+
+/// Goes down from the root to the leaf for `key`, noting the steps in `path` (the leaf itself is not one).
+pub(crate) fn find_leaf<R: PageRead>(
+    reader: &R,
+    tree: &Tree<'_>,
+    key: &[u8],
+    toward: Toward,
+    mut path: impl FnMut(Step),
+) -> Result<PageId> {
+    let mut page = tree.root;
+    for _ in 0..LEVELS_MAX {
+        match reader.read(page, |bytes| look(bytes, tree, key, toward))? {
+            Down::Leaf => return Ok(page),
+            Down::Child { slot, page: child } => {
+                path(Step { page, slot });
+                page = child;
+            }
+            Down::Wrong(why) => return Err(damaged(tree, page, why)),
+        }
+    }
+    Err(damaged(tree, page, "is deeper below the root than a tree can be"))
+}
+
+/// The first (`front`) or last leaf of a tree.
+pub(crate) fn find_edge<R: PageRead>(reader: &R, tree: &Tree<'_>, front: bool) -> Result<PageId> {
+    let mut page = tree.root;
+    for _ in 0..LEVELS_MAX {
+        let down = reader.read(page, |bytes| {
+            if node::tree_id(bytes) != tree.id {
+                return Down::Wrong("belongs to another tree");
+            }
+            match node::kind(bytes) {
+                Some(Kind::Leaf) => Down::Leaf,
+                Some(Kind::Inner) => {
+                    let inner = Inner::new(bytes);
+                    let slot = if front { 0 } else { inner.count() };
+                    Down::Child { slot, page: inner.child(slot) }
+                }
+                _ => Down::Wrong("is neither a leaf nor an inner page"),
+            }
+        })?;
+        match down {
+            Down::Leaf => return Ok(page),
+            Down::Child { page: child, .. } => page = child,
+            Down::Wrong(why) => return Err(damaged(tree, page, why)),
+        }
+    }
+    Err(damaged(tree, page, "is deeper below the root than a tree can be"))
+}
+
+/// An error for a page that contradicts its tree.
+#[cold]
+fn damaged(tree: &Tree<'_>, page: PageId, why: impl std::fmt::Display) -> Error {
+    Error::corruption(format!("page {page}, reached in tree {} (root page {}), {why}", tree.id, tree.root))
+}
+
+/// Whether `bytes` is the leaf of `tree` where `key` belongs.
+#[inline]
+pub(crate) fn is_leaf_for(bytes: &[u8], tree: &Tree<'_>, key: &[u8]) -> bool {
+    node::tree_id(bytes) == tree.id && node::kind(bytes) == Some(Kind::Leaf) && Leaf::new(bytes).covers(key, tree.order)
+}
+
+/// Sets a record in a leaf. Fails, changing nothing, when the leaf has no room.
+#[inline]
+pub(crate) fn put_in_leaf(bytes: &mut [u8], key: &[u8], value: Value<'_>, order: Order<'_>) -> std::result::Result<(), node::PageFull> {
+    let at = Leaf::new(bytes).search(key, order);
+    let mut leaf = LeafMut::new(bytes);
+    match at {
+        Ok(index) => leaf.replace_value(index, value),
+        Err(index) => leaf.insert(index, key, value),
+    }
+}
+
+/// Makes an empty tree's root.
+pub(crate) fn format_root(bytes: &mut [u8], tree: TreeId, root: PageId, custom_order: bool) {
+    let flags = if custom_order { node::FLAG_CUSTOM_ORDER } else { 0 };
+    LeafMut::format(bytes, root, tree, flags, node::Fences::NONE);
+}

@@ -1,0 +1,266 @@
+//! Filling pages from records that come in order.
+//!
+//! A page's prefix follows from its fences, and its upper fence from the record after its last; so a loader keeps a page's worth of
+//! records until it knows. With n records waiting and the next one at hand, the page they would make has a size that is known exactly:
+//! the prefix it could leave out, and the fence, are. The loader remembers the last n that fitted.
+
+use super::bytes::common_len;
+use super::cell;
+use super::header::{FLAG_CUSTOM_ORDER, Identity, Kind};
+use super::heap::{Entry, build};
+use super::limits::usable_bytes;
+use super::slots::{INNER, LEAF, slot_bytes};
+use super::split::shortest_separator;
+use super::{Fences, PageFull, Value};
+use crate::types::{PageId, TreeId};
+
+/// Makes `page` a leaf of all these records, which are in ascending order and inside the fences.
+pub(crate) fn rebuild_leaf<'a>(
+    page: &mut [u8],
+    page_id: PageId,
+    tree: TreeId,
+    flags: u16,
+    fences: Fences<'_>,
+    records: impl ExactSizeIterator<Item = (&'a [u8], Value<'a>)>,
+) -> Result<(), PageFull> {
+    let identity = Identity { page: page_id, tree, kind: Kind::Leaf, level: 0, flags, first_child: PageId::NONE };
+    let entries = |(key, value)| Entry { key: (&[][..], key), value, child: 0 };
+    build::<LEAF>(page, identity, fences, records.len(), records.map(entries))
+}
+
+/// A waiting entry. Its bytes are in the loader's arena.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    at: usize,
+    key_len: usize,
+    value: Stored,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stored {
+    Inline(usize),
+    Long(PageId, u64),
+    Child(PageId),
+}
+
+/// What leaves and inner pages have in common in loading.
+#[derive(Debug)]
+struct Loader<const C: usize> {
+    tree: TreeId,
+    flags: u16,
+    level: u8,
+    /// Bytes to fill of a page, less its header.
+    budget: usize,
+    lower: Option<Vec<u8>>,
+    first_child: PageId,
+    arena: Vec<u8>,
+    waiting: Vec<Waiting>,
+    /// Bytes of the waiting entries with whole keys.
+    bytes: usize,
+    /// How many of them certainly fit the page, and what then is its upper fence.
+    ready: usize,
+    ready_upper: Vec<u8>,
+}
+
+impl<const C: usize> Loader<C> {
+    fn new(page_size: usize, tree: TreeId, flags: u16, level: u8, fill_percent: usize, lower: Option<&[u8]>) -> Self {
+        Loader {
+            tree,
+            flags,
+            level,
+            budget: usable_bytes(page_size) * fill_percent.clamp(50, 100) / 100,
+            lower: lower.map(<[u8]>::to_vec),
+            first_child: PageId::NONE,
+            arena: Vec::new(),
+            waiting: Vec::new(),
+            bytes: 0,
+            ready: 0,
+            ready_upper: Vec::new(),
+        }
+    }
+
+    fn is_custom(&self) -> bool {
+        self.flags & FLAG_CUSTOM_ORDER != 0
+    }
+
+    fn key(&self, i: usize) -> &[u8] {
+        let Waiting { at, key_len, .. } = self.waiting[i];
+        &self.arena[at..at + key_len]
+    }
+
+    fn entry(&self, i: usize) -> Entry<'_> {
+        let Waiting { at, key_len, value } = self.waiting[i];
+        let (value, child) = match value {
+            Stored::Inline(len) => (Value::Inline(&self.arena[at + key_len..at + key_len + len]), 0),
+            Stored::Long(first_page, len) => (Value::Long { first_page, len }, 0),
+            Stored::Child(child) => (Value::Inline(&[]), child.0),
+        };
+        Entry { key: (&[], self.key(i)), value, child }
+    }
+
+    /// At most the size of a page of the first `n` waiting entries, of `bytes` bytes, up to `upper`.
+    fn size(&self, n: usize, bytes: usize, upper: Option<&[u8]>) -> usize {
+        let lower = self.lower.as_deref();
+        let prefix = match (lower, upper) {
+            (Some(lower), Some(upper)) if !self.is_custom() => common_len(lower, upper),
+            _ => 0,
+        };
+        lower.map_or(0, <[u8]>::len) + upper.map_or(0, <[u8]>::len) + bytes - n * prefix
+    }
+
+    /// The upper fence of a page of the first `n` waiting entries, if `next` follows.
+    fn upper<'k>(&self, n: usize, next: &'k [u8]) -> &'k [u8] {
+        if C != 0 || self.is_custom() { next } else { shortest_separator(self.key(n - 1), next) }
+    }
+
+    /// Takes an entry. True: a page is ready and must be emitted before the next push.
+    fn push(&mut self, key: &[u8], value: Stored, inline: &[u8]) -> bool {
+        let n = self.waiting.len();
+        if n > 0 {
+            let upper = self.upper(n, key);
+            if self.ready == 0 || self.size(n, self.bytes, Some(upper)) <= self.budget {
+                self.ready_upper.clear();
+                self.ready_upper.extend_from_slice(upper);
+                self.ready = n;
+            }
+        }
+        let at = self.arena.len();
+        self.arena.extend_from_slice(key);
+        self.arena.extend_from_slice(inline);
+        self.waiting.push(Waiting { at, key_len: key.len(), value });
+        self.bytes += cell::size(key.len(), self.entry(n).value) + slot_bytes::<C>();
+        self.ready > 0 && self.ready < n
+    }
+
+    /// Writes the page that is ready; returns its upper fence.
+    fn emit(&mut self, page: &mut [u8], page_id: PageId) -> Vec<u8> {
+        let n = self.ready;
+        assert!(n > 0, "nothing is ready");
+        let upper = std::mem::take(&mut self.ready_upper);
+        self.write(page, page_id, n, Some(&upper));
+        // In an inner page the entry after those becomes the fence, and its child the first of the next page.
+        let rest: Vec<(Vec<u8>, Waiting)> = (n..self.waiting.len())
+            .map(|i| {
+                let waiting = self.waiting[i];
+                let inline = if let Stored::Inline(len) = waiting.value { len } else { 0 };
+                (self.arena[waiting.at..waiting.at + waiting.key_len + inline].to_vec(), waiting)
+            })
+            .collect();
+        self.arena.clear();
+        self.waiting.clear();
+        (self.bytes, self.ready) = (0, 0);
+        self.lower = Some(upper.clone());
+        for (i, (bytes, waiting)) in rest.into_iter().enumerate() {
+            match waiting.value {
+                Stored::Child(child) if i == 0 => self.first_child = child,
+                value => {
+                    let (key, inline) = bytes.split_at(waiting.key_len);
+                    self.push(key, value, inline);
+                }
+            }
+        }
+        upper
+    }
+
+    /// Writes what waits as the last page; or, if that does not fit, a page before it, and returns its upper fence.
+    fn finish(&mut self, page: &mut [u8], page_id: PageId, upper: Option<&[u8]>) -> Option<Vec<u8>> {
+        let n = self.waiting.len();
+        if n > 1 && self.size(n, self.bytes, upper) > usable_bytes(page.len()) {
+            if C != 0 && self.ready > 1 && self.ready + 1 == n {
+                // Leave the last page a separator.
+                self.ready -= 1;
+                self.ready_upper = self.key(self.ready).to_vec();
+            }
+            return Some(self.emit(page, page_id));
+        }
+        self.write(page, page_id, n, upper);
+        self.waiting.clear();
+        self.arena.clear();
+        None
+    }
+
+    fn write(&self, page: &mut [u8], page_id: PageId, n: usize, upper: Option<&[u8]>) {
+        let identity = Identity {
+            page: page_id,
+            tree: self.tree,
+            kind: if C == 0 { Kind::Leaf } else { Kind::Inner },
+            level: self.level,
+            flags: self.flags,
+            first_child: self.first_child,
+        };
+        let fences = Fences { lower: self.lower.as_deref(), upper };
+        build::<C>(page, identity, fences, n, (0..n).map(|i| self.entry(i))).expect("its size was computed, or it is one entry");
+    }
+}
+
+/// Makes leaves of records that come in ascending order.
+///
+/// For each record [`push`](Self::push); whenever it returns true, [`emit`](Self::emit) a page; after the last record
+/// [`finish`](Self::finish) until it returns `None`. Each page's separator is its upper fence and the lower fence of the next.
+#[derive(Debug)]
+pub(crate) struct LeafLoader(Loader<LEAF>);
+
+impl LeafLoader {
+    /// `fill_percent`: 50 to 100; how full a page is to be. `lower`: the first page's lower fence.
+    pub(crate) fn new(page_size: usize, tree: TreeId, flags: u16, fill_percent: usize, lower: Option<&[u8]>) -> Self {
+        LeafLoader(Loader::new(page_size, tree, flags, 0, fill_percent, lower))
+    }
+
+    /// Takes a record; true if a page is ready.
+    #[must_use]
+    pub(crate) fn push(&mut self, key: &[u8], value: Value<'_>) -> bool {
+        match value {
+            Value::Inline(bytes) => self.0.push(key, Stored::Inline(bytes.len()), bytes),
+            Value::Long { first_page, len } => self.0.push(key, Stored::Long(first_page, len), &[]),
+        }
+    }
+
+    /// Writes a page; returns the separator between it and the next.
+    pub(crate) fn emit(&mut self, page: &mut [u8], page_id: PageId) -> Vec<u8> {
+        self.0.emit(page, page_id)
+    }
+
+    /// Writes the last page, with `upper` for its upper fence, and returns `None`; or, if that would not fit, one before it, and
+    /// returns the separator.
+    pub(crate) fn finish(&mut self, page: &mut [u8], page_id: PageId, upper: Option<&[u8]>) -> Option<Vec<u8>> {
+        self.0.finish(page, page_id, upper)
+    }
+}
+
+/// Makes inner pages of one level from children that come in order: as [`LeafLoader`], but the separator `emit` returns is one that
+/// was pushed: it has moved up, and its child is the first of the next page.
+#[derive(Debug)]
+pub(crate) struct InnerLoader(Loader<INNER>);
+
+impl InnerLoader {
+    /// As for leaves; `first_child` is the child below the first separator.
+    pub(crate) fn new(
+        page_size: usize,
+        tree: TreeId,
+        flags: u16,
+        level: u8,
+        fill_percent: usize,
+        lower: Option<&[u8]>,
+        first_child: PageId,
+    ) -> Self {
+        let mut loader = Loader::new(page_size, tree, flags, level, fill_percent, lower);
+        loader.first_child = first_child;
+        InnerLoader(loader)
+    }
+
+    /// Takes a separator and the child right of it; true if a page is ready.
+    #[must_use]
+    pub(crate) fn push(&mut self, separator: &[u8], child: PageId) -> bool {
+        self.0.push(separator, Stored::Child(child), &[])
+    }
+
+    /// Writes a page; returns the separator between it and the next.
+    pub(crate) fn emit(&mut self, page: &mut [u8], page_id: PageId) -> Vec<u8> {
+        self.0.emit(page, page_id)
+    }
+
+    /// Writes the last page, or one before it: as [`LeafLoader::finish`].
+    pub(crate) fn finish(&mut self, page: &mut [u8], page_id: PageId, upper: Option<&[u8]>) -> Option<Vec<u8>> {
+        self.0.finish(page, page_id, upper)
+    }
+}

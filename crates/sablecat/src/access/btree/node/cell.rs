@@ -1,0 +1,140 @@
+//! Cells: a key's suffix and a value that say their own lengths.
+//!
+//! ```text
+//! short  u16 = key length (7 bits) | value length << 7 (8 bits)                                            key value
+//! long   u16 = key length (15 bits) | 0x8000    u16 = value length (15 bits) | 0x8000 if the value is Long   key value
+//! ```
+//!
+//! "Key" is what is left of it after the page's prefix. The value of a `Long` is {first page u32, length u64}. An inner page's
+//! cells have an empty value; their child is in the slot.
+
+use super::Value;
+use super::bytes::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
+use super::limits::LONG_VALUE_BYTES;
+use crate::types::PageId;
+
+const WIDE: u16 = 0x8000;
+
+/// Where the parts of a cell are.
+#[derive(Clone, Copy)]
+pub(super) struct Cell {
+    /// Of the key's suffix; the value follows it.
+    pub(super) key_at: usize,
+    pub(super) key_len: usize,
+    pub(super) value_len: usize,
+    pub(super) is_long: bool,
+    header_len: usize,
+}
+
+impl Cell {
+    /// Reads the header of the cell at `at`.
+    #[inline(always)]
+    pub(super) fn at(page: &[u8], at: usize) -> Cell {
+        let first = u16_at(page, at);
+        if first & WIDE == 0 {
+            let (key_len, value_len) = (usize::from(first & 0x7f), usize::from(first >> 7));
+            Cell { key_at: at + 2, key_len, value_len, is_long: false, header_len: 2 }
+        } else {
+            let second = u16_at(page, at + 2);
+            let (key_len, value_len) = (usize::from(first & !WIDE), usize::from(second & !WIDE));
+            Cell { key_at: at + 4, key_len, value_len, is_long: second & WIDE != 0, header_len: 4 }
+        }
+    }
+
+    /// The same, for bytes nobody checked: `None` if the cell or its value's form is impossible in a page of this length.
+    #[inline(always)]
+    pub(super) fn checked_at(page: &[u8], at: usize) -> Option<Cell> {
+        let header = page.get(at..)?;
+        if header.len() < 2 || (header[1] & 0x80 != 0 && header.len() < 4) {
+            return None;
+        }
+        let cell = Cell::at(page, at);
+        let fits = cell.value_at() + cell.value_len <= page.len();
+        (fits && (!cell.is_long || cell.value_len == LONG_VALUE_BYTES)).then_some(cell)
+    }
+
+    #[inline(always)]
+    pub(super) fn value_at(&self) -> usize {
+        self.key_at + self.key_len
+    }
+
+    #[inline(always)]
+    pub(super) fn size(&self) -> usize {
+        self.header_len + self.key_len + self.value_len
+    }
+
+    #[inline(always)]
+    pub(super) fn key<'a>(&self, page: &'a [u8]) -> &'a [u8] {
+        &page[self.key_at..self.key_at + self.key_len]
+    }
+
+    #[inline(always)]
+    pub(super) fn value<'a>(&self, page: &'a [u8]) -> Value<'a> {
+        if self.is_long {
+            decode_long(&page[self.value_at()..])
+        } else {
+            Value::Inline(&page[self.value_at()..self.value_at() + self.value_len])
+        }
+    }
+}
+
+pub(super) fn decode_long(bytes: &[u8]) -> Value<'_> {
+    Value::Long { first_page: PageId(u32_at(bytes, 0)), len: u64_at(bytes, 4) }
+}
+
+/// The bytes a value takes in a cell.
+#[inline(always)]
+pub(super) fn value_len(value: Value<'_>) -> usize {
+    match value {
+        Value::Inline(bytes) => bytes.len(),
+        Value::Long { .. } => LONG_VALUE_BYTES,
+    }
+}
+
+#[inline(always)]
+fn is_wide(key_len: usize, value: Value<'_>) -> bool {
+    key_len > 0x7f || value_len(value) > 0xff || matches!(value, Value::Long { .. })
+}
+
+/// The bytes a cell takes.
+#[inline(always)]
+pub(super) fn size(key_len: usize, value: Value<'_>) -> usize {
+    (if is_wide(key_len, value) { 4 } else { 2 }) + key_len + value_len(value)
+}
+
+/// Writes a cell's header at `at`; returns where its key goes.
+#[inline(always)]
+pub(super) fn write_header(page: &mut [u8], at: usize, key_len: usize, value: Value<'_>) -> usize {
+    let value_len = value_len(value);
+    debug_assert!(key_len < 1 << 15 && value_len < 1 << 15);
+    if is_wide(key_len, value) {
+        let long = if matches!(value, Value::Long { .. }) { WIDE } else { 0 };
+        put_u16(page, at, key_len as u16 | WIDE);
+        put_u16(page, at + 2, value_len as u16 | long);
+        at + 4
+    } else {
+        put_u16(page, at, (key_len | value_len << 7) as u16);
+        at + 2
+    }
+}
+
+#[inline(always)]
+pub(super) fn write_value(page: &mut [u8], at: usize, value: Value<'_>) {
+    match value {
+        Value::Inline(bytes) => page[at..at + bytes.len()].copy_from_slice(bytes),
+        Value::Long { first_page, len } => {
+            put_u32(page, at, first_page.0);
+            put_u64(page, at + 4, len);
+        }
+    }
+}
+
+/// Writes a whole cell at `at`. The key comes in two pieces, either of which may be empty.
+#[inline(always)]
+pub(super) fn write(page: &mut [u8], at: usize, key: (&[u8], &[u8]), value: Value<'_>) {
+    let key_at = write_header(page, at, key.0.len() + key.1.len(), value);
+    page[key_at..key_at + key.0.len()].copy_from_slice(key.0);
+    let rest_at = key_at + key.0.len();
+    page[rest_at..rest_at + key.1.len()].copy_from_slice(key.1);
+    write_value(page, rest_at + key.1.len(), value);
+}

@@ -1,0 +1,249 @@
+//! The first 128 bytes of a page: what it is, and where its parts are.
+//!
+//! ```text
+//!   0  u32  checksum             set when the page is written to disk, by the volume
+//!   4  u32  page id
+//!   8  u64  born LSN             stored atomically by the pages layer; zero after format
+//!  16  u32  tree id
+//!  20  u8   kind                 1 leaf, 2 inner, 3 long value, 4 free
+//!  21  u8   level                0 for a leaf
+//!  22  u16  flags                bit 0: custom order: no prefix, no skip, heads zero
+//!  24  u16  count                of slots
+//!  26  u16  prefix length        of the lower fence: what the cells' keys leave out
+//!  28  u32  heap start           the lowest byte of the heap; the page size when it is empty
+//!  32  u32  garbage              dead bytes in the heap
+//!  36  u16  lower fence offset   0: absent; 128 if the fence is the empty key
+//!  38  u16  lower fence length
+//!  40  u16  upper fence offset   likewise
+//!  42  u16  upper fence length
+//!  44  u32  first child          inner pages: the child left of the first separator; zero in leaves
+//!  48  u16  skip                 bytes after the prefix that all keys share and heads leave out
+//!  50  ..   zero
+//!  56  u64  skip word            the first 8 skipped bytes, as a big-endian number, zero padded
+//!  64  u32  hints[16]            hints[j] = head of slot (j+1) * 2^k - 1, or all ones if there is no such slot
+//! 128       heads
+//! ```
+//!
+//! All integers little-endian. The first 24 bytes are common to pages of every kind.
+
+use super::bytes::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
+use super::{Fences, bytes};
+use crate::types::{PageId, TreeId};
+
+/// Where the heads begin: the length of the header with its hints.
+pub(super) const HEADER_BYTES: usize = 128;
+/// Where the hints are.
+pub(super) const HINTS_AT: usize = 64;
+/// How many hints a page has.
+pub(super) const HINTS: usize = 16;
+
+/// Header flag: the tree is ordered by a comparator of the user's.
+pub(crate) const FLAG_CUSTOM_ORDER: u16 = 1;
+
+/// What a page is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// Records.
+    Leaf,
+    /// Separators and child pages.
+    Inner,
+    /// Part of a value too long for a leaf.
+    LongValue,
+    /// Nothing.
+    Free,
+}
+
+/// What `page` says it is; `None` if it says something unknown, or is too short to say.
+pub(crate) fn kind(page: &[u8]) -> Option<Kind> {
+    match page.get(20)? {
+        1 => Some(Kind::Leaf),
+        2 => Some(Kind::Inner),
+        3 => Some(Kind::LongValue),
+        4 => Some(Kind::Free),
+        _ => None,
+    }
+}
+
+/// The page's number, as written in it.
+pub(crate) fn page_id(page: &[u8]) -> PageId {
+    PageId(u32_at(page, 4))
+}
+
+/// Gives the page another number: for content that moves to another page as it is.
+pub(crate) fn set_page_id(page: &mut [u8], id: PageId) {
+    put_u32(page, 4, id.0);
+}
+
+/// The tree the page belongs to.
+pub(crate) fn tree_id(page: &[u8]) -> TreeId {
+    TreeId(u32_at(page, 16))
+}
+
+/// How far above the leaves: 0 is a leaf.
+#[inline]
+pub(crate) fn level(page: &[u8]) -> u8 {
+    page[21]
+}
+
+/// What the page was formatted with: 0 or [`FLAG_CUSTOM_ORDER`].
+#[inline]
+pub(crate) fn flags(page: &[u8]) -> u16 {
+    u16_at(page, 22)
+}
+
+macro_rules! fields {
+    ($($at:literal $get:ident $set:ident $read:ident $write:ident $word:ty;)*) => {$(
+        #[inline(always)]
+        pub(super) fn $get(page: &[u8]) -> usize {
+            $read(page, $at) as usize
+        }
+        #[inline(always)]
+        pub(super) fn $set(page: &mut [u8], value: usize) {
+            debug_assert!(value <= <$word>::MAX as usize);
+            $write(page, $at, value as $word);
+        }
+    )*};
+}
+
+fields! {
+    24 count set_count u16_at put_u16 u16;
+    26 prefix_len set_prefix_len u16_at put_u16 u16;
+    28 heap_start set_heap_start u32_at put_u32 u32;
+    32 garbage set_garbage u32_at put_u32 u32;
+    48 skip set_skip u16_at put_u16 u16;
+}
+
+#[inline(always)]
+pub(super) fn is_custom(page: &[u8]) -> bool {
+    flags(page) & FLAG_CUSTOM_ORDER != 0
+}
+
+#[inline(always)]
+pub(super) fn first_child(page: &[u8]) -> PageId {
+    PageId(u32_at(page, 44))
+}
+
+#[inline(always)]
+pub(super) fn set_first_child(page: &mut [u8], child: PageId) {
+    put_u32(page, 44, child.0);
+}
+
+#[inline(always)]
+pub(super) fn skip_word(page: &[u8]) -> u64 {
+    u64_at(page, 56)
+}
+
+#[inline(always)]
+pub(super) fn set_skip_word(page: &mut [u8], word: u64) {
+    put_u64(page, 56, word);
+}
+
+/// Which of the two fences.
+#[derive(Clone, Copy)]
+pub(super) enum Side {
+    Lower = 36,
+    Upper = 40,
+}
+
+/// Offset and length of a fence in the heap, if there is one.
+#[inline(always)]
+pub(super) fn fence_place(page: &[u8], side: Side) -> Option<(usize, usize)> {
+    match u16_at(page, side as usize) as usize {
+        0 => None,
+        at => Some((at, u16_at(page, side as usize + 2) as usize)),
+    }
+}
+
+#[inline(always)]
+pub(super) fn fence(page: &[u8], side: Side) -> Option<&[u8]> {
+    fence_place(page, side).map(|(at, len)| &page[at..at + len])
+}
+
+#[inline(always)]
+pub(super) fn fences(page: &[u8]) -> Fences<'_> {
+    Fences { lower: fence(page, Side::Lower), upper: fence(page, Side::Upper) }
+}
+
+/// The bytes every key of the page begins with and no cell repeats.
+#[inline(always)]
+pub(super) fn prefix(page: &[u8]) -> &[u8] {
+    match prefix_len(page) {
+        0 => &[],
+        len => &fence(page, Side::Lower).unwrap_or_default()[..len],
+    }
+}
+
+/// What a page is besides its contents.
+#[derive(Clone, Copy)]
+pub(super) struct Identity {
+    pub(super) page: PageId,
+    pub(super) tree: TreeId,
+    pub(super) kind: Kind,
+    pub(super) level: u8,
+    pub(super) flags: u16,
+    pub(super) first_child: PageId,
+}
+
+impl Identity {
+    /// That of an existing leaf or inner page.
+    pub(super) fn of(page: &[u8]) -> Identity {
+        Identity {
+            page: page_id(page),
+            tree: tree_id(page),
+            kind: if page[20] == 1 { Kind::Leaf } else { Kind::Inner },
+            level: level(page),
+            flags: flags(page),
+            first_child: first_child(page),
+        }
+    }
+
+    pub(super) fn is_custom(&self) -> bool {
+        self.flags & FLAG_CUSTOM_ORDER != 0
+    }
+}
+
+/// How many bytes cells may leave out between these fences.
+pub(super) fn prefix_between(fences: Fences<'_>, custom: bool) -> usize {
+    match fences {
+        Fences { lower: Some(lower), upper: Some(upper) } if !custom => bytes::common_len(lower, upper),
+        _ => 0,
+    }
+}
+
+/// Makes `page` an empty page: header, all hints "none", fences at the end of the heap. Other bytes are left as they are.
+pub(super) fn format(page: &mut [u8], identity: Identity, fences: Fences<'_>) {
+    assert!(page.len().is_power_of_two() && (512..=65536).contains(&page.len()), "page size {}", page.len());
+    page[..HINTS_AT].fill(0);
+    page[HINTS_AT..HEADER_BYTES].fill(0xff);
+    set_page_id(page, identity.page);
+    put_u32(page, 16, identity.tree.0);
+    page[20] = match identity.kind {
+        Kind::Leaf => 1,
+        Kind::Inner => 2,
+        Kind::LongValue => 3,
+        Kind::Free => 4,
+    };
+    page[21] = identity.level;
+    put_u16(page, 22, identity.flags);
+    set_first_child(page, identity.first_child);
+    set_heap_start(page, page.len());
+    place_fence(page, Side::Lower, fences.lower);
+    place_fence(page, Side::Upper, fences.upper);
+    set_prefix_len(page, prefix_between(fences, identity.is_custom()));
+}
+
+/// Stores a fence at the bottom of the heap, which must have room for it.
+pub(super) fn place_fence(page: &mut [u8], side: Side, fence: Option<&[u8]>) {
+    let (at, len) = match fence {
+        None => (0, 0),
+        Some([]) => (HEADER_BYTES, 0),
+        Some(key) => {
+            let at = heap_start(page) - key.len();
+            page[at..at + key.len()].copy_from_slice(key);
+            set_heap_start(page, at);
+            (at, key.len())
+        }
+    };
+    put_u16(page, side as usize, at as u16);
+    put_u16(page, side as usize + 2, len as u16);
+}

@@ -1,0 +1,228 @@
+//! Leaves: records in key order.
+
+use std::ops::{ControlFlow, Range};
+
+use super::bytes::u16_at;
+use super::cell::Cell;
+use super::header::{self, Identity, Kind};
+use super::slots::{LEAF, cell, offset_at};
+use super::{Fences, Order, PageFull, Value, heap, search};
+use crate::types::{PageId, TreeId};
+
+/// A leaf to read. The page has passed [`check_bounds`](super::check_bounds), or was made here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leaf<'a> {
+    pub(super) page: &'a [u8],
+}
+
+impl<'a> Leaf<'a> {
+    /// Trusts the page to be a checked leaf; on any other the methods may panic.
+    #[inline(always)]
+    pub(crate) fn new(page: &'a [u8]) -> Leaf<'a> {
+        debug_assert_eq!(header::kind(page), Some(Kind::Leaf));
+        Leaf { page }
+    }
+
+    /// How many records there are.
+    #[inline(always)]
+    pub(crate) fn count(self) -> usize {
+        header::count(self.page)
+    }
+
+    /// The slot of `key`, or the slot it would be inserted at. The page must cover the key; this is not checked.
+    #[inline]
+    pub(crate) fn search(self, key: &[u8], order: Order<'_>) -> Result<usize, usize> {
+        search::search::<LEAF>(self.page, key, order)
+    }
+
+    /// The first slot whose key is not less than `key`; [`count`](Self::count) if there is none. The page must cover the key.
+    #[inline]
+    pub(crate) fn lower_bound(self, key: &[u8], order: Order<'_>) -> usize {
+        let (Ok(slot) | Err(slot)) = self.search(key, order);
+        slot
+    }
+
+    /// The length of the whole key in a slot.
+    #[inline]
+    pub(crate) fn key_len(self, slot: usize) -> usize {
+        header::prefix_len(self.page) + cell::<LEAF>(self.page, slot).key_len
+    }
+
+    /// The key in a slot: what all keys of the page begin with, and the rest.
+    #[inline]
+    pub(crate) fn key(self, slot: usize) -> (&'a [u8], &'a [u8]) {
+        (header::prefix(self.page), cell::<LEAF>(self.page, slot).key(self.page))
+    }
+
+    /// Makes `key` the key in a slot.
+    #[inline]
+    pub(crate) fn copy_key(self, slot: usize, key: &mut Vec<u8>) {
+        let (prefix, suffix) = self.key(slot);
+        key.clear();
+        key.extend_from_slice(prefix);
+        key.extend_from_slice(suffix);
+    }
+
+    /// The value in a slot.
+    #[inline]
+    pub(crate) fn value(self, slot: usize) -> Value<'a> {
+        cell::<LEAF>(self.page, slot).value(self.page)
+    }
+
+    /// What the page covers.
+    #[inline]
+    pub(crate) fn fences(self) -> Fences<'a> {
+        header::fences(self.page)
+    }
+
+    /// The least key the page may hold; `None`: no bound.
+    #[inline]
+    pub(crate) fn lower_fence(self) -> Option<&'a [u8]> {
+        self.fences().lower
+    }
+
+    /// The first key beyond the page; `None`: no bound.
+    #[inline]
+    pub(crate) fn upper_fence(self) -> Option<&'a [u8]> {
+        self.fences().upper
+    }
+
+    /// Whether `key` belongs in this page.
+    #[inline]
+    pub(crate) fn covers(self, key: &[u8], order: Order<'_>) -> bool {
+        self.fences().cover(key, order)
+    }
+
+    /// Free bytes, in one piece or not.
+    pub(crate) fn free_bytes(self) -> usize {
+        heap::free_bytes::<LEAF>(self.page)
+    }
+
+    /// Bytes taken by records and fences; with [`free_bytes`](Self::free_bytes), the page less its header.
+    pub(crate) fn used_bytes(self) -> usize {
+        heap::used_bytes::<LEAF>(self.page)
+    }
+
+    /// Whether a record with a whole key of `key_len` bytes can be inserted.
+    #[inline]
+    pub(crate) fn fits(self, key_len: usize, value: Value<'_>) -> bool {
+        heap::fits::<LEAF>(self.page, key_len, value)
+    }
+
+    /// Whether the record in a slot can have its value replaced.
+    #[inline]
+    pub(crate) fn fits_replacing(self, slot: usize, value: Value<'_>) -> bool {
+        let old = cell::<LEAF>(self.page, slot);
+        super::cell::size(old.key_len, value) <= old.size() + self.free_bytes()
+    }
+
+    /// The records of a range of slots as (prefix, suffix, value), from either end, in place.
+    #[inline]
+    pub(crate) fn records(self, slots: Range<usize>) -> Records<'a> {
+        assert!(slots.start <= slots.end && slots.end <= self.count());
+        let count = self.count();
+        let offsets = &self.page[offset_at::<LEAF>(count, slots.start)..offset_at::<LEAF>(count, slots.end)];
+        Records { page: self.page, prefix: header::prefix(self.page), offsets: offsets.chunks_exact(2) }
+    }
+
+    /// Visits the records of a range of slots in ascending order until told to stop.
+    #[inline]
+    pub(crate) fn visit<B>(
+        self,
+        slots: Range<usize>,
+        mut visit: impl FnMut(&'a [u8], &'a [u8], Value<'a>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        self.records(slots).try_for_each(|(prefix, suffix, value)| visit(prefix, suffix, value))
+    }
+}
+
+/// The records of a leaf in place: see [`Leaf::records`].
+#[derive(Clone, Debug)]
+pub(crate) struct Records<'a> {
+    page: &'a [u8],
+    prefix: &'a [u8],
+    offsets: std::slice::ChunksExact<'a, u8>,
+}
+
+impl<'a> Records<'a> {
+    #[inline(always)]
+    fn record(&self, offset: &[u8]) -> (&'a [u8], &'a [u8], Value<'a>) {
+        let cell = Cell::at(self.page, u16_at(offset, 0).into());
+        (self.prefix, cell.key(self.page), cell.value(self.page))
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = (&'a [u8], &'a [u8], Value<'a>);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Self::Item> {
+        let offset = self.offsets.next()?;
+        Some(self.record(offset))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.offsets.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for Records<'_> {
+    #[inline(always)]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let offset = self.offsets.next_back()?;
+        Some(self.record(offset))
+    }
+}
+
+impl ExactSizeIterator for Records<'_> {}
+
+/// A leaf to change.
+#[derive(Debug)]
+pub(crate) struct LeafMut<'a> {
+    page: &'a mut [u8],
+}
+
+impl<'a> LeafMut<'a> {
+    /// Trusts the page to be a checked leaf.
+    #[inline(always)]
+    pub(crate) fn new(page: &'a mut [u8]) -> LeafMut<'a> {
+        debug_assert_eq!(header::kind(page), Some(Kind::Leaf));
+        LeafMut { page }
+    }
+
+    /// Makes `page` an empty leaf; whatever it held is overwritten. `flags`: 0 or [`FLAG_CUSTOM_ORDER`](super::FLAG_CUSTOM_ORDER).
+    pub(crate) fn format(page: &'a mut [u8], page_id: PageId, tree: TreeId, flags: u16, fences: Fences<'_>) -> LeafMut<'a> {
+        let identity = Identity { page: page_id, tree, kind: Kind::Leaf, level: 0, flags, first_child: PageId::NONE };
+        header::format(page, identity, fences);
+        LeafMut { page }
+    }
+
+    /// The leaf as it is now.
+    #[inline(always)]
+    pub(crate) fn as_leaf(&self) -> Leaf<'_> {
+        Leaf { page: self.page }
+    }
+
+    /// Inserts a record at the slot that [`search`](Leaf::search) gave for its key, which the page covers.
+    #[inline]
+    pub(crate) fn insert(&mut self, slot: usize, key: &[u8], value: Value<'_>) -> Result<(), PageFull> {
+        let suffix = key.get(header::prefix_len(self.page)..).unwrap_or_default();
+        heap::insert::<LEAF>(self.page, slot, suffix, value)
+    }
+
+    /// Replaces a value; in place if its length stays.
+    #[inline]
+    pub(crate) fn replace_value(&mut self, slot: usize, value: Value<'_>) -> Result<(), PageFull> {
+        heap::replace_value::<LEAF>(self.page, slot, value)
+    }
+
+    /// Removes a record.
+    pub(crate) fn remove(&mut self, slot: usize) {
+        heap::remove::<LEAF>(self.page, slot);
+    }
+
+    /// Moves the cells together, so that no garbage is left.
+    pub(crate) fn compact(&mut self) {
+        heap::compact::<LEAF>(self.page, None);
+    }
+}

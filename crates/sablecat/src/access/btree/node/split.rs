@@ -1,0 +1,158 @@
+//! Splitting one page into two.
+//!
+//! Both halves are written fresh from the source, so the source may be a version others still read. The left half keeps the page
+//! number. What divides two leaves is the shortest key that does (Bayer and Unterauer's simple prefix B-tree); around the middle, the
+//! point with the shortest such key is taken. What divides two inner pages is one of the separators, which moves up.
+
+use super::bytes::common_len;
+use super::header::{self, Identity};
+use super::heap::{build, bytes_for, entries, strip};
+use super::inner::Inner;
+use super::limits::{record_bytes_max, usable_bytes};
+use super::slots::{INNER, LEAF, cell, slot_bytes, suffix};
+use super::{Fences, header::is_custom};
+use crate::types::PageId;
+
+/// Where to split.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SplitPoint {
+    /// Half the bytes to each side: whatever is to be inserted fits either half.
+    Middle,
+    /// Records arrive in ascending order at the right end: all but the last stay left. The next one fits the right page.
+    Append,
+    /// They arrive in descending order at the left end: all but the first go right. The next one fits the left page.
+    Prepend,
+}
+
+/// Splits a leaf of at least two records; returns the separator: the upper fence of `left` and lower fence of `right`.
+pub(crate) fn split_leaf(source: &[u8], left: &mut [u8], right: &mut [u8], right_id: PageId, at: SplitPoint) -> Vec<u8> {
+    let count = header::count(source);
+    assert!(count >= 2, "a leaf of {count} records is not to be split");
+    let divides = |point: usize| -> Option<(Vec<u8>, usize)> {
+        let separator = leaf_separator(source, point);
+        halves_fit::<LEAF>(source, point, point, &separator).then_some((separator, point))
+    };
+    let edge = match at {
+        SplitPoint::Middle => None,
+        SplitPoint::Append => divides(count - 1),
+        SplitPoint::Prepend => divides(1),
+    };
+    let (separator, point) = edge.unwrap_or_else(|| {
+        let point = middle::<LEAF>(source, 1..count, |point| leaf_separator_len(source, point));
+        (leaf_separator(source, point), point)
+    });
+    build_halves::<LEAF>(source, left, right, right_id, point, point, &separator);
+    separator
+}
+
+/// Splits an inner page of at least three separators in the middle; returns the one that moves up.
+pub(crate) fn split_inner(source: &[u8], left: &mut [u8], right: &mut [u8], right_id: PageId) -> Vec<u8> {
+    split_inner_at(source, left, right, right_id, SplitPoint::Middle)
+}
+
+/// The same, elsewhere: `Append` leaves right the last separator with the children around it, `Prepend` leaves left the first.
+pub(crate) fn split_inner_at(source: &[u8], left: &mut [u8], right: &mut [u8], right_id: PageId, at: SplitPoint) -> Vec<u8> {
+    let count = header::count(source);
+    assert!(count >= 3, "an inner page of {count} separators is not to be split");
+    let separator = |point: usize| -> Vec<u8> {
+        let mut key = Vec::new();
+        Inner::new(source).copy_separator(point, &mut key);
+        key
+    };
+    let edge = match at {
+        SplitPoint::Middle => None,
+        SplitPoint::Append => Some(count - 2),
+        SplitPoint::Prepend => Some(1),
+    };
+    let point = edge
+        .filter(|&point| halves_fit::<INNER>(source, point, point + 1, &separator(point)))
+        .unwrap_or_else(|| middle::<INNER>(source, 1..count - 1, |point| suffix::<INNER>(source, point).len()));
+    let separator = separator(point);
+    build_halves::<INNER>(source, left, right, right_id, point, point + 1, &separator);
+    separator
+}
+
+/// Left gets the slots below `left_end`, right those from `right_start`; in an inner page the one in between moves up.
+fn build_halves<const C: usize>(
+    source: &[u8],
+    left: &mut [u8],
+    right: &mut [u8],
+    right_id: PageId,
+    left_end: usize,
+    right_start: usize,
+    separator: &[u8],
+) {
+    let count = header::count(source);
+    let Fences { lower, upper } = header::fences(source);
+    let identity = Identity::of(source);
+    let mut right_identity = Identity { page: right_id, ..identity };
+    if C != 0 {
+        right_identity.first_child = Inner::new(source).child(right_start);
+    }
+    let (left_fences, right_fences) = (Fences { lower, upper: Some(separator) }, Fences { lower: Some(separator), upper });
+    build::<C>(left, identity, left_fences, left_end, entries::<C>(source, 0..left_end))
+        .expect("half a page and a fence fit a page: see `limits`");
+    build::<C>(right, right_identity, right_fences, count - right_start, entries::<C>(source, right_start..count))
+        .expect("half a page and a fence fit a page: see `limits`");
+}
+
+fn halves_fit<const C: usize>(source: &[u8], left_end: usize, right_start: usize, separator: &[u8]) -> bool {
+    let Fences { lower, upper } = header::fences(source);
+    let fits = |fences, slots| bytes_for::<C>(fences, is_custom(source), entries::<C>(source, slots)) <= usable_bytes(source.len());
+    fits(Fences { lower, upper: Some(separator) }, 0..left_end)
+        && fits(Fences { lower: Some(separator), upper }, right_start..header::count(source))
+}
+
+/// Among `points`, the one that divides the bytes most evenly; or one close by whose separator is shorter, if both halves still have
+/// room for whatever may come.
+fn middle<const C: usize>(source: &[u8], points: std::ops::Range<usize>, separator_len: impl Fn(usize) -> usize) -> usize {
+    let count = header::count(source);
+    let entry = |slot: usize| cell::<C>(source, slot).size() + slot_bytes::<C>();
+    let total: usize = (0..count).map(entry).sum();
+    let (mut point, mut before) = (0, 0);
+    while point + 1 < points.end && 2 * before + entry(point) < total {
+        before += entry(point);
+        point += 1;
+    }
+    let even = point.max(points.start);
+    if is_custom(source) {
+        return even;
+    }
+    let near = count / 16;
+    let nearby = even.saturating_sub(near).max(points.start)..(even + near + 1).min(points.end);
+    let best = nearby.min_by_key(|&point| (separator_len(point), point.abs_diff(even))).unwrap_or(even);
+    let before_best: usize = (0..best).map(entry).sum();
+    let larger = before_best.max(total - before_best);
+    let key_max = super::limits::key_bytes_max(source.len());
+    let with_room = larger + 2 * key_max + record_bytes_max(source.len()) + 10 <= usable_bytes(source.len());
+    if with_room { best } else { even }
+}
+
+/// The length, without the prefix, of the shortest key above all left of `point` and not above any right of it.
+fn leaf_separator_len(page: &[u8], point: usize) -> usize {
+    let (below, above) = (suffix::<LEAF>(page, point - 1), suffix::<LEAF>(page, point));
+    if is_custom(page) { above.len() } else { (common_len(below, above) + 1).min(above.len()) }
+}
+
+fn leaf_separator(page: &[u8], point: usize) -> Vec<u8> {
+    let suffix = &suffix::<LEAF>(page, point)[..leaf_separator_len(page, point)];
+    [header::prefix(page), suffix].concat()
+}
+
+/// The shortest key above `below` and not above `above`, of two keys in ascending byte order.
+pub(super) fn shortest_separator<'a>(below: &[u8], above: &'a [u8]) -> &'a [u8] {
+    &above[..(common_len(below, above) + 1).min(above.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_separator_is_as_short_as_it_can_be() {
+        assert_eq!(shortest_separator(b"apple", b"banana"), b"b");
+        assert_eq!(shortest_separator(b"ban", b"banana"), b"bana");
+        assert_eq!(shortest_separator(b"", b"\0"), b"\0");
+        assert_eq!(strip((b"ab", b"cd"), 3), (&b""[..], &b"d"[..]));
+    }
+}

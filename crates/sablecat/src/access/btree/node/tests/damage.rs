@@ -1,0 +1,165 @@
+//! Damaged pages are refused, or every function gets along with them.
+
+use super::*;
+
+/// Does everything that can be done to a page.
+fn exercise(page: &[u8], key: &[u8]) {
+    for order in [Order::Bytes, REVERSE] {
+        let _ = check_full(page, order);
+        let (mut left, mut right) = (page.to_vec(), page.to_vec());
+        if kind(page) == Some(Kind::Leaf) {
+            let leaf = Leaf::new(page);
+            let (slot, _) = (leaf.lower_bound(key, order), leaf.covers(key, order));
+            assert!(slot <= leaf.count());
+            let _ = leaf.visit(0..leaf.count(), |_, _, _| ControlFlow::<()>::Continue(()));
+            let mut batch = Batch::new();
+            leaf.copy_into(0..leaf.count(), &mut batch);
+            for i in 0..leaf.count() {
+                let mut whole = Vec::new();
+                leaf.copy_key(i, &mut whole);
+                assert_eq!(batch.key(i), whole);
+                assert_eq!(batch.value(i), leaf.value(i));
+                assert!(leaf.search(&whole, order).unwrap_or_else(|slot| slot) <= leaf.count());
+            }
+            if leaf.count() >= 4 {
+                for at in [SplitPoint::Middle, SplitPoint::Append, SplitPoint::Prepend] {
+                    let separator = split_leaf(page, &mut left, &mut right, PageId(5), at);
+                    check_bounds(&left).and(check_bounds(&right)).unwrap();
+                    may_merge(&left, &right, &separator);
+                    merge_leaf(&left, &right, &separator, &mut page.to_vec());
+                }
+            }
+            left.copy_from_slice(page);
+            let mut leaf = LeafMut::new(&mut left);
+            while leaf.insert(slot.min(leaf.as_leaf().count()), key, Value::Inline(b"value")).is_ok() {
+                check_bounds(leaf.as_leaf().page).unwrap();
+            }
+            for i in 0..leaf.as_leaf().count() {
+                let _ = leaf.replace_value(i, Value::Inline(&[7; 9][..i % 10]));
+            }
+            check_bounds(leaf.as_leaf().page).unwrap();
+            leaf.compact();
+            while leaf.as_leaf().count() > 0 {
+                leaf.remove(leaf.as_leaf().count() / 2);
+            }
+            check_bounds(leaf.as_leaf().page).unwrap();
+        } else {
+            let inner = Inner::new(page);
+            let (child, _) = (inner.find(key, order), inner.covers(key, order));
+            assert!(child.0 <= inner.count());
+            for i in 0..inner.count() {
+                let _ = (inner.separator(i), inner.child(i));
+            }
+            if inner.count() >= 4 {
+                for at in [SplitPoint::Middle, SplitPoint::Append, SplitPoint::Prepend] {
+                    let separator = split_inner_at(page, &mut left, &mut right, PageId(5), at);
+                    check_bounds(&left).and(check_bounds(&right)).unwrap();
+                    may_merge(&left, &right, &separator);
+                    merge_inner(&left, &right, &separator, &mut page.to_vec());
+                }
+            }
+            left.copy_from_slice(page);
+            let mut inner = InnerMut::new(&mut left);
+            let _ = inner.insert(child.0, key, PageId(4));
+            inner.compact();
+            while inner.as_inner().count() > 0 {
+                inner.remove(0);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// A damaged page is refused, or every function gets along with it.
+    #[test]
+    fn damage_is_refused_or_harmless(
+        size in prop::sample::select(vec![512usize, 1024]),
+        leaf in any::<bool>(),
+        fenced in any::<bool>(),
+        keys in prop::collection::btree_set(a_key(14), 0..30),
+        damage in prop::collection::vec((prop_oneof![0usize..64, 0usize..256, any::<usize>()], prop_oneof![any::<u8>(), 0u8..4]), 1..4),
+        probe in a_key(14),
+    ) {
+        let mut page = vec![0; size];
+        let fences = if fenced { Fences { lower: Some(b""), upper: Some(&[255; 14]) } } else { Fences::NONE };
+        if leaf {
+            let mut leaf = LeafMut::format(&mut page, PageId(1), TREE, 0, fences);
+            for key in keys.iter() {
+                let _ = leaf.insert(leaf.as_leaf().count(), key, Value::Inline(key));
+            }
+        } else {
+            let mut inner = InnerMut::format(&mut page, PageId(1), TREE, 0, 1, fences, PageId(1));
+            for (i, key) in keys.iter().enumerate() {
+                let _ = inner.insert(inner.as_inner().count(), key, PageId(i as u32 + 1));
+            }
+        }
+        check_full(&page, Order::Bytes).unwrap();
+        for (at, byte) in damage {
+            page[at % size] = byte;
+        }
+        if check_bounds(&page).is_ok() {
+            exercise(&page, &probe);
+        }
+    }
+}
+
+/// One page for each thing `check_bounds` looks for.
+#[test]
+fn each_kind_of_damage_is_named() {
+    let mut sound = vec![0; 512];
+    let fences = Fences { lower: Some(b"a"), upper: Some(b"b") };
+    let mut leaf = LeafMut::format(&mut sound, PageId(1), TREE, 0, fences);
+    for (slot, key) in [b"aa", b"ab", b"ac"].into_iter().enumerate() {
+        leaf.insert(slot, key, Value::Inline(b"12345")).unwrap();
+    }
+    leaf.insert(3, b"ad", Value::Long { first_page: PageId(9), len: 1 << 40 }).unwrap();
+    let cells = 512 - 2;
+    // Suffix 2 (the fences share nothing), value 5, header 2; the long value's cell has header 4, value 12.
+    let (offsets, third, long) = (128 + 4 * 4, cells - 27, cells - 27 - 18);
+    let inner_sound = {
+        let mut page = vec![0; 512];
+        let mut inner = InnerMut::format(&mut page, PageId(1), TREE, 0, 1, fences, PageId(1));
+        inner.insert(0, b"ab", PageId(2)).unwrap();
+        page
+    };
+    check_bounds(&sound).and(check_bounds(&inner_sound)).unwrap();
+    type Case<'a> = (&'a str, &'a [u8], &'a [(usize, u16)]);
+    let cases: [Case<'_>; 15] = [
+        ("kind", &sound, &[(20, 5)]),
+        ("level", &sound, &[(20, 0x0101)]),
+        ("flags", &sound, &[(22, 2)]),
+        ("slots do not fit", &sound, &[(24, 400)]),
+        ("slots do not fit", &sound, &[(28, 513)]),
+        ("fence", &sound, &[(36, 300)]),
+        ("fence", &sound, &[(38, 60)]),
+        ("prefix", &sound, &[(26, 1)]),
+        ("leaves the heap", &sound, &[(offsets, 500), (offsets + 2, 511)]),
+        ("leaves the heap", &sound, &[(offsets + 4, 140)]),
+        ("overlaps", &sound, &[(offsets, third as u16)]),
+        ("leaves the heap", &sound, &[(long + 2, 0x8000 | 11)]),
+        ("live and", &sound, &[(32, 1)]),
+        ("child", &inner_sound, &[(44, 0)]),
+        // A separator of one byte with a value of one byte.
+        ("a value of 1", &inner_sound, &[(cells - 4, 1 | 1 << 7)]),
+    ];
+    for (what, page, damage) in cases {
+        let mut page = page.to_vec();
+        for &(at, word) in damage {
+            page[at..at + 2].copy_from_slice(&word.to_le_bytes());
+        }
+        let error = check_bounds(&page).unwrap_err();
+        assert!(error.contains(what), "{what}: {error}");
+    }
+    // Longer than a key or a record may be, though it is all there.
+    let mut page = vec![0; 1024];
+    let mut leaf = LeafMut::format(&mut page, PageId(1), TREE, 0, Fences::NONE);
+    leaf.insert(0, &[1; 120], Value::Inline(b"")).unwrap();
+    assert!(check_bounds(&page).unwrap_err().contains("a key of 120"));
+    let mut leaf = LeafMut::format(&mut page, PageId(1), TREE, 0, Fences::NONE);
+    leaf.insert(0, b"", Value::Inline(&[1; 200])).unwrap();
+    assert!(check_bounds(&page).unwrap_err().contains("a value of 200"));
+    LeafMut::format(&mut page, PageId(1), TREE, 0, Fences { lower: Some(&[1; 200]), upper: None });
+    assert!(check_bounds(&page).unwrap_err().contains("a fence of 200"));
+}

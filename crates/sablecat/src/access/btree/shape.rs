@@ -1,0 +1,157 @@
+//! Puts and removes that may change the tree's shape.
+
+use super::node::{self, Fences, Inner, InnerMut, Kind, Leaf, LeafMut, SplitPoint, Value};
+use super::{Step, Toward, Tree, damaged, find_leaf, put_in_leaf};
+use crate::access::PageWrite;
+use crate::error::Result;
+use crate::types::PageId;
+
+/// Sets a record, splitting pages as needed.
+pub(crate) fn put<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8], value: Value<'_>) -> Result<()> {
+    let mut path = Vec::new();
+    loop {
+        path.clear();
+        let leaf = find_leaf(writer, tree, key, Toward::Key, |step| path.push(step))?;
+        if put_in_leaf(writer.write(leaf)?, key, value, tree.order).is_ok() {
+            return Ok(());
+        }
+        split(writer, tree, &path, leaf, key)?;
+    }
+}
+
+/// Splits `page`, or, when its parent has no room for another separator, the parent; the caller descends again.
+fn split<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, path: &[Step], page: PageId, key: &[u8]) -> Result<()> {
+    let Some((parent, above)) = path.split_last() else {
+        return grow(writer, tree);
+    };
+    let has_room = writer.read(parent.page, |bytes| Inner::new(bytes).fits(node::key_bytes_max(bytes.len())))?;
+    if !has_room {
+        return split(writer, tree, above, parent.page, key);
+    }
+    let source = writer.read(page, <[u8]>::to_vec)?;
+    let right = writer.allocate()?;
+    let (left_bytes, right_bytes) = writer.write_two(page, right)?;
+    let separator = if node::kind(&source) == Some(Kind::Leaf) {
+        node::split_leaf(&source, left_bytes, right_bytes, right, split_point(&source, tree, key))
+    } else {
+        node::split_inner(&source, left_bytes, right_bytes, right)
+    };
+    let mut inner = InnerMut::new(writer.write(parent.page)?);
+    inner.insert(parent.slot, &separator, right).map_err(|_| damaged(tree, parent.page, "has less room than it says"))
+}
+
+/// Where to split a leaf: in the middle, unless the key goes to one of its ends, as it does when keys come in order.
+fn split_point(source: &[u8], tree: &Tree<'_>, key: &[u8]) -> SplitPoint {
+    let leaf = Leaf::new(source);
+    match leaf.search(key, tree.order) {
+        Err(index) if index == leaf.count() => SplitPoint::Append,
+        Err(0) => SplitPoint::Prepend,
+        _ => SplitPoint::Middle,
+    }
+}
+
+/// Moves the root's content one level down; the root then has one child, which can be split.
+fn grow<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
+    let child = writer.allocate()?;
+    let (root, below) = writer.write_two(tree.root, child)?;
+    below.copy_from_slice(root);
+    node::set_page_id(below, child);
+    let flags = node::flags(root);
+    let level = node::level(root) + 1;
+    InnerMut::format(root, tree.root, tree.id, flags, level, Fences::NONE, child);
+    Ok(())
+}
+
+/// Removes a record, merging pages as they empty. False if it was not there.
+pub(crate) fn remove<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> Result<bool> {
+    let mut path = Vec::new();
+    let leaf = find_leaf(writer, tree, key, Toward::Key, |step| path.push(step))?;
+    let found = writer.read(leaf, |bytes| Leaf::new(bytes).search(key, tree.order))?;
+    let Ok(index) = found else { return Ok(false) };
+    LeafMut::new(writer.write(leaf)?).remove(index);
+    merge_path(writer, tree, leaf, path)?;
+    Ok(true)
+}
+
+/// Merges the leaf for `key`, which has become sparse, and what above it becomes so.
+pub(crate) fn merge_up<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> Result<()> {
+    let mut path = Vec::new();
+    let leaf = find_leaf(writer, tree, key, Toward::Key, |step| path.push(step))?;
+    merge_path(writer, tree, leaf, path)
+}
+
+fn merge_path<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, leaf: PageId, mut path: Vec<Step>) -> Result<()> {
+    let mut page = leaf;
+    while let Some(parent) = path.pop() {
+        if !writer.read(page, should_merge)? || !merge(writer, tree, parent, page)? {
+            break;
+        }
+        page = parent.page;
+    }
+    shrink(writer, tree)
+}
+
+/// Whether a page is so empty that it should be merged, if a neighbour has room.
+pub(crate) fn should_merge(bytes: &[u8]) -> bool {
+    node::used_bytes(bytes) < bytes.len() / 4
+}
+
+/// Merges `page`, the child that `parent` names, with a neighbour below the same parent, if the two fit one page.
+fn merge<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, parent: Step, page: PageId) -> Result<bool> {
+    let (left_slot, neighbours) = writer.read(parent.page, |bytes| {
+        let inner = Inner::new(bytes);
+        // A parent has one child more than separators.
+        if parent.slot < inner.count() {
+            (parent.slot, Some((inner.child(parent.slot), inner.child(parent.slot + 1))))
+        } else if parent.slot > 0 {
+            (parent.slot - 1, Some((inner.child(parent.slot - 1), inner.child(parent.slot))))
+        } else {
+            (0, None)
+        }
+    })?;
+    let Some((left, right)) = neighbours else { return Ok(false) };
+    if left != page && right != page {
+        // The page is no longer where the path says: an earlier merge of this commit moved it. It merges another time.
+        return Ok(false);
+    }
+    // Leaves are latched in key order, and a neighbour may come before what is held already: so no waiting for it.
+    if !writer.try_claim(left)? || !writer.try_claim(right)? {
+        return Ok(false);
+    }
+    // Written before they are compared: what is compared must be their newest state, under their latches.
+    writer.write(left)?;
+    writer.write(right)?;
+    let left_image = writer.read(left, <[u8]>::to_vec)?;
+    let right_image = writer.read(right, <[u8]>::to_vec)?;
+    let separator = writer.read(parent.page, |bytes| {
+        let (prefix, suffix) = Inner::new(bytes).separator(left_slot);
+        [prefix, suffix].concat()
+    })?;
+    if !node::may_merge(&left_image, &right_image, &separator) {
+        return Ok(false);
+    }
+    let into = writer.write(left)?;
+    let merged = if node::kind(&left_image) == Some(Kind::Leaf) {
+        node::merge_leaf(&left_image, &right_image, &separator, into)
+    } else {
+        node::merge_inner(&left_image, &right_image, &separator, into)
+    };
+    assert!(merged, "two pages that may be merged fit one");
+    InnerMut::new(writer.write(parent.page)?).remove(left_slot);
+    writer.free(right)?;
+    Ok(true)
+}
+
+/// Takes the content of a root's only child into the root.
+fn shrink<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
+    loop {
+        let only = writer.read(tree.root, |bytes| {
+            (node::kind(bytes) == Some(Kind::Inner)).then(|| Inner::new(bytes)).filter(|inner| inner.count() == 0).map(|inner| inner.child(0))
+        })?;
+        let Some(child) = only else { return Ok(()) };
+        let (root, below) = writer.write_two(tree.root, child)?;
+        root.copy_from_slice(below);
+        node::set_page_id(root, tree.root);
+        writer.free(child)?;
+    }
+}

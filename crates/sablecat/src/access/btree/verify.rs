@@ -1,0 +1,142 @@
+//! Checking a whole tree: every invariant that its pages and their places must keep.
+
+use std::collections::HashSet;
+
+use super::node::{self, Fences, Inner, Kind, Leaf, Value};
+use super::Tree;
+use crate::access::{PageRead, long};
+use crate::types::PageId;
+
+/// What a tree consists of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) levels: u32,
+    pub(crate) inner_pages: u64,
+    pub(crate) leaf_pages: u64,
+    pub(crate) long_pages: u64,
+    pub(crate) records: u64,
+}
+
+/// Walks a tree and tells `problem` of whatever is wrong, naming page and reason; `seen` collects every page met, to find pages met twice.
+pub(crate) fn verify<R: PageRead>(
+    reader: &R,
+    tree: &Tree<'_>,
+    seen: &mut HashSet<PageId>,
+    problem: &mut dyn FnMut(String),
+    progress: &mut dyn FnMut(u64),
+) -> Shape {
+    let mut walk = Walk { reader, tree, seen, problem, progress, shape: Shape::default() };
+    walk.page(tree.root, None, (None, None));
+    walk.shape
+}
+
+struct Walk<'a, R> {
+    reader: &'a R,
+    tree: &'a Tree<'a>,
+    seen: &'a mut HashSet<PageId>,
+    problem: &'a mut dyn FnMut(String),
+    progress: &'a mut dyn FnMut(u64),
+    shape: Shape,
+}
+
+impl<R: PageRead> Walk<'_, R> {
+    fn wrong(&mut self, page: PageId, why: impl std::fmt::Display) {
+        (self.problem)(format!("page {page} of tree {}: {why}", self.tree.id));
+    }
+
+    /// Checks a page and what is below it. Its parent says at which level it must be and what its fences are.
+    fn page(&mut self, page: PageId, level: Option<u8>, fences: (Option<Vec<u8>>, Option<Vec<u8>>)) {
+        if !self.seen.insert(page) {
+            return self.wrong(page, "is reached twice");
+        }
+        let bytes = match self.reader.read(page, <[u8]>::to_vec) {
+            Ok(bytes) => bytes,
+            Err(error) => return self.wrong(page, error),
+        };
+        if let Err(why) = node::check_full(&bytes, self.tree.order) {
+            return self.wrong(page, why);
+        }
+        if node::page_id(&bytes) != page {
+            self.wrong(page, format!("says it is page {}", node::page_id(&bytes)));
+        }
+        if node::tree_id(&bytes) != self.tree.id {
+            return self.wrong(page, format!("belongs to tree {}", node::tree_id(&bytes)));
+        }
+        if level.is_some_and(|level| level != node::level(&bytes)) {
+            return self.wrong(page, format!("is at level {}, and its parent at one that does not fit", node::level(&bytes)));
+        }
+        self.shape.levels = self.shape.levels.max(u32::from(node::level(&bytes)) + 1);
+        let expected = Fences { lower: fences.0.as_deref(), upper: fences.1.as_deref() };
+        match node::kind(&bytes) {
+            Some(Kind::Leaf) => {
+                if Leaf::new(&bytes).fences() != expected {
+                    self.wrong(page, "has other fences than its parent's separators");
+                }
+                self.leaf(page, &bytes);
+            }
+            Some(Kind::Inner) => {
+                if Inner::new(&bytes).fences() != expected {
+                    self.wrong(page, "has other fences than its parent's separators");
+                }
+                self.inner(&bytes, fences);
+            }
+            _ => self.wrong(page, "is neither a leaf nor an inner page"),
+        }
+    }
+
+    fn leaf(&mut self, page: PageId, bytes: &[u8]) {
+        let leaf = Leaf::new(bytes);
+        self.shape.leaf_pages += 1;
+        self.shape.records += leaf.count() as u64;
+        (self.progress)(1);
+        let order = self.tree.order;
+        let mut last: Option<Vec<u8>> = None;
+        for slot in 0..leaf.count() {
+            let (prefix, suffix) = leaf.key(slot);
+            let key = [prefix, suffix].concat();
+            if last.as_ref().is_some_and(|last| order.compare(last, &key).is_ge()) {
+                self.wrong(page, format!("record {slot} is not above the one before it"));
+            }
+            if !leaf.covers(&key, order) {
+                self.wrong(page, format!("record {slot} lies outside the fences"));
+            }
+            if let Value::Long { first_page, len } = leaf.value(slot) {
+                self.long(page, slot, first_page, len, bytes.len());
+            }
+            last = Some(key);
+        }
+    }
+
+    fn long(&mut self, leaf: PageId, slot: usize, first: PageId, len: u64, page_size: usize) {
+        for n in 0..long::page_count(len, page_size) {
+            let Ok(number) = u32::try_from(u64::from(first.0) + n) else {
+                return self.wrong(leaf, format!("record {slot} has a value that runs past the last page"));
+            };
+            let page = PageId(number);
+            if !self.seen.insert(page) {
+                self.wrong(page, format!("is reached twice, now from the value of record {slot} of page {leaf}"));
+                return;
+            }
+            match self.reader.read(page, |bytes| bytes.get(crate::pages::KIND_OFFSET) == Some(&long::KIND_LONG)) {
+                Ok(true) => self.shape.long_pages += 1,
+                Ok(false) => return self.wrong(page, format!("should hold part of the value of record {slot} of page {leaf}")),
+                Err(error) => return self.wrong(page, error),
+            }
+        }
+    }
+
+    fn inner(&mut self, bytes: &[u8], fences: (Option<Vec<u8>>, Option<Vec<u8>>)) {
+        let inner = Inner::new(bytes);
+        self.shape.inner_pages += 1;
+        let separator = |slot: usize| {
+            let mut key = Vec::new();
+            inner.copy_separator(slot, &mut key);
+            key
+        };
+        for slot in 0..=inner.count() {
+            let lower = if slot == 0 { fences.0.clone() } else { Some(separator(slot - 1)) };
+            let upper = if slot == inner.count() { fences.1.clone() } else { Some(separator(slot)) };
+            self.page(inner.child(slot), Some(inner.level() - 1), (lower, upper));
+        }
+    }
+}

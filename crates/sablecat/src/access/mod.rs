@@ -1,0 +1,53 @@
+//! Access methods: how records are arranged in pages.
+//!
+//! They see pages through two small traits and know nothing of disks, logs, versions or latches. What implements the traits decides what
+//! a read means (a snapshot, or the newest state under latches) and what a write means (a new version, or the page itself).
+
+pub(crate) mod btree;
+pub(crate) mod long;
+
+use crate::error::Result;
+use crate::pages::Snapshot;
+use crate::types::PageId;
+
+/// Sees pages.
+pub(crate) trait PageRead {
+    /// Shows a page to `look`, which may keep nothing of it. Repeats nothing: `look` is called once, or an error is returned.
+    fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R>;
+}
+
+impl PageRead for Snapshot<'_> {
+    #[inline]
+    fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        self.page(page).map(look)
+    }
+}
+
+/// Tells whether bytes read from disk form a page that the access methods can work on: memory-safe and without panics from then on.
+pub(crate) fn check_page(bytes: &[u8]) -> std::result::Result<(), String> {
+    if bytes.get(crate::pages::KIND_OFFSET) == Some(&long::KIND_LONG) { long::check(bytes) } else { btree::node::check_bounds(bytes) }
+}
+
+/// Changes pages. What it has changed, it also reads.
+pub(crate) trait PageWrite: PageRead {
+    /// The bytes of a page, to be changed.
+    fn write(&mut self, page: PageId) -> Result<&mut [u8]>;
+
+    /// The bytes of two different pages.
+    fn write_two(&mut self, first: PageId, second: PageId) -> Result<(&mut [u8], &mut [u8])>;
+
+    /// Adds a page; its bytes are undefined until the caller has formatted them.
+    fn allocate(&mut self) -> Result<PageId>;
+
+    /// Adds pages with consecutive ids and names the first. At least one.
+    fn allocate_run(&mut self, count: u64) -> Result<PageId>;
+
+    /// Bytes of a page.
+    fn page_size(&self) -> usize;
+
+    /// Ends a page: nothing in the state this writer makes refers to it.
+    fn free(&mut self, page: PageId) -> Result<()>;
+
+    /// Whether `page` could be written without waiting for anybody, and if so, claims it.
+    fn try_claim(&mut self, page: PageId) -> Result<bool>;
+}

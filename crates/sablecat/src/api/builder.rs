@@ -1,0 +1,162 @@
+//! The builder: settings before opening.
+
+use std::cmp::Ordering;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sablecat_os::disk::Disk;
+
+use super::{DataStore, Env};
+use crate::env::{self, Config, Mode};
+use crate::error::Result;
+use crate::txn::{Comparator, Durability, Isolation};
+
+/// Settings of an environment. Each has a default that needs no tuning; begin with [`Env::builder`].
+///
+/// ```
+/// use sablecat::{Durability, Env};
+///
+/// # fn main() -> sablecat::Result<()> {
+/// let env = Env::builder().cache_size(64 << 20).durability(Durability::NoSync).in_memory()?;
+/// # let _ = env;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct Builder {
+    config: Config,
+}
+
+impl Builder {
+    /// Bytes of the page cache. Memory is taken as it is used. Default: a quarter of the machine's memory, at least 64 MiB.
+    pub fn cache_size(mut self, bytes: u64) -> Self {
+        self.config.cache_bytes = bytes;
+        self
+    }
+
+    /// Bytes of a page in a new environment: a power of two from 512 to 65536. An existing one keeps its own. Default: 4096.
+    ///
+    /// Keys can have an eighth of a page, less 16 bytes.
+    pub fn page_size(mut self, bytes: usize) -> Self {
+        self.config.page_size = bytes;
+        self
+    }
+
+    /// Bytes of log in a segment file of a new log: a multiple of 4096. Default: 16 MiB.
+    pub fn log_segment_size(mut self, bytes: u64) -> Self {
+        self.config.log_segment_bytes = bytes;
+        self
+    }
+
+    /// Bytes of the log's buffer in memory: a power of two, at least 64 KiB. A transaction's changes must fit half of it. Default: 8 MiB.
+    pub fn log_buffer_size(mut self, bytes: usize) -> Self {
+        self.config.log_buffer_bytes = bytes;
+        self
+    }
+
+    /// What commits promise unless a transaction says otherwise. Default: [`Durability::Sync`].
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.config.durability = durability;
+        self
+    }
+
+    /// What transactions are protected from unless one says otherwise. Default: [`Isolation::Serializable`].
+    pub fn isolation(mut self, isolation: Isolation) -> Self {
+        self.config.isolation = isolation;
+        self
+    }
+
+    /// Whether the volume is read and written around the operating system's page cache. Default: no.
+    pub fn direct_io(mut self, direct: bool) -> Self {
+        self.config.direct_io = direct;
+        self
+    }
+
+    /// How often the log is flushed in the background: what the rungs below [`Durability::Sync`] may lose in a crash of the machine.
+    /// Default: 50 ms.
+    pub fn flush_interval(mut self, interval: Duration) -> Self {
+        self.config.flush_interval = interval;
+        self
+    }
+
+    /// How often a checkpoint is written if anything was committed. Default: 60 s.
+    pub fn checkpoint_interval(mut self, interval: Duration) -> Self {
+        self.config.checkpoint_interval = interval;
+        self
+    }
+
+    /// How many bytes of log bring on a checkpoint before its time: what recovery has to replay at most, about. Default: 128 MiB.
+    pub fn checkpoint_log_size(mut self, bytes: u64) -> Self {
+        self.config.checkpoint_log_bytes = bytes;
+        self
+    }
+
+    /// How long to wait for a record lock before giving up with [`ErrorKind::Timeout`](crate::ErrorKind::Timeout). Default: 10 s.
+    pub fn lock_timeout(mut self, timeout: Duration) -> Self {
+        self.config.lock_timeout = timeout;
+        self
+    }
+
+    /// Whether to create the environment if there is none. Default: yes.
+    pub fn create(mut self, create: bool) -> Self {
+        self.config.create = create;
+        self
+    }
+
+    /// Whether a thread flushes and checkpoints in the background. Without it call [`Env::sync`] and [`Env::checkpoint`] yourself.
+    /// Default: yes.
+    pub fn background(mut self, background: bool) -> Self {
+        self.config.background = background;
+        self
+    }
+
+    /// The disk to live on: for tests with a simulated one. Default: the machine's.
+    pub fn disk(mut self, disk: Arc<dyn Disk>) -> Self {
+        self.config.disk = disk;
+        self
+    }
+
+    /// Registers an order of keys under a name, for [`Env::database_ordered_by`]. The name is kept with each database so ordered; the
+    /// function must be given again, and be the same, whenever the environment is opened.
+    pub fn comparator(mut self, name: &str, compare: impl Fn(&[u8], &[u8]) -> Ordering + Send + Sync + 'static) -> Self {
+        let comparator = Comparator { name: name.to_owned(), compare: Box::new(compare) };
+        self.config.comparators.insert(name.to_owned(), Arc::new(comparator));
+        self
+    }
+
+    /// Opens the environment in a directory, creating it if need be, recovering it if it was not closed.
+    ///
+    /// # Errors
+    /// `InUse` if it is open already; `NotFound` if there is none and [`Builder::create`] is off; `Corruption` if what is on disk is
+    /// damaged; `Invalid` for settings that make no sense; `Io` and `Full` from the operating system.
+    pub fn open(self, directory: impl AsRef<Path>) -> Result<Env> {
+        env::open(directory.as_ref(), self.config, Mode::Transactional).map(Env::new)
+    }
+
+    /// An environment in memory alone. It ends with its last handle. Commits have the durability of [`Durability::Memory`], whatever is
+    /// asked for.
+    ///
+    /// # Errors
+    /// `Invalid` for settings that make no sense; `Full` if the address space cannot be had.
+    pub fn in_memory(self) -> Result<Env> {
+        env::in_memory(self.config, Mode::Transactional).map(Env::new)
+    }
+
+    /// Opens an environment as a Data Store: no log, no transactions, one handle.
+    ///
+    /// # Errors
+    /// As [`Builder::open`]; also `Invalid` if the environment was last used with transactions and not closed: then open it once that way.
+    pub fn open_data_store(self, directory: impl AsRef<Path>) -> Result<DataStore> {
+        env::open(directory.as_ref(), self.config, Mode::DataStore).map(DataStore::new)
+    }
+
+    /// A Data Store in memory alone.
+    ///
+    /// # Errors
+    /// As [`Builder::in_memory`].
+    pub fn data_store_in_memory(self) -> Result<DataStore> {
+        env::in_memory(self.config, Mode::DataStore).map(DataStore::new)
+    }
+}

@@ -1,0 +1,258 @@
+//! A database's handle: single operations, each a transaction of its own.
+
+use std::ops::{ControlFlow, RangeBounds};
+use std::sync::Arc;
+
+use super::{Env, Range, owned_bounds, prefix_bounds, visit};
+use crate::env::Named;
+use crate::error::Result;
+use crate::txn::{RecordChange, TreeRef};
+
+/// A named, ordered map from byte keys to byte values, in an environment. A handle; clones name the same database.
+///
+/// Its operations are transactions of their own: what returned is committed, and as durable as the environment's
+/// [`Durability`](crate::Durability) says. Reads see the newest committed state. To do several things as one, use [`Env::write`].
+///
+/// Keys can have up to an eighth of a page less 16 bytes (496 with pages of 4096), values up to 4 GiB; both may be empty.
+#[derive(Clone, Debug)]
+pub struct Database {
+    env: Env,
+    named: Arc<Named>,
+}
+
+impl Database {
+    pub(super) fn new(env: Env, named: Arc<Named>) -> Database {
+        Database { env, named }
+    }
+
+    pub(super) fn tree(&self) -> Result<&TreeRef> {
+        self.named.tree()
+    }
+
+    /// The tree, after making sure that the database is of this environment.
+    pub(super) fn tree_in(&self, env: &Env) -> Result<&TreeRef> {
+        if std::ptr::eq(self.env.core(), env.core()) {
+            self.tree()
+        } else {
+            Err(crate::Error::invalid(format!("the database {:?} is of another environment than the transaction", self.name())))
+        }
+    }
+
+    /// The name it was opened under.
+    pub fn name(&self) -> &str {
+        &self.named.name
+    }
+
+    /// The environment it is in.
+    pub fn env(&self) -> &Env {
+        &self.env
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// `Corruption` and `Io` from reading pages; `NotFound` if the database was removed.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.get_with(key.as_ref(), |value| value.map(<[u8]>::to_vec))
+    }
+
+    /// Shows the value of a key to `look`, in place: nothing is copied. `look` should be brief; while it runs, evicted memory is not reused.
+    ///
+    /// # Errors
+    /// As [`Database::get`].
+    #[inline]
+    pub fn get_with<R>(&self, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+        self.env.core().kernel.read_one(self.named.tree()?, key, look)
+    }
+
+    /// Whether there is a record with this key.
+    ///
+    /// # Errors
+    /// As [`Database::get`].
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.get_with(key.as_ref(), |value| value.is_some())
+    }
+
+    /// Reads part of a value, from `offset` on, as much as `into` has room for. None if there is no such record, else how many bytes were
+    /// read. Of a long value only the pages concerned are read.
+    ///
+    /// # Errors
+    /// As [`Database::get`].
+    pub fn read_at(&self, key: impl AsRef<[u8]>, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
+        self.env.snapshot()?.read_at(self, key, offset, into)
+    }
+
+    /// Sets the value of a key, whether or not there was one.
+    ///
+    /// # Errors
+    /// `Invalid` for a key or value that is too long; `Full` for a full disk or cache; `Poisoned` after a failed flush.
+    #[inline]
+    pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let core = self.env.core();
+        let (key, value) = (key.as_ref(), value.as_ref());
+        core.kernel.check_record(key, value.len())?;
+        core.kernel.change_one(self.named.tree()?, key, RecordChange::Put(value), core.config.durability).map(|_| ())
+    }
+
+    /// Removes a record; false if there was none.
+    ///
+    /// # Errors
+    /// As [`Database::insert`].
+    pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let core = self.env.core();
+        core.kernel.check_record(key.as_ref(), 0)?;
+        core.kernel.change_one(self.named.tree()?, key.as_ref(), RecordChange::Remove, core.config.durability)
+    }
+
+    /// The record with the least key.
+    ///
+    /// # Errors
+    /// As [`Database::get`].
+    pub fn first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.range::<&[u8]>(..)?.next().transpose()
+    }
+
+    /// The record with the greatest key.
+    ///
+    /// # Errors
+    /// As [`Database::get`].
+    pub fn last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.range::<&[u8]>(..)?.next_back().transpose()
+    }
+
+    /// The records between two bounds, in order, from either end. The range has a snapshot of its own.
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let env = sablecat::Env::in_memory()?;
+    /// let db = env.database("letters")?;
+    /// for letter in ["a", "b", "c", "d"] {
+    ///     db.insert(letter, "")?;
+    /// }
+    /// let backwards: Vec<_> = db.range("b"..)?.rev().map(|record| record.map(|(key, _)| key)).collect::<sablecat::Result<_>>()?;
+    /// assert_eq!(backwards, [b"d", b"c", b"b"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Full` when too many transactions are in progress. Each record comes as a result, with the errors of [`Database::get`].
+    pub fn range<K: AsRef<[u8]>>(&self, bounds: impl RangeBounds<K>) -> Result<Range<'_>> {
+        Range::owned(&self.env, self.tree()?, owned_bounds(&bounds))
+    }
+
+    /// The records whose keys begin with `prefix`, in order, from either end. Only for databases in the order of bytes.
+    ///
+    /// # Errors
+    /// As [`Database::range`].
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
+        Range::owned(&self.env, self.tree()?, prefix_bounds(prefix.as_ref()))
+    }
+
+    /// Shows all records between two bounds to `each`, in order and in place, at one snapshot: the fastest way to read many. `each` is
+    /// shown a leaf's records at a time without pause and should be brief; it may end the visit.
+    ///
+    /// # Errors
+    /// As [`Database::range`].
+    pub fn visit<K: AsRef<[u8]>>(&self, bounds: impl RangeBounds<K>, each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
+        let kernel = &self.env.core().kernel;
+        let seat = kernel.pages.participants.sit()?;
+        let at = kernel.pages.pin(&seat);
+        let bounds = owned_bounds(&bounds);
+        let result = visit::visit(kernel, &seat, at, self.tree()?, bounds, each);
+        seat.slot().unpin();
+        result
+    }
+
+    /// Sets many records in one transaction.
+    ///
+    /// # Errors
+    /// As [`Database::insert`]; on any error none is set.
+    pub fn insert_batch<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, records: impl IntoIterator<Item = (K, V)>) -> Result<()> {
+        let mut txn = self.env.begin()?;
+        for (key, value) in records {
+            txn.insert(self, key, value)?;
+        }
+        txn.commit()
+    }
+
+    /// The place of one key: to look at it, fill it or change it. Each step is an operation of its own; for several as one, use
+    /// [`Env::write`].
+    pub fn entry(&self, key: impl AsRef<[u8]>) -> Entry<'_> {
+        Entry { database: self, key: key.as_ref().to_vec() }
+    }
+
+    /// Keeps the records that `keep` says to keep and removes the others, in one transaction.
+    ///
+    /// # Errors
+    /// As [`Env::write`].
+    pub fn retain(&self, mut keep: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        self.env.write(|txn| {
+            let mut doomed = Vec::new();
+            for record in txn.range::<&[u8]>(self, ..)? {
+                let (key, value) = record?;
+                if !keep(&key, &value) {
+                    doomed.push(key);
+                }
+            }
+            doomed.iter().try_for_each(|key| txn.remove(self, key).map(|_| ()))
+        })
+    }
+
+    /// How many records there are. Counts them.
+    ///
+    /// # Errors
+    /// As [`Database::get`].
+    pub fn len(&self) -> Result<u64> {
+        let mut count = 0;
+        self.visit::<&[u8]>(.., |_, _| {
+            count += 1;
+            ControlFlow::Continue(())
+        })?;
+        Ok(count)
+    }
+
+    /// Whether there are no records.
+    ///
+    /// # Errors
+    /// As [`Database::get`].
+    pub fn is_empty(&self) -> Result<bool> {
+        self.first().map(|first| first.is_none())
+    }
+}
+
+/// The place of one key in a database: see [`Database::entry`].
+#[derive(Debug)]
+pub struct Entry<'d> {
+    database: &'d Database,
+    key: Vec<u8>,
+}
+
+impl Entry<'_> {
+    /// The value, set to `value` first if there is none. Atomic.
+    ///
+    /// # Errors
+    /// As [`Env::write`].
+    pub fn or_insert(self, value: impl AsRef<[u8]>) -> Result<Vec<u8>> {
+        self.database.env.write(|txn| {
+            if let Some(have) = txn.get(self.database, &self.key)? {
+                return Ok(have);
+            }
+            txn.insert(self.database, &self.key, value.as_ref())?;
+            Ok(value.as_ref().to_vec())
+        })
+    }
+
+    /// Changes the value, if there is one, to what `change` makes of it; says what it is then. Atomic; `change` may run more than once.
+    ///
+    /// # Errors
+    /// As [`Env::write`].
+    pub fn and_modify(self, mut change: impl FnMut(&[u8]) -> Vec<u8>) -> Result<Option<Vec<u8>>> {
+        self.database.env.write(|txn| {
+            let Some(have) = txn.get_for_update(self.database, &self.key)? else { return Ok(None) };
+            let value = change(&have);
+            txn.insert(self.database, &self.key, &value)?;
+            Ok(Some(value))
+        })
+    }
+}

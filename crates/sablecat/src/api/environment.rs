@@ -1,0 +1,223 @@
+//! The environment's handle.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::transaction::{ReadTxn, Txn, TxnOptions};
+use super::{Builder, Database, Stats};
+use crate::env::{CheckpointReport, Core, Progress, RecoveryReport, VerifyReport};
+use crate::error::{Error, ErrorKind, Result};
+
+/// How often [`Env::write`] runs its work before it takes the environment to itself.
+const ATTEMPTS_BEFORE_GATE: u32 = 4;
+/// How often at most.
+const ATTEMPTS_MAX: u32 = 100;
+
+/// An environment: a set of databases that transactions span. A handle; clones name the same environment.
+///
+/// The last handle to go (databases hold one each) closes the environment with a checkpoint. [`Env::close`] does so too and tells of errors.
+#[derive(Clone, Debug)]
+pub struct Env {
+    owner: Arc<Owner>,
+}
+
+/// Closes the environment when the last handle goes.
+#[derive(Debug)]
+struct Owner {
+    core: Arc<Core>,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        // Nobody is left to tell. What was promised is in the log, and the next opening finds it there.
+        let _ = self.core.close();
+    }
+}
+
+impl Env {
+    pub(super) fn new(core: Arc<Core>) -> Env {
+        Env { owner: Arc::new(Owner { core }) }
+    }
+
+    #[inline]
+    pub(super) fn core(&self) -> &Core {
+        &self.owner.core
+    }
+
+    /// Settings first, then [`Builder::open`] or [`Builder::in_memory`].
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Opens the environment in a directory with the defaults, creating it if need be, recovering it if it was not closed.
+    ///
+    /// # Errors
+    /// As [`Builder::open`].
+    pub fn open(directory: impl AsRef<Path>) -> Result<Env> {
+        Self::builder().open(directory)
+    }
+
+    /// An environment in memory alone.
+    ///
+    /// # Errors
+    /// As [`Builder::in_memory`].
+    pub fn in_memory() -> Result<Env> {
+        Self::builder().in_memory()
+    }
+
+    /// Opens a database, creating it if there is none of that name. Names have 1 to 48 bytes. Creation is a commit of its own.
+    ///
+    /// # Errors
+    /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered; those of commits.
+    pub fn database(&self, name: &str) -> Result<Database> {
+        match self.core().database(name, true, None)? {
+            Some(named) => Ok(Database::new(self.clone(), named)),
+            None => Err(Error::new(ErrorKind::NotFound, format!("there is no database {name:?}"))),
+        }
+    }
+
+    /// Opens or creates a database whose keys are ordered by a comparator that was registered with [`Builder::comparator`].
+    ///
+    /// # Errors
+    /// As [`Env::database`]; `Invalid` if the database exists with another order.
+    pub fn database_ordered_by(&self, name: &str, comparator: &str) -> Result<Database> {
+        match self.core().database(name, true, Some(comparator))? {
+            Some(named) => Ok(Database::new(self.clone(), named)),
+            None => Err(Error::new(ErrorKind::NotFound, format!("there is no database {name:?}"))),
+        }
+    }
+
+    /// Opens a database if there is one of that name.
+    ///
+    /// # Errors
+    /// As [`Env::database`].
+    pub fn existing_database(&self, name: &str) -> Result<Option<Database>> {
+        Ok(self.core().database(name, false, None)?.map(|named| Database::new(self.clone(), named)))
+    }
+
+    /// The names of all databases, in order.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn databases(&self) -> Result<Vec<String>> {
+        self.core().database_names()
+    }
+
+    /// Gives a database another name. Open handles stay good.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none of the first name, `Exists` if there is one of the second; those of commits.
+    pub fn rename_database(&self, from: &str, to: &str) -> Result<()> {
+        self.core().rename_database(from, to)
+    }
+
+    /// Removes a database with all its records; false if there was none. Handles to it get `NotFound` from then on.
+    ///
+    /// # Errors
+    /// Those of commits.
+    pub fn remove_database(&self, name: &str) -> Result<bool> {
+        self.core().remove_database(name)
+    }
+
+    /// Begins a read-write transaction with the environment's isolation and durability. Dropped, it changes nothing.
+    ///
+    /// # Errors
+    /// `Full` when more than a thousand transactions and operations are in progress.
+    pub fn begin(&self) -> Result<Txn<'_>> {
+        self.begin_with(TxnOptions::default())
+    }
+
+    /// Begins a read-write transaction.
+    ///
+    /// # Errors
+    /// As [`Env::begin`].
+    pub fn begin_with(&self, options: TxnOptions) -> Result<Txn<'_>> {
+        Txn::begin(self, options)
+    }
+
+    /// Begins a read-only transaction: one unchanging state, for as long as it is kept. Keeping it costs the old versions of pages
+    /// that others change; when these fill the cache, the oldest snapshot gets `SnapshotTooOld`.
+    ///
+    /// # Errors
+    /// As [`Env::begin`].
+    pub fn snapshot(&self) -> Result<ReadTxn<'_>> {
+        ReadTxn::begin(self)
+    }
+
+    /// Runs `work` in a transaction and commits it. When another transaction got in the way, everything is undone and `work` runs again,
+    /// on a new snapshot; one that keeps losing gets the environment to itself, so that everyone gets through.
+    ///
+    /// # Errors
+    /// What `work` returns, unless it can be retried; those of commits.
+    pub fn write<T>(&self, work: impl FnMut(&mut Txn<'_>) -> Result<T>) -> Result<T> {
+        self.write_with(TxnOptions::default(), work)
+    }
+
+    /// As [`Env::write`], with options.
+    ///
+    /// # Errors
+    /// As [`Env::write`].
+    pub fn write_with<T>(&self, options: TxnOptions, mut work: impl FnMut(&mut Txn<'_>) -> Result<T>) -> Result<T> {
+        let mut txn = self.begin_with(options)?;
+        let mut attempts = 0;
+        loop {
+            let outcome = work(&mut txn).and_then(|made| txn.commit_once().map(|()| made));
+            match outcome {
+                Err(error) if error.is_retryable() && attempts < ATTEMPTS_MAX => {
+                    attempts += 1;
+                    txn.restart();
+                    if attempts >= ATTEMPTS_BEFORE_GATE {
+                        txn.take_gate();
+                    }
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Makes everything committed so far durable, whatever its rung.
+    ///
+    /// # Errors
+    /// `Poisoned` when a write or flush of the log failed, now or before.
+    pub fn sync(&self) -> Result<()> {
+        self.core().sync()
+    }
+
+    /// Writes a checkpoint: recovery begins there. Others go on reading and writing. Durable when it returns.
+    ///
+    /// # Errors
+    /// `Full` when the disk is full (nothing is lost; it may be tried again); `Poisoned` when a write or flush failed.
+    pub fn checkpoint(&self) -> Result<CheckpointReport> {
+        self.core().checkpoint(false)
+    }
+
+    /// Numbers about the environment.
+    ///
+    /// # Errors
+    /// Those of reading the catalog.
+    pub fn stats(&self) -> Result<Stats> {
+        Stats::of(self.core())
+    }
+
+    /// Checks every invariant of pages, trees, map and catalog, at one snapshot, while others work. Reads everything.
+    ///
+    /// # Errors
+    /// Those that prevent checking; what is found wrong is in the report.
+    pub fn verify(&self, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport> {
+        self.core().verify(progress)
+    }
+
+    /// What opening the environment found and did.
+    pub fn recovery(&self) -> RecoveryReport {
+        self.core().recovery
+    }
+
+    /// Stops the housekeeping thread and writes a last checkpoint. Handles that are still about can be used after it, but nothing is
+    /// flushed behind them.
+    ///
+    /// # Errors
+    /// As [`Env::checkpoint`].
+    pub fn close(self) -> Result<()> {
+        self.core().close()
+    }
+}

@@ -1,0 +1,51 @@
+//! Numbers about an environment.
+
+use crate::env::Core;
+use crate::error::Result;
+use crate::types::Lsn;
+
+/// Numbers about an environment, taken one after the other while others work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The names of the databases.
+    pub databases: Vec<String>,
+    /// Bytes of a page.
+    pub page_size: u64,
+    /// Bytes of the page cache.
+    pub cache_bytes: u64,
+    /// Page numbers in use, and those that only older snapshots see.
+    pub pages: u64,
+    /// Blocks of the volume in use; 0 in memory alone.
+    pub blocks: u64,
+    /// Bytes of the volume's file; 0 in memory alone.
+    pub volume_bytes: u64,
+    /// The end of the log.
+    pub log_tail: Lsn,
+    /// Everything below is with the operating system.
+    pub log_written: Lsn,
+    /// Everything below is on stable storage.
+    pub log_durable: Lsn,
+    /// The last checkpoint: recovery replays from here.
+    pub checkpoint: Lsn,
+}
+
+impl Stats {
+    pub(super) fn of(core: &Core) -> Result<Stats> {
+        let kernel = &core.kernel;
+        let geometry = kernel.pages.region.geometry();
+        let volume = kernel.pages.volume();
+        Ok(Stats {
+            databases: core.database_names()?,
+            page_size: geometry.page_size as u64,
+            cache_bytes: ((geometry.frames - 1) * geometry.page_size) as u64,
+            pages: kernel.pages.page_ids().used_count().saturating_sub(1),
+            blocks: volume.map_or(0, |_| kernel.pages.blocks().used_count()),
+            volume_bytes: volume.map_or(Ok(0), |volume| volume.file_bytes())?,
+            log_tail: kernel.log.tail(),
+            log_written: kernel.log.written(),
+            log_durable: kernel.log.durable(),
+            checkpoint: core.checkpointed(),
+        })
+    }
+}

@@ -1,0 +1,323 @@
+//! Transactions.
+
+use std::ops::RangeBounds;
+use std::time::Duration;
+
+use super::{Database, Env, Range, owned_bounds, prefix_bounds};
+use crate::error::Result;
+use crate::txn::{Durability, Isolation, Options, Position, Transaction};
+use crate::types::Lsn;
+
+/// How a transaction differs from the environment's defaults.
+#[derive(Clone, Copy, Debug, Default)]
+#[must_use]
+pub struct TxnOptions {
+    isolation: Option<Isolation>,
+    durability: Option<Durability>,
+    lock_timeout: Option<Duration>,
+}
+
+impl TxnOptions {
+    /// The environment's defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What the transaction is protected from.
+    pub fn isolation(mut self, isolation: Isolation) -> Self {
+        self.isolation = Some(isolation);
+        self
+    }
+
+    /// What its commit promises.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = Some(durability);
+        self
+    }
+
+    /// How long it waits for a record lock.
+    pub fn lock_timeout(mut self, timeout: Duration) -> Self {
+        self.lock_timeout = Some(timeout);
+        self
+    }
+
+    fn resolve(self, env: &Env) -> Options {
+        let config = &env.core().config;
+        Options {
+            isolation: self.isolation.unwrap_or(config.isolation),
+            durability: self.durability.unwrap_or(config.durability),
+            read_only: false,
+            patience: self.lock_timeout.unwrap_or(config.lock_timeout),
+        }
+    }
+}
+
+/// A read-write transaction. It sees one state of the environment, with its own changes over it; nobody sees these before it commits.
+/// Dropped without [`Txn::commit`], it changes nothing.
+///
+/// Its changes are kept in memory until then. It may move between threads.
+///
+/// ```
+/// # fn main() -> sablecat::Result<()> {
+/// # let env = sablecat::Env::in_memory()?;
+/// # let db = env.database("stock")?;
+/// let mut txn = env.begin()?;
+/// txn.insert(&db, "apples", "3")?;
+/// let before_pears = txn.savepoint();
+/// txn.insert(&db, "pears", "5")?;
+/// txn.rollback_to(&before_pears);
+/// txn.commit()?;
+/// assert_eq!(db.get("apples")?.as_deref(), Some(&b"3"[..]));
+/// assert_eq!(db.get("pears")?, None);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Txn<'env> {
+    env: &'env Env,
+    durability: Durability,
+    inner: Transaction<'env>,
+}
+
+/// A place in a transaction to roll back to: see [`Txn::savepoint`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Savepoint(Position);
+
+impl<'env> Txn<'env> {
+    pub(super) fn begin(env: &'env Env, options: TxnOptions) -> Result<Txn<'env>> {
+        let options = options.resolve(env);
+        Ok(Txn { env, durability: options.durability, inner: Transaction::begin(&env.core().kernel, options)? })
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// `Corruption` and `Io` from reading pages; `SnapshotTooOld`; `Invalid` for a database of another environment.
+    pub fn get(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.get_with(db, key.as_ref(), |value| value.map(<[u8]>::to_vec))
+    }
+
+    /// Shows the value of a key to `look`, in place.
+    ///
+    /// # Errors
+    /// As [`Txn::get`].
+    pub fn get_with<R>(&mut self, db: &Database, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+        let tree = db.tree_in(self.env)?;
+        self.inner.get(tree, key, look)
+    }
+
+    /// Locks the record and reads it. Until the transaction ends, nobody else locks it: so nobody else who reads it *for update* changes it.
+    /// Waits for whoever holds the lock.
+    ///
+    /// # Errors
+    /// `Timeout`, `Deadlock`; `Conflict` if the record was changed since the transaction first read or wrote something; as [`Txn::get`].
+    pub fn get_for_update(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        let tree = db.tree_in(self.env)?;
+        self.inner.lock(tree, key.as_ref())?;
+        self.get(db, key)
+    }
+
+    /// Whether there is a record with this key.
+    ///
+    /// # Errors
+    /// As [`Txn::get`].
+    pub fn contains_key(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.get_with(db, key.as_ref(), |value| value.is_some())
+    }
+
+    /// Reads part of a value: see [`Database::read_at`].
+    ///
+    /// # Errors
+    /// As [`Txn::get`].
+    pub fn read_at(&mut self, db: &Database, key: impl AsRef<[u8]>, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
+        let tree = db.tree_in(self.env)?;
+        self.inner.read_at(tree, key.as_ref(), offset, into)
+    }
+
+    /// Sets the value of a key.
+    ///
+    /// # Errors
+    /// `Invalid` for a key or value that is too long, or a database of another environment.
+    pub fn insert(&mut self, db: &Database, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let tree = db.tree_in(self.env)?;
+        self.inner.set(tree, key.as_ref(), Some(value.as_ref()))
+    }
+
+    /// Removes a record; false if there is none.
+    ///
+    /// # Errors
+    /// As [`Txn::get`] and [`Txn::insert`].
+    pub fn remove(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<bool> {
+        let there = self.contains_key(db, key.as_ref())?;
+        if there {
+            self.inner.set(db.tree_in(self.env)?, key.as_ref(), None)?;
+        }
+        Ok(there)
+    }
+
+    /// The record with the least key.
+    ///
+    /// # Errors
+    /// As [`Txn::get`].
+    pub fn first(&mut self, db: &Database) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.range::<&[u8]>(db, ..)?.next().transpose()
+    }
+
+    /// The record with the greatest key.
+    ///
+    /// # Errors
+    /// As [`Txn::get`].
+    pub fn last(&mut self, db: &Database) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.range::<&[u8]>(db, ..)?.next_back().transpose()
+    }
+
+    /// The records between two bounds, its own changes included, in order, from either end.
+    ///
+    /// # Errors
+    /// `Invalid` for a database of another environment. Each record comes as a result, with the errors of [`Txn::get`].
+    pub fn range<K: AsRef<[u8]>>(&mut self, db: &Database, bounds: impl RangeBounds<K>) -> Result<Range<'_>> {
+        let tree = db.tree_in(self.env)?;
+        Ok(Range::lent(&mut self.inner, tree, owned_bounds(&bounds)))
+    }
+
+    /// The records whose keys begin with `prefix`.
+    ///
+    /// # Errors
+    /// As [`Txn::range`].
+    pub fn prefix(&mut self, db: &Database, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
+        let tree = db.tree_in(self.env)?;
+        Ok(Range::lent(&mut self.inner, tree, prefix_bounds(prefix.as_ref())))
+    }
+
+    /// Marks this place, to roll back to.
+    pub fn savepoint(&mut self) -> Savepoint {
+        Savepoint(self.inner.position())
+    }
+
+    /// Undoes all changes made since a savepoint of this transaction.
+    pub fn rollback_to(&mut self, savepoint: &Savepoint) {
+        self.inner.roll_back_to(savepoint.0);
+    }
+
+    /// Runs `work` as a transaction within this one: if it fails, what it changed is undone, and this transaction may go on.
+    ///
+    /// # Errors
+    /// What `work` returns.
+    pub fn nested<T>(&mut self, work: impl FnOnce(&mut Txn<'env>) -> Result<T>) -> Result<T> {
+        let before = self.savepoint();
+        let outcome = work(self);
+        if outcome.is_err() {
+            self.rollback_to(&before);
+        }
+        outcome
+    }
+
+    /// Commits. When it returns, everybody who begins sees the changes, and they are as durable as the transaction's
+    /// [`Durability`] says. Blocks for a flush at [`Durability::Sync`].
+    ///
+    /// # Errors
+    /// `Conflict` if another transaction got in the way: nothing was changed, run it again. `Poisoned` after a failed flush: the changes are
+    /// visible but may not survive; reopen the environment. `Full` for a full disk or cache: nothing was changed.
+    pub fn commit(mut self) -> Result<()> {
+        self.commit_once()
+    }
+
+    /// Commits with another rung of durability.
+    ///
+    /// # Errors
+    /// As [`Txn::commit`].
+    pub fn commit_with(mut self, durability: Durability) -> Result<()> {
+        self.durability = durability;
+        self.commit_once()
+    }
+
+    /// Drops the transaction and its changes.
+    pub fn abort(self) {}
+
+    pub(super) fn commit_once(&mut self) -> Result<()> {
+        self.inner.commit(self.durability).map(|_| ())
+    }
+
+    pub(super) fn restart(&mut self) {
+        self.inner.restart();
+    }
+
+    pub(super) fn take_gate(&mut self) {
+        self.inner.take_gate();
+    }
+}
+
+/// A read-only transaction: one unchanging state of the environment.
+#[derive(Debug)]
+pub struct ReadTxn<'env> {
+    txn: Txn<'env>,
+}
+
+impl<'env> ReadTxn<'env> {
+    pub(super) fn begin(env: &'env Env) -> Result<ReadTxn<'env>> {
+        let options = Options { isolation: Isolation::Snapshot, read_only: true, ..TxnOptions::default().resolve(env) };
+        let inner = Transaction::begin(&env.core().kernel, options)?;
+        Ok(ReadTxn { txn: Txn { env, durability: options.durability, inner } })
+    }
+
+    /// The LSN whose state it sees.
+    pub fn lsn(&self) -> Lsn {
+        self.txn.inner.at()
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// As [`Txn::get`].
+    pub fn get(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.txn.get(db, key)
+    }
+
+    /// Shows the value of a key to `look`, in place.
+    ///
+    /// # Errors
+    /// As [`Txn::get`].
+    pub fn get_with<R>(&mut self, db: &Database, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+        self.txn.get_with(db, key, look)
+    }
+
+    /// Reads part of a value: see [`Database::read_at`].
+    ///
+    /// # Errors
+    /// As [`Txn::get`].
+    pub fn read_at(&mut self, db: &Database, key: impl AsRef<[u8]>, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
+        self.txn.read_at(db, key, offset, into)
+    }
+
+    /// The record with the least key.
+    ///
+    /// # Errors
+    /// As [`Txn::get`].
+    pub fn first(&mut self, db: &Database) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.txn.first(db)
+    }
+
+    /// The record with the greatest key.
+    ///
+    /// # Errors
+    /// As [`Txn::get`].
+    pub fn last(&mut self, db: &Database) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.txn.last(db)
+    }
+
+    /// The records between two bounds, in order, from either end.
+    ///
+    /// # Errors
+    /// As [`Txn::range`].
+    pub fn range<K: AsRef<[u8]>>(&mut self, db: &Database, bounds: impl RangeBounds<K>) -> Result<Range<'_>> {
+        self.txn.range(db, bounds)
+    }
+
+    /// The records whose keys begin with `prefix`.
+    ///
+    /// # Errors
+    /// As [`Txn::range`].
+    pub fn prefix(&mut self, db: &Database, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
+        self.txn.prefix(db, prefix)
+    }
+}

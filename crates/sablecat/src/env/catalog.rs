@@ -1,0 +1,96 @@
+//! The catalog: which databases there are. A tree like any other, with a fixed number and a fixed root.
+//!
+//! ```text
+//! key    name of the database; or 0x00 'd' tree-number (big-endian) for one that was removed and whose pages are being freed
+//! value  version u8 = 1 | flags u8 (1: ordered by a comparator) | tree u32 | root page u32 | comparator's name, to the end
+//! ```
+//!
+//! Names are UTF-8, not empty, and do not begin with a zero byte. Changes of the catalog are logged as ordinary changes of tree 1. The log
+//! cannot know at which page a replayed tree's root will be, so replay gives a tree it has not seen a root of its own, and writes that into the
+//! record.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::txn::{Comparator, TreeRef};
+use crate::types::{PageId, TreeId};
+
+/// The catalog's own tree.
+pub(crate) const CATALOG: TreeId = TreeId(1);
+/// Its root.
+pub(crate) const CATALOG_ROOT: PageId = PageId(1);
+/// The first tree number that databases get.
+pub(crate) const FIRST_TREE: u32 = 16;
+
+const VERSION: u8 = 1;
+const CUSTOM: u8 = 1;
+const HEADER_BYTES: usize = 10;
+/// The longest name.
+const NAME_BYTES_MAX: usize = 48;
+
+/// The catalog as a tree.
+pub(crate) fn catalog_tree() -> TreeRef {
+    TreeRef { id: CATALOG, root: CATALOG_ROOT, comparator: None }
+}
+
+/// What the catalog says of a database.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct CatalogEntry {
+    pub(crate) tree: TreeId,
+    pub(crate) root: PageId,
+    pub(crate) comparator: Option<String>,
+}
+
+impl CatalogEntry {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![VERSION, if self.comparator.is_some() { CUSTOM } else { 0 }];
+        bytes.extend(self.tree.0.to_le_bytes());
+        bytes.extend(self.root.0.to_le_bytes());
+        bytes.extend(self.comparator.as_deref().unwrap_or_default().as_bytes());
+        bytes
+    }
+
+    pub(crate) fn decode(name: &[u8], bytes: &[u8]) -> Result<CatalogEntry> {
+        let wrong = |why: &str| Error::corruption(format!("the catalog's entry for {:?} {why}", String::from_utf8_lossy(name)));
+        if bytes.len() < HEADER_BYTES {
+            return Err(wrong("is too short"));
+        }
+        if bytes[0] != VERSION {
+            return Err(wrong("has a version this build does not know"));
+        }
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let comparator = String::from_utf8(bytes[HEADER_BYTES..].to_vec()).map_err(|_| wrong("names its comparator in bytes that are no text"))?;
+        Ok(CatalogEntry {
+            tree: TreeId(word(2)),
+            root: PageId(word(6)),
+            comparator: (bytes[1] & CUSTOM != 0).then_some(comparator),
+        })
+    }
+
+    /// The tree, once its comparator has been found.
+    pub(crate) fn tree(&self, comparator: Option<Arc<Comparator>>) -> TreeRef {
+        TreeRef { id: self.tree, root: self.root, comparator }
+    }
+}
+
+/// Refuses names that the catalog cannot hold.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.starts_with('\0') {
+        return Err(Error::invalid(format!(
+            "{name:?} as the name of a database; names have 1 to {NAME_BYTES_MAX} bytes and do not begin with a zero byte"
+        )));
+    }
+    Ok(())
+}
+
+/// The catalog key under which a removed database waits for its pages to be freed.
+pub(crate) fn dropped_key(tree: TreeId) -> Vec<u8> {
+    let mut key = b"\0d".to_vec();
+    key.extend(tree.0.to_be_bytes());
+    key
+}
+
+/// Whether a catalog key is a database's name.
+pub(crate) fn is_name(key: &[u8]) -> bool {
+    key.first().is_some_and(|&byte| byte != 0)
+}

@@ -1,0 +1,83 @@
+//! What an environment can be told when it is opened, and what it does when it is told nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sablecat_os::disk::{Disk, HostDisk};
+
+use crate::error::{Error, Result};
+use crate::txn::{Comparator, Durability, Isolation};
+
+/// The settings of an environment, with defaults that need no tuning.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) cache_bytes: u64,
+    pub(crate) page_size: usize,
+    pub(crate) log_segment_bytes: u64,
+    pub(crate) log_buffer_bytes: usize,
+    pub(crate) durability: Durability,
+    pub(crate) isolation: Isolation,
+    pub(crate) direct_io: bool,
+    pub(crate) flush_interval: Duration,
+    pub(crate) checkpoint_interval: Duration,
+    pub(crate) checkpoint_log_bytes: u64,
+    pub(crate) lock_timeout: Duration,
+    pub(crate) create: bool,
+    pub(crate) background: bool,
+    pub(crate) comparators: HashMap<String, Arc<Comparator>>,
+}
+
+/// The smallest cache: room for the paths of some tens of operations at once.
+const CACHE_PAGES_MIN: u64 = 256;
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            disk: Arc::new(HostDisk),
+            // A quarter of the machine. Memory is taken as it is used, so a small environment stays small.
+            cache_bytes: (sablecat_os::machine::memory_bytes() / 4).max(64 << 20),
+            page_size: 4096,
+            log_segment_bytes: 16 << 20,
+            log_buffer_bytes: 8 << 20,
+            durability: Durability::Sync,
+            isolation: Isolation::Serializable,
+            direct_io: false,
+            flush_interval: Duration::from_millis(50),
+            checkpoint_interval: Duration::from_secs(60),
+            checkpoint_log_bytes: 128 << 20,
+            lock_timeout: Duration::from_secs(10),
+            create: true,
+            background: true,
+            comparators: HashMap::new(),
+        }
+    }
+}
+
+impl Config {
+    /// Refuses settings that make no sense, saying which.
+    pub(crate) fn check(&self) -> Result<()> {
+        if !self.page_size.is_power_of_two() || !(512..=65536).contains(&self.page_size) {
+            return Err(Error::invalid(format!("a page size of {} bytes; it must be a power of two from 512 to 65536", self.page_size)));
+        }
+        if self.log_segment_bytes % 4096 != 0 || self.log_segment_bytes < 65536 {
+            return Err(Error::invalid(format!(
+                "log segments of {} bytes; they must be a multiple of 4096 and at least 65536",
+                self.log_segment_bytes
+            )));
+        }
+        if !self.log_buffer_bytes.is_power_of_two() || self.log_buffer_bytes < 65536 {
+            return Err(Error::invalid(format!(
+                "a log buffer of {} bytes; it must be a power of two and at least 65536",
+                self.log_buffer_bytes
+            )));
+        }
+        Ok(())
+    }
+
+    /// The cache for pages of a size, never too small to work in.
+    pub(crate) fn cache_for(&self, page_size: usize) -> u64 {
+        self.cache_bytes.max(CACHE_PAGES_MIN * page_size as u64)
+    }
+}

@@ -1,0 +1,128 @@
+//! Environments: opening, recovering, keeping house, closing; and the catalog of databases.
+//!
+//! ```text
+//! config.rs        settings and their defaults
+//! open.rs          from a directory to a running environment
+//! recover.rs       forward replay of the log over the last checkpoint
+//! catalog.rs       which databases there are
+//! databases.rs     creating, opening, renaming, removing them
+//! housekeeping.rs  the thread that flushes and checkpoints
+//! ```
+
+mod catalog;
+mod config;
+mod databases;
+mod housekeeping;
+mod open;
+mod recover;
+mod verify;
+
+pub(crate) use config::Config;
+pub(crate) use databases::Named;
+pub(crate) use open::{in_memory, open};
+pub use recover::RecoveryReport;
+pub use verify::{Progress, VerifyReport};
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sablecat_os::disk::File;
+
+use crate::error::Result;
+use crate::pages::Participant;
+use crate::txn::{Kernel, caller};
+use crate::types::Lsn;
+
+/// What an environment is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    /// Transactions, a log, many threads.
+    Transactional,
+    /// The Data Store: one handle, no log.
+    DataStore,
+}
+
+/// A running environment, shared by all its handles.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) kernel: Kernel,
+    pub(crate) config: Config,
+    pub(crate) mode: Mode,
+    pub(crate) recovery: RecoveryReport,
+    /// Where it lives; none: in memory alone.
+    pub(crate) directory: Option<PathBuf>,
+    /// Databases opened so far, by name. Also the lock under which the catalog changes.
+    names: Mutex<HashMap<String, Arc<Named>>>,
+    keeper: housekeeping::Keeper,
+    /// The LSN of the last checkpoint.
+    checkpointed: AtomicU64,
+    /// Locked against other processes for as long as the environment is open. After the volume and the log, so that it is let go last.
+    _lock: Option<Arc<dyn File>>,
+}
+
+/// What a checkpoint did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckpointReport {
+    /// Everything committed at or below this LSN is in the volume.
+    pub lsn: Lsn,
+    /// Pages that changed since the last checkpoint.
+    pub pages: u64,
+    /// Of these, pages that had to be written now.
+    pub written: u64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Core {
+    /// Writes a checkpoint and lets go of the log before it. Durable when it returns.
+    pub(crate) fn checkpoint(&self, clean: bool) -> Result<CheckpointReport> {
+        let seat = self.kernel.pages.participants.sit()?;
+        self.checkpoint_as(&seat, clean)
+    }
+
+    fn checkpoint_as(&self, me: &Participant, clean: bool) -> Result<CheckpointReport> {
+        use sablecat_os::atomic::Ordering::Acquire;
+        let tail_next = self.kernel.pages.region.header().tree_next.0.load(Acquire);
+        if self.kernel.log.keeps_records() {
+            // The log up to the snapshot must be durable before a superblock says that replay may begin there.
+            let visible = self.kernel.pages.region.header().visible();
+            self.kernel.log.make_durable(visible, caller(me.number()))?;
+        }
+        let captured = self.kernel.pages.checkpoint(me, |at, superblock| {
+            superblock.log_position = at;
+            superblock.tree_next = tail_next;
+            superblock.clean = clean;
+        })?;
+        self.checkpointed.store(captured.at.0, std::sync::atomic::Ordering::Release);
+        if self.kernel.log.keeps_records() {
+            self.kernel.log.recycle_before(captured.at, caller(me.number()))?;
+        }
+        Ok(CheckpointReport { lsn: captured.at, pages: captured.pages, written: captured.written })
+    }
+
+    /// The LSN of the last checkpoint.
+    pub(crate) fn checkpointed(&self) -> Lsn {
+        Lsn(self.checkpointed.load(std::sync::atomic::Ordering::Acquire))
+    }
+
+    /// Makes everything committed so far durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let seat = self.kernel.pages.participants.sit()?;
+        self.kernel.log.make_durable(self.kernel.pages.region.header().visible(), caller(seat.number()))
+    }
+
+    /// Stops the housekeeping thread and writes a last checkpoint.
+    pub(crate) fn close(&self) -> Result<()> {
+        self.keeper.stop();
+        // Also when nothing was committed since the last checkpoint: the next opening then knows that there is no log to look at.
+        if self.kernel.pages.volume().is_some() {
+            self.checkpoint(true)?;
+        }
+        Ok(())
+    }
+}

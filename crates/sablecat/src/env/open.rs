@@ -1,0 +1,170 @@
+//! From a directory to a running environment.
+//!
+//! ```text
+//! <directory>/sablecat.lock   locked while a process has the environment open
+//! <directory>/sablecat.db     the volume
+//! <directory>/log/            log segments
+//! ```
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+
+use sablecat_os::atomic::Ordering;
+use sablecat_os::disk::{File, How};
+
+use super::catalog::{CATALOG, CATALOG_ROOT, FIRST_TREE};
+use super::housekeeping::Keeper;
+use super::recover::{self, RecoveryReport};
+use super::{Config, Core, Mode};
+use crate::access::btree;
+use crate::access::{self, PageWrite};
+use crate::error::{Error, ErrorKind, Result};
+use crate::log::{Log, LogConfig, LogMemory, LogWords, Ring};
+use crate::pages::Pages;
+use crate::pages::volume::Volume;
+use crate::region::{Geometry, LOG_WORDS_BYTES, Region};
+use crate::txn::locks::LockTable;
+use crate::txn::{self, Direct, Kernel};
+use crate::types::Lsn;
+
+const VOLUME: &str = "sablecat.db";
+const LOCK: &str = "sablecat.lock";
+const LOG: &str = "log";
+/// Segments kept for reuse.
+const SPARES_MAX: usize = 3;
+
+const _: () = assert!(size_of::<LogWords>() <= LOG_WORDS_BYTES);
+
+/// Opens the environment in a directory, creating or recovering it as need be.
+pub(crate) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<Core>> {
+    config.check()?;
+    let disk = Arc::clone(&config.disk);
+    let path = directory.join(VOLUME);
+    let io = |tried: &'static str| move |e| Error::io(tried, directory, e);
+    let exists = disk.exists(&path).map_err(io("looking into"))?;
+    if !exists && !config.create {
+        return Err(Error::new(ErrorKind::NotFound, format!("there is no environment in {}", directory.display())));
+    }
+    disk.create_dir_all(directory).map_err(io("creating the directory"))?;
+    let lock = take_lock(&config, directory)?;
+    let volume = if exists {
+        Volume::open(&*disk, &path, config.direct_io, false)?
+    } else {
+        let mut uuid = [0; 16];
+        sablecat_os::random::bytes(&mut uuid);
+        Volume::create(&*disk, &path, config.page_size, uuid, config.direct_io)?
+    };
+    assemble(Some((directory, volume)), Some(lock), config, mode)
+}
+
+/// An environment in memory alone.
+pub(crate) fn in_memory(mut config: Config, mode: Mode) -> Result<Arc<Core>> {
+    config.check()?;
+    // Nothing can be evicted, so the cache is all there is: room for as much as the machine has. It is taken as it is used.
+    config.cache_bytes = config.cache_bytes.max(sablecat_os::machine::memory_bytes());
+    assemble(None, None, config, mode)
+}
+
+fn take_lock(config: &Config, directory: &Path) -> Result<Arc<dyn File>> {
+    let path = directory.join(LOCK);
+    let how = How { create: true, create_new: false, read_only: false, direct: false };
+    let file = config.disk.open(&path, how).map_err(|e| Error::io("opening", &path, e))?;
+    if file.try_lock().map_err(|e| Error::io("locking", &path, e))? {
+        return Ok(file);
+    }
+    Err(Error::new(
+        ErrorKind::InUse,
+        format!("the environment in {} is open already, in another process or by another handle of this one; close it there first", directory.display()),
+    ))
+}
+
+fn assemble(place: Option<(&Path, Volume)>, lock: Option<Arc<dyn File>>, config: Config, mode: Mode) -> Result<Arc<Core>> {
+    let (directory, volume) = match place {
+        Some((directory, volume)) => (Some(directory.to_path_buf()), Some(volume)),
+        None => (None, None),
+    };
+    let superblock = volume.as_ref().map(Volume::superblock);
+    let page_size = superblock.as_ref().map_or(config.page_size, |superblock| superblock.page_size as usize);
+    let region = Arc::new(Region::private(Geometry::new(page_size, config.cache_for(page_size), config.log_buffer_bytes))?);
+
+    // SAFETY: the ring and the words lie in the region at the addresses and sizes the log asks for, are used by nothing else, and live as
+    // long as the region, which `Pages` holds beside the log in the same `Kernel`.
+    let memory = unsafe { LogMemory::new(region.log_words().cast(), Ring::new(region.ring(), region.geometry().ring_bytes)) };
+    let log_disk = directory.as_ref().filter(|_| mode == Mode::Transactional).map(|_| Arc::clone(&config.disk));
+    let log_config = LogConfig {
+        segment_bytes: config.log_segment_bytes,
+        uuid: superblock.as_ref().map_or([0; 16], |superblock| superblock.uuid),
+        direct: true,
+        spares_max: SPARES_MAX,
+    };
+    let log_directory = directory.as_deref().unwrap_or(Path::new("")).join(LOG);
+    let leftover_log = match (&directory, mode) {
+        (Some(_), Mode::DataStore) => config.disk.exists(&log_directory).unwrap_or(false),
+        _ => false,
+    };
+    let log = Log::open(log_disk, &log_directory, log_config, memory)?;
+    let locks = LockTable::new(&region);
+    let pages = Pages::new(Arc::clone(&region), volume, access::check_page);
+    let kernel = Kernel { pages, log, locks, patience: config.lock_timeout };
+
+    let header = region.header();
+    let mut report = RecoveryReport::default();
+    if let Some(superblock) = &superblock {
+        kernel.pages.page_ids().assume_used_below(u64::from(superblock.pages_high))?;
+        kernel.pages.blocks().assume_used_below(superblock.blocks_high)?;
+        header.tree_next.0.store(superblock.tree_next.max(FIRST_TREE), Ordering::Release);
+        header.visible.0.store(superblock.checkpoint.0, Ordering::Release);
+        report.checkpoint = superblock.checkpoint;
+        report.created = superblock.map_height == 0;
+    } else {
+        kernel.pages.page_ids().assume_used_below(1)?;
+        header.tree_next.0.store(FIRST_TREE, Ordering::Release);
+        report.created = true;
+    }
+    if leftover_log && superblock.as_ref().is_some_and(|superblock| !superblock.clean) {
+        return Err(Error::invalid(format!(
+            "the environment in {} was last used with transactions and not closed; open it once without Data Store mode to recover it",
+            log_directory.parent().unwrap_or(&log_directory).display()
+        )));
+    }
+
+    let seat = kernel.pages.participants.sit()?;
+    if report.created {
+        // SAFETY: no handle exists yet: nobody else is in the environment.
+        let mut direct = unsafe { Direct::new(&kernel.pages, &seat) };
+        let root = direct.allocate()?;
+        assert_eq!(root, CATALOG_ROOT, "the first page of an environment is the catalog's root");
+        btree::format_root(direct.write(root)?, CATALOG, root, false);
+    }
+    let mut changed = report.created;
+    if kernel.log.keeps_records() {
+        changed |= recover::replay(&kernel, &seat, &config, superblock.as_ref(), &mut report)?;
+    }
+    let end = Lsn(report.end.0.max(header.visible().0));
+    let start = kernel.log.start_fresh(end, txn::caller(seat.number()))?;
+    header.visible.0.store(start.0, Ordering::Release);
+    drop(seat);
+
+    let core = Arc::new(Core {
+        kernel,
+        config,
+        mode,
+        recovery: report,
+        directory,
+        names: Mutex::new(HashMap::new()),
+        keeper: Keeper::default(),
+        checkpointed: AtomicU64::new(start.0),
+        _lock: lock,
+    });
+    if changed || core.kernel.log.keeps_records() {
+        // So that the log before this life is not needed again, and the next recovery begins where this life does.
+        core.checkpoint(false)?;
+    }
+    core.finish_drops()?;
+    if core.mode == Mode::Transactional && core.config.background && core.directory.is_some() {
+        core.keeper.start(&core)?;
+    }
+    Ok(core)
+}

@@ -1,0 +1,180 @@
+//! Recovery: the last checkpoint, and the log from there on, forwards.
+//!
+//! Only committed records are in the log, so there is nothing to undo; only committed data is in the volume, so there is nothing to
+//! repair. Replay writes pages in place, since nobody else is there.
+
+use std::collections::HashMap;
+
+use super::Config;
+use super::catalog::{self, CATALOG, CatalogEntry};
+use crate::access::PageWrite;
+use crate::access::btree::{self, Source};
+use crate::error::{Error, Result};
+use crate::log::{Chains, EndReason, Kind, Operation};
+use crate::pages::Participant;
+use crate::pages::volume::Superblock;
+use crate::txn::{Direct, Kernel, TreeRef};
+use crate::types::{Lsn, TreeId};
+
+/// What opening an environment found and did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct RecoveryReport {
+    /// The environment was new.
+    pub created: bool,
+    /// The environment had not been closed, or not by its last user: the log was replayed.
+    pub recovered: bool,
+    /// The LSN of the checkpoint that replay began from.
+    pub checkpoint: Lsn,
+    /// Where the log ended.
+    pub end: Lsn,
+    /// Commits replayed.
+    pub commits: u64,
+    /// Changes of single records replayed.
+    pub operations: u64,
+    /// The log ended in remains of commits that had not been made durable.
+    pub torn: bool,
+}
+
+/// Replays the log over the volume. True if anything was changed.
+pub(super) fn replay(
+    kernel: &Kernel,
+    me: &Participant,
+    config: &Config,
+    superblock: Option<&Superblock>,
+    report: &mut RecoveryReport,
+) -> Result<bool> {
+    let from = superblock.map_or(Lsn(0), |superblock| superblock.log_position);
+    let mut replay = Replay { kernel, me, config, trees: HashMap::new(), report };
+    let mut chains = Chains::default();
+    let mut scan = kernel.log.scan(from)?;
+    while let Some(record) = scan.next()? {
+        match record.kind {
+            Kind::Commit => {
+                let mut operations = record.operations();
+                while let Some(operation) = operations.next()? {
+                    replay.apply(operation)?;
+                }
+                replay.report.commits += 1;
+            }
+            Kind::Chunk => chains.add(&record)?,
+            Kind::CommitChunked => {
+                let mut operations = chains.commit(&kernel.log, &record)?;
+                while let Some(operation) = operations.next()? {
+                    replay.apply(operation)?;
+                }
+                replay.report.commits += 1;
+            }
+            Kind::Filler | Kind::Checkpoint => {}
+        }
+    }
+    let end = scan.end().ok_or_else(|| Error::corruption("the log's end was not found"))?;
+    report.end = end.lsn;
+    report.torn = end.reason == EndReason::Torn;
+    report.recovered = report.commits > 0 || report.torn;
+    Ok(report.commits > 0)
+}
+
+struct Replay<'a> {
+    kernel: &'a Kernel,
+    me: &'a Participant,
+    config: &'a Config,
+    /// Trees met so far. None: it was removed later on, before the checkpoint; what the log says of it is void.
+    trees: HashMap<TreeId, Option<TreeRef>>,
+    report: &'a mut RecoveryReport,
+}
+
+impl Replay<'_> {
+    fn apply(&mut self, operation: Operation<'_>) -> Result<()> {
+        self.report.operations += 1;
+        match operation {
+            Operation::Put { tree: CATALOG, key, value } => self.put_catalog(key, value),
+            Operation::Put { tree, key, value } => self.change(tree, key, Some(value)),
+            Operation::Delete { tree, key } => self.change(tree, key, None),
+        }
+    }
+
+    fn direct(&self) -> Direct<'_> {
+        // SAFETY: recovery runs before any handle to the environment exists.
+        unsafe { Direct::new(&self.kernel.pages, self.me) }
+    }
+
+    fn change(&mut self, tree: TreeId, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        let Some(tree) = self.tree(tree)? else { return Ok(()) };
+        self.direct().change(&tree.tree(), key, value)?;
+        Ok(())
+    }
+
+    /// A record of the catalog. A tree that is not known yet gets a root here, and the record is made to say so.
+    fn put_catalog(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let mut entry = CatalogEntry::decode(key, value)?;
+        let next = &self.kernel.pages.region.header().tree_next.0;
+        next.fetch_max(entry.tree.0 + 1, sablecat_os::atomic::Ordering::AcqRel);
+        let known = self.tree(entry.tree)?;
+        entry.root = match known {
+            Some(tree) => tree.root,
+            None => {
+                let mut direct = self.direct();
+                let root = direct.allocate()?;
+                btree::format_root(direct.write(root)?, entry.tree, root, entry.comparator.is_some());
+                root
+            }
+        };
+        let tree = self.resolve(&entry)?;
+        self.trees.insert(entry.tree, Some(tree));
+        let catalog = catalog::catalog_tree();
+        self.direct().change(&catalog.tree(), key, Some(&entry.encode()))?;
+        Ok(())
+    }
+
+    fn resolve(&self, entry: &CatalogEntry) -> Result<TreeRef> {
+        let comparator = match &entry.comparator {
+            None => None,
+            Some(name) => Some(self.config.comparators.get(name).cloned().ok_or_else(|| {
+                Error::invalid(format!("recovery needs the comparator {name:?}; give it to the builder under that name"))
+            })?),
+        };
+        Ok(entry.tree(comparator))
+    }
+
+    fn tree(&mut self, id: TreeId) -> Result<Option<TreeRef>> {
+        if id == CATALOG {
+            return Ok(Some(catalog::catalog_tree()));
+        }
+        if let Some(known) = self.trees.get(&id) {
+            return Ok(known.clone());
+        }
+        let found = self.find_in_catalog(id)?;
+        if found.is_some() {
+            self.trees.insert(id, found.clone());
+        }
+        Ok(found)
+    }
+
+    fn find_in_catalog(&self, id: TreeId) -> Result<Option<TreeRef>> {
+        let catalog = catalog::catalog_tree();
+        let at = self.kernel.pages.region.header().visible();
+        let mut source = crate::txn::committed(self.kernel, self.me, &catalog, at);
+        for (key, value) in collect(&catalog, &mut source)? {
+            let entry = CatalogEntry::decode(&key, &value)?;
+            if entry.tree == id {
+                return self.resolve(&entry).map(Some);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// All records of a small tree with short values.
+pub(super) fn collect(tree: &TreeRef, source: &mut impl Source) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    use std::ops::Bound::Unbounded;
+    let mut scan = btree::Scan::new(Unbounded, Unbounded);
+    let mut found = Vec::new();
+    while let Some((key, value)) = scan.next(&tree.tree(), source, true)? {
+        match value {
+            btree::Found::Bytes(value) => found.push((key, value)),
+            btree::Found::Long(..) => return Err(Error::corruption("a record of the catalog has a long value")),
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,129 @@
+//! Verification: every invariant of pages, trees, map and catalog, at one snapshot, while others work.
+
+use std::collections::HashSet;
+
+use super::Core;
+use super::catalog;
+use crate::access::PageRead;
+use crate::access::btree;
+use crate::error::Result;
+use crate::pages::Participant;
+use crate::txn::{Isolation, Kernel, Options, Transaction};
+use crate::types::{Lsn, PageId};
+
+/// How far a long operation has got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Pages looked at.
+    pub pages: u64,
+    /// Pages there are in all, about.
+    pub pages_total: u64,
+}
+
+/// What verification found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct VerifyReport {
+    /// What is wrong, one sentence each, naming page and reason. Empty: nothing is.
+    pub problems: Vec<String>,
+    /// Databases looked at.
+    pub databases: u64,
+    /// Records found.
+    pub records: u64,
+    /// Pages that trees consist of.
+    pub pages: u64,
+    /// Pages in use that nothing leads to: room lost, but nothing else.
+    pub pages_unreachable: u64,
+}
+
+/// A snapshot whose pages are read one operation each, so that a long walk does not hold up eviction.
+struct Steps<'a> {
+    kernel: &'a Kernel,
+    me: &'a Participant,
+    at: Lsn,
+}
+
+impl PageRead for Steps<'_> {
+    fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        let mut look = Some(look);
+        self.kernel.pages.operate(self.me, || {
+            let snapshot = self.kernel.pages.at_pin(self.me, self.at)?;
+            let bytes = snapshot.page(page)?;
+            Ok(look.take().expect("the page is shown once")(bytes))
+        })
+    }
+}
+
+impl Core {
+    /// Checks everything.
+    pub(crate) fn verify(&self, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport> {
+        let mut report = VerifyReport::default();
+        if let Some(volume) = self.kernel.pages.volume() {
+            report.problems.extend(volume.complaints().iter().cloned());
+        }
+        let entries = self.catalog_entries()?;
+        let options =
+            Options { isolation: Isolation::Snapshot, durability: self.config.durability, read_only: true, patience: self.config.lock_timeout };
+        let txn = Transaction::begin(&self.kernel, options)?;
+        let steps = Steps { kernel: &self.kernel, me: txn.participant(), at: txn.at() };
+        let mut seen = HashSet::new();
+        let total = self.kernel.pages.page_ids().high_water();
+        let mut looked = 0;
+        let mut count = |pages| {
+            looked += pages;
+            progress(Progress { pages: looked, pages_total: total });
+        };
+        let mut trees = vec![("the catalog".to_owned(), catalog::catalog_tree())];
+        for (name, entry) in entries {
+            let comparator = entry.comparator.as_ref().and_then(|wanted| self.config.comparators.get(wanted).cloned());
+            if entry.comparator.is_some() && comparator.is_none() {
+                report.problems.push(format!("database {name:?}: its comparator {:?} was not given, so it was not checked", entry.comparator));
+                continue;
+            }
+            trees.push((format!("database {name:?}"), entry.tree(comparator)));
+        }
+        for (name, tree) in &trees {
+            let mut problems = Vec::new();
+            let shape = btree::verify(&steps, &tree.tree(), &mut seen, &mut |why| problems.push(why), &mut count);
+            report.problems.extend(problems.into_iter().map(|why| format!("{name}: {why}")));
+            report.pages += shape.inner_pages + shape.leaf_pages + shape.long_pages;
+            if tree.id != catalog::CATALOG {
+                report.databases += 1;
+                report.records += shape.records;
+            }
+        }
+        drop(txn);
+        self.verify_map(&seen, &mut report)?;
+        Ok(report)
+    }
+
+    /// Checks what the last checkpoint's map names against what the trees reach.
+    fn verify_map(&self, seen: &HashSet<PageId>, report: &mut VerifyReport) -> Result<()> {
+        use crate::pages::volume::Found;
+        let Some(volume) = self.kernel.pages.volume() else { return Ok(()) };
+        let mut blocks = HashSet::new();
+        let mut problems = Vec::new();
+        let mut unreachable = 0;
+        volume.walk(&mut |found| {
+            let block = match found {
+                Found::Page(page, block) => {
+                    unreachable += u64::from(!seen.contains(&page));
+                    block
+                }
+                Found::Map(block) => block,
+                Found::Damaged(block, error) => {
+                    problems.push(format!("map block {block}: {error}"));
+                    return Ok(());
+                }
+            };
+            if !blocks.insert(block) {
+                problems.push(format!("block {block} is named twice by the map"));
+            }
+            Ok(())
+        })?;
+        report.problems.extend(problems);
+        report.pages_unreachable = unreachable;
+        Ok(())
+    }
+}

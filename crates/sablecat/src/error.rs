@@ -1,0 +1,133 @@
+//! The one error type.
+//!
+//! A message says what was tried, on what, and what the caller can do; the kind is what programs decide on. Kinds are few and stable.
+
+use std::fmt::{self, Display};
+use std::path::Path;
+
+use crate::types::PageId;
+
+/// The result of everything in this crate that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong, as a program needs to know it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A call to the operating system failed.
+    Io,
+    /// Bytes read back are not what was written: a checksum, a length or an invariant is wrong.
+    Corruption,
+    /// Another transaction committed something this one had read or written. Run it again.
+    Conflict,
+    /// Waiting for a record lock would have closed a circle of waiting transactions. Run it again.
+    Deadlock,
+    /// A lock or a latch was not free within the time allowed. Run it again, or allow more.
+    Timeout,
+    /// The snapshot kept too many old versions alive and was given up. Take a new one.
+    SnapshotTooOld,
+    /// The cache, the disk or another bounded resource is full.
+    Full,
+    /// An earlier failed flush or write made the environment unusable; reopen it to recover.
+    Poisoned,
+    /// The environment is in use by another process.
+    InUse,
+    /// The thing named does not exist.
+    NotFound,
+    /// The thing named exists already.
+    Exists,
+    /// The call itself is wrong: an argument out of range, a handle of another environment.
+    Invalid,
+    /// The operation is not allowed here: a write in a read-only transaction, say.
+    NotAllowed,
+}
+
+/// The error of every operation: a kind for programs, a sentence for people.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    signal: Signal,
+    message: String,
+    source: Option<std::io::Error>,
+}
+
+/// What an error means inside the engine, which answers these itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Signal {
+    None,
+    /// An operation ran out of frames: leave it, sweep, run it again.
+    OutOfFrames,
+    /// A page has no version at the snapshot: right for a remembered leaf, corruption for a page that a tree names.
+    NotThere,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, message: impl Display) -> Self {
+        Error { kind, signal: Signal::None, message: message.to_string(), source: None }
+    }
+
+    /// Bytes that came back wrong. `what` names the file, page or LSN and the reason.
+    pub(crate) fn corruption(what: impl Display) -> Self {
+        Self::new(ErrorKind::Corruption, what)
+    }
+
+    /// A failed system call: what was tried, on which file.
+    pub(crate) fn io(tried: impl Display, path: &Path, source: std::io::Error) -> Self {
+        let kind = if source.kind() == std::io::ErrorKind::StorageFull { ErrorKind::Full } else { ErrorKind::Io };
+        Error { kind, signal: Signal::None, message: format!("{tried} {}: {source}", path.display()), source: Some(source) }
+    }
+
+    #[cold]
+    pub(crate) fn out_of_frames() -> Self {
+        Error { signal: Signal::OutOfFrames, ..Self::new(ErrorKind::Full, "the cache has no free frame") }
+    }
+
+    #[cold]
+    pub(crate) fn not_there(page: PageId) -> Self {
+        let message = format!("page {page} is named by a tree but is not in use");
+        Error { signal: Signal::NotThere, ..Self::new(ErrorKind::Corruption, message) }
+    }
+
+    pub(crate) fn is_out_of_frames(&self) -> bool {
+        self.signal == Signal::OutOfFrames
+    }
+
+    pub(crate) fn is_not_there(&self) -> bool {
+        self.signal == Signal::NotThere
+    }
+
+    pub(crate) fn full(what: impl Display) -> Self {
+        Self::new(ErrorKind::Full, what)
+    }
+
+    pub(crate) fn invalid(what: impl Display) -> Self {
+        Self::new(ErrorKind::Invalid, what)
+    }
+
+    /// What kind of failure this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// True when running the same transaction again may succeed: a conflict, a deadlock, a timeout, an outdated snapshot.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self.kind, ErrorKind::Conflict | ErrorKind::Deadlock | ErrorKind::Timeout | ErrorKind::SnapshotTooOld)
+    }
+
+    /// True when stored bytes are damaged.
+    pub fn is_corruption(&self) -> bool {
+        self.kind == ErrorKind::Corruption
+    }
+}
+
+impl Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|e| e as _)
+    }
+}

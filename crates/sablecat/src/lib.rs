@@ -1,0 +1,49 @@
+//! sablecat: an embedded transactional record store. A library linked into a program; no server, no administrator.
+//!
+//! An [`Env`] (environment) is a directory, or memory alone. It holds named [`Database`]s: ordered maps from byte keys to byte values. Any
+//! number of threads read and write at the same time; what belongs together goes into a [`Txn`].
+//!
+//! ```
+//! # fn main() -> sablecat::Result<()> {
+//! let env = sablecat::Env::in_memory()?; // or sablecat::Env::open("some/directory")?
+//! let accounts = env.database("accounts")?;
+//! accounts.insert("ada", "70")?; // a transaction of its own
+//! accounts.insert("grace", "30")?;
+//!
+//! env.write(|txn| {
+//!     // all or nothing; run again if another transaction got in the way
+//!     txn.insert(&accounts, "ada", "20")?;
+//!     txn.insert(&accounts, "grace", "80")
+//! })?;
+//!
+//! assert_eq!(accounts.get("grace")?.as_deref(), Some(&b"80"[..]));
+//! for record in accounts.range("a".."b")? {
+//!     let (key, value) = record?;
+//!     println!("{} has {}", String::from_utf8_lossy(&key), String::from_utf8_lossy(&value));
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! How safe a commit is when it returns is a choice of [`Durability`], per environment and per transaction; how far transactions are kept
+//! apart is one of [`Isolation`]. A program that wants speed and no transactions opens a [`DataStore`] instead.
+//!
+//! After a crash there is nothing to run: opening the environment recovers it.
+
+mod access;
+mod api;
+mod env;
+mod error;
+mod log;
+mod pages;
+mod region;
+mod txn;
+mod types;
+
+pub use api::{
+    Builder, DataStore, Database, Entry, Env, Range, ReadTxn, Savepoint, Stats, StoreTable, Txn, TxnOptions,
+};
+pub use env::{CheckpointReport, Progress, RecoveryReport, VerifyReport};
+pub use error::{Error, ErrorKind, Result};
+pub use txn::{Durability, Isolation};
+pub use types::{Lsn, PageId};

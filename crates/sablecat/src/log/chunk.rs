@@ -1,0 +1,149 @@
+//! Large write sets: operations in chunks, committed by a short record that names them.
+//!
+//! ```text
+//! Chunk body:          chain u64 │ bytes
+//! CommitChunked body:  chain u64 │ chunks u64 │ bytes u64
+//! ```
+//!
+//! The bytes of a chain's chunks, one after the other, are what the body of a `Commit` would have been; an operation may begin in one
+//! chunk and end in another. Chunks are appended before the commit step, between other transactions' records; without their `CommitChunked`
+//! they mean nothing. A reader keeps only where the chunks are and reads them again when the commit comes: its memory is bounded by
+//! one chunk and one operation, however large the transaction.
+
+use std::collections::HashMap;
+
+use super::operation::{self, Bad, Operation};
+use super::record::{HEADER_BYTES, Kind, Record, RecordBuilder, u64_at};
+use super::Log;
+use crate::error::Result;
+use crate::types::Lsn;
+
+/// Bytes of a chunk record that are not the chunk's.
+pub(crate) const CHUNK_OVERHEAD: usize = HEADER_BYTES + 8 + 8;
+
+impl RecordBuilder {
+    /// A chunk of `chain`, ready to be sealed.
+    pub(crate) fn chunk(&mut self, chain: u64, bytes: &[u8]) {
+        self.begin(Kind::Chunk);
+        self.raw(&chain.to_le_bytes());
+        self.raw(bytes);
+        self.finish_body();
+    }
+
+    /// The commit of `chain`, which has `chunks` chunks of `bytes` bytes together; ready to be sealed.
+    pub(crate) fn commit_chunked(&mut self, chain: u64, chunks: u64, bytes: u64) {
+        self.begin(Kind::CommitChunked);
+        self.raw(&chain.to_le_bytes());
+        self.raw(&chunks.to_le_bytes());
+        self.raw(&bytes.to_le_bytes());
+        self.finish_body();
+    }
+}
+
+impl<'a> Record<'a> {
+    /// The chain and the bytes of a chunk.
+    pub(crate) fn as_chunk(&self) -> Result<(u64, &'a [u8])> {
+        match self.body.split_at_checked(8) {
+            Some((chain, bytes)) if self.kind == Kind::Chunk => Ok((u64_at(chain, 0), bytes)),
+            _ => Err(operation::damaged(self.start, "a chunk of a large transaction without its chain")),
+        }
+    }
+
+    fn as_commit_chunked(&self) -> Result<(u64, u64, u64)> {
+        if self.kind != Kind::CommitChunked || self.body.len() != 24 {
+            return Err(operation::damaged(self.start, "the commit of a large transaction without its chain"));
+        }
+        Ok((u64_at(self.body, 0), u64_at(self.body, 8), u64_at(self.body, 16)))
+    }
+}
+
+/// Where the chunks of unfinished chains are, gathered while scanning.
+#[derive(Debug, Default)]
+pub(crate) struct Chains {
+    open: HashMap<u64, Vec<Lsn>>,
+}
+
+impl Chains {
+    /// Notes a `Chunk` record.
+    pub(crate) fn add(&mut self, record: &Record<'_>) -> Result<()> {
+        let (chain, _) = record.as_chunk()?;
+        self.open.entry(chain).or_default().push(record.start);
+        Ok(())
+    }
+
+    /// The operations that a `CommitChunked` record commits. Every chunk has been [added](Chains::add): scanning began no later than the
+    /// transaction's first chunk (a checkpoint's log position is below the chunks of all transactions that were open at it).
+    ///
+    /// # Errors
+    /// `Corruption` when chunks are missing.
+    pub(crate) fn commit<'l>(&mut self, log: &'l Log, record: &Record<'_>) -> Result<ChainOperations<'l>> {
+        let (chain, chunks, bytes) = record.as_commit_chunked()?;
+        let places = self.open.remove(&chain).unwrap_or_default();
+        if places.len() as u64 != chunks {
+            let why = format!("it has {chunks} chunks and {} of them are in the log that was read", places.len());
+            return Err(operation::damaged(record.start, &why));
+        }
+        Ok(ChainOperations { log, lsn: record.start, places: places.into_iter(), expected: bytes, seen: 0, buffer: Vec::new(), used: 0 })
+    }
+}
+
+/// The operations of a chunked commit, read as they are asked for.
+#[derive(Debug)]
+pub(crate) struct ChainOperations<'l> {
+    log: &'l Log,
+    lsn: Lsn,
+    places: std::vec::IntoIter<Lsn>,
+    expected: u64,
+    seen: u64,
+    buffer: Vec<u8>,
+    used: usize,
+}
+
+impl ChainOperations<'_> {
+    /// The next operation.
+    pub(crate) fn next(&mut self) -> Result<Option<Operation<'_>>> {
+        loop {
+            let mut rest = &self.buffer[self.used..];
+            match operation::decode(&mut rest) {
+                Ok(_) => break,
+                Err(Bad::Malformed(why)) => return Err(operation::damaged(self.lsn, why)),
+                Err(Bad::Short) => {
+                    if !self.more()? {
+                        return self.finish();
+                    }
+                }
+            }
+        }
+        // Decoded again for the borrow's sake: the loop above changes the buffer.
+        let before = &self.buffer[self.used..];
+        let mut rest = before;
+        let operation = operation::decode(&mut rest).map_err(|_| operation::damaged(self.lsn, "an operation that changed"))?;
+        self.used += before.len() - rest.len();
+        Ok(Some(operation))
+    }
+
+    /// Reads the next chunk behind what is left of the last.
+    fn more(&mut self) -> Result<bool> {
+        let Some(place) = self.places.next() else { return Ok(false) };
+        self.buffer.drain(..self.used);
+        self.used = 0;
+        let bytes = self.log.read_record(place)?;
+        let (_, chunk) = match Record::parse(&bytes, place)? {
+            Some(record) => record.as_chunk()?,
+            None => return Err(operation::damaged(self.lsn, "a chunk that was good when it was scanned is not any more")),
+        };
+        self.seen += chunk.len() as u64;
+        self.buffer.extend_from_slice(chunk);
+        Ok(true)
+    }
+
+    fn finish(&self) -> Result<Option<Operation<'_>>> {
+        if self.used != self.buffer.len() {
+            return Err(operation::damaged(self.lsn, "its last operation is cut off"));
+        }
+        if self.seen != self.expected {
+            return Err(operation::damaged(self.lsn, "its chunks have another length than it says"));
+        }
+        Ok(None)
+    }
+}

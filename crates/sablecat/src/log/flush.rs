@@ -1,0 +1,209 @@
+//! Flushing: making room in the ring, handing bytes to the operating system, making them durable, for whole groups at a time.
+//!
+//! One participant at a time holds the flush turn. A flush takes everything appended when it starts, so all who commit while one
+//! flush runs share the next; nobody waits on purpose for company, since the flush in progress is that wait.
+
+use std::sync::{MutexGuard, TryLockError};
+
+use sablecat_os::atomic::{Ordering, spin_hint};
+
+use super::lane::{Lane, OPEN_MAX, Way};
+use super::turn::{Caller, Held, Until};
+use super::{Files, Log};
+use crate::error::Result;
+use crate::types::Lsn;
+
+/// How often a waiter looks before it sleeps when the holder writes to memory only.
+const SPINS_HAND_OVER: u32 = 200;
+/// And when the holder flushes a device: hardly, for that takes as long as many sleeps.
+const SPINS_DURABLE: u32 = 20;
+
+impl Log {
+    /// Returns once everything below `lsn` is durable.
+    ///
+    /// # Errors
+    /// `Poisoned` when a write or a flush has failed, now or earlier.
+    pub(crate) fn make_durable(&self, lsn: Lsn, caller: Caller<'_>) -> Result<()> {
+        let Some(files) = &self.files else { return Ok(()) };
+        debug_assert!(lsn <= self.tail());
+        let target = &self.words().target.0;
+        // A target left by an earlier flush is no larger than `durable`, which has been looked at by then. Whoever looks just before the
+        // holder raises it sleeps for the turn, and passes that on when it finds itself covered.
+        let covered = || lsn.0 <= target.load(Ordering::SeqCst);
+        self.until(caller, SPINS_DURABLE, || self.durable() >= lsn, covered, |held| self.flush(files, held))
+    }
+
+    /// Returns once everything below `lsn` is with the operating system: it survives the death of every process, not of the machine.
+    ///
+    /// # Errors
+    /// `Poisoned`, as for [`Log::make_durable`].
+    #[inline]
+    pub(crate) fn hand_over(&self, lsn: Lsn, caller: Caller<'_>) -> Result<()> {
+        let Some(files) = &self.files else { return Ok(()) };
+        debug_assert!(lsn <= self.tail());
+        self.until(caller, SPINS_HAND_OVER, || self.written() >= lsn, || false, |held| self.write_cached(files, held))
+    }
+
+    /// Whether enough stands in the ring that somebody should [drain](Log::drain) it.
+    #[inline]
+    pub(crate) fn wants_drain(&self) -> bool {
+        self.files.is_some() && self.tail().0 - self.written().0 >= (self.memory.ring.len() / 2) as u64
+    }
+
+    /// Hands everything appended to the operating system, unless somebody is writing already.
+    ///
+    /// # Errors
+    /// `Poisoned`, as for [`Log::make_durable`].
+    pub(crate) fn drain(&self, caller: Caller<'_>) -> Result<()> {
+        let Some(files) = &self.files else { return Ok(()) };
+        let words = self.words();
+        words.check()?;
+        if self.written() == self.tail() {
+            return Ok(());
+        }
+        match words.flush.try_take(caller) {
+            Ok(held) => self.write_cached(files, &held),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Returns once a record of `len` bytes fits: into the ring, and into segments that exist. To be called before the commit role is
+    /// taken; others may use the room up before it is, so ask [`Log::has_room`] under it and come back if it says no.
+    ///
+    /// # Errors
+    /// `Full` (or `Io`) when no further segment can be made: nothing has happened then, and it may be tried again later. `Poisoned`, as
+    /// for [`Log::make_durable`].
+    #[inline]
+    pub(crate) fn ensure_room(&self, len: usize, caller: Caller<'_>) -> Result<()> {
+        self.words().check()?;
+        if self.has_room(len) { Ok(()) } else { self.make_room(len, caller) }
+    }
+
+    #[cold]
+    fn make_room(&self, len: usize, caller: Caller<'_>) -> Result<()> {
+        let files = self.files()?;
+        assert!(len <= self.record_bytes_max(), "long write sets are logged in chunks");
+        while !self.has_room(len) {
+            self.prepare_to(Lsn(self.tail().0 + len as u64), caller)?;
+            self.until(caller, SPINS_HAND_OVER, || self.ring_has_room(len), || false, |held| self.write_cached(files, held))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the flush turn and does `work` under it, until `done`. While another has the turn, waits for its end if what it does will
+    /// make this caller `covered`, and for the turn otherwise.
+    #[inline]
+    fn until(
+        &self,
+        caller: Caller<'_>,
+        spins: u32,
+        done: impl Fn() -> bool,
+        covered: impl Fn() -> bool,
+        work: impl Fn(&Held<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let words = self.words();
+        let mut slept = None;
+        let outcome = loop {
+            if done() {
+                break Ok(());
+            }
+            if let Err(poisoned) = words.check() {
+                break Err(poisoned);
+            }
+            let held = match words.flush.try_take(caller) {
+                Ok(held) => Some(held),
+                Err(_) if spin(spins, &done) => continue,
+                Err(seen) => {
+                    let until = if covered() { Until::End } else { Until::Next };
+                    let (held, bell) = words.flush.wait(seen, until, caller, &done);
+                    slept = Some(bell);
+                    held
+                }
+            };
+            if let Some(held) = held {
+                // Having had the turn is what a sleeper was woken for: nothing to pass on, the end of the holding wakes the others.
+                slept = None;
+                if let Err(error) = work(&held) {
+                    break Err(error);
+                }
+            }
+        };
+        words.flush.pass_on(slept);
+        outcome
+    }
+
+    /// Writes and flushes everything appended.
+    fn flush(&self, files: &Files, held: &Held<'_>) -> Result<()> {
+        let words = self.words();
+        let to = self.tail();
+        // SeqCst: a waiter that sees the target while the turn is held is covered by this flush.
+        words.target.0.store(to.0, Ordering::SeqCst);
+        let (durable, cached) = (self.durable(), words.cached.0.load(Ordering::Acquire));
+        let way = if files.direct && cached <= durable.0 { Way::Direct } else { Way::Cached };
+        self.write_out(files, held, to, way, true)
+    }
+
+    /// Hands everything appended to the page cache.
+    #[inline]
+    pub(super) fn write_cached(&self, files: &Files, held: &Held<'_>) -> Result<()> {
+        self.write_out(files, held, self.tail(), Way::Stored, false)
+    }
+
+    fn write_out(&self, files: &Files, _held: &Held<'_>, to: Lsn, way: Way, sync: bool) -> Result<()> {
+        // A thread of this process that was taken for dead and is not still has the lane: its work stands, and the caller looks again.
+        let Some(mut lane) = take_lane(files) else { return Ok(()) };
+        let words = self.words();
+        // Once poisoned, the files say nothing any more; whoever takes the turn after a failed holder must not go on.
+        words.check()?;
+        self.write_with(files, &mut lane, to, way, sync).map_err(|error| words.poison(&error))
+    }
+
+    #[inline]
+    fn write_with(&self, files: &Files, lane: &mut Lane, to: Lsn, way: Way, sync: bool) -> Result<()> {
+        let words = self.words();
+        let from = self.written();
+        if from < to {
+            if way != Way::Direct {
+                // Before the write, so that whoever dies in it leaves the truth behind. Release: pairs with the Acquire in `flush`.
+                words.cached.0.store(to.0, Ordering::Release);
+            }
+            // SAFETY: the caller has the flush turn, and `has_room` keeps the ring from the block of `written` to the tail.
+            unsafe { lane.write(&files.segments, self.memory.ring, &words.counters.0, (from, to), way)? };
+            // Release: pairs with the Acquire in `written`; committers may overwrite the ring below this from now on.
+            words.written.0.store(to.0, Ordering::Release);
+        }
+        if sync || lane.open_segments() > OPEN_MAX {
+            lane.sync(&files.segments, &words.counters.0, (self.durable(), to))?;
+            // SeqCst: in one order with the waiters' looks before they sleep.
+            words.durable.0.store(to.0, Ordering::SeqCst);
+            lane.close_before(&files.segments, to);
+        }
+        Ok(())
+    }
+}
+
+/// The lane, for the holder of the turn.
+fn take_lane(files: &Files) -> Option<MutexGuard<'_, Lane>> {
+    match files.lane.try_lock() {
+        Ok(lane) => Some(lane),
+        Err(TryLockError::Poisoned(poisoned)) => {
+            files.lane.clear_poison();
+            let mut lane = poisoned.into_inner();
+            lane.reset();
+            Some(lane)
+        }
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// Looks a few times.
+#[inline]
+fn spin(times: u32, done: &impl Fn() -> bool) -> bool {
+    for _ in 0..times {
+        if done() {
+            return true;
+        }
+        spin_hint();
+    }
+    false
+}

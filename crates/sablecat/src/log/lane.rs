@@ -1,0 +1,208 @@
+//! The lane: how the holder of the flush turn gets bytes from the ring into segment files.
+//!
+//! Everything here belongs to one process and is used only under the turn. What it keeps between turns (open files, the block it cached
+//! last) are shortcuts: another process may take the turn in between, and then they are merely not used or cost a little more.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use sablecat_os::atomic::Ordering;
+use sablecat_os::disk::{AlignedBuf, File, Window};
+
+use super::BLOCK;
+use super::ring::Ring;
+use super::segment::{HEADER_BYTES, Name, Segments};
+use super::words::Counters;
+use crate::error::{Error, Result};
+use crate::types::Lsn;
+
+/// More open segments than this, none of them flushed, and whoever writes next flushes. Only reached by those who never ask for a flush.
+pub(super) const OPEN_MAX: usize = 64;
+
+/// By which way bytes go out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    /// Around the page cache. Only while no byte of the log is dirty in it.
+    Direct,
+    /// Through the page cache, in whole blocks.
+    Cached,
+    /// Through the page cache, the block cached last by stores: the quickest when no flush follows, but a flush has to write-protect the
+    /// page again and costs half as much more after it.
+    Stored,
+}
+
+/// One process's side of the flush turn.
+#[derive(Debug)]
+pub(super) struct Lane {
+    open: Vec<OpenSegment>,
+    /// The first LSN of the block that this lane put into the page cache last, unless it is full or went out another way since.
+    resident: Option<Lsn>,
+    /// The last block of a write, with zeros behind the tail.
+    last_block: AlignedBuf,
+}
+
+#[derive(Debug)]
+struct OpenSegment {
+    number: u64,
+    cached: Arc<dyn File>,
+    direct: Option<Arc<dyn File>>,
+    /// Made at the first use; none where the file system has no such thing, and write calls must do.
+    window: OnceCell<Option<Box<dyn Window>>>,
+}
+
+fn block_of(lsn: Lsn) -> Lsn {
+    Lsn(lsn.0 & !(BLOCK - 1))
+}
+
+impl Lane {
+    pub(super) fn new() -> Lane {
+        Lane { open: Vec::new(), resident: None, last_block: AlignedBuf::new(BLOCK as usize) }
+    }
+
+    /// How many segments are open.
+    pub(super) fn open_segments(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Forgets all shortcuts, after a holder of the turn panicked.
+    pub(super) fn reset(&mut self) {
+        *self = Lane::new();
+    }
+
+    /// Closes segments below the one that holds `lsn`.
+    #[inline]
+    pub(super) fn close_before(&mut self, segments: &Segments, lsn: Lsn) {
+        if self.open.len() > 1 {
+            let first = segments.number_of(lsn);
+            self.open.retain(|segment| segment.number >= first);
+        }
+    }
+
+    fn segment(&mut self, segments: &Segments, number: u64) -> Result<&mut OpenSegment> {
+        // Newest last; looked at from the end, as that is the one wanted nearly always.
+        let index = match self.open.iter().rposition(|segment| segment.number == number) {
+            Some(index) => index,
+            None => {
+                let cached = segments.open_file(Name::Log(number), false, false)?;
+                // Stores go to the newest segment only. The others stay open until they are flushed, so that no error of theirs is missed.
+                for older in &mut self.open {
+                    older.window = OnceCell::new();
+                }
+                self.open.push(OpenSegment { number, cached, direct: None, window: OnceCell::new() });
+                self.open.len() - 1
+            }
+        };
+        Ok(&mut self.open[index])
+    }
+
+    /// Brings the ring's bytes [from, to) out, and with them what the block of `from` holds before it. On return they are with the
+    /// operating system.
+    ///
+    /// # Safety
+    /// The caller holds the flush turn, and [from rounded down to a block, to) is in the ring.
+    pub(super) unsafe fn write(
+        &mut self,
+        segments: &Segments,
+        ring: Ring,
+        counters: &Counters,
+        (from, to): (Lsn, Lsn),
+        way: Way,
+    ) -> Result<()> {
+        let mut from = from;
+        if way == Way::Stored && self.resident == Some(block_of(from)) {
+            let stop = to.min(Lsn(block_of(from).0 + BLOCK));
+            if let Some(window) = self.segment(segments, segments.number_of(from))?.window(segments) {
+                // SAFETY: by the caller's promise no committer writes here. One block does not wrap: the ring's length is a multiple of it.
+                let [bytes, _] = unsafe { ring.slices(from, stop) };
+                window.write((from.0 % segments.bytes()) as usize, bytes);
+                // Relaxed: a statistic, written under the turn.
+                counters.stores.fetch_add(1, Ordering::Relaxed);
+                from = stop;
+            }
+        }
+        if from == to && !to.0.is_multiple_of(BLOCK) {
+            return Ok(());
+        }
+        self.resident = None;
+        while from < to {
+            let stop = to.min(segments.first_lsn(segments.number_of(from) + 1));
+            // SAFETY: as the caller promised.
+            unsafe { self.write_blocks(segments, ring, counters, (block_of(from), stop), way)? };
+            from = stop;
+            if way != Way::Direct && !to.0.is_multiple_of(BLOCK) {
+                self.resident = Some(block_of(to));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the blocks of [from, to): `from` begins one, `to` is in the same segment or its end.
+    ///
+    /// # Safety
+    /// As for [`Lane::write`].
+    unsafe fn write_blocks(
+        &mut self,
+        segments: &Segments,
+        ring: Ring,
+        counters: &Counters,
+        (from, to): (Lsn, Lsn),
+        way: Way,
+    ) -> Result<()> {
+        let number = segments.number_of(from);
+        let whole = block_of(to);
+        // SAFETY: as the caller promised, here and below.
+        let [first, second] = unsafe { ring.slices(from, whole) };
+        let rest = (to.0 - whole.0) as usize;
+        if rest != 0 {
+            // SAFETY: as above; less than a block does not wrap.
+            let [bytes, _] = unsafe { ring.slices(whole, to) };
+            self.last_block[..rest].copy_from_slice(bytes);
+            self.last_block[rest..].fill(0);
+        }
+        let file = self.segment(segments, number)?.file(segments, way)?;
+        let last: &[u8] = if rest == 0 { &[] } else { &self.last_block };
+        let mut pieces = [first; 3];
+        let mut count = 0;
+        for piece in [first, second, last] {
+            if !piece.is_empty() {
+                pieces[count] = piece;
+                count += 1;
+            }
+        }
+        let pieces = &pieces[..count];
+        counters.writes.fetch_add(1, Ordering::Relaxed);
+        counters.write_bytes.fetch_add(pieces.iter().map(|piece| piece.len() as u64).sum(), Ordering::Relaxed);
+        file.write_all_at(pieces, segments.offset_of(from))
+            .map_err(|e| Error::io(format_args!("writing LSNs {from}..{to} to log segment"), &segments.path(Name::Log(number)), e))
+    }
+
+    /// Flushes the segments that hold [from, to), whichever way the bytes went.
+    pub(super) fn sync(&mut self, segments: &Segments, counters: &Counters, (from, to): (Lsn, Lsn)) -> Result<()> {
+        if from == to {
+            return Ok(());
+        }
+        for number in segments.number_of(from)..=segments.number_of(Lsn(to.0 - 1)) {
+            counters.flushes.fetch_add(1, Ordering::Relaxed);
+            let file = &self.segment(segments, number)?.cached;
+            file.sync().map_err(|e| Error::io("flushing log segment", &segments.path(Name::Log(number)), e))?;
+        }
+        Ok(())
+    }
+}
+
+impl OpenSegment {
+    fn file(&mut self, segments: &Segments, way: Way) -> Result<Arc<dyn File>> {
+        if way != Way::Direct {
+            return Ok(Arc::clone(&self.cached));
+        }
+        if self.direct.is_none() {
+            self.direct = Some(segments.open_file(Name::Log(self.number), true, false)?);
+        }
+        Ok(Arc::clone(self.direct.as_ref().unwrap_or(&self.cached)))
+    }
+
+    fn window(&self, segments: &Segments) -> Option<&dyn Window> {
+        let make = || self.cached.window(HEADER_BYTES, usize::try_from(segments.bytes()).ok()?).ok();
+        self.window.get_or_init(make).as_deref()
+    }
+}

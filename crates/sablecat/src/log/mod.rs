@@ -1,0 +1,271 @@
+//! The log: what makes a commit survive.
+//!
+//! Committers copy a record each into a ring in the region and move `tail` over it; everything else is about getting the ring's bytes to
+//! files and saying truthfully how far they got:
+//!
+//! ```text
+//!      durable      written        tail
+//!         │            │             │
+//!  ───────┴────────────┴─────────────┴────────▶ LSN = byte offset in the log since the environment was created
+//!  flushed   with the OS   in the ring   free
+//! ```
+//!
+//! An LSN's place in the ring is `lsn mod ring length`; in the files, segment `lsn / segment_bytes` at `4096 + lsn mod segment_bytes`. All
+//! three lengths are multiples of 4096, so a 4 KiB block of the log is a block of the ring and a block of a file, and can be written
+//! from the ring as it is.
+//!
+//! # One way to write
+//!
+//! Whoever holds the flush turn writes, nobody else, and always whole blocks from the one that holds `written`; the last block is padded with
+//! zeros in a private copy (nothing beyond the tail reaches a file, and no buffer changes under a write). A block half filled is written
+//! again with more in it. The bytes below the old `written` are the same each time, so a torn rewrite cannot hurt them. Two ways out:
+//!
+//! - *Direct* (O_DIRECT, then fdatasync), for a flush while nothing of the log is dirty in the page cache.
+//! - *Cached* (page cache), for everything else. One shortcut: while the block holding `written` is the one this process cached last,
+//!   the new bytes go in by a store through a mapped window.
+//!
+//! The word `cached` says up to where bytes went through the page cache; `cached <= durable` is when direct writes are allowed. So a direct
+//! write never meets a dirty page of the same file, which is what the kernel asks of those who mix the two; and since cached blocks are first
+//! written whole, no store through the window ever has to read a page in.
+//!
+//! # Sketch
+//!
+//! - Sync, alone: one 4 KiB direct write and one flush, 100 us; the log's own part is below 1 us. In a group: the same for all of it.
+//! - WriteNoSync, 72-byte records: a compare-and-swap to take the turn, one to give it back, 72 bytes stored: 30-60 ns; and every 57th
+//!   record a 4 KiB cached write and a page fault: 2 us, 35 ns a record.
+//! - NoSync: nothing but the copy into the ring; a megabyte at a time drained by somebody else.
+//!
+//! # Failure
+//!
+//! A write or flush that fails poisons the log for good: the page cache may have dropped what it could not write, so trying again would lie.
+//! What was durable stays acknowledged, nothing else will be. A full disk does not come to that: segments are prewritten before a
+//! record may get an LSN inside them ([`Log::ensure_room`]), so it is an error before the commit point.
+//!
+//! # Lives
+//!
+//! After each recovery the log goes on at the start of a segment number never used before. Each such stretch is a *life*; its
+//! segments name its first LSN and the LSN at which the life before ended. So torn remains of one life are never taken for records of the
+//! next, and a scan crosses from one to the next without guessing.
+//!
+//! What this module does not do: decide when to commit, when to checkpoint, or what a record's operations mean.
+//!
+//! `unsafe` here: the pointers into the region (this file) and the copies in and out of the ring (ring.rs).
+
+mod chunk;
+mod flush;
+mod lane;
+mod operation;
+mod record;
+mod ring;
+mod scan;
+mod segment;
+mod supply;
+mod turn;
+mod words;
+
+#[cfg(test)]
+mod measure;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use chunk::{ChainOperations, Chains};
+pub(crate) use operation::{Operation, Operations};
+pub(crate) use record::{Kind, RECORD_BYTES_MAX, Record, RecordBuilder};
+pub(crate) use ring::Ring;
+pub(crate) use scan::{End, EndReason, Scan};
+pub(crate) use turn::Caller;
+pub(crate) use words::LogWords;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use sablecat_os::atomic::Ordering;
+use sablecat_os::disk::Disk;
+
+use crate::error::{Error, Result};
+use crate::types::Lsn;
+use lane::Lane;
+use segment::Segments;
+
+/// The unit in which the log is written: blocks of the ring and of the files.
+pub(crate) const BLOCK: u64 = 4096;
+
+/// How a log is kept.
+#[derive(Clone, Debug)]
+pub(crate) struct LogConfig {
+    /// Bytes of log in a segment file: a multiple of 4096. A log that exists keeps the size it was created with.
+    pub(crate) segment_bytes: u64,
+    /// The environment's own number; segments of another environment are refused.
+    pub(crate) uuid: [u8; 16],
+    /// Whether flushes may go around the page cache.
+    pub(crate) direct: bool,
+    /// How many segments no longer needed are kept for reuse instead of being removed.
+    pub(crate) spares_max: usize,
+}
+
+/// Where the log's shared state is: words and ring in the region.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogMemory {
+    words: NonNull<LogWords>,
+    ring: Ring,
+}
+
+impl LogMemory {
+    /// The log's memory at these addresses.
+    ///
+    /// # Safety
+    /// `words` points to [`LogWords`] (all bytes zero when created; any state later) that outlive every `Log` made of this value, and
+    /// are accessed as `LogWords` only, by all processes. `ring` fulfils [`Ring::new`] for as long.
+    pub(crate) unsafe fn new(words: NonNull<LogWords>, ring: Ring) -> LogMemory {
+        LogMemory { words, ring }
+    }
+}
+
+// SAFETY: the words are atomics, and the ring is copied in and out under the rules of ring.rs, whichever thread does it.
+unsafe impl Send for LogMemory {}
+// SAFETY: as above.
+unsafe impl Sync for LogMemory {}
+
+/// The log of one environment, as one process uses it.
+pub(crate) struct Log {
+    memory: LogMemory,
+    /// The files; none when the environment lives in memory alone.
+    files: Option<Files>,
+}
+
+/// What a log with files needs of the disk.
+struct Files {
+    segments: Segments,
+    spares_max: usize,
+    direct: bool,
+    /// The holder of the flush turn's own things. Never waited for: the turn already excludes everybody.
+    lane: Mutex<Lane>,
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log")
+            .field("words", self.words())
+            .field("directory", &self.files.as_ref().map(|files| files.segments.directory()))
+            .finish_non_exhaustive()
+    }
+}
+
+impl Log {
+    /// The log in `directory` of `disk` (created if need be), or in memory alone without a disk. Reads at most one segment's header and
+    /// touches no words: follow it with [`Log::scan`] and [`Log::start_fresh`], or use it as it is on a region that is already in use.
+    ///
+    /// # Errors
+    /// `Invalid` for a segment size that is not a multiple of 4096; `Io`; `Corruption` when the newest segment's header is damaged or is
+    /// of another environment.
+    pub(crate) fn open(disk: Option<Arc<dyn Disk>>, directory: &Path, config: LogConfig, memory: LogMemory) -> Result<Log> {
+        let files = match disk {
+            None => None,
+            Some(disk) => Some(Files {
+                segments: Segments::open(disk, PathBuf::from(directory), config.segment_bytes, config.uuid)?,
+                spares_max: config.spares_max,
+                direct: config.direct,
+                lane: Mutex::new(Lane::new()),
+            }),
+        };
+        Ok(Log { memory, files })
+    }
+
+    #[inline]
+    fn words(&self) -> &LogWords {
+        // SAFETY: `LogMemory::new` promised that the words outlive the log and are only used as atomics.
+        unsafe { self.memory.words.as_ref() }
+    }
+
+    /// Whether records are wanted at all. False in memory alone: commits then only move the tail.
+    #[inline]
+    pub(crate) fn keeps_records(&self) -> bool {
+        self.files.is_some()
+    }
+
+    /// The bytes of log in a segment, as they are on disk; 0 in memory alone.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        self.files.as_ref().map_or(0, |files| files.segments.bytes())
+    }
+
+    /// The longest record that may be appended; what is longer goes in chunks.
+    pub(crate) fn record_bytes_max(&self) -> usize {
+        (self.memory.ring.len() / 2).min(RECORD_BYTES_MAX)
+    }
+
+    /// The end of the last record appended.
+    #[inline]
+    pub(crate) fn tail(&self) -> Lsn {
+        // Acquire: pairs with `advance_tail`; who reads a tail may read the record bytes below it.
+        Lsn(self.words().tail.0.load(Ordering::Acquire))
+    }
+
+    /// Everything below is with the operating system: a crash of all processes does not lose it.
+    #[inline]
+    pub(crate) fn written(&self) -> Lsn {
+        if self.files.is_none() {
+            return self.tail();
+        }
+        // Acquire: pairs with the Release after the write, so whoever reuses ring space does so after it was read.
+        Lsn(self.words().written.0.load(Ordering::Acquire))
+    }
+
+    /// Everything below is on the disk: a crash of the machine does not lose it.
+    #[inline]
+    pub(crate) fn durable(&self) -> Lsn {
+        if self.files.is_none() {
+            return self.tail();
+        }
+        Lsn(self.words().durable.0.load(Ordering::Acquire))
+    }
+
+    /// Copies a sealed record to its place in the ring. The caller holds the commit role, has seen [`Log::has_room`] under it, and
+    /// passes `tail` as `start`; the record counts once [`Log::advance_tail`] has moved over it.
+    #[inline]
+    pub(crate) fn copy_record(&self, start: Lsn, record: &[u8]) {
+        debug_assert_eq!(start, self.tail());
+        if self.files.is_some() {
+            debug_assert!(self.has_room(record.len()));
+            // SAFETY: the commit role makes this the only writer of the ring; `has_room` kept [start, start + len) clear of the block that
+            // holds `written` and all after it, which is what flushers read.
+            unsafe { self.memory.ring.copy_in(start, record) };
+        }
+    }
+
+    /// Moves the tail: the commit point. The caller holds the commit role and has copied a record to each byte up to `to`.
+    #[inline]
+    pub(crate) fn advance_tail(&self, to: Lsn) {
+        debug_assert!(to >= self.tail());
+        // SeqCst store: Release, pairing with the Acquire of `tail`, and in one order with the commit protocol's other words.
+        self.words().tail.0.store(to.0, Ordering::SeqCst);
+    }
+
+    /// Whether a record of `len` bytes may be appended at the tail now. Exact while the caller holds the commit role; otherwise a hint.
+    #[inline]
+    pub(crate) fn has_room(&self, len: usize) -> bool {
+        // Acquire: pairs with the Release in supply.rs; the segment is there before a record is inside it.
+        let in_segments = || self.tail().0 + len as u64 <= self.words().prepared.0.load(Ordering::Acquire);
+        self.files.is_none() || (self.ring_has_room(len) && in_segments())
+    }
+
+    #[inline]
+    fn ring_has_room(&self, len: usize) -> bool {
+        // The block that holds `written` will be written again from its start, so it stays.
+        let kept = self.written().0 & !(BLOCK - 1);
+        self.tail().0 + len as u64 <= kept + self.memory.ring.len() as u64
+    }
+
+    /// A number for a new chain of chunks, never given before in this environment.
+    pub(crate) fn new_chain(&self) -> u64 {
+        // Relaxed: only uniqueness matters. Starts at the life's first LSN and grows slower than the tail, so lives cannot collide.
+        self.words().chains.0.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The files, or the mistake of asking a log in memory for them.
+    fn files(&self) -> Result<&Files> {
+        self.files.as_ref().ok_or_else(|| Error::invalid("the environment is kept in memory alone and has no log files"))
+    }
+}

@@ -1,0 +1,175 @@
+//! The operations in the body of a commit.
+//!
+//! ```text
+//! put:     1 u8 │ tree varint │ key length varint │ key │ value length varint │ value
+//! delete:  2 u8 │ tree varint │ key length varint │ key
+//! ```
+//!
+//! Varints are little-endian groups of seven bits, the high bit set on all but the last.
+
+use crate::error::{Error, Result};
+use crate::types::{Lsn, TreeId};
+
+const PUT: u8 = 1;
+const DELETE: u8 = 2;
+
+/// One change to one tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Operation<'a> {
+    /// `key` has `value` from here on.
+    Put { tree: TreeId, key: &'a [u8], value: &'a [u8] },
+    /// `key` is gone from here on.
+    Delete { tree: TreeId, key: &'a [u8] },
+}
+
+pub(super) fn encode_put(into: &mut Vec<u8>, tree: TreeId, key: &[u8], value: &[u8]) {
+    into.push(PUT);
+    encode_varint(into, u64::from(tree.0));
+    encode_bytes(into, key);
+    encode_bytes(into, value);
+}
+
+pub(super) fn encode_delete(into: &mut Vec<u8>, tree: TreeId, key: &[u8]) {
+    into.push(DELETE);
+    encode_varint(into, u64::from(tree.0));
+    encode_bytes(into, key);
+}
+
+#[inline]
+fn encode_bytes(into: &mut Vec<u8>, bytes: &[u8]) {
+    encode_varint(into, bytes.len() as u64);
+    into.extend_from_slice(bytes);
+}
+
+#[inline]
+pub(super) fn encode_varint(into: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        into.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    into.push(value as u8);
+}
+
+/// Why bytes are not an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Bad {
+    /// They end too early; more may follow.
+    Short,
+    /// No bytes could make them one.
+    Malformed(&'static str),
+}
+
+/// Takes a varint off the front of `bytes`.
+pub(super) fn decode_varint(bytes: &mut &[u8]) -> std::result::Result<u64, Bad> {
+    let mut value = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = bytes.split_first().ok_or(Bad::Short)?;
+        *bytes = rest;
+        let part = u64::from(byte & 0x7f);
+        if shift == 63 && part > 1 {
+            break;
+        }
+        value |= part << shift;
+        if byte & 0x80 == 0 {
+            return Ok(value);
+        }
+    }
+    Err(Bad::Malformed("a number of more than 64 bits"))
+}
+
+fn decode_bytes<'a>(bytes: &mut &'a [u8]) -> std::result::Result<&'a [u8], Bad> {
+    let len = usize::try_from(decode_varint(bytes)?).map_err(|_| Bad::Malformed("a length beyond this machine's memory"))?;
+    let (taken, rest) = bytes.split_at_checked(len).ok_or(Bad::Short)?;
+    *bytes = rest;
+    Ok(taken)
+}
+
+/// Takes an operation off the front of `bytes`, which are not changed on failure.
+pub(super) fn decode<'a>(bytes: &mut &'a [u8]) -> std::result::Result<Operation<'a>, Bad> {
+    let mut rest = *bytes;
+    let (&code, after) = rest.split_first().ok_or(Bad::Short)?;
+    rest = after;
+    if code != PUT && code != DELETE {
+        return Err(Bad::Malformed("an unknown operation"));
+    }
+    let tree = TreeId(u32::try_from(decode_varint(&mut rest)?).map_err(|_| Bad::Malformed("a tree number of more than 32 bits"))?);
+    let key = decode_bytes(&mut rest)?;
+    let operation = if code == PUT { Operation::Put { tree, key, value: decode_bytes(&mut rest)? } } else { Operation::Delete { tree, key } };
+    *bytes = rest;
+    Ok(operation)
+}
+
+pub(super) fn damaged(lsn: Lsn, why: &str) -> Error {
+    Error::corruption(format!("the commit logged at LSN {lsn} has a right checksum but wrong contents: {why}"))
+}
+
+/// The operations of a commit, in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Operations<'a> {
+    rest: &'a [u8],
+    lsn: Lsn,
+}
+
+impl<'a> Operations<'a> {
+    pub(super) fn new(body: &'a [u8], lsn: Lsn) -> Operations<'a> {
+        Operations { rest: body, lsn }
+    }
+
+    /// The next operation.
+    ///
+    /// # Errors
+    /// `Corruption` when the bytes are none.
+    pub(crate) fn next(&mut self) -> Result<Option<Operation<'a>>> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        match decode(&mut self.rest) {
+            Ok(operation) => Ok(Some(operation)),
+            Err(Bad::Short) => Err(damaged(self.lsn, "its last operation is cut off")),
+            Err(Bad::Malformed(why)) => Err(damaged(self.lsn, why)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_was_encoded_comes_back(
+            list in proptest::collection::vec(
+                (any::<bool>(), any::<u32>(), proptest::collection::vec(any::<u8>(), 0..200), proptest::collection::vec(any::<u8>(), 0..300)),
+                0..20,
+            )
+        ) {
+            let mut bytes = Vec::new();
+            for (put, tree, key, value) in &list {
+                if *put { encode_put(&mut bytes, TreeId(*tree), key, value) } else { encode_delete(&mut bytes, TreeId(*tree), key) }
+            }
+            let mut operations = Operations::new(&bytes, Lsn(0));
+            for (put, tree, key, value) in &list {
+                let tree = TreeId(*tree);
+                let want = if *put { Operation::Put { tree, key, value } } else { Operation::Delete { tree, key } };
+                prop_assert_eq!(operations.next().unwrap(), Some(want));
+            }
+            prop_assert_eq!(operations.next().unwrap(), None);
+        }
+
+        #[test]
+        fn varints_of_any_size(value in any::<u64>(), small in 0u64..300) {
+            for value in [value, small, u64::MAX] {
+                let mut bytes = Vec::new();
+                encode_varint(&mut bytes, value);
+                prop_assert_eq!(decode_varint(&mut &bytes[..]), Ok(value));
+                prop_assert_eq!(decode_varint(&mut &bytes[..bytes.len() - 1]), Err(Bad::Short));
+            }
+        }
+    }
+
+    #[test]
+    fn overlong_varints_are_malformed() {
+        assert!(matches!(decode_varint(&mut &[0xff; 11][..]), Err(Bad::Malformed(_))));
+    }
+}

@@ -1,0 +1,300 @@
+//! Log records: how one is built before its place is known, sealed when it is, and recognised again.
+//!
+//! ```text
+//!  0 len u32            bytes of the whole record, a multiple of 8
+//!  4 crc u32            crc32c of the body with its padding, then len, then bytes 8..24
+//!  8 lsn u64            where the record begins
+//! 16 distance u32       (lsn - what was durable when it was appended) / 8; all ones: unknown
+//! 20 kind u8 │ 21 version u8 (1) │ 22 padding u8 (0..8, zero bytes at the end) │ 23 zero
+//! 24 body, padding
+//! ```
+//!
+//! Integers are little-endian. The checksum covers the body first, so that all but 20 bytes of it is computed before the commit role is
+//! taken. `distance` is how a scan tells damage from a torn end: a good record knows that everything below `lsn - 8 * distance` was durable.
+//!
+//! A record's end is the next one's beginning. A commit's LSN is the end of its record.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::types::{Lsn, TreeId};
+
+use super::operation;
+
+/// Bytes before the body.
+pub(super) const HEADER_BYTES: usize = 24;
+/// No record is longer. Keeps a damaged length from making a reader ask for gigabytes.
+pub(crate) const RECORD_BYTES_MAX: usize = 16 << 20;
+const VERSION: u8 = 1;
+const DISTANCE_UNKNOWN: u32 = u32::MAX;
+
+/// What a record is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// The operations of one transaction.
+    Commit = 1,
+    /// A publish that changes no content: takes its place in the order, nothing to replay.
+    Filler = 2,
+    /// A part of a large write set.
+    Chunk = 3,
+    /// The commit of a write set that stands in chunks.
+    CommitChunked = 4,
+    /// A note that a checkpoint was made.
+    Checkpoint = 5,
+}
+
+impl Kind {
+    fn from_byte(byte: u8) -> Option<Kind> {
+        [Kind::Commit, Kind::Filler, Kind::Chunk, Kind::CommitChunked, Kind::Checkpoint].into_iter().find(|&kind| kind as u8 == byte)
+    }
+}
+
+/// A record in the making. Reuse it: its memory stays.
+#[derive(Debug, Default)]
+pub(crate) struct RecordBuilder {
+    bytes: Vec<u8>,
+    body_crc: u32,
+    finished: bool,
+}
+
+impl RecordBuilder {
+    /// A builder without memory yet.
+    pub(crate) fn new() -> RecordBuilder {
+        RecordBuilder::default()
+    }
+
+    /// Begins a record, dropping what was there.
+    #[inline]
+    pub(crate) fn begin(&mut self, kind: Kind) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(&[0; HEADER_BYTES]);
+        self.bytes[20] = kind as u8;
+        self.bytes[21] = VERSION;
+        self.finished = false;
+    }
+
+    /// Adds "`key` of `tree` becomes `value`" to a commit.
+    #[inline]
+    pub(crate) fn put(&mut self, tree: TreeId, key: &[u8], value: &[u8]) {
+        operation::encode_put(&mut self.bytes, tree, key, value);
+    }
+
+    /// Adds "`key` of `tree` goes" to a commit.
+    #[inline]
+    pub(crate) fn delete(&mut self, tree: TreeId, key: &[u8]) {
+        operation::encode_delete(&mut self.bytes, tree, key);
+    }
+
+    /// Adds bytes to the body as they are.
+    #[inline]
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The body so far.
+    pub(crate) fn body(&self) -> &[u8] {
+        debug_assert!(!self.finished);
+        &self.bytes[HEADER_BYTES..]
+    }
+
+    /// Pads the body and computes its checksum: the last thing before the commit role is taken.
+    #[inline]
+    pub(crate) fn finish_body(&mut self) {
+        assert!(!self.finished && self.bytes.len() >= HEADER_BYTES, "begin comes first, finish once");
+        let padding = self.bytes.len().next_multiple_of(8) - self.bytes.len();
+        self.bytes.extend_from_slice(&[0; 8][..padding]);
+        assert!(self.bytes.len() <= RECORD_BYTES_MAX, "long write sets are logged in chunks");
+        let len = self.bytes.len() as u32;
+        self.bytes[0..4].copy_from_slice(&len.to_le_bytes());
+        self.bytes[22] = padding as u8;
+        self.body_crc = crc32c::crc32c(&self.bytes[HEADER_BYTES..]);
+        self.finished = true;
+    }
+
+    /// The record's bytes in the log: exact after [`RecordBuilder::finish_body`], and what they would be then if asked before.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len().next_multiple_of(8)
+    }
+
+    /// Gives the record its place: `lsn` is where it begins, `durable` any LSN known to be durable. May be done again for another place.
+    #[inline]
+    pub(crate) fn seal(&mut self, lsn: Lsn, durable: Lsn) -> &[u8] {
+        assert!(self.finished, "the body is finished before the record is sealed");
+        debug_assert!(durable <= lsn && lsn.0.is_multiple_of(8));
+        // Rounded up: the claim may only fall short of what was durable.
+        let distance = u32::try_from((lsn.0 - durable.0).div_ceil(8)).unwrap_or(DISTANCE_UNKNOWN);
+        self.bytes[8..16].copy_from_slice(&lsn.0.to_le_bytes());
+        self.bytes[16..20].copy_from_slice(&distance.to_le_bytes());
+        let crc = seal_crc(self.body_crc, &self.bytes);
+        self.bytes[4..8].copy_from_slice(&crc.to_le_bytes());
+        &self.bytes
+    }
+}
+
+/// The checksum of a record whose body's checksum is `body_crc`.
+#[inline]
+fn seal_crc(body_crc: u32, record: &[u8]) -> u32 {
+    let mut covered = [0; 20];
+    covered[0..4].copy_from_slice(&record[0..4]);
+    covered[4..20].copy_from_slice(&record[8..24]);
+    crc32c::crc32c_append(body_crc, &covered)
+}
+
+/// A record read back: checksum right, place right.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Record<'a> {
+    pub(crate) kind: Kind,
+    /// Where it begins.
+    pub(crate) start: Lsn,
+    /// Where it ends; a commit's LSN.
+    pub(crate) end: Lsn,
+    /// Everything below was durable when it was appended, as far as it says.
+    pub(crate) durable: Lsn,
+    pub(crate) body: &'a [u8],
+}
+
+/// The length that a record at `lsn` claims in its first bytes, if they could be those of a record there.
+pub(super) fn claimed_len(bytes: &[u8], lsn: Lsn) -> Option<usize> {
+    if bytes.len() < HEADER_BYTES || u64_at(bytes, 8) != lsn.0 {
+        return None;
+    }
+    let len = u64_at(bytes, 0) as u32 as usize;
+    (len.is_multiple_of(8) && (HEADER_BYTES..=RECORD_BYTES_MAX).contains(&len)).then_some(len)
+}
+
+/// Whether the checksum of a whole record is right.
+pub(super) fn is_good(record: &[u8]) -> bool {
+    let crc = (u64_at(record, 0) >> 32) as u32;
+    seal_crc(crc32c::crc32c(&record[HEADER_BYTES..]), record) == crc
+}
+
+/// The eight bytes at `at`, which the caller knows to be there.
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut eight = [0; 8];
+    eight.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(eight)
+}
+
+impl<'a> Record<'a> {
+    /// The record at the start of `bytes`, if there is a whole and good one that belongs at `lsn`.
+    ///
+    /// # Errors
+    /// `Invalid` for a good record of a kind or version that this library does not know.
+    pub(crate) fn parse(bytes: &'a [u8], lsn: Lsn) -> Result<Option<Record<'a>>> {
+        let record = claimed_len(bytes, lsn).and_then(|len| bytes.get(..len)).filter(|record| is_good(record));
+        match record {
+            Some(record) => Record::decode(record, lsn),
+            None => Ok(None),
+        }
+    }
+
+    /// The record that `record` is, its checksum known to be right.
+    pub(super) fn decode(record: &'a [u8], lsn: Lsn) -> Result<Option<Record<'a>>> {
+        let word = u64_at(record, 16);
+        let (distance, [kind, version, padding, _]) = (word as u32, ((word >> 32) as u32).to_le_bytes());
+        let unknown = |what: &str, value: u8| {
+            let what = format!("the log record at LSN {lsn} has {what} {value}, which this version of the library does not know; use a newer one");
+            Error::new(ErrorKind::Invalid, what)
+        };
+        if version != VERSION {
+            return Err(unknown("version", version));
+        }
+        let kind = Kind::from_byte(kind).ok_or_else(|| unknown("kind", kind))?;
+        let body = record.len().checked_sub(usize::from(padding)).and_then(|end| record.get(HEADER_BYTES..end));
+        let (Some(body), Some(end)) = (body, lsn.0.checked_add(record.len() as u64)) else { return Ok(None) };
+        let durable = if distance == DISTANCE_UNKNOWN { 0 } else { lsn.0.saturating_sub(u64::from(distance) * 8) };
+        Ok(Some(Record { kind, start: lsn, end: Lsn(end), durable: Lsn(durable), body }))
+    }
+
+    /// The operations of a commit. A record of another kind has none.
+    pub(crate) fn operations(&self) -> operation::Operations<'a> {
+        operation::Operations::new(if self.kind == Kind::Commit { self.body } else { &[] }, self.start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sample() -> RecordBuilder {
+        let mut builder = RecordBuilder::new();
+        builder.begin(Kind::Commit);
+        builder.put(TreeId(7), b"key", b"value");
+        builder.delete(TreeId(300), b"gone");
+        builder.finish_body();
+        builder
+    }
+
+    #[test]
+    fn a_sealed_record_reads_back() {
+        let mut builder = sample();
+        let bytes = builder.seal(Lsn(8000), Lsn(7000)).to_vec();
+        assert_eq!(bytes.len(), builder.len());
+        let record = Record::parse(&bytes, Lsn(8000)).unwrap().unwrap();
+        assert_eq!((record.kind, record.end, record.durable), (Kind::Commit, Lsn(8000 + bytes.len() as u64), Lsn(7000)));
+        assert_eq!(Record::parse(&bytes, Lsn(8008)).unwrap(), None, "not at another place");
+    }
+
+    #[test]
+    fn a_filler_is_a_header() {
+        let mut builder = RecordBuilder::new();
+        builder.begin(Kind::Filler);
+        builder.finish_body();
+        assert_eq!(builder.len(), 24);
+        let bytes = builder.seal(Lsn(0), Lsn(0)).to_vec();
+        assert_eq!(Record::parse(&bytes, Lsn(0)).unwrap().unwrap().body, b"");
+    }
+
+    #[test]
+    fn the_durable_claim_never_says_too_much() {
+        let mut builder = sample();
+        for durable in [0, 1, 8, 7993, 8000] {
+            let bytes = builder.seal(Lsn(8000), Lsn(durable)).to_vec();
+            assert!(Record::parse(&bytes, Lsn(8000)).unwrap().unwrap().durable.0 <= durable);
+        }
+        let far = Lsn(1 << 40);
+        let bytes = builder.seal(far, Lsn(8)).to_vec();
+        assert_eq!(Record::parse(&bytes, far).unwrap().unwrap().durable, Lsn(0));
+    }
+
+    #[test]
+    fn a_good_record_of_an_unknown_kind_or_version_is_an_error() {
+        for (at, value) in [(20, 99), (21, 2)] {
+            let mut builder = sample();
+            builder.bytes[at] = value;
+            let bytes = builder.seal(Lsn(0), Lsn(0)).to_vec();
+            assert_eq!(Record::parse(&bytes, Lsn(0)).unwrap_err().kind(), ErrorKind::Invalid);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_flipped_bit_is_seen(bit in 0usize..1 << 16) {
+            let mut builder = sample();
+            let mut bytes = builder.seal(Lsn(4096), Lsn(4000)).to_vec();
+            let bit = bit % (bytes.len() * 8);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert_eq!(Record::parse(&bytes, Lsn(4096)).unwrap(), None);
+        }
+
+        #[test]
+        fn any_bytes_parse_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), lsn in any::<u64>(), fit in any::<bool>()) {
+            let mut bytes = bytes;
+            if fit && bytes.len() >= 24 {
+                // Make it pass the checksum, so that what lies behind is reached.
+                let len = bytes.len() / 8 * 8;
+                bytes[0..4].copy_from_slice(&(len as u32).to_le_bytes());
+                bytes[8..16].copy_from_slice(&lsn.to_le_bytes());
+                bytes[21] = VERSION;
+                bytes[20] %= 7;
+                let crc = seal_crc(crc32c::crc32c(&bytes[24..len]), &bytes);
+                bytes[4..8].copy_from_slice(&crc.to_le_bytes());
+            }
+            if let Ok(Some(record)) = Record::parse(&bytes, Lsn(lsn)) {
+                let mut operations = record.operations();
+                while let Ok(Some(_)) = operations.next() {}
+            }
+        }
+    }
+}

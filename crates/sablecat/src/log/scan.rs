@@ -1,0 +1,308 @@
+//! Scanning: the records from a position on, and the truth about where they end.
+//!
+//! The log of the last life ends where no good record begins. Whether that is an end or damage, the records after it tell: each says what was
+//! durable when it was appended. If any good record further on says so of the bad place, bytes that had been flushed are gone, and that
+//! is an error; if none does, the bad place is the torn remains of a write that nobody was promised.
+//!
+//! A life that another one follows has a known end, since the recovery between them read up to there and flushed it. Any bad place
+//! before it is damage.
+//!
+//! Nothing here trusts a byte: lengths are bounded, places checked, and whatever is wrong becomes an error or the end.
+
+use std::sync::Arc;
+
+use sablecat_os::disk::File;
+
+use super::record::{self, Record};
+use super::segment::{Header, Name, Segments};
+use super::{BLOCK, Log};
+use crate::error::{Error, Result};
+use crate::types::Lsn;
+
+/// How much is read at once.
+const READ_BYTES: usize = 1 << 20;
+
+/// Where a scan ended, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct End {
+    /// The end of the last good record: what `Log::start_fresh` goes on after.
+    pub(crate) lsn: Lsn,
+    pub(crate) reason: EndReason,
+}
+
+/// What stands at the end of the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum EndReason {
+    /// Nothing that was ever part of a record after it.
+    Clean,
+    /// Part of a record, or later records, that nobody was promised.
+    Torn,
+}
+
+/// One life of the log, as far as the scan will go through it.
+#[derive(Clone, Copy, Debug)]
+struct Life {
+    /// Where the scan begins in it.
+    from: Lsn,
+    /// Where it ends if a later life says so; otherwise where its files end.
+    limit: Lsn,
+    /// Whether `limit` is where its records end for certain.
+    followed: bool,
+}
+
+/// The records from a position on.
+#[derive(Debug)]
+pub(crate) struct Scan<'l> {
+    reader: Reader<'l>,
+    lives: std::vec::IntoIter<Life>,
+    life: Life,
+    at: Lsn,
+    end: Option<End>,
+}
+
+impl Log {
+    /// The records that begin at `from` (the end of a record, or the start of a life) or later, as the files have them. Nobody may be
+    /// appending meanwhile.
+    ///
+    /// # Errors
+    /// `Corruption` when a segment is missing or its header is damaged; `Io`; `Invalid` in memory alone.
+    pub(crate) fn scan(&self, from: Lsn) -> Result<Scan<'_>> {
+        let segments = &self.files()?.segments;
+        let mut lives = lives(segments, from)?.into_iter();
+        let first = Life { from, limit: from, followed: false };
+        let life = lives.next().unwrap_or(first);
+        Ok(Scan { reader: Reader::new(segments), lives, life, at: from, end: None })
+    }
+
+    /// The bytes of the record that begins at `lsn`, read from the files.
+    ///
+    /// # Errors
+    /// `Corruption` when no record does.
+    pub(super) fn read_record(&self, lsn: Lsn) -> Result<Vec<u8>> {
+        let segments = &self.files()?.segments;
+        let mut reader = Reader::new(segments);
+        let limit = Lsn(lsn.0.saturating_add(record::RECORD_BYTES_MAX as u64));
+        let claimed = record::claimed_len(reader.bytes(lsn, record::HEADER_BYTES, limit)?, lsn);
+        match claimed {
+            Some(len) => Ok(reader.bytes(lsn, len, limit)?.to_vec()),
+            None => Err(damaged(segments, lsn, "no record begins there any more")),
+        }
+    }
+}
+
+impl Scan<'_> {
+    /// The next record, or nothing at the end: [`Scan::end`] then says where and how.
+    ///
+    /// # Errors
+    /// `Corruption`, naming segment file, offset and LSN, when bytes that had been flushed are damaged; `Invalid` for a record of a newer
+    /// version; `Io`.
+    pub(crate) fn next(&mut self) -> Result<Option<Record<'_>>> {
+        if self.end.is_some() {
+            return Ok(None);
+        }
+        loop {
+            if self.at < self.life.limit {
+                let at = self.at;
+                if let Some(len) = self.reader.good_len(at, self.life.limit)? {
+                    self.at = Lsn(at.0 + len as u64);
+                    return Record::decode(self.reader.bytes(at, len, self.life.limit)?, at);
+                }
+            }
+            match self.lives.next() {
+                Some(next) if self.at == self.life.limit => {
+                    self.life = next;
+                    self.at = next.from;
+                }
+                _ => break,
+            }
+        }
+        if self.life.followed && self.at != self.life.limit {
+            let why = format!(
+                "no good record begins there, although an earlier recovery read the log up to LSN {}; restore the file, or the environment \
+                 from a backup",
+                self.life.limit
+            );
+            return Err(damaged(self.reader.segments, self.at, &why));
+        }
+        self.end = Some(End { lsn: self.at, reason: self.judge()? });
+        Ok(None)
+    }
+
+    /// Where the log ends, once [`Scan::next`] has returned nothing.
+    pub(crate) fn end(&self) -> Option<End> {
+        self.end
+    }
+
+    /// Looks at all that comes after the bad place, `at`.
+    fn judge(&mut self) -> Result<EndReason> {
+        let (bad, limit) = (self.at, self.life.limit);
+        let began = record::claimed_len(self.reader.bytes(bad, record::HEADER_BYTES, limit)?, bad).is_some();
+        let mut reason = if began { EndReason::Torn } else { EndReason::Clean };
+        let mut at = Lsn(bad.0 + 8);
+        while at < limit {
+            let bytes = self.reader.bytes(at, READ_BYTES.min((limit.0 - at.0) as usize), limit)?;
+            if bytes.len() < record::HEADER_BYTES {
+                break;
+            }
+            // Every place in reach whose header is in reach as well.
+            let places = (bytes.len() - record::HEADER_BYTES) / 8 + 1;
+            let found = (0..places).find(|place| record::u64_at(bytes, place * 8 + 8) == at.0 + *place as u64 * 8);
+            let Some(place) = found else {
+                at.0 += places as u64 * 8;
+                continue;
+            };
+            at.0 += place as u64 * 8;
+            let Some(len) = self.reader.good_len(at, limit)? else {
+                at.0 += 8;
+                continue;
+            };
+            reason = EndReason::Torn;
+            if let Some(later) = Record::decode(self.reader.bytes(at, len, limit)?, at)?
+                && later.durable > bad
+            {
+                let why = format!(
+                    "no good record begins there, although the record at LSN {at} shows that everything below LSN {} had been flushed; \
+                     restore the file, or the environment from a backup",
+                    later.durable
+                );
+                return Err(damaged(self.reader.segments, bad, &why));
+            }
+            at.0 += len as u64;
+        }
+        Ok(reason)
+    }
+}
+
+fn damaged(segments: &Segments, lsn: Lsn, why: &str) -> Error {
+    let path = segments.path(Name::Log(segments.number_of(lsn)));
+    Error::corruption(format!("log segment {} is damaged at offset {} (LSN {lsn}): {why}", path.display(), segments.offset_of(lsn)))
+}
+
+/// The lives that a scan from `from` goes through. None when there is nothing and should be nothing.
+fn lives(segments: &Segments, from: Lsn) -> Result<Vec<Life>> {
+    let numbers = segments.numbers()?;
+    let wanted = segments.number_of(from);
+    let at_start = segments.first_lsn(wanted) == from;
+    // A log that ended exactly with a segment may have no next one yet.
+    let Some(first) = [Some(wanted), wanted.checked_sub(1).filter(|_| at_start)].into_iter().flatten().find(|n| numbers.contains(n)) else {
+        if from.0 == 0 && numbers.is_empty() {
+            return Ok(Vec::new());
+        }
+        return Err(missing(segments, wanted));
+    };
+    let mut lives: Vec<(Header, Life)> = Vec::new();
+    let mut next = first;
+    for &number in numbers.iter().filter(|&&number| number >= first) {
+        let header = segments.read_header(number)?;
+        let limit = segments.first_lsn(number + 1);
+        match lives.last_mut() {
+            Some((last, life)) if last.life == header.life => {
+                if number != next {
+                    return Err(missing(segments, next));
+                }
+                life.limit = limit;
+            }
+            last => {
+                let begins = segments.first_lsn(number);
+                if let Some((_, life)) = last {
+                    if header.life != begins.0 {
+                        return Err(missing(segments, segments.number_of(Lsn(header.life))));
+                    }
+                    if header.continues < life.from.0 {
+                        return Err(contradicts(segments, number, header.continues, life.from));
+                    }
+                    if header.continues > life.limit.0 {
+                        return Err(missing(segments, next));
+                    }
+                    life.limit = Lsn(header.continues);
+                    life.followed = true;
+                }
+                let from = if lives.is_empty() { from } else { begins };
+                lives.push((header, Life { from, limit, followed: false }));
+            }
+        }
+        next = number + 1;
+    }
+    Ok(lives.into_iter().map(|(_, life)| life).collect())
+}
+
+fn missing(segments: &Segments, number: u64) -> Error {
+    let path = segments.path(Name::Log(number));
+    Error::corruption(format!(
+        "log segment {} is missing, and recovery needs it; restore the file, or the environment from a backup",
+        path.display()
+    ))
+}
+
+fn contradicts(segments: &Segments, number: u64, continues: u64, from: Lsn) -> Error {
+    let path = segments.path(Name::Log(number));
+    Error::corruption(format!(
+        "log segment {} says that it goes on from LSN {continues}, but the checkpoint is at LSN {from}; files of different times were mixed",
+        path.display()
+    ))
+}
+
+/// Reads the log's bytes, across segments, a lot at a time.
+#[derive(Debug)]
+struct Reader<'l> {
+    segments: &'l Segments,
+    file: Option<(u64, Arc<dyn File>)>,
+    buffer: Vec<u8>,
+    start: Lsn,
+}
+
+impl<'l> Reader<'l> {
+    fn new(segments: &'l Segments) -> Reader<'l> {
+        Reader { segments, file: None, buffer: Vec::new(), start: Lsn(0) }
+    }
+
+    /// The length of the good record at `at`, if there is one that ends by `limit`.
+    fn good_len(&mut self, at: Lsn, limit: Lsn) -> Result<Option<usize>> {
+        let Some(len) = record::claimed_len(self.bytes(at, record::HEADER_BYTES, limit)?, at) else { return Ok(None) };
+        let bytes = self.bytes(at, len, limit)?;
+        Ok((bytes.len() == len && record::is_good(bytes)).then_some(len))
+    }
+
+    /// `len` bytes from `at` on, fewer where `limit` comes first.
+    fn bytes(&mut self, at: Lsn, len: usize, limit: Lsn) -> Result<&[u8]> {
+        let stop = limit.0.min(at.0.saturating_add(len as u64)).max(at.0);
+        if at < self.start || stop > self.start.0 + self.buffer.len() as u64 {
+            self.fill(at, stop, limit)?;
+        }
+        let offset = (at.0 - self.start.0) as usize;
+        Ok(&self.buffer[offset..offset + (stop - at.0) as usize])
+    }
+
+    /// Fills the buffer from `at` to `needed` at least, and on for as much as is read at once if it is there.
+    fn fill(&mut self, at: Lsn, needed: u64, limit: Lsn) -> Result<()> {
+        let stop = limit.0.min(needed.max((at.0 & !(BLOCK - 1)).saturating_add(READ_BYTES as u64)));
+        self.start = at;
+        self.buffer.clear();
+        let mut at = at;
+        while at.0 < stop {
+            let number = self.segments.number_of(at);
+            let piece = (stop.min(self.segments.first_lsn(number + 1).0) - at.0) as usize;
+            let file = match &self.file {
+                Some((open, file)) if *open == number => file,
+                _ => match self.segments.open_file(Name::Log(number), false, true) {
+                    Ok(file) => &self.file.insert((number, file)).1,
+                    Err(_) if at.0 >= needed => break,
+                    Err(error) => return Err(error),
+                },
+            };
+            let filled = self.buffer.len();
+            self.buffer.resize(filled + piece, 0);
+            let offset = self.segments.offset_of(at);
+            let got = file
+                .read_at(&mut self.buffer[filled..], offset)
+                .map_err(|e| Error::io(format_args!("reading at offset {offset} of log segment"), &self.segments.path(Name::Log(number)), e))?;
+            if got < piece {
+                let whole = Lsn(at.0 + got as u64);
+                self.buffer.clear();
+                return Err(damaged(self.segments, whole, "the file is shorter than a segment"));
+            }
+            at.0 += piece as u64;
+        }
+        Ok(())
+    }
+}

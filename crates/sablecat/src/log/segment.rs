@@ -1,0 +1,248 @@
+//! Segment files: names, headers, and which byte of the log is where.
+//!
+//! ```text
+//! <directory>/<number, 16 hex digits>.log      in use: number n holds the LSNs [n * bytes, (n + 1) * bytes)
+//! <directory>/<number>.spare                   no longer needed, waits for reuse under a higher number
+//! <directory>/<number>.new                     being written; means nothing
+//!
+//! file:    0 ─ header block ─ 4096 ─ log bytes ─ 4096 + bytes
+//! header:  0 magic "sablelog" │ 8 version u32 │ 12 crc32c u32 │ 16 uuid [16] │ 32 number u64 │ 40 bytes u64
+//!          │ 48 life u64 │ 56 continues u64 │ zeros
+//! ```
+//!
+//! All integers are little-endian; the checksum covers the header block with the checksum itself zero. `life` is the first LSN of the
+//! stretch between two recoveries that the segment belongs to, `continues` the LSN at which the stretch before ended. A file has a `.log` name
+//! only when its header and every block have been written and flushed, so a bad header is damage, never an accident of timing.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sablecat_os::disk::{AlignedBuf, Disk, File, How};
+
+use super::BLOCK;
+use crate::error::{Error, Result};
+use crate::types::Lsn;
+
+const MAGIC: &[u8; 8] = b"sablelog";
+const VERSION: u32 = 1;
+/// Bytes of a file before the log bytes.
+pub(super) const HEADER_BYTES: u64 = BLOCK;
+
+/// What a file name says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Name {
+    Log(u64),
+    Spare(u64),
+    New(u64),
+}
+
+impl Name {
+    pub(super) fn parse(name: &str) -> Option<Name> {
+        let (digits, kind) = name.split_once('.')?;
+        if digits.len() != 16 || !digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+            return None;
+        }
+        let number = u64::from_str_radix(digits, 16).ok()?;
+        match kind {
+            "log" => Some(Name::Log(number)),
+            "spare" => Some(Name::Spare(number)),
+            "new" => Some(Name::New(number)),
+            _ => None,
+        }
+    }
+
+    /// The number, unless the file was never in use.
+    pub(super) fn number_used(self) -> Option<u64> {
+        match self {
+            Name::Log(number) | Name::Spare(number) => Some(number),
+            Name::New(_) => None,
+        }
+    }
+
+    fn file_name(self) -> String {
+        match self {
+            Name::Log(number) => format!("{number:016x}.log"),
+            Name::Spare(number) => format!("{number:016x}.spare"),
+            Name::New(number) => format!("{number:016x}.new"),
+        }
+    }
+}
+
+/// A segment's header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Header {
+    pub(super) uuid: [u8; 16],
+    pub(super) number: u64,
+    pub(super) bytes: u64,
+    pub(super) life: u64,
+    pub(super) continues: u64,
+}
+
+impl Header {
+    pub(super) fn encode(&self) -> AlignedBuf {
+        let mut block = AlignedBuf::new(HEADER_BYTES as usize);
+        block[0..8].copy_from_slice(MAGIC);
+        block[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        block[16..32].copy_from_slice(&self.uuid);
+        block[32..40].copy_from_slice(&self.number.to_le_bytes());
+        block[40..48].copy_from_slice(&self.bytes.to_le_bytes());
+        block[48..56].copy_from_slice(&self.life.to_le_bytes());
+        block[56..64].copy_from_slice(&self.continues.to_le_bytes());
+        let crc = crc32c::crc32c(&block);
+        block[12..16].copy_from_slice(&crc.to_le_bytes());
+        block
+    }
+
+    /// The header in `block`, or what is wrong with it.
+    pub(super) fn decode(block: &[u8]) -> std::result::Result<Header, String> {
+        let Ok(block) = <&[u8; HEADER_BYTES as usize]>::try_from(block) else {
+            return Err(format!("the file ends inside its header, after {} bytes", block.len()));
+        };
+        let u64_at = |at: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&block[at..at + 8]);
+            u64::from_le_bytes(bytes)
+        };
+        let word = u64_at(8);
+        let (version, crc) = (word as u32, (word >> 32) as u32);
+        if &block[0..8] != MAGIC {
+            return Err("it does not begin as a log segment does".into());
+        }
+        let mut copy = *block;
+        copy[12..16].fill(0);
+        if crc32c::crc32c(&copy) != crc {
+            return Err("its header's checksum is wrong".into());
+        }
+        if version != VERSION {
+            return Err(format!("its format version is {version}, and this library knows {VERSION}"));
+        }
+        let mut uuid = [0; 16];
+        uuid.copy_from_slice(&block[16..32]);
+        Ok(Header { uuid, number: u64_at(32), bytes: u64_at(40), life: u64_at(48), continues: u64_at(56) })
+    }
+}
+
+/// The segment files of one log.
+#[derive(Debug)]
+pub(super) struct Segments {
+    disk: Arc<dyn Disk>,
+    directory: PathBuf,
+    bytes: u64,
+    uuid: [u8; 16],
+}
+
+impl Segments {
+    /// The segments in `directory`. The newest one's header says how long they are; `bytes` does when there is none.
+    pub(super) fn open(disk: Arc<dyn Disk>, directory: PathBuf, bytes: u64, uuid: [u8; 16]) -> Result<Segments> {
+        check_size(bytes).map_err(Error::invalid)?;
+        disk.create_dir_all(&directory).map_err(|e| Error::io("creating the log directory", &directory, e))?;
+        let mut segments = Segments { disk, directory, bytes, uuid };
+        if let Some(newest) = segments.numbers()?.last() {
+            segments.bytes = segments.read_header(*newest)?.bytes;
+        }
+        Ok(segments)
+    }
+
+    pub(super) fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The number of the segment that holds `lsn`.
+    #[inline]
+    pub(super) fn number_of(&self, lsn: Lsn) -> u64 {
+        lsn.0 / self.bytes
+    }
+    /// Where in its file `lsn` is.
+    #[inline]
+    pub(super) fn offset_of(&self, lsn: Lsn) -> u64 {
+        HEADER_BYTES + lsn.0 % self.bytes
+    }
+    /// The first LSN of a segment.
+    #[inline]
+    pub(super) fn first_lsn(&self, number: u64) -> Lsn {
+        Lsn(number.saturating_mul(self.bytes))
+    }
+
+    pub(super) fn path(&self, name: Name) -> PathBuf {
+        self.directory.join(name.file_name())
+    }
+
+    /// The header for segment `number` of a life.
+    pub(super) fn header(&self, number: u64, life: u64, continues: u64) -> Header {
+        Header { uuid: self.uuid, number, bytes: self.bytes, life, continues }
+    }
+
+    /// All files of the log.
+    pub(super) fn list(&self) -> Result<Vec<Name>> {
+        let names = self.disk.list(&self.directory).map_err(|e| Error::io("listing the log directory", &self.directory, e))?;
+        Ok(names.iter().filter_map(|name| Name::parse(name)).collect())
+    }
+
+    /// The numbers of the segments in use, ascending.
+    pub(super) fn numbers(&self) -> Result<Vec<u64>> {
+        let mut numbers: Vec<u64> =
+            self.list()?.into_iter().filter_map(|name| if let Name::Log(number) = name { Some(number) } else { None }).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// Opens an existing file.
+    pub(super) fn open_file(&self, name: Name, direct: bool, read_only: bool) -> Result<Arc<dyn File>> {
+        let path = self.path(name);
+        let how = How { create: false, create_new: false, read_only, direct };
+        self.disk.open(&path, how).map_err(|e| Error::io("opening log segment", &path, e))
+    }
+
+    pub(super) fn rename(&self, from: Name, to: Name) -> Result<()> {
+        let path = self.path(from);
+        self.disk.rename(&path, &self.path(to)).map_err(|e| Error::io("renaming log segment", &path, e))
+    }
+
+    pub(super) fn remove(&self, name: Name) -> Result<()> {
+        let path = self.path(name);
+        self.disk.remove(&path).map_err(|e| Error::io("removing log segment", &path, e))
+    }
+
+    /// Makes creations, renames and removals durable.
+    pub(super) fn sync_directory(&self) -> Result<()> {
+        self.disk.sync_dir(&self.directory).map_err(|e| Error::io("flushing the log directory", &self.directory, e))
+    }
+
+    /// Makes the log directory itself durable.
+    pub(super) fn sync_parent(&self) -> Result<()> {
+        let Some(parent) = self.directory.parent() else { return Ok(()) };
+        self.disk.sync_dir(parent).map_err(|e| Error::io("flushing directory", parent, e))
+    }
+
+    /// The header of segment `number`, checked against its name, the environment and the segment size.
+    pub(super) fn read_header(&self, number: u64) -> Result<Header> {
+        let file = self.open_file(Name::Log(number), false, true)?;
+        let path = self.path(Name::Log(number));
+        let mut block = vec![0; HEADER_BYTES as usize];
+        let got = file.read_at(&mut block, 0).map_err(|e| Error::io("reading the header of log segment", &path, e))?;
+        let damaged = |why: &str| Error::corruption(format!("log segment {} cannot be used: {why}", path.display()));
+        let header = Header::decode(&block[..got.min(block.len())]).map_err(|why| damaged(&why))?;
+        if header.uuid != self.uuid {
+            return Err(damaged("it belongs to another environment"));
+        }
+        if header.number != number {
+            return Err(damaged(&format!("its header says it is segment {:016x}", header.number)));
+        }
+        check_size(header.bytes).map_err(|why| damaged(&why))?;
+        Ok(header)
+    }
+}
+
+fn check_size(bytes: u64) -> std::result::Result<(), String> {
+    if bytes != 0 && bytes.is_multiple_of(BLOCK) && bytes <= 1 << 40 {
+        Ok(())
+    } else {
+        Err(format!("a log segment of {bytes} bytes; the size must be a multiple of {BLOCK}, at most 2^40"))
+    }
+}

@@ -1,0 +1,186 @@
+//! Many at once: group commit, waiting, and taking over from the dead.
+
+use sablecat_os::sim::SimDisk;
+
+use super::*;
+
+const SEGMENT: u64 = 1 << 16;
+const RING: usize = 1 << 16;
+
+#[test]
+fn threads_share_flushes_and_none_is_told_too_early() {
+    let disk = Arc::new(SimDisk::new(1));
+    let log = TestLog::create(disk, SEGMENT, RING);
+    let (threads, each) = (8u16, 200u32);
+    std::thread::scope(|scope| {
+        for owner in 1..=threads {
+            let log = &log;
+            scope.spawn(move || {
+                for n in 0..each {
+                    let lsn = log.put(&n.to_be_bytes(), &[owner as u8; 100], me(owner)).unwrap();
+                    match n % 3 {
+                        0 => log.log.hand_over(lsn, me(owner)).unwrap(),
+                        1 => log.log.make_durable(lsn, me(owner)).unwrap(),
+                        _ => log.log.drain(me(owner)).unwrap(),
+                    }
+                    assert!(n % 3 != 0 || log.log.written() >= lsn);
+                    assert!(n % 3 != 1 || log.log.durable() >= lsn);
+                }
+            });
+        }
+    });
+    let tail = log.log.tail();
+    log.log.make_durable(tail, me(1)).unwrap();
+    let (records, end) = read_all(&log.log, Lsn(0)).unwrap();
+    assert_eq!((records.len(), end.lsn), (usize::from(threads) * each as usize, tail));
+}
+
+#[test]
+fn a_successor_takes_over_from_a_dead_leader() {
+    let disk = Arc::new(SimDisk::new(1));
+    let log = TestLog::create(disk, SEGMENT, RING);
+    let lsn = log.put(b"key", b"value", me(1)).unwrap();
+    let Ok(held) = log.log.words().flush.try_take(me(7)) else { panic!("nobody has it") };
+    // Slot 7 dies with the turn.
+    std::mem::forget(held);
+    let alive = |owner| owner != 7;
+    log.log.make_durable(lsn, Caller::new(2, &alive)).unwrap();
+    assert_eq!(log.log.durable(), lsn);
+    let Ok(held) = log.log.words().supply.try_take(me(7)) else { panic!("nobody has it") };
+    std::mem::forget(held);
+    log.log.prepare_to(Lsn(2 * SEGMENT), Caller::new(2, &alive)).unwrap();
+}
+
+#[test]
+fn a_release_meant_for_a_lost_holding_does_nothing() {
+    let turn = super::super::turn::Turn::default();
+    let Ok(slow) = turn.try_take(me(7)) else { panic!("nobody has it") };
+    let alive = |owner| owner != 7;
+    let held = turn.take(Caller::new(2, &alive));
+    drop(slow);
+    assert!(turn.try_take(me(3)).is_err(), "2 has it still");
+    drop(held);
+    assert!(turn.try_take(me(3)).is_ok());
+}
+
+#[test]
+fn all_who_wait_hear_of_a_failed_flush() {
+    use sablecat_os::sim::Fault;
+    let disk = Arc::new(SimDisk::new(1));
+    let log = TestLog::create(disk.clone(), SEGMENT, RING);
+    let barrier = std::sync::Barrier::new(8);
+    std::thread::scope(|scope| {
+        for owner in 1..=8 {
+            let (log, barrier, disk) = (&log, &barrier, &disk);
+            scope.spawn(move || {
+                let lsn = log.put(b"key", b"value", me(owner)).unwrap();
+                if barrier.wait().is_leader() {
+                    for n in 1..20 {
+                        disk.fail_at(disk.calls() + n, Fault::SyncFails);
+                    }
+                }
+                barrier.wait();
+                let error = log.log.make_durable(lsn, me(owner)).unwrap_err();
+                assert_eq!(error.kind(), crate::error::ErrorKind::Poisoned, "{error}");
+            });
+        }
+    });
+    assert_eq!(log.log.durable(), Lsn(0));
+}
+
+/// The real code under explored schedules.
+#[cfg(feature = "shuttle")]
+mod explored {
+    use super::*;
+    use sablecat_os::shuttle::thread;
+
+    fn committers(commit: fn(&Log, Lsn, Caller<'_>)) {
+        sablecat_os::atomic::explore(11, 300, move || {
+            let disk = Arc::new(SimDisk::new(1));
+            let log = Arc::new(TestLog::create(disk, SEGMENT, RING));
+            let threads: Vec<_> = (1..=3)
+                .map(|owner| {
+                    let log = Arc::clone(&log);
+                    thread::spawn(move || {
+                        for _ in 0..2 {
+                            // One at a time: the commit role is not what is explored.
+                            let lsn = append_spinning(&log);
+                            commit(&log.log, lsn, me(owner));
+                        }
+                    })
+                })
+                .collect();
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            let tail = log.log.tail();
+            log.log.hand_over(tail, me(1)).unwrap();
+            assert_eq!(read_all(&log.log, Lsn(0)).unwrap().0.len(), 6);
+        });
+    }
+
+    fn append_spinning(log: &TestLog) -> Lsn {
+        let mut record = RecordBuilder::new();
+        record.begin(Kind::Commit);
+        record.put(TreeId(1), b"key", b"value");
+        record.finish_body();
+        loop {
+            if let Ok(_commit) = log.commit.try_lock() {
+                let start = log.log.tail();
+                let bytes = record.seal(start, log.log.durable());
+                assert!(log.log.has_room(bytes.len()));
+                log.log.copy_record(start, bytes);
+                let end = Lsn(start.0 + bytes.len() as u64);
+                log.log.advance_tail(end);
+                return end;
+            }
+            sablecat_os::atomic::yield_now();
+        }
+    }
+
+    #[test]
+    fn make_durable_by_three() {
+        committers(|log, lsn, caller| {
+            log.make_durable(lsn, caller).unwrap();
+            assert!(log.durable() >= lsn);
+        });
+    }
+
+    #[test]
+    fn hand_over_by_three() {
+        committers(|log, lsn, caller| {
+            log.hand_over(lsn, caller).unwrap();
+            assert!(log.written() >= lsn);
+        });
+    }
+
+    /// One died holding the turn: before it did anything, or after it had written.
+    #[test]
+    fn a_leader_that_dies_is_replaced() {
+        for written in [false, true] {
+            sablecat_os::atomic::explore(12, 200, move || {
+                let disk = Arc::new(SimDisk::new(1));
+                let log = Arc::new(TestLog::create(disk, SEGMENT, RING));
+                let lsn = append_spinning(&log);
+                let Ok(held) = log.log.words().flush.try_take(me(7)) else { panic!("nobody has it") };
+                if written {
+                    log.log.write_cached(log.log.files().unwrap(), &held).unwrap();
+                }
+                std::mem::forget(held);
+                let threads: Vec<_> = (1..=3)
+                    .map(|owner| {
+                        let log = Arc::clone(&log);
+                        thread::spawn(move || {
+                            let alive = |owner| owner != 7;
+                            log.log.make_durable(lsn, Caller::new(owner, &alive)).unwrap();
+                            assert!(log.log.durable() >= lsn);
+                        })
+                    })
+                    .collect();
+                for thread in threads {
+                    thread.join().unwrap();
+                }
+            });
+        }
+    }
+}

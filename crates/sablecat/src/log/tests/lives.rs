@@ -1,0 +1,147 @@
+//! Reopening: lives that follow each other, and files that are not what they should be.
+
+use sablecat_os::disk::How;
+use sablecat_os::sim::SimDisk;
+
+use super::*;
+use crate::error::ErrorKind;
+
+const SEGMENT: u64 = 8192;
+const RING: usize = 32768;
+
+fn reopen(disk: &Arc<SimDisk>) -> TestLog {
+    TestLog::open(Some(disk.clone()), Path::new("log"), config(SEGMENT), RING).unwrap()
+}
+
+fn path(number: u64) -> String {
+    format!("log/{number:016x}.log")
+}
+
+/// Three lives of two commits each; returns the start of each life and the end of the last.
+fn three_lives(disk: &Arc<SimDisk>) -> (Vec<Lsn>, Lsn) {
+    let mut starts = Vec::new();
+    let mut end = Lsn(0);
+    for n in 0..3u8 {
+        let log = reopen(disk);
+        end = if n == 0 { Lsn(0) } else { read_all(&log.log, Lsn(0)).unwrap().1.lsn };
+        starts.push(log.log.start_fresh(end, me(1)).unwrap());
+        log.put(&[n], b"first", me(1)).unwrap();
+        end = log.put(&[n], b"second", me(1)).unwrap();
+        log.log.make_durable(end, me(1)).unwrap();
+    }
+    (starts, end)
+}
+
+#[test]
+fn a_scan_goes_through_all_lives() {
+    let disk = Arc::new(SimDisk::new(1));
+    let (starts, end) = three_lives(&disk);
+    assert_eq!(starts, [Lsn(0), Lsn(SEGMENT), Lsn(2 * SEGMENT)]);
+    let log = reopen(&disk);
+    for (n, start) in starts.iter().enumerate() {
+        let (records, found) = read_all(&log.log, *start).unwrap();
+        assert_eq!((records.len(), found), (6 - 2 * n, End { lsn: end, reason: EndReason::Clean }));
+    }
+}
+
+#[test]
+fn opening_again_and_again_does_not_pile_up_files() {
+    let disk = Arc::new(SimDisk::new(1));
+    for _ in 0..20 {
+        let log = reopen(&disk);
+        let from = log.log.files().unwrap().segments.numbers().unwrap().last().map_or(Lsn(0), |n| Lsn(n * SEGMENT));
+        let end = read_all(&log.log, from).unwrap().1.lsn;
+        let start = log.log.start_fresh(end, me(1)).unwrap();
+        log.log.prepare_next(me(1)).unwrap();
+        log.log.recycle_before(start, me(1)).unwrap();
+    }
+    assert!(disk.list(Path::new("log")).unwrap().len() <= 5);
+}
+
+#[test]
+fn damage_in_a_life_that_was_followed_is_an_error_even_without_witnesses() {
+    let disk = Arc::new(SimDisk::new(1));
+    let (starts, _) = three_lives(&disk);
+    let file = disk.open(Path::new(&path(1)), How::default()).unwrap();
+    // Its last record, which no later record of its life could vouch for.
+    file.write_at(&[0xff], 4096 + 64).unwrap();
+    let error = read_all(&reopen(&disk).log, starts[0]).unwrap_err();
+    assert!(error.is_corruption() && error.to_string().contains("earlier recovery"), "{error}");
+    read_all(&reopen(&disk).log, starts[2]).unwrap();
+}
+
+#[test]
+fn a_missing_segment_is_named() {
+    for (gone, from) in [(0, Lsn(0)), (1, Lsn(0)), (1, Lsn(SEGMENT)), (2, Lsn(2 * SEGMENT + 48))] {
+        let disk = Arc::new(SimDisk::new(1));
+        three_lives(&disk);
+        disk.remove(Path::new(&path(gone))).unwrap();
+        // Without its last segment a log cannot know what it lacks, unless it is asked for that.
+        let outcome = reopen(&disk).log.scan(from).map(|_| ());
+        let error = outcome.expect_err("missing");
+        assert!(error.is_corruption(), "{error}");
+    }
+}
+
+#[test]
+fn headers_are_checked() {
+    let damage = |at: u64, bytes: &[u8]| {
+        let disk = Arc::new(SimDisk::new(1));
+        three_lives(&disk);
+        disk.open(Path::new(&path(1)), How::default()).unwrap().write_at(bytes, at).unwrap();
+        reopen(&disk).log.scan(Lsn(0)).map(|_| ()).expect_err("damaged").to_string()
+    };
+    assert!(damage(0, b"x").contains("does not begin as a log segment"));
+    assert!(damage(20, b"x").contains("checksum"));
+    let disk = Arc::new(SimDisk::new(1));
+    three_lives(&disk);
+    let mut other = config(SEGMENT);
+    other.uuid[0] ^= 1;
+    let error = TestLog::open(Some(disk.clone()), Path::new("log"), other, RING).map(|_| ()).expect_err("another environment's");
+    assert!(error.is_corruption() && error.to_string().contains("another environment"), "{error}");
+    disk.rename(Path::new(&path(1)), Path::new(&path(7))).unwrap();
+    let error = TestLog::open(Some(disk), Path::new("log"), config(SEGMENT), RING).map(|_| ()).expect_err("misplaced");
+    assert!(error.to_string().contains("says it is segment 0000000000000001"), "{error}");
+}
+
+#[test]
+fn a_log_keeps_its_segment_size() {
+    let disk = Arc::new(SimDisk::new(1));
+    let (_, end) = three_lives(&disk);
+    let log = TestLog::open(Some(disk.clone()), Path::new("log"), config(4 * SEGMENT), RING).unwrap();
+    assert_eq!(log.log.segment_bytes(), SEGMENT);
+    assert_eq!(read_all(&log.log, Lsn(0)).unwrap().1.lsn, end);
+    for bytes in [0, 1000, 4097] {
+        let refused = TestLog::open(Some(disk.clone()), Path::new("other/log"), config(bytes), RING).map(|_| ()).expect_err("size");
+        assert_eq!(refused.kind(), ErrorKind::Invalid);
+    }
+}
+
+#[test]
+fn a_log_may_end_exactly_with_a_segment() {
+    let disk = Arc::new(SimDisk::new(1));
+    let log = TestLog::create(disk.clone(), SEGMENT, RING);
+    let mut record = RecordBuilder::new();
+    record.begin(Kind::Commit);
+    record.raw(&[1; SEGMENT as usize - 24]);
+    record.finish_body();
+    let end = log.append(&mut record, me(1)).unwrap();
+    assert_eq!(end, Lsn(SEGMENT));
+    log.log.make_durable(end, me(1)).unwrap();
+    log.log.recycle_before(end, me(1)).unwrap();
+    assert_eq!(read_all(&log.log, end).unwrap(), (vec![], End { lsn: end, reason: EndReason::Clean }));
+    let log = reopen(&disk);
+    let (_, found) = read_all(&log.log, end).unwrap();
+    let start = log.log.start_fresh(found.lsn, me(1)).unwrap();
+    assert!(start > end);
+    let log = reopen(&disk);
+    assert_eq!(read_all(&log.log, end).unwrap().1.lsn, start);
+}
+
+#[test]
+fn a_new_environment_has_an_empty_log() {
+    let disk = Arc::new(SimDisk::new(1));
+    let log = reopen(&disk);
+    assert_eq!(read_all(&log.log, Lsn(0)).unwrap(), (vec![], End { lsn: Lsn(0), reason: EndReason::Clean }));
+    assert!(log.log.scan(Lsn(SEGMENT)).unwrap_err().is_corruption(), "a checkpoint there, and no log at all");
+}

@@ -1,0 +1,98 @@
+//! Tests of the log as a whole. This file holds what they share: a log over memory and a disk of their own.
+
+mod group;
+mod crash;
+mod lives;
+mod steady;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use sablecat_os::disk::Disk;
+use sablecat_os::mapping::Mapping;
+
+use super::*;
+use crate::types::TreeId;
+
+/// Participants never die in these tests unless they say so.
+pub(super) fn alive(_: u16) -> bool {
+    true
+}
+
+pub(super) fn me(owner: u16) -> Caller<'static> {
+    Caller::new(owner, &alive)
+}
+
+/// A log with the memory it works on.
+pub(super) struct TestLog {
+    pub(super) log: Log,
+    _memory: Arc<Mapping>,
+    /// Stands in for the commit role.
+    commit: std::sync::Mutex<()>,
+}
+
+pub(super) const UUID: [u8; 16] = *b"0123456789abcdef";
+
+pub(super) fn config(segment_bytes: u64) -> LogConfig {
+    LogConfig { segment_bytes, uuid: UUID, direct: true, spares_max: 2 }
+}
+
+impl TestLog {
+    /// A log in memory just created; the files may exist.
+    pub(super) fn open(disk: Option<Arc<dyn Disk>>, dir: &Path, config: LogConfig, ring_bytes: usize) -> Result<TestLog> {
+        let memory = Arc::new(Mapping::anonymous(size_of::<LogWords>().next_multiple_of(4096) + ring_bytes).expect("memory"));
+        let at = size_of::<LogWords>().next_multiple_of(4096);
+        // SAFETY: the mapping is zeroed, large enough, and kept beside the log; the ring is its second part.
+        let memory_of_log = unsafe {
+            let ring = Ring::new(memory.base().add(at), ring_bytes);
+            LogMemory::new(memory.base().cast(), ring)
+        };
+        let log = Log::open(disk, dir, config, memory_of_log)?;
+        Ok(TestLog { log, _memory: memory, commit: std::sync::Mutex::new(()) })
+    }
+
+    /// The same, begun as new.
+    pub(super) fn create(disk: Arc<dyn Disk>, segment_bytes: u64, ring_bytes: usize) -> TestLog {
+        let log = TestLog::open(Some(disk), Path::new("log"), config(segment_bytes), ring_bytes).expect("open");
+        log.log.start_fresh(Lsn(0), me(1)).expect("start");
+        log
+    }
+
+    /// Commits a record as the commit step does; returns its end.
+    pub(super) fn append(&self, record: &mut RecordBuilder, caller: Caller<'_>) -> Result<Lsn> {
+        loop {
+            self.log.ensure_room(record.len(), caller)?;
+            let _commit = self.commit.lock().expect("the commit role");
+            if self.log.has_room(record.len()) {
+                let start = self.log.tail();
+                let bytes = record.seal(start, self.log.durable());
+                self.log.copy_record(start, bytes);
+                let end = Lsn(start.0 + bytes.len() as u64);
+                self.log.advance_tail(end);
+                return Ok(end);
+            }
+        }
+    }
+
+    /// Commits "key = value".
+    pub(super) fn put(&self, key: &[u8], value: &[u8], caller: Caller<'_>) -> Result<Lsn> {
+        let mut record = RecordBuilder::new();
+        record.begin(Kind::Commit);
+        record.put(TreeId(9), key, value);
+        record.finish_body();
+        self.append(&mut record, caller)
+    }
+}
+
+/// A record read back: kind, start, end, body.
+pub(super) type Found = (Kind, Lsn, Lsn, Vec<u8>);
+
+/// All records from `from` on, and the end.
+pub(super) fn read_all(log: &Log, from: Lsn) -> Result<(Vec<Found>, End)> {
+    let mut scan = log.scan(from)?;
+    let mut records = Vec::new();
+    while let Some(record) = scan.next()? {
+        records.push((record.kind, record.start, record.end, record.body.to_vec()));
+    }
+    Ok((records, scan.end().expect("it has ended")))
+}

@@ -1,0 +1,199 @@
+//! A turn: a role that one participant has at a time, with a line of waiters.
+//!
+//! The word is {sequence 48 | owner slot 16}; the sequence grows with every taking, so a release meant for an older holding fails, and
+//! waiters can say which holding they wait for the end of.
+//!
+//! There are two bells, rung in turns. Who needs only the end of the present holding (its flush covers them) sleeps on the bell of the
+//! present sequence; who will need the turn after it sleeps on the other. The end of a holding wakes all of the first and one of the
+//! second: that one takes the turn, and its end wakes the others. So nobody is woken to find that it is not finished yet. Whoever was
+//! woken as the one and did not take the turn after all wakes another in its place ([`Turn::pass_on`]).
+//!
+//! A sleeper looks up every few milliseconds, and if the holder it waits for is dead it takes the turn from it; all work done under a turn
+//! can be done again.
+
+use std::fmt;
+use std::time::Duration;
+
+use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
+use sablecat_os::futex;
+
+const OWNER_BITS: u32 = 16;
+const OWNER_MASK: u64 = (1 << OWNER_BITS) - 1;
+/// The longest sleep before a waiter asks whether the holder still lives.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Who calls: the participant slot that turns are held as, and how to tell whether another slot's participant lives.
+#[derive(Clone, Copy)]
+pub(crate) struct Caller<'a> {
+    owner: u16,
+    alive: &'a dyn Fn(u16) -> bool,
+}
+
+impl fmt::Debug for Caller<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Caller({})", self.owner)
+    }
+}
+
+impl<'a> Caller<'a> {
+    /// The participant in slot `owner` (not 0).
+    #[inline]
+    pub(crate) fn new(owner: u16, alive: &'a dyn Fn(u16) -> bool) -> Caller<'a> {
+        debug_assert_ne!(owner, 0);
+        Caller { owner, alive }
+    }
+}
+
+/// The turn.
+#[repr(C, align(128))]
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    word: AtomicU64,
+    bells: Bells,
+}
+
+#[repr(C, align(128))]
+#[derive(Debug, Default)]
+struct Bells {
+    sleepers: [AtomicU32; 2],
+    rung: [AtomicU32; 2],
+}
+
+/// A holding of a turn as seen at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Holding(u64);
+
+impl Holding {
+    fn bell(self) -> usize {
+        ((self.0 >> OWNER_BITS) & 1) as usize
+    }
+    fn owner(self) -> u16 {
+        (self.0 & OWNER_MASK) as u16
+    }
+}
+
+/// The turn, held until dropped.
+#[derive(Debug)]
+pub(crate) struct Held<'a> {
+    turn: &'a Turn,
+    holding: Holding,
+}
+
+impl Drop for Held<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.turn.release(self.holding);
+    }
+}
+
+/// What a waiter needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Until {
+    /// The end of the present holding.
+    End,
+    /// The turn itself, or the end of the holding after the present one.
+    Next,
+}
+
+/// The bell somebody slept on, for [`Turn::pass_on`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slept {
+    bell: usize,
+    until: Until,
+}
+
+impl Turn {
+    /// Takes the turn if it is free; otherwise says who has it.
+    #[inline]
+    pub(crate) fn try_take(&self, caller: Caller<'_>) -> std::result::Result<Held<'_>, Holding> {
+        // Relaxed: the exchange decides.
+        let seen = self.word.load(Ordering::Relaxed);
+        if seen & OWNER_MASK != 0 {
+            return Err(Holding(seen));
+        }
+        let mine = Holding((seen.wrapping_add(1 << OWNER_BITS)) | u64::from(caller.owner));
+        // Acquire side: the new holder sees all that the last one did. SeqCst: in one order with the sleepers' counts.
+        match self.word.compare_exchange(seen, mine.0, Ordering::SeqCst, Ordering::Acquire) {
+            Ok(_) => Ok(Held { turn: self, holding: mine }),
+            Err(now) => Err(Holding(now)),
+        }
+    }
+
+    /// Takes the turn, waiting for it.
+    pub(crate) fn take(&self, caller: Caller<'_>) -> Held<'_> {
+        loop {
+            match self.try_take(caller) {
+                Ok(held) => return held,
+                Err(seen) => {
+                    if let (Some(held), _) = self.wait(seen, Until::Next, caller, || false) {
+                        return held;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the turn from a holder that is dead.
+    #[cold]
+    fn seize(&self, seen: Holding, caller: Caller<'_>) -> Option<Held<'_>> {
+        let mine = Holding(((seen.0 & !OWNER_MASK).wrapping_add(1 << OWNER_BITS)) | u64::from(caller.owner));
+        let taken = self.word.compare_exchange(seen.0, mine.0, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+        if !taken {
+            return None;
+        }
+        // Its holding has ended, so its waiters are woken as its release would have done; the one for the turn is this caller.
+        self.ring(seen.bell(), u32::MAX);
+        Some(Held { turn: self, holding: mine })
+    }
+
+    #[inline]
+    fn release(&self, holding: Holding) {
+        // SeqCst: Release for what was done under the turn, and in one order with the sleepers' counts: either the sleeper's second look
+        // sees the turn free, or this sees the sleeper.
+        let ended = self.word.compare_exchange(holding.0, holding.0 & !OWNER_MASK, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+        if ended {
+            // The next holder first: it can be at the device while this one is still waking the many.
+            self.ring(holding.bell() ^ 1, 1);
+            self.ring(holding.bell(), u32::MAX);
+        }
+    }
+
+    #[inline]
+    fn ring(&self, bell: usize, sleepers: u32) {
+        if self.bells.sleepers[bell].load(Ordering::SeqCst) != 0 {
+            self.bells.rung[bell].fetch_add(1, Ordering::SeqCst);
+            futex::wake(&self.bells.rung[bell], sleepers);
+        }
+    }
+
+    /// Sleeps until the holding `seen` has ended, or for a few milliseconds; returns at once if it has ended or `done` says so. If the holder
+    /// turns out to be dead the turn is the caller's. Hands back what to [`Turn::pass_on`].
+    #[cold]
+    pub(crate) fn wait(&self, seen: Holding, until: Until, caller: Caller<'_>, done: impl Fn() -> bool) -> (Option<Held<'_>>, Slept) {
+        debug_assert_ne!(seen.owner(), 0);
+        let bell = match until {
+            Until::End => seen.bell(),
+            Until::Next => seen.bell() ^ 1,
+        };
+        self.bells.sleepers[bell].fetch_add(1, Ordering::SeqCst);
+        let rung = self.bells.rung[bell].load(Ordering::SeqCst);
+        let held_still = || self.word.load(Ordering::SeqCst) == seen.0;
+        if held_still() && !done() {
+            futex::wait(&self.bells.rung[bell], rung, Some(LOOK_AGAIN));
+        }
+        self.bells.sleepers[bell].fetch_sub(1, Ordering::SeqCst);
+        let slept = Slept { bell, until };
+        if held_still() && !(caller.alive)(seen.owner()) {
+            return (self.seize(seen, caller), slept);
+        }
+        (None, slept)
+    }
+
+    /// Wakes another in the caller's place, who slept for the turn and no longer needs it.
+    #[inline]
+    pub(crate) fn pass_on(&self, slept: Option<Slept>) {
+        if let Some(Slept { bell, until: Until::Next }) = slept {
+            self.ring(bell, 1);
+        }
+    }
+}

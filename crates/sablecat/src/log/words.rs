@@ -1,0 +1,124 @@
+//! The words of the log: what all processes that use an environment know about its log.
+//!
+//! | word | written by | means |
+//! |---|---|---|
+//! | `tail` | the holder of the commit role | end of the last record |
+//! | `written`, `durable`, `target`, `cached` | the holder of the flush turn | how far the files got, and by which way |
+//! | `prepared` | the holder of the supply turn | below it there are segment files |
+//! | `life`, `continues` | whoever recovers, alone | where this stretch of the log began and the one before ended |
+//! | `poisoned`, `cause` | the holder of the flush turn | why nothing more is acknowledged |
+//!
+//! All LSNs only grow. A holder that dies leaves them at the last thing that was true; its successor does the same work again.
+//! All-zero words are valid: a log that has not started.
+
+use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::turn::Turn;
+use crate::error::{Error, ErrorKind, Result};
+
+/// A value on cache lines of its own (two, since processors fetch lines in pairs).
+#[repr(C, align(128))]
+#[derive(Debug, Default)]
+pub(crate) struct Line<T>(pub(super) T);
+
+const CAUSE_WORDS: usize = 32;
+const HEALTHY: u32 = 0;
+const POISONING: u32 = 1;
+const POISONED: u32 = 2;
+
+/// The shared words.
+#[repr(C, align(128))]
+#[derive(Debug, Default)]
+pub(crate) struct LogWords {
+    pub(super) tail: Line<AtomicU64>,
+    pub(super) written: Line<AtomicU64>,
+    pub(super) durable: Line<AtomicU64>,
+    /// The tail that the flush in progress will make durable. Says nothing while no flush is in progress.
+    pub(super) target: Line<AtomicU64>,
+    /// Up to where bytes went through the page cache.
+    pub(super) cached: Line<AtomicU64>,
+    pub(super) prepared: Line<AtomicU64>,
+    pub(super) flush: Turn,
+    pub(super) supply: Turn,
+    pub(super) life: Line<AtomicU64>,
+    pub(super) continues: AtomicU64,
+    pub(super) chains: Line<AtomicU64>,
+    pub(super) counters: Line<Counters>,
+    poisoned: Line<AtomicU32>,
+    cause_len: AtomicU32,
+    cause: [AtomicU64; CAUSE_WORDS],
+}
+
+// The region keeps one page for them.
+const _: () = assert!(size_of::<LogWords>() <= 4096);
+
+/// What the log has done since the region was created. Written by holders of the flush turn.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// Flushes of the device asked for.
+    pub(crate) flushes: AtomicU64,
+    /// Write calls, and the bytes in them.
+    pub(crate) writes: AtomicU64,
+    pub(crate) write_bytes: AtomicU64,
+    /// Stores through a mapped window.
+    pub(crate) stores: AtomicU64,
+    /// Segments that had to be prepared in a commit's way, not ahead of time.
+    pub(crate) late_segments: AtomicU64,
+}
+
+impl LogWords {
+    /// Sets every position to the start of a life. The caller is alone.
+    pub(super) fn start(&self, life: u64, continues: u64) {
+        // SeqCst throughout: rare, and nobody else looks yet.
+        self.life.0.store(life, Ordering::SeqCst);
+        self.continues.store(continues, Ordering::SeqCst);
+        for word in [&self.tail, &self.written, &self.durable, &self.target, &self.cached, &self.prepared, &self.chains] {
+            word.0.store(life, Ordering::SeqCst);
+        }
+    }
+
+    /// An error once the log is poisoned, naming what did it.
+    #[inline]
+    pub(super) fn check(&self) -> Result<()> {
+        // Acquire: pairs with the Release in `poison`, so the cause is complete.
+        if self.poisoned.0.load(Ordering::Acquire) == HEALTHY { Ok(()) } else { Err(self.poisoned_error()) }
+    }
+
+    /// Poisons the log with the first cause given, and says what later callers will hear.
+    #[cold]
+    pub(super) fn poison(&self, cause: &Error) -> Error {
+        if self.poisoned.0.compare_exchange(HEALTHY, POISONING, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            let mut text = cause.to_string().into_bytes();
+            text.truncate(CAUSE_WORDS * 8);
+            for (word, bytes) in self.cause.iter().zip(text.chunks(8)) {
+                let mut eight = [0; 8];
+                eight[..bytes.len()].copy_from_slice(bytes);
+                // Relaxed: ordered by the Release below.
+                word.store(u64::from_le_bytes(eight), Ordering::Relaxed);
+            }
+            self.cause_len.store(text.len() as u32, Ordering::Relaxed);
+            self.poisoned.0.store(POISONED, Ordering::Release);
+        }
+        self.poisoned_error()
+    }
+
+    #[cold]
+    fn poisoned_error(&self) -> Error {
+        let mut text = Vec::with_capacity(CAUSE_WORDS * 8);
+        if self.poisoned.0.load(Ordering::Acquire) == POISONED {
+            for word in &self.cause {
+                text.extend_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+            }
+            text.truncate(self.cause_len.load(Ordering::Relaxed) as usize);
+        }
+        let cause = String::from_utf8_lossy(&text);
+        Error::new(
+            ErrorKind::Poisoned,
+            format!(
+                "the log could not be written, so nothing committed since is sure to be kept; close the environment, see to the disk, \
+                 and reopen it to recover what was durable (first failure: {cause})"
+            ),
+        )
+    }
+}

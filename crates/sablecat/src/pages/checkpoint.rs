@@ -1,0 +1,241 @@
+//! Checkpoints: the pages half. The checkpointer is a reader that writes what it sees.
+//!
+//! Pin S. Every page changed since a checkpoint last looked has its bit in `unsaved`; the bits move to `capturing`, and for each page the
+//! version valid at S is found, given a block and written; then the map and the superblock name the new blocks. `capturing` is cleared
+//! only after that, so that the successor of a checkpointer that failed or died captures the same pages again.
+//!
+//! Why no change is missed: a commit at c sets the page's bit after it swung the entry and before `visible` reaches c; the checkpointer
+//! pins S before it takes bits, so every page changed at or below S has its bit set by then. A page changed above S whose bit was taken
+//! gets it back here: capture holds the page's latch, which a commit needs for its swing, so either capture sees the newer version or the
+//! commit sets the bit afterwards.
+//!
+//! Who frees a block: one that a checkpoint has named (`captured`) is freed by the checkpoint that replaces it in the map; any other, by
+//! whoever frees the version it holds.
+
+use std::sync::atomic::Ordering as StdOrdering;
+
+use sablecat_os::atomic::Ordering;
+
+use super::volume::{CheckpointPlan, Superblock, Volume};
+use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
+use crate::error::{Error, ErrorKind, Result};
+use crate::region::{BlockWord, FrameState};
+use crate::types::{BlockId, FrameId, Lsn, PageId};
+
+/// Versions written together.
+const BATCH: usize = 256;
+/// Wait queue of the checkpoint role.
+const CHECKPOINT_QUEUE: usize = 254;
+
+/// What a checkpoint did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Captured {
+    /// Everything committed at or below this LSN is in the volume.
+    pub(crate) at: Lsn,
+    /// Pages whose place in the map changed.
+    pub(crate) pages: u64,
+    /// Of these, pages that had to be written now.
+    pub(crate) written: u64,
+}
+
+/// What capture found for one page.
+enum Found {
+    /// The map is to name this block for it (none: the page is free).
+    Block(BlockId),
+    /// As `Block`, after this version has been written there.
+    Write(FrameId, BlockWord),
+    /// The page came into being after the snapshot.
+    Younger,
+    /// A sweep is writing the version at this moment.
+    Busy,
+}
+
+impl Pages {
+    /// Writes a checkpoint of the newest published state. `describe` fills in what the superblock says beyond the pages, given the
+    /// checkpoint's LSN. Durable when it returns. Waits for a checkpoint in progress; stops no writer.
+    pub(crate) fn checkpoint(&self, me: &Participant, describe: impl FnOnce(Lsn, &mut Superblock)) -> Result<Captured> {
+        let Some(volume) = &self.volume else { return Ok(Captured { at: self.region.header().visible(), ..Captured::default() }) };
+        self.fail_if_poisoned()?;
+        let role = &self.region.header().checkpoint.0;
+        let queue = self.region.queue(CHECKPOINT_QUEUE);
+        let holding = queue.wait_for(|| role.try_acquire(me.number()).ok());
+        let at = self.pin(me);
+        let result = self.checkpoint_at(volume, at, me, describe);
+        me.slot().unpin();
+        role.release(holding);
+        queue.wake();
+        if result.as_ref().is_err_and(|error| error.kind() != ErrorKind::Full) {
+            self.poisoned.store(true, StdOrdering::Release);
+        }
+        result
+    }
+
+    /// An error once a write to the volume has failed in a way that leaves unknown what is on it.
+    pub(crate) fn fail_if_poisoned(&self) -> Result<()> {
+        if self.poisoned.load(StdOrdering::Acquire) {
+            return Err(Error::new(
+                ErrorKind::Poisoned,
+                "an earlier write or flush of the volume failed, so what the disk holds is not known; close the environment and open it again to recover",
+            ));
+        }
+        Ok(())
+    }
+
+    fn checkpoint_at(
+        &self,
+        volume: &Volume,
+        at: Lsn,
+        me: &Participant,
+        describe: impl FnOnce(Lsn, &mut Superblock),
+    ) -> Result<Captured> {
+        self.learn_free(volume)?;
+        let mut changes = Vec::new();
+        let mut pending = Vec::new();
+        let mut written = 0;
+        let words = self.page_ids.high_water().div_ceil(64) as usize;
+        for word in 0..words {
+            for page in self.take_unsaved(word) {
+                let block = match self.capture_when_idle(page, at, me)? {
+                    Found::Block(block) => block,
+                    Found::Write(frame, claim) => {
+                        pending.push((frame, claim));
+                        claim.block()
+                    }
+                    Found::Younger | Found::Busy => continue,
+                };
+                changes.push((page, block));
+                if pending.len() >= BATCH {
+                    written += pending.len() as u64;
+                    self.write_captured(volume, &mut pending)?;
+                }
+            }
+        }
+        written += pending.len() as u64;
+        self.write_captured(volume, &mut pending)?;
+
+        let mut next = volume.superblock();
+        next.checkpoint = at;
+        next.pages_high = self.page_ids.high_water() as u32;
+        next.tree_next = self.region.header().tree_next.0.load(Ordering::Acquire);
+        describe(at, &mut next);
+        let freed = volume.write_checkpoint(CheckpointPlan { changes: &changes, blocks: &self.blocks, next })?;
+        for block in freed {
+            self.blocks.release(block.0);
+        }
+        for word in 0..words {
+            self.region.capturing(word).store(0, Ordering::SeqCst);
+        }
+        volume.give_back_tail(&self.blocks)?;
+        Ok(Captured { at, pages: changes.len() as u64, written })
+    }
+
+    /// Moves a word of `unsaved` to `capturing` and lists all pages of the latter.
+    fn take_unsaved(&self, word: usize) -> Vec<PageId> {
+        let unsaved = self.region.unsaved(word);
+        let capturing = self.region.capturing(word);
+        let bits = unsaved.load(Ordering::SeqCst);
+        let all = capturing.load(Ordering::SeqCst) | bits;
+        if bits != 0 {
+            capturing.store(all, Ordering::SeqCst);
+            unsaved.fetch_and(!bits, Ordering::SeqCst);
+        }
+        (0..64).filter(|bit| all >> bit & 1 == 1).map(|bit| PageId((word * 64 + bit) as u32)).collect()
+    }
+
+    fn capture_when_idle(&self, page: PageId, at: Lsn, me: &Participant) -> Result<Found> {
+        loop {
+            match self.capture(page, at, me)? {
+                Found::Busy => sablecat_os::atomic::yield_now(),
+                found => return Ok(found),
+            }
+        }
+    }
+
+    /// Finds, under the page's latch, what the map is to say of it, and marks the block as a checkpoint's.
+    fn capture(&self, page: PageId, at: Lsn, me: &Participant) -> Result<Found> {
+        let current = self.latch(page, me);
+        let found = self.capture_latched(page, current, at);
+        let newer = current != FrameId::NONE && self.region.born(current).load(Ordering::Acquire) > at.0;
+        if newer {
+            self.mark_unsaved(page);
+        }
+        self.unlatch(page, me);
+        found
+    }
+
+    fn capture_latched(&self, page: PageId, current: FrameId, at: Lsn) -> Result<Found> {
+        let entry = self.region.entry(page);
+        if current == FrameId::NONE {
+            self.learn_block(page)?;
+            let word = entry.block();
+            if word.block() != BlockId::NONE {
+                entry.set_block(word.captured());
+            }
+            return Ok(Found::Block(word.block()));
+        }
+        let mut frame = current;
+        loop {
+            let born = Lsn(self.region.born(frame).load(Ordering::Acquire));
+            if born <= at {
+                break;
+            }
+            let previous = self.region.frame(frame).previous();
+            if previous == FrameId::NONE || !self.links(frame, born, previous, page) {
+                return Ok(Found::Younger);
+            }
+            frame = previous;
+        }
+        // SAFETY: the checkpoint's pin covers this version, and the latch keeps the current one from eviction.
+        if unsafe { self.region.page(frame) }[KIND_OFFSET] == KIND_FREE {
+            return Ok(Found::Block(BlockId::NONE));
+        }
+        let desc = self.region.frame(frame);
+        debug_assert_eq!(desc.state(), FrameState::Published);
+        let word = desc.block();
+        if word.is_writing() {
+            Ok(Found::Busy)
+        } else if word.is_saved() {
+            desc.set_block(word.captured());
+            Ok(Found::Block(word.block()))
+        } else {
+            let claim = BlockWord::fresh(self.allocate_block()?).writing();
+            desc.set_block(claim);
+            Ok(Found::Write(frame, claim))
+        }
+    }
+
+    fn write_captured(&self, volume: &Volume, pending: &mut Vec<(FrameId, BlockWord)>) -> Result<()> {
+        // SAFETY: versions being written are neither reclaimed nor evicted, and published bytes do not change.
+        let images: Vec<_> = pending.iter().map(|&(frame, claim)| (claim.block(), unsafe { self.region.page(frame) })).collect();
+        let result = volume.write_blocks(&images);
+        for entry in pending.iter_mut().filter(|_| result.is_ok()) {
+            entry.1 = entry.1.captured();
+        }
+        self.end_writes(pending, result.is_ok());
+        pending.clear();
+        result
+    }
+
+    /// Remembers that a page changed, so that the next checkpoint looks at it.
+    #[inline]
+    pub(crate) fn mark_unsaved(&self, page: PageId) {
+        let word = self.region.unsaved(page.0 as usize / 64);
+        let bit = 1 << (page.0 % 64);
+        if word.load(Ordering::SeqCst) & bit == 0 {
+            word.fetch_or(bit, Ordering::SeqCst);
+        }
+    }
+
+    /// Learns, once, which page ids and blocks below the opening high-water marks are free: until then all count as used, so that opening
+    /// need not read the map.
+    fn learn_free(&self, volume: &Volume) -> Result<()> {
+        if self.free_known.load(StdOrdering::Acquire) {
+            return Ok(());
+        }
+        let found = volume.scan()?;
+        self.page_ids.free_unused(&found.pages);
+        self.blocks.free_unused(&found.blocks);
+        self.free_known.store(true, StdOrdering::Release);
+        Ok(())
+    }
+}

@@ -1,0 +1,50 @@
+//! Page latches: held by writers from building a new version to publishing it. Readers never take one.
+//!
+//! The latch is the owner field of the page's entry. Latch order: docs/locks.md.
+
+use super::{Pages, Participant};
+use crate::region::{EntryWord, WaitQueue};
+use crate::types::{FrameId, PageId};
+
+impl Pages {
+    #[inline]
+    fn queue(&self, page: PageId) -> &WaitQueue {
+        self.region.queue(page.0 as usize)
+    }
+
+    /// Latches a page for `me`, waiting for whoever has it, and says its current frame (none: not in memory).
+    #[inline]
+    pub(crate) fn latch(&self, page: PageId, me: &Participant) -> FrameId {
+        if let Some(frame) = self.try_latch(page, me) {
+            return frame;
+        }
+        self.queue(page).wait_for(|| self.try_latch(page, me))
+    }
+
+    /// Latches a page unless somebody has it.
+    #[inline]
+    pub(crate) fn try_latch(&self, page: PageId, me: &Participant) -> Option<FrameId> {
+        let entry = self.region.entry(page);
+        let word = entry.word();
+        debug_assert_ne!(word.owner(), me.number(), "a participant latches a page once");
+        let free = word.owner() == 0;
+        (free && entry.change(word, EntryWord::new(word.frame(), me.number()))).then(|| word.frame())
+    }
+
+    /// Ends a latch that `me` holds, leaving the current version as it is.
+    #[inline]
+    pub(crate) fn unlatch(&self, page: PageId, me: &Participant) {
+        let entry = self.region.entry(page);
+        let word = entry.word();
+        debug_assert_eq!(word.owner(), me.number(), "only the holder unlatches");
+        self.swing(page, word, EntryWord::new(word.frame(), 0));
+    }
+
+    /// Changes a latched page's entry and wakes who waits for the latch. False if the entry had been changed already (by a helper).
+    #[inline]
+    pub(crate) fn swing(&self, page: PageId, from: EntryWord, to: EntryWord) -> bool {
+        let swung = self.region.entry(page).change(from, to);
+        self.queue(page).wake();
+        swung
+    }
+}

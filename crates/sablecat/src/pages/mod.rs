@@ -1,0 +1,120 @@
+//! Pages: from a page id to the bytes of the version one may see.
+//!
+//! A logical page has a stable id. Its current version is in a frame of the pool or on a block of the volume; older versions that a
+//! snapshot may still need hang behind it, newest first. A published version never changes, so a page is a plain `&[u8]`.
+//!
+//! Two protections, both announced in the participant's slot, both one store and a fence:
+//! - a *pin* at LSN S keeps every version valid at S from being reclaimed, for as long as a snapshot lives;
+//! - an *operation* (its epoch) keeps every frame that was reachable when it began from being used for something else, for as long as
+//!   one call lasts. Eviction needs it: a page may leave the pool although a snapshot could read it, since it can be read in again.
+//!
+//! A version superseded at `c` is freed when no pin is below `c` (the *horizon*), or when no pin lies in [born, c); the latter also
+//! waits for the operations in progress, because chain walkers may be on it.
+//!
+//! Inside an operation nothing waits for frames: what runs out of them gets an error that [`Pages::operate`] answers by leaving the
+//! operation, sweeping, and running it again. So a sweep never waits for itself.
+
+mod checkpoint;
+mod frames;
+mod latch;
+mod operation;
+mod page_in;
+mod participants;
+pub(crate) mod volume;
+
+pub(crate) use operation::{Operation, Snapshot};
+pub(crate) use participants::{Participant, Participants, Seat};
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::error::{Error, Result};
+use crate::region::Region;
+use crate::types::{FrameId, PageId};
+use volume::{BitSpace, Volume};
+
+/// Tells whether bytes read from disk form a page that the access methods can work on without looking back.
+pub(crate) type PageCheck = fn(&[u8]) -> std::result::Result<(), String>;
+
+/// The pages of one environment.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    pub(crate) region: Arc<Region>,
+    pub(crate) participants: Participants,
+    volume: Option<Volume>,
+    page_ids: BitSpace,
+    blocks: BitSpace,
+    check: PageCheck,
+    /// Set once the free page ids and blocks below the high-water marks are known.
+    free_known: AtomicBool,
+    poisoned: AtomicBool,
+}
+
+/// Byte 20 of a page: what kind of page it is. The access methods own all kinds but this one.
+pub(crate) const KIND_OFFSET: usize = 20;
+/// The kind of a version that says "this page is free from here on".
+pub(crate) const KIND_FREE: u8 = 4;
+
+impl Pages {
+    /// Pages over a region: of `volume`, or of memory alone.
+    pub(crate) fn new(region: Arc<Region>, volume: Option<Volume>, check: PageCheck) -> Pages {
+        let header = region.header();
+        let (words, capacity) = region.page_bits();
+        // SAFETY: the bitmaps and their words lie in the region, which lives as long as `Pages` holds it.
+        let page_ids = unsafe { BitSpace::new(words, capacity, (&header.page_hint.0).into(), (&header.page_high).into()) };
+        let (words, capacity) = region.block_bits();
+        // SAFETY: as above.
+        let blocks = unsafe { BitSpace::new(words, capacity, (&header.block_hint.0).into(), (&header.block_high).into()) };
+        let participants = Participants::new(&region);
+        let free_known = AtomicBool::new(volume.is_none());
+        Pages { region, participants, volume, page_ids, blocks, check, free_known, poisoned: AtomicBool::new(false) }
+    }
+
+    /// The volume, unless the environment lives in memory alone.
+    pub(crate) fn volume(&self) -> Option<&Volume> {
+        self.volume.as_ref()
+    }
+
+    /// The allocator of page ids.
+    pub(crate) fn page_ids(&self) -> &BitSpace {
+        &self.page_ids
+    }
+
+    /// The allocator of blocks.
+    pub(crate) fn blocks(&self) -> &BitSpace {
+        &self.blocks
+    }
+
+    /// A page id nobody uses.
+    pub(crate) fn allocate_page(&self) -> Result<PageId> {
+        match self.page_ids.allocate_one() {
+            Some(id) if id < self.region.geometry().pages_max => Ok(PageId(id as u32)),
+            _ => Err(Error::full("all 4,294,967,295 page numbers of the environment are in use; use a larger page size")),
+        }
+    }
+
+    /// Page ids that nobody uses, `count` in a row; the first.
+    pub(crate) fn allocate_run(&self, count: u64) -> Result<PageId> {
+        match self.page_ids.allocate_run(count) {
+            Some(first) if first + count <= self.region.geometry().pages_max => Ok(PageId(first as u32)),
+            _ => Err(Error::full(format!("no {count} page numbers in a row are left in the environment; use a larger page size"))),
+        }
+    }
+
+    /// Gives back the id of a page that was never published, or whose last version is gone.
+    pub(crate) fn release_page(&self, page: PageId) {
+        self.page_ids.release(u64::from(page.0));
+    }
+
+    /// Marks a frame as lately used, for the clock; free while the pool holds everything.
+    #[inline]
+    fn touch(&self, frame: FrameId) {
+        use sablecat_os::atomic::Ordering::Relaxed;
+        if self.region.header().pressure.0.load(Relaxed) != 0 {
+            let byte = self.region.referenced(frame);
+            if byte.load(Relaxed) == 0 {
+                byte.store(1, Relaxed);
+            }
+        }
+    }
+}

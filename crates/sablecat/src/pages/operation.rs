@@ -1,0 +1,204 @@
+//! Operations and snapshots: what must be held to look at pages.
+
+use sablecat_os::atomic::Ordering;
+
+use super::{Pages, Participant};
+use crate::error::{Error, ErrorKind, Result};
+use crate::types::{FrameId, Lsn, PageId};
+
+/// Frames an operation wants at hand before it begins, once the pool is under pressure: a path from a root to a leaf, and some.
+const FRAMES_WANTED: usize = 16;
+
+/// One operation in progress. Frames reachable while it lasts are not used for anything else before it ends.
+#[derive(Debug)]
+pub(crate) struct Operation<'a> {
+    pub(crate) pages: &'a Pages,
+    pub(crate) me: &'a Participant,
+}
+
+impl Drop for Operation<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.me.slot().exit();
+    }
+}
+
+/// A pinned snapshot inside an operation of its own: what a single read needs.
+#[derive(Debug)]
+pub(crate) struct Snapshot<'a> {
+    pub(crate) operation: Operation<'a>,
+    pub(crate) at: Lsn,
+    /// False when a transaction holds the pin.
+    owned: bool,
+}
+
+impl Drop for Snapshot<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.owned {
+            self.operation.me.slot().unpin();
+        }
+    }
+}
+
+impl Snapshot<'_> {
+    /// The page as the snapshot sees it, if that takes no step back and no reading: for remembered pages, which may be anything by now.
+    #[inline]
+    pub(crate) fn resident(&self, page: PageId) -> Option<&[u8]> {
+        let pages = self.operation.pages;
+        let frame = pages.region.entry(page).word().frame();
+        if page == PageId::NONE || frame == FrameId::NONE || pages.region.born(frame).load(Ordering::Acquire) > self.at.0 {
+            return None;
+        }
+        pages.touch(frame);
+        // SAFETY: as in `page`.
+        Some(unsafe { pages.region.page(frame) })
+    }
+
+    /// The LSN at which the version of `page` that the snapshot sees became current.
+    pub(crate) fn born(&self, page: PageId) -> Result<Lsn> {
+        let pages = self.operation.pages;
+        let frame = pages.version(page, self.at, self.operation.me)?;
+        Ok(Lsn(pages.region.born(frame).load(Ordering::Acquire)))
+    }
+
+    /// The page as the snapshot sees it.
+    #[inline]
+    pub(crate) fn page(&self, page: PageId) -> Result<&[u8]> {
+        let frame = self.operation.pages.version(page, self.at, self.operation.me)?;
+        // SAFETY: the pin covers the version, and the operation, which outlives the borrow, keeps its frame.
+        Ok(unsafe { self.operation.pages.region.page(frame) })
+    }
+}
+
+impl Pages {
+    /// Begins an operation without a pin.
+    #[inline]
+    pub(crate) fn enter<'a>(&'a self, me: &'a Participant) -> Operation<'a> {
+        let epoch = self.region.header().epoch.0.load(Ordering::SeqCst);
+        me.slot().enter_fenced(epoch);
+        Operation { pages: self, me }
+    }
+
+    /// Begins an operation and pins the newest published state: PROTOCOL's pin loop, the epoch announced under the same fence.
+    #[inline]
+    pub(crate) fn snapshot<'a>(&'a self, me: &'a Participant) -> Snapshot<'a> {
+        me.slot().enter(self.region.header().epoch.0.load(Ordering::SeqCst));
+        let at = self.pin(me);
+        Snapshot { operation: Operation { pages: self, me }, at, owned: true }
+    }
+
+    /// Begins an operation at a snapshot that the participant has pinned already.
+    #[inline]
+    pub(crate) fn at_pin<'a>(&'a self, me: &'a Participant, at: Lsn) -> Result<Snapshot<'a>> {
+        let operation = self.enter(me);
+        if me.slot().is_revoked() {
+            return Err(Error::new(
+                ErrorKind::SnapshotTooOld,
+                "the snapshot was given up because the old versions it kept filled the cache; begin a new transaction or enlarge the cache",
+            ));
+        }
+        Ok(Snapshot { operation, at, owned: false })
+    }
+
+    /// Pins the newest published state and says which.
+    #[inline]
+    pub(crate) fn pin(&self, me: &Participant) -> Lsn {
+        self.pin_with(|at| me.slot().set_pin(at))
+    }
+
+    /// Pins the newest published state with the participant's second pin, leaving its snapshot alone.
+    #[inline]
+    pub(crate) fn guard(&self, me: &Participant) -> Lsn {
+        self.pin_with(|at| me.slot().set_guard(at))
+    }
+
+    #[inline]
+    fn pin_with(&self, store: impl Fn(Lsn)) -> Lsn {
+        let header = self.region.header();
+        loop {
+            let at = header.visible();
+            store(at);
+            // A reclaimer that missed the pin read `visible` before this fence; then it has moved, or the versions at `at` are not its to free.
+            if header.visible() == at {
+                return at;
+            }
+        }
+    }
+
+    /// Runs `work` as often as the pool runs out of frames under it. `work` begins its own operation and must be repeatable.
+    #[inline]
+    pub(crate) fn operate<T>(&self, me: &Participant, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        if self.under_pressure() {
+            self.refill(me, FRAMES_WANTED)?;
+        }
+        loop {
+            match work() {
+                Err(error) if error.is_out_of_frames() => self.refill(me, FRAMES_WANTED)?,
+                result => return result,
+            }
+        }
+    }
+
+    /// True once the pool has had to evict.
+    #[inline]
+    pub(crate) fn under_pressure(&self) -> bool {
+        self.region.header().pressure.0.load(Ordering::Relaxed) != 0
+    }
+
+    /// The frame of the version of `page` that a snapshot at `at` sees. The caller is in an operation, pinned at `at`.
+    #[inline]
+    pub(crate) fn version(&self, page: PageId, at: Lsn, me: &Participant) -> Result<FrameId> {
+        let frame = self.region.entry(page).word().frame();
+        if frame != FrameId::NONE && self.region.born(frame).load(Ordering::Acquire) <= at.0 {
+            self.touch(frame);
+            return Ok(frame);
+        }
+        self.version_slow(page, at, me)
+    }
+
+    #[cold]
+    fn version_slow(&self, page: PageId, at: Lsn, me: &Participant) -> Result<FrameId> {
+        'again: loop {
+            let mut frame = self.current(page, me)?;
+            loop {
+                let born = Lsn(self.region.born(frame).load(Ordering::Acquire));
+                if born <= at {
+                    return Ok(frame);
+                }
+                let previous = self.region.frame(frame).previous();
+                if previous == FrameId::NONE {
+                    if me.slot().is_revoked() {
+                        return Err(Error::new(ErrorKind::SnapshotTooOld, "the snapshot was given up while it was being read"));
+                    }
+                    // The chain was cut under us (a version freed, a page evicted and read again), or the page is younger than the snapshot.
+                    if self.region.entry(page).word().frame() == frame {
+                        return Err(Error::not_there(page));
+                    }
+                    continue 'again;
+                }
+                if !self.links(frame, born, previous, page) {
+                    continue 'again;
+                }
+                frame = previous;
+            }
+        }
+    }
+
+    /// Whether `previous` still is an older version of `page` behind one born at `born`.
+    pub(super) fn links(&self, _frame: FrameId, born: Lsn, previous: FrameId, page: PageId) -> bool {
+        let desc = self.region.frame(previous);
+        desc.state() == crate::region::FrameState::Published && desc.page() == page && desc.superseded() <= born
+    }
+
+    /// The frame of the current version, read in if it is not in memory. The caller is in an operation.
+    #[inline]
+    pub(crate) fn current(&self, page: PageId, me: &Participant) -> Result<FrameId> {
+        let frame = self.region.entry(page).word().frame();
+        if frame != FrameId::NONE {
+            self.touch(frame);
+            return Ok(frame);
+        }
+        self.page_in(page, me)
+    }
+}

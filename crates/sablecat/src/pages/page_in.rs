@@ -1,0 +1,82 @@
+//! Reading a page into the pool.
+//!
+//! The reader latches the page's entry, so one participant reads while others that want the page wait; then it takes a frame, reads,
+//! verifies, and swings the entry to it. Dying anywhere leaves a latch and a building frame, both found through the slot.
+
+use super::{Pages, Participant};
+use crate::error::{Error, Result};
+use crate::region::{BlockWord, EntryWord, FrameState};
+use crate::types::{BlockId, FrameId, PageId};
+
+impl Pages {
+    /// The current version's frame, after reading it if nobody else did meanwhile.
+    #[cold]
+    pub(super) fn page_in(&self, page: PageId, me: &Participant) -> Result<FrameId> {
+        if u64::from(page.0) >= self.region.geometry().pages_max || page == PageId::NONE {
+            return Err(Error::corruption(format!("a page refers to page {page}, which cannot exist")));
+        }
+        let frame = self.latch(page, me);
+        if frame != FrameId::NONE {
+            self.unlatch(page, me);
+            return Ok(frame);
+        }
+        let loaded = self.load_latched(page, me);
+        let to = EntryWord::new(*loaded.as_ref().unwrap_or(&FrameId::NONE), 0);
+        self.swing(page, EntryWord::new(FrameId::NONE, me.number()), to);
+        loaded
+    }
+
+    /// Reads in a page whose latch `me` holds and keeps: the entry names the frame when this returns.
+    pub(crate) fn load_under_latch(&self, page: PageId, me: &Participant) -> Result<FrameId> {
+        let frame = self.load_latched(page, me)?;
+        let swung = self.region.entry(page).change(EntryWord::new(FrameId::NONE, me.number()), EntryWord::new(frame, me.number()));
+        debug_assert!(swung, "only the holder of the latch changes the entry");
+        Ok(frame)
+    }
+
+    fn load_latched(&self, page: PageId, me: &Participant) -> Result<FrameId> {
+        let Some(volume) = &self.volume else { return Err(Error::not_there(page)) };
+        self.learn_block(page)?;
+        let word = self.region.entry(page).block();
+        if word.block() == BlockId::NONE {
+            return Err(Error::not_there(page));
+        }
+        let frame = self.take_frame(me)?;
+        // SAFETY: the frame is building and ours.
+        let bytes = unsafe { self.region.page_mut(frame) };
+        let read = volume.read_block(word.block(), bytes).and_then(|()| self.check_page(page, word.block(), bytes));
+        if let Err(error) = read {
+            self.drop_frame(frame, me);
+            return Err(error);
+        }
+        let desc = self.region.frame(frame);
+        desc.describe(page, FrameId::NONE, word);
+        desc.set_state(FrameState::Published);
+        self.touch(frame);
+        Ok(frame)
+    }
+
+    fn check_page(&self, page: PageId, block: BlockId, bytes: &[u8]) -> Result<()> {
+        let found = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
+        if found != page.0 {
+            return Err(Error::corruption(format!("block {block} should hold page {page} but holds page {found}")));
+        }
+        (self.check)(bytes).map_err(|why| Error::corruption(format!("page {page} in block {block}: {why}")))
+    }
+
+    /// Makes sure that the page's entry says where the page is on disk: fills the entries of all pages that share a map leaf with it.
+    pub(crate) fn learn_block(&self, page: PageId) -> Result<()> {
+        let Some(volume) = &self.volume else { return Ok(()) };
+        if self.region.entry(page).block().is_known() {
+            return Ok(());
+        }
+        let (first, blocks) = volume.lookup_leaf(page)?;
+        for (n, &block) in blocks.iter().enumerate() {
+            let id = u64::from(first.0) + n as u64;
+            if id < self.region.geometry().pages_max {
+                self.region.entry(PageId(id as u32)).learn_block(BlockWord::mapped(block));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,218 @@
+//! Participants: the right to work on the region, one at a time each.
+//!
+//! An operation or a transaction in progress takes a *seat*: a slot of the region with the private caches that go with it. Seats belong
+//! to the process, not to threads, so a transaction may move between threads; each thread prefers the seat it used last, so its slot and
+//! caches stay in its processor's cache. Taking a seat is one compare-and-swap on a line nobody else touches.
+//!
+//! `unsafe` here: the seat's busy word is the lock that makes its private part exclusive.
+
+use std::cell::{Cell, RefCell, UnsafeCell};
+use std::collections::VecDeque;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use sablecat_os::atomic::{AtomicU32, Ordering};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::region::{ListItem, Region, Slot};
+use crate::types::{FrameId, Lsn, PageId, TreeId};
+
+/// Leaves a participant remembers, by tree.
+const HINTS: usize = 8;
+
+/// A slot of the region with this process's private caches for it.
+pub(crate) struct Participant {
+    region: Arc<Region>,
+    number: u16,
+    /// Frames that were free when last seen. Hints: taking one is a compare-and-swap on its state.
+    pub(super) free: RefCell<Vec<FrameId>>,
+    /// Frames this participant superseded, oldest first, with the LSN at which.
+    pub(super) limbo: RefCell<VecDeque<(FrameId, Lsn)>>,
+    hints: [Cell<(TreeId, PageId)>; HINTS],
+    /// The log record being built, so that single operations allocate nothing.
+    pub(crate) record: RefCell<crate::log::RecordBuilder>,
+    /// Room for a list of changes, so that single operations allocate nothing.
+    pub(crate) list: RefCell<Vec<ListItem>>,
+}
+
+impl std::fmt::Debug for Participant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Participant").field("slot", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl Participant {
+    fn new(region: Arc<Region>, number: u16) -> Participant {
+        Participant {
+            region,
+            number,
+            free: RefCell::default(),
+            limbo: RefCell::default(),
+            hints: Default::default(),
+            record: RefCell::new(crate::log::RecordBuilder::new()),
+            list: RefCell::default(),
+        }
+    }
+
+    /// The slot's number: what latches and roles are held as.
+    #[inline]
+    pub(crate) fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// The slot.
+    #[inline]
+    pub(crate) fn slot(&self) -> &Slot {
+        self.region.slot(self.number)
+    }
+
+    /// The leaf of `tree` used last. A hint: whoever uses it checks that the page still is a leaf of that tree and covers the key.
+    #[inline]
+    pub(crate) fn hint(&self, tree: TreeId) -> PageId {
+        let (of, page) = self.hints[tree.0 as usize % HINTS].get();
+        if of == tree { page } else { PageId::NONE }
+    }
+
+    #[inline]
+    pub(crate) fn set_hint(&self, tree: TreeId, page: PageId) {
+        self.hints[tree.0 as usize % HINTS].set((tree, page));
+    }
+}
+
+#[repr(align(128))]
+struct Place {
+    busy: AtomicU32,
+    participant: UnsafeCell<Option<Participant>>,
+}
+
+// SAFETY: `participant` is only touched by whoever set `busy` from 0 to 1 and has not cleared it.
+unsafe impl Sync for Place {}
+
+/// All seats of this process.
+pub(crate) struct Participants {
+    region: Arc<Region>,
+    places: Box<[Place]>,
+}
+
+impl std::fmt::Debug for Participants {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Participants").field("places", &self.places.len()).finish_non_exhaustive()
+    }
+}
+
+thread_local! {
+    /// Which place this thread tries first.
+    static PREFERRED: Cell<u32> = const { Cell::new(u32::MAX) };
+}
+static THREADS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+
+impl Participants {
+    pub(super) fn new(region: &Arc<Region>) -> Participants {
+        let seats = usize::from(region.geometry().slots) - 1;
+        let places = (0..seats).map(|_| Place { busy: AtomicU32::new(0), participant: UnsafeCell::new(None) }).collect();
+        Participants { region: Arc::clone(region), places }
+    }
+
+    /// Takes a seat: the one this thread used last, or any free one.
+    #[inline]
+    pub(crate) fn sit(&self) -> Result<Seat<'_>> {
+        let preferred = PREFERRED.with(Cell::get) as usize;
+        if let Some(place) = self.places.get(preferred)
+            && let Some(seat) = Self::try_sit(place)
+            && seat.ready()
+        {
+            return Ok(seat);
+        }
+        self.sit_anywhere()
+    }
+
+    #[inline]
+    fn try_sit(place: &Place) -> Option<Seat<'_>> {
+        // Acquire: pairs with the Release of the seat's drop, so the last user's private state is seen.
+        place.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).ok().map(|_| Seat { place })
+    }
+
+    #[cold]
+    fn sit_anywhere(&self) -> Result<Seat<'_>> {
+        let places = self.places.len();
+        let mut first = PREFERRED.with(Cell::get) as usize;
+        if first == u32::MAX as usize {
+            first = THREADS.fetch_add(1, std::sync::atomic::Ordering::Relaxed) as usize;
+        }
+        for n in 0..places {
+            let index = (first + n) % places;
+            let Some(seat) = Self::try_sit(&self.places[index]) else { continue };
+            if !seat.ready() {
+                let Some(number) = self.take_slot() else { continue };
+                // SAFETY: the seat is held, so nobody else touches the cell, and no reference into it has been given out yet.
+                unsafe { *seat.place.participant.get() = Some(Participant::new(Arc::clone(&self.region), number)) };
+            }
+            if n == 0 || PREFERRED.with(Cell::get) == u32::MAX {
+                PREFERRED.with(|p| p.set(index as u32));
+            }
+            return Ok(seat);
+        }
+        Err(Error::new(
+            ErrorKind::Full,
+            format!("all {places} seats of the environment are taken by open transactions and running operations; end some"),
+        ))
+    }
+
+    fn take_slot(&self) -> Option<u16> {
+        let slots = self.region.geometry().slots;
+        let taken = (1..slots).find(|&n| self.region.slot(n).try_take())?;
+        // SeqCst: a scan that follows a fence sees the mark, or this slot's pin comes after that fence.
+        self.region.header().slots_high.0.fetch_max(u32::from(taken) + 1, Ordering::SeqCst);
+        Some(taken)
+    }
+}
+
+impl Drop for Participants {
+    fn drop(&mut self) {
+        for place in &mut self.places {
+            if let Some(participant) = place.participant.get_mut() {
+                participant.slot().give_back();
+            }
+        }
+    }
+}
+
+/// A participant, held.
+#[derive(Debug)]
+pub(crate) struct Seat<'a> {
+    place: &'a Place,
+}
+
+impl std::fmt::Debug for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Place")
+    }
+}
+
+impl Seat<'_> {
+    #[inline]
+    fn ready(&self) -> bool {
+        // SAFETY: the seat is held.
+        unsafe { (*self.place.participant.get()).is_some() }
+    }
+}
+
+impl Deref for Seat<'_> {
+    type Target = Participant;
+    #[inline]
+    fn deref(&self) -> &Participant {
+        // SAFETY: the seat is held, and is only handed out once the cell is filled; it is not emptied before the table is dropped.
+        unsafe { (*self.place.participant.get()).as_ref().unwrap_unchecked() }
+    }
+}
+
+impl Drop for Seat<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.place.busy.store(0, Ordering::Release);
+    }
+}
+
+// SAFETY: whoever holds the seat holds the participant exclusively, on whichever thread; a seat is not shared (it is not Sync, since
+// `Participant` is not).
+unsafe impl Send for Seat<'_> {}

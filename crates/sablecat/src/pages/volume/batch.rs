@@ -1,0 +1,53 @@
+//! Joining neighbouring blocks into long writes.
+//!
+//! Blocks pushed one after another are copied and sealed into scratch memory; as long as each follows the one before it in the file, they
+//! become one write. Pushed in order of their numbers, freshly allocated blocks are mostly neighbours.
+
+use super::block;
+use super::file::Volume;
+use super::scratch::{SCRATCH_BYTES, Scratch};
+use crate::error::Result;
+use crate::types::BlockId;
+
+/// Blocks on their way to the file. What was pushed is written when [`BlockBatch::finish`] returns; dropped before, it may not be.
+#[derive(Debug)]
+pub(super) struct BlockBatch<'v> {
+    volume: &'v Volume,
+    scratch: Scratch,
+    first: BlockId,
+    bytes: usize,
+}
+
+impl<'v> BlockBatch<'v> {
+    pub(super) fn new(volume: &'v Volume) -> BlockBatch<'v> {
+        BlockBatch { volume, scratch: Scratch::take(), first: BlockId::NONE, bytes: 0 }
+    }
+
+    /// Adds the image of a block; the bytes are copied, so they may change afterwards.
+    pub(super) fn push(&mut self, number: BlockId, image: &[u8]) -> Result<()> {
+        let page_size = self.volume.page_size();
+        assert_eq!(image.len(), page_size, "a block is one page");
+        let next = BlockId(self.first.0 + (self.bytes / page_size) as u64);
+        if self.bytes > 0 && (number != next || self.bytes + page_size > SCRATCH_BYTES) {
+            self.flush()?;
+        }
+        if self.bytes == 0 {
+            self.first = number;
+        }
+        let target = &mut self.scratch[self.bytes..self.bytes + page_size];
+        target.copy_from_slice(image);
+        block::seal(number, target);
+        self.bytes += page_size;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let bytes = std::mem::take(&mut self.bytes);
+        if bytes == 0 { Ok(()) } else { self.volume.write_sealed(self.first, &self.scratch[..bytes]) }
+    }
+
+    /// Writes what is still held. The bytes are with the operating system then, not necessarily on the disk.
+    pub(super) fn finish(mut self) -> Result<()> {
+        self.flush()
+    }
+}

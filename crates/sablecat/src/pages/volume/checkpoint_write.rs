@@ -1,0 +1,87 @@
+//! The disk half of a checkpoint.
+//!
+//! ```text
+//! pages to free blocks ─▶ map blocks to free blocks ─▶ flush ─▶ superblock g + 1 to its slot ─▶ flush ─▶ generation g's own blocks are free
+//! ```
+//!
+//! The pages come first, by [`Volume::write_blocks`], in as many batches as the caller likes; this module does the rest.
+//!
+//! A crash before the last flush leaves generation g, or g + 1 if its superblock happened to arrive; both are whole. From the first flush
+//! until the last has succeeded nobody knows which, so no block of either may be reused: an error in between is of kind `Poisoned` and
+//! ends the environment. The successor of a checkpointer that *died* there asks the file ([`Volume::settle`]).
+
+use super::file::Volume;
+use super::map::{MapChange, MapRoot, update};
+use super::space::BitSpace;
+use super::superblock::Superblock;
+use crate::error::{Error, ErrorKind, Result};
+use crate::types::{BlockId, PageId};
+
+/// What the next generation is to be.
+#[derive(Debug)]
+pub(crate) struct CheckpointPlan<'a> {
+    /// What is different in the map: sorted by page, each page once; block 0 removes a page. The blocks hold the pages already.
+    pub(crate) changes: &'a [(PageId, BlockId)],
+    /// Where blocks for the map come from.
+    pub(crate) blocks: &'a BitSpace,
+    /// What the superblock is to say. Identity, generation, map and block high-water mark are filled in.
+    pub(crate) next: Superblock,
+}
+
+impl Volume {
+    /// Makes the next generation durable and puts it in force. Returns the blocks that only the generation before named: they are free
+    /// from now on, for the caller to release.
+    ///
+    /// The caller is the only checkpointer.
+    ///
+    /// # Errors
+    /// `Poisoned` when it is not known which generation is on the disk: the environment must be closed. With any other kind the old
+    /// generation is in force and the map blocks allocated here have been given back: `Full` may be tried again.
+    pub(crate) fn write_checkpoint(&self, plan: CheckpointPlan<'_>) -> Result<Vec<BlockId>> {
+        let CheckpointPlan { changes, blocks, mut next } = plan;
+        let named = |change: &&(PageId, BlockId)| change.1 != BlockId::NONE;
+        assert!(changes.iter().rfind(named).is_none_or(|last| last.0.0 < next.pages_high), "pages in use are below the mark");
+        assert!(changes.iter().all(|change| change.1.0 < blocks.high_water()), "blocks are allocated before they are named");
+        let now = self.superblock();
+        next.uuid = now.uuid;
+        next.page_size = now.page_size;
+        next.generation = now.generation + 1;
+
+        let MapChange { root, height, freed } = self.write_map(&now.map(), next.generation, changes, blocks)?;
+        next.map_root = root;
+        next.map_height = height;
+        next.blocks_high = blocks.high_water();
+        self.switch(&next).map_err(in_doubt)?;
+        self.adopt(next);
+        Ok(freed)
+    }
+
+    fn write_map(&self, old: &MapRoot, generation: u64, changes: &[(PageId, BlockId)], blocks: &BitSpace) -> Result<MapChange> {
+        let mut allocated = Vec::new();
+        let mut allocate = || {
+            let block = blocks.allocate_one().ok_or_else(|| Error::full("the volume has reached its largest size"))?;
+            allocated.push(block);
+            Ok(BlockId(block))
+        };
+        let result = update(self, old, generation, changes, &mut allocate);
+        if result.is_err() {
+            for block in allocated {
+                blocks.release(block);
+            }
+        }
+        result
+    }
+
+    fn switch(&self, next: &Superblock) -> Result<()> {
+        self.sync()?;
+        self.write_superblock(next)?;
+        self.sync()
+    }
+}
+
+fn in_doubt(error: Error) -> Error {
+    Error::new(
+        ErrorKind::Poisoned,
+        format!("{error}; it is not known whether the checkpoint is on the disk: close the environment and open it again to recover"),
+    )
+}

@@ -1,0 +1,306 @@
+//! The file of a volume: reading, writing and flushing blocks.
+//!
+//! All reads are verified, all writes sealed. Writes go to blocks beyond what the durable generation names; that they do is the caller's
+//! part, by allocating them from the [`super::BitSpace`] of the volume.
+//!
+//! Threads and processes may use one file at once: no call here depends on what another does, save that nobody may write a block while
+//! another reads or writes it.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sablecat_os::disk::{Disk, File, How};
+
+use super::batch::BlockBatch;
+use super::growth::Growth;
+use super::map::MapReader;
+use super::scan::{self, Found, InUse};
+use super::scratch::Scratch;
+use super::space::BitSpace;
+use super::superblock::{self, Superblock};
+use super::{BLOCKS_MAX, RESERVED_BYTES, block, first_block};
+use crate::error::{Error, ErrorKind, Result};
+use crate::types::{BlockId, PageId};
+
+/// The smallest page for which direct input and output is used; smaller ones would not fit the sectors of every disk.
+const DIRECT_PAGE_MIN: usize = 4096;
+
+/// An open volume.
+#[derive(Debug)]
+pub(crate) struct Volume {
+    path: PathBuf,
+    file: Arc<dyn File>,
+    page_size: usize,
+    read_only: bool,
+    growth: Growth,
+    /// The superblock in force; `map` reads what it names.
+    superblock: Mutex<Superblock>,
+    map: MapReader,
+    complaints: Vec<String>,
+}
+
+impl Volume {
+    /// Creates the file of an empty volume; it is durable, or not there at all, whatever happens meanwhile.
+    ///
+    /// The file is made under a name of its own and renamed, replacing a file of that name if there is one.
+    ///
+    /// # Errors
+    /// Invalid for a page size that is not a power of two from 512 to 65536, and those of the disk.
+    pub(crate) fn create(disk: &dyn Disk, path: &Path, page_size: usize, uuid: [u8; 16], direct: bool) -> Result<Volume> {
+        if !page_size.is_power_of_two() || !(512..=65536).contains(&page_size) {
+            return Err(Error::invalid(format!("page size {page_size}: choose a power of two from 512 to 65536")));
+        }
+        let mut unfinished = path.as_os_str().to_owned();
+        unfinished.push(".new");
+        let unfinished = PathBuf::from(unfinished);
+        let how = How { create: true, create_new: false, read_only: false, direct: false };
+        let file = disk.open(&unfinished, how).map_err(|e| Error::io("creating", &unfinished, e))?;
+        let io = |e| Error::io("creating", &unfinished, e);
+        file.set_len(0).map_err(io)?;
+        file.set_len(RESERVED_BYTES).map_err(io)?;
+        superblock::write(&*file, &unfinished, &Superblock::initial(uuid, page_size))?;
+        file.sync().map_err(io)?;
+        drop(file);
+        disk.rename(&unfinished, path).map_err(|e| Error::io("creating", path, e))?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        disk.sync_dir(directory).map_err(|e| Error::io("flushing the directory", directory, e))?;
+        Volume::open(disk, path, direct, false)
+    }
+
+    /// Opens a volume at its newest complete generation.
+    ///
+    /// Unless read-only, that generation's superblock is written once more and flushed: it may have reached the file but not the disk
+    /// when its writer died, and what follows relies on it.
+    ///
+    /// # Errors
+    /// Not found; corruption if no superblock is valid; invalid for another format version; those of the disk.
+    pub(crate) fn open(disk: &dyn Disk, path: &Path, direct: bool, read_only: bool) -> Result<Volume> {
+        let open = |direct| {
+            let how = How { create: false, create_new: false, read_only, direct };
+            disk.open(path, how).map_err(|e| match e.kind() {
+                std::io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("there is no volume {}", path.display())),
+                _ => Error::io("opening", path, e),
+            })
+        };
+        let mut file = open(false)?;
+        let newest = superblock::read_newest(&*file, path)?;
+        let superblock = newest.superblock;
+        let page_size = superblock.page_size as usize;
+        if direct && page_size >= DIRECT_PAGE_MIN {
+            file = open(true)?;
+        }
+        let length = file.len().map_err(|e| Error::io("finding the size of", path, e))?;
+        let volume = Volume {
+            path: path.to_owned(),
+            file,
+            page_size,
+            read_only,
+            growth: Growth::new(length),
+            map: MapReader::new(superblock.map()),
+            superblock: Mutex::new(superblock),
+            complaints: newest.complaints,
+        };
+        volume.make_sure()?;
+        Ok(volume)
+    }
+
+    /// Reads the newest complete generation again, makes sure it is durable, and goes on from it.
+    ///
+    /// For who takes over from a dead checkpointer: the superblock it was writing may be in the file although nobody was told. If so its
+    /// generation stands, and the blocks it names must not be returned as pending.
+    ///
+    /// # Errors
+    /// As [`Volume::open`].
+    pub(crate) fn settle(&self) -> Result<()> {
+        let superblock = superblock::read_newest(&*self.file, &self.path)?.superblock;
+        if superblock.page_size as usize != self.page_size {
+            return Err(Error::corruption(format!("{}: the file was replaced while it was open", self.path.display())));
+        }
+        self.adopt(superblock);
+        self.make_sure()
+    }
+
+    /// Makes the superblock in force durable, if it is not.
+    fn make_sure(&self) -> Result<()> {
+        if self.read_only {
+            return Ok(());
+        }
+        self.write_superblock(&self.superblock())?;
+        self.sync()
+    }
+
+    /// The superblock in force: what the volume is and what is in it, as of the last checkpoint.
+    pub(crate) fn superblock(&self) -> Superblock {
+        self.superblock.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts another generation in force.
+    pub(super) fn adopt(&self, superblock: Superblock) {
+        self.map.set_root(superblock.map());
+        *self.superblock.lock().unwrap_or_else(PoisonError::into_inner) = superblock;
+    }
+
+    /// Bytes of a page and of a block.
+    #[inline]
+    pub(crate) fn page_size(&self) -> usize {
+        self.page_size
+    }
+
+    /// Where the file is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes of the file.
+    pub(crate) fn file_bytes(&self) -> Result<u64> {
+        self.file.len().map_err(|e| Error::io("finding the size of", &self.path, e))
+    }
+
+    /// True when blocks bypass the operating system's cache.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.file.is_direct()
+    }
+
+    /// True when the volume was opened for reading alone.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Damage found and survived while opening, a sentence each: a copy of a superblock that was not readable.
+    pub(crate) fn complaints(&self) -> &[String] {
+        &self.complaints
+    }
+
+    /// The file itself, for locks and sizes.
+    pub(crate) fn file(&self) -> &dyn File {
+        &*self.file
+    }
+
+    /// Reads and verifies a block. `buffer` is one page long; after an error its content means nothing.
+    ///
+    /// # Errors
+    /// Corruption if the block is not as it was written; those of the file.
+    pub(crate) fn read_block(&self, number: BlockId, buffer: &mut [u8]) -> Result<()> {
+        assert_eq!(buffer.len(), self.page_size, "a block is one page");
+        let Some(at) = self.offset(number) else {
+            return Err(Error::corruption(format!("{}: there can be no block {number}", self.path.display())));
+        };
+        if self.is_direct() && !buffer.as_ptr().addr().is_multiple_of(DIRECT_PAGE_MIN) {
+            let mut scratch = Scratch::take();
+            let aligned = &mut scratch[..self.page_size];
+            self.read_exactly(number, at, aligned)?;
+            buffer.copy_from_slice(aligned);
+            return Ok(());
+        }
+        self.read_exactly(number, at, buffer)
+    }
+
+    fn read_exactly(&self, number: BlockId, at: u64, buffer: &mut [u8]) -> Result<()> {
+        let length = self.file.read_at(buffer, at).map_err(|e| Error::io(format!("reading block {number} of"), &self.path, e))?;
+        if length != self.page_size {
+            return Err(Error::corruption(format!(
+                "{}: block {number} (byte {at}) lies beyond the end of the file, which was cut short",
+                self.path.display()
+            )));
+        }
+        block::verify(&self.path, number, buffer)
+    }
+
+    /// Seals a copy of a page and writes it to a block that no durable generation names.
+    ///
+    /// # Errors
+    /// Full, or another failure of the file; the block's content means nothing then.
+    pub(crate) fn write_block(&self, number: BlockId, page: &[u8]) -> Result<()> {
+        let mut batch = BlockBatch::new(self);
+        batch.push(number, page)?;
+        batch.finish()
+    }
+
+    /// Writes many blocks, in the order of their numbers, neighbours in one call.
+    ///
+    /// # Errors
+    /// As [`Volume::write_block`]; the content of all blocks means nothing then.
+    pub(crate) fn write_blocks(&self, images: &[(BlockId, &[u8])]) -> Result<()> {
+        let mut order: Vec<&(BlockId, &[u8])> = images.iter().collect();
+        order.sort_unstable_by_key(|image| image.0);
+        debug_assert!(order.windows(2).all(|w| w[0].0 < w[1].0), "no block is written twice");
+        let mut batch = BlockBatch::new(self);
+        for &&(number, page) in &order {
+            batch.push(number, page)?;
+        }
+        batch.finish()
+    }
+
+    /// Writes blocks that carry their checksums already, `first` and those after it.
+    pub(super) fn write_sealed(&self, first: BlockId, bytes: &[u8]) -> Result<()> {
+        assert!(!self.read_only, "a volume opened for reading is not written");
+        let blocks = (bytes.len() / self.page_size) as u64;
+        assert!(first >= self.first_block() && first.0 + blocks <= BLOCKS_MAX, "blocks are allocated between the bounds");
+        let at = first.0 * self.page_size as u64;
+        let _room = self.growth.reach(&*self.file, &self.path, at + bytes.len() as u64)?;
+        self.file.write_at(bytes, at).map_err(|e| Error::io(format!("writing block {first} of"), &self.path, e))
+    }
+
+    /// Makes all that was written before durable.
+    ///
+    /// # Errors
+    /// Those of the file. The environment cannot go on then: what was written before may be lost although later flushes succeed.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.file.sync().map_err(|e| Error::io("flushing", &self.path, e))
+    }
+
+    /// Writes a superblock to its slot, without any flush.
+    pub(super) fn write_superblock(&self, superblock: &Superblock) -> Result<()> {
+        superblock::write(&*self.file, &self.path, superblock)
+    }
+
+    /// Gives the free end of the file back to the disk, if it is worth a call: when more than two growth steps are free.
+    ///
+    /// Writers of this process are kept out while the highest block in use is looked up and the file cut, so a block allocated and
+    /// written meanwhile is not lost. Other processes that write blocks have to be kept out by the caller.
+    ///
+    /// # Errors
+    /// Those of the file; it keeps its length then.
+    pub(crate) fn give_back_tail(&self, blocks: &BitSpace) -> Result<()> {
+        self.growth.cut(&*self.file, &self.path, || {
+            let high = blocks.trim_high_water().max(self.first_block().0);
+            high * self.page_size as u64
+        })
+    }
+
+    /// The map leaf that covers a page: the first page it covers and where each of them is, by the generation in force.
+    ///
+    /// Map leaves cover [`super::leaf_span`] pages each. Pages that are nowhere, the map's edges included, have block 0.
+    ///
+    /// # Errors
+    /// Corruption; those of the file.
+    pub(crate) fn lookup_leaf(&self, page: PageId) -> Result<(PageId, Vec<BlockId>)> {
+        self.map.lookup_leaf(self, page)
+    }
+
+    /// What the generation in force uses, found by walking its map. No checkpoint may end meanwhile.
+    ///
+    /// # Errors
+    /// Corruption if the map is damaged or names a block twice; those of the file.
+    pub(crate) fn scan(&self) -> Result<InUse> {
+        scan::in_use(self, &self.map.root())
+    }
+
+    /// Calls `visit` for everything the map in force names, pages in ascending order; an error of `visit` ends the walk. No checkpoint
+    /// may end meanwhile.
+    ///
+    /// # Errors
+    /// Those of `visit`: damage is reported to it as [`Found::Damaged`].
+    pub(crate) fn walk(&self, visit: &mut dyn FnMut(Found) -> Result<()>) -> Result<()> {
+        scan::walk(self, &self.map.root(), visit)
+    }
+
+    /// The first block that can be allocated.
+    pub(crate) fn first_block(&self) -> BlockId {
+        first_block(self.page_size)
+    }
+
+    fn offset(&self, number: BlockId) -> Option<u64> {
+        (number >= self.first_block() && number.0 < BLOCKS_MAX).then(|| number.0 * self.page_size as u64)
+    }
+}

@@ -1,0 +1,132 @@
+//! The format of a map block.
+//!
+//! ```text
+//! 0  crc32c u32             4  magic u32 "smap"
+//! 8  first page covered u32 12 level u32 (0: leaf)
+//! 16 generation u64         24 entries that are not 0, u32     28 zero to 64
+//! 64 entries, u64 each: the block of page first + n (leaf), or of the child that begins at page first + n * coverage(level); 0: none
+//! ```
+//!
+//! A block is believed when it says of itself what its parent says of it, was not written after its superblock, and names only blocks and
+//! pages within the superblock's bounds. A map block that was reused under an outdated superblock fails one of these.
+
+use super::{MapRoot, coverage, leaf_span};
+use crate::error::{Error, Result};
+use crate::pages::volume::file::Volume;
+use crate::pages::volume::first_block;
+use crate::types::BlockId;
+
+/// Bytes before the entries.
+pub(super) const HEADER_BYTES: usize = 64;
+const MAGIC: u32 = u32::from_le_bytes(*b"smap");
+
+/// Which part of the map a block is to be: what its parent knows of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::pages::volume) struct Place {
+    /// 0 for a leaf.
+    pub(in crate::pages::volume) level: u8,
+    /// The first page covered; u64 because the last leaf may cover numbers beyond the last page.
+    pub(in crate::pages::volume) first: u64,
+}
+
+impl Place {
+    /// How many pages one entry of a block at this place stands for.
+    pub(in crate::pages::volume) fn pages_per_entry(self, page_size: usize) -> u64 {
+        coverage(page_size, self.level)
+    }
+
+    /// The entry that leads to `page`, which the block covers.
+    pub(in crate::pages::volume) fn entry_of(self, page_size: usize, page: u64) -> usize {
+        ((page - self.first) / self.pages_per_entry(page_size)) as usize
+    }
+
+    /// The place of the `n`-th child.
+    pub(in crate::pages::volume) fn child(self, page_size: usize, n: usize) -> Place {
+        Place { level: self.level - 1, first: self.first + n as u64 * self.pages_per_entry(page_size) }
+    }
+}
+
+/// The entries of a map block in memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::pages::volume) struct Node {
+    pub(in crate::pages::volume) entries: Vec<BlockId>,
+}
+
+impl Node {
+    /// A block that leads nowhere.
+    pub(super) fn empty(page_size: usize) -> Node {
+        Node { entries: vec![BlockId::NONE; leaf_span(page_size)] }
+    }
+
+    /// Reads the block at `place` of the map `root`, using `buffer` (one page).
+    ///
+    /// # Errors
+    /// Corruption, saying what about the block cannot be; those of the file.
+    pub(in crate::pages::volume) fn read(volume: &Volume, root: &MapRoot, place: Place, block: BlockId, buffer: &mut [u8]) -> Result<Node> {
+        volume.read_block(block, buffer)?;
+        Node::decode(buffer, root, place).map_err(|why| {
+            Error::corruption(format!(
+                "{}: block {block} should be the map block of level {} over page {}: {why}",
+                volume.path().display(),
+                place.level,
+                place.first
+            ))
+        })
+    }
+
+    /// The block's bytes, checksum left out.
+    pub(super) fn encode(&self, bytes: &mut [u8], place: Place, generation: u64) {
+        let first = u32::try_from(place.first).expect("a map block covers at least one page id");
+        let count = self.entries.iter().filter(|&&entry| entry != BlockId::NONE).count() as u32;
+        bytes.fill(0);
+        bytes[4..8].copy_from_slice(&MAGIC.to_le_bytes());
+        bytes[8..12].copy_from_slice(&first.to_le_bytes());
+        bytes[12..16].copy_from_slice(&u32::from(place.level).to_le_bytes());
+        bytes[16..24].copy_from_slice(&generation.to_le_bytes());
+        bytes[24..28].copy_from_slice(&count.to_le_bytes());
+        for (slot, entry) in bytes[HEADER_BYTES..].chunks_exact_mut(8).zip(&self.entries) {
+            slot.copy_from_slice(&entry.0.to_le_bytes());
+        }
+    }
+
+    /// The entries, once everything about the bytes has been found possible.
+    pub(super) fn decode(bytes: &[u8], root: &MapRoot, place: Place) -> std::result::Result<Node, String> {
+        let page_size = bytes.len();
+        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        if u32_at(4) != MAGIC {
+            return Err("it is no map block".into());
+        }
+        if u64::from(u32_at(8)) != place.first || u32_at(12) != u32::from(place.level) {
+            return Err(format!("it is that of level {} over page {}", u32_at(12), u32_at(8)));
+        }
+        let generation = u64::from(u32_at(16)) | u64::from(u32_at(20)) << 32;
+        if generation == 0 || generation > root.generation {
+            return Err(format!("it was written by generation {generation}, and this is generation {}", root.generation));
+        }
+        let blocks = first_block(page_size).0..root.blocks_high;
+        let per_entry = place.pages_per_entry(page_size);
+        let mut count = 0;
+        let mut entries = Vec::with_capacity(leaf_span(page_size));
+        for (n, entry) in bytes[HEADER_BYTES..].chunks_exact(8).enumerate() {
+            let entry = entry.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte));
+            let page = place.first + n as u64 * per_entry;
+            if entry != 0 {
+                count += 1;
+                if !blocks.contains(&entry) {
+                    return Err(format!("entry {n} names block {entry}, which is not from {} to {}", blocks.start, blocks.end));
+                }
+                if page >= u64::from(root.pages_high) || (page == 0 && place.level == 0) {
+                    return Err(format!("entry {n} is for page {page}, which cannot exist"));
+                }
+            }
+            entries.push(BlockId(entry));
+        }
+        if u32_at(24) != count {
+            return Err(format!("it claims {} entries and has {count}", u32_at(24)));
+        }
+        if bytes[28..HEADER_BYTES].iter().any(|&b| b != 0) {
+            return Err("its header uses bytes that this version of the format does not have".into());
+        }
+        Ok(Node { entries })
+    }
+}

@@ -1,0 +1,136 @@
+//! Writing the next generation's map.
+//!
+//! Sorted changes are taken down the tree together; every block on a path to a change is written anew, children before parents, so that
+//! a parent can name them. The old map stays as it is. Cost: the map blocks on the paths, read and written once each.
+
+use sablecat_os::disk::AlignedBuf;
+
+use super::node::{Node, Place};
+use super::{MapRoot, coverage};
+use crate::error::Result;
+use crate::pages::volume::batch::BlockBatch;
+use crate::pages::volume::file::Volume;
+use crate::types::{BlockId, PageId};
+
+/// What an update did.
+#[derive(Debug)]
+pub(in crate::pages::volume) struct MapChange {
+    pub(in crate::pages::volume) root: BlockId,
+    pub(in crate::pages::volume) height: u8,
+    /// Blocks that only the old generation names: replaced map blocks and the old blocks of changed pages.
+    pub(in crate::pages::volume) freed: Vec<BlockId>,
+}
+
+/// Writes the map that results from `changes` (sorted by page, each page once; block 0 removes a page) to new blocks, without a flush.
+///
+/// # Errors
+/// Those of reading the old map, of `allocate` and of writing. The old map is as it was; blocks allocated have come to nothing.
+pub(in crate::pages::volume) fn update(
+    volume: &Volume,
+    old: &MapRoot,
+    generation: u64,
+    changes: &[(PageId, BlockId)],
+    allocate: &mut dyn FnMut() -> Result<BlockId>,
+) -> Result<MapChange> {
+    assert!(changes.windows(2).all(|pair| pair[0].0 < pair[1].0), "changes are sorted and name each page once");
+    assert!(changes.first().is_none_or(|change| change.0 != PageId::NONE), "page 0 is no page");
+    let page_size = volume.page_size();
+    let mut height = old.height;
+    if let Some(last) = changes.iter().rev().find(|change| change.1 != BlockId::NONE) {
+        while coverage(page_size, height) <= u64::from(last.0.0) || height == 0 {
+            height += 1;
+        }
+    }
+    // Beyond what the map will cover there are only removals of pages that it never named.
+    let end = changes.partition_point(|change| u64::from(change.0.0) < coverage(page_size, height) && height > 0);
+    let mut change = MapChange { root: old.root, height, freed: Vec::new() };
+    if end == 0 {
+        return Ok(change);
+    }
+    let mut update =
+        Update { volume, old, generation, allocate, batch: BlockBatch::new(volume), buffer: AlignedBuf::new(page_size), freed: Vec::new() };
+    let top = Place { level: height - 1, first: 0 };
+    let old_top = if height == old.height { old.root } else { BlockId::NONE };
+    change.root = update.apply(top, old_top, &changes[..end])?;
+    if change.root == BlockId::NONE {
+        change.height = 0;
+    }
+    change.freed = update.freed;
+    update.batch.finish()?;
+    Ok(change)
+}
+
+struct Update<'a> {
+    volume: &'a Volume,
+    old: &'a MapRoot,
+    generation: u64,
+    allocate: &'a mut dyn FnMut() -> Result<BlockId>,
+    batch: BlockBatch<'a>,
+    buffer: AlignedBuf,
+    freed: Vec<BlockId>,
+}
+
+impl Update<'_> {
+    /// The block that takes the place of `block` at `place`: itself if nothing changes, none if nothing is left.
+    fn apply(&mut self, place: Place, block: BlockId, changes: &[(PageId, BlockId)]) -> Result<BlockId> {
+        let page_size = self.volume.page_size();
+        let mut node = if block == BlockId::NONE {
+            Node::empty(page_size)
+        } else {
+            Node::read(self.volume, self.old, place, block, &mut self.buffer)?
+        };
+        let before = node.clone();
+        // A level above the old root: its first child leads to the old root, which no block has said so far.
+        if place.first == 0 && place.level == self.old.height {
+            node.entries[0] = self.old.root;
+        }
+        if place.level == 0 {
+            self.apply_to_leaf(&mut node, place, changes);
+        } else {
+            self.apply_to_children(&mut node, place, changes)?;
+        }
+        if node == before {
+            return Ok(block);
+        }
+        if block != BlockId::NONE {
+            self.freed.push(block);
+        }
+        if node.entries.iter().all(|&entry| entry == BlockId::NONE) {
+            return Ok(BlockId::NONE);
+        }
+        self.write(place, &node)
+    }
+
+    fn apply_to_leaf(&mut self, node: &mut Node, place: Place, changes: &[(PageId, BlockId)]) {
+        for &(page, new) in changes {
+            let entry = &mut node.entries[place.entry_of(self.volume.page_size(), u64::from(page.0))];
+            let old = std::mem::replace(entry, new);
+            if old != new && old != BlockId::NONE {
+                self.freed.push(old);
+            }
+        }
+    }
+
+    fn apply_to_children(&mut self, node: &mut Node, place: Place, mut changes: &[(PageId, BlockId)]) -> Result<()> {
+        let page_size = self.volume.page_size();
+        // Two levels or more above the old root: the first child has to be written for the old root's sake alone.
+        let mut needed = place.first == 0 && place.level > self.old.height && self.old.root != BlockId::NONE;
+        while needed || !changes.is_empty() {
+            let n = if needed { 0 } else { place.entry_of(page_size, u64::from(changes[0].0.0)) };
+            let child = place.child(page_size, n);
+            let end = child.first + place.pages_per_entry(page_size);
+            let (its, rest) = changes.split_at(changes.partition_point(|change| u64::from(change.0.0) < end));
+            node.entries[n] = self.apply(child, node.entries[n], its)?;
+            changes = rest;
+            needed = false;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, place: Place, node: &Node) -> Result<BlockId> {
+        let block = (self.allocate)()?;
+        node.encode(&mut self.buffer, place, self.generation);
+        self.batch.push(block, &self.buffer)?;
+        Ok(block)
+    }
+}

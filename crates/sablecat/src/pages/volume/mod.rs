@@ -1,0 +1,62 @@
+//! The volume: the one file that holds the pages of an environment when nobody has it open.
+//!
+//! ```text
+//! byte 0        65536          131072
+//! | superblock 0 | superblock 1 | block | block | block | ...
+//! ```
+//!
+//! The file is counted in *blocks* of one page each. A copy-on-write radix tree, the *map*, says which block holds which page; it lives
+//! in blocks itself. Two superblocks take turns naming the root of the map.
+//!
+//! The idea is shadow paging (Lorie 1977): no block that the last durable generation names is ever overwritten. A checkpoint writes
+//! changed pages and changed map blocks to free blocks, flushes, writes the superblock whose turn it is, flushes; until that last
+//! flush the old generation is whole, after it the new one is. So there are no torn pages to mend and nothing to undo.
+//!
+//! Free space is not stored: a block is free when the map does not name it. Until the map has been scanned ([`scan`]) everything below
+//! the superblock's high-water marks counts as used, so that opening need not read it and allocation goes on at the end.
+//!
+//! Invariants:
+//! - every block carries a CRC-32C that its own number went into ([`block`]), checked by every read;
+//! - a superblock is written only after a flush of all that it names, and followed by a flush of its own ([`checkpoint_write`]);
+//! - bytes from the file are never trusted: numbers are checked against the superblock's bounds before use, and damage is an error.
+//!
+//! Costs: a read is one system call, no copy; a write is one copy and one checksum (about 1 us for 4 KB), with neighbouring blocks
+//! joined into writes of up to 256 KiB; a checkpoint adds the map blocks on the paths to what changed, and two flushes.
+//!
+//! What this module does not do: it knows nothing of frames, versions, snapshots or the log, and it does not decide when a block that
+//! has become free may be reused; its caller does.
+
+mod batch;
+mod block;
+mod checkpoint_write;
+mod file;
+mod growth;
+mod map;
+mod scan;
+mod scratch;
+mod space;
+mod superblock;
+#[cfg(test)]
+mod tests;
+mod used;
+
+pub(crate) use checkpoint_write::CheckpointPlan;
+pub(crate) use file::Volume;
+pub(crate) use map::leaf_span;
+pub(crate) use scan::{Found, InUse};
+pub(crate) use space::BitSpace;
+pub(crate) use superblock::Superblock;
+pub(crate) use used::Used;
+
+use crate::types::BlockId;
+
+/// Bytes at the head of the file that hold the superblocks and no blocks.
+const RESERVED_BYTES: u64 = 131_072;
+
+/// Block numbers stay below this, so that they fit beside flags in a word.
+const BLOCKS_MAX: u64 = 1 << 48;
+
+/// The first block that can be allocated.
+fn first_block(page_size: usize) -> BlockId {
+    BlockId(RESERVED_BYTES / page_size as u64)
+}

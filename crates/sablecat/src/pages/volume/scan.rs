@@ -1,0 +1,101 @@
+//! Walking the whole map: what is used, and whether anything is used twice.
+//!
+//! Nobody may put another generation in force and reuse blocks meanwhile; the checkpoint role, or the `freed` list held back, sees to it.
+
+use sablecat_os::disk::AlignedBuf;
+
+use super::file::Volume;
+use super::map::{MapRoot, Node, Place};
+use super::used::Used;
+use crate::error::{Error, Result};
+use crate::types::{BlockId, PageId};
+
+/// Something the scan came upon.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// A page and the block that holds it. The block has not been read.
+    Page(PageId, BlockId),
+    /// A block of the map, about to be read.
+    Map(BlockId),
+    /// A block of the map that could not be read; what it leads to is left out.
+    Damaged(BlockId, Error),
+}
+
+/// What a generation uses. Reserved numbers (the blocks under the superblocks, page 0) count as used.
+#[derive(Debug)]
+pub(crate) struct InUse {
+    /// Page ids below the superblock's mark.
+    pub(crate) pages: Used,
+    /// Blocks below the superblock's mark, those of the map included.
+    pub(crate) blocks: Used,
+}
+
+/// Calls `visit` for everything the map names, pages in ascending order. An error of `visit` ends the walk.
+pub(super) fn walk(volume: &Volume, root: &MapRoot, visit: &mut dyn FnMut(Found) -> Result<()>) -> Result<()> {
+    if root.height == 0 {
+        return Ok(());
+    }
+    let mut buffer = AlignedBuf::new(volume.page_size());
+    walk_from(volume, root, Place { level: root.height - 1, first: 0 }, root.root, &mut buffer, visit)
+}
+
+fn walk_from(
+    volume: &Volume,
+    root: &MapRoot,
+    place: Place,
+    block: BlockId,
+    buffer: &mut AlignedBuf,
+    visit: &mut dyn FnMut(Found) -> Result<()>,
+) -> Result<()> {
+    visit(Found::Map(block))?;
+    let node = match Node::read(volume, root, place, block, buffer) {
+        Ok(node) => node,
+        Err(error) => return visit(Found::Damaged(block, error)),
+    };
+    for (n, &entry) in node.entries.iter().enumerate() {
+        if entry == BlockId::NONE {
+            continue;
+        }
+        if place.level > 0 {
+            walk_from(volume, root, place.child(volume.page_size(), n), entry, buffer, visit)?;
+        } else {
+            // Entries for numbers beyond the last page id were refused when the block was read.
+            visit(Found::Page(PageId((place.first + n as u64) as u32), entry))?;
+        }
+    }
+    Ok(())
+}
+
+/// Finds what a generation uses.
+pub(super) fn in_use(volume: &Volume, root: &MapRoot) -> Result<InUse> {
+    let end = volume.file().len().map_err(|e| Error::io("finding the size of", volume.path(), e))?;
+    let blocks_there = end / volume.page_size() as u64;
+    let mut found = InUse { pages: Used::new(u64::from(root.pages_high)), blocks: Used::new(root.blocks_high) };
+    for reserved in 0..volume.first_block().0.min(root.blocks_high) {
+        found.blocks.insert(reserved);
+    }
+    if root.pages_high > 0 {
+        found.pages.insert(0);
+    }
+    walk(volume, root, &mut |named| {
+        let block = match named {
+            Found::Damaged(_, error) => return Err(error),
+            Found::Map(block) => block,
+            Found::Page(page, block) => {
+                found.pages.insert(u64::from(page.0));
+                block
+            }
+        };
+        if block.0 >= blocks_there {
+            return Err(Error::corruption(format!(
+                "{}: the map names block {block}, which is beyond the end of the file at byte {end}",
+                volume.path().display()
+            )));
+        }
+        if !found.blocks.insert(block.0) {
+            return Err(Error::corruption(format!("{}: the map names block {block} twice", volume.path().display())));
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}

@@ -1,0 +1,314 @@
+//! The superblock: where a generation begins.
+//!
+//! ```text
+//! 0   magic 16: 89 's' 'a' 'b' 'l' 'e' 'c' 'a' 't' 0D 0A 1A 0A 00 00 00
+//! 16  format version u32        20  crc32c u32 (of all 4096 bytes, this field zero)
+//! 24  page size u32             28  flags u32 (bit 0: closed cleanly)
+//! 32  uuid 16
+//! 48  generation u64            56  checkpoint LSN u64         64  log position u64
+//! 72  map root block u64        80  map height u8, zero 3      84  page ids below this may be in use u32
+//! 88  blocks high water u64     96  next tree u32, zero 4      104 page count u64
+//! 112 zero to 4096
+//! ```
+//!
+//! All little-endian. Magic, version and checksum keep their places in every later format. The magic is PNG's trick: a transfer that
+//! strips the high bit or rewrites line ends is recognised for what it is.
+//!
+//! Generation g is written to slot g mod 2 (byte 0 or 65536), so the other slot still holds g - 1. Each slot holds the superblock twice,
+//! in its first and its second 4 KiB, written by one call. A crash while writing therefore leaves the old generation in the other slot,
+//! and a later bit flip in one copy of the newest does not send anyone back to the generation before it, whose blocks may have been
+//! reused. If one of the two copies is whole, that generation counts: all it names was flushed before either was written.
+
+use std::path::Path;
+
+use sablecat_os::disk::{AlignedBuf, File};
+
+use super::map::{MapRoot, height_max};
+use super::{BLOCKS_MAX, RESERVED_BYTES, first_block};
+use crate::error::{Error, Result};
+use crate::types::{BlockId, Lsn};
+
+/// Bytes of one encoded superblock.
+pub(crate) const SUPERBLOCK_BYTES: usize = 4096;
+/// The format this build writes, and the only one it reads.
+pub(crate) const FORMAT_VERSION: u32 = 1;
+
+const MAGIC: [u8; 16] = *b"\x89sablecat\r\n\x1a\n\0\0\0";
+const SLOT_BYTES: u64 = RESERVED_BYTES / 2;
+const COPIES: usize = 2;
+const CRC_AT: usize = 20;
+const FLAG_CLEAN: u32 = 1;
+const USED_BYTES: usize = 112;
+
+/// What a volume says about itself as of one checkpoint.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Superblock {
+    /// The volume's identity, given at creation.
+    pub(crate) uuid: [u8; 16],
+    /// Bytes of a page and of a block: a power of two from 512 to 65536.
+    pub(crate) page_size: u32,
+    /// Counts checkpoints, from 1.
+    pub(crate) generation: u64,
+    /// The pages hold exactly the commits at or below this.
+    pub(crate) checkpoint: Lsn,
+    /// Where reading the log begins.
+    pub(crate) log_position: Lsn,
+    /// The root of the map; none when no page exists.
+    pub(crate) map_root: BlockId,
+    /// Levels of the map: 0 when empty, 1 when the root is a leaf.
+    pub(crate) map_height: u8,
+    /// Page ids below this may be in use.
+    pub(crate) pages_high: u32,
+    /// Blocks below this may be in use.
+    pub(crate) blocks_high: u64,
+    /// The next tree id to give out.
+    pub(crate) tree_next: u32,
+    /// Pages in use.
+    pub(crate) page_count: u64,
+    /// True when the environment was closed with nothing in the log after the checkpoint.
+    pub(crate) clean: bool,
+}
+
+/// What one copy turned out to be.
+#[derive(Debug)]
+enum Copy {
+    Valid(Superblock),
+    Empty,
+    /// Whole, but of a format that this build does not know. Nothing older may be used in its place.
+    Unknown(String),
+    Damaged(String),
+}
+
+/// The superblock to go on from, and what was found wrong on the way.
+#[derive(Debug)]
+pub(crate) struct Newest {
+    pub(crate) superblock: Superblock,
+    /// Damage that did not prevent reading: one sentence each.
+    pub(crate) complaints: Vec<String>,
+}
+
+impl Superblock {
+    /// The superblock of a new, empty volume.
+    pub(crate) fn initial(uuid: [u8; 16], page_size: usize) -> Superblock {
+        Superblock {
+            uuid,
+            page_size: u32::try_from(page_size).expect("page sizes are at most 65536"),
+            generation: 1,
+            checkpoint: Lsn(0),
+            log_position: Lsn(0),
+            map_root: BlockId::NONE,
+            map_height: 0,
+            pages_high: 1,
+            blocks_high: first_block(page_size).0,
+            tree_next: 1,
+            page_count: 0,
+            clean: true,
+        }
+    }
+
+    /// The map this superblock names.
+    pub(crate) fn map(&self) -> MapRoot {
+        MapRoot {
+            root: self.map_root,
+            height: self.map_height,
+            generation: self.generation,
+            pages_high: self.pages_high,
+            blocks_high: self.blocks_high,
+        }
+    }
+
+    /// The 4096 bytes of the module essay.
+    pub(crate) fn encode(&self) -> [u8; SUPERBLOCK_BYTES] {
+        let mut bytes = [0; SUPERBLOCK_BYTES];
+        let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
+        put(0, &MAGIC);
+        put(16, &FORMAT_VERSION.to_le_bytes());
+        put(24, &self.page_size.to_le_bytes());
+        put(28, &(if self.clean { FLAG_CLEAN } else { 0 }).to_le_bytes());
+        put(32, &self.uuid);
+        put(48, &self.generation.to_le_bytes());
+        put(56, &self.checkpoint.0.to_le_bytes());
+        put(64, &self.log_position.0.to_le_bytes());
+        put(72, &self.map_root.0.to_le_bytes());
+        put(80, &[self.map_height]);
+        put(84, &self.pages_high.to_le_bytes());
+        put(88, &self.blocks_high.to_le_bytes());
+        put(96, &self.tree_next.to_le_bytes());
+        put(104, &self.page_count.to_le_bytes());
+        seal(&mut bytes);
+        bytes
+    }
+
+    /// Reads an encoded superblock.
+    ///
+    /// # Errors
+    /// A sentence saying what is wrong with the bytes.
+    #[cfg(test)]
+    pub(crate) fn decode(bytes: &[u8]) -> std::result::Result<Superblock, String> {
+        match decode(bytes) {
+            Copy::Valid(superblock) => Ok(superblock),
+            Copy::Empty => Err("all zeroes".into()),
+            Copy::Unknown(why) | Copy::Damaged(why) => Err(why),
+        }
+    }
+
+    /// The conditions that every valid superblock meets.
+    fn check(&self) -> std::result::Result<(), String> {
+        let page_size = self.page_size as usize;
+        if !page_size.is_power_of_two() || !(512..=65536).contains(&page_size) {
+            return Err(format!("page size {page_size} is not a power of two from 512 to 65536"));
+        }
+        let first = first_block(page_size).0;
+        if self.generation == 0 {
+            return Err("generation 0".into());
+        }
+        if self.blocks_high < first || self.blocks_high > BLOCKS_MAX {
+            return Err(format!("block high-water mark {} is not from {first} to {BLOCKS_MAX}", self.blocks_high));
+        }
+        if self.map_height > height_max(page_size) {
+            return Err(format!("a map of {} levels", self.map_height));
+        }
+        if (self.map_height == 0) != (self.map_root == BlockId::NONE) {
+            return Err(format!("a map of {} levels with its root in block {}", self.map_height, self.map_root));
+        }
+        if self.map_height > 0 && !(first..self.blocks_high).contains(&self.map_root.0) {
+            return Err(format!("map root block {} is not from {first} to {}", self.map_root, self.blocks_high - 1));
+        }
+        if self.page_count > u64::from(self.pages_high) {
+            return Err(format!("{} pages with ids below {}", self.page_count, self.pages_high));
+        }
+        Ok(())
+    }
+}
+
+fn checksum(bytes: &[u8]) -> u32 {
+    let sum = crc32c::crc32c(&bytes[..CRC_AT]);
+    let sum = crc32c::crc32c_append(sum, &[0; 4]);
+    crc32c::crc32c_append(sum, &bytes[CRC_AT + 4..])
+}
+
+pub(super) fn seal(bytes: &mut [u8; SUPERBLOCK_BYTES]) {
+    let sum = checksum(bytes);
+    bytes[CRC_AT..CRC_AT + 4].copy_from_slice(&sum.to_le_bytes());
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+}
+
+/// What `bytes` are; any bytes of any length.
+fn decode(bytes: &[u8]) -> Copy {
+    if bytes.iter().all(|&b| b == 0) {
+        return Copy::Empty;
+    }
+    if bytes.len() < SUPERBLOCK_BYTES {
+        return Copy::Damaged(format!("only {} bytes of it are there", bytes.len()));
+    }
+    let bytes = &bytes[..SUPERBLOCK_BYTES];
+    if bytes[..16] != MAGIC {
+        return Copy::Damaged(wrong_magic(bytes).into());
+    }
+    let (found, expected) = (u32_at(bytes, CRC_AT), checksum(bytes));
+    if found != expected {
+        return Copy::Damaged(format!("its checksum is {found:08x}, its content gives {expected:08x}"));
+    }
+    let version = u32_at(bytes, 16);
+    if version != FORMAT_VERSION {
+        return Copy::Unknown(format!("the volume has format version {version}; this build reads version {FORMAT_VERSION}"));
+    }
+    let flags = u32_at(bytes, 28);
+    let superblock = Superblock {
+        uuid: std::array::from_fn(|n| bytes[32 + n]),
+        page_size: u32_at(bytes, 24),
+        generation: u64_at(bytes, 48),
+        checkpoint: Lsn(u64_at(bytes, 56)),
+        log_position: Lsn(u64_at(bytes, 64)),
+        map_root: BlockId(u64_at(bytes, 72)),
+        map_height: bytes[80],
+        pages_high: u32_at(bytes, 84),
+        blocks_high: u64_at(bytes, 88),
+        tree_next: u32_at(bytes, 96),
+        page_count: u64_at(bytes, 104),
+        clean: flags & FLAG_CLEAN != 0,
+    };
+    if flags & !FLAG_CLEAN != 0 || bytes[USED_BYTES..].iter().any(|&b| b != 0) {
+        return Copy::Unknown("the volume uses parts of the format that this build does not know; use a newer build".into());
+    }
+    match superblock.check() {
+        Ok(()) => Copy::Valid(superblock),
+        Err(why) => Copy::Damaged(why),
+    }
+}
+
+fn wrong_magic(bytes: &[u8]) -> &'static str {
+    if bytes[..9] == *b"\x09sablecat" {
+        "the high bit of its bytes was stripped; the file came through a 7-bit transfer"
+    } else if bytes[..9] == MAGIC[..9] {
+        "its line ends were changed; the file came through a transfer in text mode"
+    } else {
+        "it does not begin as a sablecat volume does"
+    }
+}
+
+/// Finds the superblock of the newest complete generation.
+///
+/// # Errors
+/// Corruption when no copy is valid, with what is wrong with each, or when two disagree about the volume's identity; invalid when the
+/// volume is of another format version.
+pub(crate) fn read_newest(file: &dyn File, path: &Path) -> Result<Newest> {
+    let mut newest: Option<Superblock> = None;
+    let mut complaints = Vec::new();
+    let mut buffer = AlignedBuf::new(SUPERBLOCK_BYTES);
+    let mut empty = 0;
+    for slot in 0..2u64 {
+        for copy in 0..COPIES as u64 {
+            let at = slot * SLOT_BYTES + copy * SUPERBLOCK_BYTES as u64;
+            let length = file.read_at(&mut buffer, at).map_err(|e| Error::io("reading the superblock of", path, e))?;
+            match decode(&buffer[..length.min(SUPERBLOCK_BYTES)]) {
+                Copy::Valid(found) if found.generation % 2 != slot => {
+                    complaints.push(format!("superblock at byte {at}: generation {} is in the wrong slot", found.generation));
+                }
+                Copy::Valid(found) => {
+                    if let Some(other) = &newest
+                        && (other.uuid != found.uuid || other.page_size != found.page_size)
+                    {
+                        return Err(Error::corruption(format!(
+                            "{}: its superblocks are of two different volumes; parts of two files were put together",
+                            path.display()
+                        )));
+                    }
+                    if newest.as_ref().is_none_or(|other| other.generation < found.generation) {
+                        newest = Some(found);
+                    }
+                }
+                Copy::Empty => empty += 1,
+                Copy::Unknown(why) => return Err(Error::invalid(format!("{}: {why}", path.display()))),
+                Copy::Damaged(why) => complaints.push(format!("superblock at byte {at}: {why}")),
+            }
+        }
+    }
+    match newest {
+        Some(superblock) => Ok(Newest { superblock, complaints }),
+        None if empty == 2 * COPIES => Err(Error::corruption(format!("{} is not a sablecat volume: it has no superblock", path.display()))),
+        None => Err(Error::corruption(format!("{}: no superblock is valid: {}", path.display(), complaints.join("; ")))),
+    }
+}
+
+/// Writes both copies of a superblock to the slot of its generation. It counts once a flush has followed.
+///
+/// # Errors
+/// Those of the file. The slot's old content may be lost then; the other slot is untouched.
+pub(crate) fn write(file: &dyn File, path: &Path, superblock: &Superblock) -> Result<()> {
+    let encoded = superblock.encode();
+    assert!(matches!(decode(&encoded), Copy::Valid(_)), "a superblock that could not be read back must not be written");
+    let mut buffer = AlignedBuf::new(COPIES * SUPERBLOCK_BYTES);
+    for copy in buffer.chunks_exact_mut(SUPERBLOCK_BYTES) {
+        copy.copy_from_slice(&encoded);
+    }
+    let slot = superblock.generation % 2;
+    file.write_at(&buffer, slot * SLOT_BYTES).map_err(|e| Error::io("writing the superblock of", path, e))
+}

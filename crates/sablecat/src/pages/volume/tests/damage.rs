@@ -1,0 +1,195 @@
+//! Damaged bytes are reported, or were of no consequence; never a panic, never wrong data.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use sablecat_os::disk::{File, How};
+use sablecat_os::sim::SimDisk;
+
+use super::*;
+use crate::pages::volume::Found;
+
+fn raw(disk: &SimDisk) -> std::sync::Arc<dyn File> {
+    disk.open(path(), How { create: false, create_new: false, read_only: false, direct: false }).expect("it exists")
+}
+
+fn flip(file: &dyn File, bit: u64) {
+    let mut byte = [0];
+    assert_eq!(file.read_at(&mut byte, bit / 8).expect("no faults"), 1);
+    byte[0] ^= 1 << (bit % 8);
+    file.write_at(&byte, bit / 8).expect("no faults");
+}
+
+/// Reads everything there is, and compares.
+fn read_all(disk: &SimDisk, model: &Model) -> Result<()> {
+    let volume = Volume::open(disk, path(), false, true)?;
+    volume.scan()?;
+    let mut buffer = vec![0; volume.page_size()];
+    for (&page, &stamp) in model {
+        let (first, entries) = volume.lookup_leaf(PageId(page))?;
+        let block = entries[(page - first.0) as usize];
+        volume.read_block(block, &mut buffer)?;
+        assert_eq!(buffer[4..], image(buffer.len(), page, stamp)[4..], "page {page}: wrong data without an error");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_flipped_bit_anywhere_is_reported_or_harmless() {
+    let disk = disk(1);
+    let store = Store::create(&disk, 512).expect("no faults");
+    let first: Changes = (1..70).map(|page| (page, Some(1))).collect();
+    store.checkpoint(&first).expect("no faults");
+    let second: Changes = (60..75).map(|page| (page, Some(2))).collect();
+    store.checkpoint(&second).expect("no faults");
+    let model = after(&after(&Model::new(), &first), &second);
+    let in_use = store.volume.scan().expect("no damage").blocks;
+    let first_block = store.volume.first_block().0;
+    drop(store);
+    let file = raw(&disk);
+    let mut harmless = 0;
+    let check = |bit: u64, consequence: bool| {
+        flip(&*file, bit);
+        let outcome = catch_unwind(AssertUnwindSafe(|| read_all(&disk, &model)));
+        flip(&*file, bit);
+        match outcome.unwrap_or_else(|_| panic!("bit {bit} of byte {}", bit / 8)) {
+            Ok(()) => assert!(!consequence, "bit {bit} of byte {} was not noticed", bit / 8),
+            Err(error) => {
+                assert!(error.is_corruption(), "{error}");
+                assert!(consequence, "byte {}: {error}", bit / 8);
+            }
+        }
+    };
+    // Either slot, either copy: the other copy is there.
+    for bit in (0..8192 * 8).step_by(61).chain(0..112 * 8) {
+        check(bit, false);
+        check(65536 * 8 + bit, false);
+        harmless += 2;
+    }
+    for block in first_block..file.len().expect("no faults") / 512 {
+        for bit in (0..512 * 8).step_by(199) {
+            check(block * 512 * 8 + bit, in_use.contains(block));
+        }
+    }
+    assert!(harmless > 0);
+}
+
+#[test]
+fn both_copies_of_the_newest_superblock_damaged_is_told() {
+    let disk = disk(1);
+    let store = Store::create(&disk, 512).expect("no faults");
+    store.checkpoint_keeping(&Changes::from([(1, Some(1))])).expect("no faults");
+    store.checkpoint_keeping(&Changes::from([(1, Some(2))])).expect("no faults");
+    drop(store);
+    let file = raw(&disk);
+    // Generation 3 is in slot 1.
+    flip(&*file, (65536 + 50) * 8);
+    flip(&*file, (65536 + 4096 + 50) * 8);
+    let store = Store::open(&disk).expect("the generation before");
+    assert_eq!(store.volume.superblock().generation, 2);
+    assert_eq!(store.volume.complaints().len(), 2, "{:?}", store.volume.complaints());
+    store.assert_is(&Model::from([(1, 1)]));
+}
+
+#[test]
+fn map_blocks_reused_by_a_lost_generation_are_recognised() {
+    let disk = disk(1);
+    let store = Store::create(&disk, 512).expect("no faults");
+    for stamp in 1..6 {
+        store.checkpoint(&(1..100).map(|page| (page, Some(stamp))).collect()).expect("no faults");
+    }
+    let old = store.volume.superblock();
+    for stamp in 6..9 {
+        store.checkpoint(&(1..100).map(|page| (page, Some(stamp))).collect()).expect("no faults");
+    }
+    store.volume.adopt(old);
+    let error = store.volume.scan().expect_err("its blocks hold something else by now");
+    assert!(error.is_corruption(), "{error}");
+}
+
+#[test]
+fn a_damaged_map_block_is_walked_around() {
+    let disk = disk(1);
+    let store = Store::create(&disk, 512).expect("no faults");
+    store.checkpoint(&(1..200).map(|page| (page, Some(1))).collect()).expect("no faults");
+    let (_, entries) = store.volume.lookup_leaf(PageId(60)).expect("no damage");
+    assert_ne!(entries[0], BlockId::NONE);
+    let mut maps = Vec::new();
+    store
+        .volume
+        .walk(&mut |found| {
+            if let Found::Map(block) = found {
+                maps.push(block);
+            }
+            Ok(())
+        })
+        .expect("no damage");
+    // The root comes first, then the leaves over pages 0.., 56.., 112.., 168...
+    assert_eq!(maps.len(), 5);
+    flip(&*raw(&disk), maps[2].0 * 512 * 8 + 100);
+    let (mut pages, mut damaged) = (0, Vec::new());
+    store
+        .volume
+        .walk(&mut |found| {
+            match found {
+                Found::Page(..) => pages += 1,
+                Found::Map(_) => {}
+                Found::Damaged(block, error) => {
+                    assert!(error.to_string().contains("db/sablecat.db"), "{error}");
+                    damaged.push(block);
+                }
+            }
+            Ok(())
+        })
+        .expect("the visitor goes on");
+    assert_eq!((pages, damaged), (199 - 56, vec![maps[2]]));
+    assert!(store.volume.lookup_leaf(PageId(60)).expect_err("damaged").is_corruption());
+    store.volume.lookup_leaf(PageId(50)).expect("another leaf");
+}
+
+#[test]
+fn map_blocks_with_good_checksums_and_absurd_content_are_refused() {
+    use crate::pages::volume::block;
+    let disk = disk(1);
+    let store = Store::create(&disk, 512).expect("no faults");
+    store.checkpoint(&(1..200).map(|page| (page, Some(1))).collect()).expect("no faults");
+    let root = store.volume.superblock().map_root;
+    let mut good = vec![0; 512];
+    store.volume.read_block(root, &mut good).expect("no damage");
+    let file = raw(&disk);
+    for at in 4..512 {
+        for value in [0, 1, 7, 0x7f, 0x80, 0xff] {
+            let mut bytes = good.clone();
+            bytes[at] = value;
+            block::seal(root, &mut bytes);
+            file.write_at(&bytes, root.0 * 512).expect("no faults");
+            store.volume.adopt(store.volume.superblock());
+            let found = catch_unwind(AssertUnwindSafe(|| {
+                let volume = Volume::open(&disk, path(), false, true).expect("the superblock is good");
+                let _ = volume.lookup_leaf(PageId(1));
+                let _ = volume.lookup_leaf(PageId(190));
+                volume.scan().map(|_| ())
+            }))
+            .unwrap_or_else(|_| panic!("byte {at} as {value}"));
+            // An earlier generation may have written any block.
+            let generation = u64::from_le_bytes(std::array::from_fn(|n| bytes[16 + n]));
+            let possible = bytes[4..] == good[4..] || ((16..24).contains(&at) && (1..=2).contains(&generation));
+            assert_eq!(found.is_ok(), possible, "byte {at} as {value}");
+        }
+    }
+}
+
+#[test]
+fn a_file_cut_short_is_reported() {
+    let disk = disk(1);
+    let store = Store::create(&disk, 4096).expect("no faults");
+    store.checkpoint(&(1..50).map(|page| (page, Some(1))).collect()).expect("no faults");
+    drop(store);
+    let file = raw(&disk);
+    for length in [0, 1, 100, 4095, 4096, 65536, 70000, 131_072, 131_073, 140_000, 200_000] {
+        let copy = disk.crash(1);
+        raw(&copy).set_len(length).expect("no faults");
+        let error = read_all(&copy, &(1..50).map(|page| (page, 1)).collect()).expect_err("cut");
+        assert!(error.is_corruption(), "{length}: {error}");
+    }
+    assert!(file.len().expect("no faults") > 200_000);
+}

@@ -1,0 +1,155 @@
+//! The volume as a whole: against a model, through crashes, with damage.
+
+mod crash;
+mod damage;
+mod lookup;
+mod model;
+mod superblock;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use sablecat_os::disk::Disk;
+use sablecat_os::sim::SimDisk;
+
+use super::space::tests::Owned;
+use super::{CheckpointPlan, Volume};
+use crate::error::Result;
+use crate::types::{BlockId, Lsn, PageId};
+
+pub(super) const UUID: [u8; 16] = *b"0123456789abcdef";
+
+pub(super) fn path() -> &'static Path {
+    Path::new("db/sablecat.db")
+}
+
+/// What the pages of one generation should be: for each page the stamp its content is made from.
+pub(super) type Model = BTreeMap<u32, u64>;
+
+/// Pages to write (with their stamps) and to remove (`None`) in one checkpoint.
+pub(super) type Changes = BTreeMap<u32, Option<u64>>;
+
+/// A simulated disk with, durably, the directory that volumes are in.
+pub(super) fn disk(seed: u64) -> SimDisk {
+    let disk = SimDisk::new(seed);
+    disk.create_dir_all(path().parent().expect("has one")).expect("no faults yet");
+    disk.sync_dir(Path::new("")).expect("no faults yet");
+    disk
+}
+
+/// A volume with its block allocator, as an environment holds them.
+pub(super) struct Store {
+    pub(super) volume: Volume,
+    pub(super) blocks: Owned,
+}
+
+/// The content of a page: a function of its number and its stamp, different in every 64 bits.
+pub(super) fn image(page_size: usize, page: u32, stamp: u64) -> Vec<u8> {
+    let mut state = stamp ^ u64::from(page) << 32 ^ 0x9E37_79B9_7F4A_7C15;
+    (0..page_size / 8)
+        .flat_map(|_| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            state.to_le_bytes()
+        })
+        .collect()
+}
+
+impl Store {
+    pub(super) fn create(disk: &dyn Disk, page_size: usize) -> Result<Store> {
+        Store::over(Volume::create(disk, path(), page_size, UUID, false)?)
+    }
+
+    pub(super) fn open(disk: &dyn Disk) -> Result<Store> {
+        Store::over(Volume::open(disk, path(), false, false)?)
+    }
+
+    fn over(volume: Volume) -> Result<Store> {
+        let blocks = Owned::new(1 << 20);
+        blocks.assume_used_below(volume.superblock().blocks_high)?;
+        Ok(Store { volume, blocks })
+    }
+
+    /// Learns which blocks are free.
+    pub(super) fn learn_free(&self) -> Result<()> {
+        let in_use = self.volume.scan()?;
+        self.blocks.free_unused(&in_use.blocks);
+        Ok(())
+    }
+
+    /// Writes pages, then the checkpoint, then releases what it freed.
+    pub(super) fn checkpoint(&self, changes: &Changes) -> Result<()> {
+        for block in self.checkpoint_keeping(changes)? {
+            assert!(self.blocks.release(block.0), "what is freed was in use");
+        }
+        Ok(())
+    }
+
+    /// As `checkpoint`, but the blocks that became free are not released.
+    pub(super) fn checkpoint_keeping(&self, changes: &Changes) -> Result<Vec<BlockId>> {
+        let page_size = self.volume.page_size();
+        let mut map = Vec::new();
+        let mut images = Vec::new();
+        for (&page, &stamp) in changes {
+            let block = match stamp {
+                None => BlockId::NONE,
+                Some(stamp) => {
+                    let block = BlockId(self.blocks.allocate_one().expect("room"));
+                    images.push((block, image(page_size, page, stamp)));
+                    block
+                }
+            };
+            map.push((PageId(page), block));
+        }
+        let borrowed: Vec<_> = images.iter().map(|(block, bytes)| (*block, &bytes[..])).collect();
+        self.volume.write_blocks(&borrowed)?;
+        let mut next = self.volume.superblock();
+        next.checkpoint = Lsn(next.generation * 100);
+        let above = changes.keys().next_back().map_or(1, |last| last + 1);
+        next.pages_high = next.pages_high.max(above);
+        self.volume.write_checkpoint(CheckpointPlan { changes: &map, blocks: &self.blocks, next })
+    }
+
+    /// The pages of the generation in force must be those of the model, by walking and by looking up.
+    pub(super) fn assert_is(&self, model: &Model) {
+        assert_eq!(&self.stamps(model), model);
+        let in_use = self.volume.scan().expect("an undamaged map");
+        assert_eq!(in_use.pages.count(), model.len() as u64 + 1, "and page 0");
+        assert!(model.keys().all(|&page| in_use.pages.contains(u64::from(page))));
+    }
+
+    /// Looks up every page of the model; those found with the right content are in the answer.
+    fn stamps(&self, model: &Model) -> Model {
+        let mut buffer = vec![0; self.volume.page_size()];
+        let mut found = Model::new();
+        for (&page, &stamp) in model {
+            let (first, entries) = self.volume.lookup_leaf(PageId(page)).expect("an undamaged map");
+            let block = entries[(page - first.0) as usize];
+            assert_ne!(block, BlockId::NONE, "page {page} is somewhere");
+            self.volume.read_block(block, &mut buffer).expect("an undamaged block");
+            if buffer[4..] == image(buffer.len(), page, stamp)[4..] {
+                found.insert(page, stamp);
+            }
+        }
+        found
+    }
+
+    /// True if the generation in force is the model's.
+    pub(super) fn is(&self, model: &Model) -> bool {
+        let in_use = self.volume.scan().expect("an undamaged map");
+        in_use.pages.count() == model.len() as u64 + 1
+            && model.keys().all(|&page| in_use.pages.contains(u64::from(page)))
+            && &self.stamps(model) == model
+    }
+}
+
+/// The model after some changes.
+pub(super) fn after(model: &Model, changes: &Changes) -> Model {
+    let mut model = model.clone();
+    for (&page, stamp) in changes {
+        match stamp {
+            Some(stamp) => model.insert(page, *stamp),
+            None => model.remove(&page),
+        };
+    }
+    model
+}

@@ -1,0 +1,160 @@
+//! The superblock's bytes.
+
+use proptest::prelude::*;
+
+use sablecat_os::disk::{File, How};
+
+use super::*;
+use crate::error::ErrorKind;
+use crate::pages::volume::superblock::{SUPERBLOCK_BYTES, Superblock, read_newest, seal, write};
+
+fn sample() -> Superblock {
+    Superblock {
+        uuid: UUID,
+        page_size: 4096,
+        generation: 0x0102_0304_0506,
+        checkpoint: Lsn(0x1122_3344_5566_7788),
+        log_position: Lsn(77),
+        map_root: BlockId(900),
+        map_height: 2,
+        pages_high: 5000,
+        blocks_high: 1000,
+        tree_next: 17,
+        page_count: 800,
+        clean: true,
+    }
+}
+
+fn blank() -> std::sync::Arc<dyn File> {
+    let how = How { create: true, create_new: false, read_only: false, direct: false };
+    let file = disk(1).open(path(), how).expect("no faults");
+    file.set_len(131_072).expect("no faults");
+    file
+}
+
+fn resealed(mut bytes: [u8; SUPERBLOCK_BYTES]) -> [u8; SUPERBLOCK_BYTES] {
+    seal(&mut bytes);
+    bytes
+}
+
+#[test]
+fn what_is_encoded_is_decoded() {
+    let superblock = sample();
+    assert_eq!(Superblock::decode(&superblock.encode()), Ok(superblock));
+    let initial = Superblock::initial(UUID, 65536);
+    assert_eq!(Superblock::decode(&initial.encode()), Ok(initial));
+}
+
+#[test]
+fn the_bytes_are_those_of_the_format() {
+    let bytes = sample().encode();
+    assert_eq!(&bytes[..20], b"\x89sablecat\r\n\x1a\n\0\0\0\x01\0\0\0");
+    assert_eq!(bytes[24..32], [0, 16, 0, 0, 1, 0, 0, 0]);
+    assert_eq!(bytes[32..48], UUID);
+    assert_eq!(bytes[48..64], [6, 5, 4, 3, 2, 1, 0, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11]);
+    assert_eq!(bytes[64..88], [77, 0, 0, 0, 0, 0, 0, 0, 0x84, 3, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0x88, 0x13, 0, 0]);
+    assert_eq!(bytes[88..112], [0xe8, 3, 0, 0, 0, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0, 0, 0x20, 3, 0, 0, 0, 0, 0, 0]);
+    assert!(bytes[112..].iter().all(|&b| b == 0));
+}
+
+#[test]
+fn no_bit_of_it_may_change() {
+    let mut bytes = sample().encode();
+    for bit in 0..SUPERBLOCK_BYTES * 8 {
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        assert!(Superblock::decode(&bytes).is_err(), "bit {bit}");
+        bytes[bit / 8] ^= 1 << (bit % 8);
+    }
+}
+
+#[test]
+fn every_absurd_field_is_refused_in_spite_of_its_checksum() {
+    let absurd: [(&str, fn(&mut Superblock)); 10] = [
+        ("page size", |s| s.page_size = 1000),
+        ("page size", |s| s.page_size = 131_072),
+        ("page size", |s| s.page_size = 0),
+        ("generation", |s| s.generation = 0),
+        ("levels", |s| s.map_height = 200),
+        ("levels", |s| s.map_height = 0),
+        ("root", |s| s.map_root = BlockId(3)),
+        ("root", |s| s.map_root = BlockId(1000)),
+        ("high-water", |s| s.blocks_high = u64::MAX),
+        ("pages", |s| s.page_count = 6000),
+    ];
+    for (word, change) in absurd {
+        let mut superblock = sample();
+        change(&mut superblock);
+        let why = Superblock::decode(&superblock.encode()).expect_err(word);
+        assert!(why.contains(word), "{why}");
+    }
+}
+
+#[test]
+fn the_newest_valid_one_is_chosen() {
+    let file = blank();
+    for generation in 1..6 {
+        let superblock = Superblock { generation, ..sample() };
+        write(&*file, path(), &superblock).expect("no faults");
+        let newest = read_newest(&*file, path()).expect("valid");
+        assert_eq!(newest.superblock, superblock);
+        assert!(newest.complaints.is_empty());
+    }
+}
+
+#[test]
+fn errors_name_what_is_wrong() {
+    let refusal = |fill: &dyn Fn(&mut [u8])| {
+        let file = blank();
+        let mut bytes = sample().encode().to_vec();
+        fill(&mut bytes);
+        file.write_at(&bytes, 0).expect("no faults");
+        read_newest(&*file, path()).expect_err("refused")
+    };
+    let empty = refusal(&|bytes| bytes.fill(0));
+    assert!(empty.is_corruption() && empty.to_string().contains("not a sablecat volume"), "{empty}");
+    let text = refusal(&|bytes| bytes.copy_within(10.., 9));
+    assert!(text.to_string().contains("text mode"), "{text}");
+    let stripped = refusal(&|bytes| bytes[0] &= 0x7f);
+    assert!(stripped.to_string().contains("7-bit"), "{stripped}");
+    let foreign = refusal(&|bytes| bytes[..16].copy_from_slice(b"SQLite format 3\0"));
+    assert!(foreign.to_string().contains("does not begin as"), "{foreign}");
+    let damaged = refusal(&|bytes| bytes[60] ^= 1);
+    assert!(damaged.is_corruption() && damaged.to_string().contains("checksum"), "{damaged}");
+}
+
+#[test]
+fn a_later_format_is_refused_although_an_older_generation_is_readable() {
+    let file = blank();
+    write(&*file, path(), &Superblock { generation: 7, ..sample() }).expect("no faults");
+    // Another version, an unknown flag, a field where there was none.
+    for later in [16, 28, 2000] {
+        let mut bytes = Superblock { generation: 8, ..sample() }.encode();
+        bytes[later] |= 2;
+        file.write_at(&resealed(bytes), 0).expect("no faults");
+        let error = read_newest(&*file, path()).expect_err("unknown");
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    }
+}
+
+#[test]
+fn parts_of_two_volumes_are_not_one() {
+    let file = blank();
+    write(&*file, path(), &Superblock { generation: 7, ..sample() }).expect("no faults");
+    write(&*file, path(), &Superblock { generation: 8, uuid: [9; 16], ..sample() }).expect("no faults");
+    assert!(read_newest(&*file, path()).expect_err("two").to_string().contains("two different volumes"));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_survived(
+        at in 0usize..SUPERBLOCK_BYTES,
+        patch in prop::collection::vec(any::<u8>(), 1..64),
+        length in 0usize..=SUPERBLOCK_BYTES,
+    ) {
+        let mut bytes = sample().encode();
+        let end = SUPERBLOCK_BYTES.min(at + patch.len());
+        bytes[at..end].copy_from_slice(&patch[..end - at]);
+        let _ = Superblock::decode(&bytes[..length]);
+        let _ = Superblock::decode(&resealed(bytes));
+    }
+}

@@ -1,0 +1,133 @@
+//! The page table: one 16-byte entry a page id.
+//!
+//! Word A = {frame 32 | latch owner 16 | unused 16}: the frame of the page's current version (0: not in memory) and the slot that holds
+//! its latch (0: nobody). Word B = {block 48 | flags}: where the current version can be read from when A names no frame.
+//!
+//! A is written by compare-and-swap only: to latch, to unlatch, and by the commit step from {old, owner} to {new, nobody}.
+//! B is written by the holder of the latch, and once from zero by whoever reads the page's map leaf.
+
+use sablecat_os::atomic::{AtomicU64, Ordering};
+
+use crate::types::{BlockId, FrameId};
+
+/// One page's entry.
+#[repr(C, align(16))]
+#[derive(Debug)]
+pub(crate) struct PageEntry {
+    a: AtomicU64,
+    b: AtomicU64,
+}
+
+/// Word A, decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct EntryWord(u64);
+
+impl EntryWord {
+    #[inline]
+    pub(crate) fn new(frame: FrameId, owner: u16) -> EntryWord {
+        EntryWord(u64::from(frame.0) | u64::from(owner) << 32)
+    }
+    #[inline]
+    pub(crate) fn frame(self) -> FrameId {
+        FrameId(self.0 as u32)
+    }
+    #[inline]
+    pub(crate) fn owner(self) -> u16 {
+        (self.0 >> 32) as u16
+    }
+}
+
+/// A block and what is known of it: word B of an entry, and the same word in a frame's descriptor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct BlockWord(pub(crate) u64);
+
+impl BlockWord {
+    /// Set in an entry once its map leaf was read, so that "no block" differs from "not looked up yet".
+    const KNOWN: u64 = 1 << 63;
+    /// A checkpoint has named this block: from then on only checkpoints free it.
+    const CAPTURED: u64 = 1 << 62;
+    /// The block is allocated but its write has not finished.
+    const WRITING: u64 = 1 << 61;
+    const BLOCK: u64 = (1 << 48) - 1;
+
+    /// Nothing is known.
+    pub(crate) const UNKNOWN: BlockWord = BlockWord(0);
+
+    /// A known block (or known absence of one), not captured.
+    #[inline]
+    pub(crate) fn fresh(block: BlockId) -> BlockWord {
+        BlockWord(block.0 | Self::KNOWN)
+    }
+    /// A block that the durable map names.
+    #[inline]
+    pub(crate) fn mapped(block: BlockId) -> BlockWord {
+        BlockWord(block.0 | Self::KNOWN | if block.0 == 0 { 0 } else { Self::CAPTURED })
+    }
+    #[inline]
+    pub(crate) fn block(self) -> BlockId {
+        BlockId(self.0 & Self::BLOCK)
+    }
+    #[inline]
+    pub(crate) fn is_known(self) -> bool {
+        self.0 & Self::KNOWN != 0
+    }
+    #[inline]
+    pub(crate) fn is_captured(self) -> bool {
+        self.0 & Self::CAPTURED != 0
+    }
+    #[inline]
+    pub(crate) fn is_writing(self) -> bool {
+        self.0 & Self::WRITING != 0
+    }
+    /// True when the version's bytes can be read back from its block.
+    #[inline]
+    pub(crate) fn is_saved(self) -> bool {
+        self.block().0 != 0 && !self.is_writing()
+    }
+    #[inline]
+    pub(crate) fn captured(self) -> BlockWord {
+        BlockWord(self.0 | Self::CAPTURED)
+    }
+    #[inline]
+    pub(crate) fn writing(self) -> BlockWord {
+        BlockWord(self.0 | Self::WRITING)
+    }
+    #[inline]
+    pub(crate) fn written(self) -> BlockWord {
+        BlockWord(self.0 & !Self::WRITING)
+    }
+}
+
+impl PageEntry {
+    /// Word A. Acquire: pairs with the swing in the commit step and with page-in, so the frame's bytes are seen.
+    #[inline]
+    pub(crate) fn word(&self) -> EntryWord {
+        EntryWord(self.a.load(Ordering::Acquire))
+    }
+
+    /// Replaces word A if it still is `from`. Sequentially consistent: the unsaved-bit protocol needs the swing and the later look at the
+    /// bit in order (pages/checkpoint.rs).
+    #[inline]
+    pub(crate) fn change(&self, from: EntryWord, to: EntryWord) -> bool {
+        self.a.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
+    /// Word B.
+    #[inline]
+    pub(crate) fn block(&self) -> BlockWord {
+        BlockWord(self.b.load(Ordering::Acquire))
+    }
+
+    /// Sets word B; the caller holds the latch.
+    #[inline]
+    pub(crate) fn set_block(&self, word: BlockWord) {
+        self.b.store(word.0, Ordering::Release);
+    }
+
+    /// Fills word B from the map unless somebody has filled it.
+    #[inline]
+    pub(crate) fn learn_block(&self, word: BlockWord) {
+        // A lost race leaves what the other wrote, which is the same or newer.
+        let _ = self.b.compare_exchange(0, word.0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}

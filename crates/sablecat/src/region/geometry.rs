@@ -1,0 +1,116 @@
+//! How large the parts of a region are, and where each begins.
+
+use sablecat_os::atomic::{AtomicU8, AtomicU64};
+
+use super::{FrameDesc, Header, PageEntry, Role, Slot, WaitQueue};
+
+/// Bytes kept for the log's words.
+pub(crate) const LOG_WORDS_BYTES: usize = 4096;
+/// Wait queues that waiters hash to.
+pub(super) const WAIT_QUEUES: usize = 256;
+/// Latches under which trees change shape; trees hash to them.
+pub(crate) const STRUCTURE_LATCHES: usize = 64;
+
+const HUGE: usize = 2 << 20;
+
+/// The sizes a region is created with. Two processes agree on all of them or do not share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    /// Bytes of a page: a power of two from 512 to 65536.
+    pub(crate) page_size: usize,
+    /// Frames of the pool, frame 0 (never used) included.
+    pub(crate) frames: usize,
+    /// Participant slots, slot 0 (never used) included.
+    pub(crate) slots: u16,
+    /// Bytes of the log ring: a power of two, at least 65536.
+    pub(crate) ring_bytes: usize,
+    /// Words of the lock table: a power of two.
+    pub(crate) lock_words: usize,
+    /// Page ids the table has room for, a multiple of 64.
+    pub(crate) pages_max: u64,
+    /// Blocks the block bitmap has room for, a multiple of 64.
+    pub(crate) blocks_max: u64,
+}
+
+/// Where each part begins, in bytes from the start of the mapping.
+#[derive(Clone, Debug)]
+pub(super) struct Offsets {
+    pub(super) log_words: usize,
+    pub(super) queues: usize,
+    pub(super) structure: usize,
+    pub(super) slots: usize,
+    pub(super) locks: usize,
+    pub(super) descriptors: usize,
+    pub(super) references: usize,
+    pub(super) ring: usize,
+    pub(super) table: usize,
+    pub(super) page_bits: usize,
+    pub(super) block_bits: usize,
+    pub(super) unsaved: usize,
+    pub(super) capturing: usize,
+    pub(super) frames: usize,
+    pub(super) end: usize,
+}
+
+impl Geometry {
+    /// The geometry for a pool of `cache_bytes` in pages of `page_size` and a ring of `ring_bytes`.
+    pub(crate) fn new(page_size: usize, cache_bytes: u64, ring_bytes: usize) -> Geometry {
+        assert!(page_size.is_power_of_two() && (512..=65536).contains(&page_size));
+        assert!(ring_bytes.is_power_of_two() && ring_bytes >= 65536);
+        let frames = (cache_bytes / page_size as u64).clamp(64, u64::from(u32::MAX)) as usize + 1;
+        Geometry {
+            page_size,
+            frames,
+            slots: 1024,
+            ring_bytes,
+            lock_words: 1 << 16,
+            pages_max: 1 << 32,
+            blocks_max: 1 << 34,
+        }
+    }
+
+    pub(super) fn offsets(&self) -> Offsets {
+        let mut at = 0usize;
+        let mut part = |bytes: usize, align: usize| {
+            at = at.div_ceil(align) * align;
+            let here = at;
+            at += bytes;
+            here
+        };
+        part(size_of::<Header>(), 4096);
+        let log_words = part(LOG_WORDS_BYTES, 4096);
+        let queues = part(WAIT_QUEUES * size_of::<WaitQueue>(), 4096);
+        let structure = part(STRUCTURE_LATCHES * size_of::<Role>(), 4096);
+        let slots = part(usize::from(self.slots) * size_of::<Slot>(), 4096);
+        let locks = part(self.lock_words * size_of::<AtomicU64>(), 4096);
+        let descriptors = part(self.frames * size_of::<FrameDesc>(), 4096);
+        let references = part(self.frames * size_of::<AtomicU8>(), 4096);
+        let ring = part(self.ring_bytes, 4096);
+        let pages = usize::try_from(self.pages_max).expect("a 64-bit address space");
+        let blocks = usize::try_from(self.blocks_max).expect("a 64-bit address space");
+        let table = part(pages * size_of::<PageEntry>(), 4096);
+        let page_bits = part(pages / 8, 4096);
+        let block_bits = part(blocks / 8, 4096);
+        let unsaved = part(pages / 8, 4096);
+        let capturing = part(pages / 8, 4096);
+        let frames = part(self.frames * self.page_size, HUGE);
+        let end = part(0, HUGE);
+        Offsets {
+            log_words,
+            queues,
+            structure,
+            slots,
+            locks,
+            descriptors,
+            references,
+            ring,
+            table,
+            page_bits,
+            block_bits,
+            unsaved,
+            capturing,
+            frames,
+            end,
+        }
+    }
+}

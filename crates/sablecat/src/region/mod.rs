@@ -1,0 +1,280 @@
+//! The region: the one mapped segment in which everything shared lives.
+//!
+//! ```text
+//! 0 ─ header ─ log words ─ wait queues ─ structure latches ─ slots ─ lock table ─ frame descriptors ─ reference bytes ─ log ring
+//!   ─ page table ─ page-id bits ─ block bits ─ unsaved bits ─ capturing bits ─ (2 MiB boundary) frames
+//! ```
+//!
+//! Every reference inside it is an offset or an index, never a pointer, so the same bytes work at whatever address a process maps them.
+//! The page table and the bitmaps are sized for the largest volume and touched only where used: the mapping is lazy, and an untouched
+//! page of it costs nothing.
+//!
+//! Rules of the region: every word is an atomic; each type says who may write its words and what a reader finds if that writer dies.
+//! The bytes of a frame are plain memory, written only by the one participant that holds the frame as *building*, and immutable from
+//! its publication until the frame is freed.
+//!
+//! This module and its children hold the casts between the mapping and its types; `unsafe` stands here and nowhere above, except for
+//! the modules that turn a frame into a page.
+
+mod entry;
+mod frame;
+mod geometry;
+mod header;
+mod role;
+mod slot;
+mod wait;
+
+pub(crate) use entry::{BlockWord, EntryWord, PageEntry};
+pub(crate) use frame::{FrameDesc, FrameState};
+pub(crate) use geometry::{Geometry, LOG_WORDS_BYTES, STRUCTURE_LATCHES};
+pub(crate) use header::{Header, READY};
+pub(crate) use role::{Holding, Role};
+pub(crate) use slot::{ListItem, NO_EPOCH, Phase, SLOT_LIST_INLINE, Slot};
+pub(crate) use wait::{Look, WaitQueue};
+
+use std::fmt;
+use std::ptr::NonNull;
+
+use sablecat_os::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use sablecat_os::mapping::Mapping;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::types::{FrameId, PageId};
+
+/// A mapped region and where its parts begin.
+pub(crate) struct Region {
+    mapping: Mapping,
+    base: NonNull<u8>,
+    geometry: Geometry,
+    offsets: geometry::Offsets,
+}
+
+// SAFETY: all state behind `base` is atomics, or frame bytes under the publication protocol of the module essay.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Region").field("geometry", &self.geometry).finish_non_exhaustive()
+    }
+}
+
+impl Region {
+    /// A new region in anonymous memory of this process alone.
+    pub(crate) fn private(geometry: Geometry) -> Result<Region> {
+        let offsets = geometry.offsets();
+        let mapping = Mapping::anonymous(offsets.end).map_err(|e| no_memory(offsets.end, &e))?;
+        mapping.advise_huge(offsets.frames, offsets.end - offsets.frames);
+        let region = Region::at(mapping, geometry);
+        region.create();
+        Ok(region)
+    }
+
+    /// A new region in memory that [`Region::again`] can map a second time.
+    #[cfg(test)]
+    pub(crate) fn shareable(geometry: Geometry) -> Result<Region> {
+        let end = geometry.offsets().end;
+        let mapping = Mapping::shared_memory(end).map_err(|e| no_memory(end, &e))?;
+        let region = Region::at(mapping, geometry);
+        region.create();
+        Ok(region)
+    }
+
+    /// The same region, mapped at another address.
+    #[cfg(test)]
+    pub(crate) fn again(&self) -> Result<Region> {
+        let mapping = self.mapping.again().map_err(|e| no_memory(self.offsets.end, &e))?;
+        Ok(Region::at(mapping, self.geometry.clone()))
+    }
+
+    fn at(mapping: Mapping, geometry: Geometry) -> Region {
+        let offsets = geometry.offsets();
+        assert!(mapping.len() >= offsets.end, "the mapping holds the whole region");
+        let base = mapping.base();
+        Region { mapping, base, geometry, offsets }
+    }
+
+    /// Fills in what is not zero in a fresh region; memory comes zeroed. The ready word is the last store.
+    fn create(&self) {
+        for slot in 0..self.geometry.slots {
+            self.slot(slot).reset();
+        }
+        self.header().create(&self.geometry);
+    }
+
+    /// What the region was sized for.
+    #[inline]
+    pub(crate) fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The bytes of one page, and so of one frame.
+    #[inline]
+    pub(crate) fn page_size(&self) -> usize {
+        self.geometry.page_size
+    }
+
+    #[inline]
+    fn part<T>(&self, offset: usize, index: usize) -> &T {
+        // SAFETY: `offset` is the start of an array of `T` inside the mapping (geometry.rs lays the parts out with their sizes and
+        // alignments); callers bound `index` by the array's length. All `T` used here consist of atomics, valid for any bytes.
+        unsafe { &*self.base.as_ptr().add(offset).cast::<T>().add(index) }
+    }
+
+    /// The header's words.
+    #[inline]
+    pub(crate) fn header(&self) -> &Header {
+        self.part(0, 0)
+    }
+
+    /// Where the log keeps its words: [`LOG_WORDS_BYTES`] zeroed bytes.
+    pub(crate) fn log_words(&self) -> NonNull<u8> {
+        self.pointer(self.offsets.log_words)
+    }
+
+    /// The log ring's memory, `geometry().ring_bytes` long, 4096-aligned.
+    pub(crate) fn ring(&self) -> NonNull<u8> {
+        self.pointer(self.offsets.ring)
+    }
+
+    fn pointer(&self, offset: usize) -> NonNull<u8> {
+        debug_assert!(offset < self.mapping.len());
+        // SAFETY: the offset lies inside the mapping.
+        unsafe { self.base.add(offset) }
+    }
+
+    /// The wait queue for things hashed to `hash`.
+    #[inline]
+    pub(crate) fn queue(&self, hash: usize) -> &WaitQueue {
+        self.part(self.offsets.queues, hash % geometry::WAIT_QUEUES)
+    }
+
+    /// The `index`-th structure latch.
+    #[inline]
+    pub(crate) fn structure(&self, index: usize) -> &Role {
+        assert!(index < STRUCTURE_LATCHES);
+        self.part(self.offsets.structure, index)
+    }
+
+    /// A participant's slot. Slot 0 is never used, so that 0 can mean "nobody".
+    #[inline]
+    pub(crate) fn slot(&self, slot: u16) -> &Slot {
+        assert!(slot < self.geometry.slots);
+        self.part(self.offsets.slots, usize::from(slot))
+    }
+
+    /// The lock table's words: a power of two of them, zeroed in a new region.
+    #[inline]
+    pub(crate) fn lock_words(&self) -> (NonNull<AtomicU64>, usize) {
+        (self.pointer(self.offsets.locks).cast(), self.geometry.lock_words)
+    }
+
+    /// The descriptor of a frame.
+    #[inline]
+    pub(crate) fn frame(&self, frame: FrameId) -> &FrameDesc {
+        assert!((frame.0 as usize) < self.geometry.frames);
+        self.part(self.offsets.descriptors, frame.0 as usize)
+    }
+
+    /// The byte that readers set when they use a frame while the pool is under pressure.
+    #[inline]
+    pub(crate) fn referenced(&self, frame: FrameId) -> &AtomicU8 {
+        assert!((frame.0 as usize) < self.geometry.frames);
+        self.part(self.offsets.references, frame.0 as usize)
+    }
+
+    /// The page table's entry of a page. Any page id has one; an id never used has a zero entry.
+    #[inline]
+    pub(crate) fn entry(&self, page: PageId) -> &PageEntry {
+        // The table is laid out for every id below `pages_max`; ids beyond are refused where ids are read.
+        assert!(u64::from(page.0) < self.geometry.pages_max);
+        self.part(self.offsets.table, page.0 as usize)
+    }
+
+    /// The bitmap of page ids in use.
+    pub(crate) fn page_bits(&self) -> (NonNull<AtomicU64>, u64) {
+        (self.pointer(self.offsets.page_bits).cast(), self.geometry.pages_max)
+    }
+
+    /// The bitmap of blocks in use.
+    pub(crate) fn block_bits(&self) -> (NonNull<AtomicU64>, u64) {
+        (self.pointer(self.offsets.block_bits).cast(), self.geometry.blocks_max)
+    }
+
+    /// A word of the bitmap of pages changed since a checkpoint last looked.
+    #[inline]
+    pub(crate) fn unsaved(&self, word: usize) -> &AtomicU64 {
+        assert!((word as u64) < self.geometry.pages_max / 64);
+        self.part(self.offsets.unsaved, word)
+    }
+
+    /// A word of the bitmap of pages that the checkpoint in progress has taken over from `unsaved`.
+    #[inline]
+    pub(crate) fn capturing(&self, word: usize) -> &AtomicU64 {
+        assert!((word as u64) < self.geometry.pages_max / 64);
+        self.part(self.offsets.capturing, word)
+    }
+
+    /// The address of a frame's bytes.
+    #[inline]
+    pub(crate) fn frame_pointer(&self, frame: FrameId) -> NonNull<u8> {
+        assert!((frame.0 as usize) < self.geometry.frames);
+        // SAFETY: the frames array has `frames` elements of `page_size` bytes inside the mapping.
+        unsafe { self.base.add(self.offsets.frames + frame.0 as usize * self.geometry.page_size) }
+    }
+
+    /// A published frame as a page.
+    ///
+    /// # Safety
+    /// The frame is published, and for the whole of the returned lifetime the caller is protected from its reuse: by a pin that its
+    /// version covers and the operation's epoch, by its page's latch, or because it is the caller's own building frame and nothing
+    /// writes it meanwhile.
+    #[inline]
+    pub(crate) unsafe fn page(&self, frame: FrameId) -> &[u8] {
+        // SAFETY: in bounds (frame_pointer); unchanged and not reused by the caller's obligation.
+        unsafe { std::slice::from_raw_parts(self.frame_pointer(frame).as_ptr(), self.geometry.page_size) }
+    }
+
+    /// A building frame as writable bytes.
+    ///
+    /// # Safety
+    /// The caller alone holds the frame: it is in state building with the caller's slot, or the caller has the environment exclusively;
+    /// and no other reference to its bytes lives.
+    #[inline]
+    #[expect(clippy::mut_from_ref, reason = "the frame's state, not the borrow, says who may write it")]
+    pub(crate) unsafe fn page_mut(&self, frame: FrameId) -> &mut [u8] {
+        // SAFETY: in bounds; exclusive by the caller's obligation.
+        unsafe { std::slice::from_raw_parts_mut(self.frame_pointer(frame).as_ptr(), self.geometry.page_size) }
+    }
+
+    /// The LSN at which a frame's version became current: bytes 8..16 of its page, an atomic because chain walkers may look at a frame
+    /// that is being reused under them (and then start again).
+    #[inline]
+    pub(crate) fn born(&self, frame: FrameId) -> &AtomicU64 {
+        // SAFETY: frames are at least 512-aligned, so offset 8 is aligned; these eight bytes are only accessed as an atomic while shared.
+        unsafe { &*self.frame_pointer(frame).as_ptr().add(8).cast::<AtomicU64>() }
+    }
+
+    /// The `index`-th 32-bit word of a frame that holds no page but the rest of a publish list: read by helpers, so atomic.
+    pub(crate) fn frame_word(&self, frame: FrameId, index: usize) -> &AtomicU32 {
+        assert!(index < self.geometry.page_size / 4);
+        // SAFETY: in bounds and aligned; such frames are only accessed through this function while they are building.
+        unsafe { &*self.frame_pointer(frame).as_ptr().cast::<AtomicU32>().add(index) }
+    }
+
+    /// Asks the processor to fetch the start of a frame.
+    #[inline]
+    pub(crate) fn prefetch(&self, frame: FrameId) {
+        let start = self.frame_pointer(frame).as_ptr();
+        sablecat_os::prefetch::read(start);
+        sablecat_os::prefetch::read(start.wrapping_add(64));
+    }
+}
+
+fn no_memory(bytes: usize, source: &std::io::Error) -> Error {
+    Error::new(
+        ErrorKind::Full,
+        format!("reserving {bytes} bytes of address space for the environment's region: {source}; choose a smaller cache"),
+    )
+}

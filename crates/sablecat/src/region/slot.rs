@@ -1,0 +1,213 @@
+//! Participant slots: what each operation or transaction in progress has announced.
+//!
+//! A slot is written by its owner alone, except for `revoked` (set by a sweep that needs the room) and the reaper's resets. Everything in it
+//! that others act upon is written before the act it announces, so that a finder of a dead owner's slot knows all that may be half done.
+
+use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::WaitQueue;
+use crate::types::{FrameId, Lsn, PageId};
+
+/// Items of the publish list kept in the slot itself.
+pub(crate) const SLOT_LIST_INLINE: usize = 20;
+/// `epoch` of a slot that is in no operation.
+pub(crate) const NO_EPOCH: u64 = u64::MAX;
+const NO_PIN: u64 = u64::MAX;
+
+/// Where a participant is in the commit step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// Not past the commit point, or finished.
+    Idle,
+    /// The record is in the ring and `commit` says its end: committed as soon as the tail reaches it.
+    Committing,
+}
+
+/// One change of a commit: this page's current version goes from `old` to `new`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ListItem {
+    pub(crate) page: PageId,
+    pub(crate) old: FrameId,
+    pub(crate) new: FrameId,
+}
+
+#[repr(C)]
+#[derive(Debug)]
+struct ListWords {
+    page: AtomicU32,
+    old: AtomicU32,
+    new: AtomicU32,
+}
+
+/// One participant's slot.
+#[repr(C, align(128))]
+#[derive(Debug)]
+pub(crate) struct Slot {
+    /// 0 free, else in use.
+    used: AtomicU32,
+    /// 1 when the pinned snapshot was given up for want of room.
+    revoked: AtomicU32,
+    /// The snapshot of a transaction or an operation.
+    pinned: AtomicU64,
+    /// A second pin, held through the commit step or through helping, whatever snapshot the transaction keeps.
+    guard: AtomicU64,
+    epoch: AtomicU64,
+    phase: AtomicU32,
+    list_len: AtomicU32,
+    commit: AtomicU64,
+    /// The first frame of the rest of a long publish list (its layout: txn/publish.rs), 0 if none.
+    list_more: AtomicU32,
+    list: [ListWords; SLOT_LIST_INLINE],
+    /// The record lock that the owner waits for, 0 if none, encoded by txn/locks. Written by the owner; a deadlock detector may mark
+    /// it by compare-and-swap. If the owner dies it stays, and says nothing that the lock table does not.
+    pub(crate) waits_for: AtomicU64,
+    /// When that wait began, and when the transaction took its first lock, both counted by the lock table. Written by the owner before
+    /// `waits_for`.
+    pub(crate) waits_since: AtomicU64,
+    pub(crate) locks_since: AtomicU64,
+    /// Where the owner sleeps while it waits for a record lock.
+    pub(crate) lock_queue: WaitQueue,
+}
+
+impl Slot {
+    pub(super) fn reset(&self) {
+        self.pinned.store(NO_PIN, Ordering::Relaxed);
+        self.guard.store(NO_PIN, Ordering::Relaxed);
+        self.epoch.store(NO_EPOCH, Ordering::Relaxed);
+    }
+
+    /// Takes a free slot.
+    pub(crate) fn try_take(&self) -> bool {
+        self.used.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+    /// Gives the slot back.
+    pub(crate) fn give_back(&self) {
+        self.pinned.store(NO_PIN, Ordering::Release);
+        self.guard.store(NO_PIN, Ordering::Release);
+        self.epoch.store(NO_EPOCH, Ordering::Release);
+        self.used.store(0, Ordering::Release);
+    }
+
+    /// The pinned snapshot, if any. SeqCst: the reclaimer's scan must not miss a pin that was stored before its fence.
+    #[inline]
+    pub(crate) fn pinned(&self) -> Option<Lsn> {
+        match self.pinned.load(Ordering::SeqCst) {
+            NO_PIN => None,
+            lsn => Some(Lsn(lsn)),
+        }
+    }
+    /// The guard pin, if any.
+    #[inline]
+    pub(crate) fn guarded(&self) -> Option<Lsn> {
+        match self.guard.load(Ordering::SeqCst) {
+            NO_PIN => None,
+            lsn => Some(Lsn(lsn)),
+        }
+    }
+    /// Stores the guard pin with a full fence behind it.
+    #[inline]
+    pub(crate) fn set_guard(&self, at: Lsn) {
+        self.guard.swap(at.0, Ordering::SeqCst);
+    }
+    #[inline]
+    pub(crate) fn unguard(&self) {
+        self.guard.store(NO_PIN, Ordering::Release);
+    }
+    /// Stores a pin with a full fence behind it (a swap is one).
+    #[inline]
+    pub(crate) fn set_pin(&self, at: Lsn) {
+        self.pinned.swap(at.0, Ordering::SeqCst);
+    }
+    /// Release: reads made under the pin stay before its end.
+    #[inline]
+    pub(crate) fn unpin(&self) {
+        self.pinned.store(NO_PIN, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::SeqCst)
+    }
+    /// Announces that an operation runs, without a fence: the caller's pin or [`Slot::enter_fenced`] supplies it.
+    #[inline]
+    pub(crate) fn enter(&self, epoch: u64) {
+        self.epoch.store(epoch, Ordering::Relaxed);
+    }
+    /// Announces that an operation runs, with a full fence behind it.
+    #[inline]
+    pub(crate) fn enter_fenced(&self, epoch: u64) {
+        self.epoch.swap(epoch, Ordering::SeqCst);
+    }
+    #[inline]
+    pub(crate) fn exit(&self) {
+        self.epoch.store(NO_EPOCH, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.revoked.load(Ordering::Acquire) != 0
+    }
+    /// Tells the owner that its snapshot is given up; its next operation will see it.
+    pub(crate) fn mark_revoked(&self) {
+        self.revoked.store(1, Ordering::SeqCst);
+    }
+    /// Ends the pin of a revoked owner that is in no operation.
+    pub(crate) fn unpin_for_owner(&self) {
+        self.pinned.store(NO_PIN, Ordering::SeqCst);
+    }
+    pub(crate) fn clear_revoked(&self) {
+        self.revoked.store(0, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn phase(&self) -> Phase {
+        if self.phase.load(Ordering::Acquire) == 0 { Phase::Idle } else { Phase::Committing }
+    }
+    #[inline]
+    pub(crate) fn commit(&self) -> Lsn {
+        Lsn(self.commit.load(Ordering::Acquire))
+    }
+    /// Announces the commit at `at`; the Release of the phase orders the list and the LSN before it.
+    #[inline]
+    pub(crate) fn begin_commit(&self, at: Lsn) {
+        self.commit.store(at.0, Ordering::Relaxed);
+        self.phase.store(1, Ordering::Release);
+    }
+    #[inline]
+    pub(crate) fn end_commit(&self) {
+        self.phase.store(0, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn list_len(&self) -> usize {
+        self.list_len.load(Ordering::Acquire) as usize
+    }
+    #[inline]
+    pub(crate) fn set_list_len(&self, len: usize) {
+        self.list_len.store(len as u32, Ordering::Release);
+    }
+    #[inline]
+    pub(crate) fn list_more(&self) -> FrameId {
+        FrameId(self.list_more.load(Ordering::Acquire))
+    }
+    #[inline]
+    pub(crate) fn set_list_more(&self, frame: FrameId) {
+        self.list_more.store(frame.0, Ordering::Release);
+    }
+    #[inline]
+    pub(crate) fn item(&self, index: usize) -> ListItem {
+        let words = &self.list[index];
+        ListItem {
+            page: PageId(words.page.load(Ordering::Relaxed)),
+            old: FrameId(words.old.load(Ordering::Relaxed)),
+            new: FrameId(words.new.load(Ordering::Relaxed)),
+        }
+    }
+    #[inline]
+    pub(crate) fn set_item(&self, index: usize, item: ListItem) {
+        let words = &self.list[index];
+        words.page.store(item.page.0, Ordering::Relaxed);
+        words.old.store(item.old.0, Ordering::Relaxed);
+        words.new.store(item.new.0, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,235 @@
+//! Prepare: turning a write set into new page versions.
+//!
+//! Leaves are latched in key order, trees in the order of their numbers, so that two commits never wait for each other. While every leaf
+//! has room, leaves are all a commit touches. As soon as one has none (or should be merged) everything is undone, the structure latches
+//! of the trees are taken, in the order of the latches, and the same is done again with inner pages included: the new pages and separators
+//! are published in the same step as the records. (Not as publishes of their own beforehand: between two neighbouring keys a write set
+//! may need several new leaves, which no content-neutral split can make room for.)
+
+use super::changes::Changes;
+use super::write_set::WriteSet;
+use super::{Isolation, Kernel, TreeRef, conflict};
+use crate::access::btree::node::{Leaf, LeafMut, Value, inline_value_bytes_max};
+use crate::access::btree::{self, Tree};
+use crate::access::{PageRead, PageWrite, long};
+use crate::error::Result;
+use crate::pages::Participant;
+use crate::region::{Holding, STRUCTURE_LATCHES};
+use crate::types::{FrameId, Lsn, PageId, TreeId};
+
+/// Wait queues of the structure latches.
+const STRUCTURE_QUEUE: usize = 128;
+
+/// Structure latches, held until dropped.
+#[derive(Debug)]
+pub(crate) struct StructureHold<'a> {
+    kernel: &'a Kernel,
+    held: Vec<(usize, Holding)>,
+}
+
+impl Drop for StructureHold<'_> {
+    fn drop(&mut self) {
+        for &(index, holding) in self.held.iter().rev() {
+            self.kernel.pages.region.structure(index).release(holding);
+            self.kernel.pages.region.queue(STRUCTURE_QUEUE + index).wake();
+        }
+    }
+}
+
+/// How preparing leaves alone ended.
+pub(super) enum Leaves {
+    Ready,
+    /// Some tree's shape must change.
+    Shape,
+}
+
+impl Kernel {
+    /// Takes the structure latches of some trees.
+    pub(crate) fn hold_structure(&self, trees: impl Iterator<Item = TreeId>, me: &Participant) -> StructureHold<'_> {
+        let mut indexes: Vec<usize> = trees.map(|tree| tree.0 as usize % STRUCTURE_LATCHES).collect();
+        indexes.sort_unstable();
+        indexes.dedup();
+        let mut hold = StructureHold { kernel: self, held: Vec::with_capacity(indexes.len()) };
+        for index in indexes {
+            let latch = self.pages.region.structure(index);
+            let holding = self.pages.region.queue(STRUCTURE_QUEUE + index).wait_for(|| latch.try_acquire(me.number()).ok());
+            hold.held.push((index, holding));
+        }
+        hold
+    }
+
+    /// The longest value kept in a leaf beside a key of this length.
+    #[inline]
+    pub(crate) fn inline_max(&self, key_len: usize) -> usize {
+        inline_value_bytes_max(self.pages.region.page_size(), key_len)
+    }
+
+    /// Applies one change, its tree's structure latch being held. False if there was nothing to remove.
+    pub(super) fn apply_one(&self, changes: &mut Changes<'_>, tree: &Tree<'_>, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
+        let leaf = btree::find_leaf(changes, tree, key, btree::Toward::Key, |_| {})?;
+        changes.latched(leaf)?;
+        let old = changes.read(leaf, |bytes| {
+            let leaf = Leaf::new(bytes);
+            match leaf.search(key, tree.order).map(|slot| leaf.value(slot)) {
+                Ok(Value::Long { first_page, len }) => Some((first_page, len)),
+                _ => None,
+            }
+        })?;
+        if let Some((first, len)) = old {
+            long::free(changes, first, len)?;
+        }
+        match value {
+            None => btree::remove(changes, tree, key),
+            Some(value) if value.len() > self.inline_max(key.len()) => {
+                let first_page = long::store(changes, tree.id, value)?;
+                btree::put(changes, tree, key, Value::Long { first_page, len: value.len() as u64 }).map(|()| true)
+            }
+            Some(value) => btree::put(changes, tree, key, Value::Inline(value)).map(|()| true),
+        }
+    }
+
+    /// Applies a write set with structure latches held.
+    pub(super) fn apply_shape(&self, changes: &mut Changes<'_>, writes: &WriteSet, check: WriteCheck<'_>) -> Result<()> {
+        if check.matters() {
+            // Before anything is applied: a split would move records away from the version they are compared with.
+            for (tree, records) in writes.trees() {
+                let view = tree.tree();
+                for (key, _) in records.iter() {
+                    let leaf = btree::find_leaf(changes, &view, key, btree::Toward::Key, |_| {})?;
+                    changes.latched(leaf)?;
+                    self.check_write(changes, leaf, &view, key, check)?;
+                }
+            }
+        }
+        for (tree, records) in writes.trees() {
+            let view = tree.tree();
+            for (key, value) in records.iter() {
+                self.apply_one(changes, &view, key, value.as_deref())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies a write set as long as leaves alone suffice.
+    pub(super) fn apply_leaves(&self, changes: &mut Changes<'_>, writes: &WriteSet, at: Lsn, check: WriteCheck<'_>) -> Result<Leaves> {
+        let me = changes.participant();
+        for (tree, records) in writes.trees() {
+            let view = tree.tree();
+            let mut last = PageId::NONE;
+            for (key, value) in records.iter() {
+                let page = self.leaf_for(changes, &view, key, last, at, me)?;
+                last = page;
+                self.check_write(changes, page, &view, key, check)?;
+                let place = changes.read(page, |bytes| {
+                    let leaf = Leaf::new(bytes);
+                    leaf.search(key, view.order).map(|slot| matches!(leaf.value(slot), Value::Long { .. }))
+                })?;
+                let done = match (place, value.as_deref()) {
+                    (Ok(true), _) => return Ok(Leaves::Shape),
+                    (_, Some(value)) if value.len() > self.inline_max(key.len()) => return Ok(Leaves::Shape),
+                    (_, Some(value)) => btree::put_in_leaf(changes.write(page)?, key, Value::Inline(value), view.order).is_ok(),
+                    (Err(_), None) => true,
+                    (Ok(false), None) => {
+                        let bytes = changes.write(page)?;
+                        if let Ok(slot) = Leaf::new(bytes).search(key, view.order) {
+                            LeafMut::new(bytes).remove(slot);
+                        }
+                        page == view.root || !btree::should_merge(bytes)
+                    }
+                };
+                if !done {
+                    return Ok(Leaves::Shape);
+                }
+            }
+        }
+        Ok(Leaves::Ready)
+    }
+
+    /// The latched leaf for `key`: the one before, or found anew.
+    fn leaf_for(&self, changes: &mut Changes<'_>, tree: &Tree<'_>, key: &[u8], last: PageId, at: Lsn, me: &Participant) -> Result<PageId> {
+        if last != PageId::NONE && changes.read(last, |bytes| btree::is_leaf_for(bytes, tree, key))? {
+            return Ok(last);
+        }
+        let mut at = at;
+        loop {
+            let page = self.locate(tree, key, at, me)?;
+            let held = changes.holds(page);
+            if btree::is_leaf_for(changes.latched(page)?, tree, key) {
+                return Ok(page);
+            }
+            if !held {
+                changes.release_last();
+            }
+            // A split moved the key after `at`. Look at the newest state: shapes only ever change in published steps.
+            me.set_hint(tree.id, PageId::NONE);
+            at = self.pages.guard(me);
+        }
+    }
+
+    /// Snapshot isolation's first-committer-wins: the record must be as the snapshot saw it. The leaf is latched.
+    fn check_write(&self, changes: &Changes<'_>, page: PageId, tree: &Tree<'_>, key: &[u8], check: WriteCheck<'_>) -> Result<()> {
+        let WriteCheck::AsOf { at, me } = check else { return Ok(()) };
+        let Some(item) = changes.items().iter().rev().find(|item| item.page == page) else { return Ok(()) };
+        if item.old == FrameId::NONE || self.pages.region.born(item.old).load(sablecat_os::atomic::Ordering::Acquire) <= at.0 {
+            return Ok(());
+        }
+        let now = changes.read_old(page, |bytes| {
+            let leaf = Leaf::new(bytes);
+            leaf.search(key, tree.order).ok().map(|slot| OwnedValue::of(leaf.value(slot)))
+        });
+        let then = self.pages.operate(me, || {
+            let snapshot = self.pages.at_pin(me, at)?;
+            self.look_up(&snapshot, tree, key, |value| value.map(OwnedValue::of))
+        })?;
+        if now.flatten() != then {
+            return Err(conflict("another transaction changed a record that this one changes, and committed first; run it again"));
+        }
+        Ok(())
+    }
+}
+
+/// Which committed changes of others forbid a write.
+#[derive(Clone, Copy)]
+pub(super) enum WriteCheck<'a> {
+    /// None: reads are validated, or do not matter.
+    None,
+    /// Any of the same record since the snapshot.
+    AsOf { at: Lsn, me: &'a Participant },
+}
+
+impl WriteCheck<'_> {
+    fn matters(self) -> bool {
+        matches!(self, WriteCheck::AsOf { .. })
+    }
+
+    /// The check that an isolation level asks for.
+    pub(super) fn of(isolation: Isolation, at: Lsn, me: &Participant) -> WriteCheck<'_> {
+        match isolation {
+            Isolation::Snapshot => WriteCheck::AsOf { at, me },
+            Isolation::Serializable | Isolation::ReadCommitted => WriteCheck::None,
+        }
+    }
+}
+
+/// A value by which two states of a record are compared. Long values never change in place, so their place stands for them.
+#[derive(PartialEq, Eq)]
+pub(super) enum OwnedValue {
+    Inline(Vec<u8>),
+    Long(PageId, u64),
+}
+
+impl OwnedValue {
+    pub(super) fn of(value: Value<'_>) -> OwnedValue {
+        match value {
+            Value::Inline(bytes) => OwnedValue::Inline(bytes.to_vec()),
+            Value::Long { first_page, len } => OwnedValue::Long(first_page, len),
+        }
+    }
+}
+
+impl Kernel {
+    /// All trees of a write set, for their structure latches.
+    pub(super) fn trees_of<'w>(&self, writes: &'w WriteSet) -> impl Iterator<Item = TreeId> + 'w {
+        writes.trees().map(|(tree, _): (&TreeRef, _)| tree.id)
+    }
+}

@@ -1,0 +1,350 @@
+//! The changes of one commit while they are being prepared: latched pages and the new versions built for them.
+//!
+//! A page is announced in the slot's publish list before its latch is taken, and the list names its old and new frame before anything
+//! can be published, so that whoever finds the slot's owner dead can undo, and whoever finds it slow past the commit point can finish.
+//! The list is kept here as well, where it can be searched.
+//!
+//! While changes are held nothing of the pool can be waited for inside an operation; so reads here begin an operation of their own, and
+//! frames are taken outside of any.
+//!
+//! `unsafe` here: building frames as bytes; each is owned by this participant, and the borrow of `self` keeps two references apart.
+
+use std::collections::HashMap;
+
+use sablecat_os::atomic::Ordering;
+
+use crate::access::{PageRead, PageWrite};
+use crate::error::Result;
+use crate::pages::{KIND_FREE, KIND_OFFSET, Pages, Participant};
+use crate::region::{BlockWord, ListItem, SLOT_LIST_INLINE};
+use crate::types::{BlockId, FrameId, Lsn, PageId};
+
+/// Above this many changed pages they are found by hashing.
+const LINEAR_MAX: usize = 12;
+/// Frames a preparation asks the sweep for at a time.
+const FRAMES_WANTED: usize = 32;
+
+/// The pages that one commit changes.
+pub(crate) struct Changes<'a> {
+    pages: &'a Pages,
+    me: &'a Participant,
+    items: Vec<ListItem>,
+    index: HashMap<PageId, usize>,
+    /// Frames that hold the part of the list that the slot has no room for, each with its link in word 0.
+    more: Vec<FrameId>,
+    /// The snapshot at which pages that are not changed here are read.
+    at: Lsn,
+    /// Page ids to give back when the changes are dropped.
+    allocated: Vec<PageId>,
+    published: bool,
+}
+
+impl<'a> Changes<'a> {
+    /// No changes yet, over the state at `at`, which `me` has pinned.
+    #[inline]
+    pub(crate) fn new(pages: &'a Pages, me: &'a Participant, at: Lsn) -> Changes<'a> {
+        let items = me.list.take();
+        debug_assert!(items.is_empty());
+        Changes { pages, me, items, index: HashMap::new(), more: Vec::new(), at, allocated: Vec::new(), published: false }
+    }
+
+    /// What changed, in the order of latching.
+    #[inline]
+    pub(crate) fn items(&self) -> &[ListItem] {
+        &self.items
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    pub(crate) fn participant(&self) -> &'a Participant {
+        self.me
+    }
+
+    /// The page's new version, if it is changed here.
+    #[inline]
+    fn find(&self, page: PageId) -> Option<usize> {
+        if self.items.len() <= LINEAR_MAX {
+            self.items.iter().rposition(|item| item.page == page)
+        } else {
+            self.index.get(&page).copied()
+        }
+    }
+
+    /// Whether the page is among the changes already.
+    #[inline]
+    pub(crate) fn holds(&self, page: PageId) -> bool {
+        self.find(page).is_some()
+    }
+
+    /// Holds a page id that was just allocated, with a building frame for its first version.
+    fn add(&mut self, page: PageId) -> Result<()> {
+        self.allocated.push(page);
+        let index = self.items.len();
+        self.set(index, ListItem { page, old: FrameId::NONE, new: FrameId::NONE })?;
+        let old = self.pages.latch(page, self.me);
+        debug_assert_eq!(old, FrameId::NONE, "a page just allocated has no version");
+        self.note(page, index);
+        let new = self.frame()?;
+        self.pages.region.frame(new).describe(page, FrameId::NONE, BlockWord::fresh(BlockId::NONE));
+        let item = ListItem { page, old: FrameId::NONE, new };
+        self.items[index] = item;
+        self.set(index, item)
+    }
+
+    /// Makes the page findable.
+    #[inline]
+    fn note(&mut self, page: PageId, index: usize) {
+        if self.items.len() == LINEAR_MAX + 1 {
+            self.index = self.items.iter().enumerate().map(|(n, item)| (item.page, n)).collect();
+        } else if self.items.len() > LINEAR_MAX {
+            self.index.insert(page, index);
+        }
+    }
+
+    /// Latches a page, and with `wait` off gives up if it is taken. True if held afterwards.
+    fn hold(&mut self, page: PageId, wait: bool) -> Result<Option<usize>> {
+        if let Some(found) = self.find(page) {
+            return Ok(Some(found));
+        }
+        let index = self.items.len();
+        self.set(index, ListItem { page, old: FrameId::NONE, new: FrameId::NONE })?;
+        let old = if wait {
+            self.pages.latch(page, self.me)
+        } else {
+            match self.pages.try_latch(page, self.me) {
+                Some(old) => old,
+                None => {
+                    self.items.pop();
+                    self.me.slot().set_list_len(self.items.len());
+                    return Ok(None);
+                }
+            }
+        };
+        self.note(page, index);
+        let old = if old == FrameId::NONE { self.load(page)? } else { old };
+        self.items[index].old = old;
+        self.set(index, self.items[index])?;
+        Ok(Some(index))
+    }
+
+    /// Latches a page for reading its newest version: only the holder of the latch may supersede or evict it.
+    #[inline]
+    pub(crate) fn latched(&mut self, page: PageId) -> Result<&[u8]> {
+        let index = self.hold(page, true)?.expect("waiting ends with the latch");
+        let item = self.items[index];
+        let frame = if item.new == FrameId::NONE { item.old } else { item.new };
+        // SAFETY: the page is latched by us, so its current version stays; or the frame is our own building one.
+        Ok(unsafe { self.pages.region.page(frame) })
+    }
+
+    /// The version of a held page that was current when it was latched; none for a page added here.
+    pub(crate) fn read_old<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let item = self.items[self.find(page)?];
+        // SAFETY: latched by us, so the version that was current stays.
+        (item.old != FrameId::NONE).then(|| look(unsafe { self.pages.region.page(item.old) }))
+    }
+
+    /// Reads in a page whose latch we hold.
+    #[cold]
+    fn load(&mut self, page: PageId) -> Result<FrameId> {
+        loop {
+            match self.pages.load_under_latch(page, self.me) {
+                Err(error) if error.is_out_of_frames() => self.pages.refill(self.me, FRAMES_WANTED)?,
+                result => return result,
+            }
+        }
+    }
+
+    /// Ends the latch of the page latched last, which must not have been written.
+    pub(crate) fn release_last(&mut self) {
+        let item = self.items.pop().expect("a page was latched");
+        debug_assert_eq!(item.new, FrameId::NONE);
+        self.index.remove(&item.page);
+        self.pages.unlatch(item.page, self.me);
+        self.me.slot().set_list_len(self.items.len());
+    }
+
+    fn frame(&mut self) -> Result<FrameId> {
+        loop {
+            match self.pages.take_frame(self.me) {
+                Err(error) if error.is_out_of_frames() => self.pages.refill(self.me, FRAMES_WANTED)?,
+                result => return result,
+            }
+        }
+    }
+
+    /// Writes a list item here and in the slot, or in the frames that continue it.
+    #[inline]
+    fn set(&mut self, index: usize, item: ListItem) -> Result<()> {
+        if index < SLOT_LIST_INLINE {
+            self.me.slot().set_item(index, item);
+        } else {
+            self.set_more(index - SLOT_LIST_INLINE, item)?;
+        }
+        if index == self.items.len() {
+            self.items.push(item);
+            self.me.slot().set_list_len(self.items.len());
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn set_more(&mut self, index: usize, item: ListItem) -> Result<()> {
+        let region = &self.pages.region;
+        let each = more_items(region.page_size());
+        if index / each == self.more.len() {
+            let frame = self.frame()?;
+            let region = &self.pages.region;
+            region.frame_word(frame, 0).store(0, Ordering::Relaxed);
+            match self.more.last() {
+                Some(&last) => region.frame_word(last, 0).store(frame.0, Ordering::Release),
+                None => self.me.slot().set_list_more(frame),
+            }
+            self.more.push(frame);
+        }
+        let region = &self.pages.region;
+        let frame = self.more[index / each];
+        let at = 1 + 3 * (index % each);
+        region.frame_word(frame, at).store(item.page.0, Ordering::Relaxed);
+        region.frame_word(frame, at + 1).store(item.old.0, Ordering::Relaxed);
+        region.frame_word(frame, at + 2).store(item.new.0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The new version of a held page, copied from the current one at the first call.
+    #[inline]
+    fn version(&mut self, index: usize) -> Result<FrameId> {
+        let item = self.items[index];
+        if item.new != FrameId::NONE {
+            return Ok(item.new);
+        }
+        let new = self.frame()?;
+        // SAFETY: the new frame is building and ours; the old one is current and latched by us.
+        unsafe { self.pages.region.page_mut(new).copy_from_slice(self.pages.region.page(item.old)) };
+        self.pages.region.frame(new).describe(item.page, item.old, BlockWord::fresh(BlockId::NONE));
+        let item = ListItem { new, ..item };
+        self.items[index] = item;
+        self.set(index, item)?;
+        Ok(new)
+    }
+
+    /// Everything is published (the commit step swung all entries): nothing is to be undone.
+    #[inline]
+    pub(crate) fn published(mut self, at: Lsn) {
+        self.published = true;
+        for item in &self.items {
+            if item.new == FrameId::NONE {
+                self.pages.unlatch(item.page, self.me);
+            } else if item.old != FrameId::NONE {
+                self.pages.superseded(item.old, at, self.me);
+            }
+        }
+    }
+}
+
+/// How many list items one frame holds behind its link.
+pub(super) fn more_items(page_size: usize) -> usize {
+    (page_size / 4 - 1) / 3
+}
+
+impl Drop for Changes<'_> {
+    /// Undoes what was not published: frees the new frames, ends the latches, gives back the page ids.
+    #[inline]
+    fn drop(&mut self) {
+        if !self.published {
+            for item in self.items.drain(..).rev() {
+                if item.new != FrameId::NONE {
+                    self.pages.drop_frame(item.new, self.me);
+                }
+                self.pages.unlatch(item.page, self.me);
+            }
+            for page in self.allocated.drain(..) {
+                self.pages.release_page(page);
+            }
+        }
+        self.me.slot().set_list_len(0);
+        if !self.more.is_empty() {
+            self.me.slot().set_list_more(FrameId::NONE);
+            for frame in self.more.drain(..) {
+                self.pages.drop_frame(frame, self.me);
+            }
+        }
+        self.me.slot().unguard();
+        self.items.clear();
+        self.me.list.replace(std::mem::take(&mut self.items));
+    }
+}
+
+impl PageRead for Changes<'_> {
+    fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        if let Some(index) = self.find(page) {
+            let item = self.items[index];
+            let frame = if item.new == FrameId::NONE { item.old } else { item.new };
+            // SAFETY: latched by us, or our own building frame; `look` cannot reach `self` mutably.
+            return Ok(look(unsafe { self.pages.region.page(frame) }));
+        }
+        let mut look = Some(look);
+        self.pages.operate(self.me, || {
+            let snapshot = self.pages.at_pin(self.me, self.at)?;
+            let bytes = snapshot.page(page)?;
+            Ok(look.take().expect("the page is shown once")(bytes))
+        })
+    }
+}
+
+impl PageWrite for Changes<'_> {
+    #[inline]
+    fn write(&mut self, page: PageId) -> Result<&mut [u8]> {
+        let index = self.hold(page, true)?.expect("waiting ends with the latch");
+        let frame = self.version(index)?;
+        // SAFETY: the frame is building and ours; the borrow of `self` keeps other references away.
+        Ok(unsafe { self.pages.region.page_mut(frame) })
+    }
+
+    fn write_two(&mut self, first: PageId, second: PageId) -> Result<(&mut [u8], &mut [u8])> {
+        assert_ne!(first, second, "two pages are two");
+        let one = self.hold(first, true)?.expect("waiting ends with the latch");
+        let one = self.version(one)?;
+        let two = self.hold(second, true)?.expect("waiting ends with the latch");
+        let two = self.version(two)?;
+        // SAFETY: two different building frames, both ours.
+        Ok(unsafe { (self.pages.region.page_mut(one), self.pages.region.page_mut(two)) })
+    }
+
+    fn allocate(&mut self) -> Result<PageId> {
+        let page = self.pages.allocate_page()?;
+        self.add(page)?;
+        Ok(page)
+    }
+
+    fn allocate_run(&mut self, count: u64) -> Result<PageId> {
+        let first = self.pages.allocate_run(count)?;
+        for page in first.0..first.0 + count as u32 {
+            if let Err(error) = self.add(PageId(page)) {
+                (page + 1..first.0 + count as u32).for_each(|rest| self.pages.release_page(PageId(rest)));
+                return Err(error);
+            }
+        }
+        Ok(first)
+    }
+
+    fn page_size(&self) -> usize {
+        self.pages.region.page_size()
+    }
+
+    fn free(&mut self, page: PageId) -> Result<()> {
+        let bytes = self.write(page)?;
+        let id: [u8; 4] = page.0.to_le_bytes();
+        bytes.fill(0);
+        bytes[4..8].copy_from_slice(&id);
+        bytes[KIND_OFFSET] = KIND_FREE;
+        Ok(())
+    }
+
+    fn try_claim(&mut self, page: PageId) -> Result<bool> {
+        Ok(self.hold(page, false)?.is_some())
+    }
+}

@@ -1,0 +1,215 @@
+//! Writing in place, for who has the environment to itself: the Data Store, recovery, creation.
+//!
+//! The one exception to "a published page is never modified". It is sound where nobody else can look: no other participant, no snapshot
+//! open. The Data Store's handle proves it by being borrowed exclusively; recovery and creation run before any handle exists.
+//!
+//! A page changed in place loses the block that held it (a checkpoint frees it, if a checkpoint has named it) and is written to another
+//! one when it is evicted or captured.
+
+use crate::access::btree::node::{Leaf, LeafMut, Value, inline_value_bytes_max};
+use crate::access::btree::{self, Toward, Tree};
+use crate::access::{PageRead, PageWrite, long};
+use crate::error::Result;
+use crate::pages::{Pages, Participant};
+use crate::region::{BlockWord, EntryWord, FrameState};
+use crate::types::{BlockId, FrameId, PageId};
+
+/// Frames to have at hand.
+const FRAMES_WANTED: usize = 16;
+
+/// A writer in place.
+#[derive(Debug)]
+pub(crate) struct Direct<'a> {
+    pages: &'a Pages,
+    me: &'a Participant,
+}
+
+impl<'a> Direct<'a> {
+    /// A writer in place.
+    ///
+    /// # Safety
+    /// For as long as the writer lives, no other participant is in an operation, holds a pin or a latch, or begins to.
+    pub(crate) unsafe fn new(pages: &'a Pages, me: &'a Participant) -> Direct<'a> {
+        Direct { pages, me }
+    }
+
+    /// The frame of a page, to be written: resident, and on no block.
+    #[inline]
+    fn frame(&mut self, page: PageId) -> Result<FrameId> {
+        let resident = self.pages.region.entry(page).word().frame();
+        let frame = if resident == FrameId::NONE {
+            self.pages.operate(self.me, || {
+                let operation = self.pages.enter(self.me);
+                operation.pages.current(page, self.me)
+            })?
+        } else {
+            resident
+        };
+        let desc = self.pages.region.frame(frame);
+        let block = desc.block();
+        if block.block() != BlockId::NONE {
+            self.pages.forget_block(block);
+            desc.set_block(BlockWord::fresh(BlockId::NONE));
+        }
+        self.pages.mark_unsaved(page);
+        Ok(frame)
+    }
+
+    fn add(&mut self, page: PageId) -> Result<()> {
+        let frame = loop {
+            match self.pages.take_frame(self.me) {
+                Err(error) if error.is_out_of_frames() => self.pages.refill(self.me, FRAMES_WANTED)?,
+                result => break result?,
+            }
+        };
+        let region = &self.pages.region;
+        // SAFETY: the frame is building and ours.
+        unsafe { region.page_mut(frame) }.fill(0);
+        region.frame(frame).describe(page, FrameId::NONE, BlockWord::fresh(BlockId::NONE));
+        region.frame(frame).set_state(FrameState::Published);
+        let entry = region.entry(page);
+        let changed = entry.change(entry.word(), EntryWord::new(frame, 0));
+        debug_assert!(changed, "nobody else is here");
+        self.pages.mark_unsaved(page);
+        Ok(())
+    }
+
+    /// Sets or removes a record. False if there was nothing to remove.
+    pub(crate) fn change(&mut self, tree: &Tree<'_>, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
+        let page = self.locate(tree, key)?;
+        let place = self.read(page, |bytes| {
+            let leaf = Leaf::new(bytes);
+            leaf.search(key, tree.order).map(|slot| match leaf.value(slot) {
+                Value::Long { first_page, len } => (slot, Some((first_page, len))),
+                Value::Inline(_) => (slot, None),
+            })
+        })?;
+        if let Ok((_, Some((first, len)))) = place {
+            long::free(self, first, len)?;
+        }
+        let slot = place.map(|(slot, _)| slot);
+        let Some(value) = value else {
+            let Ok(slot) = slot else { return Ok(false) };
+            let sparse = {
+                let bytes = self.write(page)?;
+                LeafMut::new(bytes).remove(slot);
+                btree::should_merge(bytes)
+            };
+            if sparse && page != tree.root {
+                btree::merge_up(self, tree, key)?;
+            }
+            return Ok(true);
+        };
+        let stored = if value.len() > inline_value_bytes_max(self.page_size(), key.len()) {
+            let first_page = long::store(self, tree.id, value)?;
+            Value::Long { first_page, len: value.len() as u64 }
+        } else {
+            Value::Inline(value)
+        };
+        let mut leaf = LeafMut::new(self.write(page)?);
+        let put = match slot {
+            Ok(slot) => leaf.replace_value(slot, stored),
+            Err(slot) => leaf.insert(slot, key, stored),
+        };
+        if put.is_err() {
+            btree::put(self, tree, key, stored)?;
+        }
+        Ok(true)
+    }
+
+    #[inline]
+    fn locate(&mut self, tree: &Tree<'_>, key: &[u8]) -> Result<PageId> {
+        let hint = self.me.hint(tree.id);
+        if hint != PageId::NONE {
+            let frame = self.pages.region.entry(hint).word().frame();
+            // SAFETY: the frame is the page's current version, and nobody but this writer changes anything.
+            if frame != FrameId::NONE && btree::is_leaf_for(unsafe { self.pages.region.page(frame) }, tree, key) {
+                return Ok(hint);
+            }
+        }
+        let page = btree::find_leaf(self, tree, key, Toward::Key, |_| {})?;
+        self.me.set_hint(tree.id, page);
+        Ok(page)
+    }
+}
+
+impl PageRead for Direct<'_> {
+    #[inline]
+    fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        let resident = self.pages.region.entry(page).word().frame();
+        let frame = if resident == FrameId::NONE {
+            self.pages.operate(self.me, || {
+                let operation = self.pages.enter(self.me);
+                operation.pages.current(page, self.me)
+            })?
+        } else {
+            resident
+        };
+        // SAFETY: nobody else is here, and the sweeps of this participant, which might evict the page, come between reads only.
+        Ok(look(unsafe { self.pages.region.page(frame) }))
+    }
+}
+
+impl PageWrite for Direct<'_> {
+    #[inline]
+    fn write(&mut self, page: PageId) -> Result<&mut [u8]> {
+        let frame = self.frame(page)?;
+        // SAFETY: nobody else is here, and the borrow of `self` keeps other references of this writer away.
+        Ok(unsafe { self.pages.region.page_mut(frame) })
+    }
+
+    fn write_two(&mut self, first: PageId, second: PageId) -> Result<(&mut [u8], &mut [u8])> {
+        assert_ne!(first, second, "two pages are two");
+        loop {
+            self.frame(first)?;
+            let two = self.frame(second)?;
+            // Reading in the second may have swept the first out again.
+            let one = self.pages.region.entry(first).word().frame();
+            if one != FrameId::NONE && self.pages.region.frame(one).block().block() == BlockId::NONE {
+                // SAFETY: two different frames; otherwise as in `write`.
+                return Ok(unsafe { (self.pages.region.page_mut(one), self.pages.region.page_mut(two)) });
+            }
+        }
+    }
+
+    fn allocate(&mut self) -> Result<PageId> {
+        let page = self.pages.allocate_page()?;
+        self.add(page)?;
+        Ok(page)
+    }
+
+    fn allocate_run(&mut self, count: u64) -> Result<PageId> {
+        let first = self.pages.allocate_run(count)?;
+        for page in first.0..first.0 + count as u32 {
+            self.add(PageId(page))?;
+        }
+        Ok(first)
+    }
+
+    fn page_size(&self) -> usize {
+        self.pages.region.page_size()
+    }
+
+    fn free(&mut self, page: PageId) -> Result<()> {
+        let region = &self.pages.region;
+        let entry = region.entry(page);
+        let frame = entry.word().frame();
+        if frame == FrameId::NONE {
+            self.pages.learn_block(page)?;
+            self.pages.forget_block(entry.block());
+        } else {
+            self.pages.forget_block(region.frame(frame).block());
+            region.frame(frame).set_state(FrameState::Free);
+            let changed = entry.change(entry.word(), EntryWord::new(FrameId::NONE, 0));
+            debug_assert!(changed, "nobody else is here");
+        }
+        entry.set_block(BlockWord::fresh(BlockId::NONE));
+        self.pages.mark_unsaved(page);
+        self.pages.release_page(page);
+        Ok(())
+    }
+
+    fn try_claim(&mut self, _: PageId) -> Result<bool> {
+        Ok(true)
+    }
+}

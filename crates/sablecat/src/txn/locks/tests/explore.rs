@@ -1,0 +1,146 @@
+//! Every kind of meeting, under many thread schedules. Run with `--features shuttle`.
+
+use sablecat_os::atomic::{AtomicU32, explore};
+use sablecat_os::shuttle::thread;
+
+use super::*;
+use crate::error::ErrorKind;
+
+const SEED: u64 = 11;
+const RUNS: usize = 2000;
+
+/// Who is inside: readers, or 1000 for a writer.
+#[derive(Default)]
+struct Room(AtomicU32);
+
+impl Room {
+    fn visit(&self, mode: Mode) {
+        let weight = if mode == Mode::Exclusive { 1000 } else { 1 };
+        let before = self.0.fetch_add(weight, Ordering::SeqCst);
+        assert!(before == 0 || before < 1000 && mode == Mode::Shared, "{mode:?} beside {before}");
+        self.0.fetch_sub(weight, Ordering::SeqCst);
+    }
+}
+
+/// Runs `work` once for each participant, each in its thread, and returns what they return.
+fn parties<T: Send + 'static>(locks: &Arc<LockTable>, count: u16, work: impl Fn(&mut Party<'_>) -> T + Send + Sync + 'static) -> Vec<T> {
+    let work = Arc::new(work);
+    let threads: Vec<_> = (1..=count)
+        .map(|me| {
+            let (locks, work) = (Arc::clone(locks), Arc::clone(&work));
+            thread::spawn(move || {
+                let mut party = Party::new(&locks, me);
+                let result = work(&mut party);
+                party.release_all();
+                result
+            })
+        })
+        .collect();
+    threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+}
+
+#[test]
+fn explored_exclusive_and_shared_locks_exclude_each_other() {
+    explore(SEED, RUNS, || {
+        let locks = Arc::new(lock_table(3, 1 << 5));
+        let room = Room::default();
+        parties(&locks, 3, move |party| {
+            for turn in 0..2 {
+                let mode = if (party.me + turn) % 3 == 0 { Mode::Shared } else { Mode::Exclusive };
+                party.acquire(record(1), mode).unwrap();
+                room.visit(mode);
+                party.release_all();
+            }
+        });
+        assert_empty(&locks);
+    });
+}
+
+#[test]
+fn explored_circles_have_one_victim() {
+    for (count, policy) in [(2, super::super::DeadlockPolicy::Youngest), (2, super::super::DeadlockPolicy::Requester), (3, Default::default())] {
+        explore(SEED, RUNS, move || {
+            let locks = Arc::new(lock_table(count, 1 << 5).with_policy(policy));
+            // All have their first lock before any wants its second.
+            let ready = AtomicU32::new(0);
+            let gave_way = parties(&locks, count, move |party| {
+                party.acquire(record(u64::from(party.me)), Mode::Exclusive).unwrap();
+                ready.fetch_add(1, Ordering::SeqCst);
+                while ready.load(Ordering::SeqCst) != u32::from(count) {
+                    sablecat_os::atomic::spin_hint();
+                }
+                let got = party.acquire(record(u64::from(party.me % count) + 1), Mode::Exclusive);
+                got.is_err_and(|error| {
+                    assert_eq!(error.kind(), ErrorKind::Deadlock, "{error}");
+                    true
+                })
+            });
+            assert_eq!(gave_way.into_iter().filter(|gave_way| *gave_way).count(), 1);
+            assert_empty(&locks);
+        });
+    }
+}
+
+#[test]
+fn explored_upgrades_have_one_victim() {
+    explore(SEED, RUNS, || {
+        let locks = Arc::new(lock_table(2, 1 << 5));
+        let ready = AtomicU32::new(0);
+        let room = Room::default();
+        let gave_way = parties(&locks, 2, move |party| {
+            party.acquire(record(1), Mode::Shared).unwrap();
+            ready.fetch_add(1, Ordering::SeqCst);
+            while ready.load(Ordering::SeqCst) != 2 {
+                sablecat_os::atomic::spin_hint();
+            }
+            let got = party.acquire(record(1), Mode::Exclusive);
+            if got.is_ok() {
+                room.visit(Mode::Exclusive);
+            }
+            got.is_err()
+        });
+        assert_eq!(gave_way.into_iter().filter(|gave_way| *gave_way).count(), 1);
+        assert_empty(&locks);
+    });
+}
+
+/// Locks of two homes that overflow into each other's buckets.
+#[test]
+fn explored_overflow_excludes_and_ends() {
+    explore(SEED, RUNS / 4, || {
+        let locks = Arc::new(lock_table(3, 1 << 5));
+        let rooms: Vec<_> = (0..8).map(|_| Room::default()).collect();
+        parties(&locks, 3, move |party| {
+            for step in 0..8 {
+                let key = (u64::from(party.me) * 5 + step) % 8;
+                let mode = if (step + key) % 3 == 0 { Mode::Exclusive } else { Mode::Shared };
+                if party.try_acquire(record(key), mode).is_ok_and(|got| got) {
+                    rooms[key as usize].visit(mode);
+                }
+            }
+        });
+        assert_empty(&locks);
+    });
+}
+
+/// A participant that is no more has a lock and two latches; one waits, one reaps.
+#[test]
+fn explored_reaping_lets_waiters_through() {
+    explore(SEED, RUNS, || {
+        let locks = Arc::new(lock_table(3, 1 << 5));
+        let mut dead = Party::new(&locks, 3);
+        dead.acquire(record(1), Mode::Exclusive).unwrap();
+        let home = home(&locks, record(1));
+        std::mem::forget(locks.table.latch(home, 3));
+        std::mem::forget(locks.table.latch(locks.table.at(home, 1), 3));
+        let room = Room::default();
+        parties(&locks, 2, move |party| {
+            if party.me == 2 {
+                party.locks.release_all_of(3);
+            }
+            party.acquire(record(1), Mode::Exclusive).unwrap();
+            room.visit(Mode::Exclusive);
+        });
+        assert_empty(&locks);
+    });
+}

@@ -1,0 +1,148 @@
+//! Waiting for a lock, and whom a release wakes.
+//!
+//! A waiter announces in its slot what it waits for, flags each lock that stands against it, looks for a circle of waiters, and sleeps on
+//! its slot's own queue. A release that finds its word flagged looks through the slots for the oldest transaction that waits for that
+//! record and wakes it alone; a woken waiter writes its lock flagged, so the next release wakes the next one. A waiter that leaves without
+//! the lock passes its wake on.
+//!
+//! Who dies on the way: a wake that was sent to a dead waiter, or died with its sender, is made up for by the other waiters' own looks,
+//! milliseconds later; the announcement is cleared by the reaper.
+
+use std::time::Duration;
+
+use sablecat_os::atomic::{Ordering, fence};
+use sablecat_os::clock;
+
+use super::grant::Manner;
+use super::table::Counter;
+use super::word::{Want, Word};
+use super::{Held, LockTable, Mode};
+use crate::error::{Error, ErrorKind, Result};
+use crate::region::Look;
+
+impl LockTable {
+    /// Waits until `me` has the lock.
+    #[cold]
+    pub(super) fn wait(&self, me: u16, want: Want, timeout: Duration, held: &mut Held) -> Result<()> {
+        self.table.count(Counter::Waits);
+        self.announce(me, want);
+        let deadline = clock::monotonic().checked_add(timeout);
+        let mut manner = Manner { has_slept: true, ..Manner::ASK };
+        let end = self.table.slot(me).lock_queue.wait_until(deadline, |look| {
+            manner.will_sleep = look == Look::BeforeSleep;
+            if look == Look::Spinning && self.is_blocked(me, want) {
+                return None;
+            }
+            match self.attempt(me, want, manner, held) {
+                Ok(false) => {}
+                Ok(true) => return Some(Ok(())),
+                Err(error) => return Some(Err(error)),
+            }
+            if look == Look::Spinning {
+                return None;
+            }
+            manner.polite = false;
+            self.break_circles(me);
+            self.is_victim(me).then(|| Err(self.deadlock_error(me)))
+        });
+        let end = end.unwrap_or_else(|| self.last_try(me, want, timeout, held));
+        self.withdraw(me);
+        if end.is_err() {
+            self.pass_on(Word::new(want, me));
+        }
+        end
+    }
+
+    fn last_try(&self, me: u16, want: Want, timeout: Duration, held: &mut Held) -> Result<()> {
+        if self.attempt(me, want, Manner { has_slept: true, ..Manner::TAKE }, held)? {
+            return Ok(());
+        }
+        self.table.count(Counter::Timeouts);
+        let mut holders = String::new();
+        self.table.against(me, want, |lock| {
+            let and = if holders.is_empty() { "" } else { " and " };
+            let how = if lock.mode() == Mode::Exclusive { "exclusively" } else { "shared" };
+            holders += &format!("{and}participant {} ({how})", lock.owner());
+        });
+        if holders.is_empty() {
+            holders.push_str("a participant that has ended just now");
+        }
+        Err(Error::new(
+            ErrorKind::Timeout,
+            format!(
+                "participant {me} waited {timeout:?} for {} that is held by {holders}; run the transaction again, or allow more time",
+                named(want.mode),
+            ),
+        ))
+    }
+
+    /// Whether a lock stands against it, as seen without the latch: a cheap look between two tries.
+    fn is_blocked(&self, me: u16, want: Want) -> bool {
+        let mut blocked = false;
+        self.table.against(me, want, |_| blocked = true);
+        blocked
+    }
+
+    fn announce(&self, me: u16, want: Want) {
+        let number = self.table.next_moment();
+        let slot = self.table.slot(me);
+        // Relaxed: ordered by the Release that follows.
+        slot.waits_since.store(number, Ordering::Relaxed);
+        // Release: who sees the announcement sees the numbers that go with it.
+        slot.waits_for.store(Word::announcement(want, number).0, Ordering::Release);
+        // Of two that close one circle at once, one sees the other's announcement and both's locks; and a release that finds our flag
+        // finds the announcement.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Ends the announcement of a wait, if there is one.
+    pub(super) fn withdraw(&self, slot: u16) {
+        // Release: a detector that saw the announcement twice saw us waiting all the time between.
+        self.table.slot(slot).waits_for.store(Word::FREE.0, Ordering::Release);
+    }
+
+    /// Wakes who can have the lock that ended.
+    #[cold]
+    pub(super) fn pass_on(&self, ended: Word) {
+        // The lock's end, a SeqCst swap, comes before these looks. A waiter announces, then flags the lock; so if its flag was seen, its
+        // announcement is; if it was not, the waiter's compare-and-swap failed and it looks again by itself.
+        fence(Ordering::SeqCst);
+        let waiting = || {
+            self.table.slots_in_use().filter_map(|(number, slot)| {
+                let wait = Word(slot.waits_for.load(Ordering::SeqCst));
+                // Relaxed: written before the announcement.
+                let age = slot.locks_since.load(Ordering::Relaxed);
+                (!wait.is_free() && self.table.covers(ended, wait.id())).then_some((age, number, wait.want()))
+            })
+        };
+        let mut older = 0;
+        let first = loop {
+            let Some(next) = waiting().filter(|(age, ..)| *age > older).min_by_key(|(age, ..)| *age) else { return };
+            if !self.is_kept(next.1, next.2) {
+                break next;
+            }
+            older = next.0;
+        };
+        for (_, number, want) in waiting() {
+            let together = want == first.2 && want.mode == Mode::Shared || ended.is_coarse();
+            if number == first.1 || together && !self.is_kept(number, want) {
+                self.table.slot(number).lock_queue.wake();
+            }
+        }
+    }
+
+    /// Whether a lock stands against it that is flagged: then its end will wake, and there is no need to wake now.
+    fn is_kept(&self, waiter: u16, want: Want) -> bool {
+        let mut kept = false;
+        self.table.against(waiter, want, |lock| kept |= lock.is_waited());
+        kept
+    }
+}
+
+/// A lock, as messages call it.
+pub(super) fn named(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Shared => "a shared lock on a record",
+        Mode::Exclusive => "an exclusive lock on a record",
+    }
+}

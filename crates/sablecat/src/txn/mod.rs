@@ -1,0 +1,201 @@
+//! Transactions: private until they commit, published in one step.
+//!
+//! ```text
+//! transaction.rs  a snapshot, a write set, the reads to be validated
+//! write_set.rs    what a transaction would change, in key order, with savepoints
+//! reads.rs        what it has seen, and whether that still stands
+//! apply.rs        prepare: latch the leaves in key order, build their new versions, split and merge
+//! direct.rs       writing in place, for who is alone
+//! changes.rs      the latched pages and new versions of one commit
+//! publish.rs      the commit step, and helping
+//! trees.rs        making and unmaking whole trees
+//! single.rs       one-record commits without a write set
+//! locks/          record locks
+//! ```
+
+mod apply;
+mod changes;
+mod direct;
+pub(crate) mod locks;
+mod publish;
+mod reads;
+mod single;
+mod transaction;
+mod trees;
+mod write_set;
+
+pub(crate) use apply::StructureHold;
+pub(crate) use direct::Direct;
+pub(crate) use single::RecordChange;
+pub(crate) use transaction::{Options, Position, Transaction};
+pub(crate) use write_set::Pending;
+
+use crate::region::Holding;
+
+use std::time::Duration;
+
+use crate::access::btree::node::Order;
+use crate::access::btree::{self, Source, Tree, node};
+use crate::error::{Error, ErrorKind, Result};
+use crate::log::{Caller, Log};
+use crate::pages::{Pages, Participant, Snapshot};
+use crate::types::{Lsn, PageId, TreeId};
+
+/// What becomes of a commit when the machine stops right after it returned. Every rung survives the death of the process in a shared
+/// environment.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub enum Durability {
+    /// The log stays in memory: a crash goes back to the last checkpoint.
+    Memory,
+    /// The log is written when its buffer is half full and every flush interval: a crash may lose that much.
+    NoSync,
+    /// The record is with the operating system when the commit returns: lost only if that crashes too.
+    WriteNoSync,
+    /// The record is on stable storage when the commit returns. Commits that wait together share one flush.
+    Sync,
+}
+
+/// What a transaction is protected from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Isolation {
+    /// Each operation sees the newest committed state.
+    ReadCommitted,
+    /// All reads see one state; of two transactions that change the same record, the second to commit gets a conflict.
+    Snapshot,
+    /// As if transactions ran one after the other.
+    Serializable,
+}
+
+/// A tree's identity, as the process remembers it.
+#[derive(Clone)]
+pub(crate) struct TreeRef {
+    pub(crate) id: TreeId,
+    pub(crate) root: PageId,
+    pub(crate) comparator: Option<std::sync::Arc<Comparator>>,
+}
+
+/// A user's order of keys, by the name that the catalog remembers it under.
+pub(crate) struct Comparator {
+    pub(crate) name: String,
+    pub(crate) compare: CompareFn,
+}
+
+/// A user's order of keys.
+pub(crate) type CompareFn = Box<dyn Fn(&[u8], &[u8]) -> std::cmp::Ordering + Send + Sync>;
+
+impl std::fmt::Debug for Comparator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Comparator").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for TreeRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TreeRef").field("id", &self.id).field("root", &self.root).finish_non_exhaustive()
+    }
+}
+
+impl TreeRef {
+    /// The tree as the access methods want it.
+    #[inline]
+    pub(crate) fn tree(&self) -> Tree<'_> {
+        let order = match &self.comparator {
+            Some(comparator) => Order::Custom(&*comparator.compare),
+            None => Order::Bytes,
+        };
+        Tree { id: self.id, root: self.root, order }
+    }
+}
+
+/// Pages and log together: what transactions run on.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    pub(crate) pages: Pages,
+    pub(crate) log: Log,
+    pub(crate) locks: locks::LockTable,
+    /// How long to wait for a record lock or the serial gate.
+    pub(crate) patience: Duration,
+}
+
+impl Kernel {
+    /// Makes the commit at `lsn` as durable as asked.
+    #[inline]
+    pub(crate) fn settle(&self, lsn: Lsn, durability: Durability, me: u16) -> Result<()> {
+        match durability {
+            Durability::Memory | Durability::NoSync => Ok(()),
+            Durability::WriteNoSync => self.log.hand_over(lsn, caller(me)),
+            Durability::Sync => self.log.make_durable(lsn, caller(me)),
+        }
+    }
+
+    /// Shows `look` the value of `key` in the snapshot, or none.
+    #[inline]
+    pub(crate) fn look_up<R>(
+        &self,
+        snapshot: &Snapshot<'_>,
+        tree: &Tree<'_>,
+        key: &[u8],
+        look: impl FnOnce(Option<node::Value<'_>>) -> R,
+    ) -> Result<R> {
+        let bytes = snapshot.leaf(tree, key)?;
+        let leaf = node::Leaf::new(bytes);
+        Ok(match leaf.search(key, tree.order) {
+            Ok(slot) => look(Some(leaf.value(slot))),
+            Err(_) => look(None),
+        })
+    }
+
+    /// Refuses keys and values that no page can hold.
+    #[inline]
+    pub(crate) fn check_record(&self, key: &[u8], value_len: usize) -> Result<()> {
+        let page_size = self.pages.region.page_size();
+        if key.len() > node::key_bytes_max(page_size) {
+            return Err(Error::invalid(format!(
+                "a key of {} bytes; with pages of {page_size} bytes keys can have {} at most: create the environment with larger pages",
+                key.len(),
+                node::key_bytes_max(page_size),
+            )));
+        }
+        if value_len as u64 > u64::from(u32::MAX) {
+            return Err(Error::invalid(format!("a value of {value_len} bytes; values can have 4294967295 at most")));
+        }
+        Ok(())
+    }
+}
+
+impl Snapshot<'_> {
+    /// The leaf of `tree` that covers `key`: the one used last if that is it, else by descent.
+    #[inline]
+    pub(crate) fn leaf(&self, tree: &Tree<'_>, key: &[u8]) -> Result<&[u8]> {
+        if let Some(bytes) = self.resident(self.operation.me.hint(tree.id))
+            && btree::is_leaf_for(bytes, tree, key)
+        {
+            return Ok(bytes);
+        }
+        let page = btree::find_leaf(self, tree, key, btree::Toward::Key, |_| {})?;
+        self.operation.me.set_hint(tree.id, page);
+        self.page(page)
+    }
+}
+
+/// The catalog's tree, under whose structure latch trees are made.
+fn catalog_id() -> TreeId {
+    TreeId(1)
+}
+
+/// Who calls the log. In a private environment every participant is of this process, and so alive.
+#[inline]
+pub(crate) fn caller(me: u16) -> Caller<'static> {
+    Caller::new(me, &|_| true)
+}
+
+/// The committed state of a tree at an LSN that `me` has pinned, for scans.
+pub(crate) fn committed<'a>(kernel: &'a Kernel, me: &'a Participant, tree: &'a TreeRef, at: Lsn) -> impl Source + 'a {
+    reads::Committed { kernel, me, tree, at }
+}
+
+/// The error of a transaction that lost to another.
+#[cold]
+pub(crate) fn conflict(what: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Conflict, what)
+}

@@ -1,0 +1,199 @@
+//! Single-record commits: the fast path of auto-commit operations.
+//!
+//! One leaf, one version, one record; no write set, no allocation. When the leaf has no room, or gets so empty that it should be merged, the
+//! same change runs again under the tree's structure latch.
+//!
+//! Costs (sketch, 8 + 32 bytes, all in cache): seat 5 ns, pin 6, hinted leaf 10 or descent 150 random, latch 5, copy 46, change 30,
+//! record and checksum 20, commit step 30: 150 ns in order, 300 at random.
+
+use super::changes::Changes;
+use super::{Durability, Kernel, TreeRef, publish};
+use crate::access::btree::node::{Leaf, LeafMut, Value};
+use crate::access::PageWrite;
+use crate::access::btree::{self, Toward, Tree};
+use crate::error::Result;
+use crate::log::{Kind, RecordBuilder};
+use crate::pages::Participant;
+use crate::types::{Lsn, PageId};
+
+/// A change of one record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RecordChange<'a> {
+    /// Set the value, whether or not the record was there.
+    Put(&'a [u8]),
+    /// Remove the record.
+    Remove,
+}
+
+/// How an attempt at a leaf-only change ended.
+enum Attempt {
+    Done(Lsn),
+    /// There was nothing to remove.
+    Nothing,
+    /// The tree's shape must change.
+    Shape,
+    /// The leaf that was found does not cover the key any more.
+    Moved,
+}
+
+impl Kernel {
+    /// Shows `look` the newest committed value of a record, in place.
+    #[inline]
+    pub(crate) fn read_one<R>(&self, tree: &TreeRef, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+        let seat = self.pages.participants.sit()?;
+        let view = tree.tree();
+        let mut look = Some(look);
+        let shown = self.pages.operate(&seat, || {
+            let snapshot = self.pages.snapshot(&seat);
+            self.look_up(&snapshot, &view, key, |value| match value {
+                Some(Value::Long { .. }) => None,
+                Some(Value::Inline(value)) => look.take().map(|look| look(Some(value))),
+                None => look.take().map(|look| look(None)),
+            })
+        })?;
+        match shown {
+            Some(shown) => Ok(shown),
+            None => {
+                drop(seat);
+                let look = look.take().expect("a long value was not shown");
+                self.read_one_long(tree, key, look)
+            }
+        }
+    }
+
+    /// Commits one change by itself. False if it was the removal of a record that was not there.
+    pub(crate) fn change_one(&self, tree: &TreeRef, key: &[u8], change: RecordChange<'_>, durability: Durability) -> Result<bool> {
+        let seat = self.pages.participants.sit()?;
+        let me = &*seat;
+        if self.needs_pages(key, change) {
+            drop(seat);
+            return self.change_by_transaction(tree, key, change, durability);
+        }
+        let view = tree.tree();
+        let mut record = me.record.borrow_mut();
+        record.begin(Kind::Commit);
+        match change {
+            RecordChange::Put(value) => record.put(tree.id, key, value),
+            RecordChange::Remove => record.delete(tree.id, key),
+        }
+        record.finish_body();
+        self.wait_for_gate(me)?;
+        let done = loop {
+            let at = self.pages.pin(me);
+            let attempt = self.attempt(&view, key, change, &mut record, at, me);
+            me.slot().unpin();
+            match attempt? {
+                Attempt::Done(lsn) => break Some(lsn),
+                Attempt::Nothing => break None,
+                Attempt::Shape => break self.change_shape(tree, key, change, &mut record, me)?,
+                Attempt::Moved => {}
+            }
+        };
+        drop(record);
+        match done {
+            Some(lsn) => self.settle(lsn, durability, me.number()).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn needs_pages(&self, key: &[u8], change: RecordChange<'_>) -> bool {
+        matches!(change, RecordChange::Put(value) if value.len() > self.inline_max(key.len()))
+    }
+
+    /// One try with the leaf alone. The participant is pinned at `at`.
+    #[inline]
+    fn attempt(
+        &self,
+        tree: &Tree<'_>,
+        key: &[u8],
+        change: RecordChange<'_>,
+        record: &mut RecordBuilder,
+        at: Lsn,
+        me: &Participant,
+    ) -> Result<Attempt> {
+        let page = self.locate(tree, key, at, me)?;
+        let mut changes = Changes::new(&self.pages, me, at);
+        let bytes = changes.latched(page)?;
+        if !btree::is_leaf_for(bytes, tree, key) {
+            me.set_hint(tree.id, PageId::NONE);
+            return Ok(Attempt::Moved);
+        }
+        let leaf = Leaf::new(bytes);
+        let place = leaf.search(key, tree.order);
+        // A value in pages of its own: its pages change as well, which the general path does.
+        if place.is_ok_and(|slot| matches!(leaf.value(slot), Value::Long { .. })) {
+            return Ok(Attempt::Shape);
+        }
+        match change {
+            RecordChange::Put(value) => {
+                let mut leaf = LeafMut::new(changes.write(page)?);
+                let put = match place {
+                    Ok(slot) => leaf.replace_value(slot, Value::Inline(value)),
+                    Err(slot) => leaf.insert(slot, key, Value::Inline(value)),
+                };
+                if put.is_err() {
+                    return Ok(Attempt::Shape);
+                }
+            }
+            RecordChange::Remove => {
+                let Ok(slot) = place else { return Ok(Attempt::Nothing) };
+                let bytes = changes.write(page)?;
+                LeafMut::new(bytes).remove(slot);
+                if btree::should_merge(bytes) && page != tree.root {
+                    return Ok(Attempt::Shape);
+                }
+            }
+        }
+        publish::publish(&self.pages, &self.log, changes, record, |_| Ok(())).map(Attempt::Done)
+    }
+
+    /// The page that covered `key` at `at`.
+    #[inline]
+    pub(super) fn locate(&self, tree: &Tree<'_>, key: &[u8], at: Lsn, me: &Participant) -> Result<PageId> {
+        self.pages.operate(me, || {
+            let snapshot = self.pages.at_pin(me, at)?;
+            let hint = me.hint(tree.id);
+            if let Some(bytes) = snapshot.resident(hint)
+                && btree::is_leaf_for(bytes, tree, key)
+            {
+                return Ok(hint);
+            }
+            let page = btree::find_leaf(&snapshot, tree, key, Toward::Key, |_| {})?;
+            me.set_hint(tree.id, page);
+            Ok(page)
+        })
+    }
+
+    /// The change under the tree's structure latch, with splits and merges.
+    #[cold]
+    fn change_shape(
+        &self,
+        tree: &TreeRef,
+        key: &[u8],
+        change: RecordChange<'_>,
+        record: &mut RecordBuilder,
+        me: &Participant,
+    ) -> Result<Option<Lsn>> {
+        let _structure = self.hold_structure(std::iter::once(tree.id), me);
+        // Pinned after the structure latch was taken: every earlier change of shape is visible.
+        let at = self.pages.pin(me);
+        let mut changes = Changes::new(&self.pages, me, at);
+        let value = match change {
+            RecordChange::Put(value) => Some(value),
+            RecordChange::Remove => None,
+        };
+        let result = match self.apply_one(&mut changes, &tree.tree(), key, value) {
+            Ok(true) => publish::publish(&self.pages, &self.log, changes, record, |_| Ok(())).map(Some),
+            Ok(false) => {
+                drop(changes);
+                Ok(None)
+            }
+            Err(error) => {
+                drop(changes);
+                Err(error)
+            }
+        };
+        me.slot().unpin();
+        result
+    }
+}

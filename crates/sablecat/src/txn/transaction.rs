@@ -1,0 +1,511 @@
+//! One transaction: a snapshot, what it would change, what it has seen.
+//!
+//! It runs privately: nothing shared is touched before it commits, and dropping it drops everything. It holds a seat (and so a slot) from
+//! beginning to end; its pin keeps the versions of its snapshot.
+
+use std::ops::Bound;
+use std::time::Duration;
+
+use super::apply::{Leaves, WriteCheck};
+use super::changes::Changes;
+use super::locks::{Held, Mode};
+use super::reads::ReadSet;
+use super::write_set::{Pending, WriteSet};
+use super::{Durability, Isolation, Kernel, TreeRef, conflict, publish};
+use crate::access::btree::node::{self, Leaf};
+use crate::access::btree::{Found, LeafCopy, Scan, Source, Wanted};
+use crate::access::long;
+use crate::error::{Error, ErrorKind, Result};
+use crate::log::{Kind, RecordBuilder};
+use crate::pages::{Participant, Seat, Snapshot};
+use crate::types::Lsn;
+
+/// Write sets with more records than this are applied with the structure latches from the start: some leaf will be full.
+const SHAPE_FIRST: usize = 64;
+/// Wait queue of the serial gate.
+const SERIAL_QUEUE: usize = 253;
+
+/// How a transaction is to run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    pub(crate) isolation: Isolation,
+    pub(crate) durability: Durability,
+    pub(crate) read_only: bool,
+    /// How long to wait for a record lock.
+    pub(crate) patience: Duration,
+}
+
+/// A place in a transaction to roll back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Position(usize);
+
+/// A transaction in progress.
+pub(crate) struct Transaction<'k> {
+    kernel: &'k Kernel,
+    seat: Seat<'k>,
+    at: Lsn,
+    options: Options,
+    writes: WriteSet,
+    reads: ReadSet,
+    held: Held,
+    /// Counts what was done since the snapshot was taken; 0: it may still be moved.
+    used: u64,
+    /// Holds the serial gate, with which nobody else commits.
+    gate: Option<super::Holding>,
+}
+
+impl std::fmt::Debug for Transaction<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Transaction").field("at", &self.at).field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        self.release();
+        self.seat.slot().unpin();
+    }
+}
+
+impl<'k> Transaction<'k> {
+    /// Begins: takes a seat and pins the newest published state.
+    pub(crate) fn begin(kernel: &'k Kernel, options: Options) -> Result<Transaction<'k>> {
+        let seat = kernel.pages.participants.sit()?;
+        seat.slot().clear_revoked();
+        let at = kernel.pages.pin(&seat);
+        Ok(Transaction {
+            kernel,
+            seat,
+            at,
+            options,
+            writes: WriteSet::default(),
+            reads: ReadSet::default(),
+            held: Held::default(),
+            used: 0,
+            gate: None,
+        })
+    }
+
+    /// Forgets everything and pins the newest state: the same transaction, to be run again. Record locks are kept, so that the second
+    /// attempt finds the records it waited for unchanged.
+    pub(crate) fn restart(&mut self) {
+        self.writes = WriteSet::default();
+        self.reads.clear();
+        self.used = 0;
+        self.seat.slot().clear_revoked();
+        self.at = self.kernel.pages.pin(&self.seat);
+    }
+
+    /// Takes the serial gate: until this transaction ends, nobody else begins a commit.
+    pub(crate) fn take_gate(&mut self) {
+        if self.gate.is_none() {
+            let region = &self.kernel.pages.region;
+            let me = self.seat.number();
+            let holding = region.queue(SERIAL_QUEUE).wait_for(|| region.header().serial.0.try_acquire(me).ok());
+            self.gate = Some(holding);
+        }
+    }
+
+    fn release(&mut self) {
+        let region = &self.kernel.pages.region;
+        if let Some(holding) = self.gate.take() {
+            region.header().serial.0.release(holding);
+            region.queue(SERIAL_QUEUE).wake();
+        }
+        self.kernel.locks.release_all(self.seat.number(), &mut self.held);
+    }
+
+    /// Whose transaction it is.
+    pub(crate) fn participant(&self) -> &Participant {
+        &self.seat
+    }
+
+    /// The snapshot's LSN.
+    pub(crate) fn at(&self) -> Lsn {
+        self.at
+    }
+
+    /// Whether the transaction would change anything.
+    pub(crate) fn has_writes(&self) -> bool {
+        !self.writes.is_empty()
+    }
+
+    fn tracks_reads(&self) -> bool {
+        self.options.isolation == Isolation::Serializable && !self.options.read_only
+    }
+
+    /// Read committed: each operation has a snapshot of its own.
+    #[inline]
+    fn freshen(&mut self) {
+        if self.options.isolation == Isolation::ReadCommitted {
+            self.at = self.kernel.pages.pin(&self.seat);
+        }
+        self.used += 1;
+    }
+
+    /// Shows `look` the value of a record, its own pending one if there is one. A long value is read whole.
+    pub(crate) fn get<R>(&mut self, tree: &TreeRef, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+        if let Some(pending) = self.writes.records(tree.id).and_then(|records| records.get(key)) {
+            return Ok(look(pending.as_deref()));
+        }
+        self.freshen();
+        let me: &Participant = &self.seat;
+        let (kernel, at) = (self.kernel, self.at);
+        let view = tree.tree();
+        let tracks = self.tracks_reads();
+        let mut look = Some(look);
+        let mut shown = None;
+        let (page, born, long) = kernel.pages.operate(me, || {
+            let snapshot = kernel.pages.at_pin(me, at)?;
+            let bytes = snapshot.leaf(&view, key)?;
+            let leaf = Leaf::new(bytes);
+            let long = match leaf.search(key, view.order).map(|slot| leaf.value(slot)) {
+                Ok(node::Value::Long { first_page, len }) => Some((first_page, len)),
+                Ok(node::Value::Inline(value)) => {
+                    shown = look.take().map(|look| look(Some(value)));
+                    None
+                }
+                Err(_) => {
+                    shown = look.take().map(|look| look(None));
+                    None
+                }
+            };
+            let born = Lsn(u64::from_le_bytes(std::array::from_fn(|n| bytes[8 + n])));
+            Ok((node::page_id(bytes), born, long))
+        })?;
+        if tracks {
+            self.reads.note(tree, page, born, Bound::Included(key), Bound::Included(key));
+        }
+        match (shown, long) {
+            (Some(shown), _) => Ok(shown),
+            (None, Some((first, len))) => {
+                let value = kernel.load_long(me, at, first, len)?;
+                Ok(look.take().expect("the value is shown once")(Some(&value)))
+            }
+            (None, None) => unreachable!("a value is shown, or is long"),
+        }
+    }
+
+    /// Reads part of a value: none if there is no record, else how many bytes were read.
+    pub(crate) fn read_at(&mut self, tree: &TreeRef, key: &[u8], offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
+        fn part(value: &[u8], offset: u64, into: &mut [u8]) -> usize {
+            let rest = usize::try_from(offset).ok().and_then(|from| value.get(from..)).unwrap_or_default();
+            let len = rest.len().min(into.len());
+            into[..len].copy_from_slice(&rest[..len]);
+            len
+        }
+        let place = self.place(tree, key)?;
+        match place {
+            Some((first, len)) => {
+                let me: &Participant = &self.seat;
+                self.kernel.read_long(me, self.at, first, len, offset, into).map(Some)
+            }
+            None => self.get(tree, key, |value| value.map(|value| part(value, offset, into))),
+        }
+    }
+
+    /// Where a committed long value is, unless the record is pending, absent or short.
+    fn place(&mut self, tree: &TreeRef, key: &[u8]) -> Result<Option<(crate::types::PageId, u64)>> {
+        if self.writes.records(tree.id).is_some_and(|records| records.get(key).is_some()) {
+            return Ok(None);
+        }
+        let me: &Participant = &self.seat;
+        let (kernel, at) = (self.kernel, self.at);
+        let view = tree.tree();
+        let (found, page, born) = kernel.pages.operate(me, || {
+            let snapshot = kernel.pages.at_pin(me, at)?;
+            let bytes = snapshot.leaf(&view, key)?;
+            let leaf = Leaf::new(bytes);
+            let found = match leaf.search(key, view.order).map(|slot| leaf.value(slot)) {
+                Ok(node::Value::Long { first_page, len }) => Some((first_page, len)),
+                _ => None,
+            };
+            let born = Lsn(u64::from_le_bytes(std::array::from_fn(|n| bytes[8 + n])));
+            Ok((found, node::page_id(bytes), born))
+        })?;
+        if found.is_some() && self.tracks_reads() {
+            self.reads.note(tree, page, born, Bound::Included(key), Bound::Included(key));
+        }
+        Ok(found)
+    }
+
+    /// Locks the record and makes sure that the snapshot sees its newest state.
+    pub(crate) fn lock(&mut self, tree: &TreeRef, key: &[u8]) -> Result<()> {
+        let me = self.seat.number();
+        let hash = lock_hash(tree.id.0, key);
+        self.kernel.locks.acquire(me, hash, Mode::Exclusive, self.options.patience, &mut self.held)?;
+        if self.used == 0 {
+            // Nothing was read or written yet: the snapshot may as well be one that sees what the last holder did.
+            self.at = self.kernel.pages.pin(&self.seat);
+            return Ok(());
+        }
+        if self.options.isolation == Isolation::ReadCommitted {
+            return Ok(());
+        }
+        let me: &Participant = &self.seat;
+        let now = self.kernel.pages.guard(me);
+        let same = self.kernel.record_is_same(tree, key, self.at, now, me);
+        me.slot().unguard();
+        if same? { Ok(()) } else { Err(conflict("a record locked for update had been changed since the transaction began; run it again")) }
+    }
+
+    /// Sets or removes a record.
+    pub(crate) fn set(&mut self, tree: &TreeRef, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        if self.options.read_only {
+            return Err(Error::new(ErrorKind::NotAllowed, "a write in a read-only transaction"));
+        }
+        self.kernel.check_record(key, value.map_or(0, <[u8]>::len))?;
+        self.used += 1;
+        self.writes.set(tree, key, value.map(Box::from));
+        Ok(())
+    }
+
+    /// Marks this place.
+    pub(crate) fn position(&mut self) -> Position {
+        Position(self.writes.savepoint())
+    }
+
+    /// Undoes what was set since the position was marked. What was read since stays read.
+    pub(crate) fn roll_back_to(&mut self, position: Position) {
+        self.writes.roll_back_to(position.0);
+    }
+
+    /// The next record of a scan.
+    pub(crate) fn next(&mut self, tree: &TreeRef, scan: &mut Scan, forward: bool) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.used += 1;
+        let tracks = self.tracks_reads();
+        let mut source =
+            Merged { kernel: self.kernel, me: &self.seat, at: self.at, tree, writes: &self.writes, reads: tracks.then_some(&mut self.reads) };
+        match scan.next(&tree.tree(), &mut source, forward)? {
+            None => Ok(None),
+            Some((key, Found::Bytes(value))) => Ok(Some((key, value))),
+            Some((key, Found::Long(first, len))) => {
+                let me: &Participant = &self.seat;
+                Ok(Some((key, self.kernel.load_long(me, self.at, first, len)?)))
+            }
+        }
+    }
+
+    /// The committed state that the transaction sees of a tree, without what it has pending.
+    pub(crate) fn committed<'a>(&'a self, tree: &'a TreeRef) -> impl Source + 'a {
+        super::committed(self.kernel, &self.seat, tree, self.at)
+    }
+
+    /// Runs `look` on a snapshot of the transaction's state, without what it has pending.
+    pub(crate) fn with_snapshot<R>(&mut self, mut look: impl FnMut(&Snapshot<'_>) -> Result<R>) -> Result<R> {
+        self.used += 1;
+        let me: &Participant = &self.seat;
+        let (kernel, at) = (self.kernel, self.at);
+        kernel.pages.operate(me, || look(&kernel.pages.at_pin(me, at)?))
+    }
+
+    /// Commits. On success everything is visible to whoever begins afterwards, and as durable as the transaction's rung says. On a conflict
+    /// nothing happened, and the transaction can be restarted.
+    pub(crate) fn commit(&mut self, durability: Durability) -> Result<Lsn> {
+        if self.writes.is_empty() {
+            return Ok(self.at);
+        }
+        let me: &Participant = &self.seat;
+        let kernel = self.kernel;
+        if me.slot().is_revoked() {
+            return Err(Error::new(ErrorKind::SnapshotTooOld, "the transaction's snapshot was given up for want of cache; run it again"));
+        }
+        if self.gate.is_none() {
+            kernel.wait_for_gate(me)?;
+        }
+        let mut record = me.record.borrow_mut();
+        kernel.write_record(&self.writes, &mut record, me)?;
+        let check = WriteCheck::of(self.options.isolation, self.at, me);
+        let (at, reads) = (self.at, &self.reads);
+        let validate = |_: &mut Changes<'_>| reads.validate(kernel, at, me);
+
+        let mut lsn = None;
+        if self.writes.len() <= SHAPE_FIRST {
+            let mut changes = Changes::new(&kernel.pages, me, at);
+            if matches!(kernel.apply_leaves(&mut changes, &self.writes, at, check)?, Leaves::Ready) {
+                lsn = Some(publish::publish(&kernel.pages, &kernel.log, changes, &mut record, validate)?);
+            }
+        }
+        let lsn = match lsn {
+            Some(lsn) => lsn,
+            None => {
+                let _structure = kernel.hold_structure(kernel.trees_of(&self.writes), me);
+                let newest = kernel.pages.guard(me);
+                let mut changes = Changes::new(&kernel.pages, me, newest);
+                kernel.apply_shape(&mut changes, &self.writes, check)?;
+                publish::publish(&kernel.pages, &kernel.log, changes, &mut record, validate)?
+            }
+        };
+        drop(record);
+        let number = me.number();
+        self.release();
+        self.writes = WriteSet::default();
+        kernel.settle(lsn, durability, number)?;
+        Ok(lsn)
+    }
+}
+
+/// A transaction's snapshot with its pending records over it.
+struct Merged<'a> {
+    kernel: &'a Kernel,
+    me: &'a Participant,
+    at: Lsn,
+    tree: &'a TreeRef,
+    writes: &'a WriteSet,
+    reads: Option<&'a mut ReadSet>,
+}
+
+impl Source for Merged<'_> {
+    fn leaf(&mut self, wanted: Wanted<'_>, lower: Bound<&[u8]>, upper: Bound<&[u8]>, into: &mut LeafCopy) -> Result<()> {
+        let (page, born) = self.kernel.pages.operate(self.me, || {
+            let snapshot = self.kernel.pages.at_pin(self.me, self.at)?;
+            let page = wanted.find(&snapshot, &self.tree.tree())?;
+            into.fill(snapshot.page(page)?);
+            Ok((page, snapshot.born(page)?))
+        })?;
+        if let Some(reads) = &mut self.reads {
+            // What of this leaf lies between the bounds counts as read, whether or not the scan gets that far.
+            let leaf = into.leaf();
+            let view = self.tree.tree();
+            let lower = match leaf.lower_fence() {
+                Some(fence) if crate::access::btree::above(&view, fence, lower) => Bound::Included(fence),
+                _ => lower,
+            };
+            let upper = match leaf.upper_fence() {
+                Some(fence) if crate::access::btree::below(&view, fence, upper) => Bound::Excluded(fence),
+                _ => upper,
+            };
+            reads.note(self.tree, page, born, lower, upper);
+        }
+        Ok(())
+    }
+
+    fn pending(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, forward: bool) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+        let records = self.writes.records(self.tree.id)?;
+        records.edge(lower, upper, forward).map(|(key, value)| (key.to_vec(), value.as_deref().map(<[u8]>::to_vec)))
+    }
+}
+
+/// The lock of a record. Two records may share one: then they wait for each other needlessly, and nothing worse.
+fn lock_hash(tree: u32, key: &[u8]) -> u64 {
+    // FNV-1a, finished by a multiply so that short keys spread over the table.
+    let mut hash = 0xcbf2_9ce4_8422_2325 ^ u64::from(tree);
+    for &byte in key {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    (hash ^ hash >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+impl Kernel {
+    /// Reads a record whose value is long, in a transaction, whose snapshot holds while the value's pages are gone through.
+    #[cold]
+    pub(super) fn read_one_long<R>(&self, tree: &TreeRef, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+        let options = Options { isolation: Isolation::Snapshot, durability: Durability::Memory, read_only: true, patience: self.patience };
+        Transaction::begin(self, options)?.get(tree, key, look)
+    }
+
+    /// Commits one change that the single-record path cannot: a value in pages of its own.
+    pub(super) fn change_by_transaction(
+        &self,
+        tree: &TreeRef,
+        key: &[u8],
+        change: super::RecordChange<'_>,
+        durability: Durability,
+    ) -> Result<bool> {
+        let options = Options { isolation: Isolation::ReadCommitted, durability, read_only: false, patience: self.patience };
+        let mut txn = Transaction::begin(self, options)?;
+        match change {
+            super::RecordChange::Put(value) => txn.set(tree, key, Some(value))?,
+            super::RecordChange::Remove => txn.set(tree, key, None)?,
+        }
+        txn.commit(durability).map(|_| true)
+    }
+
+    /// Waits while some other transaction holds the serial gate.
+    #[inline]
+    pub(super) fn wait_for_gate(&self, me: &Participant) -> Result<()> {
+        let gate = &self.pages.region.header().serial.0;
+        let owner = gate.look().owner();
+        if owner == 0 || owner == me.number() { Ok(()) } else { self.wait_for_gate_slow() }
+    }
+
+    #[cold]
+    fn wait_for_gate_slow(&self) -> Result<()> {
+        let region = &self.pages.region;
+        let begun = sablecat_os::clock::monotonic();
+        let open = region.queue(SERIAL_QUEUE).wait_for(|| {
+            let free = region.header().serial.0.look().owner() == 0;
+            if free {
+                return Some(true);
+            }
+            (sablecat_os::clock::monotonic().saturating_sub(begun) > self.patience).then_some(false)
+        });
+        if open {
+            Ok(())
+        } else {
+            Err(Error::new(ErrorKind::Timeout, "another transaction, which had kept losing, has the environment to itself for too long"))
+        }
+    }
+
+    /// A long value, whole.
+    pub(crate) fn load_long(&self, me: &Participant, at: Lsn, first: crate::types::PageId, len: u64) -> Result<Vec<u8>> {
+        let bytes = usize::try_from(len).map_err(|_| Error::corruption(format!("a value says it has {len} bytes")))?;
+        let mut value = vec![0; bytes];
+        self.read_long(me, at, first, len, 0, &mut value)?;
+        Ok(value)
+    }
+
+    fn read_long(&self, me: &Participant, at: Lsn, first: crate::types::PageId, len: u64, offset: u64, into: &mut [u8]) -> Result<usize> {
+        let page_size = self.pages.region.page_size();
+        let step = long::payload_bytes(page_size) * 8;
+        let mut done = 0;
+        // A few pages an operation, so that a long read does not hold the frames of all it passes.
+        while done < into.len() {
+            let end = into.len().min(done + step);
+            let read = self.pages.operate(me, || {
+                let snapshot = self.pages.at_pin(me, at)?;
+                long::read(&snapshot, page_size, first, len, offset + done as u64, &mut into[done..end])
+            })?;
+            done += read;
+            if read == 0 {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Whether a record is the same at two moments.
+    fn record_is_same(&self, tree: &TreeRef, key: &[u8], at: Lsn, now: Lsn, me: &Participant) -> Result<bool> {
+        let view = tree.tree();
+        let value = |at| {
+            self.pages.operate(me, || {
+                let snapshot = self.pages.at_pin(me, at)?;
+                self.look_up(&snapshot, &view, key, |value| value.map(super::apply::OwnedValue::of))
+            })
+        };
+        Ok(value(at)? == value(now)?)
+    }
+
+    /// The log record of a write set; in chunks beforehand when it is too long for the ring.
+    fn write_record(&self, writes: &WriteSet, record: &mut RecordBuilder, _me: &Participant) -> Result<()> {
+        record.begin(Kind::Commit);
+        for (tree, records) in writes.trees() {
+            for (key, value) in records.iter() {
+                let value: &Pending = value;
+                match value {
+                    Some(value) => record.put(tree.id, key, value),
+                    None => record.delete(tree.id, key),
+                }
+            }
+        }
+        record.finish_body();
+        if record.len() > self.log.record_bytes_max() {
+            return Err(Error::full(format!(
+                "the transaction's log record has {} bytes and the log buffer takes {} at a time; enlarge the log buffer or commit in parts",
+                record.len(),
+                self.log.record_bytes_max(),
+            )));
+        }
+        Ok(())
+    }
+}

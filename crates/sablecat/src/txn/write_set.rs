@@ -1,0 +1,197 @@
+//! What a transaction would change: its records in key order, tree by tree, in process memory.
+//!
+//! Savepoints are positions in a journal of what each entry was before; the journal is kept only once a savepoint has been asked for.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::{Comparator, TreeRef};
+use crate::types::TreeId;
+
+/// What a record is to become: a value, or none (removed).
+pub(crate) type Pending = Option<Box<[u8]>>;
+
+/// The pending records of one tree, in its order.
+#[derive(Debug)]
+pub(crate) enum Records {
+    /// In the order of bytes.
+    Bytes(BTreeMap<Vec<u8>, Pending>),
+    /// In a user's order: a sorted vector.
+    Custom(Arc<Comparator>, Vec<(Vec<u8>, Pending)>),
+}
+
+impl Records {
+    fn new(tree: &TreeRef) -> Records {
+        match &tree.comparator {
+            None => Records::Bytes(BTreeMap::new()),
+            Some(comparator) => Records::Custom(Arc::clone(comparator), Vec::new()),
+        }
+    }
+
+    fn place(comparator: &Comparator, records: &[(Vec<u8>, Pending)], key: &[u8]) -> Result<usize, usize> {
+        records.binary_search_by(|(have, _)| (comparator.compare)(have, key))
+    }
+
+    pub(crate) fn get(&self, key: &[u8]) -> Option<&Pending> {
+        match self {
+            Records::Bytes(map) => map.get(key),
+            Records::Custom(comparator, records) => Self::place(comparator, records, key).ok().map(|at| &records[at].1),
+        }
+    }
+
+    fn set(&mut self, key: &[u8], value: Pending) -> Option<Pending> {
+        match self {
+            Records::Bytes(map) => match map.get_mut(key) {
+                Some(have) => Some(std::mem::replace(have, value)),
+                None => map.insert(key.to_vec(), value),
+            },
+            Records::Custom(comparator, records) => match Self::place(comparator, records, key) {
+                Ok(at) => Some(std::mem::replace(&mut records[at].1, value)),
+                Err(at) => {
+                    records.insert(at, (key.to_vec(), value));
+                    None
+                }
+            },
+        }
+    }
+
+    fn unset(&mut self, key: &[u8]) {
+        match self {
+            Records::Bytes(map) => {
+                map.remove(key);
+            }
+            Records::Custom(comparator, records) => {
+                if let Ok(at) = Self::place(comparator, records, key) {
+                    records.remove(at);
+                }
+            }
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Records::Bytes(map) => map.len(),
+            Records::Custom(_, records) => records.len(),
+        }
+    }
+
+    /// All records, in order.
+    pub(crate) fn iter(&self) -> Box<dyn Iterator<Item = (&[u8], &Pending)> + '_> {
+        match self {
+            Records::Bytes(map) => Box::new(map.iter().map(|(key, value)| (key.as_slice(), value))),
+            Records::Custom(_, records) => Box::new(records.iter().map(|(key, value)| (key.as_slice(), value))),
+        }
+    }
+
+    /// The first record within the bounds (`forward`), or the last.
+    pub(crate) fn edge(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, forward: bool) -> Option<(&[u8], &Pending)> {
+        match self {
+            Records::Bytes(map) => {
+                if is_empty(lower, upper, |a, b| a.cmp(b)) {
+                    return None;
+                }
+                let mut range = map.range::<[u8], _>((lower, upper));
+                let found = if forward { range.next() } else { range.next_back() };
+                found.map(|(key, value)| (key.as_slice(), value))
+            }
+            Records::Custom(comparator, records) => {
+                let compare = |a: &[u8], b: &[u8]| (comparator.compare)(a, b);
+                let from = records.partition_point(|(key, _)| match lower {
+                    Bound::Unbounded => false,
+                    Bound::Included(bound) => compare(key, bound).is_lt(),
+                    Bound::Excluded(bound) => compare(key, bound).is_le(),
+                });
+                let to = records.partition_point(|(key, _)| match upper {
+                    Bound::Unbounded => true,
+                    Bound::Included(bound) => compare(key, bound).is_le(),
+                    Bound::Excluded(bound) => compare(key, bound).is_lt(),
+                });
+                let found = if from >= to { None } else { records.get(if forward { from } else { to - 1 }) };
+                found.map(|(key, value)| (key.as_slice(), value))
+            }
+        }
+    }
+}
+
+/// Whether no key can lie between the bounds.
+fn is_empty(lower: Bound<&[u8]>, upper: Bound<&[u8]>, compare: impl Fn(&[u8], &[u8]) -> Ordering) -> bool {
+    match (lower, upper) {
+        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+        (Bound::Included(a), Bound::Included(b)) => compare(a, b).is_gt(),
+        (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => compare(a, b).is_ge(),
+    }
+}
+
+#[derive(Debug)]
+struct Undo {
+    tree: TreeId,
+    key: Vec<u8>,
+    /// What was there: nothing, or a pending record.
+    before: Option<Pending>,
+}
+
+/// The write set of one transaction.
+#[derive(Debug, Default)]
+pub(crate) struct WriteSet {
+    /// In the order of tree numbers.
+    trees: Vec<(TreeRef, Records)>,
+    journal: Vec<Undo>,
+    journaling: bool,
+}
+
+impl WriteSet {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many records are pending.
+    pub(crate) fn len(&self) -> usize {
+        self.trees.iter().map(|(_, records)| records.len()).sum()
+    }
+
+    /// The trees written to, in the order in which their leaves are latched.
+    pub(crate) fn trees(&self) -> impl Iterator<Item = (&TreeRef, &Records)> {
+        self.trees.iter().map(|(tree, records)| (tree, records))
+    }
+
+    pub(crate) fn records(&self, tree: TreeId) -> Option<&Records> {
+        self.trees.iter().find(|(have, _)| have.id == tree).map(|(_, records)| records)
+    }
+
+    /// Sets what a record is to become.
+    pub(crate) fn set(&mut self, tree: &TreeRef, key: &[u8], value: Pending) {
+        let at = match self.trees.binary_search_by_key(&tree.id, |(have, _)| have.id) {
+            Ok(at) => at,
+            Err(at) => {
+                self.trees.insert(at, (tree.clone(), Records::new(tree)));
+                at
+            }
+        };
+        let before = self.trees[at].1.set(key, value);
+        if self.journaling {
+            self.journal.push(Undo { tree: tree.id, key: key.to_vec(), before });
+        }
+    }
+
+    /// A position to roll back to.
+    pub(crate) fn savepoint(&mut self) -> usize {
+        self.journaling = true;
+        self.journal.len()
+    }
+
+    /// Undoes everything set since the position was taken.
+    pub(crate) fn roll_back_to(&mut self, position: usize) {
+        while self.journal.len() > position {
+            let Some(undo) = self.journal.pop() else { return };
+            let Some((_, records)) = self.trees.iter_mut().find(|(tree, _)| tree.id == undo.tree) else { continue };
+            match undo.before {
+                Some(before) => {
+                    records.set(&undo.key, before);
+                }
+                None => records.unset(&undo.key),
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The words every layer counts in: log positions, pages, frames, trees, blocks.
+//!
+//! Each is a newtype over an integer so that the compiler keeps them apart; all are plain data and may live in the region.
+
+use std::fmt;
+
+macro_rules! word {
+    ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        #[repr(transparent)]
+        pub struct $name(pub $inner);
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self.0)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+word! {
+    /// A log sequence number: a byte offset in the log since the environment was created. A commit's LSN is the end of its record.
+    Lsn(u64)
+}
+word! {
+    /// The stable number of a logical page. 0 names no page.
+    PageId(u32)
+}
+word! {
+    /// A frame of the buffer pool: a place in memory for one version of one page. 0 names no frame.
+    FrameId(u32)
+}
+word! {
+    /// The number of a tree (a named database, or the catalog). Never given twice in the life of an environment.
+    TreeId(u32)
+}
+word! {
+    /// A block of a volume, counted from the start of the file in page-size units. 0 names no block.
+    BlockId(u64)
+}
+
+impl Lsn {
+    /// The LSN after every commit: what "not yet superseded" is written as.
+    pub const MAX: Lsn = Lsn(u64::MAX);
+}
+impl PageId {
+    /// No page.
+    pub const NONE: PageId = PageId(0);
+}
+impl FrameId {
+    /// No frame.
+    pub const NONE: FrameId = FrameId(0);
+}
+impl BlockId {
+    /// No block.
+    pub const NONE: BlockId = BlockId(0);
+}

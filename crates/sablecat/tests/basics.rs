@@ -1,0 +1,177 @@
+//! The everyday operations, end to end, in memory and on disk.
+
+use std::collections::BTreeMap;
+
+use sablecat::{Durability, Env};
+
+/// A directory that goes when the test ends.
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("sablecat-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Scratch(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn key(n: u64) -> [u8; 8] {
+    // A bijection that scatters the keys.
+    (n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_be_bytes()
+}
+
+#[test]
+fn many_records_are_found_again_in_order_and_by_key() {
+    let env = Env::in_memory().unwrap();
+    let db = env.database("records").unwrap();
+    let mut model = BTreeMap::new();
+    for n in 0..20_000 {
+        db.insert(key(n), n.to_le_bytes()).unwrap();
+        model.insert(key(n).to_vec(), n.to_le_bytes().to_vec());
+    }
+    for n in (0..20_000).step_by(3) {
+        assert!(db.remove(key(n)).unwrap());
+        model.remove(&key(n).to_vec());
+    }
+    for n in 0..20_000 {
+        assert_eq!(db.get(key(n)).unwrap(), model.get(&key(n).to_vec()).cloned());
+    }
+    let forwards: Vec<_> = db.range::<&[u8]>(..).unwrap().collect::<sablecat::Result<_>>().unwrap();
+    let expected: Vec<_> = model.into_iter().collect();
+    assert_eq!(forwards, expected);
+    let mut backwards: Vec<_> = db.range::<&[u8]>(..).unwrap().rev().collect::<sablecat::Result<_>>().unwrap();
+    backwards.reverse();
+    assert_eq!(backwards, expected);
+    let report = env.verify(&mut |_| {}).unwrap();
+    assert_eq!(report.problems, Vec::<String>::new());
+}
+
+#[test]
+fn what_was_committed_is_there_after_closing_and_opening() {
+    let scratch = Scratch::new("reopen");
+    {
+        let env = Env::builder().durability(Durability::NoSync).open(&scratch.0).unwrap();
+        let db = env.database("records").unwrap();
+        for n in 0..5_000 {
+            db.insert(key(n), n.to_le_bytes()).unwrap();
+        }
+        drop(db);
+        env.close().unwrap();
+    }
+    let env = Env::open(&scratch.0).unwrap();
+    assert!(!env.recovery().recovered);
+    let db = env.existing_database("records").unwrap().expect("it was created");
+    for n in 0..5_000 {
+        assert_eq!(db.get(key(n)).unwrap().as_deref(), Some(&n.to_le_bytes()[..]));
+    }
+    assert_eq!(env.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+}
+
+#[test]
+fn a_second_handle_on_the_same_directory_is_refused() {
+    let scratch = Scratch::new("twice");
+    let _env = Env::open(&scratch.0).unwrap();
+    let error = Env::open(&scratch.0).unwrap_err();
+    assert_eq!(error.kind(), sablecat::ErrorKind::InUse);
+}
+
+#[test]
+fn data_larger_than_the_cache_is_all_there() {
+    let scratch = Scratch::new("evict");
+    let open = || Env::builder().cache_size(1 << 20).durability(Durability::NoSync).open(&scratch.0).unwrap();
+    let env = open();
+    let db = env.database("records").unwrap();
+    for n in 0..60_000 {
+        db.insert(key(n), [n as u8; 100]).unwrap();
+    }
+    for n in 0..60_000 {
+        assert_eq!(db.get(key(n)).unwrap().as_deref(), Some(&[n as u8; 100][..]), "record {n}");
+    }
+    assert_eq!(env.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+    drop(db);
+    drop(env);
+    let env = open();
+    let db = env.database("records").unwrap();
+    assert_eq!(db.len().unwrap(), 60_000);
+}
+
+#[test]
+fn long_values_are_kept_and_read_in_parts() {
+    let env = Env::in_memory().unwrap();
+    let db = env.database("long").unwrap();
+    let long: Vec<u8> = (0..100_000u32).flat_map(u32::to_le_bytes).collect();
+    db.insert("long", &long).unwrap();
+    assert_eq!(db.get("long").unwrap().as_deref(), Some(&long[..]));
+    let mut part = [0; 100];
+    assert_eq!(db.read_at("long", 200_000, &mut part).unwrap(), Some(100));
+    assert_eq!(part[..], long[200_000..200_100]);
+    db.insert("long", "short now").unwrap();
+    assert_eq!(db.get("long").unwrap().as_deref(), Some(&b"short now"[..]));
+    assert_eq!(env.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+}
+
+#[test]
+fn a_removed_database_is_gone_and_its_pages_are_used_again() {
+    let env = Env::in_memory().unwrap();
+    let mut pages = Vec::new();
+    for _ in 0..4 {
+        let db = env.database("short-lived").unwrap();
+        for n in 0..20_000 {
+            db.insert(key(n), [7; 40]).unwrap();
+        }
+        assert!(env.remove_database("short-lived").unwrap());
+        assert_eq!(db.get(key(1)).unwrap_err().kind(), sablecat::ErrorKind::NotFound);
+        pages.push(env.stats().unwrap().pages);
+    }
+    assert_eq!(env.databases().unwrap(), Vec::<String>::new());
+    assert_eq!(env.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+}
+
+#[test]
+fn threads_that_add_to_one_record_lose_nothing() {
+    let env = Env::in_memory().unwrap();
+    let db = env.database("counter").unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..500 {
+                    env.write(|txn| {
+                        let have = txn.get(&db, "n")?.map_or(0, |value| u64::from_le_bytes(value.try_into().unwrap()));
+                        txn.insert(&db, "n", (have + 1).to_le_bytes())
+                    })
+                    .unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(db.get("n").unwrap().unwrap(), 2000u64.to_le_bytes());
+}
+
+#[test]
+fn a_data_store_keeps_what_was_checkpointed() {
+    let scratch = Scratch::new("store");
+    {
+        let mut store = Env::builder().cache_size(1 << 20).open_data_store(&scratch.0).unwrap();
+        let table = store.database("records").unwrap();
+        for n in 0..50_000 {
+            store.insert(&table, key(n), [n as u8; 50]).unwrap();
+        }
+        for n in (0..50_000).step_by(2) {
+            assert!(store.remove(&table, key(n)).unwrap());
+        }
+        assert_eq!(store.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+        store.close().unwrap();
+    }
+    let mut store = Env::builder().open_data_store(&scratch.0).unwrap();
+    let table = store.database("records").unwrap();
+    for n in 0..50_000 {
+        let expected = (n % 2 == 1).then_some(vec![n as u8; 50]);
+        assert_eq!(store.get(&table, key(n)).unwrap(), expected);
+    }
+}
