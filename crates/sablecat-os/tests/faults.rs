@@ -316,6 +316,19 @@ fn space_runs_out_and_comes_back() {
 }
 
 #[test]
+fn what_no_path_leads_to_after_a_crash_takes_no_space() {
+    let disk = SimDisk::new(0);
+    disk.set_capacity(8192);
+    disk.create_dir_all(Path::new("d")).unwrap();
+    let file = open(&disk, "d/a");
+    file.write_at(&[1; 8192], 0).unwrap();
+    file.sync().unwrap();
+    disk.sync_dir(Path::new("d")).unwrap();
+    let found = disk.crash_as(Survival::Nothing, 0);
+    assert_eq!(found.free_bytes(Path::new(ROOT)).unwrap(), 8192);
+}
+
+#[test]
 fn a_window_onto_a_hole_is_refused() {
     let (disk, file) = with_file(0, b"");
     file.set_len(8192).unwrap();

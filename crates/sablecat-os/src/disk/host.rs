@@ -17,9 +17,6 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use super::{Disk, File, How, Window, debug_assert_aligned, range_end, window_refused};
 use crate::machine::page_bytes;
 
-/// Buffers the kernel takes in one call.
-const BUFFERS_MAX: usize = 1024;
-
 /// The files of the machine this runs on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HostDisk;
@@ -148,13 +145,13 @@ impl File for HostFile {
         let mut left = slices.as_mut_slice();
         let mut at = offset;
         loop {
-            // Empty buffers at the front would make a call that writes nothing.
+            // Without them in front, a call that writes nothing has failed.
             IoSlice::advance_slices(&mut left, 0);
             if left.is_empty() {
                 return Ok(());
             }
-            let batch = left.len().min(BUFFERS_MAX);
-            match retry_on_intr(|| pwritev(&self.file, &left[..batch], at))? {
+            // The kernel takes 1024 buffers in one call; rustix leaves the others for the next.
+            match retry_on_intr(|| pwritev(&self.file, left, at))? {
                 0 => return Err(io::ErrorKind::WriteZero.into()),
                 count => {
                     at += count as u64;

@@ -1,13 +1,28 @@
-//! Bulk reading in place: whole leaves, under one snapshot, an operation a leaf.
+//! Bulk reading in place: whole leaves, at one snapshot, an operation a leaf.
+//!
+//! A snapshot's tree does not change, so one look at a parent names all the leaves below it that follow; they are visited without a
+//! descent, the next one being fetched into the processor's cache meanwhile. Only the leaves at the bounds have keys compared.
+//!
+//! Costs (sketch, 8 + 32 bytes): 1.4 ns a record in the leaf, 1 for the whole key, a descent and an operation a hundred records: 3 ns.
 
 use std::ops::{Bound, ControlFlow};
 
-use crate::access::btree::node::{Leaf, Value};
-use crate::access::btree::{Wanted, above, below};
-use crate::error::Result;
-use crate::pages::Participant;
+use crate::access::PageRead;
+use crate::access::btree::node::{self, Inner, Kind, Leaf, Value};
+use crate::access::btree::{self, Step, Toward, below};
+use crate::error::{Error, Result};
+use crate::pages::{Participant, Snapshot};
 use crate::txn::{Kernel, TreeRef};
-use crate::types::Lsn;
+use crate::types::{Lsn, PageId};
+
+/// Where a visit stands after a leaf.
+enum Next {
+    /// More leaves follow, from this key on.
+    From(Vec<u8>),
+    /// A long value interrupts: its key and place.
+    Long(Vec<u8>, PageId, u64),
+    Done,
+}
 
 /// Shows all records between the bounds, as of `at`, which `me` has pinned.
 pub(super) fn visit(
@@ -15,66 +30,159 @@ pub(super) fn visit(
     me: &Participant,
     at: Lsn,
     tree: &TreeRef,
-    (lower, upper): (Bound<Vec<u8>>, Bound<Vec<u8>>),
+    (mut lower, upper): (Bound<Vec<u8>>, Bound<Vec<u8>>),
     mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
 ) -> Result<()> {
-    let view = tree.tree();
-    let (lower, upper) = (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice));
-    let mut next: Option<Vec<u8>> = None;
-    let mut key = Vec::new();
+    let mut leaves = Leaves { following: Vec::new() };
+    let mut key = WholeKey::default();
     loop {
-        let mut long = None;
-        let fence = kernel.pages.operate(me, || {
+        let step = kernel.pages.operate(me, || {
             let snapshot = kernel.pages.at_pin(me, at)?;
-            let wanted = match (&next, lower) {
-                (Some(fence), _) => Wanted::At(fence),
-                (None, Bound::Unbounded) => Wanted::First,
-                (None, Bound::Included(key) | Bound::Excluded(key)) => Wanted::At(key),
-            };
-            let page = wanted.find(&snapshot, &view)?;
-            let leaf = Leaf::new(snapshot.page(page)?);
-            // Only the leaves at the bounds need their keys compared with them.
-            let from = match lower {
-                Bound::Included(bound) | Bound::Excluded(bound) if next.is_none() => leaf.lower_bound(bound, view.order),
-                _ => 0,
-            };
-            let whole = leaf.upper_fence().is_some_and(|fence| below(&view, fence, upper)) || matches!(upper, Bound::Unbounded);
-            for slot in from..leaf.count() {
-                let (prefix, suffix) = leaf.key(slot);
-                key.clear();
-                key.extend_from_slice(prefix);
-                key.extend_from_slice(suffix);
-                if next.is_none() && !above(&view, &key, lower) {
-                    continue;
-                }
-                if !whole && !below(&view, &key, upper) {
-                    return Ok(None);
-                }
-                match leaf.value(slot) {
-                    Value::Inline(value) => {
-                        if each(&key, value).is_break() {
-                            return Ok(None);
-                        }
-                    }
-                    Value::Long { first_page, len } => {
-                        long = Some((key.clone(), first_page, len));
-                        return Ok(None);
-                    }
-                }
+            let page = leaves.next(&snapshot, tree, &lower)?;
+            let bytes = snapshot.page(page)?;
+            if node::kind(bytes) != Some(Kind::Leaf) || node::tree_id(bytes) != tree.id {
+                return Err(Error::corruption(format!("page {page} should be a leaf of tree {} and is not", tree.id)));
             }
-            Ok(leaf.upper_fence().filter(|fence| below(&view, fence, upper)).map(<[u8]>::to_vec))
+            leaves.fetch_following(&snapshot);
+            leaves.following.pop();
+            Ok(leaf(Leaf::new(bytes), tree, &lower, &upper, &mut key, &mut each))
         })?;
-        if let Some((at_key, first, len)) = long {
-            let value = kernel.load_long(me, at, first, len)?;
-            if each(&at_key, &value).is_break() {
-                return Ok(());
+        lower = match step {
+            Next::Done => return Ok(()),
+            Next::From(fence) => Bound::Included(fence),
+            Next::Long(key, first, len) => {
+                let value = kernel.load_long(me, at, first, len)?;
+                if each(&key, &value).is_break() {
+                    return Ok(());
+                }
+                leaves.following.clear();
+                Bound::Excluded(key)
             }
-            let rest = (Bound::Excluded(at_key), upper.map(<[u8]>::to_vec));
-            return visit(kernel, me, at, tree, rest, each);
+        };
+    }
+}
+
+/// Shows one leaf's records between the bounds.
+#[inline]
+fn leaf(
+    leaf: Leaf<'_>,
+    tree: &TreeRef,
+    lower: &Bound<Vec<u8>>,
+    upper: &Bound<Vec<u8>>,
+    key: &mut WholeKey,
+    each: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+) -> Next {
+    let order = tree.tree().order;
+    let place = |bound: &[u8]| leaf.search(bound, order);
+    let from = match lower {
+        Bound::Unbounded => 0,
+        Bound::Included(bound) => place(bound).unwrap_or_else(|slot| slot),
+        Bound::Excluded(bound) => place(bound).map_or_else(|slot| slot, |slot| slot + 1),
+    };
+    let upper = upper.as_ref().map(Vec::as_slice);
+    let next = leaf.upper_fence().filter(|fence| below(&tree.tree(), fence, upper));
+    let to = match upper {
+        _ if next.is_some() => leaf.count(),
+        Bound::Unbounded => leaf.count(),
+        // The leaf covers the bound, or lies wholly below it.
+        Bound::Included(bound) if leaf.covers(bound, order) => place(bound).map_or_else(|slot| slot, |slot| slot + 1),
+        Bound::Excluded(bound) if leaf.covers(bound, order) => place(bound).unwrap_or_else(|slot| slot),
+        _ => leaf.count(),
+    };
+    key.begin(leaf.prefix());
+    for (_, suffix, value) in leaf.records(from..to.max(from)) {
+        let key = key.with(suffix);
+        match value {
+            Value::Inline(value) => {
+                if each(key, value).is_break() {
+                    return Next::Done;
+                }
+            }
+            Value::Long { first_page, len } => return Next::Long(key.to_vec(), first_page, len),
         }
-        match fence {
-            Some(fence) => next = Some(fence),
-            None => return Ok(()),
+    }
+    next.map_or(Next::Done, |fence| Next::From(fence.to_vec()))
+}
+
+/// Puts whole keys together from a leaf's prefix and each record's suffix.
+///
+/// A short key is put together in a register and stored at once: a load of bytes that came by two stores would have to wait for both to
+/// reach the cache.
+#[derive(Default)]
+struct WholeKey {
+    short: [u8; SHORT],
+    prefix: u128,
+    prefix_len: usize,
+    long: Vec<u8>,
+}
+
+const SHORT: usize = size_of::<u128>();
+
+impl WholeKey {
+    /// The keys that follow begin with `prefix`.
+    fn begin(&mut self, prefix: &[u8]) {
+        self.prefix_len = prefix.len();
+        self.prefix = if prefix.len() <= SHORT / 2 { u128::from(short_word(prefix)) } else { 0 };
+        self.long.clear();
+        self.long.extend_from_slice(prefix);
+    }
+
+    #[inline(always)]
+    fn with(&mut self, suffix: &[u8]) -> &[u8] {
+        if self.prefix_len <= SHORT / 2 && suffix.len() <= SHORT / 2 {
+            let word = self.prefix | u128::from(short_word(suffix)) << (8 * self.prefix_len);
+            self.short = word.to_le_bytes();
+            return &self.short[..self.prefix_len + suffix.len()];
+        }
+        self.long.truncate(self.prefix_len);
+        self.long.extend_from_slice(suffix);
+        &self.long
+    }
+}
+
+/// Up to eight bytes, the first in the lowest place.
+#[inline(always)]
+fn short_word(bytes: &[u8]) -> u64 {
+    let half = |at: usize| u64::from(u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]));
+    match bytes.len() {
+        0 => 0,
+        len @ 4.. => half(0) | half(len - 4) << (8 * (len - 4)),
+        len => u64::from(bytes[0]) | u64::from(bytes[len / 2]) << (8 * (len / 2)) | u64::from(bytes[len - 1]) << (8 * (len - 1)),
+    }
+}
+
+/// The leaves still to be visited below the parent looked at last, the next one at the end.
+struct Leaves {
+    following: Vec<PageId>,
+}
+
+impl Leaves {
+    /// The next leaf; it stays in `following` until the caller has read it, since an operation may have to be repeated.
+    fn next(&mut self, snapshot: &Snapshot<'_>, tree: &TreeRef, lower: &Bound<Vec<u8>>) -> Result<PageId> {
+        if let Some(&page) = self.following.last() {
+            return Ok(page);
+        }
+        let view = tree.tree();
+        let mut parent = None;
+        let note = |step: Step| parent = Some(step);
+        let page = match lower {
+            Bound::Unbounded => btree::find_edge(snapshot, &view, true, note)?,
+            Bound::Included(key) | Bound::Excluded(key) => btree::find_leaf(snapshot, &view, key, Toward::Key, note)?,
+        };
+        if let Some(Step { page, slot }) = parent {
+            snapshot.read(page, |bytes| {
+                let inner = Inner::new(bytes);
+                self.following.extend((slot + 1..=inner.count()).rev().map(|slot| inner.child(slot)));
+            })?;
+        }
+        self.following.push(page);
+        Ok(page)
+    }
+
+    /// Has the leaf after the next fetched.
+    fn fetch_following(&self, snapshot: &Snapshot<'_>) {
+        if let [.., following, _] = self.following[..] {
+            snapshot.fetch(following);
         }
     }
 }

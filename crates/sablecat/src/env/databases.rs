@@ -142,13 +142,17 @@ impl Core {
         let mut txn = self.catalog_txn()?;
         txn.set(&tree, from.as_bytes(), None)?;
         txn.set(&tree, to.as_bytes(), Some(&entry.encode()))?;
-        txn.commit(self.durability())?;
+        let committed = txn.commit(self.durability());
+        // A commit whose flush failed is visible all the same.
+        if committed.is_err() && self.look_up(from)?.is_some() {
+            return committed.map(|_| ());
+        }
         // Open handles stay good: they know the tree.
         if let Some(known) = names.remove(from) {
             let named = Named { name: to.to_owned(), tree: known.tree.clone(), removed: Arc::clone(&known.removed) };
             names.insert(to.to_owned(), Arc::new(named));
         }
-        Ok(())
+        committed.map(|_| ())
     }
 
     /// Removes a database and all its records. False if there was none.
@@ -160,10 +164,15 @@ impl Core {
         let mut txn = self.catalog_txn()?;
         txn.set(&tree, name.as_bytes(), None)?;
         txn.set(&tree, &catalog::dropped_key(entry.tree), Some(&entry.encode()))?;
-        txn.commit(self.durability())?;
+        let committed = txn.commit(self.durability());
+        // A commit whose flush failed is visible all the same.
+        if committed.is_err() && self.look_up(name)?.is_some() {
+            return committed.map(|_| true);
+        }
         if let Some(known) = names.remove(name) {
             known.removed.store(true, StdOrdering::Release);
         }
+        committed?;
         self.free_tree(&entry)?;
         Ok(true)
     }

@@ -93,14 +93,16 @@ impl Core {
             let visible = self.kernel.pages.region.header().visible();
             self.kernel.log.make_durable(visible, caller(me.number()))?;
         }
+        let mut needed = Lsn(0);
         let captured = self.kernel.pages.checkpoint(me, |at, superblock| {
-            superblock.log_position = at;
+            needed = self.kernel.pages.log_needed_from(at);
+            superblock.log_position = needed;
             superblock.tree_next = tail_next;
             superblock.clean = clean;
         })?;
         self.checkpointed.store(captured.at.0, std::sync::atomic::Ordering::Release);
         if self.kernel.log.keeps_records() {
-            self.kernel.log.recycle_before(captured.at, caller(me.number()))?;
+            self.kernel.log.recycle_before(needed, caller(me.number()))?;
         }
         Ok(CheckpointReport { lsn: captured.at, pages: captured.pages, written: captured.written })
     }
@@ -113,7 +115,8 @@ impl Core {
     /// Makes everything committed so far durable.
     pub(crate) fn sync(&self) -> Result<()> {
         let seat = self.kernel.pages.participants.sit()?;
-        self.kernel.log.make_durable(self.kernel.pages.region.header().visible(), caller(seat.number()))
+        self.kernel.log.make_durable(self.kernel.pages.region.header().visible(), caller(seat.number()))?;
+        self.kernel.pages.fail_if_poisoned()
     }
 
     /// Stops the housekeeping thread and writes a last checkpoint.

@@ -47,7 +47,7 @@ pub(crate) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<C
     if !exists && !config.create {
         return Err(Error::new(ErrorKind::NotFound, format!("there is no environment in {}", directory.display())));
     }
-    disk.create_dir_all(directory).map_err(io("creating the directory"))?;
+    make_directory(&config, directory)?;
     let lock = take_lock(&config, directory)?;
     let volume = if exists {
         Volume::open(&*disk, &path, config.direct_io, false)?
@@ -65,6 +65,21 @@ pub(crate) fn in_memory(mut config: Config, mode: Mode) -> Result<Arc<Core>> {
     // Nothing can be evicted, so the cache is all there is: room for as much as the machine has. It is taken as it is used.
     config.cache_bytes = config.cache_bytes.max(sablecat_os::machine::memory_bytes());
     assemble(None, None, config, mode)
+}
+
+/// Makes the directory, and makes its name last.
+fn make_directory(config: &Config, directory: &Path) -> Result<()> {
+    let disk = &config.disk;
+    let io = |e| Error::io("creating the directory", directory, e);
+    let mut made = Vec::new();
+    let mut at = directory;
+    while !disk.exists(at).map_err(io)? {
+        let Some(parent) = at.parent() else { break };
+        made.push(parent);
+        at = parent;
+    }
+    disk.create_dir_all(directory).map_err(io)?;
+    made.into_iter().try_for_each(|parent| disk.sync_dir(parent)).map_err(io)
 }
 
 fn take_lock(config: &Config, directory: &Path) -> Result<Arc<dyn File>> {
@@ -87,7 +102,7 @@ fn assemble(place: Option<(&Path, Volume)>, lock: Option<Arc<dyn File>>, config:
     };
     let superblock = volume.as_ref().map(Volume::superblock);
     let page_size = superblock.as_ref().map_or(config.page_size, |superblock| superblock.page_size as usize);
-    let region = Arc::new(Region::private(Geometry::new(page_size, config.cache_for(page_size), config.log_buffer_bytes))?);
+    let region = Arc::new(Region::private(Geometry::new(page_size, config.cache_for(page_size), config.log_buffer_bytes, volume.is_none()))?);
 
     // SAFETY: the ring and the words lie in the region at the addresses and sizes the log asks for, are used by nothing else, and live as
     // long as the region, which `Pages` holds beside the log in the same `Kernel`.

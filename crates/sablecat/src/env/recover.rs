@@ -48,8 +48,11 @@ pub(super) fn replay(
     let mut replay = Replay { kernel, me, config, trees: HashMap::new(), report };
     let mut chains = Chains::default();
     let mut scan = kernel.log.scan(from)?;
+    // Below the checkpoint there may be chunks of write sets that were committed above it; all else there is in the pages already.
+    let checkpoint = superblock.map_or(Lsn(0), |superblock| superblock.checkpoint);
     while let Some(record) = scan.next()? {
         match record.kind {
+            Kind::Commit | Kind::CommitChunked if record.start < checkpoint => {}
             Kind::Commit => {
                 let mut operations = record.operations();
                 while let Some(operation) = operations.next()? {

@@ -105,6 +105,9 @@ impl Core {
         let mut blocks = HashSet::new();
         let mut problems = Vec::new();
         let mut unreachable = 0;
+        // No checkpoint may end meanwhile: it would free blocks that the walk still has to read.
+        let seat = self.kernel.pages.participants.sit()?;
+        let _no_checkpoint = self.kernel.pages.hold_checkpoint(&seat);
         volume.walk(&mut |found| {
             let block = match found {
                 Found::Page(page, block) => {

@@ -12,9 +12,9 @@
 
 use std::collections::HashMap;
 
+use super::Log;
 use super::operation::{self, Bad, Operation};
 use super::record::{HEADER_BYTES, Kind, Record, RecordBuilder, u64_at};
-use super::Log;
 use crate::error::Result;
 use crate::types::Lsn;
 

@@ -16,7 +16,7 @@ use crate::types::Lsn;
 /// How often a waiter looks before it sleeps when the holder writes to memory only.
 const SPINS_HAND_OVER: u32 = 200;
 /// And when the holder flushes a device: hardly, for that takes as long as many sleeps.
-const SPINS_DURABLE: u32 = 20;
+const SPINS_DURABLE: u32 = 4;
 
 impl Log {
     /// Returns once everything below `lsn` is durable.

@@ -6,13 +6,12 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use sablecat_os::atomic::Ordering;
 use sablecat_os::disk::{AlignedBuf, File, Window};
 
 use super::BLOCK;
 use super::ring::Ring;
 use super::segment::{HEADER_BYTES, Name, Segments};
-use super::words::Counters;
+use super::words::{Counters, count};
 use crate::error::{Error, Result};
 use crate::types::Lsn;
 
@@ -115,8 +114,7 @@ impl Lane {
                 // SAFETY: by the caller's promise no committer writes here. One block does not wrap: the ring's length is a multiple of it.
                 let [bytes, _] = unsafe { ring.slices(from, stop) };
                 window.write((from.0 % segments.bytes()) as usize, bytes);
-                // Relaxed: a statistic, written under the turn.
-                counters.stores.fetch_add(1, Ordering::Relaxed);
+                count(&counters.stores, 1);
                 from = stop;
             }
         }
@@ -162,16 +160,16 @@ impl Lane {
         let file = self.segment(segments, number)?.file(segments, way)?;
         let last: &[u8] = if rest == 0 { &[] } else { &self.last_block };
         let mut pieces = [first; 3];
-        let mut count = 0;
+        let mut filled = 0;
         for piece in [first, second, last] {
             if !piece.is_empty() {
-                pieces[count] = piece;
-                count += 1;
+                pieces[filled] = piece;
+                filled += 1;
             }
         }
-        let pieces = &pieces[..count];
-        counters.writes.fetch_add(1, Ordering::Relaxed);
-        counters.write_bytes.fetch_add(pieces.iter().map(|piece| piece.len() as u64).sum(), Ordering::Relaxed);
+        let pieces = &pieces[..filled];
+        count(&counters.writes, 1);
+        count(&counters.write_bytes, pieces.iter().map(|piece| piece.len() as u64).sum());
         file.write_all_at(pieces, segments.offset_of(from))
             .map_err(|e| Error::io(format_args!("writing LSNs {from}..{to} to log segment"), &segments.path(Name::Log(number)), e))
     }
@@ -182,7 +180,7 @@ impl Lane {
             return Ok(());
         }
         for number in segments.number_of(from)..=segments.number_of(Lsn(to.0 - 1)) {
-            counters.flushes.fetch_add(1, Ordering::Relaxed);
+            count(&counters.flushes, 1);
             let file = &self.segment(segments, number)?.cached;
             file.sync().map_err(|e| Error::io("flushing log segment", &segments.path(Name::Log(number)), e))?;
         }

@@ -94,7 +94,8 @@ pub(super) fn decode<'a>(bytes: &mut &'a [u8]) -> std::result::Result<Operation<
     }
     let tree = TreeId(u32::try_from(decode_varint(&mut rest)?).map_err(|_| Bad::Malformed("a tree number of more than 32 bits"))?);
     let key = decode_bytes(&mut rest)?;
-    let operation = if code == PUT { Operation::Put { tree, key, value: decode_bytes(&mut rest)? } } else { Operation::Delete { tree, key } };
+    let operation =
+        if code == PUT { Operation::Put { tree, key, value: decode_bytes(&mut rest)? } } else { Operation::Delete { tree, key } };
     *bytes = rest;
     Ok(operation)
 }

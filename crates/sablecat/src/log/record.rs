@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Integers are little-endian. The checksum covers the body first, so that all but 20 bytes of it is computed before the commit role is
-//! taken. `distance` is how a scan tells damage from a torn end: a good record knows that everything below `lsn - 8 * distance` was durable.
+//! taken. `distance` is how a scan tells damage from a torn end: a good record knows that everything below `lsn - 8 * distance` was
+//! durable.
 //!
 //! A record's end is the next one's beginning. A commit's LSN is the end of its record.
 
@@ -193,7 +194,8 @@ impl<'a> Record<'a> {
         let word = u64_at(record, 16);
         let (distance, [kind, version, padding, _]) = (word as u32, ((word >> 32) as u32).to_le_bytes());
         let unknown = |what: &str, value: u8| {
-            let what = format!("the log record at LSN {lsn} has {what} {value}, which this version of the library does not know; use a newer one");
+            let what =
+                format!("the log record at LSN {lsn} has {what} {value}, which this version of the library does not know; use a newer one");
             Error::new(ErrorKind::Invalid, what)
         };
         if version != VERSION {

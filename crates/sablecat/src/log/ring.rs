@@ -65,10 +65,7 @@ impl Ring {
         let first = bytes.min(self.len - at);
         // SAFETY: as in `copy_in`: both pieces lie inside the ring. The caller excludes writers.
         unsafe {
-            [
-                std::slice::from_raw_parts(self.base.as_ptr().add(at), first),
-                std::slice::from_raw_parts(self.base.as_ptr(), bytes - first),
-            ]
+            [std::slice::from_raw_parts(self.base.as_ptr().add(at), first), std::slice::from_raw_parts(self.base.as_ptr(), bytes - first)]
         }
     }
 }

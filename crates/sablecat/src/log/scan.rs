@@ -1,7 +1,7 @@
 //! Scanning: the records from a position on, and the truth about where they end.
 //!
-//! The log of the last life ends where no good record begins. Whether that is an end or damage, the records after it tell: each says what was
-//! durable when it was appended. If any good record further on says so of the bad place, bytes that had been flushed are gone, and that
+//! The log of the last life ends where no good record begins. Whether that is an end or damage, the records after it tell: each says what
+//! was durable when it was appended. If any good record further on says so of the bad place, bytes that had been flushed are gone, and that
 //! is an error; if none does, the bad place is the torn remains of a write that nobody was promised.
 //!
 //! A life that another one follows has a known end, since the recovery between them read up to there and flushed it. Any bad place
@@ -293,9 +293,9 @@ impl<'l> Reader<'l> {
             let filled = self.buffer.len();
             self.buffer.resize(filled + piece, 0);
             let offset = self.segments.offset_of(at);
-            let got = file
-                .read_at(&mut self.buffer[filled..], offset)
-                .map_err(|e| Error::io(format_args!("reading at offset {offset} of log segment"), &self.segments.path(Name::Log(number)), e))?;
+            let got = file.read_at(&mut self.buffer[filled..], offset).map_err(|e| {
+                Error::io(format_args!("reading at offset {offset} of log segment"), &self.segments.path(Name::Log(number)), e)
+            })?;
             if got < piece {
                 let whole = Lsn(at.0 + got as u64);
                 self.buffer.clear();

@@ -3,16 +3,17 @@
 //! A segment is a file of zeros written and flushed once, since a flush after overwriting costs a fraction of one after growing; or a file
 //! whose old contents nobody needs. Old contents do no harm: every record names its LSN, and no LSN is given twice.
 //!
-//! Order of events, each step flushed before the next: all blocks written under a name that means nothing; the header written; the name changed to
-//! that of the next segment; the directory flushed; `prepared` raised, from which moment commits may get LSNs inside. The supply turn
-//! makes sure that one participant at a time does this. Whoever dies in it leaves a file that the next one overwrites, or a segment that is
-//! ready and only not counted yet.
+//! Order of events, each step flushed before the next: all blocks written under a name that means nothing; the header written; the name
+//! changed to that of the next segment; the directory flushed; `prepared` raised, from which moment commits may get LSNs inside. The supply
+//! turn makes sure that one participant at a time does this. Whoever dies in it leaves a file that the next one overwrites, or a segment
+//! that is ready and only not counted yet.
 
 use sablecat_os::atomic::Ordering;
 use sablecat_os::disk::{AlignedBuf, File, How};
 
 use super::segment::{HEADER_BYTES, Name};
 use super::turn::{Caller, Held};
+use super::words::count;
 use super::{Files, Log};
 use crate::error::{Error, Result};
 use crate::types::Lsn;
@@ -51,7 +52,7 @@ impl Log {
         while words.prepared.0.load(Ordering::Acquire) < to.0 {
             let held = words.supply.take(caller);
             if words.prepared.0.load(Ordering::Acquire) < to.0 {
-                words.counters.0.late_segments.fetch_add(1, Ordering::Relaxed);
+                count(&words.counters.0.late_segments, 1);
                 self.prepare_one(files, &held)?;
             }
         }

@@ -152,9 +152,10 @@ impl Turn {
         // sees the turn free, or this sees the sleeper.
         let ended = self.word.compare_exchange(holding.0, holding.0 & !OWNER_MASK, Ordering::SeqCst, Ordering::Relaxed).is_ok();
         if ended {
-            // The next holder first: it can be at the device while this one is still waking the many.
-            self.ring(holding.bell() ^ 1, 1);
+            // The many first, although the device waits meanwhile: by the time the next holder runs some of them have committed again and
+            // are in its group. Measured with 50 threads: 220 K against 180 K commits a second the other way round.
             self.ring(holding.bell(), u32::MAX);
+            self.ring(holding.bell() ^ 1, 1);
         }
     }
 
@@ -166,8 +167,8 @@ impl Turn {
         }
     }
 
-    /// Sleeps until the holding `seen` has ended, or for a few milliseconds; returns at once if it has ended or `done` says so. If the holder
-    /// turns out to be dead the turn is the caller's. Hands back what to [`Turn::pass_on`].
+    /// Sleeps until the holding `seen` has ended, or for a few milliseconds; returns at once if it has ended or `done` says so. If the
+    /// holder turns out to be dead the turn is the caller's. Hands back what to [`Turn::pass_on`].
     #[cold]
     pub(crate) fn wait(&self, seen: Holding, until: Until, caller: Caller<'_>, done: impl Fn() -> bool) -> (Option<Held<'_>>, Slept) {
         debug_assert_ne!(seen.owner(), 0);

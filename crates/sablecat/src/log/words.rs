@@ -52,7 +52,7 @@ pub(crate) struct LogWords {
 // The region keeps one page for them.
 const _: () = assert!(size_of::<LogWords>() <= 4096);
 
-/// What the log has done since the region was created. Written by holders of the flush turn.
+/// What the log has done since the region was created. Written by holders of the flush turn; `late_segments` of the supply turn.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -65,6 +65,13 @@ pub(crate) struct Counters {
     pub(crate) stores: AtomicU64,
     /// Segments that had to be prepared in a commit's way, not ahead of time.
     pub(crate) late_segments: AtomicU64,
+}
+
+/// Adds to a counter that only the holder of the turn writes, so a plain load and store do.
+#[inline]
+pub(super) fn count(counter: &AtomicU64, more: u64) {
+    // Relaxed: a statistic.
+    counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
 }
 
 impl LogWords {

@@ -19,7 +19,7 @@ use sablecat_os::atomic::Ordering;
 use super::volume::{CheckpointPlan, Superblock, Volume};
 use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
-use crate::region::{BlockWord, FrameState};
+use crate::region::{BlockWord, FrameState, Holding, Region};
 use crate::types::{BlockId, FrameId, Lsn, PageId};
 
 /// Versions written together.
@@ -36,6 +36,20 @@ pub(crate) struct Captured {
     pub(crate) pages: u64,
     /// Of these, pages that had to be written now.
     pub(crate) written: u64,
+}
+
+/// The checkpoint role, held until dropped.
+#[derive(Debug)]
+pub(crate) struct CheckpointHold<'a> {
+    region: &'a Region,
+    holding: Holding,
+}
+
+impl Drop for CheckpointHold<'_> {
+    fn drop(&mut self) {
+        self.region.header().checkpoint.0.release(self.holding);
+        self.region.queue(CHECKPOINT_QUEUE).wake();
+    }
 }
 
 /// What capture found for one page.
@@ -56,18 +70,28 @@ impl Pages {
     pub(crate) fn checkpoint(&self, me: &Participant, describe: impl FnOnce(Lsn, &mut Superblock)) -> Result<Captured> {
         let Some(volume) = &self.volume else { return Ok(Captured { at: self.region.header().visible(), ..Captured::default() }) };
         self.fail_if_poisoned()?;
-        let role = &self.region.header().checkpoint.0;
-        let queue = self.region.queue(CHECKPOINT_QUEUE);
-        let holding = queue.wait_for(|| role.try_acquire(me.number()).ok());
+        let hold = self.hold_checkpoint(me);
         let at = self.pin(me);
         let result = self.checkpoint_at(volume, at, me, describe);
         me.slot().unpin();
-        role.release(holding);
-        queue.wake();
+        drop(hold);
         if result.as_ref().is_err_and(|error| error.kind() != ErrorKind::Full) {
             self.poisoned.store(true, StdOrdering::Release);
         }
         result
+    }
+
+    /// From where recovery must read the log for a checkpoint at `at`, which is pinned: `at`, or the first chunk of a write set that was being
+    /// logged then. A chunk below `at` was announced before it was appended, and so before the pin.
+    pub(crate) fn log_needed_from(&self, at: Lsn) -> Lsn {
+        let high = self.region.header().slots_high.0.load(Ordering::SeqCst) as u16;
+        (1..high).filter_map(|n| self.region.slot(n).chain()).fold(at, Lsn::min)
+    }
+
+    /// Takes the checkpoint role, waiting for whoever has it.
+    pub(crate) fn hold_checkpoint(&self, me: &Participant) -> CheckpointHold<'_> {
+        let holding = self.region.queue(CHECKPOINT_QUEUE).wait_for(|| self.region.header().checkpoint.0.try_acquire(me.number()).ok());
+        CheckpointHold { region: &self.region, holding }
     }
 
     /// An error once a write to the volume has failed in a way that leaves unknown what is on it.
@@ -125,7 +149,8 @@ impl Pages {
         for word in 0..words {
             self.region.capturing(word).store(0, Ordering::SeqCst);
         }
-        volume.give_back_tail(&self.blocks)?;
+        // The checkpoint stands whether or not the file could be cut; the next one tries again.
+        let _ = volume.give_back_tail(&self.blocks);
         Ok(Captured { at, pages: changes.len() as u64, written })
     }
 

@@ -299,6 +299,10 @@ impl Pages {
         if self.pin_between(born, superseded) {
             return Swept::Kept;
         }
+        // A sweep while a commit is validated meets pages that its own participant has latched.
+        if self.region.entry(page).word().owner() == me.number() {
+            return Swept::Kept;
+        }
         let Some(mut newer) = self.try_latch(page, me) else { return Swept::Kept };
         let mut swept = Swept::Kept;
         while newer != FrameId::NONE {
@@ -362,7 +366,8 @@ impl Pages {
         let visible = self.region.header().visible();
         let high = self.region.header().slots_high.0.load(Ordering::SeqCst) as u16;
         let oldest = (1..high)
-            .filter(|&n| n != me.number())
+            // A checkpoint needs its snapshot to the end: what it missed would be in neither the volume nor the log after it.
+            .filter(|&n| n != me.number() && n != self.region.header().checkpoint.0.look().owner())
             .filter_map(|n| self.region.slot(n).pinned().map(|pin| (pin, n)))
             .filter(|&(pin, _)| pin < visible)
             .min();

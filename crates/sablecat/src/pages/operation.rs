@@ -55,6 +55,15 @@ impl Snapshot<'_> {
         Some(unsafe { pages.region.page(frame) })
     }
 
+    /// Has the whole page fetched into the processor's cache, if it is in memory.
+    pub(crate) fn fetch(&self, page: PageId) {
+        let pages = self.operation.pages;
+        let frame = pages.region.entry(page).word().frame();
+        if frame != FrameId::NONE {
+            pages.region.prefetch_page(frame);
+        }
+    }
+
     /// The LSN at which the version of `page` that the snapshot sees became current.
     pub(crate) fn born(&self, page: PageId) -> Result<Lsn> {
         let pages = self.operation.pages;
@@ -104,6 +113,10 @@ impl Pages {
     /// Pins the newest published state and says which.
     #[inline]
     pub(crate) fn pin(&self, me: &Participant) -> Lsn {
+        // A mark that a sweep left here was meant for a snapshot of before, perhaps of the seat's last user.
+        if me.slot().is_revoked() {
+            me.slot().clear_revoked();
+        }
         self.pin_with(|at| me.slot().set_pin(at))
     }
 
@@ -150,6 +163,7 @@ impl Pages {
     #[inline]
     pub(crate) fn version(&self, page: PageId, at: Lsn, me: &Participant) -> Result<FrameId> {
         let frame = self.region.entry(page).word().frame();
+        self.region.prefetch(frame);
         if frame != FrameId::NONE && self.region.born(frame).load(Ordering::Acquire) <= at.0 {
             self.touch(frame);
             return Ok(frame);

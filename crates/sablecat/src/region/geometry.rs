@@ -54,7 +54,9 @@ pub(super) struct Offsets {
 
 impl Geometry {
     /// The geometry for a pool of `cache_bytes` in pages of `page_size` and a ring of `ring_bytes`.
-    pub(crate) fn new(page_size: usize, cache_bytes: u64, ring_bytes: usize) -> Geometry {
+    ///
+    /// `bounded` says that pages are nowhere but in frames, so that no more ids are needed than there are frames.
+    pub(crate) fn new(page_size: usize, cache_bytes: u64, ring_bytes: usize, bounded: bool) -> Geometry {
         assert!(page_size.is_power_of_two() && (512..=65536).contains(&page_size));
         assert!(ring_bytes.is_power_of_two() && ring_bytes >= 65536);
         let frames = (cache_bytes / page_size as u64).clamp(64, u64::from(u32::MAX)) as usize + 1;
@@ -64,8 +66,8 @@ impl Geometry {
             slots: 1024,
             ring_bytes,
             lock_words: 1 << 16,
-            pages_max: 1 << 32,
-            blocks_max: 1 << 34,
+            pages_max: if bounded { (frames as u64 + 65536).next_multiple_of(65536) } else { 1 << 32 },
+            blocks_max: if bounded { 1 << 16 } else { 1 << 34 },
         }
     }
 

@@ -41,6 +41,12 @@ use sablecat_os::mapping::Mapping;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{FrameId, PageId};
 
+/// Cache lines at the start of a page that a search looks at: 128 bytes of header and hints, and six bytes a record for some 85 records.
+const SEARCH_LINES: usize = 10;
+
+/// More than this of a page is not fetched ahead: the processor follows by itself.
+const PREFETCH_BYTES_MAX: usize = 8192;
+
 /// A mapped region and where its parts begin.
 pub(crate) struct Region {
     mapping: Mapping,
@@ -263,12 +269,24 @@ impl Region {
         unsafe { &*self.frame_pointer(frame).as_ptr().cast::<AtomicU32>().add(index) }
     }
 
-    /// Asks the processor to fetch the start of a frame.
+    /// Asks the processor to fetch what a search in a frame will look at: header, hints, heads and offsets of a page of up to 4 KiB. They
+    /// come together, instead of one after the other as the search finds out where to look.
     #[inline]
     pub(crate) fn prefetch(&self, frame: FrameId) {
         let start = self.frame_pointer(frame).as_ptr();
-        sablecat_os::prefetch::read(start);
-        sablecat_os::prefetch::read(start.wrapping_add(64));
+        for line in 0..SEARCH_LINES {
+            sablecat_os::prefetch::read(start.wrapping_add(64 * line));
+        }
+    }
+}
+
+impl Region {
+    /// Asks the processor to fetch a whole frame.
+    pub(crate) fn prefetch_page(&self, frame: FrameId) {
+        let start = self.frame_pointer(frame).as_ptr();
+        for line in 0..self.geometry.page_size.min(PREFETCH_BYTES_MAX) / 64 {
+            sablecat_os::prefetch::read(start.wrapping_add(64 * line));
+        }
     }
 }
 

@@ -55,6 +55,8 @@ pub(crate) struct Slot {
     phase: AtomicU32,
     list_len: AtomicU32,
     commit: AtomicU64,
+    /// Where the log of this participant's large, uncommitted write set begins at the earliest: recovery must read from there.
+    chain: AtomicU64,
     /// The first frame of the rest of a long publish list (its layout: txn/publish.rs), 0 if none.
     list_more: AtomicU32,
     list: [ListWords; SLOT_LIST_INLINE],
@@ -73,6 +75,7 @@ impl Slot {
     pub(super) fn reset(&self) {
         self.pinned.store(NO_PIN, Ordering::Relaxed);
         self.guard.store(NO_PIN, Ordering::Relaxed);
+        self.chain.store(NO_PIN, Ordering::Relaxed);
         self.epoch.store(NO_EPOCH, Ordering::Relaxed);
     }
 
@@ -122,6 +125,22 @@ impl Slot {
     #[inline]
     pub(crate) fn unpin(&self) {
         self.pinned.store(NO_PIN, Ordering::Release);
+    }
+
+    /// Announces that chunks of a write set will be logged at or above `from`; before the first of them is.
+    pub(crate) fn begin_chain(&self, from: Lsn) {
+        self.chain.store(from.0, Ordering::SeqCst);
+    }
+    /// The chunks are committed, or void.
+    pub(crate) fn end_chain(&self) {
+        self.chain.store(NO_PIN, Ordering::Release);
+    }
+    /// Where the participant's uncommitted chunks begin at the earliest, if there are any.
+    pub(crate) fn chain(&self) -> Option<Lsn> {
+        match self.chain.load(Ordering::SeqCst) {
+            NO_PIN => None,
+            lsn => Some(Lsn(lsn)),
+        }
     }
 
     #[inline]

@@ -145,6 +145,7 @@ impl PageRead for Direct<'_> {
         } else {
             resident
         };
+        self.pages.region.prefetch(frame);
         // SAFETY: nobody else is here, and the sweeps of this participant, which might evict the page, come between reads only.
         Ok(look(unsafe { self.pages.region.page(frame) }))
     }

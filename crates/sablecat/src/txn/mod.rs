@@ -125,7 +125,9 @@ impl Kernel {
             Durability::Memory | Durability::NoSync => Ok(()),
             Durability::WriteNoSync => self.log.hand_over(lsn, caller(me)),
             Durability::Sync => self.log.make_durable(lsn, caller(me)),
-        }
+        }?;
+        // The log may be sound when the volume is not; but no checkpoint will ever relieve it.
+        if durability < Durability::WriteNoSync { Ok(()) } else { self.pages.fail_if_poisoned() }
     }
 
     /// Shows `look` the value of `key` in the snapshot, or none.

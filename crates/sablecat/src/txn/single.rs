@@ -82,6 +82,10 @@ impl Kernel {
             let at = self.pages.pin(me);
             let attempt = self.attempt(&view, key, change, &mut record, at, me);
             me.slot().unpin();
+            // A sweep may give up any snapshot that is not being read at the moment; nobody saw anything of this one yet.
+            if attempt.as_ref().is_err_and(|error| error.kind() == crate::error::ErrorKind::SnapshotTooOld) {
+                continue;
+            }
             match attempt? {
                 Attempt::Done(lsn) => break Some(lsn),
                 Attempt::Nothing => break None,

@@ -314,7 +314,7 @@ impl<'k> Transaction<'k> {
             kernel.wait_for_gate(me)?;
         }
         let mut record = me.record.borrow_mut();
-        kernel.write_record(&self.writes, &mut record, me)?;
+        let chain = kernel.write_record(&self.writes, &mut record, me)?;
         let check = WriteCheck::of(self.options.isolation, self.at, me);
         let (at, reads) = (self.at, &self.reads);
         let validate = |_: &mut Changes<'_>| reads.validate(kernel, at, me);
@@ -337,6 +337,7 @@ impl<'k> Transaction<'k> {
             }
         };
         drop(record);
+        drop(chain);
         let number = me.number();
         self.release();
         self.writes = WriteSet::default();
@@ -486,8 +487,8 @@ impl Kernel {
         Ok(value(at)? == value(now)?)
     }
 
-    /// The log record of a write set; in chunks beforehand when it is too long for the ring.
-    fn write_record(&self, writes: &WriteSet, record: &mut RecordBuilder, _me: &Participant) -> Result<()> {
+    /// The log record of a write set. When it is too long for the ring, it is logged in chunks now, and the record only names them.
+    fn write_record<'a>(&self, writes: &WriteSet, record: &mut RecordBuilder, me: &'a Participant) -> Result<Option<ChainHold<'a>>> {
         record.begin(Kind::Commit);
         for (tree, records) in writes.trees() {
             for (key, value) in records.iter() {
@@ -498,14 +499,34 @@ impl Kernel {
                 }
             }
         }
-        record.finish_body();
-        if record.len() > self.log.record_bytes_max() {
-            return Err(Error::full(format!(
-                "the transaction's log record has {} bytes and the log buffer takes {} at a time; enlarge the log buffer or commit in parts",
-                record.len(),
-                self.log.record_bytes_max(),
-            )));
+        if record.len() <= self.log.record_bytes_max() {
+            record.finish_body();
+            return Ok(None);
         }
-        Ok(())
+        let body = record.body().to_vec();
+        let hold = ChainHold { me };
+        me.slot().begin_chain(self.log.tail());
+        let chain = self.log.new_chain();
+        let mut chunks = 0;
+        for bytes in body.chunks(self.log.record_bytes_max() / 2) {
+            record.chunk(chain, bytes);
+            // A publish of no pages: it appends the record.
+            let changes = Changes::new(&self.pages, me, Lsn(0));
+            publish::publish(&self.pages, &self.log, changes, record, |_| Ok(()))?;
+            chunks += 1;
+        }
+        record.commit_chunked(chain, chunks, body.len() as u64);
+        Ok(Some(hold))
+    }
+}
+
+/// Keeps the log from the first chunk of a large write set on until the write set is committed or given up.
+struct ChainHold<'a> {
+    me: &'a Participant,
+}
+
+impl Drop for ChainHold<'_> {
+    fn drop(&mut self) {
+        self.me.slot().end_chain();
     }
 }

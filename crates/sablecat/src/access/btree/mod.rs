@@ -110,8 +110,8 @@ pub(crate) fn find_leaf<R: PageRead>(
     Err(damaged(tree, page, "is deeper below the root than a tree can be"))
 }
 
-/// The first (`front`) or last leaf of a tree.
-pub(crate) fn find_edge<R: PageRead>(reader: &R, tree: &Tree<'_>, front: bool) -> Result<PageId> {
+/// The first (`front`) or last leaf of a tree, noting the steps in `path`.
+pub(crate) fn find_edge<R: PageRead>(reader: &R, tree: &Tree<'_>, front: bool, mut path: impl FnMut(Step)) -> Result<PageId> {
     let mut page = tree.root;
     for _ in 0..LEVELS_MAX {
         let down = reader.read(page, |bytes| {
@@ -130,7 +130,10 @@ pub(crate) fn find_edge<R: PageRead>(reader: &R, tree: &Tree<'_>, front: bool) -
         })?;
         match down {
             Down::Leaf => return Ok(page),
-            Down::Child { page: child, .. } => page = child,
+            Down::Child { page: child, slot } => {
+                path(Step { page, slot });
+                page = child;
+            }
             Down::Wrong(why) => return Err(damaged(tree, page, why)),
         }
     }

@@ -50,8 +50,8 @@ impl Wanted<'_> {
     /// Finds the leaf.
     pub(crate) fn find<R: PageRead>(self, reader: &R, tree: &Tree<'_>) -> Result<PageId> {
         match self {
-            Wanted::First => find_edge(reader, tree, true),
-            Wanted::Last => find_edge(reader, tree, false),
+            Wanted::First => find_edge(reader, tree, true, |_| {}),
+            Wanted::Last => find_edge(reader, tree, false, |_| {}),
             Wanted::At(key) => find_leaf(reader, tree, key, Toward::Key, |_| {}),
             Wanted::Before(key) => find_leaf(reader, tree, key, Toward::Before, |_| {}),
         }

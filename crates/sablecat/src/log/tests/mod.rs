@@ -1,7 +1,7 @@
 //! Tests of the log as a whole. This file holds what they share: a log over memory and a disk of their own.
 
-mod group;
 mod crash;
+mod group;
 mod lives;
 mod steady;
 

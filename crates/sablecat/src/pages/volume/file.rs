@@ -111,6 +111,7 @@ impl Volume {
     ///
     /// # Errors
     /// As [`Volume::open`].
+    #[cfg_attr(not(test), expect(dead_code, reason = "one process cannot outlive its own checkpointer; shared environments will call it"))]
     pub(crate) fn settle(&self) -> Result<()> {
         let superblock = superblock::read_newest(&*self.file, &self.path)?.superblock;
         if superblock.page_size as usize != self.page_size {
@@ -161,11 +162,6 @@ impl Volume {
         self.file.is_direct()
     }
 
-    /// True when the volume was opened for reading alone.
-    pub(crate) fn is_read_only(&self) -> bool {
-        self.read_only
-    }
-
     /// Damage found and survived while opening, a sentence each: a copy of a superblock that was not readable.
     pub(crate) fn complaints(&self) -> &[String] {
         &self.complaints
@@ -206,20 +202,11 @@ impl Volume {
         block::verify(&self.path, number, buffer)
     }
 
-    /// Seals a copy of a page and writes it to a block that no durable generation names.
+    /// Seals copies of pages and writes them to blocks that no durable generation names, in the order of the numbers, neighbours in one
+    /// call.
     ///
     /// # Errors
-    /// Full, or another failure of the file; the block's content means nothing then.
-    pub(crate) fn write_block(&self, number: BlockId, page: &[u8]) -> Result<()> {
-        let mut batch = BlockBatch::new(self);
-        batch.push(number, page)?;
-        batch.finish()
-    }
-
-    /// Writes many blocks, in the order of their numbers, neighbours in one call.
-    ///
-    /// # Errors
-    /// As [`Volume::write_block`]; the content of all blocks means nothing then.
+    /// Full, or another failure of the file; the content of all the blocks means nothing then.
     pub(crate) fn write_blocks(&self, images: &[(BlockId, &[u8])]) -> Result<()> {
         let mut order: Vec<&(BlockId, &[u8])> = images.iter().collect();
         order.sort_unstable_by_key(|image| image.0);
@@ -270,7 +257,7 @@ impl Volume {
 
     /// The map leaf that covers a page: the first page it covers and where each of them is, by the generation in force.
     ///
-    /// Map leaves cover [`super::leaf_span`] pages each. Pages that are nowhere, the map's edges included, have block 0.
+    /// Map leaves cover as many pages each as 8-byte entries fit behind a 64-byte header. Pages that are nowhere, the map's edges included, have block 0.
     ///
     /// # Errors
     /// Corruption; those of the file.

@@ -42,11 +42,9 @@ mod used;
 
 pub(crate) use checkpoint_write::CheckpointPlan;
 pub(crate) use file::Volume;
-pub(crate) use map::leaf_span;
-pub(crate) use scan::{Found, InUse};
+pub(crate) use scan::Found;
 pub(crate) use space::BitSpace;
 pub(crate) use superblock::Superblock;
-pub(crate) use used::Used;
 
 use crate::types::BlockId;
 

@@ -222,12 +222,14 @@ impl BitSpace {
     }
 
     /// Takes this very number. True if it was free.
+    #[cfg(test)]
     pub(crate) fn mark(&self, number: u64) -> bool {
         assert!(number < self.capacity(), "numbers are checked against the capacity where they are read");
         self.take_run(number, 1)
     }
 
     /// True if the number is in use.
+    #[cfg(test)]
     pub(crate) fn is_used(&self, number: u64) -> bool {
         number < self.capacity() && self.word(0, (number / 64) as usize).load(SeqCst) & 1 << (number % 64) != 0
     }

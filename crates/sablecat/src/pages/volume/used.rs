@@ -11,13 +11,12 @@ type Chunk = Box<[u64; CHUNK_WORDS]>;
 pub(crate) struct Used {
     chunks: Vec<Option<Chunk>>,
     bound: u64,
-    count: u64,
 }
 
 impl Used {
     /// None of the numbers below `bound`.
     pub(crate) fn new(bound: u64) -> Used {
-        Used { chunks: Vec::new(), bound, count: 0 }
+        Used { chunks: Vec::new(), bound }
     }
 
     /// Adds a number; false if it was there already.
@@ -35,18 +34,19 @@ impl Used {
         let bit = 1 << (number % 64);
         let new = *word & bit == 0;
         *word |= bit;
-        self.count += u64::from(new);
         new
     }
 
     /// True if the number is in the set.
+    #[cfg(test)]
     pub(crate) fn contains(&self, number: u64) -> bool {
         self.word((number / 64) as usize) & 1 << (number % 64) != 0
     }
 
     /// How many numbers are in the set.
+    #[cfg(test)]
     pub(crate) fn count(&self) -> u64 {
-        self.count
+        self.chunks.iter().flatten().flat_map(|chunk| chunk.iter()).map(|word| u64::from(word.count_ones())).sum()
     }
 
     /// All numbers of the set are below this.

@@ -131,7 +131,7 @@ impl Table {
     /// Lock words in the table.
     #[inline]
     pub(super) fn capacity(&self) -> usize {
-        self.region.geometry().lock_words / LINE * WORDS
+        (self.region.geometry().lock_words / LINE - 1) * WORDS
     }
 
     /// The bucket at which all records of `id` are at home.

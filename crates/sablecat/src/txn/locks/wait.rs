@@ -83,7 +83,8 @@ impl LockTable {
         blocked
     }
 
-    fn announce(&self, me: u16, want: Want) {
+    /// Tells others what `me` is going to wait for.
+    pub(super) fn announce(&self, me: u16, want: Want) {
         let number = self.table.next_moment();
         let slot = self.table.slot(me);
         // Relaxed: ordered by the Release that follows.

@@ -23,6 +23,12 @@ impl<'a> Leaf<'a> {
         Leaf { page }
     }
 
+    /// What all keys of the page begin with.
+    #[inline]
+    pub(crate) fn prefix(self) -> &'a [u8] {
+        header::prefix(self.page)
+    }
+
     /// How many records there are.
     #[inline(always)]
     pub(crate) fn count(self) -> usize {

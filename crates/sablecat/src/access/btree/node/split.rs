@@ -6,7 +6,7 @@
 
 use super::bytes::common_len;
 use super::header::{self, Identity};
-use super::heap::{build, bytes_for, entries, strip};
+use super::heap::{build, bytes_for, entries};
 use super::inner::Inner;
 use super::limits::{record_bytes_max, usable_bytes};
 use super::slots::{INNER, LEAF, cell, slot_bytes, suffix};
@@ -153,6 +153,5 @@ mod tests {
         assert_eq!(shortest_separator(b"apple", b"banana"), b"b");
         assert_eq!(shortest_separator(b"ban", b"banana"), b"bana");
         assert_eq!(shortest_separator(b"", b"\0"), b"\0");
-        assert_eq!(strip((b"ab", b"cd"), 3), (&b""[..], &b"d"[..]));
     }
 }

@@ -69,7 +69,8 @@ fn no_bit_of_it_may_change() {
 
 #[test]
 fn every_absurd_field_is_refused_in_spite_of_its_checksum() {
-    let absurd: [(&str, fn(&mut Superblock)); 10] = [
+    type Change = fn(&mut Superblock);
+    let absurd: [(&str, Change); 10] = [
         ("page size", |s| s.page_size = 1000),
         ("page size", |s| s.page_size = 131_072),
         ("page size", |s| s.page_size = 0),

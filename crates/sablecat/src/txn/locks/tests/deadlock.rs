@@ -3,6 +3,7 @@
 use super::*;
 use crate::error::{Error, ErrorKind};
 use crate::txn::locks::DeadlockPolicy;
+use crate::txn::locks::word::{LockId, Want};
 
 /// Participants 1 to `parties` lock record 1 to `parties` in that order, then each wants the record of the next; they start to wait one after
 /// the other if `in_turn`, else all at once. Says who gave way and with what error; everybody else must get what it wants.
@@ -188,5 +189,29 @@ fn waiting_for_somebody_that_does_not_wait_is_no_deadlock() {
         end.join().unwrap();
     });
     assert_eq!(locks.counts().deadlocks, 0);
+    assert_empty(&locks);
+}
+
+/// 2 is to give way to 1, but has not looked yet when 3 comes to wait for it. Nobody runs: announcements are all that detectors see.
+#[test]
+fn a_wait_that_is_marked_already_makes_no_second_victim() {
+    let locks = lock_table(3, 1 << 8);
+    let mut parties: Vec<_> = (1..=3).map(|me| Party::new(&locks, me)).collect();
+    parties[0].acquire(record(1), Mode::Shared).unwrap();
+    parties[1].acquire(record(2), Mode::Exclusive).unwrap();
+    parties[2].acquire(record(1), Mode::Shared).unwrap();
+    let announce = |me, key, mode| locks.announce(me, Want { id: LockId::of(record(key)), mode });
+    announce(2, 1, Mode::Exclusive);
+    locks.break_circles(2);
+    assert!(!locks.is_victim(2), "it waits for two that run");
+    announce(1, 2, Mode::Shared);
+    locks.break_circles(1);
+    assert!(locks.is_victim(2) && !locks.is_victim(1));
+    announce(3, 2, Mode::Shared);
+    locks.break_circles(3);
+    assert!(!locks.is_victim(3) && !locks.is_victim(1));
+    assert!(locks.deadlock_error(2).to_string().contains("held by participant 2; participant 2 gives way"));
+    (1..=3).for_each(|me| locks.withdraw(me));
+    parties.iter_mut().for_each(Party::release_all);
     assert_empty(&locks);
 }

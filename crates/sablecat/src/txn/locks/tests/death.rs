@@ -5,7 +5,7 @@ use crate::txn::locks::word::{LockId, Want, Word};
 
 #[test]
 fn the_locks_of_a_dead_slot_go_to_those_that_wait_for_them() {
-    let locks = lock_table(3, 1 << 8);
+    let locks = lock_table(2, 1 << 10);
     let mut dead = Party::new(&locks, 1);
     let mut alive = Party::new(&locks, 2);
     for key in 0..40 {

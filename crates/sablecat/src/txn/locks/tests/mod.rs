@@ -20,7 +20,7 @@ use crate::region::{Geometry, Region};
 use crate::types::TreeId;
 
 /// Longer than any wait that ends by itself.
-const PATIENT: Duration = Duration::from_secs(600);
+const PATIENT: Duration = Duration::from_secs(60);
 
 /// A lock table of `words` words for participants 1 to `participants`.
 fn lock_table(participants: u16, words: usize) -> LockTable {

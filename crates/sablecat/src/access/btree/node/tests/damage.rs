@@ -163,3 +163,43 @@ fn each_kind_of_damage_is_named() {
     LeafMut::format(&mut page, PageId(1), TREE, 0, Fences { lower: Some(&[1; 200]), upper: None });
     assert!(check_bounds(&page).unwrap_err().contains("a fence of 200"));
 }
+
+/// What is safe to read but wrong is found by the full check alone.
+#[test]
+fn the_full_check_finds_what_bounds_let_pass() {
+    let mut sound = vec![0; 1024];
+    let fences = Fences { lower: Some(b"ka"), upper: Some(b"kz") };
+    let mut leaf = LeafMut::format(&mut sound, PageId(1), TREE, 0, fences);
+    for (slot, last) in (b'b'..=b'u').enumerate() {
+        leaf.insert(slot, &[b'k', last, b'x'], Value::Inline(b"1")).unwrap();
+    }
+    check_full(&sound, Order::Bytes).unwrap();
+    let (heads, offsets) = (128, 128 + 4 * 20);
+    // A cell: header 2, suffix 2, value 1; the fences are above.
+    let first_cell = 1024 - 4 - 5;
+    type Case<'a> = (&'a str, &'a [(usize, &'a [u8])]);
+    let cases: [Case<'_>; 5] = [
+        ("hint 0", &[(64, &[1])]),
+        ("head of slot 3", &[(heads + 4 * 3, &[1])]),
+        // The first key changed, and its head with it.
+        ("not ascending", &[(first_cell + 2, b"e"), (heads, b"\0\0xe")]),
+        ("beyond the fences", &[(first_cell + 2, b"\0"), (heads, b"\0\0x\0")]),
+        ("skipped", &[(48, &[1, 0])]),
+    ];
+    for (what, damage) in cases {
+        let mut page = sound.clone();
+        for &(at, bytes) in damage {
+            page[at..at + bytes.len()].copy_from_slice(bytes);
+        }
+        check_bounds(&page).unwrap();
+        let error = check_full(&page, Order::Bytes).unwrap_err();
+        assert!(error.contains(what), "{what}: {error}");
+        exercise(&page, b"kbx");
+    }
+    let mut page = sound.clone();
+    page.copy_within(offsets..offsets + 2, offsets + 38);
+    page[offsets..offsets + 2].copy_from_slice(&sound[offsets + 38..offsets + 40]);
+    check_bounds(&page).unwrap();
+    assert!(check_full(&page, Order::Bytes).is_err());
+    assert!(check_full(&sound, REVERSE).is_err());
+}
