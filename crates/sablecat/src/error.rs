@@ -57,7 +57,7 @@ enum Signal {
     None,
     /// An operation ran out of frames: leave it, sweep, run it again.
     OutOfFrames,
-    /// A page has no version at the snapshot: right for a remembered leaf, corruption for a page that a tree names.
+    /// A page has no version at the snapshot: at a tree's root, because the tree is younger; elsewhere, corruption.
     NotThere,
 }
 
@@ -82,10 +82,10 @@ impl Error {
         Error { signal: Signal::OutOfFrames, ..Self::new(ErrorKind::Full, "the cache has no free frame") }
     }
 
+    /// A page that something refers to has no version at the snapshot.
     #[cold]
     pub(crate) fn not_there(page: PageId) -> Self {
-        let message = format!("page {page} is named by a tree but is not in use");
-        Error { signal: Signal::NotThere, ..Self::new(ErrorKind::Corruption, message) }
+        Error { signal: Signal::NotThere, ..Self::corruption(format!("page {page} is named by a tree but is not in use")) }
     }
 
     pub(crate) fn is_out_of_frames(&self) -> bool {

@@ -45,5 +45,5 @@ pub use api::{
 };
 pub use env::{CheckpointReport, Progress, RecoveryReport, VerifyReport};
 pub use error::{Error, ErrorKind, Result};
-pub use txn::{Durability, Isolation};
+pub use txn::{DeadlockPolicy, Durability, Isolation};
 pub use types::{Lsn, PageId};

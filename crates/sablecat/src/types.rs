@@ -9,6 +9,7 @@ macro_rules! word {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
         #[repr(transparent)]
+        #[allow(unreachable_pub, reason = "some of the words are public, some are not")]
         pub struct $name(pub $inner);
 
         impl fmt::Debug for $name {
@@ -56,9 +57,9 @@ impl PageId {
 }
 impl FrameId {
     /// No frame.
-    pub const NONE: FrameId = FrameId(0);
+    pub(crate) const NONE: FrameId = FrameId(0);
 }
 impl BlockId {
     /// No block.
-    pub const NONE: BlockId = BlockId(0);
+    pub(crate) const NONE: BlockId = BlockId(0);
 }

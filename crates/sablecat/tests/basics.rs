@@ -37,10 +37,10 @@ fn many_records_are_found_again_in_order_and_by_key() {
     }
     for n in (0..20_000).step_by(3) {
         assert!(db.remove(key(n)).unwrap());
-        model.remove(&key(n).to_vec());
+        model.remove(key(n).as_slice());
     }
     for n in 0..20_000 {
-        assert_eq!(db.get(key(n)).unwrap(), model.get(&key(n).to_vec()).cloned());
+        assert_eq!(db.get(key(n)).unwrap(), model.get(key(n).as_slice()).cloned());
     }
     let forwards: Vec<_> = db.range::<&[u8]>(..).unwrap().collect::<sablecat::Result<_>>().unwrap();
     let expected: Vec<_> = model.into_iter().collect();

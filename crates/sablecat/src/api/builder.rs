@@ -10,7 +10,7 @@ use sablecat_os::disk::Disk;
 use super::{DataStore, Env};
 use crate::env::{self, Config, Mode};
 use crate::error::Result;
-use crate::txn::{Comparator, Durability, Isolation};
+use crate::txn::{Comparator, DeadlockPolicy, Durability, Isolation};
 
 /// Settings of an environment. Each has a default that needs no tuning; begin with [`Env::builder`].
 ///
@@ -96,6 +96,12 @@ impl Builder {
     /// How long to wait for a record lock before giving up with [`ErrorKind::Timeout`](crate::ErrorKind::Timeout). Default: 10 s.
     pub fn lock_timeout(mut self, timeout: Duration) -> Self {
         self.config.lock_timeout = timeout;
+        self
+    }
+
+    /// Which transaction gives way when some wait for each other's record locks in a circle. Default: the youngest.
+    pub fn deadlock_policy(mut self, policy: DeadlockPolicy) -> Self {
+        self.config.deadlock_policy = policy;
         self
     }
 

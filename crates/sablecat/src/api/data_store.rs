@@ -112,6 +112,19 @@ impl DataStore {
         self.change(table, key.as_ref(), None)
     }
 
+    /// Loads records that come in ascending order of their keys into an empty database, building pages directly. Returns how many
+    /// there were. After an error part of them may be there, in pages that nothing leads to.
+    ///
+    /// # Errors
+    /// `Invalid` if the database is not empty or the records are not in order; as [`DataStore::insert`].
+    pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, table: &StoreTable, records: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
+        let kernel = &self.core.kernel;
+        let seat = kernel.pages.participants.sit()?;
+        // SAFETY: this handle is the only one and is borrowed exclusively.
+        let mut direct = unsafe { Direct::new(&kernel.pages, &seat) };
+        direct.bulk_load(&table.named.tree()?.tree(), records)
+    }
+
     #[inline]
     fn change(&mut self, table: &StoreTable, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
         let tree = table.named.tree()?;

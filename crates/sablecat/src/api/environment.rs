@@ -166,6 +166,9 @@ impl Env {
                 Err(error) if error.is_retryable() && attempts < ATTEMPTS_MAX => {
                     attempts += 1;
                     txn.restart();
+                    if matches!(error.kind(), ErrorKind::Deadlock | ErrorKind::Timeout) {
+                        txn.release_locks();
+                    }
                     if attempts >= ATTEMPTS_BEFORE_GATE {
                         txn.take_gate();
                     }

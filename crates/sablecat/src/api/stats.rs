@@ -26,6 +26,12 @@ pub struct Stats {
     pub log_written: Lsn,
     /// Everything below is on stable storage.
     pub log_durable: Lsn,
+    /// Record locks that were not to be had at once, since the environment was opened.
+    pub lock_waits: u64,
+    /// Waits for record locks that ended in a deadlock error.
+    pub deadlocks: u64,
+    /// Waits for record locks that ended in a timeout.
+    pub lock_timeouts: u64,
     /// The last checkpoint: recovery replays from here.
     pub checkpoint: Lsn,
 }
@@ -35,6 +41,7 @@ impl Stats {
         let kernel = &core.kernel;
         let geometry = kernel.pages.region.geometry();
         let volume = kernel.pages.volume();
+        let locks = kernel.locks.counts();
         Ok(Stats {
             databases: core.database_names()?,
             page_size: geometry.page_size as u64,
@@ -45,6 +52,9 @@ impl Stats {
             log_tail: kernel.log.tail(),
             log_written: kernel.log.written(),
             log_durable: kernel.log.durable(),
+            lock_waits: locks.waits,
+            deadlocks: locks.deadlocks,
+            lock_timeouts: locks.timeouts,
             checkpoint: core.checkpointed(),
         })
     }

@@ -242,6 +242,10 @@ impl<'env> Txn<'env> {
         self.inner.restart();
     }
 
+    pub(super) fn release_locks(&mut self) {
+        self.inner.release_locks();
+    }
+
     pub(super) fn take_gate(&mut self) {
         self.inner.take_gate();
     }

@@ -33,6 +33,11 @@ pub(super) fn visit(
     (mut lower, upper): (Bound<Vec<u8>>, Bound<Vec<u8>>),
     mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
 ) -> Result<()> {
+    if let (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) = (&lower, &upper)
+        && tree.tree().order.compare(from, to).is_gt()
+    {
+        return Ok(());
+    }
     let mut leaves = Leaves { following: Vec::new() };
     let mut key = WholeKey::default();
     loop {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sablecat_os::disk::{Disk, HostDisk};
 
 use crate::error::{Error, Result};
-use crate::txn::{Comparator, Durability, Isolation};
+use crate::txn::{Comparator, DeadlockPolicy, Durability, Isolation};
 
 /// The settings of an environment, with defaults that need no tuning.
 #[derive(Clone, Debug)]
@@ -24,6 +24,7 @@ pub(crate) struct Config {
     pub(crate) checkpoint_interval: Duration,
     pub(crate) checkpoint_log_bytes: u64,
     pub(crate) lock_timeout: Duration,
+    pub(crate) deadlock_policy: DeadlockPolicy,
     pub(crate) create: bool,
     pub(crate) background: bool,
     pub(crate) comparators: HashMap<String, Arc<Comparator>>,
@@ -48,6 +49,7 @@ impl Default for Config {
             checkpoint_interval: Duration::from_secs(60),
             checkpoint_log_bytes: 128 << 20,
             lock_timeout: Duration::from_secs(10),
+            deadlock_policy: DeadlockPolicy::default(),
             create: true,
             background: true,
             comparators: HashMap::new(),
@@ -61,7 +63,7 @@ impl Config {
         if !self.page_size.is_power_of_two() || !(512..=65536).contains(&self.page_size) {
             return Err(Error::invalid(format!("a page size of {} bytes; it must be a power of two from 512 to 65536", self.page_size)));
         }
-        if self.log_segment_bytes % 4096 != 0 || self.log_segment_bytes < 65536 {
+        if !self.log_segment_bytes.is_multiple_of(4096) || self.log_segment_bytes < 65536 {
             return Err(Error::invalid(format!(
                 "log segments of {} bytes; they must be a multiple of 4096 and at least 65536",
                 self.log_segment_bytes

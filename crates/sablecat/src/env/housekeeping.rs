@@ -3,31 +3,24 @@
 //!
 //! Errors do not end it: what went wrong poisons the log or the volume, and the next commit reports it.
 
-use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::{Core, lock};
 use crate::error::{Error, ErrorKind, Result};
-use crate::txn::caller;
+use crate::txn::{Bell, caller};
 
-/// The thread's handle and its alarm clock.
+/// The thread's handle.
 #[derive(Debug, Default)]
 pub(super) struct Keeper {
     thread: Mutex<Option<JoinHandle<()>>>,
-    bell: Arc<Bell>,
-}
-
-#[derive(Debug, Default)]
-struct Bell {
-    stopped: Mutex<bool>,
-    rung: Condvar,
 }
 
 impl Keeper {
     pub(super) fn start(&self, core: &Arc<Core>) -> Result<()> {
         let weak = Arc::downgrade(core);
-        let bell = Arc::clone(&self.bell);
+        let bell = Arc::clone(&core.kernel.bell);
         let interval = core.config.flush_interval.max(Duration::from_millis(1));
         let thread = std::thread::Builder::new()
             .name("sablecat".to_owned())
@@ -37,9 +30,8 @@ impl Keeper {
         Ok(())
     }
 
-    pub(super) fn stop(&self) {
-        *lock(&self.bell.stopped) = true;
-        self.bell.rung.notify_all();
+    pub(super) fn stop(&self, bell: &Bell) {
+        bell.stop();
         if let Some(thread) = lock(&self.thread).take() {
             // A panic of the thread has been printed; there is nothing to add.
             let _ = thread.join();
@@ -48,32 +40,29 @@ impl Keeper {
 }
 
 fn keep(core: &Weak<Core>, bell: &Bell, interval: Duration) {
-    let mut checkpointed = sablecat_os::clock::monotonic();
-    loop {
-        let stopped = lock(&bell.stopped);
-        let (stopped, _) =
-            bell.rung.wait_timeout_while(stopped, interval, |stopped| !*stopped).unwrap_or_else(std::sync::PoisonError::into_inner);
-        if *stopped {
-            return;
-        }
-        drop(stopped);
+    let mut flushed = sablecat_os::clock::monotonic();
+    let mut checkpointed = flushed;
+    while bell.listen(interval) {
         let Some(core) = core.upgrade() else { return };
-        core.keep_house(&mut checkpointed);
+        core.keep_house(&mut flushed, &mut checkpointed);
     }
 }
 
 impl Core {
-    fn keep_house(&self, checkpointed: &mut Duration) {
+    fn keep_house(&self, flushed: &mut Duration, checkpointed: &mut Duration) {
         let log = &self.kernel.log;
         let Ok(seat) = self.kernel.pages.participants.sit() else { return };
         let caller = caller(seat.number());
-        // What fails here has poisoned the log, and whoever commits next is told.
+        // What fails here poisons the log, or is tried again by the commit that needs it: either way a committer is told.
         let _ = log.prepare_next(caller);
-        if log.durable() < log.tail() {
+        let now = sablecat_os::clock::monotonic();
+        if now.saturating_sub(*flushed) >= self.config.flush_interval {
+            *flushed = now;
             let _ = log.make_durable(log.tail(), caller);
+        } else {
+            let _ = log.drain(caller);
         }
         drop(seat);
-        let now = sablecat_os::clock::monotonic();
         let grown = log.tail().0.saturating_sub(self.checkpointed().0);
         let due = now.saturating_sub(*checkpointed) >= self.config.checkpoint_interval && grown > 0;
         if due || grown >= self.config.checkpoint_log_bytes {

@@ -88,17 +88,14 @@ impl Core {
     fn checkpoint_as(&self, me: &Participant, clean: bool) -> Result<CheckpointReport> {
         use sablecat_os::atomic::Ordering::Acquire;
         let tail_next = self.kernel.pages.region.header().tree_next.0.load(Acquire);
-        if self.kernel.log.keeps_records() {
-            // The log up to the snapshot must be durable before a superblock says that replay may begin there.
-            let visible = self.kernel.pages.region.header().visible();
-            self.kernel.log.make_durable(visible, caller(me.number()))?;
-        }
         let mut needed = Lsn(0);
         let captured = self.kernel.pages.checkpoint(me, |at, superblock| {
             needed = self.kernel.pages.log_needed_from(at);
             superblock.log_position = needed;
             superblock.tree_next = tail_next;
             superblock.clean = clean;
+            // The log up to the snapshot must be durable before a superblock says that the pages hold it.
+            self.kernel.log.make_durable(at, caller(me.number()))
         })?;
         self.checkpointed.store(captured.at.0, std::sync::atomic::Ordering::Release);
         if self.kernel.log.keeps_records() {
@@ -121,7 +118,7 @@ impl Core {
 
     /// Stops the housekeeping thread and writes a last checkpoint.
     pub(crate) fn close(&self) -> Result<()> {
-        self.keeper.stop();
+        self.keeper.stop(&self.kernel.bell);
         // Also when nothing was committed since the last checkpoint: the next opening then knows that there is no log to look at.
         if self.kernel.pages.volume().is_some() {
             self.checkpoint(true)?;

@@ -27,7 +27,6 @@ use crate::pages::volume::Volume;
 use crate::region::{Geometry, LOG_WORDS_BYTES, Region};
 use crate::txn::locks::LockTable;
 use crate::txn::{self, Direct, Kernel};
-use crate::types::Lsn;
 
 const VOLUME: &str = "sablecat.db";
 const LOCK: &str = "sablecat.lock";
@@ -47,7 +46,12 @@ pub(crate) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<C
     if !exists && !config.create {
         return Err(Error::new(ErrorKind::NotFound, format!("there is no environment in {}", directory.display())));
     }
-    make_directory(&config, directory)?;
+    if exists {
+        // As above: for who opened it last, the volume's name need not have been durable yet.
+        disk.sync_dir(directory).map_err(io("flushing the directory"))?;
+    } else {
+        make_directory(&config, directory)?;
+    }
     let lock = take_lock(&config, directory)?;
     let volume = if exists {
         Volume::open(&*disk, &path, config.direct_io, false)?
@@ -71,7 +75,8 @@ pub(crate) fn in_memory(mut config: Config, mode: Mode) -> Result<Arc<Core>> {
 fn make_directory(config: &Config, directory: &Path) -> Result<()> {
     let disk = &config.disk;
     let io = |e| Error::io("creating the directory", directory, e);
-    let mut made = Vec::new();
+    // Who made the directory may have ended before its name was durable.
+    let mut made = directory.parent().into_iter().collect::<Vec<_>>();
     let mut at = directory;
     while !disk.exists(at).map_err(io)? {
         let Some(parent) = at.parent() else { break };
@@ -120,9 +125,9 @@ fn assemble(place: Option<(&Path, Volume)>, lock: Option<Arc<dyn File>>, config:
         _ => false,
     };
     let log = Log::open(log_disk, &log_directory, log_config, memory)?;
-    let locks = LockTable::new(&region);
+    let locks = LockTable::new(&region).with_policy(config.deadlock_policy);
     let pages = Pages::new(Arc::clone(&region), volume, access::check_page);
-    let kernel = Kernel { pages, log, locks, patience: config.lock_timeout };
+    let kernel = Kernel { pages, log, locks, bell: Arc::default(), patience: config.lock_timeout };
 
     let header = region.header();
     let mut report = RecoveryReport::default();
@@ -157,7 +162,7 @@ fn assemble(place: Option<(&Path, Volume)>, lock: Option<Arc<dyn File>>, config:
     if kernel.log.keeps_records() {
         changed |= recover::replay(&kernel, &seat, &config, superblock.as_ref(), &mut report)?;
     }
-    let end = Lsn(report.end.0.max(header.visible().0));
+    let end = if kernel.log.keeps_records() { report.end } else { header.visible() };
     let start = kernel.log.start_fresh(end, txn::caller(seat.number()))?;
     header.visible.0.store(start.0, Ordering::Release);
     drop(seat);

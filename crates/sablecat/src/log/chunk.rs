@@ -14,12 +14,9 @@ use std::collections::HashMap;
 
 use super::Log;
 use super::operation::{self, Bad, Operation};
-use super::record::{HEADER_BYTES, Kind, Record, RecordBuilder, u64_at};
+use super::record::{Kind, Record, RecordBuilder, u64_at};
 use crate::error::Result;
 use crate::types::Lsn;
-
-/// Bytes of a chunk record that are not the chunk's.
-pub(crate) const CHUNK_OVERHEAD: usize = HEADER_BYTES + 8 + 8;
 
 impl RecordBuilder {
     /// A chunk of `chain`, ready to be sealed.

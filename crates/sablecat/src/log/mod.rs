@@ -32,9 +32,9 @@
 //! # Sketch
 //!
 //! - Sync, alone: one 4 KiB direct write and one flush, 80-100 us; the log's own part is 1 us (measure.rs). In a group: the same for all of
-//!   it, and 8 us of processor for each who sleeps and is woken.
+//!   it, and about 10 us of processor for each who sleeps and is woken.
 //! - WriteNoSync, 72-byte records: a compare-and-swap to take the turn, one to give it back, 72 bytes stored; and every 57th record a
-//!   4 KiB cached write and a page fault, 2 us or 35 ns a record. Measured 140 ns, where a write call each takes 1,100.
+//!   4 KiB cached write and a page fault, 2 us or 35 ns a record. Measured 135-190 ns on a busy machine, where a write call each takes 1,100.
 //! - NoSync: nothing but the copy into the ring, with its checksum 35 ns; megabytes at a time are drained by somebody else.
 //!
 //! # Failure
@@ -70,11 +70,13 @@ mod measure;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use chunk::{ChainOperations, Chains};
-pub(crate) use operation::{Operation, Operations};
-pub(crate) use record::{Kind, RECORD_BYTES_MAX, Record, RecordBuilder};
+pub(crate) use chunk::Chains;
+pub(crate) use operation::Operation;
+pub(crate) use record::{Kind, RECORD_BYTES_MAX, RecordBuilder};
 pub(crate) use ring::Ring;
-pub(crate) use scan::{End, EndReason, Scan};
+#[cfg(test)]
+pub(crate) use scan::End;
+pub(crate) use scan::EndReason;
 pub(crate) use turn::Caller;
 pub(crate) use words::LogWords;
 
@@ -186,11 +188,6 @@ impl Log {
     #[inline]
     pub(crate) fn keeps_records(&self) -> bool {
         self.files.is_some()
-    }
-
-    /// The bytes of log in a segment, as they are on disk; 0 in memory alone.
-    pub(crate) fn segment_bytes(&self) -> u64 {
-        self.files.as_ref().map_or(0, |files| files.segments.bytes())
     }
 
     /// The longest record that may be appended; what is longer goes in chunks.

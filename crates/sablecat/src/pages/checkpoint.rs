@@ -67,7 +67,7 @@ enum Found {
 impl Pages {
     /// Writes a checkpoint of the newest published state. `describe` fills in what the superblock says beyond the pages, given the
     /// checkpoint's LSN. Durable when it returns. Waits for a checkpoint in progress; stops no writer.
-    pub(crate) fn checkpoint(&self, me: &Participant, describe: impl FnOnce(Lsn, &mut Superblock)) -> Result<Captured> {
+    pub(crate) fn checkpoint(&self, me: &Participant, describe: impl FnOnce(Lsn, &mut Superblock) -> Result<()>) -> Result<Captured> {
         let Some(volume) = &self.volume else { return Ok(Captured { at: self.region.header().visible(), ..Captured::default() }) };
         self.fail_if_poisoned()?;
         let hold = self.hold_checkpoint(me);
@@ -110,7 +110,7 @@ impl Pages {
         volume: &Volume,
         at: Lsn,
         me: &Participant,
-        describe: impl FnOnce(Lsn, &mut Superblock),
+        describe: impl FnOnce(Lsn, &mut Superblock) -> Result<()>,
     ) -> Result<Captured> {
         self.learn_free(volume)?;
         let mut changes = Vec::new();
@@ -141,7 +141,7 @@ impl Pages {
         next.checkpoint = at;
         next.pages_high = self.page_ids.high_water() as u32;
         next.tree_next = self.region.header().tree_next.0.load(Ordering::Acquire);
-        describe(at, &mut next);
+        describe(at, &mut next)?;
         let freed = volume.write_checkpoint(CheckpointPlan { changes: &changes, blocks: &self.blocks, next })?;
         for block in freed {
             self.blocks.release(block.0);

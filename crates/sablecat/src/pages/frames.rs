@@ -9,7 +9,7 @@
 use sablecat_os::atomic::{Ordering, fence};
 
 use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::region::{BlockWord, EntryWord, FrameState, NO_EPOCH};
 use crate::types::{BlockId, FrameId, Lsn, PageId};
 
@@ -179,6 +179,8 @@ impl Pages {
                 for frame in start..start + SWEEP_STEP {
                     let frame = FrameId((1 + frame % frames) as u32);
                     match self.sweep_frame(frame, horizon, epoch, oldest, me)? {
+                        // A frame counts once, however often the hand comes by.
+                        Swept::Free if me.free.borrow().contains(&frame) => {}
                         Swept::Free => me.free.borrow_mut().push(frame),
                         Swept::Dirty(block) => dirty.push((frame, block)),
                         Swept::Retired => last_progress = rounds,
@@ -197,7 +199,7 @@ impl Pages {
                 rounds += 1;
                 if rounds - last_progress > ROUNDS {
                     if !self.revoke_oldest(me) {
-                        return Err(self.no_frames());
+                        return Err(self.no_frames(me));
                     }
                     last_progress = rounds;
                 }
@@ -206,7 +208,12 @@ impl Pages {
         Ok(())
     }
 
-    fn no_frames(&self) -> Error {
+    fn no_frames(&self, me: &Participant) -> Error {
+        // Its own snapshot is what holds up the rest: a newer one may do.
+        if me.slot().pinned().is_some_and(|pin| pin < self.region.header().visible()) {
+            let message = "the snapshot was given up because the old versions it kept filled the cache; begin a new transaction or enlarge the cache";
+            return Error::new(ErrorKind::SnapshotTooOld, message);
+        }
         let bytes = self.region.geometry().frames * self.region.page_size();
         match self.volume {
             Some(_) => Error::full(format!(
@@ -362,7 +369,7 @@ impl Pages {
     }
 
     /// Gives up the oldest snapshot that is not being read at this moment, for the room its versions take.
-    fn revoke_oldest(&self, me: &Participant) -> bool {
+    pub(super) fn revoke_oldest(&self, me: &Participant) -> bool {
         let visible = self.region.header().visible();
         let high = self.region.header().slots_high.0.load(Ordering::SeqCst) as u16;
         let oldest = (1..high)

@@ -20,9 +20,11 @@ mod latch;
 mod operation;
 mod page_in;
 mod participants;
+#[cfg(test)]
+pub(crate) mod tests;
 pub(crate) mod volume;
 
-pub(crate) use operation::{Operation, Snapshot};
+pub(crate) use operation::Snapshot;
 pub(crate) use participants::{Participant, Participants, Seat};
 
 use std::sync::Arc;

@@ -174,7 +174,8 @@ impl Pages {
     #[cold]
     fn version_slow(&self, page: PageId, at: Lsn, me: &Participant) -> Result<FrameId> {
         'again: loop {
-            let mut frame = self.current(page, me)?;
+            let newest = self.current(page, me)?;
+            let mut frame = newest;
             loop {
                 let born = Lsn(self.region.born(frame).load(Ordering::Acquire));
                 if born <= at {
@@ -186,7 +187,7 @@ impl Pages {
                         return Err(Error::new(ErrorKind::SnapshotTooOld, "the snapshot was given up while it was being read"));
                     }
                     // The chain was cut under us (a version freed, a page evicted and read again), or the page is younger than the snapshot.
-                    if self.region.entry(page).word().frame() == frame {
+                    if self.region.entry(page).word().frame() == newest {
                         return Err(Error::not_there(page));
                     }
                     continue 'again;

@@ -50,9 +50,6 @@ impl BlockWord {
     const WRITING: u64 = 1 << 61;
     const BLOCK: u64 = (1 << 48) - 1;
 
-    /// Nothing is known.
-    pub(crate) const UNKNOWN: BlockWord = BlockWord(0);
-
     /// A known block (or known absence of one), not captured.
     #[inline]
     pub(crate) fn fresh(block: BlockId) -> BlockWord {

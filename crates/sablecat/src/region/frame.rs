@@ -109,10 +109,6 @@ impl FrameDesc {
         BlockWord(self.block.load(Ordering::Acquire))
     }
     #[inline]
-    pub(crate) fn change_block(&self, from: BlockWord, to: BlockWord) -> bool {
-        self.block.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    }
-    #[inline]
     pub(crate) fn set_block(&self, to: BlockWord) {
         self.block.store(to.0, Ordering::Release);
     }

@@ -22,12 +22,14 @@ mod geometry;
 mod header;
 mod role;
 mod slot;
+#[cfg(test)]
+mod tests;
 mod wait;
 
 pub(crate) use entry::{BlockWord, EntryWord, PageEntry};
 pub(crate) use frame::{FrameDesc, FrameState};
 pub(crate) use geometry::{Geometry, LOG_WORDS_BYTES, STRUCTURE_LATCHES};
-pub(crate) use header::{Header, READY};
+pub(crate) use header::Header;
 pub(crate) use role::{Holding, Role};
 pub(crate) use slot::{ListItem, NO_EPOCH, Phase, SLOT_LIST_INLINE, Slot};
 pub(crate) use wait::{Look, WaitQueue};

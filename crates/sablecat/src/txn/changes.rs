@@ -54,11 +54,6 @@ impl<'a> Changes<'a> {
         &self.items
     }
 
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.items.is_empty()
-    }
-
     pub(crate) fn participant(&self) -> &'a Participant {
         self.me
     }

@@ -6,10 +6,10 @@
 //! A page changed in place loses the block that held it (a checkpoint frees it, if a checkpoint has named it) and is written to another
 //! one when it is evicted or captured.
 
-use crate::access::btree::node::{Leaf, LeafMut, Value, inline_value_bytes_max};
+use crate::access::btree::node::{self, Leaf, LeafMut, Value, inline_value_bytes_max};
 use crate::access::btree::{self, Toward, Tree};
 use crate::access::{PageRead, PageWrite, long};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::pages::{Pages, Participant};
 use crate::region::{BlockWord, EntryWord, FrameState};
 use crate::types::{BlockId, FrameId, PageId};
@@ -100,12 +100,7 @@ impl<'a> Direct<'a> {
             }
             return Ok(true);
         };
-        let stored = if value.len() > inline_value_bytes_max(self.page_size(), key.len()) {
-            let first_page = long::store(self, tree.id, value)?;
-            Value::Long { first_page, len: value.len() as u64 }
-        } else {
-            Value::Inline(value)
-        };
+        let stored = self.stored(tree, key, value)?;
         let mut leaf = LeafMut::new(self.write(page)?);
         let put = match slot {
             Ok(slot) => leaf.replace_value(slot, stored),
@@ -115,6 +110,31 @@ impl<'a> Direct<'a> {
             btree::put(self, tree, key, stored)?;
         }
         Ok(true)
+    }
+
+    /// Loads records that come in ascending order into an empty tree. Returns how many there were.
+    pub(crate) fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, tree: &Tree<'_>, records: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
+        let empty = self.read(tree.root, |bytes| node::kind(bytes) == Some(node::Kind::Leaf) && Leaf::new(bytes).count() == 0)?;
+        if !empty {
+            return Err(Error::invalid("a bulk load into a database that is not empty; insert the records, or load a new database"));
+        }
+        let mut load = btree::Load::new(*tree, self.page_size());
+        for (key, value) in records {
+            let (key, value) = (key.as_ref(), value.as_ref());
+            super::check_record(self.page_size(), key, value.len())?;
+            let stored = self.stored(tree, key, value)?;
+            load.push(self, key, stored)?;
+        }
+        load.finish(self)
+    }
+
+    /// What a leaf keeps of a value: itself, or where its pages are.
+    #[inline]
+    fn stored<'v>(&mut self, tree: &Tree<'_>, key: &[u8], value: &'v [u8]) -> Result<Value<'v>> {
+        if value.len() <= inline_value_bytes_max(self.page_size(), key.len()) {
+            return Ok(Value::Inline(value));
+        }
+        Ok(Value::Long { first_page: long::store(self, tree.id, value)?, len: value.len() as u64 })
     }
 
     #[inline]

@@ -10,25 +10,32 @@
 //! publish.rs      the commit step, and helping
 //! trees.rs        making and unmaking whole trees
 //! single.rs       one-record commits without a write set
+//! bulk.rs         loading an empty tree
+//! bell.rs         calling the housekeeping thread
 //! locks/          record locks
 //! ```
 
 mod apply;
+mod bell;
+mod bulk;
 mod changes;
 mod direct;
 pub(crate) mod locks;
 mod publish;
 mod reads;
 mod single;
+#[cfg(test)]
+mod tests;
 mod transaction;
 mod trees;
 mod write_set;
 
-pub(crate) use apply::StructureHold;
+pub(crate) use bell::Bell;
 pub(crate) use direct::Direct;
+pub use locks::DeadlockPolicy;
 pub(crate) use single::RecordChange;
 pub(crate) use transaction::{Options, Position, Transaction};
-pub(crate) use write_set::Pending;
+use transaction::ChainHold;
 
 use crate::region::Holding;
 
@@ -113,6 +120,8 @@ pub(crate) struct Kernel {
     pub(crate) pages: Pages,
     pub(crate) log: Log,
     pub(crate) locks: locks::LockTable,
+    /// Rung when the log wants housekeeping.
+    pub(crate) bell: std::sync::Arc<Bell>,
     /// How long to wait for a record lock or the serial gate.
     pub(crate) patience: Duration,
 }
@@ -121,6 +130,9 @@ impl Kernel {
     /// Makes the commit at `lsn` as durable as asked.
     #[inline]
     pub(crate) fn settle(&self, lsn: Lsn, durability: Durability, me: u16) -> Result<()> {
+        if self.log.wants_drain() || self.log.wants_segment() {
+            self.bell.ring();
+        }
         match durability {
             Durability::Memory | Durability::NoSync => Ok(()),
             Durability::WriteNoSync => self.log.hand_over(lsn, caller(me)),
@@ -150,19 +162,24 @@ impl Kernel {
     /// Refuses keys and values that no page can hold.
     #[inline]
     pub(crate) fn check_record(&self, key: &[u8], value_len: usize) -> Result<()> {
-        let page_size = self.pages.region.page_size();
-        if key.len() > node::key_bytes_max(page_size) {
-            return Err(Error::invalid(format!(
-                "a key of {} bytes; with pages of {page_size} bytes keys can have {} at most: create the environment with larger pages",
-                key.len(),
-                node::key_bytes_max(page_size),
-            )));
-        }
-        if value_len as u64 > u64::from(u32::MAX) {
-            return Err(Error::invalid(format!("a value of {value_len} bytes; values can have 4294967295 at most")));
-        }
-        Ok(())
+        check_record(self.pages.region.page_size(), key, value_len)
     }
+}
+
+/// Refuses keys and values that no page of `page_size` bytes can hold.
+#[inline]
+fn check_record(page_size: usize, key: &[u8], value_len: usize) -> Result<()> {
+    let most = node::key_bytes_max(page_size);
+    if key.len() > most {
+        return Err(Error::invalid(format!(
+            "a key of {} bytes; with pages of {page_size} bytes keys can have {most} at most: create the environment with larger pages",
+            key.len()
+        )));
+    }
+    if value_len as u64 > u64::from(u32::MAX) {
+        return Err(Error::invalid(format!("a value of {value_len} bytes; values can have 4294967295 at most")));
+    }
+    Ok(())
 }
 
 impl Snapshot<'_> {

@@ -120,7 +120,7 @@ fn acquire_slow(pages: &Pages, log: &Log, me: &Participant, role: &Role) -> supe
         Err(other) => {
             looks += 1;
             // A holder that is running finishes within a few looks; one that was pre-empted or died past the commit point is helped.
-            if looks % 32 == 0 {
+            if looks.is_multiple_of(32) {
                 help(pages, log, me, other);
             }
             None
@@ -129,7 +129,7 @@ fn acquire_slow(pages: &Pages, log: &Log, me: &Participant, role: &Role) -> supe
 }
 
 /// Finishes the commit step of `other`'s owner if it is past the commit point.
-fn help(pages: &Pages, log: &Log, me: &Participant, other: super::Holding) {
+pub(super) fn help(pages: &Pages, log: &Log, me: &Participant, other: super::Holding) {
     let header = pages.region.header();
     let owner = other.owner();
     if owner == 0 {

@@ -14,7 +14,7 @@ use super::{Kernel, TreeRef, conflict};
 use crate::access::btree::{LeafCopy, Scan, Source, Wanted};
 use crate::error::Result;
 use crate::pages::Participant;
-use crate::types::{FrameId, Lsn, PageId, TreeId};
+use crate::types::{FrameId, Lsn, PageId};
 
 /// One read: a range of keys of one tree that lay in one leaf.
 #[derive(Debug)]
@@ -53,15 +53,6 @@ impl ReadSet {
     /// Forgets everything: the transaction's snapshot has moved.
     pub(crate) fn clear(&mut self) {
         self.reads.clear();
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.reads.is_empty()
-    }
-
-    /// The trees read from.
-    pub(crate) fn trees(&self) -> impl Iterator<Item = TreeId> {
-        self.trees.iter().map(|tree| tree.id)
     }
 
     /// A conflict if anything read at `at` would read differently now. Called in the commit step, so "now" holds still.

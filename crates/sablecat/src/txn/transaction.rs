@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::apply::{Leaves, WriteCheck};
 use super::changes::Changes;
-use super::locks::{Held, Mode};
+use super::locks::{Held, Mode, record_hash};
 use super::reads::ReadSet;
 use super::write_set::{Pending, WriteSet};
 use super::{Durability, Isolation, Kernel, TreeRef, conflict, publish};
@@ -17,7 +17,7 @@ use crate::access::btree::{Found, LeafCopy, Scan, Source, Wanted};
 use crate::access::long;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Kind, RecordBuilder};
-use crate::pages::{Participant, Seat, Snapshot};
+use crate::pages::{Participant, Seat};
 use crate::types::Lsn;
 
 /// Write sets with more records than this are applied with the structure latches from the start: some leaf will be full.
@@ -99,11 +99,18 @@ impl<'k> Transaction<'k> {
     /// Takes the serial gate: until this transaction ends, nobody else begins a commit.
     pub(crate) fn take_gate(&mut self) {
         if self.gate.is_none() {
+            // Whoever has the gate now may be waiting for them.
+            self.release_locks();
             let region = &self.kernel.pages.region;
             let me = self.seat.number();
             let holding = region.queue(SERIAL_QUEUE).wait_for(|| region.header().serial.0.try_acquire(me).ok());
             self.gate = Some(holding);
         }
+    }
+
+    /// Lets go of all record locks. Who gave way in a circle must: the circle would stay closed.
+    pub(crate) fn release_locks(&mut self) {
+        self.kernel.locks.release_all(self.seat.number(), &mut self.held);
     }
 
     fn release(&mut self) {
@@ -123,11 +130,6 @@ impl<'k> Transaction<'k> {
     /// The snapshot's LSN.
     pub(crate) fn at(&self) -> Lsn {
         self.at
-    }
-
-    /// Whether the transaction would change anything.
-    pub(crate) fn has_writes(&self) -> bool {
-        !self.writes.is_empty()
     }
 
     fn tracks_reads(&self) -> bool {
@@ -232,7 +234,7 @@ impl<'k> Transaction<'k> {
     /// Locks the record and makes sure that the snapshot sees its newest state.
     pub(crate) fn lock(&mut self, tree: &TreeRef, key: &[u8]) -> Result<()> {
         let me = self.seat.number();
-        let hash = lock_hash(tree.id.0, key);
+        let hash = record_hash(tree.id, key);
         self.kernel.locks.acquire(me, hash, Mode::Exclusive, self.options.patience, &mut self.held)?;
         if self.used == 0 {
             // Nothing was read or written yet: the snapshot may as well be one that sees what the last holder did.
@@ -291,14 +293,6 @@ impl<'k> Transaction<'k> {
         super::committed(self.kernel, &self.seat, tree, self.at)
     }
 
-    /// Runs `look` on a snapshot of the transaction's state, without what it has pending.
-    pub(crate) fn with_snapshot<R>(&mut self, mut look: impl FnMut(&Snapshot<'_>) -> Result<R>) -> Result<R> {
-        self.used += 1;
-        let me: &Participant = &self.seat;
-        let (kernel, at) = (self.kernel, self.at);
-        kernel.pages.operate(me, || look(&kernel.pages.at_pin(me, at)?))
-    }
-
     /// Commits. On success everything is visible to whoever begins afterwards, and as durable as the transaction's rung says. On a conflict
     /// nothing happened, and the transaction can be restarted.
     pub(crate) fn commit(&mut self, durability: Durability) -> Result<Lsn> {
@@ -310,7 +304,8 @@ impl<'k> Transaction<'k> {
         if me.slot().is_revoked() {
             return Err(Error::new(ErrorKind::SnapshotTooOld, "the transaction's snapshot was given up for want of cache; run it again"));
         }
-        if self.gate.is_none() {
+        // Who holds record locks goes on: whoever has the gate may be waiting for them.
+        if self.gate.is_none() && self.held.is_empty() {
             kernel.wait_for_gate(me)?;
         }
         let mut record = me.record.borrow_mut();
@@ -385,16 +380,6 @@ impl Source for Merged<'_> {
         let records = self.writes.records(self.tree.id)?;
         records.edge(lower, upper, forward).map(|(key, value)| (key.to_vec(), value.as_deref().map(<[u8]>::to_vec)))
     }
-}
-
-/// The lock of a record. Two records may share one: then they wait for each other needlessly, and nothing worse.
-fn lock_hash(tree: u32, key: &[u8]) -> u64 {
-    // FNV-1a, finished by a multiply so that short keys spread over the table.
-    let mut hash = 0xcbf2_9ce4_8422_2325 ^ u64::from(tree);
-    for &byte in key {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    }
-    (hash ^ hash >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl Kernel {
@@ -504,8 +489,7 @@ impl Kernel {
             return Ok(None);
         }
         let body = record.body().to_vec();
-        let hold = ChainHold { me };
-        me.slot().begin_chain(self.log.tail());
+        let hold = ChainHold::begin(me, self.log.tail());
         let chain = self.log.new_chain();
         let mut chunks = 0;
         for bytes in body.chunks(self.log.record_bytes_max() / 2) {
@@ -521,8 +505,16 @@ impl Kernel {
 }
 
 /// Keeps the log from the first chunk of a large write set on until the write set is committed or given up.
-struct ChainHold<'a> {
+pub(super) struct ChainHold<'a> {
     me: &'a Participant,
+}
+
+impl<'a> ChainHold<'a> {
+    /// Announces that chunks will be logged from `tail` on; before the first of them is.
+    pub(super) fn begin(me: &'a Participant, tail: Lsn) -> ChainHold<'a> {
+        me.slot().begin_chain(tail);
+        ChainHold { me }
+    }
 }
 
 impl Drop for ChainHold<'_> {

@@ -11,14 +11,16 @@
 //! Splits leave room for any entry in both halves (node/limits.rs), so a put splits each level at most once. Merges take a page into
 //! its right neighbour's company when both fit one page, once it is less than a quarter full.
 
+mod load;
 pub(crate) mod node;
 mod scan;
 mod shape;
 mod verify;
 
+pub(crate) use load::Load;
 pub(crate) use scan::{Found, LeafCopy, Scan, Source, Wanted, above, below};
 pub(crate) use shape::{merge_up, put, remove, should_merge};
-pub(crate) use verify::{Shape, verify};
+pub(crate) use verify::verify;
 
 use self::node::{Inner, Kind, Leaf, LeafMut, Order, Value};
 use super::PageRead;
@@ -98,7 +100,7 @@ pub(crate) fn find_leaf<R: PageRead>(
 ) -> Result<PageId> {
     let mut page = tree.root;
     for _ in 0..LEVELS_MAX {
-        match reader.read(page, |bytes| look(bytes, tree, key, toward))? {
+        match reader.read(page, |bytes| look(bytes, tree, key, toward)).map_err(|error| unborn(tree, page, error))? {
             Down::Leaf => return Ok(page),
             Down::Child { slot, page: child } => {
                 path(Step { page, slot });
@@ -127,7 +129,8 @@ pub(crate) fn find_edge<R: PageRead>(reader: &R, tree: &Tree<'_>, front: bool, m
                 }
                 _ => Down::Wrong("is neither a leaf nor an inner page"),
             }
-        })?;
+        })
+        .map_err(|error| unborn(tree, page, error))?;
         match down {
             Down::Leaf => return Ok(page),
             Down::Child { page: child, slot } => {
@@ -138,6 +141,16 @@ pub(crate) fn find_edge<R: PageRead>(reader: &R, tree: &Tree<'_>, front: bool, m
         }
     }
     Err(damaged(tree, page, "is deeper below the root than a tree can be"))
+}
+
+/// The error of a descent, told apart where the tree itself has no version as old as the reader's snapshot.
+#[cold]
+fn unborn(tree: &Tree<'_>, page: PageId, error: Error) -> Error {
+    if page != tree.root || !error.is_not_there() {
+        return error;
+    }
+    let message = format!("tree {} has no root page at this snapshot: its database was created, or removed, after the transaction began; begin a new one", tree.id);
+    Error::new(crate::error::ErrorKind::NotFound, message)
 }
 
 /// An error for a page that contradicts its tree.

@@ -34,7 +34,9 @@ fn split<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, path: &[Step], page: Pag
     let separator = if node::kind(&source) == Some(Kind::Leaf) {
         node::split_leaf(&source, left_bytes, right_bytes, right, split_point(&source, tree, key))
     } else {
-        node::split_inner(&source, left_bytes, right_bytes, right)
+        let inner = Inner::new(&source);
+        let at = if inner.find(key, tree.order).0 == inner.count() { SplitPoint::Append } else { SplitPoint::Middle };
+        node::split_inner(&source, left_bytes, right_bytes, right, at)
     };
     let mut inner = InnerMut::new(writer.write(parent.page)?);
     inner.insert(parent.slot, &separator, right).map_err(|_| damaged(tree, parent.page, "has less room than it says"))
@@ -83,7 +85,7 @@ pub(crate) fn merge_up<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]
 fn merge_path<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, leaf: PageId, mut path: Vec<Step>) -> Result<()> {
     let mut page = leaf;
     while let Some(parent) = path.pop() {
-        if !writer.read(page, should_merge)? || !merge(writer, tree, parent, page)? {
+        if !writer.read(page, should_merge)? || !merge(writer, parent, page)? {
             break;
         }
         page = parent.page;
@@ -97,7 +99,7 @@ pub(crate) fn should_merge(bytes: &[u8]) -> bool {
 }
 
 /// Merges `page`, the child that `parent` names, with a neighbour below the same parent, if the two fit one page.
-fn merge<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, parent: Step, page: PageId) -> Result<bool> {
+fn merge<W: PageWrite>(writer: &mut W, parent: Step, page: PageId) -> Result<bool> {
     let (left_slot, neighbours) = writer.read(parent.page, |bytes| {
         let inner = Inner::new(bytes);
         // A parent has one child more than separators.

@@ -109,7 +109,7 @@ fn a_log_keeps_its_segment_size() {
     let disk = Arc::new(SimDisk::new(1));
     let (_, end) = three_lives(&disk);
     let log = TestLog::open(Some(disk.clone()), Path::new("log"), config(4 * SEGMENT), RING).unwrap();
-    assert_eq!(log.log.segment_bytes(), SEGMENT);
+    assert_eq!(log.log.files().unwrap().segments.bytes(), SEGMENT);
     assert_eq!(read_all(&log.log, Lsn(0)).unwrap().1.lsn, end);
     for bytes in [0, 1000, 4097] {
         let refused = TestLog::open(Some(disk.clone()), Path::new("other/log"), config(bytes), RING).map(|_| ()).expect_err("size");

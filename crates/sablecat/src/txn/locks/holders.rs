@@ -3,9 +3,13 @@
 use sablecat_os::atomic::Ordering;
 
 use super::table::Counter;
+#[cfg(test)]
 use super::word::{LockId, Want};
-use super::{LockTable, Mode};
+use super::LockTable;
+#[cfg(test)]
+use super::Mode;
 
+#[cfg(test)]
 /// A lock that somebody has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Holder {
@@ -33,6 +37,7 @@ pub(crate) struct Counts {
 }
 
 impl LockTable {
+    #[cfg(test)]
     /// Who has the record of `hash` locked.
     pub(crate) fn holders(&self, hash: u64) -> Vec<Holder> {
         let mut holders = Vec::new();

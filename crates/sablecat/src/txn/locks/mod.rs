@@ -50,7 +50,6 @@ mod wait;
 mod word;
 
 pub use deadlock::DeadlockPolicy;
-pub(crate) use holders::{Counts, Holder};
 pub(crate) use name::record_hash;
 
 use std::sync::Arc;
@@ -123,6 +122,7 @@ impl LockTable {
         self.wait(me, want, timeout, held)
     }
 
+    #[cfg(test)]
     /// Locks the record of `hash` for `me` if that is possible without waiting, and says whether it was.
     ///
     /// # Errors
@@ -155,6 +155,7 @@ impl LockTable {
         }
     }
 
+    #[cfg(test)]
     /// Releases whatever the participant of `slot` held when it died: its locks, its latches on buckets, its announcements. The caller
     /// knows that it is dead and is the only one to reap it; should the caller die here, the next one starts again.
     pub(crate) fn release_all_of(&self, slot: u16) {

@@ -111,7 +111,7 @@ pub(super) struct Table {
 impl Table {
     pub(super) fn new(region: Arc<Region>) -> Table {
         let words = region.geometry().lock_words;
-        assert!(words >= 2 * LINE && words < 1 << 32, "a lock table of {words} words");
+        assert!((2 * LINE..1 << 32).contains(&words), "a lock table of {words} words");
         Table { region }
     }
 
@@ -195,6 +195,7 @@ impl Table {
         self.slot(me).lock_queue.wait_for(|| self.try_latch(number, me))
     }
 
+    #[cfg(test)]
     /// Gives back the latches that a dead participant holds.
     pub(super) fn break_latches_of(&self, slot: u16) {
         for bucket in &self.buckets()[1..] {
@@ -229,11 +230,13 @@ impl Table {
         word.id() == id || word.is_coarse() && self.home(word.id()) == self.home(id)
     }
 
+    #[cfg(test)]
     /// Calls `see` with the index of every lock word.
     pub(super) fn each_place(&self, mut see: impl FnMut(usize)) {
         self.each_bucket(|number| (0..WORDS).for_each(|position| see(Table::index(number, position) as usize)));
     }
 
+    #[cfg(test)]
     /// Calls `see` with the number of every bucket of lock words.
     pub(super) fn each_bucket(&self, see: impl FnMut(usize)) {
         (1..self.buckets().len()).for_each(see);

@@ -11,22 +11,8 @@ use super::heap::{Entry, build};
 use super::limits::usable_bytes;
 use super::slots::{INNER, LEAF, slot_bytes};
 use super::split::shortest_separator;
-use super::{Fences, PageFull, Value};
+use super::{Fences, Value};
 use crate::types::{PageId, TreeId};
-
-/// Makes `page` a leaf of all these records, which are in ascending order and inside the fences.
-pub(crate) fn rebuild_leaf<'a>(
-    page: &mut [u8],
-    page_id: PageId,
-    tree: TreeId,
-    flags: u16,
-    fences: Fences<'_>,
-    records: impl ExactSizeIterator<Item = (&'a [u8], Value<'a>)>,
-) -> Result<(), PageFull> {
-    let identity = Identity { page: page_id, tree, kind: Kind::Leaf, level: 0, flags, first_child: PageId::NONE };
-    let entries = |(key, value)| Entry { key: (&[][..], key), value, child: 0 };
-    build::<LEAF>(page, identity, fences, records.len(), records.map(entries))
-}
 
 /// A waiting entry. Its bytes are in the loader's arena.
 #[derive(Clone, Copy, Debug)]

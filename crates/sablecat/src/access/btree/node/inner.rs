@@ -77,27 +77,18 @@ impl<'a> Inner<'a> {
         header::fences(self.page)
     }
 
-    /// The least key the page may lead to; `None`: no bound.
-    #[inline]
-    pub(crate) fn lower_fence(self) -> Option<&'a [u8]> {
-        self.fences().lower
-    }
-
+    #[cfg(test)]
     /// The first key beyond the page; `None`: no bound.
     #[inline]
     pub(crate) fn upper_fence(self) -> Option<&'a [u8]> {
         self.fences().upper
     }
 
+    #[cfg(test)]
     /// Whether `key` is to be looked for below this page.
     #[inline]
     pub(crate) fn covers(self, key: &[u8], order: Order<'_>) -> bool {
         self.fences().cover(key, order)
-    }
-
-    /// Free bytes, in one piece or not.
-    pub(crate) fn free_bytes(self) -> usize {
-        heap::free_bytes::<INNER>(self.page)
     }
 
     /// Bytes taken by separators, children and fences; with [`free_bytes`](Self::free_bytes), the page less its header.
@@ -141,6 +132,7 @@ impl<'a> InnerMut<'a> {
         InnerMut { page }
     }
 
+    #[cfg(test)]
     /// The page as it is now.
     #[inline(always)]
     pub(crate) fn as_inner(&self) -> Inner<'_> {
@@ -170,6 +162,7 @@ impl<'a> InnerMut<'a> {
         heap::remove::<INNER>(self.page, i);
     }
 
+    #[cfg(test)]
     /// Moves the cells together, so that no garbage is left.
     pub(crate) fn compact(&mut self) {
         heap::compact::<INNER>(self.page, None);

@@ -1,6 +1,8 @@
 //! Leaves: records in key order.
 
-use std::ops::{ControlFlow, Range};
+#[cfg(test)]
+use std::ops::ControlFlow;
+use std::ops::Range;
 
 use super::bytes::u16_at;
 use super::cell::Cell;
@@ -41,6 +43,7 @@ impl<'a> Leaf<'a> {
         search::search::<LEAF>(self.page, key, order)
     }
 
+    #[cfg(test)]
     /// The first slot whose key is not less than `key`; [`count`](Self::count) if there is none. The page must cover the key.
     #[inline]
     pub(crate) fn lower_bound(self, key: &[u8], order: Order<'_>) -> usize {
@@ -48,6 +51,7 @@ impl<'a> Leaf<'a> {
         slot
     }
 
+    #[cfg(test)]
     /// The length of the whole key in a slot.
     #[inline]
     pub(crate) fn key_len(self, slot: usize) -> usize {
@@ -99,6 +103,7 @@ impl<'a> Leaf<'a> {
         self.fences().cover(key, order)
     }
 
+    #[cfg(test)]
     /// Free bytes, in one piece or not.
     pub(crate) fn free_bytes(self) -> usize {
         heap::free_bytes::<LEAF>(self.page)
@@ -109,12 +114,14 @@ impl<'a> Leaf<'a> {
         heap::used_bytes::<LEAF>(self.page)
     }
 
+    #[cfg(test)]
     /// Whether a record with a whole key of `key_len` bytes can be inserted.
     #[inline]
     pub(crate) fn fits(self, key_len: usize, value: Value<'_>) -> bool {
         heap::fits::<LEAF>(self.page, key_len, value)
     }
 
+    #[cfg(test)]
     /// Whether the record in a slot can have its value replaced.
     #[inline]
     pub(crate) fn fits_replacing(self, slot: usize, value: Value<'_>) -> bool {
@@ -131,6 +138,7 @@ impl<'a> Leaf<'a> {
         Records { page: self.page, prefix: header::prefix(self.page), offsets: offsets.chunks_exact(2) }
     }
 
+    #[cfg(test)]
     /// Visits the records of a range of slots in ascending order until told to stop.
     #[inline]
     pub(crate) fn visit<B>(
@@ -203,6 +211,7 @@ impl<'a> LeafMut<'a> {
         LeafMut { page }
     }
 
+    #[cfg(test)]
     /// The leaf as it is now.
     #[inline(always)]
     pub(crate) fn as_leaf(&self) -> Leaf<'_> {
@@ -227,6 +236,7 @@ impl<'a> LeafMut<'a> {
         heap::remove::<LEAF>(self.page, slot);
     }
 
+    #[cfg(test)]
     /// Moves the cells together, so that no garbage is left.
     pub(crate) fn compact(&mut self) {
         heap::compact::<LEAF>(self.page, None);

@@ -25,7 +25,6 @@
 //! offset and the cell: five lines, and two vector compares. Out of cache that is three misses one after the other (header and hints,
 //! heads and offset, cell), since the offsets are prefetched while the heads are compared.
 
-mod batch;
 mod bulk;
 mod bytes;
 mod cell;
@@ -46,15 +45,14 @@ use std::fmt;
 
 use crate::types::PageId;
 
-pub(crate) use batch::Batch;
-pub(crate) use bulk::{InnerLoader, LeafLoader, rebuild_leaf};
+pub(crate) use bulk::{InnerLoader, LeafLoader};
 pub(crate) use check::{check_bounds, check_full};
 pub(crate) use header::{FLAG_CUSTOM_ORDER, Kind, flags, kind, level, page_id, set_page_id, tree_id};
 pub(crate) use inner::{Inner, InnerMut};
 pub(crate) use leaf::{Leaf, LeafMut};
 pub(crate) use limits::{inline_value_bytes_max, key_bytes_max};
 pub(crate) use merge::{may_merge, merge_inner, merge_leaf};
-pub(crate) use split::{SplitPoint, split_inner, split_inner_at, split_leaf};
+pub(crate) use split::{SplitPoint, split_inner, split_leaf};
 
 /// How the keys of a tree are ordered.
 #[derive(Clone, Copy)]

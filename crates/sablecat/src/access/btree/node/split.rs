@@ -45,13 +45,9 @@ pub(crate) fn split_leaf(source: &[u8], left: &mut [u8], right: &mut [u8], right
     separator
 }
 
-/// Splits an inner page of at least three separators in the middle; returns the one that moves up.
-pub(crate) fn split_inner(source: &[u8], left: &mut [u8], right: &mut [u8], right_id: PageId) -> Vec<u8> {
-    split_inner_at(source, left, right, right_id, SplitPoint::Middle)
-}
-
-/// The same, elsewhere: `Append` leaves right the last separator with the children around it, `Prepend` leaves left the first.
-pub(crate) fn split_inner_at(source: &[u8], left: &mut [u8], right: &mut [u8], right_id: PageId, at: SplitPoint) -> Vec<u8> {
+/// Splits an inner page of at least three separators; returns the one that moves up. `Append` leaves right the last separator with the
+/// children around it, `Prepend` leaves left the first.
+pub(crate) fn split_inner(source: &[u8], left: &mut [u8], right: &mut [u8], right_id: PageId, at: SplitPoint) -> Vec<u8> {
     let count = header::count(source);
     assert!(count >= 3, "an inner page of {count} separators is not to be split");
     let separator = |point: usize| -> Vec<u8> {

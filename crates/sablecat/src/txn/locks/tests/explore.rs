@@ -58,7 +58,9 @@ fn explored_exclusive_and_shared_locks_exclude_each_other() {
 
 #[test]
 fn explored_circles_have_one_victim() {
-    for (count, policy) in [(2, super::super::DeadlockPolicy::Youngest), (2, super::super::DeadlockPolicy::Requester), (3, Default::default())] {
+    for (count, policy) in
+        [(2, super::super::DeadlockPolicy::Youngest), (2, super::super::DeadlockPolicy::Requester), (3, Default::default())]
+    {
         explore(SEED, RUNS, move || {
             let locks = Arc::new(lock_table(count, 1 << 5).with_policy(policy));
             // All have their first lock before any wants its second.

@@ -92,17 +92,3 @@ fn the_last_inner_page_is_never_left_with_one_child() {
         assert!(pages.iter().all(|page| Inner::new(page).count() > 0), "{n} separators");
     }
 }
-
-#[test]
-fn a_leaf_is_rebuilt_from_its_records_if_they_fit() {
-    let mut page = vec![0xbb; 512];
-    let fences = Fences { lower: Some(b"ka"), upper: Some(b"kz") };
-    let keys: Vec<Key> = (b'a'..=b'y').map(|last| vec![b'k', last]).collect();
-    let records = |len| keys.iter().map(move |key| (&key[..], Value::Inline(&[7; 32][..len])));
-    rebuild_leaf(&mut page, PageId(1), TREE, 0, fences, records(4)).unwrap();
-    check_full(&page, Order::Bytes).unwrap();
-    let leaf = Leaf::new(&page);
-    assert_eq!(leaf.key(2), (&b"k"[..], &b"c"[..]));
-    assert_eq!((leaf.count(), leaf.fences(), leaf.value(24)), (25, fences, Value::Inline(&[7; 4])));
-    assert_eq!(rebuild_leaf(&mut page, PageId(1), TREE, 0, fences, records(32)), Err(PageFull));
-}

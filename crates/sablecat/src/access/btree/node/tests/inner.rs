@@ -39,7 +39,7 @@ proptest! {
                 let (mut left, mut right) = (vec![1; size], vec![2; size]);
                 let edge = at_slot == Inner::new(&pages[i]).count();
                 let at = if edge && *at == SplitPoint::Append { *at } else { SplitPoint::Middle };
-                split_inner_at(&pages[i], &mut left, &mut right, PageId(9), at);
+                split_inner(&pages[i], &mut left, &mut right, PageId(9), at);
                 prop_assert!(Inner::new(&left).count() > 0 && Inner::new(&right).count() > 0);
                 pages.splice(i..=i, [left, right]);
             }

@@ -1,0 +1,219 @@
+/* LMDB 0.9, through lmdb.h. `lmdb` and `lmdb-writemap` differ in two modes only:
+ *
+ *                 lmdb                                  lmdb-writemap
+ *   WriteNoSync   MDB_NOSYNC: a commit pwrites its      MDB_NOSYNC|MDB_WRITEMAP: a commit leaves its pages in the
+ *                 pages to the OS; consistent after     shared map; safe from a crash of the process, but a crash
+ *                 a crash of the OS if the filesystem   of the OS may corrupt the file, so this is less than
+ *                 keeps writes in order                 the mode asks
+ *   Sync          pwrite, fdatasync, O_DSYNC meta page  msync
+ *
+ * The weaker modes use the write map in both. The map is 64 GiB of address space over a sparse file, and the cache
+ * size says nothing to LMDB: its cache is the operating system's. A run of Data Store writes is one transaction,
+ * committed at its end inside the timing; a run of Data Store reads is one snapshot; a TDS read renews and resets its thread's read transaction. MDB_APPEND is used in no run, since it needs
+ * to be told that the keys rise. The page size is the machine's.
+ */
+#include <lmdb.h>
+#include <stdlib.h>
+
+#include "peer.h"
+
+struct store {
+    MDB_env *env;
+    MDB_dbi dbi;
+    int mode;
+};
+
+struct session {
+    struct store *store;
+    MDB_txn *reader;
+    MDB_cursor *reading;
+    MDB_txn *writer;  /* a Data Store run's, or a loading batch's; else a put has its own */
+    MDB_cursor *writing;
+    int cursor;  /* whether the run asks for operations through the cursors */
+};
+
+#include "loops.h"
+
+static const char *why(int code) { return code == 0 ? NULL : mdb_strerror(code); }
+
+static int refuse(char *error, const char *what, int code) {
+    snprintf(error, PEER_TEXT_BYTES, "%s: %s", what, mdb_strerror(code));
+    return -1;
+}
+
+static const char *open_writer(struct session *session) {
+    int code = mdb_txn_begin(session->store->env, NULL, 0, &session->writer);
+    if (code == 0) code = mdb_cursor_open(session->writer, session->store->dbi, &session->writing);
+    return why(code);
+}
+
+static const char *commit_writer(struct session *session) {
+    MDB_txn *writer = session->writer;
+    session->writer = NULL;
+    mdb_cursor_close(session->writing);
+    return why(mdb_txn_commit(writer));
+}
+
+static int one_transaction(const struct session *session, const struct peer_job *job) {
+    return session->store->mode == MODE_DS && (job->kind == KIND_WRITE || job->kind == KIND_UPDATE);
+}
+
+static const char *renew_reader(struct session *session) {
+    int code = mdb_txn_renew(session->reader);
+    if (code == 0) code = mdb_cursor_renew(session->reader, session->reading);
+    return why(code);
+}
+
+static int long_reader(const struct session *session, const struct peer_job *job) {
+    return session->store->mode == MODE_DS && job->kind == KIND_READ;
+}
+
+static const char *peer_begin(struct session *session, const struct peer_job *job) {
+    session->cursor = job->cursor;
+    if (one_transaction(session, job)) return open_writer(session);
+    if (long_reader(session, job)) return renew_reader(session);
+    return NULL;
+}
+
+static const char *peer_end(struct session *session, const struct peer_job *job) {
+    if (one_transaction(session, job)) return commit_writer(session);
+    if (long_reader(session, job)) mdb_txn_reset(session->reader);
+    return NULL;
+}
+
+static const char *peer_put(struct session *session, const uint8_t *key, const uint8_t *value, int exists) {
+    (void)exists;
+    MDB_val k = {KEY_BYTES, (void *)key}, v = {VALUE_BYTES, (void *)value};
+    if (session->writer != NULL) {
+        if (session->cursor) return why(mdb_cursor_put(session->writing, &k, &v, 0));
+        return why(mdb_put(session->writer, session->store->dbi, &k, &v, 0));
+    }
+    MDB_txn *txn;
+    int code = mdb_txn_begin(session->store->env, NULL, 0, &txn);
+    if (code != 0) return why(code);
+    if ((code = mdb_put(txn, session->store->dbi, &k, &v, 0)) != 0) {
+        mdb_txn_abort(txn);
+        return why(code);
+    }
+    return why(mdb_txn_commit(txn));
+}
+
+static const char *peer_get(struct session *session, const uint8_t *key, const uint8_t **value, size_t *length) {
+    MDB_val k = {KEY_BYTES, (void *)key}, v = {0, NULL};
+    int code;
+    if (session->store->mode == MODE_DS) {
+        code = session->cursor ? mdb_cursor_get(session->reading, &k, &v, MDB_SET)
+                               : mdb_get(session->reader, session->store->dbi, &k, &v);
+    } else {
+        if ((code = mdb_txn_renew(session->reader)) != 0) return why(code);
+        if ((code = mdb_get(session->reader, session->store->dbi, &k, &v)) != 0) mdb_txn_reset(session->reader);
+    }
+    *value = v.mv_data;
+    *length = v.mv_size;
+    return why(code);
+}
+
+static void peer_release(struct session *session) {
+    if (session->store->mode != MODE_DS) mdb_txn_reset(session->reader);
+}
+
+static const char *peer_scan(struct session *session, struct scan *scan) {
+    const char *failed = renew_reader(session);
+    if (failed != NULL) return failed;
+    MDB_val k, v;
+    int code;
+    while ((code = mdb_cursor_get(session->reading, &k, &v, MDB_NEXT)) == 0)
+        scan_visit(scan, k.mv_data, k.mv_size, v.mv_data, v.mv_size);
+    mdb_txn_reset(session->reader);
+    return code == MDB_NOTFOUND ? NULL : why(code);
+}
+
+static const char *peer_batch(struct session *session, int open) {
+    return open ? open_writer(session) : commit_writer(session);
+}
+
+static const char *version(void) { return mdb_version(NULL, NULL, NULL); }
+
+static const char *meaning_but(int mode, int writemap) {
+    switch (mode) {
+        case MODE_DS: return "MDB_NOSYNC|MDB_WRITEMAP; one transaction a run of writes, one snapshot a run of reads";
+        case MODE_TDS: return "a read transaction renewed and reset per get; writes as NoSync";
+        case MODE_MEMORY: return "as NoSync: LMDB has no log";
+        case MODE_NO_SYNC: return "MDB_NOSYNC|MDB_WRITEMAP, a commit per put";
+        case MODE_WRITE_NO_SYNC:
+            return writemap ? "MDB_NOSYNC|MDB_WRITEMAP, a commit per put (a crash of the OS may corrupt the file)"
+                            : "MDB_NOSYNC without the write map: a commit writes its pages to the OS";
+        case MODE_SYNC: return writemap ? "MDB_WRITEMAP, a commit per put, msync" : "no flags: a commit per put, fdatasync";
+    }
+    return NULL;
+}
+
+static const char *meaning(int mode) { return meaning_but(mode, 0); }
+static const char *meaning_writemap(int mode) { return meaning_but(mode, 1); }
+
+static void *open_as(const struct peer_options *options, char *error, int writemap) {
+    struct store *store = calloc(1, sizeof *store);
+    int mode = store->mode = options->mode;
+    unsigned flags = MDB_NORDAHEAD;
+    if (mode != MODE_SYNC) flags |= MDB_NOSYNC;
+    if (writemap || (mode != MODE_SYNC && mode != MODE_WRITE_NO_SYNC)) flags |= MDB_WRITEMAP;
+    MDB_txn *txn;
+    int code = mdb_env_create(&store->env);
+    if (code == 0) code = mdb_env_set_mapsize(store->env, (size_t)64 << 30);
+    if (code == 0) code = mdb_env_set_maxreaders(store->env, options->threads + 8);
+    if (code == 0) code = mdb_env_open(store->env, options->dir, flags | MDB_NOTLS, 0644);
+    if (code == 0 && (code = mdb_txn_begin(store->env, NULL, 0, &txn)) == 0) {
+        code = mdb_dbi_open(txn, NULL, 0, &store->dbi);
+        if (code == 0) code = mdb_txn_commit(txn);
+        else mdb_txn_abort(txn);
+    }
+    if (code == 0) return store;
+    refuse(error, "open", code);
+    if (store->env != NULL) mdb_env_close(store->env);
+    free(store);
+    return NULL;
+}
+
+static void *open_store(const struct peer_options *options, char *error) { return open_as(options, error, 0); }
+static void *open_writemap(const struct peer_options *options, char *error) { return open_as(options, error, 1); }
+
+static void *new_session(void *of, char *error) {
+    struct session *session = calloc(1, sizeof *session);
+    session->store = of;
+    int code = mdb_txn_begin(session->store->env, NULL, MDB_RDONLY, &session->reader);
+    if (code == 0) code = mdb_cursor_open(session->reader, session->store->dbi, &session->reading);
+    if (code == 0) {
+        /* A reader that stays open would keep writers from reusing pages. */
+        mdb_txn_reset(session->reader);
+        return session;
+    }
+    refuse(error, "read transaction", code);
+    free(session);
+    return NULL;
+}
+
+static void end_session(void *of) {
+    struct session *session = of;
+    mdb_cursor_close(session->reading);
+    mdb_txn_abort(session->reader);
+    free(session);
+}
+
+static int settle(void *of, char *error) {
+    struct store *store = of;
+    int code = mdb_env_sync(store->env, 1);
+    return code == 0 ? 0 : refuse(error, "sync", code);
+}
+
+static int close_store(void *of, char *error) {
+    struct store *store = of;
+    int code = settle(store, error);
+    mdb_env_close(store->env);
+    free(store);
+    return code;
+}
+
+const struct peer peer_lmdb = {version, meaning, open_store, new_session, loops_run, end_session, settle, close_store};
+
+const struct peer peer_lmdb_writemap = {version,   meaning_writemap, open_writemap, new_session,
+                                        loops_run, end_session,      settle,        close_store};

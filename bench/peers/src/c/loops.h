@@ -1,0 +1,138 @@
+/* The timed loops, for an adapter to include after it has defined `struct session` and these static functions:
+ *
+ *   const char *peer_begin(struct session *, const struct peer_job *)   before a run's first operation, timed
+ *   const char *peer_end(struct session *, const struct peer_job *)     after its last one, timed (a commit, say)
+ *   const char *peer_put(struct session *, const uint8_t *key, const uint8_t *value, int exists)
+ *   const char *peer_get(struct session *, const uint8_t *key, const uint8_t **value, size_t *length)
+ *   void peer_release(struct session *)                                  done with what peer_get has returned
+ *   const char *peer_scan(struct session *, struct scan *)               calls scan_visit for every record, in any order
+ *   const char *peer_batch(struct session *, int open)                   opens / commits a batch of puts while loading
+ *
+ * Each returns NULL or why it failed. `exists` says that the record is there already (an update).
+ */
+#ifndef PEERS_LOOPS_H
+#define PEERS_LOOPS_H
+
+#include "peer.h"
+
+/* Records that a load puts into one batch. */
+enum { LOAD_BATCH = 1000 };
+
+/* A scan under way: it adds up what it is shown, so that what it was not shown is missed. */
+struct scan {
+    struct peer_result *result;
+    uint64_t visited, key_sum;
+    uint32_t version;
+};
+
+static inline void scan_visit(struct scan *scan, const uint8_t *key, size_t key_length, const uint8_t *value,
+                              size_t value_length) {
+    scan->visited++;
+    if (__builtin_expect(key_length != KEY_BYTES, 0)) {
+        peer_fail(scan->result, "scan", scan->visited, "a key of another length");
+        return;
+    }
+    uint64_t number = workload_key_number(key);
+    scan->key_sum += number;
+    if (__builtin_expect(!workload_is_value(number, scan->version, value, value_length), 0))
+        peer_fail(scan->result, "scan", number, "not the value that was stored");
+}
+
+static const char *peer_begin(struct session *, const struct peer_job *);
+static const char *peer_end(struct session *, const struct peer_job *);
+static const char *peer_put(struct session *, const uint8_t *key, const uint8_t *value, int exists);
+static const char *peer_get(struct session *, const uint8_t *key, const uint8_t **value, size_t *length);
+static void peer_release(struct session *);
+static const char *peer_scan(struct session *, struct scan *);
+static const char *peer_batch(struct session *, int open);
+
+/* Whether the time is up; looks at the clock every so many operations. */
+static inline int loops_late(const struct peer_job *job, const struct peer_result *result, uint64_t done) {
+    return job->seconds_max > 0 && (done & (job->check_every - 1)) == 0 &&
+           (double)(peer_now_ns() - result->started_ns) > job->seconds_max * 1e9;
+}
+
+static void loops_load(struct session *session, const struct peer_job *job, struct peer_result *result) {
+    uint8_t key[KEY_BYTES], value[VALUE_BYTES];
+    const char *why;
+    for (uint64_t position = job->first; position < job->end;) {
+        uint64_t stop = job->end - position > LOAD_BATCH ? position + LOAD_BATCH : job->end;
+        if ((why = peer_batch(session, 1)) != NULL) peer_fail(result, "load batch", position, why);
+        for (; position < stop; position++) {
+            uint64_t number = workload_key(&job->order, position);
+            workload_key_bytes(number, key);
+            workload_value(number, job->version, value);
+            if ((why = peer_put(session, key, value, 0)) != NULL) peer_fail(result, "load", number, why);
+        }
+        if ((why = peer_batch(session, 0)) != NULL) peer_fail(result, "load batch", position, why);
+    }
+    result->ops = job->end - job->first;
+}
+
+static inline void loops_put(struct session *session, const struct peer_job *job, struct peer_result *result,
+                             const char *what, int exists) {
+    uint8_t key[KEY_BYTES], value[VALUE_BYTES];
+    const char *why;
+    for (uint64_t position = job->first; position < job->end; position++) {
+        uint64_t number = workload_key(&job->order, position);
+        workload_key_bytes(number, key);
+        workload_value(number, job->version, value);
+        if (__builtin_expect((why = peer_put(session, key, value, exists)) != NULL, 0))
+            peer_fail(result, what, number, why);
+        if (loops_late(job, result, ++result->ops)) break;
+    }
+}
+
+static void loops_read(struct session *session, const struct peer_job *job, struct peer_result *result) {
+    uint8_t key[KEY_BYTES];
+    const uint8_t *value = NULL;
+    size_t length = 0;
+    const char *why;
+    for (uint32_t pass = 0; pass < job->passes; pass++) {
+        for (uint64_t position = job->first; position < job->end; position++) {
+            uint64_t number = workload_key(&job->order, position);
+            workload_key_bytes(number, key);
+            if (__builtin_expect((why = peer_get(session, key, &value, &length)) != NULL, 0)) {
+                peer_fail(result, "read", number, why);
+            } else {
+                if (__builtin_expect(!workload_is_value(number, job->version, value, length), 0))
+                    peer_fail(result, "read", number, "not the value that was stored");
+                peer_release(session);
+            }
+            if (loops_late(job, result, ++result->ops)) return;
+        }
+    }
+}
+
+static void loops_bulk(struct session *session, const struct peer_job *job, struct peer_result *result) {
+    uint64_t records = job->order.records;
+    uint64_t key_sum = records % 2 == 0 ? records / 2 * (records - 1) : (records - 1) / 2 * records;
+    for (uint32_t pass = 0; pass < job->passes; pass++) {
+        struct scan scan = {.result = result, .version = job->version};
+        const char *why = peer_scan(session, &scan);
+        if (why != NULL) peer_fail(result, "scan", scan.visited, why);
+        result->ops += scan.visited;
+        if (scan.visited != records)
+            peer_fail(result, "scan", scan.visited, "this many records were seen, which is not how many there are");
+        else if (scan.key_sum != key_sum)
+            peer_fail(result, "scan", scan.visited, "a key came twice, another not at all");
+        if (loops_late(job, result, 0)) return;
+    }
+}
+
+static void loops_run(void *session, const struct peer_job *job, struct peer_result *result) {
+    const char *why;
+    result->started_ns = peer_now_ns();
+    if ((why = peer_begin(session, job)) != NULL) peer_fail(result, "begin", 0, why);
+    switch (job->kind) {
+        case KIND_LOAD: loops_load(session, job, result); break;
+        case KIND_WRITE: loops_put(session, job, result, "write", 0); break;
+        case KIND_UPDATE: loops_put(session, job, result, "update", 1); break;
+        case KIND_READ: loops_read(session, job, result); break;
+        case KIND_BULK: loops_bulk(session, job, result); break;
+    }
+    if ((why = peer_end(session, job)) != NULL) peer_fail(result, "end", 0, why);
+    result->ended_ns = peer_now_ns();
+}
+
+#endif

@@ -1,0 +1,210 @@
+/* SQLite 3, through sqlite3.h: CREATE TABLE records (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID, prepared statements.
+ *
+ * A single thread holds the file's locks throughout (locking_mode=EXCLUSIVE), which saves locking it anew for every
+ * transaction; several threads have a connection each, and queue for the one writer on a mutex of ours, which is
+ * kinder than SQLite's sleeping busy handler. In Data Store a run of writes is one transaction, and so is one of
+ * reads; else every statement commits by itself.
+ */
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+
+#include "peer.h"
+
+struct store {
+    struct peer_options options;
+    char path[4096];
+    pthread_mutex_t writer;
+    sqlite3 *keeper;  /* keeps the write-ahead log alive between sessions; several threads only */
+    sqlite3 *single;  /* the connection of all sessions when there is only one at a time */
+};
+
+struct session {
+    struct store *store;
+    sqlite3 *db;
+    sqlite3_stmt *insert, *update, *get;
+    char failure[PEER_TEXT_BYTES];
+};
+
+#include "loops.h"
+
+static const char *why(struct session *session, int code) {
+    if (code == SQLITE_OK || code == SQLITE_DONE || code == SQLITE_ROW) return NULL;
+    snprintf(session->failure, sizeof session->failure, "%s", sqlite3_errmsg(session->db));
+    return session->failure;
+}
+
+static int refuse(char *error, const char *what, sqlite3 *db) {
+    snprintf(error, PEER_TEXT_BYTES, "%s: %s", what, sqlite3_errmsg(db));
+    return -1;
+}
+
+static const char *execute(struct session *session, const char *sql) {
+    return why(session, sqlite3_exec(session->db, sql, NULL, NULL, NULL));
+}
+
+static int one_transaction(const struct session *session, const struct peer_job *job) {
+    return session->store->options.mode == MODE_DS && job->kind != KIND_LOAD;
+}
+
+static const char *peer_begin(struct session *session, const struct peer_job *job) {
+    return one_transaction(session, job) ? execute(session, "BEGIN") : NULL;
+}
+
+static const char *peer_end(struct session *session, const struct peer_job *job) {
+    return one_transaction(session, job) ? execute(session, "COMMIT") : NULL;
+}
+
+static const char *peer_put(struct session *session, const uint8_t *key, const uint8_t *value, int exists) {
+    struct store *store = session->store;
+    sqlite3_stmt *put = exists ? session->update : session->insert;
+    sqlite3_bind_blob(put, 1, key, KEY_BYTES, SQLITE_STATIC);
+    sqlite3_bind_blob(put, 2, value, VALUE_BYTES, SQLITE_STATIC);
+    if (store->options.threads > 1) pthread_mutex_lock(&store->writer);
+    int code = sqlite3_step(put);
+    sqlite3_reset(put);
+    if (store->options.threads > 1) pthread_mutex_unlock(&store->writer);
+    if (code == SQLITE_DONE && exists && sqlite3_changes(session->db) != 1) return "not found";
+    return why(session, code);
+}
+
+static const char *peer_get(struct session *session, const uint8_t *key, const uint8_t **value, size_t *length) {
+    sqlite3_bind_blob(session->get, 1, key, KEY_BYTES, SQLITE_STATIC);
+    int code = sqlite3_step(session->get);
+    if (code == SQLITE_ROW) {
+        *value = sqlite3_column_blob(session->get, 0);
+        *length = (size_t)sqlite3_column_bytes(session->get, 0);
+        return NULL;
+    }
+    const char *failed = code == SQLITE_DONE ? "not found" : why(session, code);
+    sqlite3_reset(session->get);
+    return failed;
+}
+
+static void peer_release(struct session *session) { sqlite3_reset(session->get); }
+
+static const char *peer_scan(struct session *session, struct scan *scan) {
+    sqlite3_stmt *all;
+    int code = sqlite3_prepare_v2(session->db, "SELECT key, value FROM records", -1, &all, NULL);
+    if (code != SQLITE_OK) return why(session, code);
+    while ((code = sqlite3_step(all)) == SQLITE_ROW) {
+        const uint8_t *key = sqlite3_column_blob(all, 0), *value = sqlite3_column_blob(all, 1);
+        scan_visit(scan, key, (size_t)sqlite3_column_bytes(all, 0), value, (size_t)sqlite3_column_bytes(all, 1));
+    }
+    const char *failed = why(session, code);
+    sqlite3_finalize(all);
+    return failed;
+}
+
+static const char *peer_batch(struct session *session, int open) {
+    struct store *store = session->store;
+    if (open && store->options.threads > 1) pthread_mutex_lock(&store->writer);
+    const char *failed = execute(session, open ? "BEGIN IMMEDIATE" : "COMMIT");
+    if (!open && store->options.threads > 1) pthread_mutex_unlock(&store->writer);
+    return failed;
+}
+
+static const char *version(void) { return sqlite3_libversion(); }
+
+static const char *meaning(int mode) {
+    switch (mode) {
+        case MODE_DS: return "journal_mode=OFF, synchronous=OFF; a run is one transaction";
+        case MODE_TDS: return "a SELECT is a read transaction; writes as NoSync";
+        case MODE_MEMORY: return "journal_mode=MEMORY, synchronous=OFF: the rollback journal is in memory";
+        case MODE_NO_SYNC: return "as WriteNoSync: the log is not buffered";
+        case MODE_WRITE_NO_SYNC: return "journal_mode=WAL, synchronous=OFF: commits are written to the OS";
+        case MODE_SYNC: return "journal_mode=WAL, synchronous=FULL";
+    }
+    return NULL;
+}
+
+static sqlite3 *connect_to(struct store *store, char *error) {
+    struct peer_options *options = &store->options;
+    const char *journal = "WAL";
+    char pragmas[512];
+    sqlite3 *db = NULL;
+    if (options->mode == MODE_DS) journal = "OFF";
+    if (options->mode == MODE_MEMORY) journal = "MEMORY";
+    snprintf(pragmas, sizeof pragmas,
+             "PRAGMA page_size=%u; PRAGMA locking_mode=%s; PRAGMA journal_mode=%s; PRAGMA synchronous=%s; "
+             "PRAGMA cache_size=-%llu; PRAGMA temp_store=MEMORY; PRAGMA wal_autocheckpoint=16384; "
+             "CREATE TABLE IF NOT EXISTS records (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID",
+             options->page_size ? options->page_size : 4096, options->threads > 1 ? "NORMAL" : "EXCLUSIVE", journal,
+             options->mode == MODE_SYNC ? "FULL" : "OFF",
+             (unsigned long long)(options->cache_bytes >> 10) / options->threads);
+    int code = sqlite3_open_v2(store->path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+    if (code == SQLITE_OK) code = sqlite3_busy_timeout(db, 60000);
+    if (code == SQLITE_OK) code = sqlite3_exec(db, pragmas, NULL, NULL, NULL);
+    if (code == SQLITE_OK) return db;
+    refuse(error, "open", db);
+    sqlite3_close(db);
+    return NULL;
+}
+
+static void *open_store(const struct peer_options *options, char *error) {
+    struct store *store = calloc(1, sizeof *store);
+    store->options = *options;
+    store->options.dir = NULL;
+    snprintf(store->path, sizeof store->path, "%s/records.sqlite", options->dir);
+    pthread_mutex_init(&store->writer, NULL);
+    /* Settings of the process, before its first connection: no lock around a count of the memory in use. */
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+    sqlite3 *db = connect_to(store, error);
+    if (db == NULL) {
+        free(store);
+        return NULL;
+    }
+    if (options->threads > 1) store->keeper = db;
+    else store->single = db;
+    return store;
+}
+
+static void end_session(void *of) {
+    struct session *session = of;
+    sqlite3_finalize(session->insert);
+    sqlite3_finalize(session->update);
+    sqlite3_finalize(session->get);
+    if (session->db != session->store->single) sqlite3_close(session->db);
+    free(session);
+}
+
+static void *new_session(void *of, char *error) {
+    static const char INSERT[] = "INSERT INTO records (key, value) VALUES (?1, ?2)";
+    static const char UPDATE[] = "UPDATE records SET value = ?2 WHERE key = ?1";
+    static const char GET[] = "SELECT value FROM records WHERE key = ?1";
+    struct session *session = calloc(1, sizeof *session);
+    session->store = of;
+    session->db = session->store->single != NULL ? session->store->single : connect_to(of, error);
+    if (session->db == NULL) {
+        free(session);
+        return NULL;
+    }
+    int code = sqlite3_prepare_v3(session->db, INSERT, -1, SQLITE_PREPARE_PERSISTENT, &session->insert, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_prepare_v3(session->db, UPDATE, -1, SQLITE_PREPARE_PERSISTENT, &session->update, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_prepare_v3(session->db, GET, -1, SQLITE_PREPARE_PERSISTENT, &session->get, NULL);
+    if (code == SQLITE_OK) return session;
+    refuse(error, "prepare", session->db);
+    end_session(session);
+    return NULL;
+}
+
+static int settle(void *of, char *error) {
+    struct store *store = of;
+    sqlite3 *db = store->single != NULL ? store->single : store->keeper;
+    if (store->options.mode == MODE_DS || store->options.mode == MODE_MEMORY) return 0;
+    int code = sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    return code == SQLITE_OK ? 0 : refuse(error, "checkpoint", db);
+}
+
+static int close_store(void *of, char *error) {
+    struct store *store = of;
+    int code = settle(store, error);
+    sqlite3_close(store->single != NULL ? store->single : store->keeper);
+    pthread_mutex_destroy(&store->writer);
+    free(store);
+    return code;
+}
+
+const struct peer peer_sqlite = {version, meaning, open_store, new_session, loops_run, end_session, settle, close_store};

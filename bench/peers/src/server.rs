@@ -1,0 +1,255 @@
+//! Carries out requests: opens the store, runs the workload on threads, keeps account of what the store holds.
+//!
+//! Around every timed run: sessions are opened, the caches are warmed by one untimed scan (for runs that meet existing
+//! records), and all threads meet at a barrier. The clock is read inside the adapters, so a run's time is from the
+//! first thread's start to the last one's end, and sessions are closed after it.
+//!
+//! What is refused: reading records of which it is not known what they must be (see [`crate::contents`]), and Data Store
+//! writes by several threads, since that mode has no locks in the system that it is named after.
+
+use std::ffi::CString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Barrier;
+use std::thread;
+use std::time::Instant;
+
+use crate::contents::{Contents, State};
+use crate::machine;
+use crate::protocol::{Answer, Figures, Kind, Open, Request, Run};
+use crate::system::{Job, Mode, Options, Outcome, Store, System};
+use crate::workload::{self, Order, Stage};
+
+/// One system, and the store of it that is open, if any.
+pub(crate) struct Server {
+    system: System,
+    opened: Option<Opened>,
+}
+
+struct Opened {
+    store: Store,
+    contents: Contents,
+    dir: PathBuf,
+    threads: u32,
+    /// Whether what is written can be asked for; the device only takes bytes.
+    keeps_records: bool,
+}
+
+impl Server {
+    pub(crate) fn new(system: System) -> Server {
+        Server { system, opened: None }
+    }
+
+    /// Answers one line of input.
+    pub(crate) fn answer(&mut self, line: &str) -> Answer {
+        let request = serde_json::from_str(line).map_err(|error| format!("request: {error}"));
+        let done = request.and_then(|request| match request {
+            Request::Open(open) => match self.system.meaning(open.mode) {
+                Some(_) => self.open(&open).map(Answer::Done),
+                None => {
+                    let skipped = format!("{}: it has no mode like {}", self.system.name, open.mode.name());
+                    Ok(Answer::Skipped { skipped })
+                }
+            },
+            Request::Run(run) => self.run(&run).map(Answer::Done),
+            Request::Close => self.close().map(Answer::Done),
+        });
+        done.unwrap_or_else(|error| Answer::Error { error: format!("{}: {error}", self.system.name) })
+    }
+
+    /// Closes what is still open, when the input has ended.
+    pub(crate) fn finish(&mut self) {
+        if self.opened.is_some()
+            && let Err(error) = self.close()
+        {
+            eprintln!("{}: {error}", self.system.name);
+        }
+    }
+
+    fn open(&mut self, open: &Open) -> Result<Figures, String> {
+        if self.opened.is_some() {
+            return Err("a store is open already".to_owned());
+        }
+        if open.threads == 0 {
+            return Err("threads must be at least 1".to_owned());
+        }
+        let dir = PathBuf::from(&open.dir);
+        let place = store_dir(&dir);
+        fs::create_dir_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
+        let contents = Contents::read(&dir, self.system.name, open.mode)?;
+        contents.write(&dir)?;
+        let options = Options {
+            dir: CString::new(place.as_os_str().as_encoded_bytes()).map_err(|error| error.to_string())?,
+            mode: open.mode,
+            cache_bytes: open.cache_bytes,
+            log_buffer: open.log_buffer,
+            page_size: open.page_size,
+            threads: open.threads,
+        };
+        let started = Instant::now();
+        let store = self.system.open(&options)?;
+        let seconds = started.elapsed().as_secs_f64();
+        let keeps_records = self.system.name != "device";
+        self.opened = Some(Opened { store, contents, dir: dir.clone(), threads: open.threads, keeps_records });
+        Ok(figures(&dir, seconds))
+    }
+
+    fn close(&mut self) -> Result<Figures, String> {
+        let Opened { store, dir, .. } = self.opened.take().ok_or("no store is open")?;
+        let started = Instant::now();
+        store.close()?;
+        Ok(figures(&dir, started.elapsed().as_secs_f64()))
+    }
+
+    fn run(&mut self, run: &Run) -> Result<Figures, String> {
+        let opened = self.opened.as_mut().ok_or("no store is open")?;
+        opened.may_run(run)?;
+        let version = opened.version_for(run);
+        let stored = Job { version: opened.contents.version, ..job(run, Kind::Bulk, opened.contents.mode) };
+        let asked = Job { version, ..job(run, run.kind, opened.contents.mode) };
+
+        opened.before(run, version)?;
+        if run.warm && matches!(run.kind, Kind::Read | Kind::Bulk | Kind::Update) {
+            opened.store.session()?.run(&Job { passes: 1, seconds_max: 0.0, ..stored });
+        }
+        let outcomes = run_on_threads(&opened.store, &asked, run)?;
+        let total = add_up(&outcomes);
+        opened.after(run, &total)?;
+        if run.kind == Kind::Load {
+            opened.store.settle()?;
+        }
+        let seconds = total.ended_ns.saturating_sub(total.started_ns) as f64 / 1e9;
+        let Outcome { ops, errors, first_error, note, .. } = total;
+        Ok(Figures { ops, errors, first_error, note, ..figures(&opened.dir, seconds) })
+    }
+}
+
+impl Opened {
+    /// Whether the run makes sense on what the store holds.
+    fn may_run(&self, run: &Run) -> Result<(), String> {
+        let Contents { records, state, mode, .. } = self.contents;
+        if run.threads == 0 || run.threads > self.threads {
+            return Err(format!("{} threads, but the store was opened for {}", run.threads, self.threads));
+        }
+        if run.records == 0 || run.passes == 0 {
+            return Err("records and passes must be at least 1".to_owned());
+        }
+        if mode == Mode::Ds && run.threads > 1 && matches!(run.kind, Kind::Load | Kind::Write | Kind::Update) {
+            return Err("Data Store has no locks: one thread writes".to_owned());
+        }
+        match run.kind {
+            Kind::Write if !self.keeps_records => Ok(()),
+            _ if !self.keeps_records => Err("it keeps no records: it can only be written to".to_owned()),
+            Kind::Load | Kind::Write if records != 0 => Err("the store is not empty".to_owned()),
+            Kind::Load | Kind::Write => Ok(()),
+            _ if state == State::Part => Err("an earlier write stopped early: it is not known what is there".to_owned()),
+            _ if records != run.records => Err(format!("{} records, but the store holds {records}", run.records)),
+            Kind::Read | Kind::Bulk if state == State::Mixed => {
+                Err("an earlier update stopped early: it is not known what the values must be".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn version_for(&self, run: &Run) -> u32 {
+        let last = self.contents.version;
+        run.version.unwrap_or(match run.kind {
+            Kind::Load | Kind::Write => 0,
+            Kind::Update => last + 1,
+            Kind::Read | Kind::Bulk => last,
+        })
+    }
+
+    /// Notes what a run that writes is about to do, as if it were to fail.
+    fn before(&mut self, run: &Run, version: u32) -> Result<(), String> {
+        self.contents.state = match run.kind {
+            Kind::Load | Kind::Write => State::Part,
+            Kind::Update => State::Mixed,
+            Kind::Read | Kind::Bulk => return Ok(()),
+        };
+        self.contents.records = run.records;
+        // Reading is refused until a later update is whole, so this need only be higher than all that is there.
+        self.contents.version = version;
+        self.contents.write(&self.dir)
+    }
+
+    /// Notes that it has done all of it, if it has.
+    fn after(&mut self, run: &Run, total: &Outcome) -> Result<(), String> {
+        if matches!(run.kind, Kind::Read | Kind::Bulk) || total.ops != run.records || total.errors != 0 {
+            return Ok(());
+        }
+        self.contents.state = State::Whole;
+        self.contents.write(&self.dir)
+    }
+}
+
+/// One job per thread, each on its own session; all start together.
+fn run_on_threads(store: &Store, job: &Job, run: &Run) -> Result<Vec<Outcome>, String> {
+    let barrier = Barrier::new(run.threads as usize);
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..run.threads)
+            .map(|thread| {
+                let barrier = &barrier;
+                let share = workload::share(run.records, run.threads.into(), thread.into());
+                scope.spawn(move || {
+                    let session = store.session();
+                    barrier.wait();
+                    let outcome = session.map(|mut session| {
+                        let outcome = session.run(&Job { first: share.start, end: share.end, ..*job });
+                        barrier.wait();
+                        outcome
+                    });
+                    if outcome.is_err() {
+                        barrier.wait();
+                    }
+                    outcome
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread panicked".to_owned())?).collect()
+    })
+}
+
+fn job(run: &Run, kind: Kind, mode: Mode) -> Job {
+    let stage = match kind {
+        Kind::Load | Kind::Write => Stage::Write,
+        Kind::Update => Stage::Update,
+        Kind::Read | Kind::Bulk => Stage::Read,
+    };
+    Job {
+        order: Order::new(run.keys.into(), stage, run.records, run.seed),
+        first: 0,
+        end: run.records,
+        seconds_max: if kind == Kind::Load { 0.0 } else { run.seconds_max },
+        // A durable commit takes long enough for a look at the clock each.
+        check_every: if mode == Mode::Sync { 1 } else { 64 },
+        version: 0,
+        passes: run.passes,
+        kind: kind as i32,
+        cursor: i32::from(run.cursor),
+    }
+}
+
+fn add_up(outcomes: &[Outcome]) -> Outcome {
+    let text = |of: fn(&Outcome) -> &String| outcomes.iter().map(of).find(|text| !text.is_empty()).cloned().unwrap_or_default();
+    Outcome {
+        ops: outcomes.iter().map(|outcome| outcome.ops).sum(),
+        errors: outcomes.iter().map(|outcome| outcome.errors).sum(),
+        started_ns: outcomes.iter().map(|outcome| outcome.started_ns).min().unwrap_or(0),
+        ended_ns: outcomes.iter().map(|outcome| outcome.ended_ns).max().unwrap_or(0),
+        first_error: text(|outcome| &outcome.first_error),
+        note: text(|outcome| &outcome.note),
+    }
+}
+
+/// The figures that every answer has.
+fn figures(dir: &Path, seconds: f64) -> Figures {
+    let (rss_mb, rss_peak_mb) = machine::resident_mb();
+    let disk_mb = machine::disk_mb(&store_dir(dir)).unwrap_or(0.0);
+    Figures { seconds, rss_mb, rss_peak_mb, disk_mb, ..Figures::default() }
+}
+
+/// Where the system keeps its files; our own note lies beside it, and is not counted.
+fn store_dir(dir: &Path) -> PathBuf {
+    dir.join("store")
+}

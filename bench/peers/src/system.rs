@@ -1,0 +1,329 @@
+//! The door to the C adapters: the only unsafe code of this program.
+//!
+//! Every adapter is a table of functions ([`Peer`], `struct peer` in src/c/peer.h). Here it becomes three Rust types:
+//! a [`System`] that can be opened, the [`Store`] that it opens, and a [`Session`] per thread. A session borrows its
+//! store, so a store cannot be closed under one, and closing a store consumes it.
+//!
+//! The structs with `repr(C)` repeat peer.h member by member; `the_layouts_are_those_of_c` compares their sizes.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use serde::{Deserialize, Serialize};
+
+use crate::workload::Order;
+
+/// What of a store's promises is bought for a run, from none to durable commits. The numbers are C's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(i32)]
+pub(crate) enum Mode {
+    /// Data Store: no locks, log or transactions, as far as the system can leave them out.
+    #[serde(rename = "DS")]
+    Ds = 0,
+    /// Transactions; for reads.
+    #[serde(rename = "TDS")]
+    Tds = 1,
+    /// Transactions, with a log in memory only.
+    Memory = 2,
+    /// A commit stays in the process.
+    NoSync = 3,
+    /// A commit is with the operating system.
+    WriteNoSync = 4,
+    /// A commit is durable when it returns.
+    Sync = 5,
+}
+
+impl Mode {
+    /// From the least to the most.
+    pub(crate) const ALL: [Mode; 6] = [Mode::Ds, Mode::Tds, Mode::Memory, Mode::NoSync, Mode::WriteNoSync, Mode::Sync];
+
+    /// As requests and reports spell it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Mode::Ds => "DS",
+            Mode::Tds => "TDS",
+            Mode::Memory => "Memory",
+            Mode::NoSync => "NoSync",
+            Mode::WriteNoSync => "WriteNoSync",
+            Mode::Sync => "Sync",
+        }
+    }
+}
+
+const TEXT_BYTES: usize = 240;
+
+/// `struct peer_options`.
+#[repr(C)]
+struct RawOptions {
+    dir: *const c_char,
+    cache_bytes: u64,
+    log_buffer: u64,
+    page_size: u32,
+    threads: u32,
+    mode: i32,
+}
+
+/// `struct peer_job`: one thread's share of a run.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Job {
+    pub(crate) order: Order,
+    pub(crate) first: u64,
+    pub(crate) end: u64,
+    pub(crate) seconds_max: f64,
+    pub(crate) check_every: u64,
+    pub(crate) version: u32,
+    pub(crate) passes: u32,
+    pub(crate) kind: i32,
+    pub(crate) cursor: i32,
+}
+
+/// `struct peer_result`.
+#[repr(C)]
+struct RawResult {
+    ops: u64,
+    errors: u64,
+    started_ns: u64,
+    ended_ns: u64,
+    first_error: [c_char; TEXT_BYTES],
+    note: [c_char; TEXT_BYTES],
+}
+
+/// What one thread's share came to; the times are of the monotonic clock.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) ops: u64,
+    pub(crate) errors: u64,
+    pub(crate) started_ns: u64,
+    pub(crate) ended_ns: u64,
+    pub(crate) first_error: String,
+    pub(crate) note: String,
+}
+
+/// `struct peer`.
+#[repr(C)]
+struct Peer {
+    version: unsafe extern "C" fn() -> *const c_char,
+    meaning: unsafe extern "C" fn(c_int) -> *const c_char,
+    open: unsafe extern "C" fn(*const RawOptions, *mut c_char) -> *mut c_void,
+    session: unsafe extern "C" fn(*mut c_void, *mut c_char) -> *mut c_void,
+    run: unsafe extern "C" fn(*mut c_void, *const Job, *mut RawResult),
+    end_session: unsafe extern "C" fn(*mut c_void),
+    settle: unsafe extern "C" fn(*mut c_void, *mut c_char) -> c_int,
+    close: unsafe extern "C" fn(*mut c_void, *mut c_char) -> c_int,
+}
+
+/// The adapters that this build has, and why it lacks the others.
+#[allow(clippy::undocumented_unsafe_blocks, reason = "generated; argued in the module's own comment")]
+mod built {
+    // SAFETY of the generated references: each names a `const struct peer` of an adapter that the build script has
+    // compiled into this program; it is never written and lives as long as the program.
+    use super::Peer;
+    include!(concat!(env!("OUT_DIR"), "/systems.rs"));
+}
+
+pub(crate) use built::SKIPPED;
+
+/// A system that this build can run.
+#[derive(Clone, Copy)]
+pub(crate) struct System {
+    pub(crate) name: &'static str,
+    peer: &'static Peer,
+}
+
+/// How to open a store; see [`crate::protocol::Open`].
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) dir: CString,
+    pub(crate) mode: Mode,
+    pub(crate) cache_bytes: u64,
+    pub(crate) log_buffer: u64,
+    pub(crate) page_size: u32,
+    pub(crate) threads: u32,
+}
+
+/// All systems that this build can run.
+pub(crate) fn all() -> impl Iterator<Item = System> {
+    built::FOUND.iter().map(|&(name, peer)| System { name, peer })
+}
+
+/// The system of that name, or why it cannot be run.
+pub(crate) fn find(name: &str) -> Result<System, String> {
+    if let Some(system) = all().find(|system| system.name == name) {
+        return Ok(system);
+    }
+    let skipped = SKIPPED.iter().find(|(skipped, _)| *skipped == name);
+    Err(skipped.map_or_else(|| "no such system".to_owned(), |(_, reason)| (*reason).to_owned()))
+}
+
+impl System {
+    pub(crate) fn version(&self) -> String {
+        // SAFETY: every adapter's `version` may be called at any time and returns a static or otherwise lasting text.
+        unsafe { lasting_text((self.peer.version)()) }.unwrap_or_default()
+    }
+
+    /// What a mode means in this system; `None` when it has none like it.
+    pub(crate) fn meaning(&self, mode: Mode) -> Option<String> {
+        // SAFETY: `meaning` takes any number and returns NULL or a string literal.
+        unsafe { lasting_text((self.peer.meaning)(mode as c_int)) }
+    }
+
+    pub(crate) fn open(&self, options: &Options) -> Result<Store, String> {
+        let raw = RawOptions {
+            dir: options.dir.as_ptr(),
+            cache_bytes: options.cache_bytes,
+            log_buffer: options.log_buffer,
+            page_size: options.page_size,
+            threads: options.threads,
+            mode: options.mode as i32,
+        };
+        let mut error = [0; TEXT_BYTES];
+        // SAFETY: `raw` and the text it points to outlive the call, and `error` has the size that peer.h names.
+        let store = unsafe { (self.peer.open)(&raw, error.as_mut_ptr()) };
+        let store = NonNull::new(store).ok_or_else(|| text(&error))?;
+        Ok(Store { peer: self.peer, store })
+    }
+}
+
+/// An open store. Dropping it without [`Store::close`] leaks it, as a killed process would.
+pub(crate) struct Store {
+    peer: &'static Peer,
+    store: NonNull<c_void>,
+}
+
+// SAFETY: peer.h lets sessions be made from any thread on the same store; open, settle and close are only called by the
+// owner (`settle` takes &mut, `close` takes self).
+unsafe impl Sync for Store {}
+
+impl Store {
+    pub(crate) fn session(&self) -> Result<Session<'_>, String> {
+        let mut error = [0; TEXT_BYTES];
+        // SAFETY: the store is open (only `close` ends it, and consumes self), `error` has the size peer.h names.
+        let session = unsafe { (self.peer.session)(self.store.as_ptr(), error.as_mut_ptr()) };
+        let session = NonNull::new(session).ok_or_else(|| text(&error))?;
+        Ok(Session { peer: self.peer, session, store: PhantomData })
+    }
+
+    /// Brings the store into the shape in which it likes to be read.
+    pub(crate) fn settle(&mut self) -> Result<(), String> {
+        let mut error = [0; TEXT_BYTES];
+        // SAFETY: as in `session`; &mut self means that no session is alive.
+        let failed = unsafe { (self.peer.settle)(self.store.as_ptr(), error.as_mut_ptr()) };
+        if failed == 0 { Ok(()) } else { Err(text(&error)) }
+    }
+
+    /// Shuts down cleanly.
+    pub(crate) fn close(self) -> Result<(), String> {
+        let mut error = [0; TEXT_BYTES];
+        // SAFETY: as in `session`; self by value means that no session is alive and nothing is called afterwards.
+        let failed = unsafe { (self.peer.close)(self.store.as_ptr(), error.as_mut_ptr()) };
+        if failed == 0 { Ok(()) } else { Err(text(&error)) }
+    }
+}
+
+/// What one thread works with. Not `Send`: it stays on the thread that made it.
+pub(crate) struct Session<'store> {
+    peer: &'static Peer,
+    session: NonNull<c_void>,
+    store: PhantomData<&'store Store>,
+}
+
+impl Session<'_> {
+    pub(crate) fn run(&mut self, job: &Job) -> Outcome {
+        let mut raw = RawResult { ops: 0, errors: 0, started_ns: 0, ended_ns: 0, first_error: [0; TEXT_BYTES], note: [0; TEXT_BYTES] };
+        // SAFETY: the session is open (ended by drop only) and on its thread; `job` and `raw` outlive the call.
+        unsafe { (self.peer.run)(self.session.as_ptr(), job, &mut raw) };
+        Outcome {
+            ops: raw.ops,
+            errors: raw.errors,
+            started_ns: raw.started_ns,
+            ended_ns: raw.ended_ns,
+            first_error: text(&raw.first_error),
+            note: text(&raw.note),
+        }
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the session is open, its store is too (it is borrowed), and nobody uses it afterwards.
+        unsafe { (self.peer.end_session)(self.session.as_ptr()) }
+    }
+}
+
+/// The text up to the first NUL.
+fn text(bytes: &[c_char]) -> String {
+    let bytes: Vec<u8> = bytes.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// # Safety
+/// `text` is NULL, or points to a NUL-terminated text that nobody changes during the call.
+unsafe fn lasting_text(text: *const c_char) -> Option<String> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise, for a pointer that is not NULL.
+    let text = unsafe { CStr::from_ptr(text) };
+    Some(text.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::{self, Keys, Stage};
+
+    unsafe extern "C" {
+        static probe_sizes: [usize; 4];
+        fn probe_key(order: *const Order, position: u64) -> u64;
+        fn probe_key_number(bytes: *const u8) -> u64;
+        fn probe_key_bytes(key: u64, bytes: *mut u8);
+        fn probe_value(key: u64, version: u32, bytes: *mut u8);
+        fn probe_is_value(key: u64, version: u32, bytes: *const u8, length: usize) -> c_int;
+    }
+
+    #[test]
+    fn the_layouts_are_those_of_c() {
+        // SAFETY: a constant of probe.c.
+        let sizes = unsafe { probe_sizes };
+        assert_eq!(sizes, [size_of::<Order>(), size_of::<RawOptions>(), size_of::<Job>(), size_of::<RawResult>()]);
+    }
+
+    #[test]
+    fn the_c_workload_is_the_rust_workload() {
+        for records in [1, 2, 3, 1000, 1024, 1025] {
+            for keys in [Keys::Sequential, Keys::Random] {
+                let order = Order::new(keys, Stage::Read, records, 42);
+                for position in 0..records {
+                    // SAFETY: `order` has C's layout (tested above).
+                    assert_eq!(unsafe { probe_key(&order, position) }, order.key(position));
+                }
+            }
+        }
+        for key in [0, 1, 0x0102_0304_0506_0708, u64::MAX] {
+            for version in [0, 1, u32::MAX] {
+                let (mut key_bytes, mut value) = ([0; workload::KEY_BYTES], [0; workload::VALUE_BYTES]);
+                // SAFETY: both buffers have the lengths that workload.h names.
+                unsafe {
+                    probe_key_bytes(key, key_bytes.as_mut_ptr());
+                    probe_value(key, version, value.as_mut_ptr());
+                }
+                assert_eq!((key_bytes, value), (workload::key_bytes(key), workload::value(key, version)));
+                // SAFETY: as above.
+                unsafe {
+                    assert_eq!(probe_key_number(key_bytes.as_ptr()), key);
+                    assert_eq!(probe_is_value(key, version, value.as_ptr(), 32), 1);
+                    assert_eq!(probe_is_value(key, version, value.as_ptr(), 31), 0);
+                }
+                for byte in 0..32 {
+                    value[byte] ^= 1;
+                    // SAFETY: as above.
+                    let right = unsafe { probe_is_value(key, version, value.as_ptr(), 32) };
+                    assert_eq!(right, 0);
+                    value[byte] ^= 1;
+                }
+            }
+        }
+    }
+}

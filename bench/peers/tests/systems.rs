@@ -1,0 +1,255 @@
+//! Every system that this build has, in every mode, through the program itself: what is written is there, what is counted is
+//! right, and a wrong value is seen.
+//!
+//! Each test starts the program as its users do, one process per system, and speaks the line protocol.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+const RECORDS: u64 = 10_000;
+
+/// Fewer where each costs a flush or more of the device.
+const RECORDS_SYNC: u64 = 500;
+
+/// A `serve` process; ended by closing its input.
+struct Served {
+    child: Child,
+    requests: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Served {
+    fn start(system: &str) -> Served {
+        let mut child = program(&["serve", "--system", system]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let requests = child.stdin.take();
+        let answers = BufReader::new(child.stdout.take().unwrap());
+        Served { child, requests, answers }
+    }
+
+    fn ask(&mut self, request: &Value) -> Value {
+        writeln!(self.requests.as_mut().unwrap(), "{request}").unwrap();
+        let mut line = String::new();
+        self.answers.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{request} was answered by {line:?}: {error}"))
+    }
+
+    /// Asks, and insists on so many operations without an error.
+    fn ask_all(&mut self, request: &Value, ops: u64) -> Value {
+        let answer = self.ask(request);
+        assert_eq!((&answer["ops"], &answer["errors"]), (&json!(ops), &json!(0)), "{request} was answered by {answer}");
+        answer
+    }
+
+    fn end(mut self) {
+        drop(self.requests.take());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+/// A directory below cargo's own for test files, empty at the start.
+fn fresh_dir(name: &str) -> PathBuf {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&dir);
+    dir
+}
+
+fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sablecat-peers"));
+    command.args(arguments);
+    command
+}
+
+/// The systems of this build that keep records, each with its modes.
+fn systems() -> Vec<(String, Vec<String>)> {
+    let output = program(&["list"]).output().unwrap();
+    let list: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let all = list["systems"].as_array().unwrap();
+    for system in all.iter().filter(|system| system["available"] == json!(false)) {
+        eprintln!("skipped: {}: {}", system["system"], system["reason"]);
+    }
+    let name = |system: &Value| system["system"].as_str().unwrap().to_owned();
+    let modes = |system: &Value| system["modes"].as_object().unwrap().keys().cloned().collect();
+    let available = all.iter().filter(|system| system["available"] == json!(true) && system["system"] != "device");
+    available.map(|system| (name(system), modes(system))).collect()
+}
+
+fn open(dir: &PathBuf, mode: &str, threads: u32) -> Value {
+    json!({"op": "open", "dir": dir, "mode": mode, "cache_bytes": 32 << 20, "threads": threads})
+}
+
+fn run(kind: &str, keys: &str, threads: u32) -> Value {
+    run_of(RECORDS, kind, keys, threads)
+}
+
+fn run_of(records: u64, kind: &str, keys: &str, threads: u32) -> Value {
+    json!({"op": "run", "kind": kind, "keys": keys, "records": records, "threads": threads, "seed": 5})
+}
+
+fn records_for(mode: &str) -> u64 {
+    if mode == "Sync" { RECORDS_SYNC } else { RECORDS }
+}
+
+#[test]
+fn every_system_keeps_what_it_is_given_in_every_mode() {
+    for (system, modes) in systems() {
+        for mode in &modes {
+            let records = records_for(mode);
+            for keys in ["sequential", "random"] {
+                let dir = fresh_dir(&format!("{system}-{mode}-{keys}"));
+                let mut served = Served::start(&system);
+                served.ask_all(&open(&dir, mode, 1), 0);
+                served.ask_all(&run_of(records, "write", keys, 1), records);
+                served.ask_all(&run_of(records, "read", keys, 1), records);
+                served.ask_all(&run_of(records, "bulk", keys, 1), records);
+                served.ask_all(&run_of(records, "update", keys, 1), records);
+                let read = served.ask_all(&run_of(records, "read", keys, 1), records);
+                assert!(read["seconds"].as_f64().unwrap() > 0.0 && read["rss_mb"].as_f64().unwrap() > 0.0);
+                served.ask_all(&run_of(records, "bulk", keys, 1), records);
+                let closed = served.ask(&json!({"op": "close"}));
+                assert!(closed["disk_mb"].as_f64().unwrap() > 0.01, "{system} in {mode}: {closed}");
+                served.end();
+                std::fs::remove_dir_all(dir).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn every_system_works_with_several_threads() {
+    for (system, modes) in systems() {
+        for mode in modes.iter().filter(|mode| *mode != "DS") {
+            let records = records_for(mode);
+            let dir = fresh_dir(&format!("{system}-{mode}-threads"));
+            let mut served = Served::start(&system);
+            served.ask_all(&open(&dir, mode, 4), 0);
+            served.ask_all(&run_of(records, "write", "random", 4), records);
+            served.ask_all(&run_of(records, "update", "sequential", 3), records);
+            served.ask_all(&run_of(records, "read", "random", 4), records);
+            served.ask_all(&run_of(records, "bulk", "random", 1), records);
+            served.end();
+            std::fs::remove_dir_all(dir).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_loaded_store_is_found_again_by_another_process() {
+    for (system, modes) in systems() {
+        // Berkeley DB's log in memory ends with its process, and a database that refers to it with it.
+        for mode in modes.iter().filter(|mode| *mode != "Memory") {
+            let records = records_for(mode);
+            let dir = fresh_dir(&format!("{system}-{mode}-again"));
+            let mut first = Served::start(&system);
+            first.ask_all(&open(&dir, mode, 1), 0);
+            first.ask_all(&run_of(records, "load", "random", 1), records);
+            first.end();
+            let mut second = Served::start(&system);
+            second.ask_all(&open(&dir, mode, 1), 0);
+            second.ask_all(&run_of(records, "read", "random", 1), records);
+            second.ask_all(&run_of(records, "update", "random", 1), records);
+            second.end();
+            let mut third = Served::start(&system);
+            third.ask_all(&open(&dir, mode, 1), 0);
+            third.ask_all(&run_of(records, "bulk", "random", 1), records);
+            third.end();
+            std::fs::remove_dir_all(dir).unwrap();
+        }
+    }
+}
+
+#[test]
+fn data_store_runs_go_through_cursors_on_request() {
+    for (system, _) in systems() {
+        let dir = fresh_dir(&format!("{system}-cursor"));
+        let with_cursor = |kind: &str| {
+            let mut request = run(kind, "random", 1);
+            request["cursor"] = json!(true);
+            request
+        };
+        let mut served = Served::start(&system);
+        served.ask_all(&open(&dir, "DS", 1), 0);
+        served.ask_all(&with_cursor("write"), RECORDS);
+        served.ask_all(&with_cursor("update"), RECORDS);
+        served.ask_all(&with_cursor("read"), RECORDS);
+        served.ask_all(&run("read", "random", 1), RECORDS);
+        served.end();
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}
+
+#[test]
+fn a_wrong_value_is_counted_as_an_error() {
+    for (system, _) in systems() {
+        let dir = fresh_dir(&format!("{system}-wrong"));
+        let mut served = Served::start(&system);
+        served.ask_all(&open(&dir, "DS", 1), 0);
+        served.ask_all(&run("load", "sequential", 1), RECORDS);
+        for kind in ["read", "bulk"] {
+            let mut expecting_another = run(kind, "random", 1);
+            expecting_another["version"] = json!(1);
+            let answer = served.ask(&expecting_another);
+            assert_eq!((&answer["ops"], &answer["errors"]), (&json!(RECORDS), &json!(RECORDS)), "{system}: {answer}");
+            assert!(answer["first_error"].as_str().unwrap().contains("not the value"), "{system}: {answer}");
+        }
+        served.ask_all(&run("read", "random", 1), RECORDS);
+        served.end();
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}
+
+#[test]
+fn what_cannot_be_checked_is_refused() {
+    let Some((system, _)) = systems().into_iter().next() else {
+        return;
+    };
+    let dir = fresh_dir("refused");
+    let mut served = Served::start(&system);
+    let refused = |served: &mut Served, request: Value, why: &str| {
+        let answer = served.ask(&request);
+        assert!(answer["error"].as_str().is_some_and(|error| error.contains(why)), "{request} was answered by {answer}");
+    };
+    refused(&mut served, json!({"op": "close"}), "no store is open");
+    refused(&mut served, json!({"op": "dance"}), "request");
+    served.ask_all(&open(&dir, "NoSync", 1), 0);
+    refused(&mut served, run("read", "random", 1), "the store holds 0");
+    refused(&mut served, run("write", "random", 2), "opened for 1");
+    served.ask_all(&run("write", "random", 1), RECORDS);
+    refused(&mut served, run("write", "random", 1), "not empty");
+    let mut short = run("update", "random", 1);
+    short["seconds_max"] = json!(1e-9);
+    assert!(served.ask(&short)["ops"].as_u64().unwrap() < RECORDS);
+    refused(&mut served, run("read", "random", 1), "stopped early");
+    served.ask_all(&run("update", "random", 1), RECORDS);
+    served.ask_all(&run("read", "random", 1), RECORDS);
+    served.end();
+    let mut other = Served::start(&system);
+    refused(&mut other, open(&dir, "DS", 1), "NoSync");
+    other.end();
+}
+
+#[test]
+fn the_device_is_overwritten_and_nothing_else() {
+    let dir = fresh_dir("device");
+    let mut served = Served::start("device");
+    assert!(served.ask(&open(&dir, "DS", 1))["skipped"].is_string());
+    served.ask_all(&open(&dir, "Sync", 1), 0);
+    let answer = served.ask_all(&run("write", "sequential", 1), RECORDS / 2);
+    assert!(answer["note"].as_str().unwrap().contains("fdatasync"), "{answer}");
+    assert!(served.ask(&run("read", "sequential", 1))["error"].is_string());
+    served.end();
+}
+
+#[test]
+fn an_unknown_system_is_skipped_with_a_line() {
+    let output = program(&["serve", "--system", "btrieve"]).stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "skipped: btrieve: no such system\n");
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer, json!({"skipped": "btrieve: no such system"}));
+    assert_eq!(program(&["serve"]).output().unwrap().status.code(), Some(2));
+}

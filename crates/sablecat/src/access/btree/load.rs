@@ -1,0 +1,109 @@
+//! Bulk loading: building a tree's pages directly from records that come in order.
+//!
+//! Pages are filled from left to right, each level by a loader of its own; a page is written once and never looked at again. The last page
+//! made, at the top, goes into the tree's root, which until then is an empty leaf.
+
+use super::Tree;
+use super::node::{self, InnerLoader, LeafLoader, Value};
+use crate::access::PageWrite;
+use crate::error::{Error, Result};
+use crate::types::PageId;
+
+/// How full pages are made: full enough to be worth it, with room for some records that come later.
+const FILL_PERCENT: usize = 90;
+
+/// A level above the leaves.
+struct Level {
+    loader: InnerLoader,
+    /// The separator before the child that comes next.
+    before: Vec<u8>,
+}
+
+/// A tree being loaded.
+pub(crate) struct Load<'t> {
+    tree: Tree<'t>,
+    flags: u16,
+    page_size: usize,
+    leaves: LeafLoader,
+    levels: Vec<Level>,
+    last_key: Option<Vec<u8>>,
+    records: u64,
+}
+
+impl<'t> Load<'t> {
+    /// Begins to load an empty tree.
+    pub(crate) fn new(tree: Tree<'t>, page_size: usize) -> Load<'t> {
+        let flags = if matches!(tree.order, node::Order::Custom(_)) { node::FLAG_CUSTOM_ORDER } else { 0 };
+        let leaves = LeafLoader::new(page_size, tree.id, flags, FILL_PERCENT, None);
+        Load { tree, flags, page_size, leaves, levels: Vec::new(), last_key: None, records: 0 }
+    }
+
+    /// Takes the next record. Writes pages through `writer` as they fill; they are complete then.
+    pub(crate) fn push<W: PageWrite>(&mut self, writer: &mut W, key: &[u8], value: Value<'_>) -> Result<()> {
+        if self.last_key.as_ref().is_some_and(|last| self.tree.order.compare(last, key).is_ge()) {
+            return Err(Error::invalid(format!("record {} of a bulk load is not above the one before it; sort the records first", self.records)));
+        }
+        let last = self.last_key.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(key);
+        self.records += 1;
+        if self.leaves.push(key, value) {
+            let page = writer.allocate()?;
+            let separator = self.leaves.emit(writer.write(page)?, page);
+            self.complete(writer, 0, page, separator)?;
+        }
+        Ok(())
+    }
+
+    /// A page one below `level` is complete, and `separator` stands between it and the next.
+    fn complete<W: PageWrite>(&mut self, writer: &mut W, level: usize, page: PageId, separator: Vec<u8>) -> Result<()> {
+        let Some(above) = self.levels.get_mut(level) else {
+            let number = level as u8 + 1;
+            let loader = InnerLoader::new(self.page_size, self.tree.id, self.flags, number, FILL_PERCENT, None, page);
+            self.levels.push(Level { loader, before: separator });
+            return Ok(());
+        };
+        let before = std::mem::replace(&mut above.before, separator);
+        if above.loader.push(&before, page) {
+            let full = writer.allocate()?;
+            let separator = above.loader.emit(writer.write(full)?, full);
+            self.complete(writer, level + 1, full, separator)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is left, and the root. The tree is loaded once the writer has published the root.
+    pub(crate) fn finish<W: PageWrite>(mut self, writer: &mut W) -> Result<u64> {
+        let mut page = vec![0; self.page_size];
+        while let Some(separator) = self.leaves.finish(&mut page, self.tree.root, None) {
+            let id = self.place(writer, &mut page)?;
+            self.complete(writer, 0, id, separator)?;
+        }
+        let mut level = 0;
+        while level < self.levels.len() {
+            // The page in hand is the last of the level below: its parent takes it, and is then the last of its own level.
+            let id = self.place(writer, &mut page)?;
+            let before = std::mem::take(&mut self.levels[level].before);
+            if self.levels[level].loader.push(&before, id) {
+                let full = writer.allocate()?;
+                let separator = self.levels[level].loader.emit(writer.write(full)?, full);
+                self.complete(writer, level + 1, full, separator)?;
+            }
+            while let Some(separator) = self.levels[level].loader.finish(&mut page, self.tree.root, None) {
+                let id = self.place(writer, &mut page)?;
+                self.complete(writer, level + 1, id, separator)?;
+            }
+            level += 1;
+        }
+        writer.write(self.tree.root)?.copy_from_slice(&page);
+        Ok(self.records)
+    }
+
+    /// Gives the page in hand a place of its own.
+    fn place<W: PageWrite>(&self, writer: &mut W, page: &mut [u8]) -> Result<PageId> {
+        let id = writer.allocate()?;
+        node::set_page_id(page, id);
+        writer.write(id)?.copy_from_slice(page);
+        Ok(id)
+    }
+}

@@ -1,0 +1,276 @@
+//! Frames of a tiny pool: counted by state, and versions against a model of what each snapshot must see.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sablecat_os::atomic::Ordering;
+
+use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
+use crate::region::{BlockWord, EntryWord, FrameState, Geometry, Region};
+use crate::types::{BlockId, FrameId, Lsn, PageId};
+
+/// Where the frames of a pool are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Census {
+    pub(crate) free: usize,
+    pub(crate) current: usize,
+    pub(crate) old: usize,
+    pub(crate) retired: usize,
+    pub(crate) building: usize,
+}
+
+impl Pages {
+    /// Counts the frames by state, while nobody is at work. Fails if a frame is lost (current by its own word, but of a page that has
+    /// another) or named by two pages, or a latch is held.
+    pub(crate) fn census(&self) -> Census {
+        let mut census = Census::default();
+        for frame in (1..self.region.geometry().frames as u32).map(FrameId) {
+            let desc = self.region.frame(frame);
+            match desc.state() {
+                FrameState::Free => census.free += 1,
+                FrameState::Building(_) => census.building += 1,
+                FrameState::Retired => census.retired += 1,
+                FrameState::Published if desc.superseded() != Lsn::MAX => census.old += 1,
+                FrameState::Published => {
+                    let named = self.region.entry(desc.page()).word();
+                    assert_eq!(named, EntryWord::new(frame, 0), "{frame:?} says it is current for {:?}", desc.page());
+                    census.current += 1;
+                }
+            }
+        }
+        let named = (0..self.page_ids.high_water() as u32).map(PageId).filter(|&page| {
+            let word = self.region.entry(page).word();
+            assert_eq!(word.owner(), 0, "{page:?} is latched");
+            word.frame() != FrameId::NONE
+        });
+        assert_eq!(named.count(), census.current, "pages in memory, and frames of current versions");
+        census
+    }
+
+    /// Sweeps over the whole pool several times, with all that was remembered of free frames forgotten.
+    pub(crate) fn sweep_all(&self, me: &Participant) {
+        for _ in 0..32 {
+            self.sweep_some(me);
+        }
+        self.forget_free(me);
+    }
+
+    /// Sweeps until an eighth of the pool is free. An error says that this cannot be.
+    pub(crate) fn sweep_some(&self, me: &Participant) {
+        self.forget_free(me);
+        let _ = self.refill(me, usize::MAX);
+    }
+
+    /// Forgets the free frames that the participant remembers; sweeps find them again.
+    pub(crate) fn forget_free(&self, me: &Participant) {
+        me.free.borrow_mut().clear();
+    }
+
+    /// As a sweep does that finds no other way.
+    pub(crate) fn give_up_oldest(&self, me: &Participant) -> bool {
+        self.revoke_oldest(me)
+    }
+}
+
+fn pool(frames: usize) -> Pages {
+    let geometry =
+        Geometry { page_size: 512, frames: frames + 1, slots: 8, ring_bytes: 65536, lock_words: 64, pages_max: 4096, blocks_max: 4096 };
+    let pages = Pages::new(Arc::new(Region::shareable(geometry).unwrap()), None, |_| Ok(()));
+    pages.page_ids.assume_used_below(1).unwrap();
+    pages
+}
+
+/// What the commit step does for one page, without its role, record and list: there is one committer here.
+fn commit(pages: &Pages, page: PageId, stamp: Option<u64>, me: &Participant) -> Result<Lsn, ()> {
+    let old = pages.latch(page, me);
+    let new = loop {
+        match pages.take_frame(me) {
+            Ok(frame) => break frame,
+            Err(_) if pages.refill(me, 2).is_ok() => {}
+            Err(_) => {
+                pages.unlatch(page, me);
+                return Err(());
+            }
+        }
+    };
+    // SAFETY: the frame is building and ours.
+    let bytes = unsafe { pages.region.page_mut(new) };
+    bytes.fill(0);
+    match stamp {
+        Some(stamp) => bytes[64..].chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&stamp.to_le_bytes())),
+        None => bytes[KIND_OFFSET] = KIND_FREE,
+    }
+    pages.region.frame(new).describe(page, old, BlockWord::fresh(BlockId::NONE));
+    let at = Lsn(pages.region.header().visible().0 + 8);
+    pages.region.born(new).store(at.0, Ordering::Relaxed);
+    pages.region.frame(new).set_state(FrameState::Published);
+    if old != FrameId::NONE {
+        pages.region.frame(old).supersede(at);
+    }
+    pages.swing(page, EntryWord::new(old, me.number()), EntryWord::new(new, 0));
+    pages.region.header().visible.0.fetch_max(at.0, Ordering::SeqCst);
+    if old != FrameId::NONE {
+        pages.superseded(old, at, me);
+    }
+    Ok(at)
+}
+
+/// Pages and their stamps, as of one snapshot.
+type State = BTreeMap<u32, u64>;
+
+fn read(pages: &Pages, page: u32, at: Lsn, me: &Participant) -> Result<u64, crate::error::Error> {
+    let snapshot = pages.at_pin(me, at)?;
+    let bytes = snapshot.page(PageId(page))?;
+    assert!(bytes[64..].chunks_exact(8).all(|word| word == &bytes[64..72]), "one version, whole");
+    Ok(u64::from_le_bytes(bytes[64..72].try_into().expect("eight bytes")))
+}
+
+/// Random commits and frees by one participant, snapshots of others, sweeps: every snapshot sees its state to the end, or is told that it
+/// was given up; at the end no frame is lost and no page id is.
+fn random_life(seed: u64, frames: usize, steps: u64) {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut dice = |bound: u64| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) % bound
+    };
+    let pages = pool(frames);
+    let writer = pages.participants.sit().unwrap();
+    let readers: Vec<_> = (0..4).map(|_| pages.participants.sit().unwrap()).collect();
+    let mut pinned: Vec<Option<(Lsn, State)>> = vec![None; readers.len()];
+    let mut now = State::new();
+    let (mut full, mut revoked) = (0, 0);
+    for step in 0..steps {
+        let n = dice(readers.len() as u64) as usize;
+        match dice(16) {
+            0..8 => {
+                // At most half of the frames in current versions, so that there is room for old ones.
+                let page = if now.len() < frames / 2 && dice(4) == 0 {
+                    pages.allocate_page().unwrap()
+                } else if let Some((&page, _)) = now.iter().nth(dice(now.len().max(1) as u64) as usize) {
+                    PageId(page)
+                } else {
+                    continue;
+                };
+                match commit(&pages, page, Some(step), &writer) {
+                    Ok(_) => drop(now.insert(page.0, step)),
+                    Err(()) => {
+                        full += 1;
+                        if !now.contains_key(&page.0) {
+                            pages.release_page(page);
+                        }
+                    }
+                }
+            }
+            8 => {
+                if let Some((&page, _)) = now.iter().nth(dice(now.len().max(1) as u64) as usize)
+                    && commit(&pages, PageId(page), None, &writer).is_ok()
+                {
+                    now.remove(&page);
+                }
+            }
+            9..11 => pinned[n] = Some((pages.pin(&readers[n]), now.clone())),
+            11 => {
+                readers[n].slot().unpin();
+                pinned[n] = None;
+            }
+            12 => pages.sweep_some(&writer),
+            _ => {
+                let Some((at, then)) = &pinned[n] else { continue };
+                let mut gone = false;
+                for (&page, &stamp) in then {
+                    match read(&pages, page, *at, &readers[n]) {
+                        Ok(found) => assert_eq!(found, stamp, "seed {seed}, step {step}: page {page} at {at:?}"),
+                        Err(error) => {
+                            assert_eq!(error.kind(), crate::error::ErrorKind::SnapshotTooOld, "seed {seed}, step {step}: {error}");
+                            gone = true;
+                        }
+                    }
+                }
+                if gone {
+                    revoked += 1;
+                    readers[n].slot().unpin();
+                    pinned[n] = None;
+                }
+            }
+        }
+        pages.census();
+    }
+    assert!(full == 0 || frames < 16, "seed {seed}: half of the pool was free or old, but {full} commits found it full");
+    let _ = revoked;
+    readers.iter().for_each(|reader| reader.slot().unpin());
+    pages.sweep_all(&writer);
+    let census = pages.census();
+    let whole = Census { free: frames - now.len(), current: now.len(), ..Census::default() };
+    assert_eq!(census, whole, "seed {seed}: with no snapshot left, a frame is free or holds what is current");
+    assert_eq!(pages.page_ids.used_count(), 1 + now.len() as u64, "seed {seed}: the ids in use are those of the pages there are");
+    for (&page, &stamp) in &now {
+        let snapshot = pages.snapshot(&writer);
+        let at = snapshot.at;
+        drop(snapshot);
+        writer.slot().set_pin(at);
+        assert_eq!(read(&pages, page, at, &writer).unwrap(), stamp);
+    }
+}
+
+#[test]
+fn snapshots_see_their_state_and_no_frame_is_lost() {
+    for seed in 0..60 {
+        random_life(seed, 12 + (seed as usize % 5) * 8, 400);
+    }
+}
+
+/// A version between two pinned ones goes, and the chain around it holds.
+#[test]
+fn a_version_that_no_snapshot_sees_is_taken_from_the_middle_of_its_chain() {
+    let pages = pool(16);
+    let (writer, first, last) =
+        (pages.participants.sit().unwrap(), pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
+    let page = pages.allocate_page().unwrap();
+    commit(&pages, page, Some(1), &writer).unwrap();
+    let oldest = pages.pin(&first);
+    for stamp in 2..6 {
+        commit(&pages, page, Some(stamp), &writer).unwrap();
+    }
+    let middle = pages.pin(&last);
+    for stamp in 6..9 {
+        commit(&pages, page, Some(stamp), &writer).unwrap();
+    }
+    assert_eq!(pages.census().old, 7);
+    pages.sweep_all(&writer);
+    assert_eq!((pages.census().old, pages.census().retired), (2, 0));
+    assert_eq!(read(&pages, page.0, oldest, &first).unwrap(), 1);
+    assert_eq!(read(&pages, page.0, middle, &last).unwrap(), 5);
+    first.slot().unpin();
+    pages.sweep_all(&writer);
+    assert_eq!(read(&pages, page.0, middle, &last).unwrap(), 5);
+    last.slot().unpin();
+    pages.sweep_all(&writer);
+    assert_eq!(pages.census(), Census { free: 15, current: 1, ..Census::default() });
+}
+
+/// Frames taken by one and given up are free for all, once.
+#[test]
+fn a_frame_has_one_owner_though_several_remember_it_as_free() {
+    let pages = pool(16);
+    let (one, two) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
+    let take = |me: &Participant| {
+        let mut taken = Vec::new();
+        loop {
+            match pages.take_frame(me) {
+                Ok(frame) => taken.push(frame),
+                Err(_) if pages.refill(me, 4).is_ok() && !me.free.borrow().is_empty() => {}
+                Err(_) => return taken,
+            }
+        }
+    };
+    pages.refill(&one, 4).unwrap();
+    pages.refill(&two, 4).unwrap();
+    let mut all = take(&one);
+    assert_eq!(all.len(), 16);
+    assert!(pages.take_frame(&two).is_err(), "what it remembers is taken");
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 16);
+    all.into_iter().for_each(|frame| pages.drop_frame(frame, &one));
+    assert_eq!(take(&two).len(), 16);
+}

@@ -1,0 +1,173 @@
+//! Bulk loading in a transaction: pages are built directly and published as they fill, unreachable; the last commit publishes the root.
+//!
+//! What was loaded is in the log as one large write set, so that it is as durable as any commit and recovery replays it. When loading
+//! fails, the pages published so far are freed; when the process dies meanwhile, they stay in use until the environment is rebuilt, which
+//! verification reports as unreachable pages.
+
+use super::changes::Changes;
+use super::{ChainHold, Durability, Kernel, TreeRef, publish};
+use crate::access::btree::node::{self, Kind, Leaf, Value};
+use crate::access::btree::Load;
+use crate::access::{PageRead, PageWrite, long};
+use crate::error::{Error, Result};
+use crate::log::{self, RecordBuilder};
+use crate::pages::Participant;
+use crate::types::{Lsn, PageId};
+
+/// Pages published together.
+const PAGES_AT_ONCE: usize = 64;
+
+impl Kernel {
+    /// Loads records that come in ascending order into an empty tree: one commit. Returns how many there were.
+    pub(crate) fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        tree: &TreeRef,
+        records: impl IntoIterator<Item = (K, V)>,
+        durability: Durability,
+    ) -> Result<u64> {
+        let seat = self.pages.participants.sit()?;
+        let me: &Participant = &seat;
+        let _structure = self.hold_structure(std::iter::once(tree.id), me);
+        let at = self.pages.pin(me);
+        let mut loading = Loading { kernel: self, me, at, tree, published: Vec::new(), log: LoadLog::new(self, me) };
+        let loaded = loading.run(records);
+        let undone = if loaded.is_err() { loading.undo() } else { Ok(()) };
+        drop(loading);
+        me.slot().unpin();
+        let (records, lsn) = loaded?;
+        undone?;
+        self.settle(lsn, durability, me.number())?;
+        Ok(records)
+    }
+}
+
+struct Loading<'a> {
+    kernel: &'a Kernel,
+    me: &'a Participant,
+    at: Lsn,
+    tree: &'a TreeRef,
+    /// Pages that nothing leads to before the last commit.
+    published: Vec<PageId>,
+    log: LoadLog<'a>,
+}
+
+impl<'a> Loading<'a> {
+    fn changes(&self) -> Changes<'a> {
+        Changes::new(&self.kernel.pages, self.me, self.at)
+    }
+
+    fn run<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, records: impl IntoIterator<Item = (K, V)>) -> Result<(u64, Lsn)> {
+        let kernel = self.kernel;
+        let mut changes = self.changes();
+        let empty = changes.read(self.tree.root, |bytes| node::kind(bytes) == Some(Kind::Leaf) && Leaf::new(bytes).count() == 0)?;
+        if !empty {
+            return Err(Error::invalid("a bulk load into a database that is not empty; insert the records, or load a new database"));
+        }
+        let mut load = Load::new(self.tree.tree(), kernel.pages.region.page_size());
+        for (key, value) in records {
+            let (key, value) = (key.as_ref(), value.as_ref());
+            kernel.check_record(key, value.len())?;
+            self.log.put(self.tree.id, key, value)?;
+            let value = if value.len() > kernel.inline_max(key.len()) {
+                Value::Long { first_page: long::store(&mut changes, self.tree.id, value)?, len: value.len() as u64 }
+            } else {
+                Value::Inline(value)
+            };
+            load.push(&mut changes, key, value)?;
+            if changes.items().len() >= PAGES_AT_ONCE {
+                changes = self.publish(changes)?;
+            }
+        }
+        // The root is latched by no commit but this: its tree's structure is held, and commits that find it a leaf latch it for moments.
+        let records = load.finish(&mut changes)?;
+        let root_is_last = changes.read_old(self.tree.root, |bytes| Leaf::new(bytes).count() == 0).unwrap_or(false);
+        if !root_is_last {
+            return Err(super::conflict("another transaction inserted into the database while it was being loaded"));
+        }
+        let record = self.log.finish()?;
+        let lsn = publish::publish(&kernel.pages, &kernel.log, changes, record, |_| Ok(()))?;
+        Ok((records, lsn))
+    }
+
+    /// Publishes the pages made so far and begins anew.
+    fn publish(&mut self, changes: Changes<'a>) -> Result<Changes<'a>> {
+        self.published.extend(changes.items().iter().map(|item| item.page));
+        let mut filler = RecordBuilder::new();
+        filler.begin(log::Kind::Filler);
+        filler.finish_body();
+        publish::publish(&self.kernel.pages, &self.kernel.log, changes, &mut filler, |_| Ok(()))?;
+        Ok(self.changes())
+    }
+
+    /// Frees what was published.
+    fn undo(&mut self) -> Result<()> {
+        for pages in std::mem::take(&mut self.published).chunks(PAGES_AT_ONCE) {
+            let mut changes = self.changes();
+            pages.iter().try_for_each(|&page| changes.free(page))?;
+            self.publish(changes)?;
+        }
+        self.published.clear();
+        Ok(())
+    }
+}
+
+/// The log's side of a load: its records in chunks.
+struct LoadLog<'a> {
+    kernel: &'a Kernel,
+    me: &'a Participant,
+    record: RecordBuilder,
+    chain: Option<(u64, ChainHold<'a>)>,
+    chunks: u64,
+    bytes: u64,
+}
+
+impl<'a> LoadLog<'a> {
+    fn new(kernel: &'a Kernel, me: &'a Participant) -> LoadLog<'a> {
+        let mut record = RecordBuilder::new();
+        record.begin(log::Kind::Commit);
+        LoadLog { kernel, me, record, chain: None, chunks: 0, bytes: 0 }
+    }
+
+    fn put(&mut self, tree: crate::types::TreeId, key: &[u8], value: &[u8]) -> Result<()> {
+        self.record.put(tree, key, value);
+        if self.record.len() > self.kernel.log.record_bytes_max() / 2 { self.flush() } else { Ok(()) }
+    }
+
+    /// Logs what has gathered, in chunks.
+    fn flush(&mut self) -> Result<()> {
+        let log = &self.kernel.log;
+        let body = self.record.body().to_vec();
+        let chain = match &self.chain {
+            Some((chain, _)) => *chain,
+            None => {
+                let hold = ChainHold::begin(self.me, log.tail());
+                let chain = log.new_chain();
+                self.chain = Some((chain, hold));
+                chain
+            }
+        };
+        let mut record = RecordBuilder::new();
+        for bytes in body.chunks(log.record_bytes_max() / 2) {
+            record.chunk(chain, bytes);
+            let nothing = Changes::new(&self.kernel.pages, self.me, Lsn(0));
+            publish::publish(&self.kernel.pages, log, nothing, &mut record, |_| Ok(()))?;
+            self.chunks += 1;
+            self.bytes += bytes.len() as u64;
+        }
+        self.record.begin(log::Kind::Commit);
+        Ok(())
+    }
+
+    /// The record that commits the load.
+    fn finish(&mut self) -> Result<&mut RecordBuilder> {
+        if self.chain.is_some() {
+            self.flush()?;
+            if let Some((chain, _)) = self.chain {
+                self.record.commit_chunked(chain, self.chunks, self.bytes);
+            }
+        } else {
+            self.record.finish_body();
+        }
+        Ok(&mut self.record)
+    }
+}

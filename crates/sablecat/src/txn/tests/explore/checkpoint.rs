@@ -1,0 +1,78 @@
+//! Checkpoints against commits: no change is missed, and what a checkpoint holds is one state.
+
+use super::*;
+
+/// What the newest checkpoint on the disk says of both records, read by somebody who knows only the disk.
+fn on_disk(disk: &SimDisk) -> u32 {
+    let volume = Volume::open(disk, Path::new("sablecat.db"), false, false).unwrap();
+    let superblock = volume.superblock();
+    let region = Region::shareable(geometry(16, 3)).unwrap();
+    region.header().visible.0.store(superblock.checkpoint.0, Ordering::SeqCst);
+    let kernel = kernel(region, Some(volume));
+    kernel.pages.page_ids().assume_used_below(u64::from(superblock.pages_high)).unwrap();
+    kernel.pages.blocks().assume_used_below(superblock.blocks_high).unwrap();
+    let store = Store { kernel, tree: TreeRef { id: TreeId(1), root: PageId(1), comparator: None } };
+    store.verified();
+    store.look_at_both(1).unwrap()
+}
+
+fn checkpointed(works: &'static [Work], seed: u64, runs: usize, frames: usize, both: u32, beside: u32) {
+    explore(seed, runs, move || {
+        let disk = SimDisk::new(1);
+        let volume = Volume::create(&disk, Path::new("sablecat.db"), 512, [7; 16], false).unwrap();
+        let store = Store::with_two_leaves(frames, 6, Some(volume));
+        store.checkpoint().unwrap();
+        together(&store, works);
+        let at_rest = on_disk(&disk);
+        assert!(at_rest <= both);
+        store.checkpoint().unwrap();
+        assert_eq!(on_disk(&disk), both, "the last checkpoint came after all commits");
+        store.check_end(both, beside);
+        store.assert_nothing_leaks();
+    });
+}
+
+#[test]
+fn no_change_is_missed() {
+    checkpointed(
+        &[|store| (1..=4).for_each(|stamp| drop(store.set_both(stamp))), |store| drop(store.checkpoint().unwrap())],
+        31,
+        150,
+        16,
+        4,
+        0,
+    );
+}
+
+#[test]
+fn no_change_is_missed_when_the_commit_is_helped() {
+    checkpointed(
+        &[
+            |store| (1..=3).for_each(|stamp| drop(store.set_both(stamp))),
+            |store| (0..2).for_each(|_| drop(store.checkpoint().unwrap())),
+            |store| (0..2).for_each(|_| store.add_beside()),
+        ],
+        32,
+        80,
+        16,
+        3,
+        2,
+    );
+}
+
+/// Versions get their blocks from sweeps and from checkpoints, and lose them to both.
+#[test]
+fn sweeps_write_and_evict_what_a_checkpoint_captures() {
+    checkpointed(
+        &[
+            |store| (1..=3).for_each(|stamp| drop(store.set_both(stamp))),
+            |store| (0..2).for_each(|_| drop(store.checkpoint().unwrap())),
+            |store| store.sweep(5),
+        ],
+        33,
+        120,
+        16,
+        3,
+        0,
+    );
+}

@@ -1,0 +1,108 @@
+//! Commits that meet: on the same leaves, and in the commit step, where others finish what a stopped one has begun.
+
+use super::*;
+use crate::txn::publish;
+
+/// Finishes, wherever it can, what the holder of the commit role has begun.
+fn help_often(store: &Store) {
+    let seat = store.kernel.pages.participants.sit().unwrap();
+    for _ in 0..8 {
+        let holding = store.kernel.pages.region.header().commit.0.look();
+        publish::help(&store.kernel.pages, &store.kernel.log, &seat, holding);
+        fence(Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn no_update_is_lost_on_overlapping_leaves() {
+    explore(11, 100, || {
+        let store = Store::with_two_leaves(14, 6, None);
+        together(
+            &store,
+            &[
+                |store| (0..2).for_each(|_| store.add_to_both()),
+                |store| (0..2).for_each(|_| store.add_to_both()),
+                |store| (0..3).for_each(|_| store.add_beside()),
+            ],
+        );
+        store.check_end(4, 3);
+    });
+}
+
+/// The holder of the commit role may be stopped between any two steps; the helper finishes, others commit, frames are used again; then
+/// the holder goes on with what is done already. And the same for the helper.
+#[test]
+fn a_stopped_commit_is_finished_by_others_once() {
+    explore(12, 200, || {
+        let store = Store::with_two_leaves(12, 6, None);
+        together(
+            &store,
+            &[
+                |store| (1..=3).for_each(|stamp| drop(store.set_both(stamp))),
+                |store| (0..4).for_each(|_| store.add_beside()),
+                help_often,
+                |store| drop(store.look_at_both(1)),
+            ],
+        );
+        store.check_end(3, 4);
+    });
+}
+
+/// As above, with two who help the same holder.
+#[test]
+fn two_may_help_one() {
+    explore(13, 150, || {
+        let store = Store::with_two_leaves(12, 6, None);
+        together(&store, &[|store| (0..3).for_each(|_| store.add_to_both()), help_often, help_often, |store| store.sweep(2)]);
+        store.check_end(3, 0);
+    });
+}
+
+/// New pages have no old version whose frame a helper's pin could hold.
+#[test]
+fn helping_with_pages_that_are_new() {
+    explore(14, 100, || {
+        let store = Store::with_two_leaves(24, 6, None);
+        together(
+            &store,
+            &[
+                |store| {
+                    for n in 0..6u8 {
+                        store.put(&[b'c', n], &value(n.into())).unwrap();
+                    }
+                    for n in 0..6u8 {
+                        assert!(store.remove(&[b'c', n]).unwrap());
+                    }
+                },
+                help_often,
+                |store| (0..2).for_each(|_| store.add_to_both()),
+                |store| store.sweep(3),
+            ],
+        );
+        store.check_end(2, 0);
+    });
+}
+
+/// A transaction may be told that its snapshot is given up while it commits; whoever helps it must not be misled by that.
+#[test]
+fn a_commit_whose_snapshot_is_given_up_is_whole() {
+    explore(15, 250, || {
+        let store = Store::with_two_leaves(12, 6, None);
+        together(
+            &store,
+            &[
+                |store| (0..2).for_each(|_| store.add_to_both()),
+                |store| (0..4).for_each(|_| store.add_beside()),
+                |store| {
+                    let seat = store.kernel.pages.participants.sit().unwrap();
+                    for _ in 0..4 {
+                        store.kernel.pages.give_up_oldest(&seat);
+                        fence(Ordering::SeqCst);
+                    }
+                },
+                help_often,
+            ],
+        );
+        store.check_end(2, 4);
+    });
+}

@@ -1,0 +1,144 @@
+//! Tests of the kernel as a whole: pages, log and locks over regions of a few frames. This file holds what they share.
+
+mod accounting;
+#[cfg(feature = "shuttle")]
+mod explore;
+mod mapped_twice;
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sablecat_os::sim::SimDisk;
+
+use super::locks::LockTable;
+use super::{Direct, Durability, Isolation, Kernel, Options, RecordChange, Transaction, TreeRef};
+use crate::access::btree;
+use crate::access::{self, PageWrite};
+use crate::error::Result;
+use crate::log::{Log, LogConfig, LogMemory, Ring};
+use crate::pages::Pages;
+use crate::pages::volume::Volume;
+use crate::region::{Geometry, Region};
+use crate::types::{Lsn, PageId, TreeId};
+
+/// Small pages, so that few records make several leaves.
+fn geometry(frames: usize, slots: u16) -> Geometry {
+    Geometry { page_size: 512, frames: frames + 1, slots, ring_bytes: 65536, lock_words: 64, pages_max: 4096, blocks_max: 4096 }
+}
+
+/// The kernel over a region, with its log in memory and its pages in memory alone or in a volume.
+fn kernel(region: Region, volume: Option<Volume>) -> Kernel {
+    let region = Arc::new(region);
+    // SAFETY: the ring and the words lie in the region, are used for this alone, and live as long as the region, which `Pages` holds.
+    let memory = unsafe { LogMemory::new(region.log_words().cast(), Ring::new(region.ring(), region.geometry().ring_bytes)) };
+    let config = LogConfig { segment_bytes: 65536, uuid: [0; 16], direct: true, spares_max: 1 };
+    let log = Log::open(None, Path::new(""), config, memory).expect("a log in memory");
+    let locks = LockTable::new(&region);
+    let pages = Pages::new(region, volume, access::check_page);
+    Kernel { pages, log, locks, patience: Duration::from_secs(60) }
+}
+
+/// An empty volume on a simulated disk.
+fn volume(seed: u64) -> Volume {
+    Volume::create(&SimDisk::new(seed), Path::new("sablecat.db"), 512, [7; 16], false).expect("no faults")
+}
+
+/// A kernel and one tree in it.
+struct Store {
+    kernel: Kernel,
+    tree: TreeRef,
+}
+
+impl Store {
+    /// A new region with an empty tree, whose root is page 1.
+    fn new(frames: usize, slots: u16, volume: Option<Volume>) -> Store {
+        let kernel = kernel(Region::shareable(geometry(frames, slots)).expect("memory"), volume);
+        kernel.pages.page_ids().assume_used_below(1).unwrap();
+        if let Some(superblock) = kernel.pages.volume().map(Volume::superblock) {
+            kernel.pages.blocks().assume_used_below(superblock.blocks_high).unwrap();
+        }
+        let tree = TreeRef { id: TreeId(1), root: PageId(1), comparator: None };
+        let seat = kernel.pages.participants.sit().unwrap();
+        // SAFETY: nobody else knows of the region yet.
+        let mut direct = unsafe { Direct::new(&kernel.pages, &seat) };
+        assert_eq!(direct.allocate().unwrap(), tree.root);
+        btree::format_root(direct.write(tree.root).unwrap(), tree.id, tree.root, false);
+        drop(seat);
+        Store { kernel, tree }
+    }
+
+    fn begin(&self, isolation: Isolation, read_only: bool) -> Transaction<'_> {
+        let options = Options { isolation, durability: Durability::Memory, read_only, patience: Duration::from_secs(60) };
+        Transaction::begin(&self.kernel, options).unwrap()
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.kernel.change_one(&self.tree, key, RecordChange::Put(value), Durability::Memory).map(|_| ())
+    }
+
+    fn remove(&self, key: &[u8]) -> Result<bool> {
+        self.kernel.change_one(&self.tree, key, RecordChange::Remove, Durability::Memory)
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.kernel.read_one(&self.tree, key, |value| value.map(<[u8]>::to_vec)).unwrap()
+    }
+
+    fn checkpoint(&self) -> Result<Lsn> {
+        let seat = self.kernel.pages.participants.sit()?;
+        self.kernel.pages.checkpoint(&seat, |_, _| {}).map(|captured| captured.at)
+    }
+
+    /// All records, after the whole tree has been verified; and the pages that it consists of.
+    fn verified(&self) -> (Vec<(Vec<u8>, Vec<u8>)>, HashSet<PageId>) {
+        let seat = self.kernel.pages.participants.sit().unwrap();
+        let at = self.kernel.pages.pin(&seat);
+        let mut source = super::committed(&self.kernel, &seat, &self.tree, at);
+        let mut scan = btree::Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+        let mut records = Vec::new();
+        while let Some((key, value)) = scan.next(&self.tree.tree(), &mut source, true).unwrap() {
+            let btree::Found::Bytes(value) = value else { panic!("these tests have no long values") };
+            records.push((key, value));
+        }
+        let mut seen = HashSet::new();
+        let mut problems = Vec::new();
+        let reader = Steps { kernel: &self.kernel, me: &seat, at };
+        let shape = btree::verify(&reader, &self.tree.tree(), &mut seen, &mut |why| problems.push(why), &mut |_| {});
+        seat.slot().unpin();
+        assert!(problems.is_empty(), "{problems:?}");
+        assert_eq!(shape.records, records.len() as u64);
+        (records, seen)
+    }
+}
+
+/// A snapshot whose pages are read one operation each: more of them than the pool has frames.
+struct Steps<'a> {
+    kernel: &'a Kernel,
+    me: &'a crate::pages::Participant,
+    at: Lsn,
+}
+
+impl access::PageRead for Steps<'_> {
+    fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        let mut look = Some(look);
+        self.kernel.pages.operate(self.me, || {
+            let snapshot = self.kernel.pages.at_pin(self.me, self.at)?;
+            let bytes = snapshot.page(page)?;
+            Ok(look.take().expect("the page is shown once")(bytes))
+        })
+    }
+}
+
+/// A generator good enough for choosing what to do next.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % bound
+    }
+}
