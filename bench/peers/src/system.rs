@@ -274,6 +274,7 @@ mod tests {
     use super::*;
     use crate::workload::{self, Keys, Stage};
 
+    // SAFETY: probe.c defines these with these types.
     unsafe extern "C" {
         static probe_sizes: [usize; 4];
         fn probe_key(order: *const Order, position: u64) -> u64;

@@ -47,3 +47,8 @@ pub use env::{CheckpointReport, Progress, RecoveryReport, VerifyReport};
 pub use error::{Error, ErrorKind, Result};
 pub use txn::{DeadlockPolicy, Durability, Isolation};
 pub use types::{Lsn, PageId};
+
+/// The example in the README, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -175,3 +175,100 @@ fn a_data_store_keeps_what_was_checkpointed() {
         assert_eq!(store.get(&table, key(n)).unwrap(), expected);
     }
 }
+
+#[test]
+fn a_transaction_larger_than_the_log_buffer_commits_and_is_recovered() {
+    let disk = std::sync::Arc::new(sablecat_os::sim::SimDisk::new(7));
+    let open = |disk: std::sync::Arc<sablecat_os::sim::SimDisk>| {
+        Env::builder().disk(disk).log_buffer_size(1 << 16).log_segment_size(1 << 16).background(false).open("db").unwrap()
+    };
+    let env = open(disk.clone());
+    let db = env.database("records").unwrap();
+    let mut txn = env.begin().unwrap();
+    for n in 0..10_000 {
+        txn.insert(&db, key(n), [n as u8; 60]).unwrap();
+    }
+    txn.commit().unwrap();
+    // The power goes: what was promised is there, replayed from the log.
+    let env = open(std::sync::Arc::new(disk.crash(1)));
+    assert!(env.recovery().recovered);
+    let db = env.existing_database("records").unwrap().expect("it was created");
+    for n in 0..10_000 {
+        assert_eq!(db.get(key(n)).unwrap().as_deref(), Some(&[n as u8; 60][..]));
+    }
+    assert_eq!(env.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+}
+
+#[test]
+fn a_bulk_load_fills_an_empty_database_and_survives_a_crash() {
+    let disk = std::sync::Arc::new(sablecat_os::sim::SimDisk::new(8));
+    let open = |disk: std::sync::Arc<sablecat_os::sim::SimDisk>| {
+        Env::builder().disk(disk).log_buffer_size(1 << 16).log_segment_size(1 << 16).background(false).open("db").unwrap()
+    };
+    let env = open(disk.clone());
+    for records in [0, 1, 50, 30_000u64] {
+        let db = env.database(&format!("of {records}")).unwrap();
+        let loaded = db.bulk_load((0..records).map(|n| (n.to_be_bytes(), [n as u8; 30]))).unwrap();
+        assert_eq!(loaded, records);
+        assert_eq!(db.len().unwrap(), records);
+    }
+    assert_eq!(env.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+    let db = env.database("of 50").unwrap();
+    assert_eq!(db.bulk_load([(b"k", b"v")]).unwrap_err().kind(), sablecat::ErrorKind::Invalid);
+    let env = open(std::sync::Arc::new(disk.crash(2)));
+    let db = env.existing_database("of 30000").unwrap().expect("it was created");
+    let visited: Vec<_> = db.range::<&[u8]>(..).unwrap().collect::<sablecat::Result<_>>().unwrap();
+    assert!(visited.iter().map(|(key, _)| key.clone()).eq((0..30_000u64).map(|n| n.to_be_bytes().to_vec())));
+    assert_eq!(env.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+}
+
+#[test]
+fn records_out_of_order_fail_a_bulk_load_and_leave_the_database_empty() {
+    let env = Env::in_memory().unwrap();
+    let db = env.database("records").unwrap();
+    let before = env.stats().unwrap().pages;
+    let disorder = (0..20_000u64).chain(5..6).map(|n| (n.to_be_bytes(), [1; 30]));
+    assert_eq!(db.bulk_load(disorder).unwrap_err().kind(), sablecat::ErrorKind::Invalid);
+    assert!(db.is_empty().unwrap());
+    assert!(env.stats().unwrap().pages >= before);
+    db.insert("k", "v").unwrap();
+    assert_eq!(env.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+}
+
+#[test]
+fn an_environment_goes_from_data_store_to_transactions_and_back() {
+    let scratch = Scratch::new("both-ways");
+    for round in 0..3u64 {
+        {
+            let mut store = Env::builder().open_data_store(&scratch.0).unwrap();
+            let table = store.database("records").unwrap();
+            for n in 0..3_000 {
+                store.insert(&table, key(n), round.to_le_bytes()).unwrap();
+            }
+            store.close().unwrap();
+        }
+        let env = Env::builder().durability(Durability::NoSync).open(&scratch.0).unwrap();
+        let db = env.database("records").unwrap();
+        assert_eq!(db.len().unwrap(), 3_000 + round);
+        db.insert(format!("round {round}"), "transactional").unwrap();
+    }
+}
+
+#[test]
+fn a_visit_shows_exactly_the_records_between_its_bounds() {
+    let env = Env::in_memory().unwrap();
+    let db = env.database("records").unwrap();
+    for n in 0..5_000u32 {
+        db.insert((2 * n).to_be_bytes(), n.to_le_bytes()).unwrap();
+    }
+    for (from, to) in [(0u32, 10u32), (777, 778), (4_000, 9_999), (5, 5), (9_998, 20_000)] {
+        let mut seen = Vec::new();
+        db.visit(from.to_be_bytes()..=to.to_be_bytes(), |key, _| {
+            seen.push(u32::from_be_bytes(key.try_into().unwrap()));
+            std::ops::ControlFlow::Continue(())
+        })
+        .unwrap();
+        let expected: Vec<u32> = (from..=to.min(9_998)).filter(|n| n % 2 == 0).collect();
+        assert_eq!(seen, expected, "{from}..={to}");
+    }
+}

@@ -50,7 +50,7 @@ impl Builder {
         self
     }
 
-    /// Bytes of the log's buffer in memory: a power of two, at least 64 KiB. A transaction's changes must fit half of it. Default: 8 MiB.
+    /// Bytes of the log's buffer in memory: a power of two, at least 64 KiB. Default: 8 MiB.
     pub fn log_buffer_size(mut self, bytes: usize) -> Self {
         self.config.log_buffer_bytes = bytes;
         self
@@ -150,7 +150,7 @@ impl Builder {
         env::in_memory(self.config, Mode::Transactional).map(Env::new)
     }
 
-    /// Opens an environment as a Data Store: no log, no transactions, one handle.
+    /// Opens an environment as a Data Store: no log, no transactions, one handle. Closed, it may be opened with transactions the next time.
     ///
     /// # Errors
     /// As [`Builder::open`]; also `Invalid` if the environment was last used with transactions and not closed: then open it once that way.

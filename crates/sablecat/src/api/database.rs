@@ -179,6 +179,9 @@ impl Database {
     /// Loads records that come in ascending order of their keys into an empty database, building pages directly: the fastest way to fill
     /// one. All or nothing, as durable as the environment's [`Durability`](crate::Durability) says. Returns how many records there were.
     ///
+    /// While the records are drawn, nobody can change the shape of the database (nor, sometimes, of another one): the iterator must not
+    /// write to the environment.
+    ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
     /// # let env = sablecat::Env::in_memory()?;

@@ -21,22 +21,32 @@ pub struct Env {
     owner: Arc<Owner>,
 }
 
-/// Closes the environment when the last handle goes.
+/// Closes the environment when the last handle goes: only then can nobody commit after the last checkpoint.
 #[derive(Debug)]
 struct Owner {
     core: Arc<Core>,
+    closed: bool,
+}
+
+impl Owner {
+    fn close(&mut self) -> Result<()> {
+        self.closed = true;
+        self.core.close()
+    }
 }
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // Nobody is left to tell. What was promised is in the log, and the next opening finds it there.
-        let _ = self.core.close();
+        if !self.closed {
+            // Nobody is left to tell. What was promised is in the log, and the next opening finds it there.
+            let _ = self.close();
+        }
     }
 }
 
 impl Env {
     pub(super) fn new(core: Arc<Core>) -> Env {
-        Env { owner: Arc::new(Owner { core }) }
+        Env { owner: Arc::new(Owner { core, closed: false }) }
     }
 
     #[inline]
@@ -215,12 +225,15 @@ impl Env {
         self.core().recovery
     }
 
-    /// Stops the housekeeping thread and writes a last checkpoint. Handles that are still about can be used after it, but nothing is
-    /// flushed behind them.
+    /// Closes the environment with a last checkpoint, if this is its last handle (databases hold one each); otherwise writes a checkpoint,
+    /// and the last handle closes it.
     ///
     /// # Errors
     /// As [`Env::checkpoint`].
     pub fn close(self) -> Result<()> {
-        self.core().close()
+        match Arc::try_unwrap(self.owner) {
+            Ok(mut owner) => owner.close(),
+            Err(shared) => shared.core.checkpoint(false).map(|_| ()),
+        }
     }
 }

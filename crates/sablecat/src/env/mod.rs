@@ -86,20 +86,14 @@ impl Core {
     }
 
     fn checkpoint_as(&self, me: &Participant, clean: bool) -> Result<CheckpointReport> {
-        use sablecat_os::atomic::Ordering::Acquire;
-        let tail_next = self.kernel.pages.region.header().tree_next.0.load(Acquire);
-        let mut needed = Lsn(0);
         let captured = self.kernel.pages.checkpoint(me, |at, superblock| {
-            needed = self.kernel.pages.log_needed_from(at);
-            superblock.log_position = needed;
-            superblock.tree_next = tail_next;
             superblock.clean = clean;
             // The log up to the snapshot must be durable before a superblock says that the pages hold it.
             self.kernel.log.make_durable(at, caller(me.number()))
         })?;
         self.checkpointed.store(captured.at.0, std::sync::atomic::Ordering::Release);
         if self.kernel.log.keeps_records() {
-            self.kernel.log.recycle_before(needed, caller(me.number()))?;
+            self.kernel.log.recycle_before(captured.needed, caller(me.number()))?;
         }
         Ok(CheckpointReport { lsn: captured.at, pages: captured.pages, written: captured.written })
     }

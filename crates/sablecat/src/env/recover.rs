@@ -44,6 +44,11 @@ pub(super) fn replay(
     superblock: Option<&Superblock>,
     report: &mut RecoveryReport,
 ) -> Result<bool> {
+    if let Some(superblock) = superblock.filter(|superblock| superblock.clean) {
+        // Closed by its last user: whatever the log has is in the pages.
+        report.end = superblock.log_position;
+        return Ok(false);
+    }
     let from = superblock.map_or(Lsn(0), |superblock| superblock.log_position);
     let mut replay = Replay { kernel, me, config, trees: HashMap::new(), report };
     let mut chains = Chains::default();

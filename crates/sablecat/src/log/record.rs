@@ -63,6 +63,18 @@ impl RecordBuilder {
         RecordBuilder::default()
     }
 
+    /// A builder that uses the memory of `bytes`.
+    #[inline]
+    pub(crate) fn over(bytes: Vec<u8>) -> RecordBuilder {
+        RecordBuilder { bytes, ..RecordBuilder::default() }
+    }
+
+    /// The builder's memory, for another.
+    #[inline]
+    pub(crate) fn into_memory(self) -> Vec<u8> {
+        self.bytes
+    }
+
     /// Begins a record, dropping what was there.
     #[inline]
     pub(crate) fn begin(&mut self, kind: Kind) {

@@ -14,7 +14,7 @@
 
 use std::sync::atomic::Ordering as StdOrdering;
 
-use sablecat_os::atomic::Ordering;
+use sablecat_os::atomic::{Ordering, fence};
 
 use super::volume::{CheckpointPlan, Superblock, Volume};
 use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
@@ -32,6 +32,8 @@ const CHECKPOINT_QUEUE: usize = 254;
 pub(crate) struct Captured {
     /// Everything committed at or below this LSN is in the volume.
     pub(crate) at: Lsn,
+    /// Recovery reads the log from here.
+    pub(crate) needed: Lsn,
     /// Pages whose place in the map changed.
     pub(crate) pages: u64,
     /// Of these, pages that had to be written now.
@@ -71,8 +73,9 @@ impl Pages {
         let Some(volume) = &self.volume else { return Ok(Captured { at: self.region.header().visible(), ..Captured::default() }) };
         self.fail_if_poisoned()?;
         let hold = self.hold_checkpoint(me);
+        let needed = self.log_needed_from();
         let at = self.pin(me);
-        let result = self.checkpoint_at(volume, at, me, describe);
+        let result = self.checkpoint_at(volume, (at, needed), me, describe);
         me.slot().unpin();
         drop(hold);
         if result.as_ref().is_err_and(|error| error.kind() != ErrorKind::Full) {
@@ -81,11 +84,13 @@ impl Pages {
         result
     }
 
-    /// From where recovery must read the log for a checkpoint at `at`, which is pinned: `at`, or the first chunk of a write set that was being
-    /// logged then. A chunk below `at` was announced before it was appended, and so before the pin.
-    pub(crate) fn log_needed_from(&self, at: Lsn) -> Lsn {
+    /// From where recovery must read the log for a checkpoint that is pinned after this: the newest commit, or the first chunk of a write
+    /// set that is being logged. Of a write set that this misses, every chunk comes later: it is announced before its first chunk.
+    fn log_needed_from(&self) -> Lsn {
+        let visible = self.region.header().visible();
+        fence(Ordering::SeqCst);
         let high = self.region.header().slots_high.0.load(Ordering::SeqCst) as u16;
-        (1..high).filter_map(|n| self.region.slot(n).chain()).fold(at, Lsn::min)
+        (1..high).filter_map(|n| self.region.slot(n).chain()).fold(visible, Lsn::min)
     }
 
     /// Takes the checkpoint role, waiting for whoever has it.
@@ -108,11 +113,10 @@ impl Pages {
     fn checkpoint_at(
         &self,
         volume: &Volume,
-        at: Lsn,
+        (at, needed): (Lsn, Lsn),
         me: &Participant,
         describe: impl FnOnce(Lsn, &mut Superblock) -> Result<()>,
     ) -> Result<Captured> {
-        self.learn_free(volume)?;
         let mut changes = Vec::new();
         let mut pending = Vec::new();
         let mut written = 0;
@@ -137,8 +141,13 @@ impl Pages {
         written += pending.len() as u64;
         self.write_captured(volume, &mut pending)?;
 
+        if !changes.is_empty() {
+            self.learn_free(volume)?;
+        }
         let mut next = volume.superblock();
         next.checkpoint = at;
+        next.log_position = needed;
+        next.page_count = self.page_ids.used_count();
         next.pages_high = self.page_ids.high_water() as u32;
         next.tree_next = self.region.header().tree_next.0.load(Ordering::Acquire);
         describe(at, &mut next)?;
@@ -151,7 +160,7 @@ impl Pages {
         }
         // The checkpoint stands whether or not the file could be cut; the next one tries again.
         let _ = volume.give_back_tail(&self.blocks);
-        Ok(Captured { at, pages: changes.len() as u64, written })
+        Ok(Captured { at, needed, pages: changes.len() as u64, written })
     }
 
     /// Moves a word of `unsaved` to `capturing` and lists all pages of the latter.

@@ -211,6 +211,7 @@ impl Pages {
     fn no_frames(&self, me: &Participant) -> Error {
         // Its own snapshot is what holds up the rest: a newer one may do.
         if me.slot().pinned().is_some_and(|pin| pin < self.region.header().visible()) {
+            me.slot().mark_revoked();
             let message = "the snapshot was given up because the old versions it kept filled the cache; begin a new transaction or enlarge the cache";
             return Error::new(ErrorKind::SnapshotTooOld, message);
         }

@@ -8,7 +8,7 @@ use crate::types::{FrameId, PageId};
 
 impl Pages {
     #[inline]
-    fn queue(&self, page: PageId) -> &WaitQueue {
+    pub(super) fn latch_queue(&self, page: PageId) -> &WaitQueue {
         self.region.queue(page.0 as usize)
     }
 
@@ -18,7 +18,7 @@ impl Pages {
         if let Some(frame) = self.try_latch(page, me) {
             return frame;
         }
-        self.queue(page).wait_for(|| self.try_latch(page, me))
+        self.latch_queue(page).wait_for(|| self.try_latch(page, me))
     }
 
     /// Latches a page unless somebody has it.
@@ -44,7 +44,7 @@ impl Pages {
     #[inline]
     pub(crate) fn swing(&self, page: PageId, from: EntryWord, to: EntryWord) -> bool {
         let swung = self.region.entry(page).change(from, to);
-        self.queue(page).wake();
+        self.latch_queue(page).wake();
         swung
     }
 }

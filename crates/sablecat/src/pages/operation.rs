@@ -89,7 +89,7 @@ impl Pages {
         Operation { pages: self, me }
     }
 
-    /// Begins an operation and pins the newest published state: PROTOCOL's pin loop, the epoch announced under the same fence.
+    /// Begins an operation and pins the newest published state: stored, fenced, and looked at again (docs/locks.md); the epoch is announced under the same fence.
     #[inline]
     pub(crate) fn snapshot<'a>(&'a self, me: &'a Participant) -> Snapshot<'a> {
         me.slot().enter(self.region.header().epoch.0.load(Ordering::SeqCst));

@@ -15,9 +15,16 @@ impl Pages {
         if u64::from(page.0) >= self.region.geometry().pages_max || page == PageId::NONE {
             return Err(Error::corruption(format!("a page refers to page {page}, which cannot exist")));
         }
-        let frame = self.latch(page, me);
+        // Waits for who reads the page in, not for who latches it to change it: a writer may wait for what this reader holds.
+        let entry = self.region.entry(page);
+        let (frame, latched) = self.latch_queue(page).wait_for(|| match entry.word().frame() {
+            FrameId::NONE => self.try_latch(page, me).map(|frame| (frame, true)),
+            frame => Some((frame, false)),
+        });
         if frame != FrameId::NONE {
-            self.unlatch(page, me);
+            if latched {
+                self.unlatch(page, me);
+            }
             return Ok(frame);
         }
         let loaded = self.load_latched(page, me);

@@ -29,8 +29,8 @@ pub(crate) struct Participant {
     /// Frames this participant superseded, oldest first, with the LSN at which.
     pub(super) limbo: RefCell<VecDeque<(FrameId, Lsn)>>,
     hints: [Cell<(TreeId, PageId)>; HINTS],
-    /// The log record being built, so that single operations allocate nothing.
-    pub(crate) record: RefCell<crate::log::RecordBuilder>,
+    /// Memory for the log record being built, so that single operations allocate nothing.
+    pub(crate) scratch: Cell<Vec<u8>>,
     /// Room for a list of changes, so that single operations allocate nothing.
     pub(crate) list: RefCell<Vec<ListItem>>,
 }
@@ -49,7 +49,7 @@ impl Participant {
             free: RefCell::default(),
             limbo: RefCell::default(),
             hints: Default::default(),
-            record: RefCell::new(crate::log::RecordBuilder::new()),
+            scratch: Cell::default(),
             list: RefCell::default(),
         }
     }

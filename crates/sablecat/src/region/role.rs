@@ -42,7 +42,7 @@ impl Role {
             return Err(Holding(seen));
         }
         let mine = seen.wrapping_add(1 << OWNER_BITS) | u64::from(slot);
-        // AcqRel: the new holder sees all that the last one did; its claim is ordered before what it does.
+        // SeqCst, so also: the new holder sees all that the last one did; its claim is ordered before what it does.
         match self.0.compare_exchange(seen, mine, Ordering::SeqCst, Ordering::Acquire) {
             Ok(_) => Ok(Holding(mine)),
             Err(now) => Err(Holding(now)),

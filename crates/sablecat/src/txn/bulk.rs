@@ -12,7 +12,7 @@ use crate::access::{PageRead, PageWrite, long};
 use crate::error::{Error, Result};
 use crate::log::{self, RecordBuilder};
 use crate::pages::Participant;
-use crate::types::{Lsn, PageId};
+use crate::types::{Lsn, PageId, TreeId};
 
 /// Pages published together.
 const PAGES_AT_ONCE: usize = 64;
@@ -67,36 +67,51 @@ impl<'a> Loading<'a> {
         for (key, value) in records {
             let (key, value) = (key.as_ref(), value.as_ref());
             kernel.check_record(key, value.len())?;
-            self.log.put(self.tree.id, key, value)?;
-            let value = if value.len() > kernel.inline_max(key.len()) {
+            let stored = if value.len() > kernel.inline_max(key.len()) {
                 Value::Long { first_page: long::store(&mut changes, self.tree.id, value)?, len: value.len() as u64 }
             } else {
                 Value::Inline(value)
             };
-            load.push(&mut changes, key, value)?;
-            if changes.items().len() >= PAGES_AT_ONCE {
-                changes = self.publish(changes)?;
+            load.push(&mut changes, key, stored)?;
+            self.log.put(self.tree.id, key, value);
+            if self.log.is_full() {
+                changes = self.publish_chunks(changes)?;
+            } else if changes.items().len() >= PAGES_AT_ONCE {
+                changes = self.publish(changes, &mut filler())?;
             }
         }
-        // The root is latched by no commit but this: its tree's structure is held, and commits that find it a leaf latch it for moments.
+        if self.log.chain.is_some() {
+            changes = self.publish_chunks(changes)?;
+        }
         let records = load.finish(&mut changes)?;
-        let root_is_last = changes.read_old(self.tree.root, |bytes| Leaf::new(bytes).count() == 0).unwrap_or(false);
-        if !root_is_last {
+        // The tree's shape is held, but a commit that needs one leaf alone may have found the root, which was a leaf until now.
+        let still_empty = changes.read_old(self.tree.root, |bytes| Leaf::new(bytes).count() == 0).unwrap_or(false);
+        if !still_empty {
             return Err(super::conflict("another transaction inserted into the database while it was being loaded"));
         }
-        let record = self.log.finish()?;
+        let record = self.log.finish();
         let lsn = publish::publish(&kernel.pages, &kernel.log, changes, record, |_| Ok(()))?;
         Ok((records, lsn))
     }
 
-    /// Publishes the pages made so far and begins anew.
-    fn publish(&mut self, changes: Changes<'a>) -> Result<Changes<'a>> {
+    /// Publishes the pages made so far under `record`, and begins anew.
+    fn publish(&mut self, changes: Changes<'a>, record: &mut RecordBuilder) -> Result<Changes<'a>> {
         self.published.extend(changes.items().iter().map(|item| item.page));
-        let mut filler = RecordBuilder::new();
-        filler.begin(log::Kind::Filler);
-        filler.finish_body();
-        publish::publish(&self.kernel.pages, &self.kernel.log, changes, &mut filler, |_| Ok(()))?;
+        publish::publish(&self.kernel.pages, &self.kernel.log, changes, record, |_| Ok(()))?;
         Ok(self.changes())
+    }
+
+    /// Logs what has gathered in chunks, the pages made so far being published with the first.
+    fn publish_chunks(&mut self, mut changes: Changes<'a>) -> Result<Changes<'a>> {
+        let (chain, body) = self.log.take();
+        let mut record = RecordBuilder::new();
+        for bytes in body.chunks(self.kernel.log.record_bytes_max() / 2) {
+            record.chunk(chain, bytes);
+            changes = self.publish(changes, &mut record)?;
+            self.log.chunks += 1;
+            self.log.bytes += bytes.len() as u64;
+        }
+        Ok(changes)
     }
 
     /// Frees what was published.
@@ -104,14 +119,22 @@ impl<'a> Loading<'a> {
         for pages in std::mem::take(&mut self.published).chunks(PAGES_AT_ONCE) {
             let mut changes = self.changes();
             pages.iter().try_for_each(|&page| changes.free(page))?;
-            self.publish(changes)?;
+            self.publish(changes, &mut filler())?;
         }
         self.published.clear();
         Ok(())
     }
 }
 
-/// The log's side of a load: its records in chunks.
+/// A record that says nothing: it gives a publish its LSN.
+fn filler() -> RecordBuilder {
+    let mut record = RecordBuilder::new();
+    record.begin(log::Kind::Filler);
+    record.finish_body();
+    record
+}
+
+/// The log's side of a load: its records, to be logged in chunks when they are many.
 struct LoadLog<'a> {
     kernel: &'a Kernel,
     me: &'a Participant,
@@ -128,46 +151,32 @@ impl<'a> LoadLog<'a> {
         LoadLog { kernel, me, record, chain: None, chunks: 0, bytes: 0 }
     }
 
-    fn put(&mut self, tree: crate::types::TreeId, key: &[u8], value: &[u8]) -> Result<()> {
+    fn put(&mut self, tree: TreeId, key: &[u8], value: &[u8]) {
         self.record.put(tree, key, value);
-        if self.record.len() > self.kernel.log.record_bytes_max() / 2 { self.flush() } else { Ok(()) }
     }
 
-    /// Logs what has gathered, in chunks.
-    fn flush(&mut self) -> Result<()> {
-        let log = &self.kernel.log;
+    fn is_full(&self) -> bool {
+        self.record.len() > self.kernel.log.record_bytes_max() / 2
+    }
+
+    /// Takes what has gathered, to be logged as part of the chain.
+    fn take(&mut self) -> (u64, Vec<u8>) {
         let body = self.record.body().to_vec();
-        let chain = match &self.chain {
-            Some((chain, _)) => *chain,
-            None => {
-                let hold = ChainHold::begin(self.me, log.tail());
-                let chain = log.new_chain();
-                self.chain = Some((chain, hold));
-                chain
-            }
-        };
-        let mut record = RecordBuilder::new();
-        for bytes in body.chunks(log.record_bytes_max() / 2) {
-            record.chunk(chain, bytes);
-            let nothing = Changes::new(&self.kernel.pages, self.me, Lsn(0));
-            publish::publish(&self.kernel.pages, log, nothing, &mut record, |_| Ok(()))?;
-            self.chunks += 1;
-            self.bytes += bytes.len() as u64;
-        }
         self.record.begin(log::Kind::Commit);
-        Ok(())
+        let (log, me) = (&self.kernel.log, self.me);
+        let (chain, _) = self.chain.get_or_insert_with(|| {
+            let hold = ChainHold::begin(me, log.tail());
+            (log.new_chain(), hold)
+        });
+        (*chain, body)
     }
 
     /// The record that commits the load.
-    fn finish(&mut self) -> Result<&mut RecordBuilder> {
-        if self.chain.is_some() {
-            self.flush()?;
-            if let Some((chain, _)) = self.chain {
-                self.record.commit_chunked(chain, self.chunks, self.bytes);
-            }
-        } else {
-            self.record.finish_body();
+    fn finish(&mut self) -> &mut RecordBuilder {
+        match self.chain {
+            Some((chain, _)) => self.record.commit_chunked(chain, self.chunks, self.bytes),
+            None => self.record.finish_body(),
         }
-        Ok(&mut self.record)
+        &mut self.record
     }
 }

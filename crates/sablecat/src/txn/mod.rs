@@ -11,6 +11,7 @@
 //! trees.rs        making and unmaking whole trees
 //! single.rs       one-record commits without a write set
 //! bulk.rs         loading an empty tree
+//! scratch.rs      the record in the making
 //! bell.rs         calling the housekeeping thread
 //! locks/          record locks
 //! ```
@@ -23,6 +24,7 @@ mod direct;
 pub(crate) mod locks;
 mod publish;
 mod reads;
+mod scratch;
 mod single;
 #[cfg(test)]
 mod tests;
@@ -48,11 +50,10 @@ use crate::log::{Caller, Log};
 use crate::pages::{Pages, Participant, Snapshot};
 use crate::types::{Lsn, PageId, TreeId};
 
-/// What becomes of a commit when the machine stops right after it returned. Every rung survives the death of the process in a shared
-/// environment.
+/// What becomes of a commit when the process or the machine stops right after it returned.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub enum Durability {
-    /// The log stays in memory: a crash goes back to the last checkpoint.
+    /// Nothing is promised: a crash may go back to the last checkpoint.
     Memory,
     /// The log is written when its buffer is half full and every flush interval: a crash may lose that much.
     NoSync,

@@ -7,6 +7,7 @@
 //! record and checksum 20, commit step 30: 150 ns in order, 300 at random.
 
 use super::changes::Changes;
+use super::scratch::Record;
 use super::{Durability, Kernel, TreeRef, publish};
 use crate::access::btree::node::{Leaf, LeafMut, Value};
 use crate::access::PageWrite;
@@ -70,7 +71,7 @@ impl Kernel {
             return self.change_by_transaction(tree, key, change, durability);
         }
         let view = tree.tree();
-        let mut record = me.record.borrow_mut();
+        let mut record = Record::of(me);
         record.begin(Kind::Commit);
         match change {
             RecordChange::Put(value) => record.put(tree.id, key, value),

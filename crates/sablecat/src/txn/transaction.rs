@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::apply::{Leaves, WriteCheck};
 use super::changes::Changes;
+use super::scratch::Record;
 use super::locks::{Held, Mode, record_hash};
 use super::reads::ReadSet;
 use super::write_set::{Pending, WriteSet};
@@ -308,7 +309,7 @@ impl<'k> Transaction<'k> {
         if self.gate.is_none() && self.held.is_empty() {
             kernel.wait_for_gate(me)?;
         }
-        let mut record = me.record.borrow_mut();
+        let mut record = Record::of(me);
         let chain = kernel.write_record(&self.writes, &mut record, me)?;
         let check = WriteCheck::of(self.options.isolation, self.at, me);
         let (at, reads) = (self.at, &self.reads);

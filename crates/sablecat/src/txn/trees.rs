@@ -1,6 +1,7 @@
 //! Commits that make and unmake whole trees.
 
 use super::changes::Changes;
+use super::scratch::Record;
 use super::{Durability, Kernel, TreeRef, publish};
 use crate::access::btree::node::{self, Inner, InnerMut, Kind, Leaf, Value};
 use crate::access::btree;
@@ -124,7 +125,7 @@ impl Kernel {
         at: Lsn,
         work: impl FnOnce(&mut Changes<'_>, &mut RecordBuilder) -> Result<bool>,
     ) -> Result<Option<Lsn>> {
-        let mut record = me.record.borrow_mut();
+        let mut record = Record::of(me);
         let mut changes = Changes::new(&self.pages, me, at);
         if !work(&mut changes, &mut record)? {
             return Ok(None);

@@ -42,14 +42,15 @@ struct Waiter {
 impl LockTable {
     /// Chooses who gives way in each circle that the wait of `me` is part of, and tells them.
     pub(super) fn break_circles(&self, me: u16) {
-        // The bound is not reached: each turn marks another wait, or finds that the circle is gone and ends.
+        // Each turn marks another wait, or finds that something has changed, which may have hidden a circle that has not. The bound is for
+        // a table that never rests: then the next look, milliseconds later, goes on.
         for _ in 0..self.table.slots() {
             if self.is_victim(me) {
                 return;
             }
             let Some(circle) = self.circle_of(me) else { return };
             if !self.stands(&circle) {
-                return;
+                continue;
             }
             let victim = self.victim_of(&circle);
             let slot = self.table.slot(victim.slot);

@@ -37,7 +37,7 @@ fn kernel(region: Region, volume: Option<Volume>) -> Kernel {
     let log = Log::open(None, Path::new(""), config, memory).expect("a log in memory");
     let locks = LockTable::new(&region);
     let pages = Pages::new(region, volume, access::check_page);
-    Kernel { pages, log, locks, patience: Duration::from_secs(60) }
+    Kernel { pages, log, locks, bell: Arc::default(), patience: Duration::from_secs(60) }
 }
 
 /// An empty volume on a simulated disk.
@@ -88,7 +88,7 @@ impl Store {
 
     fn checkpoint(&self) -> Result<Lsn> {
         let seat = self.kernel.pages.participants.sit()?;
-        self.kernel.pages.checkpoint(&seat, |_, _| {}).map(|captured| captured.at)
+        self.kernel.pages.checkpoint(&seat, |_, _| Ok(())).map(|captured| captured.at)
     }
 
     /// All records, after the whole tree has been verified; and the pages that it consists of.
@@ -99,7 +99,10 @@ impl Store {
         let mut scan = btree::Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
         let mut records = Vec::new();
         while let Some((key, value)) = scan.next(&self.tree.tree(), &mut source, true).unwrap() {
-            let btree::Found::Bytes(value) = value else { panic!("these tests have no long values") };
+            let value = match value {
+                btree::Found::Bytes(value) => value,
+                btree::Found::Long(first, len) => self.kernel.load_long(&seat, at, first, len).unwrap(),
+            };
             records.push((key, value));
         }
         let mut seen = HashSet::new();
@@ -110,6 +113,34 @@ impl Store {
         assert!(problems.is_empty(), "{problems:?}");
         assert_eq!(shape.records, records.len() as u64);
         (records, seen)
+    }
+
+    /// With nobody at work: every frame is free or holds a current version, every page id in use is that of a page of the tree, and every
+    /// block in use is named by the last checkpoint's map.
+    fn assert_nothing_leaks(&self) {
+        let pages = &self.kernel.pages;
+        let seat = pages.participants.sit().unwrap();
+        pages.sweep_all(&seat);
+        if let Some(volume) = pages.volume() {
+            for _ in 0..2 {
+                self.checkpoint().unwrap();
+                pages.sweep_all(&seat);
+            }
+            let named = volume.scan().unwrap().blocks;
+            let lost: Vec<_> = (0..pages.blocks().high_water())
+                .filter(|&block| pages.blocks().is_used(block) != (block < named.bound() && named.contains(block)))
+                .collect();
+            assert!(lost.is_empty(), "blocks in use that nothing names, or the other way round: {lost:?}");
+        }
+        let census = pages.census();
+        assert_eq!((census.old, census.building, census.retired), (0, 0, 0), "{census:?}");
+        assert_eq!(census.free + census.current, pages.region.geometry().frames - 1);
+        drop(seat);
+        let (_, reachable) = self.verified();
+        let lost: Vec<_> = (1..pages.page_ids().high_water())
+            .filter(|&page| pages.page_ids().is_used(page) != reachable.contains(&PageId(page as u32)))
+            .collect();
+        assert!(lost.is_empty(), "page ids in use that the tree does not reach, or the other way round: {lost:?}");
     }
 }
 

@@ -1,13 +1,25 @@
 //! Every kind of meeting, under many thread schedules. Run with `--features shuttle`.
 
-use sablecat_os::atomic::{AtomicU32, explore};
-use sablecat_os::shuttle::thread;
+use sablecat_os::atomic::{self, AtomicU32};
+use sablecat_os::shuttle::scheduler::PctScheduler;
+use sablecat_os::shuttle::{Config, Runner, thread};
 
 use super::*;
 use crate::error::ErrorKind;
+use crate::txn::locks::DeadlockPolicy;
 
 const SEED: u64 = 11;
 const RUNS: usize = 2000;
+
+/// Runs `body` under schedules that switch threads at random all the time, and under such as let one run for long and stop it at the worst
+/// moment.
+fn explore(runs: usize, body: impl Fn() + Clone + Send + Sync + 'static) {
+    atomic::explore(SEED, runs, body.clone());
+    let mut config = Config::new();
+    config.stack_size = 1 << 20;
+    config.silence_warnings = true;
+    Runner::new(PctScheduler::new_from_seed(SEED, 4, runs), config).run(body);
+}
 
 /// Who is inside: readers, or 1000 for a writer.
 #[derive(Default)]
@@ -41,7 +53,7 @@ fn parties<T: Send + 'static>(locks: &Arc<LockTable>, count: u16, work: impl Fn(
 
 #[test]
 fn explored_exclusive_and_shared_locks_exclude_each_other() {
-    explore(SEED, RUNS, || {
+    explore(RUNS, || {
         let locks = Arc::new(lock_table(3, 1 << 5));
         let room = Room::default();
         parties(&locks, 3, move |party| {
@@ -58,10 +70,8 @@ fn explored_exclusive_and_shared_locks_exclude_each_other() {
 
 #[test]
 fn explored_circles_have_one_victim() {
-    for (count, policy) in
-        [(2, super::super::DeadlockPolicy::Youngest), (2, super::super::DeadlockPolicy::Requester), (3, Default::default())]
-    {
-        explore(SEED, RUNS, move || {
+    for (count, policy) in [(2, DeadlockPolicy::Youngest), (2, DeadlockPolicy::Requester), (3, DeadlockPolicy::Youngest)] {
+        explore(RUNS, move || {
             let locks = Arc::new(lock_table(count, 1 << 5).with_policy(policy));
             // All have their first lock before any wants its second.
             let ready = AtomicU32::new(0);
@@ -85,7 +95,7 @@ fn explored_circles_have_one_victim() {
 
 #[test]
 fn explored_upgrades_have_one_victim() {
-    explore(SEED, RUNS, || {
+    explore(RUNS, || {
         let locks = Arc::new(lock_table(2, 1 << 5));
         let ready = AtomicU32::new(0);
         let room = Room::default();
@@ -106,22 +116,23 @@ fn explored_upgrades_have_one_victim() {
     });
 }
 
-/// Each lets go of one record before it wants the other's: what a detector sees at one moment and at the next would make a circle.
+/// 2 lets go of one record before it wants the other: what a detector sees at one moment and at the next would make a circle. By the policy
+/// the detector itself, the older, would give way.
 #[test]
 fn explored_circles_that_never_were_have_no_victim() {
-    explore(SEED, RUNS, || {
-        let locks = Arc::new(lock_table(2, 1 << 5));
+    explore(RUNS * 2, || {
+        let locks = Arc::new(lock_table(2, 1 << 5).with_policy(DeadlockPolicy::Oldest));
         parties(&locks, 2, |party| {
-            for turn in 0..3 {
-                if party.me == 1 {
-                    party.acquire(record(2), Mode::Exclusive).unwrap();
-                    party.acquire(record(1), Mode::Exclusive).unwrap();
-                    party.release_all();
-                } else {
-                    party.acquire(record(1 + turn % 2), Mode::Exclusive).unwrap();
-                    party.release_all();
-                }
+            if party.me == 1 {
+                party.acquire(record(2), Mode::Exclusive).unwrap();
+                party.acquire(record(1), Mode::Exclusive).unwrap();
+                return;
             }
+            party.acquire(record(1), Mode::Exclusive).unwrap();
+            // Long enough for the other to look for circles while we have it.
+            (0..4).for_each(|_| atomic::spin_hint());
+            party.release_all();
+            party.acquire(record(2), Mode::Exclusive).unwrap();
         });
         assert_eq!(locks.counts().deadlocks, 0);
         assert_empty(&locks);
@@ -131,7 +142,7 @@ fn explored_circles_that_never_were_have_no_victim() {
 /// Two homes are full, so that new locks of both go to the bucket of a third, which is in use too.
 #[test]
 fn explored_guests_of_one_bucket_do_not_overwrite_each_other() {
-    explore(SEED, RUNS, || {
+    explore(RUNS, || {
         let locks = Arc::new(lock_table(10, 1 << 5));
         let records: Vec<_> = (1..=3).map(|bucket| at_home_in(&locks, bucket, 2)).collect();
         let mut crowd: Vec<_> = (4..=10).map(|me| Party::new(&locks, me)).collect();
@@ -153,7 +164,7 @@ fn explored_guests_of_one_bucket_do_not_overwrite_each_other() {
 /// Locks of all homes overflow into each other's buckets.
 #[test]
 fn explored_overflow_excludes_and_ends() {
-    explore(SEED, RUNS / 4, || {
+    explore(RUNS / 4, || {
         let locks = Arc::new(lock_table(3, 1 << 5));
         let rooms: Vec<_> = (0..8).map(|_| Room::default()).collect();
         parties(&locks, 3, move |party| {
@@ -172,7 +183,7 @@ fn explored_overflow_excludes_and_ends() {
 /// A participant that is no more has a lock and two latches; one waits, one reaps.
 #[test]
 fn explored_reaping_lets_waiters_through() {
-    explore(SEED, RUNS, || {
+    explore(RUNS, || {
         let locks = Arc::new(lock_table(3, 1 << 5));
         let mut dead = Party::new(&locks, 3);
         dead.acquire(record(1), Mode::Exclusive).unwrap();

@@ -35,7 +35,7 @@ fn checkpointed(works: &'static [Work], seed: u64, runs: usize, frames: usize, b
 #[test]
 fn no_change_is_missed() {
     checkpointed(
-        &[|store| (1..=4).for_each(|stamp| drop(store.set_both(stamp))), |store| drop(store.checkpoint().unwrap())],
+        &[|store| (1..=4).for_each(|stamp| _ = store.set_both(stamp)), |store| _ = store.checkpoint().unwrap()],
         31,
         150,
         16,
@@ -48,8 +48,8 @@ fn no_change_is_missed() {
 fn no_change_is_missed_when_the_commit_is_helped() {
     checkpointed(
         &[
-            |store| (1..=3).for_each(|stamp| drop(store.set_both(stamp))),
-            |store| (0..2).for_each(|_| drop(store.checkpoint().unwrap())),
+            |store| (1..=3).for_each(|stamp| _ = store.set_both(stamp)),
+            |store| (0..2).for_each(|_| _ = store.checkpoint().unwrap()),
             |store| (0..2).for_each(|_| store.add_beside()),
         ],
         32,
@@ -65,8 +65,8 @@ fn no_change_is_missed_when_the_commit_is_helped() {
 fn sweeps_write_and_evict_what_a_checkpoint_captures() {
     checkpointed(
         &[
-            |store| (1..=3).for_each(|stamp| drop(store.set_both(stamp))),
-            |store| (0..2).for_each(|_| drop(store.checkpoint().unwrap())),
+            |store| (1..=3).for_each(|stamp| _ = store.set_both(stamp)),
+            |store| (0..2).for_each(|_| _ = store.checkpoint().unwrap()),
             |store| store.sweep(5),
         ],
         33,

@@ -38,10 +38,10 @@ fn a_stopped_commit_is_finished_by_others_once() {
         together(
             &store,
             &[
-                |store| (1..=3).for_each(|stamp| drop(store.set_both(stamp))),
+                |store| (1..=3).for_each(|stamp| _ = store.set_both(stamp)),
                 |store| (0..4).for_each(|_| store.add_beside()),
                 help_often,
-                |store| drop(store.look_at_both(1)),
+                |store| _ = store.look_at_both(1),
             ],
         );
         store.check_end(3, 4);

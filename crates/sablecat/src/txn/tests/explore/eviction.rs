@@ -11,7 +11,7 @@ fn a_page_is_evicted_under_its_readers() {
             &store,
             &[
                 |store| store.sweep(5),
-                |store| drop(store.look_at_both(2)),
+                |store| _ = store.look_at_both(2),
                 |store| {
                     store.kernel.read_one(&store.tree, RIGHT, watch).unwrap();
                     store.kernel.read_one(&store.tree, LEFT, watch).unwrap();
@@ -54,7 +54,7 @@ fn commits_meet_eviction() {
                 |store| (0..2).for_each(|_| store.add_to_both()),
                 |store| (0..2).for_each(|_| store.add_beside()),
                 |store| store.sweep(4),
-                |store| drop(store.look_at_both(2)),
+                |store| _ = store.look_at_both(2),
             ],
         );
         store.check_end(2, 2);

@@ -13,6 +13,7 @@ mod commits;
 mod eviction;
 mod pins;
 mod snapshots;
+mod two_mappings;
 
 use sablecat_os::atomic::{Ordering, fence};
 use sablecat_os::shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
@@ -62,7 +63,7 @@ pub(super) fn together(store: &Arc<Store>, works: &[Work]) {
 
 /// The value that says `stamp` all over.
 pub(super) fn value(stamp: u32) -> Vec<u8> {
-    stamp.to_le_bytes().repeat(20)
+    stamp.to_le_bytes().repeat(25)
 }
 
 /// The stamp of a value in place, which stays what it is while others run.
@@ -77,7 +78,7 @@ pub(super) fn watch(value: Option<&[u8]>) -> u32 {
 }
 
 fn stamp(value: &[u8]) -> u32 {
-    assert_eq!(value.len(), 80);
+    assert_eq!(value.len(), 100);
     assert!(value.chunks_exact(4).all(|word| word == &value[..4]), "torn inside");
     u32::from_le_bytes(value[..4].try_into().expect("four bytes"))
 }
@@ -89,7 +90,7 @@ impl Store {
         let seat = store.kernel.pages.participants.sit().unwrap();
         // SAFETY: the threads come later.
         let mut direct = unsafe { Direct::new(&store.kernel.pages, &seat) };
-        for key in [LEFT, BESIDE_LEFT, b"y0", RIGHT, b"y1"] {
+        for key in [LEFT, RIGHT, BESIDE_LEFT, b"y0", b"y1"] {
             direct.change(&store.tree.tree(), key, Some(&value(0))).unwrap();
         }
         let (left, right) = (store.leaf(LEFT, &seat), store.leaf(RIGHT, &seat));

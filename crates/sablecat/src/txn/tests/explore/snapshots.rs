@@ -10,7 +10,7 @@ fn chains_are_mended_under_their_walkers() {
         together(
             &store,
             &[
-                |store| (1..=5).for_each(|stamp| drop(store.set_both(stamp))),
+                |store| (1..=5).for_each(|stamp| _ = store.set_both(stamp)),
                 |store| assert!(store.look_at_both(3).is_some(), "there was room"),
                 |store| assert!(store.look_at_both(2).is_some(), "there was room"),
                 |store| store.sweep(4),
@@ -28,7 +28,7 @@ fn a_snapshot_given_up_is_told_and_the_next_one_holds() {
         together(
             &store,
             &[
-                |store| (1..=5).for_each(|stamp| drop(store.set_both(stamp))),
+                |store| (1..=5).for_each(|stamp| _ = store.set_both(stamp)),
                 |store| {
                     store.look_at_both(1);
                     store.look_at_both(2);
