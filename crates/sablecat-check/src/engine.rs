@@ -1,0 +1,218 @@
+//! The engine's side of a step: doing it through the public API, and looking at the whole state.
+
+use std::ops::ControlFlow;
+
+use sablecat::{Database, Env, ErrorKind, ReadTxn, Result, Txn, TxnOptions};
+
+use crate::model::{Answer, Model, keeps};
+use crate::step::{Bytes, Part, Read, Step, Transaction, reversed};
+
+/// The comparator of databases whose name begins with `r`.
+pub const REVERSED: &str = "reversed";
+
+/// Opens a database if there is one.
+pub fn find(env: &Env, name: &str) -> Result<Option<Database>> {
+    env.existing_database(name)
+}
+
+/// Takes records from either end, as the bits of `ends` say.
+fn take(mut range: sablecat::Range<'_>, limit: usize, ends: u64) -> Result<Answer> {
+    let mut found = Vec::new();
+    for n in 0..limit {
+        let next = if ends >> (n % 64) & 1 == 0 { range.next() } else { range.next_back() };
+        match next {
+            Some(record) => found.push(record?),
+            None => break,
+        }
+    }
+    Ok(Answer::Records(found))
+}
+
+fn part(read: impl FnOnce(&mut [u8]) -> Result<Option<usize>>, len: usize) -> Result<Answer> {
+    let mut buffer = vec![0xee; len];
+    let read = read(&mut buffer)?;
+    Ok(Answer::Value(read.map(|read| {
+        assert!(read <= len, "read_at read {read} bytes into {len}");
+        assert!(buffer[read..].iter().all(|&byte| byte == 0xee), "read_at wrote behind what it read");
+        buffer.truncate(read);
+        buffer
+    })))
+}
+
+fn ask_database(db: &Database, question: &Read) -> Result<Answer> {
+    Ok(match question {
+        Read::Get(key) => Answer::Value(db.get(key)?),
+        Read::Contains(key) => Answer::Flag(db.contains_key(key)?),
+        Read::Part(key, offset, len) => part(|buffer| db.read_at(key, *offset, buffer), *len)?,
+        Read::First => Answer::Records(db.first()?.into_iter().collect()),
+        Read::Last => Answer::Records(db.last()?.into_iter().collect()),
+        Read::Range(bounds, limit, ends) => take(db.range(bounds.clone())?, *limit, *ends)?,
+        Read::Prefix(_) if reversed(db.name()) => Answer::Missing,
+        Read::Prefix(prefix) => take(db.prefix(prefix)?, usize::MAX, 0)?,
+    })
+}
+
+fn ask_transaction(txn: &mut Txn<'_>, db: &Database, question: &Read) -> Result<Answer> {
+    Ok(match question {
+        Read::Get(key) => Answer::Value(txn.get(db, key)?),
+        Read::Contains(key) => Answer::Flag(txn.contains_key(db, key)?),
+        Read::Part(key, offset, len) => part(|buffer| txn.read_at(db, key, *offset, buffer), *len)?,
+        Read::First => Answer::Records(txn.first(db)?.into_iter().collect()),
+        Read::Last => Answer::Records(txn.last(db)?.into_iter().collect()),
+        Read::Range(bounds, limit, ends) => take(txn.range(db, bounds.clone())?, *limit, *ends)?,
+        Read::Prefix(_) if reversed(db.name()) => Answer::Missing,
+        Read::Prefix(prefix) => take(txn.prefix(db, prefix)?, usize::MAX, 0)?,
+    })
+}
+
+/// Asks a snapshot.
+pub fn ask_snapshot(txn: &mut ReadTxn<'_>, db: &Database, question: &Read) -> Result<Answer> {
+    Ok(match question {
+        Read::Get(key) => Answer::Value(txn.get(db, key)?),
+        Read::Contains(key) => Answer::Flag(txn.get_with(db, key, |value| value.is_some())?),
+        Read::Part(key, offset, len) => part(|buffer| txn.read_at(db, key, *offset, buffer), *len)?,
+        Read::First => Answer::Records(txn.first(db)?.into_iter().collect()),
+        Read::Last => Answer::Records(txn.last(db)?.into_iter().collect()),
+        Read::Range(bounds, limit, ends) => take(txn.range(db, bounds.clone())?, *limit, *ends)?,
+        Read::Prefix(_) if reversed(db.name()) => Answer::Missing,
+        Read::Prefix(prefix) => take(txn.prefix(db, prefix)?, usize::MAX, 0)?,
+    })
+}
+
+/// Opens or creates a database in the order that its name says.
+pub fn create(env: &Env, name: &str) -> Result<Database> {
+    if reversed(name) { env.database_ordered_by(name, REVERSED) } else { env.database(name) }
+}
+
+fn on(env: &Env, name: &str, work: impl FnOnce(&Database) -> Result<Answer>) -> Result<Answer> {
+    find(env, name)?.map_or(Ok(Answer::Missing), |db| work(&db))
+}
+
+/// Does a step. Closing and opening again, and snapshots, are the caller's.
+pub fn apply(env: &Env, step: &Step) -> Result<Answer> {
+    match step {
+        Step::Read(name, question) => on(env, name, |db| ask_database(db, question)),
+        Step::Visit(name, bounds, limit) => on(env, name, |db| {
+            let mut found = Vec::new();
+            if *limit > 0 {
+                db.visit(bounds.clone(), |key, value| {
+                    found.push((key.to_vec(), value.to_vec()));
+                    if found.len() == *limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                })?;
+            }
+            Ok(Answer::Records(found))
+        }),
+        Step::Len(name) => on(env, name, |db| {
+            let len = db.len()?;
+            assert_eq!(db.is_empty()?, len == 0);
+            Ok(Answer::Count(len))
+        }),
+        Step::Insert(name, key, value) => on(env, name, |db| db.insert(key, value).map(|()| Answer::Done)),
+        Step::Remove(name, key) => on(env, name, |db| db.remove(key).map(Answer::Flag)),
+        Step::OrInsert(name, key, value) => on(env, name, |db| Ok(Answer::Value(Some(db.entry(key).or_insert(value)?)))),
+        Step::AndModify(name, key, byte) => on(env, name, |db| {
+            let change = |value: &[u8]| [value, &[*byte]].concat();
+            db.entry(key).and_modify(change).map(Answer::Value)
+        }),
+        Step::Retain(name, rest, modulus) => on(env, name, |db| {
+            db.retain(|key, _| keeps(key, *rest, *modulus))?;
+            Ok(Answer::Done)
+        }),
+        Step::Batch(name, records) => on(env, name, |db| {
+            db.insert_batch(records.iter().map(|(key, value)| (key, value)))?;
+            Ok(Answer::Done)
+        }),
+        Step::Transaction(transaction) => run(env, transaction),
+        Step::Create(name) => create(env, name).map(|_| Answer::Done),
+        Step::Rename(from, to) => match env.rename_database(from, to) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Answer::Missing),
+            Err(error) if error.kind() == ErrorKind::Exists => Ok(Answer::Exists),
+            outcome => outcome.map(|()| Answer::Done),
+        },
+        Step::Drop(name) => env.remove_database(name).map(Answer::Flag),
+        Step::Databases => env.databases().map(Answer::Names),
+        Step::Sync => env.sync().map(|()| Answer::Done),
+        Step::Checkpoint => env.checkpoint().map(|_| Answer::Done),
+        Step::Reopen | Step::Hold | Step::Look(..) | Step::Release => Ok(Answer::Done),
+    }
+}
+
+fn run(env: &Env, transaction: &Transaction) -> Result<Answer> {
+    let options = TxnOptions::new().isolation(transaction.isolation).durability(transaction.durability);
+    if transaction.closure && transaction.commit {
+        return env.write_with(options, |txn| run_parts(env, txn, &transaction.parts)).map(Answer::Parts);
+    }
+    let mut txn = env.begin_with(options)?;
+    let answers = run_parts(env, &mut txn, &transaction.parts)?;
+    if transaction.commit {
+        txn.commit()?;
+    }
+    Ok(Answer::Parts(answers))
+}
+
+fn run_parts(env: &Env, txn: &mut Txn<'_>, parts: &[Part]) -> Result<Vec<Answer>> {
+    let mut saved = Vec::new();
+    let mut answers = Vec::new();
+    for part in parts {
+        answers.push(match part {
+            Part::Read(name, question) => on(env, name, |db| ask_transaction(txn, db, question))?,
+            Part::ForUpdate(name, key) => on(env, name, |db| txn.get_for_update(db, key).map(Answer::Value))?,
+            Part::Insert(name, key, value) => on(env, name, |db| txn.insert(db, key, value).map(|()| Answer::Done))?,
+            Part::Remove(name, key) => on(env, name, |db| txn.remove(db, key).map(Answer::Flag))?,
+            Part::Savepoint => {
+                saved.push(txn.savepoint());
+                Answer::Done
+            }
+            Part::RollBack(n) => {
+                if !saved.is_empty() {
+                    let n = n % saved.len();
+                    saved.truncate(n + 1);
+                    txn.rollback_to(&saved[n]);
+                }
+                Answer::Done
+            }
+            Part::Nested(parts, succeeds) => nest(env, txn, parts, *succeeds)?,
+        });
+    }
+    Ok(answers)
+}
+
+fn nest(env: &Env, txn: &mut Txn<'_>, parts: &[Part], succeeds: bool) -> Result<Answer> {
+    let mut answers = Vec::new();
+    let mut failed_on_purpose = false;
+    let outcome = txn.nested(|txn| {
+        answers = run_parts(env, txn, parts)?;
+        if !succeeds {
+            failed_on_purpose = true;
+            // The one error that a caller can make at will: this name is too long.
+            env.existing_database(&"x".repeat(1000))?;
+        }
+        Ok(())
+    });
+    match outcome {
+        Err(error) if !failed_on_purpose => Err(error),
+        outcome => {
+            assert_eq!(outcome.is_ok(), succeeds);
+            Ok(Answer::Parts(answers))
+        }
+    }
+}
+
+/// All there is.
+pub fn state(env: &Env) -> Result<Model> {
+    let mut model = Model::default();
+    for name in env.databases()? {
+        let db = find(env, &name)?;
+        let records = match &db {
+            Some(db) => db.range::<Bytes>(..)?.collect::<Result<_>>()?,
+            None => panic!("{name:?} is in the list of databases and does not exist"),
+        };
+        model.tables.insert(name, records);
+    }
+    Ok(model)
+}
+
+/// What `verify` says is wrong.
+pub fn problems(env: &Env) -> Result<Vec<String>> {
+    Ok(env.verify(&mut |_| {})?.problems)
+}

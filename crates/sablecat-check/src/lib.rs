@@ -1,0 +1,60 @@
+//! Checks of sablecat from outside, through its public API alone and a disk that breaks on request.
+//!
+//! ```text
+//! dice.rs       chance from a seed
+//! step.rs       everything a program may ask, as data, made from a seed
+//! model.rs      what must be answered
+//! engine.rs     what is answered
+//! alike.rs      both side by side
+//! setting.rs    ways to open an environment
+//! crash.rs      power failures after any call
+//! store.rs      the same for the Data Store
+//! faults.rs     calls that fail
+//! damage.rs     files that are changed behind the engine's back
+//! history/      what concurrent transactions saw, and whether they may have
+//! seeds.rs      many seeds, and how to see one again
+//! ```
+//!
+//! Every check takes a seed and says what is wrong, or nothing. The tests run a fixed number of seeds; `cargo run --release -p sablecat-check
+//! -- <check> --seeds N --from S` runs others.
+
+pub mod alike;
+pub mod crash;
+pub mod damage;
+pub mod dice;
+pub mod engine;
+pub mod faults;
+pub mod history;
+pub mod model;
+pub mod seeds;
+pub mod setting;
+pub mod step;
+pub mod store;
+
+use alike::Wrong;
+use dice::Dice;
+use setting::Setting;
+use step::Shape;
+
+/// Random steps under a random setting, in memory or on a simulated disk, against the model.
+///
+/// # Errors
+/// Whatever is not as the model says.
+pub fn model_check(seed: u64) -> Result<(), Wrong> {
+    let mut dice = Dice::new(seed);
+    let mut setting = Setting::any_small(&mut dice);
+    setting.log_buffer = 1 << 20;
+    let small = dice.percent(70);
+    if !small {
+        // A batch's pages must fit the cache.
+        setting.cache = 4 << 20;
+    }
+    let mut shape = if small { Shape { snapshots: true, ..Shape::small() } } else { Shape::large() };
+    shape.key_max = setting.page_size / 8 - 16;
+    let in_memory = dice.percent(30);
+    shape.reopen = !in_memory;
+    let steps = shape.steps(&mut dice, if small { 300 } else { 150 });
+    let disk = sablecat_os::sim::SimDisk::new(seed);
+    let open = || if in_memory { setting.builder().in_memory() } else { setting.builder_on(&disk).open(setting::DIRECTORY) };
+    alike::play(&steps, &mut model::Model::default(), open).map_err(|wrong| format!("{setting:?}, in memory: {in_memory}: {wrong}"))
+}

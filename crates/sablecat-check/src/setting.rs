@@ -1,0 +1,57 @@
+//! Settings: ways to open an environment that must make no difference to what it answers.
+
+use std::sync::Arc;
+
+use sablecat::{Builder, Durability, Env};
+use sablecat_os::sim::SimDisk;
+
+use crate::dice::Dice;
+use crate::engine::REVERSED;
+
+/// Where simulated environments live.
+pub const DIRECTORY: &str = "/env";
+
+/// How an environment is opened.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Bytes of a page.
+    pub page_size: usize,
+    /// Bytes of the cache; the engine takes at least 256 pages.
+    pub cache: u64,
+    /// The rung of single operations.
+    pub durability: Durability,
+    /// Bytes of the log's buffer.
+    pub log_buffer: usize,
+    /// Bytes of a log segment.
+    pub log_segment: u64,
+}
+
+impl Setting {
+    /// Small in everything, so that every limit is met.
+    pub fn small(page_size: usize, durability: Durability) -> Setting {
+        Setting { page_size, cache: 0, durability, log_buffer: 65536, log_segment: 65536 }
+    }
+
+    /// A small setting from a seed.
+    pub fn any_small(dice: &mut Dice) -> Setting {
+        let durability = dice.pick(&crate::step::RUNGS);
+        Setting::small(dice.pick(&[512, 1024, 4096]), durability)
+    }
+
+    /// A builder that does nothing in the background.
+    pub fn builder(&self) -> Builder {
+        Env::builder()
+            .page_size(self.page_size)
+            .cache_size(self.cache)
+            .durability(self.durability)
+            .log_buffer_size(self.log_buffer)
+            .log_segment_size(self.log_segment)
+            .background(false)
+            .comparator(REVERSED, |a, b| b.cmp(a))
+    }
+
+    /// The builder on a simulated disk.
+    pub fn builder_on(&self, disk: &SimDisk) -> Builder {
+        self.builder().disk(Arc::new(disk.clone()))
+    }
+}

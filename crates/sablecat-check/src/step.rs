@@ -1,0 +1,299 @@
+//! Steps: everything a program may ask of the engine, as data; and their generation from a seed.
+//!
+//! A step changes the state at one moment or not at all, whatever it is made of: that is what the crash explorer holds the engine to.
+//! Names of databases say how they are ordered: those that begin with `r` by the comparator `reversed`.
+
+use std::ops::Bound;
+
+use sablecat::{Durability, Isolation};
+
+use crate::dice::Dice;
+
+/// A key or a value.
+pub type Bytes = Vec<u8>;
+/// From where to where.
+pub type Bounds = (Bound<Bytes>, Bound<Bytes>);
+
+/// A question about one database.
+#[derive(Clone, Debug)]
+pub enum Read {
+    /// `get`
+    Get(Bytes),
+    /// `contains_key`
+    Contains(Bytes),
+    /// `read_at` from an offset, so many bytes
+    Part(Bytes, u64, usize),
+    /// `first`
+    First,
+    /// `last`
+    Last,
+    /// `range`, taking at most so many records, from the end that the next bit says.
+    Range(Bounds, usize, u64),
+    /// `prefix`
+    Prefix(Bytes),
+}
+
+/// Part of a transaction.
+#[derive(Clone, Debug)]
+pub enum Part {
+    /// Ask.
+    Read(String, Read),
+    /// `get_for_update`
+    ForUpdate(String, Bytes),
+    /// `insert`
+    Insert(String, Bytes, Bytes),
+    /// `remove`
+    Remove(String, Bytes),
+    /// `savepoint`
+    Savepoint,
+    /// `rollback_to` one of the savepoints so far, counted round
+    RollBack(usize),
+    /// `nested`, succeeding or failing at its end
+    Nested(Vec<Part>, bool),
+}
+
+/// A transaction.
+#[derive(Clone, Debug)]
+pub struct Transaction {
+    /// Its isolation.
+    pub isolation: Isolation,
+    /// Its rung.
+    pub durability: Durability,
+    /// What it does.
+    pub parts: Vec<Part>,
+    /// Whether it commits.
+    pub commit: bool,
+    /// Whether it runs in a closure that is retried.
+    pub closure: bool,
+}
+
+/// One thing to do.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Ask a database.
+    Read(String, Read),
+    /// `visit`, so many records at most
+    Visit(String, Bounds, usize),
+    /// `len` and `is_empty`
+    Len(String),
+    /// `insert`
+    Insert(String, Bytes, Bytes),
+    /// `remove`
+    Remove(String, Bytes),
+    /// `entry().or_insert()`
+    OrInsert(String, Bytes, Bytes),
+    /// `entry().and_modify()`, appending a byte
+    AndModify(String, Bytes, u8),
+    /// `retain` the records whose first key byte is not this one, modulo the other
+    Retain(String, u8, u8),
+    /// `insert_batch`
+    Batch(String, Vec<(Bytes, Bytes)>),
+    /// A transaction.
+    Transaction(Transaction),
+    /// Opens a database, creating it if need be.
+    Create(String),
+    /// `rename_database`
+    Rename(String, String),
+    /// `remove_database`
+    Drop(String),
+    /// `databases`
+    Databases,
+    /// `sync`
+    Sync,
+    /// `checkpoint`
+    Checkpoint,
+    /// Close and open again.
+    Reopen,
+    /// Take a snapshot and keep it.
+    Hold,
+    /// Ask the oldest snapshot kept.
+    Look(String, Read),
+    /// Let the oldest snapshot go.
+    Release,
+}
+
+/// What steps are to be like.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Names of databases.
+    pub names: Vec<&'static str>,
+    /// Different keys, about.
+    pub keys: u64,
+    /// The longest key.
+    pub key_max: usize,
+    /// The longest value.
+    pub value_max: usize,
+    /// Records in a batch at most.
+    pub batch_max: u64,
+    /// Rungs that transactions choose from.
+    pub rungs: Vec<Durability>,
+    /// Whether closing and opening again are among the steps.
+    pub reopen: bool,
+    /// Whether snapshots are kept.
+    pub snapshots: bool,
+}
+
+/// All rungs.
+pub const RUNGS: [Durability; 4] = [Durability::Memory, Durability::NoSync, Durability::WriteNoSync, Durability::Sync];
+
+/// Whether a database of this name is ordered backwards.
+pub fn reversed(name: &str) -> bool {
+    name.starts_with('r')
+}
+
+impl Shape {
+    /// Few small records: many steps a second.
+    pub fn small() -> Shape {
+        Shape {
+            names: vec!["a", "b", "r"],
+            keys: 60,
+            key_max: 48,
+            value_max: 1500,
+            batch_max: 30,
+            rungs: RUNGS.to_vec(),
+            reopen: true,
+            snapshots: false,
+        }
+    }
+
+    /// Enough for trees of several levels.
+    pub fn large() -> Shape {
+        Shape { keys: 3000, value_max: 9000, batch_max: 400, snapshots: true, names: vec!["a", "b", "c", "r", "rx"], ..Shape::small() }
+    }
+
+    /// A key. Most are made from few numbers, so that steps meet; the same number has the same key.
+    pub fn key(&self, dice: &mut Dice) -> Bytes {
+        if dice.percent(1) {
+            return Bytes::new();
+        }
+        let n = dice.below(self.keys);
+        let mut key = n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[..4].to_vec();
+        let len = match n % 8 {
+            0..4 => 8,
+            4 => 1 + (n as usize / 8) % 4,
+            5 => self.key_max,
+            6 => {
+                key.splice(0..0, *b"common prefix ");
+                22
+            }
+            _ => 5 + (n as usize / 8) % 20,
+        };
+        key.resize(len.min(self.key_max), (n % 251) as u8);
+        key
+    }
+
+    /// A value.
+    pub fn value(&self, dice: &mut Dice) -> Bytes {
+        let len = match dice.below(100) {
+            0..5 => 0,
+            5..60 => dice.index(40),
+            60..92 => dice.index(200),
+            _ => dice.index(self.value_max),
+        };
+        let seed = dice.throw();
+        (0..len as u64).map(|n| (seed.wrapping_add(n * 7) >> (n % 5)) as u8).collect()
+    }
+
+    fn bound(&self, dice: &mut Dice) -> Bound<Bytes> {
+        match dice.below(4) {
+            0 => Bound::Unbounded,
+            1 => Bound::Excluded(self.key(dice)),
+            _ => Bound::Included(self.key(dice)),
+        }
+    }
+
+    fn limit(dice: &mut Dice) -> usize {
+        if dice.percent(20) { usize::MAX } else { dice.index(20) }
+    }
+
+    fn read(&self, dice: &mut Dice) -> Read {
+        match dice.below(10) {
+            0..3 => Read::Get(self.key(dice)),
+            3 => Read::Contains(self.key(dice)),
+            4 => Read::Part(self.key(dice), dice.below(2000), dice.index(600)),
+            5 => Read::First,
+            6 => Read::Last,
+            7 | 8 => Read::Range(
+                (self.bound(dice), self.bound(dice)),
+                Self::limit(dice),
+                dice.pick(&[0, !0, 0x5555_5555_5555_5555, 0x1c3a_96f0_e217_55b3]),
+            ),
+            _ => {
+                let key = self.key(dice);
+                Read::Prefix(key[..dice.index(key.len() + 1).min(3)].to_vec())
+            }
+        }
+    }
+
+    fn parts(&self, dice: &mut Dice, deep: bool) -> Vec<Part> {
+        let count = 1 + if dice.percent(10) { dice.index(80) } else { dice.index(8) };
+        (0..count)
+            .map(|_| {
+                let name = dice.pick(&self.names).to_owned();
+                match dice.below(20) {
+                    0..5 => Part::Read(name, self.read(dice)),
+                    5 => Part::ForUpdate(name, self.key(dice)),
+                    6..12 => Part::Insert(name, self.key(dice), self.value(dice)),
+                    12..16 => Part::Remove(name, self.key(dice)),
+                    16 => Part::Savepoint,
+                    17 => Part::RollBack(dice.index(8)),
+                    18 if deep => Part::Nested(self.parts(dice, dice.clone().percent(30)), dice.percent(50)),
+                    _ => Part::Insert(name, self.key(dice), self.value(dice)),
+                }
+            })
+            .collect()
+    }
+
+    /// A transaction.
+    pub fn transaction(&self, dice: &mut Dice) -> Transaction {
+        Transaction {
+            isolation: dice.pick(&[Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable]),
+            durability: dice.pick(&self.rungs),
+            parts: self.parts(dice, true),
+            commit: dice.percent(85),
+            closure: dice.percent(30),
+        }
+    }
+
+    /// A step.
+    pub fn step(&self, dice: &mut Dice) -> Step {
+        let name = dice.pick(&self.names).to_owned();
+        match dice.below(100) {
+            0..12 => Step::Read(name, self.read(dice)),
+            12..15 => Step::Visit(name, (self.bound(dice), self.bound(dice)), Self::limit(dice)),
+            15..17 => Step::Len(name),
+            17..36 => Step::Insert(name, self.key(dice), self.value(dice)),
+            36..46 => Step::Remove(name, self.key(dice)),
+            46..49 => Step::OrInsert(name, self.key(dice), self.value(dice)),
+            49..52 => Step::AndModify(name, self.key(dice), dice.throw() as u8),
+            52..54 => {
+                let modulus = 2 + dice.below(6) as u8;
+                Step::Retain(name, dice.below(modulus.into()) as u8, modulus)
+            }
+            54..58 => Step::Batch(name, (0..dice.below(self.batch_max)).map(|_| (self.key(dice), self.value(dice))).collect()),
+            58..76 => Step::Transaction(self.transaction(dice)),
+            76..83 => Step::Create(name),
+            83 => {
+                let to = dice.pick(&self.names);
+                if reversed(to) == reversed(&name) { Step::Rename(name, to.to_owned()) } else { Step::Databases }
+            }
+            84 => Step::Drop(name),
+            85 => Step::Databases,
+            86..88 => Step::Sync,
+            88..91 => Step::Checkpoint,
+            91 if self.reopen => Step::Reopen,
+            92..94 if self.snapshots => Step::Hold,
+            94..98 if self.snapshots => Step::Look(name, self.read(dice)),
+            98 if self.snapshots => Step::Release,
+            _ => Step::Insert(name, self.key(dice), self.value(dice)),
+        }
+    }
+
+    /// Steps that begin with the creation of all databases, most of the time.
+    pub fn steps(&self, dice: &mut Dice, count: usize) -> Vec<Step> {
+        let create = self.names.iter().map(|name| Step::Create((*name).to_owned()));
+        let mut steps: Vec<Step> = create.filter(|_| dice.percent(80)).collect();
+        steps.extend((0..count).map(|_| self.step(dice)));
+        steps
+    }
+}

@@ -1,0 +1,28 @@
+//! Calls that fail.
+
+use sablecat_check::{faults, seeds};
+
+#[test]
+fn any_fault_at_any_call_of_a_workload_loses_nothing_and_says_so() {
+    let mut outcome = faults::Outcome::default();
+    for seed in 0..2 {
+        let this = faults::every_call(seed, 20).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
+        outcome.failed += this.failed;
+        outcome.poisoned |= this.poisoned;
+    }
+    assert!(outcome.failed > 100 && outcome.poisoned, "faults were met: {outcome:?}");
+}
+
+#[test]
+fn a_fault_in_a_longer_workload_loses_nothing_and_says_so() {
+    seeds::all("faults", 0..150);
+}
+
+#[test]
+fn a_full_disk_loses_nothing_and_room_helps() {
+    let mut failed = 0;
+    for seed in 0..60 {
+        failed += faults::small_disk(seed).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}")).failed;
+    }
+    assert!(failed > 100, "the disks were small enough: {failed} steps failed");
+}

@@ -1,0 +1,104 @@
+//! What several commands accept, and how it becomes an environment, a database, bytes.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use sablecat::{Database, Env};
+
+use crate::Failure;
+
+/// An environment that must exist.
+#[derive(Debug, Args)]
+pub(crate) struct Existing {
+    /// The environment's directory
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Existing {
+    /// Opens it, recovering it if it was not closed.
+    pub(crate) fn open(&self) -> Result<Env, Failure> {
+        Ok(Env::builder().create(false).open(&self.dir)?)
+    }
+
+    /// Opens it, and creates it if there is none.
+    pub(crate) fn open_or_create(&self) -> Result<Env, Failure> {
+        Ok(Env::open(&self.dir)?)
+    }
+
+    /// The directory as it was given.
+    pub(crate) fn shown(&self) -> String {
+        self.dir.display().to_string()
+    }
+}
+
+/// One of its databases, and how its bytes are written.
+#[derive(Debug, Args)]
+pub(crate) struct InDatabase {
+    #[command(flatten)]
+    pub(crate) environment: Existing,
+    /// The database
+    #[arg(long, value_name = "NAME", default_value = "main")]
+    pub(crate) db: String,
+    /// Keys and values are hexadecimal digits instead of text
+    #[arg(long)]
+    pub(crate) hex: bool,
+}
+
+impl InDatabase {
+    /// Opens a database that must exist; the error names those that do.
+    pub(crate) fn open(&self) -> Result<(Env, Database), Failure> {
+        let env = self.environment.open()?;
+        match env.existing_database(&self.db)? {
+            Some(database) => Ok((env, database)),
+            None => {
+                let names = env.databases()?;
+                let there_are = if names.is_empty() { "none at all".to_owned() } else { format!("only {}", names.join(", ")) };
+                Err(format!("there is no database {} in {}, {there_are}", self.db, self.environment.shown()).into())
+            }
+        }
+    }
+
+    /// The bytes that an argument stands for.
+    pub(crate) fn bytes(&self, argument: &str) -> Result<Vec<u8>, Failure> {
+        if self.hex {
+            from_hex(argument).ok_or_else(|| format!("{argument:?} is not pairs of hexadecimal digits").into())
+        } else {
+            Ok(argument.into())
+        }
+    }
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect::<Option<_>>()?;
+    let (pairs, rest) = digits.as_chunks::<2>();
+    rest.is_empty().then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
+}
+
+/// The hexadecimal digits of bytes.
+pub(crate) fn to_hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a String takes all");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hexadecimal_digits_are_bytes_and_back() {
+        for (text, bytes) in [("", &[][..]), ("00ff10", &[0, 255, 16]), ("Ab", &[0xab])] {
+            assert_eq!(from_hex(text).as_deref(), Some(bytes));
+            assert_eq!(to_hex(bytes), text.to_lowercase());
+        }
+        for wrong in ["0", "0g", "0x00", "é0"] {
+            assert_eq!(from_hex(wrong), None, "{wrong}");
+        }
+    }
+}

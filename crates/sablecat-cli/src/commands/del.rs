@@ -1,0 +1,31 @@
+//! `del`: remove a record.
+
+use serde_json::Value;
+
+use crate::arguments::InDatabase;
+use crate::{Failure, Outcome, output};
+
+/// Remove the record of a key
+///
+/// Exit code 1 says that there was none. Durable when it returns.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    place: InDatabase,
+    /// The key
+    key: String,
+}
+
+pub(crate) fn run(Arguments { place, key }: &Arguments) -> Result<Outcome, Failure> {
+    let key = place.bytes(key)?;
+    let (env, database) = place.open()?;
+    let removed = database.remove(&key)?;
+    drop(database);
+    env.close()?;
+    if place.environment.json {
+        let mut document = output::members(&key, None, place.hex);
+        document.insert("removed".to_owned(), Value::from(removed));
+        output::json(&document)?;
+    }
+    Ok(if removed { Outcome::Done } else { Outcome::No })
+}

@@ -1,0 +1,12 @@
+//! One file a command: what it accepts, and what it does.
+
+pub(crate) mod checkpoint;
+pub(crate) mod del;
+pub(crate) mod get;
+pub(crate) mod papers;
+pub(crate) mod put;
+pub(crate) mod recover;
+pub(crate) mod scan;
+pub(crate) mod serve;
+pub(crate) mod stat;
+pub(crate) mod verify;

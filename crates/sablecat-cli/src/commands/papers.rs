@@ -1,0 +1,181 @@
+//! `papers`: run the papers' workloads and print their tables.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use clap::builder::RangedU64ValueParser;
+use sablecat_papers::workload::Keys;
+use sablecat_papers::{Case, Options, Report, Suite, size};
+use serde::Serialize;
+
+use super::serve;
+use crate::progress::Bar;
+use crate::{Failure, Outcome, output};
+
+/// Run the papers' workloads and print their tables, with the papers' figures beside ours
+///
+/// Every value that is read is checked. Exit code 1 says that one was wrong, or that an operation failed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Which suite; without it, all of them
+    suite: Option<SuiteName>,
+    /// Few records and short runs: seconds instead of minutes
+    #[arg(long)]
+    quick: bool,
+    /// wp43: one order of the keys instead of both
+    #[arg(long)]
+    keys: Option<KeysName>,
+    /// How many records, instead of the suite's own number; 10M is ten million
+    #[arg(long, value_name = "N", value_parser = size::count)]
+    records: Option<u64>,
+    /// Bytes of cache, instead of as much as holds all records; 32M is 32 MiB
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
+    cache: Option<u64>,
+    /// The peers to compare with, or `none`; without it, all that bench/peers was built for (with --quick, one of each library)
+    #[arg(long, value_name = "PEERS", value_delimiter = ',')]
+    vs: Option<Vec<String>>,
+    /// Write the figures as JSON, to a file or, with `-`, to standard output instead of the tables
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Where to create the environments, in a directory that is removed afterwards; the default is the one for temporary files
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// How often each run is repeated; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = RangedU64ValueParser::<u32>::new().range(3..=99))]
+    repeat: u32,
+    /// engine: only these parts of it
+    #[arg(long, value_name = "CASES", value_delimiter = ',')]
+    cases: Option<Vec<CaseName>>,
+    /// engine: how large the environment is whose opening is timed
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
+    size: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum SuiteName {
+    /// Berkeley DB 4.3 white paper, 2005: single operations, in cache
+    Wp43,
+    /// Recovery, opening, ten million records, caches too small for the data
+    Engine,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum KeysName {
+    Sequential,
+    Random,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum CaseName {
+    Replay,
+    Open,
+    Large,
+    Spill,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let options = arguments.options()?;
+    let suites = match arguments.suite {
+        Some(SuiteName::Wp43) => vec![Suite::Wp43],
+        Some(SuiteName::Engine) => vec![Suite::Engine],
+        None => Suite::ALL.to_vec(),
+    };
+    // Opened before the work, not after it: it may not be possible.
+    let file = arguments.json.as_deref().map(Destination::open).transpose()?;
+    let is_printed = !matches!(file, Some(Destination::Output));
+    let mut reports = Vec::new();
+    for suite in suites {
+        let mut bar = Bar::new();
+        let report = sablecat_papers::run(suite, &options, &mut bar);
+        bar.finish();
+        let report = report?;
+        if is_printed {
+            print(&report)?;
+        }
+        for problem in &report.problems {
+            eprintln!("sablecat: {}: {problem}", report.suite);
+        }
+        reports.push(report);
+    }
+    let failed = reports.iter().any(|report| !report.problems.is_empty());
+    match (file, arguments.suite, &reports[..]) {
+        (Some(file), Some(_), [report]) => file.write(report)?,
+        (Some(file), ..) => file.write(&reports)?,
+        (None, ..) => {}
+    }
+    Ok(if failed { Outcome::No } else { Outcome::Done })
+}
+
+impl Arguments {
+    fn options(&self) -> Result<Options, Failure> {
+        let program = std::env::current_exe().map_err(|error| format!("cannot find this program to run it again: {error}"))?;
+        Ok(Options {
+            quick: self.quick,
+            keys: self.keys.map(|keys| match keys {
+                KeysName::Sequential => Keys::Sequential,
+                KeysName::Random => Keys::Random,
+            }),
+            records: self.records,
+            cache: self.cache,
+            vs: self.vs.clone().map(|names| if names == ["none"] { Vec::new() } else { names }),
+            dir: self.dir.clone().unwrap_or_else(std::env::temp_dir),
+            rounds: self.repeat,
+            cases: self.cases.as_ref().map(|cases| cases.iter().map(|&case| case.into()).collect()),
+            size: self.size,
+            serve: vec![program.into(), serve::NAME.into()],
+        })
+    }
+}
+
+impl From<CaseName> for Case {
+    fn from(name: CaseName) -> Case {
+        match name {
+            CaseName::Replay => Case::Replay,
+            CaseName::Open => Case::Open,
+            CaseName::Large => Case::Large,
+            CaseName::Spill => Case::Spill,
+        }
+    }
+}
+
+fn print(report: &Report) -> Result<(), Failure> {
+    let machine = &report.machine;
+    output::line(&format!("{}: {}, {} processors, {} MB, {}", report.suite, machine.cpu, machine.cpus, machine.memory_mb, machine.system))?;
+    for note in &report.notes {
+        output::line(note)?;
+    }
+    for grid in &report.grids {
+        output::line("")?;
+        output::table(grid)?;
+    }
+    output::line("")
+}
+
+/// Where the JSON goes.
+enum Destination {
+    Output,
+    File(File),
+}
+
+impl Destination {
+    fn open(path: &Path) -> Result<Destination, Failure> {
+        if path == Path::new("-") {
+            return Ok(Destination::Output);
+        }
+        let file = File::create(path).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        Ok(Destination::File(file))
+    }
+
+    fn write(self, document: &impl Serialize) -> Result<(), Failure> {
+        match self {
+            Destination::Output => output::json(document),
+            Destination::File(file) => {
+                let mut file = io::BufWriter::new(file);
+                serde_json::to_writer_pretty(&mut file, document)?;
+                Ok(file.write_all(b"\n").and_then(|()| file.flush())?)
+            }
+        }
+    }
+}

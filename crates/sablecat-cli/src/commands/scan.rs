@@ -1,0 +1,69 @@
+//! `scan`: records in key order.
+
+use std::ops::Bound;
+
+use sablecat::{Database, Range};
+
+use crate::arguments::InDatabase;
+use crate::output::Records;
+use crate::{Failure, Outcome};
+
+/// Print records in key order
+///
+/// A line each: the key, a tab, the value. What is not printable is shown as \xNN.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    place: InDatabase,
+    /// The first key to show, or the first after it
+    #[arg(long, value_name = "KEY")]
+    from: Option<String>,
+    /// The first key not to show any more
+    #[arg(long, value_name = "KEY")]
+    to: Option<String>,
+    /// Only keys that begin like this
+    #[arg(long, conflicts_with_all = ["from", "to"])]
+    prefix: Option<String>,
+    /// From the last record to the first
+    #[arg(long)]
+    reverse: bool,
+    /// No more records than that
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Without the values
+    #[arg(long)]
+    keys_only: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let (env, database) = arguments.place.open()?;
+    arguments.print(&database)?;
+    drop(database);
+    env.close()?;
+    Ok(Outcome::Done)
+}
+
+impl Arguments {
+    fn print(&self, database: &Database) -> Result<(), Failure> {
+        let mut records = Records::new(self.place.environment.json, self.place.hex);
+        let range = self.range(database)?;
+        let ordered: Box<dyn Iterator<Item = _>> = if self.reverse { Box::new(range.rev()) } else { Box::new(range) };
+        for record in ordered.take(self.limit.unwrap_or(usize::MAX)) {
+            let (key, value) = record?;
+            records.push(&key, (!self.keys_only).then_some(&value))?;
+        }
+        records.finish()
+    }
+
+    fn range<'a>(&self, database: &'a Database) -> Result<Range<'a>, Failure> {
+        let bytes = |argument: &Option<String>| argument.as_deref().map(|text| self.place.bytes(text)).transpose();
+        if let Some(prefix) = bytes(&self.prefix)? {
+            return Ok(database.prefix(&prefix)?);
+        }
+        let (from, to) = (bytes(&self.from)?, bytes(&self.to)?);
+        if from.is_some() && to.is_some() && from > to {
+            return Err("--from is after --to".into());
+        }
+        Ok(database.range((from.map_or(Bound::Unbounded, Bound::Included), to.map_or(Bound::Unbounded, Bound::Excluded)))?)
+    }
+}

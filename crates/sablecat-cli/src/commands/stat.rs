@@ -1,0 +1,50 @@
+//! `stat`: numbers about an environment.
+
+use sablecat_papers::thousands;
+use serde_json::json;
+
+use crate::arguments::Existing;
+use crate::{Failure, Outcome, output};
+
+/// Print numbers about an environment: its databases, pages, files, log
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    place: Existing,
+}
+
+pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
+    let env = place.open()?;
+    let stats = env.stats()?;
+    env.close()?;
+    if place.json {
+        output::json(&json!({
+            "databases": stats.databases,
+            "page_size": stats.page_size,
+            "cache_bytes": stats.cache_bytes,
+            "pages": stats.pages,
+            "blocks": stats.blocks,
+            "volume_bytes": stats.volume_bytes,
+            "log_tail": stats.log_tail.0,
+            "log_written": stats.log_written.0,
+            "log_durable": stats.log_durable.0,
+            "checkpoint": stats.checkpoint.0,
+        }))?;
+    } else {
+        let number = |number: u64| thousands(number as f64);
+        let databases = if stats.databases.is_empty() { "none".to_owned() } else { stats.databases.join(", ") };
+        output::pairs([
+            ("databases", databases),
+            ("page size, bytes", number(stats.page_size)),
+            ("cache, bytes", number(stats.cache_bytes)),
+            ("pages in use", number(stats.pages)),
+            ("blocks in use", number(stats.blocks)),
+            ("volume file, bytes", number(stats.volume_bytes)),
+            ("end of the log, LSN", number(stats.log_tail.0)),
+            ("log written up to", number(stats.log_written.0)),
+            ("log durable up to", number(stats.log_durable.0)),
+            ("last checkpoint", number(stats.checkpoint.0)),
+        ])?;
+    }
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,48 @@
+//! `verify`: check everything.
+
+use sablecat_papers::thousands;
+use serde_json::json;
+
+use crate::arguments::Existing;
+use crate::progress::Bar;
+use crate::{Failure, Outcome, output};
+
+/// Check every page and every invariant
+///
+/// Exit code 1 says that problems were found; each is a line that names page and reason.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    place: Existing,
+}
+
+pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
+    let env = place.open()?;
+    let bar = Bar::new();
+    let report = env.verify(&mut |progress| bar.set(progress.pages, progress.pages_total));
+    bar.finish();
+    let report = report?;
+    env.close()?;
+    if place.json {
+        output::json(&json!({
+            "problems": report.problems,
+            "databases": report.databases,
+            "records": report.records,
+            "pages": report.pages,
+            "pages_unreachable": report.pages_unreachable,
+        }))?;
+    } else {
+        for problem in &report.problems {
+            output::line(problem)?;
+        }
+        let number = |number: u64| thousands(number as f64);
+        output::pairs([
+            ("problems", number(report.problems.len() as u64)),
+            ("databases", number(report.databases)),
+            ("records", number(report.records)),
+            ("pages", number(report.pages)),
+            ("pages that nothing leads to", number(report.pages_unreachable)),
+        ])?;
+    }
+    Ok(if report.problems.is_empty() { Outcome::Done } else { Outcome::No })
+}

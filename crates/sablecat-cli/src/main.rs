@@ -1,0 +1,83 @@
+//! `sablecat`: look at, change, check and measure an environment from the command line.
+//!
+//! ```text
+//! arguments.rs    what several commands accept: the directory, the database, keys and values
+//! output.rs       the one place that prints: tables for people, JSON for programs
+//! progress.rs     bars for long work, on a terminal only
+//! commands/       one file a command
+//! ```
+//!
+//! Every command ends with one of three exit codes: 0, it is done; 1, it is done and the answer is no (the key is absent,
+//! problems were found); 2, it could not be done, and standard error says why. Standard output has only the answer.
+//!
+//! Only `put` and `papers` create anything. The others open what exists, which recovers it if need be, and refuse to make it up.
+
+mod arguments;
+mod commands;
+mod output;
+mod progress;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use commands::{checkpoint, del, get, papers, put, recover, scan, serve, stat, verify};
+
+/// Look at, change, check and measure a sablecat environment.
+#[derive(Debug, Parser)]
+#[command(version, after_help = "Exit codes: 0 done; 1 the key is absent or problems were found; 2 it could not be done.")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Get(get::Arguments),
+    Put(put::Arguments),
+    Del(del::Arguments),
+    Scan(scan::Arguments),
+    Stat(stat::Arguments),
+    Verify(verify::Arguments),
+    Checkpoint(checkpoint::Arguments),
+    Recover(recover::Arguments),
+    Papers(Box<papers::Arguments>),
+    #[command(name = serve::NAME, hide = true)]
+    Serve(serve::Arguments),
+}
+
+/// What a command came to, if it could be carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Done,
+    /// The key is absent, or problems were found.
+    No,
+}
+
+/// Why a command could not be carried out: a sentence for standard error.
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Get(arguments) => get::run(&arguments),
+        Command::Put(arguments) => put::run(&arguments),
+        Command::Del(arguments) => del::run(&arguments),
+        Command::Scan(arguments) => scan::run(&arguments),
+        Command::Stat(arguments) => stat::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Checkpoint(arguments) => checkpoint::run(&arguments),
+        Command::Recover(arguments) => recover::run(&arguments),
+        Command::Papers(arguments) => papers::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
+    };
+    match result {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::No) => ExitCode::from(1),
+        // Whoever read our output has had enough: `sablecat scan … | head`.
+        Err(failure) if output::is_broken_pipe(&*failure) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("sablecat: {failure}");
+            ExitCode::from(2)
+        }
+    }
+}

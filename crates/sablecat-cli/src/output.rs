@@ -1,0 +1,181 @@
+//! The one place that prints answers: text and tables for people, JSON for programs.
+//!
+//! A key or value is any bytes, and both forms keep it whole. Text shows what is not printable as `\xNN` escapes, unless
+//! hexadecimal digits were asked for. JSON has `"key"` when it is text and `"key_hex"` when it is not, or when digits were
+//! asked for; `"value"` likewise.
+
+use std::error::Error;
+use std::io::{self, IsTerminal, Write};
+
+use sablecat_papers::Grid;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::Failure;
+use crate::arguments::to_hex;
+
+/// Prints one JSON document, indented.
+pub(crate) fn json(document: &impl Serialize) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, document)?;
+    Ok(writeln!(out)?)
+}
+
+/// Prints a line.
+pub(crate) fn line(text: &str) -> Result<(), Failure> {
+    Ok(writeln!(io::stdout().lock(), "{text}")?)
+}
+
+/// Prints names and what they stand for, one pair a line.
+pub(crate) fn pairs<const N: usize>(pairs: [(&str, String); N]) -> Result<(), Failure> {
+    let mut grid = Grid::new("", ["", ""], 1);
+    grid.rows = pairs.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
+    table(&grid)
+}
+
+/// Prints a value alone: its bytes as they are into a pipe or a file, a line of text on a terminal.
+pub(crate) fn value(bytes: &[u8], hex: bool) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    if hex || out.is_terminal() {
+        writeln!(out, "{}", text(bytes, hex))?
+    } else {
+        out.write_all(bytes)?
+    }
+    Ok(out.flush()?)
+}
+
+/// A record as the members of a JSON object; for commands that only know the key, or only show it, without its value.
+pub(crate) fn members(key: &[u8], value: Option<&[u8]>, hex: bool) -> Map<String, Value> {
+    [("key", Some(key)), ("value", value)]
+        .into_iter()
+        .filter_map(|(name, bytes)| {
+            let bytes = bytes?;
+            Some(match std::str::from_utf8(bytes) {
+                Ok(text) if !hex => (name.to_owned(), text.into()),
+                _ => (format!("{name}_hex"), to_hex(bytes).into()),
+            })
+        })
+        .collect()
+}
+
+/// Prints records as they come: a line each, or the elements of a JSON array.
+pub(crate) struct Records {
+    out: io::BufWriter<io::StdoutLock<'static>>,
+    json: bool,
+    hex: bool,
+    count: u64,
+}
+
+impl Records {
+    pub(crate) fn new(json: bool, hex: bool) -> Records {
+        Records { out: io::BufWriter::with_capacity(1 << 16, io::stdout().lock()), json, hex, count: 0 }
+    }
+
+    /// One record: key and value, or the key alone.
+    pub(crate) fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), Failure> {
+        if self.json {
+            self.out.write_all(if self.count == 0 { b"[\n  " } else { b",\n  " })?;
+            serde_json::to_writer(&mut self.out, &members(key, value, self.hex))?;
+        } else {
+            self.out.write_all(text(key, self.hex).as_bytes())?;
+            if let Some(value) = value {
+                write!(self.out, "\t{}", text(value, self.hex))?;
+            }
+            self.out.write_all(b"\n")?;
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    /// After the last record.
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        if self.json {
+            self.out.write_all(if self.count == 0 { b"[]\n" } else { b"\n]\n" })?;
+        }
+        Ok(self.out.flush()?)
+    }
+}
+
+/// Bytes as a line of text can show them.
+fn text(bytes: &[u8], hex: bool) -> String {
+    if hex {
+        return to_hex(bytes);
+    }
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' => text.push_str("\\\\"),
+                '\t' | '\n' | '\r' => text.extend(c.escape_default()),
+                // Those beyond are of two bytes or more.
+                c if c.is_ascii_control() => text.push_str(&format!("\\x{:02x}", c as u32)),
+                c if c.is_control() => text.extend(c.escape_unicode()),
+                c => text.push(c),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| text.push_str(&format!("\\x{byte:02x}")));
+    }
+    text
+}
+
+/// Prints a table.
+pub(crate) fn table(grid: &Grid) -> Result<(), Failure> {
+    Ok(io::stdout().lock().write_all(rendered(grid).as_bytes())?)
+}
+
+fn rendered(grid: &Grid) -> String {
+    let headed = grid.heads.iter().any(|head| !head.is_empty());
+    let width = |column: usize| grid.rows.iter().chain([&grid.heads]).map(|cells| cells[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..grid.heads.len()).map(width).collect();
+    let row = |cells: &Vec<String>| {
+        let cells =
+            cells.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
+                if column < grid.text_columns { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+            });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    let title = (!grid.title.is_empty()).then(|| grid.title.clone());
+    let heads = headed.then(|| row(&grid.heads));
+    let rule = headed.then(|| widths.iter().map(|&width| "─".repeat(width)).collect::<Vec<_>>().join("  "));
+    let lines = title.into_iter().chain(heads).chain(rule).chain(grid.rows.iter().map(row)).chain(grid.remarks.iter().cloned());
+    lines.map(|line| line + "\n").collect()
+}
+
+/// Whether the failure is that nobody reads the output any more.
+pub(crate) fn is_broken_pipe(failure: &(dyn Error + 'static)) -> bool {
+    let kind = match (failure.downcast_ref::<io::Error>(), failure.downcast_ref::<serde_json::Error>()) {
+        (Some(error), _) => Some(error.kind()),
+        (_, Some(error)) => error.io_error_kind(),
+        _ => None,
+    };
+    kind == Some(io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_shows_every_byte() {
+        assert_eq!(text("Grüße".as_bytes(), false), "Grüße");
+        assert_eq!(text(b"a\tb\n\\\x00\x7f\xff", false), "a\\tb\\n\\\\\\x00\\x7f\\xff");
+        assert_eq!(text(b"a\xff", true), "61ff");
+    }
+
+    #[test]
+    fn json_says_when_bytes_are_not_text() {
+        let json = |key, value, hex| Value::Object(members(key, value, hex)).to_string();
+        assert_eq!(json(b"a", Some(b"b"), false), r#"{"key":"a","value":"b"}"#);
+        assert_eq!(json(b"a", Some(b"\xff"), false), r#"{"key":"a","value_hex":"ff"}"#);
+        assert_eq!(json(b"a", None, true), r#"{"key_hex":"61"}"#);
+    }
+
+    #[test]
+    fn a_table_lines_its_columns_up() {
+        let mut grid = Grid::new("Title", ["name", "ops"], 1);
+        grid.rows = vec![vec!["a".to_owned(), "1,000".to_owned()], vec!["größer".to_owned(), "2".to_owned()]];
+        grid.remarks = vec!["So much for that.".to_owned()];
+        let expected = "Title\nname      ops\n──────  ─────\na       1,000\ngrößer      2\nSo much for that.\n";
+        assert_eq!(rendered(&grid), expected);
+    }
+}

@@ -1,0 +1,125 @@
+//! `sablecat papers`, small: the tables, the JSON, peers that are there, absent or wrong.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use support::Scratch;
+
+const TINY: &str = "--quick --records 500 --size 1M --dir work";
+
+/// A program that lists one peer, and serves it by a shell command.
+fn peers(scratch: &Scratch, serve: &str) -> PathBuf {
+    let path = scratch.path().join("sablecat-peers");
+    let list =
+        r#"{"systems":[{"system":"twin","available":true,"version":"1.0"},{"system":"ghost","available":false,"reason":"not here"}]}"#;
+    fs::write(&path, format!("#!/bin/sh\nif [ \"$1\" = list ]; then echo '{list}'; exit; fi\n{serve}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+fn labels(report: &Value) -> BTreeSet<String> {
+    let word = |row: &Value, name: &str| row[name].as_str().unwrap().to_owned();
+    let rows = report["rows"].as_array().unwrap();
+    rows.iter().map(|row| format!("{} {} {}", word(row, "mode"), word(row, "op"), row["threads"])).collect()
+}
+
+#[test]
+fn all_suites_run_without_peers() {
+    let scratch = Scratch::new("all");
+    let done = scratch.run(&format!("papers {TINY} --json figures.json"));
+    assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
+    assert!(done.out.contains("Peers are skipped"), "{}", done.out);
+    for shown in ["wp43, sequential keys", "wp43, random keys", "recovery: 500", "opening an environment of 1 MB", "1,002,200"] {
+        assert!(done.out.contains(shown), "{shown} in {}", done.out);
+    }
+    assert_eq!(fs::read_dir(scratch.path().join("work")).unwrap().count(), 0, "the environments are removed");
+
+    let reports: Value = serde_json::from_slice(&fs::read(scratch.path().join("figures.json")).unwrap()).unwrap();
+    let suites: Vec<_> = reports.as_array().unwrap().iter().map(|report| report["suite"].as_str().unwrap()).collect();
+    assert_eq!(suites, ["wp43", "engine"]);
+    let expected = [
+        "DS read 1",
+        "DS write 1",
+        "DS update 1",
+        "DS bulk 1",
+        "TDS read 1",
+        "Memory write 1",
+        "NoSync write 1",
+        "WriteNoSync write 1",
+        "Sync write 1",
+        "Sync write 4",
+        "Sync write 16",
+        "Sync write 50",
+    ];
+    assert_eq!(labels(&reports[0]), expected.into_iter().map(str::to_owned).collect());
+    for row in reports[0]["rows"].as_array().unwrap() {
+        assert!(matches!(row["system"].as_str(), Some("sablecat" | "device")), "{row}");
+        assert!(row["ops_per_s"].as_f64().unwrap() > 0.0, "{row}");
+        assert_eq!((row["median_of"].as_u64(), row["errors"].as_u64()), (Some(3), Some(0)), "{row}");
+        assert!(row["rss_mb"].as_f64().unwrap() > 0.0 && row["disk_mb"].as_f64().is_some(), "{row}");
+    }
+    assert!(reports[0]["machine"]["cpus"].as_u64().unwrap() >= 1);
+}
+
+#[test]
+fn peers_are_measured_beside_us() {
+    let scratch = Scratch::new("twin");
+    // The peer is ourselves under another name.
+    let program = peers(&scratch, &format!("exec {} papers-serve sablecat", env!("CARGO_BIN_EXE_sablecat")));
+    let arguments = format!("papers wp43 {TINY} --keys random --vs twin,ghost");
+    let done = scratch.run_with(&arguments, b"", &[("SABLECAT_PEERS", &program)]);
+    assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
+    assert!(done.out.contains("twin: 1.0") && done.out.contains("ghost: skipped: not here"), "{}", done.out);
+    assert!(done.out.contains("all systems, random keys"), "{}", done.out);
+    assert!(!done.out.contains("sequential keys"), "{}", done.out);
+
+    let json = scratch.run_with(&format!("{arguments} --json -"), b"", &[("SABLECAT_PEERS", &program)]);
+    let report: Value = serde_json::from_str(&json.out).unwrap();
+    let systems: BTreeSet<_> = report["rows"].as_array().unwrap().iter().map(|row| row["system"].as_str().unwrap()).collect();
+    assert_eq!(systems, BTreeSet::from(["sablecat", "device", "twin"]));
+
+    let unknown = scratch.run_with("papers wp43 --quick --vs oracle", b"", &[("SABLECAT_PEERS", &program)]);
+    assert_eq!((unknown.code, unknown.err.as_str()), (2, "sablecat: there is no peer oracle, only twin, ghost\n"));
+}
+
+#[test]
+fn a_wrong_value_fails_the_run() {
+    let scratch = Scratch::new("wrong");
+    let figures = r#"{"ops":1,"seconds":1,"errors":1,"rss_mb":1,"rss_peak_mb":1,"disk_mb":1,"first_error":"a wrong value"}"#;
+    let program = peers(&scratch, &format!("while read line; do echo '{figures}'; done"));
+    let done = scratch.run_with(&format!("papers wp43 {TINY} --keys random --vs twin"), b"", &[("SABLECAT_PEERS", &program)]);
+    assert_eq!(done.code, 1, "{}", done.out);
+    assert!(done.err.contains("sablecat: wp43: twin DS read, random: 3 errors, first: a wrong value"), "{}", done.err);
+}
+
+#[test]
+fn a_peer_that_cannot_run_is_only_noted() {
+    let scratch = Scratch::new("broken");
+    let program = peers(&scratch, "exit 3");
+    let done = scratch.run_with(&format!("papers wp43 {TINY} --keys random --vs twin"), b"", &[("SABLECAT_PEERS", &program)]);
+    assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
+    assert!(done.out.contains("twin could not run: its process ended in the middle: exit status: 3"), "{}", done.out);
+}
+
+#[test]
+fn large_and_spilling_databases_are_measured_on_request() {
+    let scratch = Scratch::new("spill");
+    let json = scratch.run("papers engine --quick --records 2000 --cases large,spill --vs none --json -");
+    assert_eq!((json.code, json.err.as_str()), (0, ""));
+    let report: Value = serde_json::from_str(&json.out).unwrap();
+    let expected = [
+        "DS read 1",
+        "TDS read, data 2x the cache 1",
+        "TDS read, data 8x the cache 1",
+        "TDS update, data 2x the cache 1",
+        "TDS update, data 8x the cache 1",
+    ];
+    assert_eq!(labels(&report), expected.into_iter().map(str::to_owned).collect());
+}

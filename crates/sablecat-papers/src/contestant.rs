@@ -1,0 +1,318 @@
+//! The driving end of the line protocol: the systems that are compared, each run in a process of its own.
+//!
+//! Sablecat itself is one of them: the running program starts itself again with a hidden subcommand. The others are
+//! served by `sablecat-peers`, a program of its own workspace, which is looked for in this order:
+//!
+//! 1. where the environment variable `SABLECAT_PEERS` says;
+//! 2. next to the running program;
+//! 3. in `bench/peers/target/release` of the checkout that the running program or the current directory is in.
+
+use std::env;
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use crate::protocol::{Answer, Figures, List, Mode, Request};
+
+/// The name that our own rows have.
+pub const OURS: &str = "sablecat";
+
+/// The disk's rows.
+pub(crate) const DEVICE: &str = "device";
+
+/// Peers worth comparing in a hurry: one of each library.
+const QUICK: [&str; 6] = ["bdb", "lmdb", "leveldb", "rocksdb", "wiredtiger", "sqlite"];
+
+/// Whether a system promises as much as a mode asks, and so counts among the peers to be measured against.
+pub(crate) fn keeps_promise(system: &str, mode: Mode) -> bool {
+    // Through its map nothing orders the writes, so a crash of the machine may leave a file that cannot be used.
+    !(system == "lmdb-writemap" && mode == Mode::WriteNoSync)
+}
+
+/// Something that can be started to serve one system.
+pub(crate) trait Contestant {
+    /// As its rows are labelled.
+    fn name(&self) -> &str;
+
+    /// Whether it has anything of its own to show in a mode.
+    fn takes_part(&self, mode: Mode) -> bool;
+
+    /// Whether it operates through a cursor that stays open.
+    fn by_cursor(&self) -> bool;
+
+    /// Times the cache of the others that it needs to hold the same records.
+    fn cache_scale(&self) -> u64;
+
+    /// The page size that suits it when the cache is too small; 0: its usual one.
+    fn page_size_out_of_cache(&self) -> u32;
+
+    /// A new process.
+    fn start(&self) -> Result<Box<dyn Served>, Refusal>;
+}
+
+/// A process that serves a system. Dropping it ends the process, however it stands.
+pub(crate) trait Served {
+    /// One request, one answer.
+    fn ask(&mut self, request: &Request) -> Result<Figures, Refusal>;
+}
+
+/// Why there are no figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The system has nothing like it.
+    Skipped(String),
+    /// It could not be carried out.
+    Failed(String),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Skipped(why) => write!(f, "skipped: {why}"),
+            Refusal::Failed(why) => write!(f, "failed: {why}"),
+        }
+    }
+}
+
+/// A system that a program serves.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    name: String,
+    command: Vec<OsString>,
+    by_cursor: bool,
+}
+
+impl Program {
+    /// One of our own; `serve` is the command line that serves the system named after it.
+    pub(crate) fn own(name: &str, serve: &[OsString]) -> Program {
+        let command = serve.iter().cloned().chain([name.into()]).collect();
+        Program { name: name.to_owned(), command, by_cursor: false }
+    }
+
+    fn peer(program: &Path, system: &str) -> Program {
+        let command = vec![program.into(), "serve".into(), "--system".into(), system.into()];
+        Program { name: system.to_owned(), command, by_cursor: false }
+    }
+}
+
+impl Contestant for Program {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn takes_part(&self, mode: Mode) -> bool {
+        match self.name.as_str() {
+            DEVICE => mode == Mode::Sync,
+            // Elsewhere it is configured as plain lmdb is.
+            "lmdb-writemap" => matches!(mode, Mode::WriteNoSync | Mode::Sync),
+            _ => !self.by_cursor || mode == Mode::Ds,
+        }
+    }
+
+    fn by_cursor(&self) -> bool {
+        self.by_cursor
+    }
+
+    fn cache_scale(&self) -> u64 {
+        // It keeps a record in about 150 bytes of memory, whatever its pages are on disk.
+        if self.name == "wiredtiger" { 4 } else { 1 }
+    }
+
+    fn page_size_out_of_cache(&self) -> u32 {
+        // The others' are small anyway.
+        if self.name.starts_with("bdb") { 4096 } else { 0 }
+    }
+
+    fn start(&self) -> Result<Box<dyn Served>, Refusal> {
+        let spawned = Command::new(&self.command[0]).args(&self.command[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = spawned.map_err(|error| Refusal::Failed(format!("cannot start {}: {error}", self.command[0].display())))?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            unreachable!("both were asked for");
+        };
+        Ok(Box::new(Process { child, input, output: BufReader::new(output) }))
+    }
+}
+
+struct Process {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Served for Process {
+    fn ask(&mut self, request: &Request) -> Result<Figures, Refusal> {
+        let mut exchange = || {
+            let mut line = serde_json::to_string(request)?;
+            line.push('\n');
+            self.input.write_all(line.as_bytes())?;
+            line.clear();
+            self.output.read_line(&mut line)?;
+            Ok::<_, std::io::Error>(line)
+        };
+        let line = match exchange() {
+            Ok(line) if !line.is_empty() => line,
+            // A broken pipe says less than the process's end does.
+            Ok(_) | Err(_) => return Err(Refusal::Failed(self.how_it_ended())),
+        };
+        match serde_json::from_str(&line) {
+            Ok(Answer::Done(figures)) => Ok(figures),
+            Ok(Answer::Error { error }) => Err(Refusal::Failed(error)),
+            Ok(Answer::Skipped { skipped }) => Err(Refusal::Skipped(skipped)),
+            Err(error) => Err(Refusal::Failed(format!("an answer that cannot be read ({error}): {}", line.trim()))),
+        }
+    }
+}
+
+impl Process {
+    fn how_it_ended(&mut self) -> String {
+        match self.child.wait() {
+            Ok(status) => format!("its process ended in the middle: {status}"),
+            Err(error) => format!("its process is gone: {error}"),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It has answered all that was asked; if it has ended already, both are errors that say so.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The peers that take part, and lines about those that cannot.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Peers {
+    pub(crate) programs: Vec<Program>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Peers {
+    /// Those that were asked for by name, or the usual ones.
+    ///
+    /// # Errors
+    /// When a name is asked for that no system has.
+    pub(crate) fn find(wanted: Option<&[String]>, quick: bool) -> Result<Peers, String> {
+        if wanted.is_some_and(|names| names.is_empty()) {
+            return Ok(Peers::default());
+        }
+        let without = |why: String| Ok(Peers { programs: Vec::new(), notes: vec![why] });
+        let Some(program) = locate() else {
+            return without(
+                "Peers are skipped: sablecat-peers is not built. To compare with them, install the packages that \
+                 bench/peers/README.md names and run: cargo build --release --manifest-path bench/peers/Cargo.toml"
+                    .to_owned(),
+            );
+        };
+        match list(&program) {
+            Ok(list) => choose(&program, &list, wanted, quick),
+            Err(error) => without(format!("Peers are skipped: {} list: {error}", program.display())),
+        }
+    }
+}
+
+fn choose(program: &Path, list: &List, wanted: Option<&[String]>, quick: bool) -> Result<Peers, String> {
+    let known: Vec<&str> = list.systems.iter().map(|listed| listed.system.as_str()).filter(|name| *name != DEVICE).collect();
+    let names: Vec<&str> = match wanted {
+        Some(names) => names.iter().map(String::as_str).collect(),
+        None if quick => known.iter().copied().filter(|name| QUICK.contains(name)).collect(),
+        None => known.clone(),
+    };
+    let mut peers = Peers::default();
+    for name in names {
+        let listed = list.systems.iter().find(|listed| listed.system == name && name != DEVICE);
+        let listed = listed.ok_or_else(|| format!("there is no peer {name}, only {}", known.join(", ")))?;
+        if listed.available {
+            let peer = Program::peer(program, name);
+            // These two have calls for single records and cursors, and either may be the faster one.
+            if !quick && matches!(name, "bdb" | "lmdb") {
+                peers.programs.push(Program { name: format!("{name}-cursor"), by_cursor: true, ..peer.clone() });
+            }
+            peers.programs.push(peer);
+            peers.notes.push(format!("{name}: {}", listed.version.as_deref().unwrap_or("version unknown")));
+        } else {
+            peers.notes.push(format!("{name}: skipped: {}", listed.reason.as_deref().unwrap_or("it does not say why")));
+        }
+    }
+    Ok(peers)
+}
+
+fn list(program: &Path) -> Result<List, String> {
+    let output = Command::new(program).arg("list").stderr(Stdio::inherit()).output().map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        return Err(output.status.to_string());
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
+}
+
+fn locate() -> Option<PathBuf> {
+    if let Some(path) = env::var_os("SABLECAT_PEERS") {
+        // Even when there is nothing: its absence is then reported under this name.
+        return Some(path.into());
+    }
+    let exe = env::current_exe().ok();
+    let beside = exe.iter().filter_map(|exe| Some(exe.parent()?.join("sablecat-peers")));
+    let in_checkout = exe.clone().into_iter().chain(env::current_dir().ok()).flat_map(|path| {
+        let ancestors: Vec<PathBuf> = path.ancestors().map(|dir| dir.join("bench/peers/target/release/sablecat-peers")).collect();
+        ancestors
+    });
+    beside.chain(in_checkout).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed() -> List {
+        serde_json::from_str(
+            r#"{"systems":[
+                {"system":"bdb","available":true,"version":"5.3","modes":{"DS":"..."}},
+                {"system":"lmdb-writemap","available":true,"version":"0.9"},
+                {"system":"sqlite","available":false,"reason":"no header"},
+                {"system":"device","available":true,"version":"4096"}]}"#,
+        )
+        .unwrap()
+    }
+
+    fn names(wanted: Option<&[String]>, quick: bool) -> Vec<String> {
+        let peers = choose(Path::new("p"), &listed(), wanted, quick).unwrap();
+        peers.programs.into_iter().map(|program| program.name).collect()
+    }
+
+    #[test]
+    fn all_available_peers_take_part_unless_some_are_named() {
+        assert_eq!(names(None, false), ["bdb-cursor", "bdb", "lmdb-writemap"]);
+        assert_eq!(names(None, true), ["bdb"]);
+        assert_eq!(names(Some(&["lmdb-writemap".to_owned()]), true), ["lmdb-writemap"]);
+        let notes = choose(Path::new("p"), &listed(), None, false).unwrap().notes;
+        assert_eq!(notes, ["bdb: 5.3", "lmdb-writemap: 0.9", "sqlite: skipped: no header"]);
+        for unknown in ["oracle", "device"] {
+            let error = choose(Path::new("p"), &listed(), Some(&[unknown.to_owned()]), false).unwrap_err();
+            assert_eq!(error, format!("there is no peer {unknown}, only bdb, lmdb-writemap, sqlite"));
+        }
+    }
+
+    #[test]
+    fn a_variant_only_takes_part_where_it_differs() {
+        let program = |name: &str, by_cursor| Program { name: name.to_owned(), command: Vec::new(), by_cursor };
+        assert!(program("bdb", false).takes_part(Mode::Tds));
+        assert!(!program("bdb-cursor", true).takes_part(Mode::Tds));
+        assert!(program("bdb-cursor", true).takes_part(Mode::Ds));
+        assert!(!program("lmdb-writemap", false).takes_part(Mode::Ds));
+        assert!(!program("device", false).takes_part(Mode::NoSync));
+    }
+
+    #[test]
+    fn a_process_that_dies_or_babbles_has_failed() {
+        let program =
+            |command: &[&str]| Program { name: "x".to_owned(), command: command.iter().map(OsString::from).collect(), by_cursor: false };
+        let ask = |command: &[&str]| program(command).start().and_then(|mut served| served.ask(&Request::Close)).unwrap_err();
+        assert!(matches!(ask(&["/nonexistent"]), Refusal::Failed(why) if why.contains("cannot start")));
+        assert!(matches!(ask(&["false"]), Refusal::Failed(why) if why.contains("exit status: 1")));
+        assert!(matches!(ask(&["cat"]), Refusal::Failed(why) if why.contains("cannot be read")));
+        let skipping = ask(&["sh", "-c", r#"read line; echo '{"skipped":"s"}'"#]);
+        assert_eq!(skipping, Refusal::Skipped("s".to_owned()));
+    }
+}

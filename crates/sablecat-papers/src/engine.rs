@@ -1,0 +1,247 @@
+//! What the first paper names without measuring: recovery time, start-up time, databases larger than its own and than the cache.
+//!
+//! - *Replay*: single-record transactions are logged and made durable, the process is killed, and another opens the
+//!   directory. No checkpoint is made in between, so the log holds all of them; a scan afterwards checks each value.
+//! - *Open*: a large environment is closed cleanly and opened in a new process, after the system was asked to forget its
+//!   files. That must not take longer because there is more in it.
+//! - *Large*: random reads of ten million records, all in cache, ours and the peers'.
+//! - *Spill*: random reads and updates of records that are two and eight times the cache, with the system kept from caching the
+//!   files itself; ours opens them for direct transfers. A peer whose cache is a mapping of the file (LMDB) keeps it nevertheless.
+
+use std::fs;
+use std::path::Path;
+
+use crate::contestant::{Contestant, OURS, Refusal};
+use crate::grid::{Grid, ratio, thousands};
+use crate::machine::{self, Machine};
+use crate::protocol::{Figures, Kind, Mode, Open, Request, Run};
+use crate::row::Row;
+use crate::session::{Field, LOG_BUFFER_BYTES, Outcome, Session, Step};
+use crate::workload::{KEY_BYTES, Keys, VALUE_BYTES};
+use crate::wp43::cache_for;
+use crate::{Case, Options, Report, Suite};
+
+/// Times the cache that the data of the spilling cases are.
+const SPILLS: [u64; 2] = [2, 8];
+
+/// Whether any case that was asked for compares with peers.
+pub(crate) fn has_peers(options: &Options) -> bool {
+    cases(options).iter().any(|case| matches!(case, Case::Large | Case::Spill))
+}
+
+fn cases(options: &Options) -> &[Case] {
+    match &options.cases {
+        Some(cases) => cases,
+        None if options.quick => &[Case::Replay, Case::Open],
+        None => &[Case::Replay, Case::Open, Case::Large, Case::Spill],
+    }
+}
+
+/// Runs the cases that were asked for.
+pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
+    let mut all = Outcome::default();
+    let mut grids = Vec::new();
+    for case in cases(options) {
+        let (grid, mut outcome) = match case {
+            Case::Replay => replay(options, &mut field),
+            Case::Open => open(options, &mut field),
+            Case::Large => large(options, &mut field),
+            Case::Spill => spill(options, &mut field),
+        };
+        grids.push(grid);
+        all.rows.append(&mut outcome.rows);
+        all.notes.append(&mut outcome.notes);
+        all.problems.append(&mut outcome.problems);
+    }
+    let (notes, problems) = (all.notes, all.problems);
+    Report { suite: Suite::Engine.name(), machine: Machine::here(), cache_bytes: None, rows: all.rows, grids, notes, problems }
+}
+
+fn replay(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
+    let records = options.records.unwrap_or(if options.quick { 200_000 } else { 1_000_000 });
+    let session = own_session(Mode::NoSync, records, options.cache.unwrap_or_else(|| cache_for(records)));
+    let outcome = own_rounds(field, &session, "replay", |ours, dir| replay_once(ours, dir, &session));
+    let title = format!("recovery: {} single-record transactions in the log of a killed process", thousands(records as f64));
+    let mut grid = Grid::new(title, ["replay", "records a second", "seconds", "resident MB"], 1);
+    for row in &outcome.rows {
+        let seconds = row.records as f64 / row.ops_per_s;
+        let cells = [row.system.clone(), thousands(row.ops_per_s), format!("{seconds:.3}"), format!("{:.1}", row.rss_mb)];
+        grid.rows.push(cells.into());
+    }
+    (grid, outcome)
+}
+
+fn replay_once(ours: &dyn Contestant, dir: &Path, session: &Session) -> Result<Figures, Refusal> {
+    let open = own_open(dir, session, true);
+    let run = |kind| {
+        Request::Run(Run {
+            kind,
+            keys: session.keys,
+            records: session.records,
+            threads: 1,
+            seed: 1,
+            seconds_max: 0.0,
+            version: None,
+            passes: 1,
+            cursor: false,
+            warm: false,
+        })
+    };
+    let mut served = ours.start()?;
+    served.ask(&open)?;
+    let written = served.ask(&run(Kind::Write))?;
+    served.ask(&Request::Sync)?;
+    // Killed as it stands: nothing is closed.
+    drop(served);
+    let mut served = ours.start()?;
+    let opened = served.ask(&open)?;
+    if opened.replayed < session.records {
+        return Err(Refusal::Failed(format!("{} of {} records were replayed", opened.replayed, session.records)));
+    }
+    let scanned = served.ask(&run(Kind::Bulk))?;
+    served.ask(&Request::Close)?;
+    let errors = written.errors + scanned.errors;
+    let first_error = if written.errors > 0 { written.first_error } else { scanned.first_error };
+    Ok(Figures { ops: opened.replayed, errors, first_error, ..opened })
+}
+
+fn open(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
+    let bytes = options.size.unwrap_or(if options.quick { 64 << 20 } else { 1 << 30 });
+    let session = own_session(Mode::NoSync, bytes / 1000, options.cache.unwrap_or(64 << 20));
+    let outcome = own_rounds(field, &session, "open", |ours, dir| open_once(ours, dir, &session, bytes));
+    let title = format!("opening an environment of {} MB that was closed cleanly", bytes >> 20);
+    let mut grid = Grid::new(title, ["open", "milliseconds", "disk MB"], 1);
+    for row in &outcome.rows {
+        grid.rows.push(vec![row.system.clone(), format!("{:.2}", 1000.0 / row.ops_per_s), format!("{:.1}", row.disk_mb)]);
+    }
+    (grid, outcome)
+}
+
+fn open_once(ours: &dyn Contestant, dir: &Path, session: &Session, bytes: u64) -> Result<Figures, Refusal> {
+    let open = own_open(dir, session, false);
+    // All rounds open the same environment, which the first one makes.
+    if !dir.exists() {
+        let mut served = ours.start()?;
+        served.ask(&open)?;
+        served.ask(&Request::Fill { bytes })?;
+        served.ask(&Request::Close)?;
+    }
+    machine::drop_cached(dir);
+    let mut served = ours.start()?;
+    let opened = served.ask(&open)?;
+    let spots = served.ask(&Request::Spot { bytes })?;
+    let closed = served.ask(&Request::Close)?;
+    let Figures { errors, first_error, .. } = spots;
+    Ok(Figures { ops: 1, errors, first_error, disk_mb: closed.disk_mb, ..opened })
+}
+
+fn large(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
+    let records = options.records.unwrap_or(if options.quick { 1_000_000 } else { 10_000_000 });
+    let seconds_max = if options.quick { 1.0 } else { 10.0 };
+    let session = Session {
+        in_cache: options.cache.is_none(),
+        loaded: true,
+        steps: vec![Step::new(Kind::Read, 1, seconds_max)],
+        ..own_session(Mode::Ds, records, options.cache.unwrap_or_else(|| cache_for(records)))
+    };
+    let outcome = field.run(&[session]);
+    let title = format!("{} records, all in cache: random reads a second", thousands(records as f64));
+    (beside_peers(title, &outcome.rows), outcome)
+}
+
+fn spill(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
+    let records = options.records.unwrap_or(if options.quick { 500_000 } else { 10_000_000 });
+    let seconds_max = if options.quick { 1.0 } else { 20.0 };
+    let data_bytes = records * (KEY_BYTES + VALUE_BYTES) as u64;
+    let session = |kind, times, op| Session {
+        loaded: true,
+        uncached: true,
+        steps: vec![Step { op, ..Step::new(kind, 1, seconds_max) }],
+        ..own_session(Mode::Tds, records, data_bytes / times)
+    };
+    let [twice, eight_times] = SPILLS;
+    // Updates come last: after one that ended early nobody knows what there is to read.
+    let sessions = [
+        session(Kind::Read, twice, "read, data 2x the cache"),
+        session(Kind::Read, eight_times, "read, data 8x the cache"),
+        session(Kind::Update, twice, "update, data 2x the cache"),
+        session(Kind::Update, eight_times, "update, data 8x the cache"),
+    ];
+    let outcome = field.run(&sessions);
+    let title =
+        format!("{} records, {} MB, in caches too small for them: random operations a second", thousands(records as f64), data_bytes >> 20);
+    (beside_peers(title, &outcome.rows), outcome)
+}
+
+/// One line per operation: ours, every peer's.
+fn beside_peers(title: String, rows: &[Row]) -> Grid {
+    let mut systems: Vec<&str> = Vec::new();
+    let mut lines: Vec<(Mode, &str)> = Vec::new();
+    for row in rows {
+        if !systems.contains(&row.system.as_str()) {
+            systems.push(&row.system);
+        }
+        if !lines.contains(&(row.mode, &row.op)) {
+            lines.push((row.mode, &row.op));
+        }
+    }
+    let mut grid = Grid::new(title, ["operation"], 1);
+    grid.heads.extend(systems.iter().map(|&system| system.to_owned()));
+    grid.heads.push("ratio to the best peer".to_owned());
+    for (mode, op) in lines {
+        let of = |system: &str| rows.iter().find(|row| row.system == system && row.mode == mode && row.op == op);
+        let rate = |system: &str| of(system).map(|row| row.ops_per_s);
+        let best = systems.iter().filter(|&&system| system != OURS).filter_map(|system| rate(system)).max_by(f64::total_cmp);
+        let mut cells = vec![format!("{} {op}", mode.name())];
+        cells.extend(systems.iter().map(|system| rate(system).map_or_else(|| "—".to_owned(), thousands)));
+        cells.push(ratio(rate(OURS).zip(best).map(|(ours, best)| ours / best)));
+        grid.rows.push(cells);
+    }
+    grid
+}
+
+/// What only sablecat is asked to do: the rounds of one figure.
+fn own_rounds(
+    field: &mut Field<'_>,
+    session: &Session,
+    op: &'static str,
+    once: impl Fn(&dyn Contestant, &Path) -> Result<Figures, Refusal>,
+) -> Outcome {
+    let mut outcome = Outcome::default();
+    let ours: Vec<&dyn Contestant> = field.contestants.iter().copied().filter(|contestant| contestant.name() == OURS).collect();
+    field.progress.start(u64::from(field.rounds) * ours.len() as u64);
+    for ours in ours {
+        let dir = field.dir.join(op);
+        let mut samples = Vec::new();
+        for round in 0..field.rounds {
+            field.progress.step(op);
+            match once(ours, &dir.join(if op == "open" { "all".to_owned() } else { round.to_string() })) {
+                Ok(figures) => samples.push(figures),
+                Err(refusal) => outcome.problems.push(format!("{op}: {refusal}")),
+            }
+        }
+        // What could not be cleared away is in a directory that will be removed as a whole.
+        let _ = fs::remove_dir_all(&dir);
+        let step = Step { op, ..Step::new(Kind::Read, 1, 0.0) };
+        outcome.add(OURS, session, &step, &samples.iter().collect::<Vec<_>>());
+    }
+    outcome
+}
+
+fn own_session(mode: Mode, records: u64, cache_bytes: u64) -> Session {
+    let (in_cache, loaded, uncached) = (false, false, false);
+    Session { mode, keys: Keys::Random, records, threads: 1, cache_bytes, in_cache, loaded, uncached, steps: Vec::new() }
+}
+
+fn own_open(dir: &Path, session: &Session, keep_log: bool) -> Request {
+    Request::Open(Open {
+        dir: dir.to_string_lossy().into_owned(),
+        mode: session.mode,
+        cache_bytes: session.cache_bytes,
+        log_buffer: LOG_BUFFER_BYTES,
+        page_size: 0,
+        threads: 1,
+        keep_log,
+        direct: false,
+    })
+}

@@ -1,0 +1,56 @@
+//! A table as data: the front end decides how it looks.
+
+/// Rows under headed columns, with a title above and remarks below.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grid {
+    /// One line above the table.
+    pub title: String,
+    /// A head for each column.
+    pub heads: Vec<String>,
+    /// How many of the first columns are text; the rest are numbers, and aligned as such.
+    pub text_columns: usize,
+    /// A cell for each column.
+    pub rows: Vec<Vec<String>>,
+    /// Lines below the table.
+    pub remarks: Vec<String>,
+}
+
+impl Grid {
+    /// An empty table.
+    pub fn new<const N: usize>(title: impl Into<String>, heads: [&str; N], text_columns: usize) -> Grid {
+        let heads = heads.map(str::to_owned).into();
+        Grid { title: title.into(), heads, text_columns, rows: Vec::new(), remarks: Vec::new() }
+    }
+}
+
+/// A number with its thousands set apart: 1,234,567.
+pub fn thousands(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let (sign, digits) = digits.split_at(usize::from(digits.starts_with('-')));
+    let mut text = sign.to_owned();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A ratio to two places; an em dash for none.
+pub(crate) fn ratio(value: Option<f64>) -> String {
+    value.map_or_else(|| "—".to_owned(), |value| format!("{value:.2}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_set_apart() {
+        for (value, text) in [(0.0, "0"), (999.4, "999"), (999.5, "1,000"), (1_234_567.0, "1,234,567"), (-1234.0, "-1,234")] {
+            assert_eq!(thousands(value), text);
+        }
+        assert_eq!((ratio(Some(1.234)), ratio(None)), ("1.23".to_owned(), "—".to_owned()));
+    }
+}

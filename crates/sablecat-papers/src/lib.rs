@@ -1,0 +1,176 @@
+//! The papers' workloads, run on sablecat and beside it on other embedded stores.
+//!
+//! Five papers say what systems like this one reached in their day. This crate runs what they ran, prints their figures
+//! beside ours, and measures whoever else is at hand in the same run on the same machine. One file is one suite:
+//!
+//! | suite | is |
+//! |---|---|
+//! | [`Suite::Wp43`] | the white paper on Berkeley DB 4.3: single operations on small records, all in cache |
+//! | [`Suite::Engine`] | what it only names: recovery, opening, more records, caches too small for the data |
+//!
+//! A suite is a list of sessions (`session.rs`), each run by every contestant (`contestant.rs`) in turn, in processes that
+//! speak a line protocol ([`protocol`]); [`serve()`] is our end of it. The records and their order are [`workload`]'s, and every
+//! value that is read is checked against it. What comes out is a [`Report`]: rows for programs, grids for people.
+//!
+//! Nothing here prints, and nothing decides what is fast enough.
+
+mod contestant;
+mod engine;
+mod grid;
+mod machine;
+mod place;
+pub mod protocol;
+mod row;
+mod serve;
+mod session;
+pub mod size;
+pub mod workload;
+mod wp43;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+pub use contestant::OURS;
+pub use grid::{Grid, thousands};
+pub use machine::Machine;
+pub use row::Row;
+pub use serve::{SYSTEMS, serve};
+
+use contestant::{Contestant, DEVICE, Peers, Program};
+use place::Place;
+use session::Field;
+
+/// A paper, or a set of measurements of our own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suite {
+    /// Berkeley DB 4.3 white paper, 2005.
+    Wp43,
+    /// Recovery, opening, large and spilling databases.
+    Engine,
+}
+
+impl Suite {
+    /// All of them, in the order in which they are run.
+    pub const ALL: [Suite; 2] = [Suite::Wp43, Suite::Engine];
+
+    /// As commands and reports spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Suite::Wp43 => "wp43",
+            Suite::Engine => "engine",
+        }
+    }
+}
+
+/// A part of [`Suite::Engine`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Case {
+    /// How fast the log is replayed after a crash.
+    Replay,
+    /// How long a large environment that was closed cleanly takes to open.
+    Open,
+    /// Random reads of many records, all in cache.
+    Large,
+    /// Random reads and updates of two and eight times the cache.
+    Spill,
+}
+
+/// How to run a suite.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Few records and short runs: seconds instead of minutes.
+    pub quick: bool,
+    /// One order of the keys only.
+    pub keys: Option<workload::Keys>,
+    /// How many records, instead of the suite's own number.
+    pub records: Option<u64>,
+    /// Bytes of cache, instead of as much as holds all records.
+    pub cache: Option<u64>,
+    /// The peers to compare with, by name; `None` for the usual ones, an empty list for none.
+    pub vs: Option<Vec<String>>,
+    /// Where the environments are created, in a directory that is removed afterwards.
+    pub dir: PathBuf,
+    /// How often each run is repeated; figures are medians.
+    pub rounds: u32,
+    /// The parts of the engine's suite; `None` for all, or the fast ones if `quick`.
+    pub cases: Option<Vec<Case>>,
+    /// Bytes of the large environment that is opened.
+    pub size: Option<u64>,
+    /// A command line that calls [`serve()`] with the system's name, which is appended to it.
+    pub serve: Vec<OsString>,
+}
+
+/// Told how a suite goes on.
+pub trait Progress {
+    /// So many steps are about to come.
+    fn start(&mut self, steps: u64);
+    /// The next step begins, and what it does.
+    fn step(&mut self, doing: &str);
+}
+
+/// Tells nobody.
+impl Progress for () {
+    fn start(&mut self, _: u64) {}
+    fn step(&mut self, _: &str) {}
+}
+
+/// What a suite came to. Serialized, it is the JSON document that `sablecat papers SUITE --json FILE` writes; of several
+/// suites the file is an array of them.
+///
+/// ```text
+/// {"suite": "wp43", "machine": {"cpu", "cpus", "memory_mb", "system"}, "cache_bytes", "notes",
+///  "rows": [{"system", "mode", "op", "keys", "threads", "records", "ops_per_s", "median_of", "errors", "rss_mb", "disk_mb"}]}
+/// ```
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The suite's name.
+    pub suite: &'static str,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Bytes of cache that every system was given, where all sessions had the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_bytes: Option<u64>,
+    /// Every figure.
+    pub rows: Vec<Row>,
+    /// The figures for people, with the paper's.
+    #[serde(skip)]
+    pub grids: Vec<Grid>,
+    /// Who took part, and who could not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Wrong values and failed operations: if there are any, the run has failed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
+}
+
+/// Runs a suite.
+///
+/// # Errors
+/// When it could not be run at all: the directory cannot be created, a peer does not exist. Failures inside it are in
+/// [`Report::problems`].
+pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Result<Report, String> {
+    let place = Place::below(&options.dir).map_err(|error| format!("cannot create a directory in {}: {error}", options.dir.display()))?;
+    let peers = match suite {
+        Suite::Engine if !engine::has_peers(options) => Peers::default(),
+        _ => Peers::find(options.vs.as_deref(), options.quick)?,
+    };
+    let mut notes = peers.notes;
+    if machine::is_in_memory(place.path()) {
+        notes.push(format!(
+            "{} is kept in memory: durable commits cost nothing there. Name a directory on a disk with --dir.",
+            options.dir.display()
+        ));
+    }
+    let own = [OURS, DEVICE].map(|name| Program::own(name, &options.serve));
+    let contestants = own.iter().chain(&peers.programs).map(|program| program as &dyn Contestant).collect();
+    let field = Field { contestants, dir: place.path(), rounds: options.rounds, progress };
+    let mut report = match suite {
+        Suite::Wp43 => wp43::run(options, field),
+        Suite::Engine => engine::run(options, field),
+    };
+    notes.append(&mut report.notes);
+    report.notes = notes;
+    Ok(report)
+}

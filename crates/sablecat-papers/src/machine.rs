@@ -1,0 +1,125 @@
+//! What the machine says: about itself for a report's head, about a process's memory and a directory's blocks for its figures.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::fs::{Advice, FsWord, fadvise, statfs};
+use serde::Serialize;
+
+const MB: f64 = (1 << 20) as f64;
+
+/// The machine of a report.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Machine {
+    /// The processor, as the system calls it.
+    pub cpu: String,
+    /// How many processors may be used.
+    pub cpus: usize,
+    /// Memory that may be used.
+    pub memory_mb: u64,
+    /// Operating system, its release, the architecture.
+    pub system: String,
+}
+
+impl Machine {
+    /// This one.
+    pub fn here() -> Machine {
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        Machine {
+            cpu: cpu_model(&cpuinfo).unwrap_or("unknown processor").to_owned(),
+            cpus: sablecat_os::machine::cpus(),
+            memory_mb: sablecat_os::machine::memory_bytes() >> 20,
+            system: format!("{} {} {}", std::env::consts::OS, release.trim(), std::env::consts::ARCH),
+        }
+    }
+}
+
+/// The first processor's name; arm64 kernels give none.
+fn cpu_model(cpuinfo: &str) -> Option<&str> {
+    let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim())
+}
+
+/// This process's resident memory in MB: now, and at its highest.
+pub(crate) fn resident_mb() -> (f64, f64) {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    (status_mb(&status, "VmRSS:"), status_mb(&status, "VmHWM:"))
+}
+
+/// A line of /proc/self/status, which counts in kB; 0 where there is none.
+fn status_mb(status: &str, name: &str) -> f64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let kb = line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
+    kb.unwrap_or(0.0) * 1024.0 / MB
+}
+
+/// The blocks allocated to all files below `dir`, in MB, as `du` counts them: holes are free.
+pub(crate) fn disk_mb(dir: &Path) -> f64 {
+    let mut blocks = 0;
+    // A store may remove a file between the listing and the look; what cannot be looked at is not counted.
+    let _ = each_file(dir, &mut |path| blocks += path.metadata().map_or(0, |metadata| metadata.blocks()));
+    blocks as f64 * 512.0 / MB
+}
+
+/// Whether `dir` is on a file system that is kept in memory, where a flush costs nothing.
+pub(crate) fn is_in_memory(dir: &Path) -> bool {
+    const TMPFS: FsWord = 0x0102_1994;
+    const RAMFS: FsWord = 0x8584_58f6;
+    statfs(dir).is_ok_and(|stat| matches!(stat.f_type, TMPFS | RAMFS))
+}
+
+/// Asks the system to drop what it caches of the files below `dir`: what is written back and not mapped, that is.
+pub(crate) fn drop_cached(dir: &Path) {
+    // Only advice: a file that is gone by now, or refuses, is as good as dropped.
+    let _ = each_file(dir, &mut |path| {
+        if let Ok(file) = File::open(path) {
+            let _ = fadvise(&file, 0, None, Advice::DontNeed);
+        }
+    });
+}
+
+fn each_file(dir: &Path, each: &mut dyn FnMut(&Path)) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            each_file(&path, each)?;
+        } else {
+            each(&path);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_line_is_read_in_kilobytes() {
+        let status = "VmHWM:\t   10240 kB\nVmRSS:\t    2048 kB\n";
+        assert_eq!((status_mb(status, "VmRSS:"), status_mb(status, "VmHWM:")), (2.0, 10.0));
+        assert_eq!(status_mb(status, "VmSwap:"), 0.0);
+        assert!(resident_mb().0 > 0.0);
+    }
+
+    #[test]
+    fn a_processor_has_a_name_on_some_machines() {
+        assert_eq!(cpu_model("processor\t: 0\nmodel name\t: A B\nmodel name\t: C\n"), Some("A B"));
+        assert_eq!(cpu_model("processor\t: 0\n"), None);
+        assert!(Machine::here().cpus >= 1);
+    }
+
+    #[test]
+    fn blocks_are_counted_in_all_folders() {
+        let dir = crate::place::Place::below(&std::env::temp_dir()).unwrap();
+        let inner = dir.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        fs::write(inner.join("file"), vec![1; 1 << 20]).unwrap();
+        assert!(disk_mb(dir.path()) >= 1.0);
+        drop_cached(dir.path());
+        assert_eq!(disk_mb(&dir.path().join("absent")), 0.0);
+    }
+}

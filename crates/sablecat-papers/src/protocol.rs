@@ -1,0 +1,294 @@
+//! The line protocol between the one who compares systems and the processes that run them.
+//!
+//! A process serves one system, so that its resident memory is that system's. It reads one request per line of standard
+//! input, as JSON, and writes one answer per line, in order. `sablecat-peers` in bench/peers speaks the same words for other
+//! stores; what only sablecat understands ([`Open::keep_log`], [`Open::direct`], [`Request::Sync`], [`Request::Fill`],
+//! [`Request::Spot`]) is left out of the line when it is not asked for.
+//!
+//! ```text
+//! {"op":"open","dir":"/data/x","mode":"DS","cache_bytes":134217728,"log_buffer":8388608,"threads":1}
+//! {"op":"run","kind":"write","keys":"random","records":1000000,"threads":1,"seed":1,...}
+//! {"ops":1000000,"seconds":0.31,"errors":0,"rss_mb":141.2,"rss_peak_mb":141.2,"disk_mb":0.1}
+//! {"op":"close"}
+//! ```
+//!
+//! An answer is one of three: the figures of what was done, `error` (it could not be carried out: nothing was measured), or
+//! `skipped` (the system has nothing like it). Failures of single operations inside a run are neither: they
+//! are counted in [`Figures::errors`].
+
+use serde::{Deserialize, Serialize};
+
+use crate::workload::Keys;
+
+/// What of a store's promises is bought, from none to durable commits. The reports use the same words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Mode {
+    /// Data Store: no log, no transactions.
+    #[serde(rename = "DS")]
+    Ds,
+    /// Transactions; used for reads.
+    #[serde(rename = "TDS")]
+    Tds,
+    /// Transactions, with a log in memory only.
+    Memory,
+    /// A commit stays in the process.
+    NoSync,
+    /// A commit is with the operating system.
+    WriteNoSync,
+    /// A commit is durable when it returns.
+    Sync,
+}
+
+impl Mode {
+    /// As requests and reports spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Ds => "DS",
+            Mode::Tds => "TDS",
+            Mode::Memory => "Memory",
+            Mode::NoSync => "NoSync",
+            Mode::WriteNoSync => "WriteNoSync",
+            Mode::Sync => "Sync",
+        }
+    }
+}
+
+/// The kinds of run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Fills an empty store in batches, then lets it settle.
+    Load,
+    /// Inserts into an empty store, one record a commit.
+    Write,
+    /// Gives records a new value of the same size, one record a commit.
+    Update,
+    /// Point lookups.
+    Read,
+    /// Whole scans.
+    Bulk,
+}
+
+impl Kind {
+    /// As requests and reports spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Load => "load",
+            Kind::Write => "write",
+            Kind::Update => "update",
+            Kind::Read => "read",
+            Kind::Bulk => "bulk",
+        }
+    }
+}
+
+/// A line of input.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "lowercase")]
+pub enum Request {
+    /// Opens the store below a directory, which is created.
+    Open(Open),
+    /// Runs the workload on the open store.
+    Run(Run),
+    /// Shuts the store down cleanly.
+    Close,
+    /// Makes everything committed so far durable. Whoever kills the process afterwards leaves a log to replay.
+    Sync,
+    /// Stores about so many bytes of 1000-byte records.
+    Fill {
+        /// How many bytes of keys and values.
+        bytes: u64,
+    },
+    /// Looks up some of the records that a `Fill` of the same size has stored.
+    Spot {
+        /// As in the `Fill`.
+        bytes: u64,
+    },
+}
+
+/// How to open a store.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Open {
+    /// Where; each store has a directory of its own.
+    pub dir: String,
+    /// With which promises.
+    pub mode: Mode,
+    /// The buffer pool.
+    pub cache_bytes: u64,
+    /// The log buffer.
+    pub log_buffer: u64,
+    /// 0: what suits the system best.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub page_size: u32,
+    /// The most threads that any run will ask for.
+    pub threads: u32,
+    /// Make no checkpoint, so that the log holds everything.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub keep_log: bool,
+    /// Bypass the operating system's cache.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub direct: bool,
+}
+
+/// What to run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// What is done to the records.
+    pub kind: Kind,
+    /// In which order.
+    #[serde(with = "KeysWord")]
+    pub keys: Keys,
+    /// How many records the store holds, or is to hold.
+    pub records: u64,
+    /// Among how many threads they are shared out.
+    pub threads: u32,
+    /// Of the random orders.
+    pub seed: u64,
+    /// The run ends early after so long; 0: never.
+    pub seconds_max: f64,
+    /// Of the values. Absent: 0 to write, one more than the last to update, the last to read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u32>,
+    /// How often a read or bulk run goes over the records.
+    pub passes: u32,
+    /// Data Store only: through a cursor that stays open, in systems that have get and put calls besides.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub cursor: bool,
+    /// Whether to scan everything, untimed, before a read, bulk or update run.
+    pub warm: bool,
+}
+
+/// [`Keys`], as it is spelt in a line.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Keys", rename_all = "lowercase")]
+enum KeysWord {
+    Sequential,
+    Random,
+}
+
+/// A line of output.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Answer {
+    /// It was done.
+    Done(Figures),
+    /// It could not be carried out.
+    Error {
+        /// Why.
+        error: String,
+    },
+    /// The system has nothing like it.
+    Skipped {
+        /// Why.
+        skipped: String,
+    },
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Operations finished; records visited for bulk.
+    pub ops: u64,
+    /// From the first thread's start to the last one's end, around the loops only; for other requests, the call.
+    pub seconds: f64,
+    /// Operations that failed or returned a wrong value.
+    pub errors: u64,
+    /// Resident now.
+    pub rss_mb: f64,
+    /// Resident at its highest so far.
+    pub rss_peak_mb: f64,
+    /// Blocks allocated to the files of the store.
+    pub disk_mb: f64,
+    /// Commits that opening replayed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub replayed: u64,
+    /// The first failure's text.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub first_error: String,
+    /// Something to tell about the run.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
+/// The answer of `sablecat-peers list`.
+#[derive(Clone, Debug, Deserialize)]
+pub struct List {
+    /// Every system that the program knows of.
+    pub systems: Vec<Listed>,
+}
+
+/// A system in the list.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Listed {
+    /// Its name.
+    pub system: String,
+    /// Whether it can be run.
+    pub available: bool,
+    /// Its version, when it can.
+    #[serde(default)]
+    pub version: Option<String>,
+    /// Why not, when it cannot.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_for_peers_hold_only_the_shared_words() {
+        let open = Request::Open(Open {
+            dir: "d".into(),
+            mode: Mode::WriteNoSync,
+            cache_bytes: 5,
+            log_buffer: 6,
+            page_size: 0,
+            threads: 2,
+            keep_log: false,
+            direct: false,
+        });
+        assert_eq!(
+            serde_json::to_string(&open).unwrap(),
+            r#"{"op":"open","dir":"d","mode":"WriteNoSync","cache_bytes":5,"log_buffer":6,"threads":2}"#
+        );
+        let run = Request::Run(Run {
+            kind: Kind::Bulk,
+            keys: Keys::Random,
+            records: 7,
+            threads: 1,
+            seed: 3,
+            seconds_max: 0.5,
+            version: None,
+            passes: 4,
+            cursor: false,
+            warm: true,
+        });
+        let line = serde_json::to_string(&run).unwrap();
+        assert_eq!(
+            line,
+            r#"{"op":"run","kind":"bulk","keys":"random","records":7,"threads":1,"seed":3,"seconds_max":0.5,"passes":4,"warm":true}"#
+        );
+        assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), run);
+        assert_eq!(serde_json::to_string(&Request::Close).unwrap(), r#"{"op":"close"}"#);
+    }
+
+    #[test]
+    fn answers_are_told_apart_by_their_members() {
+        let done = r#"{"ops":3,"seconds":0.5,"errors":0,"rss_mb":1.0,"rss_peak_mb":2.0,"disk_mb":0.0,"note":"n"}"#;
+        assert!(matches!(serde_json::from_str(done).unwrap(), Answer::Done(Figures { ops: 3, .. })));
+        assert!(matches!(serde_json::from_str(r#"{"error":"e"}"#).unwrap(), Answer::Error { .. }));
+        assert!(matches!(serde_json::from_str(r#"{"skipped":"s"}"#).unwrap(), Answer::Skipped { .. }));
+        assert!(serde_json::from_str::<Answer>(r#"{"ops":3}"#).is_err());
+    }
+}

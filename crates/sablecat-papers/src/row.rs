@@ -1,0 +1,99 @@
+//! A measured figure, as it stands in the JSON report.
+
+use serde::Serialize;
+
+use crate::protocol::{Figures, Mode};
+use crate::session::{Session, Step};
+
+/// One system at one operation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// `sablecat`, a peer's name, or `device`.
+    pub system: String,
+    /// What was promised: DS, TDS, Memory, NoSync, WriteNoSync or Sync.
+    pub mode: Mode,
+    /// read, write, update or bulk; the engine's own suite has more.
+    pub op: String,
+    /// sequential or random.
+    pub keys: String,
+    /// Among how many threads the records were shared out.
+    pub threads: u32,
+    /// How many records there were.
+    pub records: u64,
+    /// Operations a second, of all threads together; records a second for bulk.
+    pub ops_per_s: f64,
+    /// Of how many runs this is the median.
+    pub median_of: u32,
+    /// Wrong or failed operations in all of those runs.
+    pub errors: u64,
+    /// Resident memory of the process after the run, the median.
+    pub rss_mb: f64,
+    /// Disk blocks of the store after it was closed, the median.
+    pub disk_mb: f64,
+}
+
+impl Row {
+    /// The row of some rounds' figures; none if there were no rounds.
+    pub(crate) fn of(system: &str, session: &Session, step: &Step, samples: &[&Figures]) -> Option<Row> {
+        let of = |pick: fn(&Figures) -> f64| median(samples.iter().map(|sample| pick(sample)).collect());
+        Some(Row {
+            system: system.to_owned(),
+            mode: session.mode,
+            op: step.op.to_owned(),
+            keys: session.keys_name().to_owned(),
+            threads: session.threads,
+            records: session.records,
+            ops_per_s: tenths(of(rate)?),
+            median_of: samples.len() as u32,
+            errors: samples.iter().map(|sample| sample.errors).sum(),
+            rss_mb: tenths(of(|sample| sample.rss_mb)?),
+            disk_mb: tenths(of(|sample| sample.disk_mb)?),
+        })
+    }
+
+    /// For a sentence about the row.
+    pub(crate) fn label(&self) -> String {
+        let Row { system, mode, op, keys, threads, .. } = self;
+        let threads = if *threads == 1 { String::new() } else { format!(", {threads} threads") };
+        format!("{system} {} {op}, {keys}{threads}", mode.name())
+    }
+}
+
+/// Operations a second; a run too short for the clock counts as a nanosecond.
+pub(crate) fn rate(figures: &Figures) -> f64 {
+    figures.ops as f64 / figures.seconds.max(1e-9)
+}
+
+/// The middle one, or the mean of the two in the middle; none of none.
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        count if count % 2 == 1 => Some(values[middle]),
+        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
+    }
+}
+
+/// More digits than that mean nothing here.
+pub(crate) fn tenths(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+
+    #[test]
+    fn a_rate_needs_no_time_to_be_finite() {
+        assert_eq!(rate(&Figures { ops: 10, seconds: 2.0, ..Figures::default() }), 5.0);
+        assert!(rate(&Figures { ops: 10, ..Figures::default() }).is_finite());
+    }
+}

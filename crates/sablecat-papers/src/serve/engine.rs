@@ -1,0 +1,181 @@
+//! Sablecat as the harness opens it: which mode of the papers is which configuration.
+//!
+//! | mode | is |
+//! |---|---|
+//! | DS | a data store: no log, no transactions |
+//! | TDS, NoSync | an environment whose commits stay in the log buffer |
+//! | Memory, WriteNoSync, Sync | an environment of that durability |
+//!
+//! A put, a removal or a lookup outside of a transaction is one of its own, so each is one commit or one snapshot.
+//! The environment keeps its default isolation, which is serialisable.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::Duration;
+
+use sablecat::{Builder, DataStore, Database, Durability, Env, StoreTable};
+
+use super::loops::{self, Job, Table, Tally};
+use crate::protocol::{Mode, Open};
+use crate::workload::{KEY_BYTES, VALUE_BYTES};
+
+/// The name of the one database that a run uses.
+const DATABASE: &str = "records";
+
+/// An open store of sablecat's.
+pub(super) enum Engine {
+    Data { store: Box<DataStore>, table: StoreTable },
+    Transactional { env: Env, database: Database, is_sync: bool },
+}
+
+impl Engine {
+    pub(super) fn open(open: &Open) -> Result<Engine, String> {
+        let builder = configure(open);
+        let dir = Path::new(&open.dir);
+        if open.mode == Mode::Ds {
+            let mut store = builder.open_data_store(dir).map_err(say)?;
+            let table = store.database(DATABASE).map_err(say)?;
+            return Ok(Engine::Data { store: Box::new(store), table });
+        }
+        let env = builder.open(dir).map_err(say)?;
+        let database = env.database(DATABASE).map_err(say)?;
+        Ok(Engine::Transactional { env, database, is_sync: open.mode == Mode::Sync })
+    }
+
+    /// Commits that opening replayed.
+    pub(super) fn replayed(&self) -> u64 {
+        match self {
+            Engine::Data { .. } => 0,
+            Engine::Transactional { env, .. } => env.recovery().commits,
+        }
+    }
+
+    /// Does a job on this thread.
+    pub(super) fn run(&mut self, job: &Job) -> Result<Tally, String> {
+        Ok(match self {
+            Engine::Data { store, table } => loops::run(&mut DataTable { store, table }, job),
+            Engine::Transactional { database, is_sync: false, .. } => loops::run(&mut Commits::<64>(database.clone()), job),
+            Engine::Transactional { database, is_sync: true, .. } => loops::run(&mut Commits::<1>(database.clone()), job),
+        })
+    }
+
+    /// What one of several threads works with.
+    pub(super) fn table(&self) -> Result<Commits<1>, String> {
+        match self {
+            Engine::Data { .. } => Err("a data store has one handle: one thread".to_owned()),
+            Engine::Transactional { database, .. } => Ok(Commits(database.clone())),
+        }
+    }
+
+    /// Everything to disk, so that what follows is not disturbed by it.
+    pub(super) fn settle(&mut self) -> Result<(), String> {
+        match self {
+            Engine::Data { store, .. } => store.checkpoint().map(drop).map_err(say),
+            Engine::Transactional { env, .. } => env.checkpoint().map(drop).map_err(say),
+        }
+    }
+
+    pub(super) fn sync(&mut self) -> Result<(), String> {
+        match self {
+            Engine::Data { .. } => Err("a data store has no log".to_owned()),
+            Engine::Transactional { env, .. } => env.sync().map_err(say),
+        }
+    }
+
+    /// The database, for what only environments are asked to do.
+    pub(super) fn database(&self) -> Result<&Database, String> {
+        match self {
+            Engine::Data { .. } => Err("this is measured on an environment".to_owned()),
+            Engine::Transactional { database, .. } => Ok(database),
+        }
+    }
+
+    pub(super) fn close(self) -> Result<(), String> {
+        match self {
+            Engine::Data { store, .. } => store.close().map_err(say),
+            Engine::Transactional { env, database, .. } => {
+                drop(database);
+                env.close().map_err(say)
+            }
+        }
+    }
+}
+
+fn configure(open: &Open) -> Builder {
+    let builder =
+        Env::builder().cache_size(open.cache_bytes).log_buffer_size(open.log_buffer as usize).direct_io(open.direct).durability(match open
+            .mode
+        {
+            Mode::Ds | Mode::Tds | Mode::NoSync => Durability::NoSync,
+            Mode::Memory => Durability::Memory,
+            Mode::WriteNoSync => Durability::WriteNoSync,
+            Mode::Sync => Durability::Sync,
+        });
+    let builder = if open.page_size == 0 { builder } else { builder.page_size(open.page_size as usize) };
+    if open.keep_log { builder.checkpoint_interval(Duration::from_secs(1 << 30)).checkpoint_log_size(u64::MAX) } else { builder }
+}
+
+fn say(error: sablecat::Error) -> String {
+    error.to_string()
+}
+
+/// A table of a data store.
+struct DataTable<'a> {
+    store: &'a mut DataStore,
+    table: &'a StoreTable,
+}
+
+impl Table for DataTable<'_> {
+    const CHECK_EVERY: u64 = 64;
+    type Error = sablecat::Error;
+
+    #[inline]
+    fn put(&mut self, key: &[u8], value: &[u8]) -> sablecat::Result<()> {
+        self.store.insert(self.table, key, value)
+    }
+
+    fn put_batch(&mut self, records: &[([u8; KEY_BYTES], [u8; VALUE_BYTES])]) -> sablecat::Result<()> {
+        records.iter().try_for_each(|(key, value)| self.put(key, value))
+    }
+
+    #[inline]
+    fn look(&mut self, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> bool) -> sablecat::Result<bool> {
+        self.store.get_with(self.table, key, look)
+    }
+
+    fn scan(&mut self, mut each: impl FnMut(&[u8], &[u8])) -> sablecat::Result<()> {
+        self.store.visit::<&[u8]>(self.table, .., |key, value| {
+            each(key, value);
+            ControlFlow::Continue(())
+        })
+    }
+}
+
+/// A database whose every operation is a transaction, and which looks at the clock every so many of them.
+pub(super) struct Commits<const CHECK_EVERY: u64>(Database);
+
+impl<const CHECK_EVERY: u64> Table for Commits<CHECK_EVERY> {
+    const CHECK_EVERY: u64 = CHECK_EVERY;
+    type Error = sablecat::Error;
+
+    #[inline]
+    fn put(&mut self, key: &[u8], value: &[u8]) -> sablecat::Result<()> {
+        self.0.insert(key, value)
+    }
+
+    fn put_batch(&mut self, records: &[([u8; KEY_BYTES], [u8; VALUE_BYTES])]) -> sablecat::Result<()> {
+        self.0.insert_batch(records.iter().map(|(key, value)| (&key[..], &value[..])))
+    }
+
+    #[inline]
+    fn look(&mut self, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> bool) -> sablecat::Result<bool> {
+        self.0.get_with(key, look)
+    }
+
+    fn scan(&mut self, mut each: impl FnMut(&[u8], &[u8])) -> sablecat::Result<()> {
+        self.0.visit::<&[u8]>(.., |key, value| {
+            each(key, value);
+            ControlFlow::Continue(())
+        })
+    }
+}

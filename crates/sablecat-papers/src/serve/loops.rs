@@ -1,0 +1,205 @@
+//! The timed loops over the records, and what they add up.
+//!
+//! One loop serves every kind of store through [`Table`], compiled for each, so that what is timed is the store's own calls
+//! and the workload. The clock is read around a loop, and inside it only when the run has a time limit: every 64
+//! operations, or every one where it waits for the disk anyway.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use crate::protocol::Kind;
+use crate::workload::{self, Order};
+
+/// Records that a load puts into one batch.
+const LOAD_BATCH: u64 = 1000;
+
+/// One thread's part of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    pub(super) kind: Kind,
+    pub(super) order: Order,
+    pub(super) records: u64,
+    /// The positions of this thread.
+    pub(super) share: Range<u64>,
+    pub(super) version: u32,
+    pub(super) passes: u32,
+    /// 0: no limit.
+    pub(super) seconds_max: f64,
+}
+
+/// What a loop needs of a store.
+pub(super) trait Table {
+    /// Operations between two looks at the clock, a power of two.
+    const CHECK_EVERY: u64;
+    type Error: std::fmt::Display;
+
+    /// Stores one record, as a commit of its own where the store has commits.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Self::Error>;
+
+    /// Stores records as cheaply as the store can.
+    fn put_batch(&mut self, records: &[([u8; workload::KEY_BYTES], [u8; workload::VALUE_BYTES])]) -> Result<(), Self::Error>;
+
+    /// Shows the value of a key, in place, and returns what `look` made of it.
+    fn look(&mut self, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> bool) -> Result<bool, Self::Error>;
+
+    /// Shows every record.
+    fn scan(&mut self, each: impl FnMut(&[u8], &[u8])) -> Result<(), Self::Error>;
+}
+
+/// What a loop came to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) ops: u64,
+    pub(super) errors: u64,
+    pub(super) first_error: String,
+    /// Start and end of the loop.
+    pub(super) time: Option<(Instant, Instant)>,
+}
+
+impl Tally {
+    /// Counts a failed operation; the first one's text is kept.
+    #[cold]
+    pub(super) fn fail(&mut self, what: &str, key: u64, why: impl std::fmt::Display) {
+        if self.errors == 0 {
+            self.first_error = format!("{what} of key {key}: {why}");
+        }
+        self.errors += 1;
+    }
+
+    /// From the first start to the last end.
+    pub(super) fn seconds(&self) -> f64 {
+        self.time.map_or(0.0, |(start, end)| (end - start).as_secs_f64())
+    }
+
+    pub(super) fn sum(tallies: Vec<Tally>) -> Tally {
+        let mut sum = Tally::default();
+        for tally in tallies {
+            sum.ops += tally.ops;
+            if sum.errors == 0 {
+                sum.first_error = tally.first_error;
+            }
+            sum.errors += tally.errors;
+            sum.time = match (sum.time, tally.time) {
+                (Some((start, end)), Some((other_start, other_end))) => Some((start.min(other_start), end.max(other_end))),
+                (one, other) => one.or(other),
+            };
+        }
+        sum
+    }
+}
+
+/// When a loop has to stop; asked before its first operation.
+pub(super) struct Limit {
+    end: Option<Instant>,
+}
+
+impl Limit {
+    pub(super) fn new(start: Instant, seconds_max: f64) -> Limit {
+        Limit { end: (seconds_max > 0.0).then(|| start + Duration::from_secs_f64(seconds_max)) }
+    }
+
+    #[inline]
+    pub(super) fn is_reached(&self, ops: u64, check_every: u64) -> bool {
+        match self.end {
+            Some(end) => ops & (check_every - 1) == 0 && Instant::now() >= end,
+            None => false,
+        }
+    }
+}
+
+/// Does a job.
+pub(super) fn run<T: Table>(table: &mut T, job: &Job) -> Tally {
+    let mut tally = Tally::default();
+    let start = Instant::now();
+    let limit = Limit::new(start, job.seconds_max);
+    match job.kind {
+        Kind::Load => load(table, job, &mut tally),
+        Kind::Write => put(table, job, "write", &limit, &mut tally),
+        Kind::Update => put(table, job, "update", &limit, &mut tally),
+        Kind::Read => read(table, job, &limit, &mut tally),
+        Kind::Bulk => bulk(table, job, &limit, &mut tally),
+    }
+    tally.time = Some((start, Instant::now()));
+    tally
+}
+
+fn load<T: Table>(table: &mut T, job: &Job, tally: &mut Tally) {
+    let mut batch = Vec::with_capacity(LOAD_BATCH as usize);
+    let mut position = job.share.start;
+    while position < job.share.end {
+        let stop = job.share.end.min(position + LOAD_BATCH);
+        batch.clear();
+        batch.extend((position..stop).map(|position| {
+            let key = job.order.key(position);
+            (workload::key_bytes(key), workload::value(key, job.version))
+        }));
+        if let Err(error) = table.put_batch(&batch) {
+            tally.fail("load", position, error);
+        }
+        position = stop;
+    }
+    tally.ops = job.share.end - job.share.start;
+}
+
+fn put<T: Table>(table: &mut T, job: &Job, what: &str, limit: &Limit, tally: &mut Tally) {
+    for position in job.share.clone() {
+        let key = job.order.key(position);
+        if let Err(error) = table.put(&workload::key_bytes(key), &workload::value(key, job.version)) {
+            tally.fail(what, key, error);
+        }
+        tally.ops += 1;
+        if limit.is_reached(tally.ops, T::CHECK_EVERY) {
+            return;
+        }
+    }
+}
+
+fn read<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
+    for _ in 0..job.passes {
+        for position in job.share.clone() {
+            let key = job.order.key(position);
+            let is_right = |value: Option<&[u8]>| value.is_some_and(|value| workload::is_value(key, job.version, value));
+            match table.look(&workload::key_bytes(key), is_right) {
+                Ok(true) => {}
+                Ok(false) => tally.fail("read", key, "not the value that was stored"),
+                Err(error) => tally.fail("read", key, error),
+            }
+            tally.ops += 1;
+            if limit.is_reached(tally.ops, T::CHECK_EVERY) {
+                return;
+            }
+        }
+    }
+}
+
+fn bulk<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
+    for _ in 0..job.passes {
+        let (mut visited, mut key_sum) = (0u64, 0u64);
+        let scanned = table.scan(|key, value| {
+            visited += 1;
+            match workload::key_number(key) {
+                Some(number) => {
+                    key_sum = key_sum.wrapping_add(number);
+                    if !workload::is_value(number, job.version, value) {
+                        tally.fail("scan", number, "not the value that was stored");
+                    }
+                }
+                None => tally.fail("scan", visited, "a key of another length"),
+            }
+        });
+        tally.ops += visited;
+        match scanned {
+            Err(error) => tally.fail("scan", visited, error),
+            Ok(()) if visited != job.records => {
+                tally.fail("scan", visited, "this many records were seen, which is not how many there are");
+            }
+            Ok(()) if key_sum != workload::key_sum(job.records) => {
+                tally.fail("scan", visited, "a key came twice, another not at all");
+            }
+            Ok(()) => {}
+        }
+        if limit.is_reached(0, 1) {
+            return;
+        }
+    }
+}

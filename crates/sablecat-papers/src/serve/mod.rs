@@ -1,0 +1,361 @@
+//! The serving end of the line protocol: one process, one system, one open store at a time.
+//!
+//! It serves `sablecat`, and `device`: the disk itself, whose only operation is to make 4 KB durable, as a bound
+//! for every synchronous commit. What a run means, how it is warmed, timed and checked, is kept the same here as in
+//! `sablecat-peers`, so that one driver can ask both in turn. Unlike there, it is the driver who has to know what a directory holds:
+//! a wrong belief shows as errors, since every value is checked.
+
+mod device;
+mod engine;
+mod fill;
+mod loops;
+
+use std::io::{self, BufRead, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Barrier;
+use std::thread;
+use std::time::Instant;
+
+use crate::machine;
+use crate::protocol::{Answer, Figures, Kind, Open, Request, Run};
+use crate::workload::{self, Order, Stage};
+use device::Device;
+use engine::Engine;
+use loops::{Job, Tally};
+
+/// The systems that can be served.
+pub const SYSTEMS: [&str; 2] = ["sablecat", "device"];
+
+/// Answers the requests on standard input until it ends; a store that is still open then is dropped.
+///
+/// # Errors
+/// When standard input or output fails, or there is no such system.
+pub fn serve(system: &str) -> io::Result<()> {
+    let mut server = Server::new(system).map_err(io::Error::other)?;
+    let mut out = io::stdout().lock();
+    for line in io::stdin().lock().lines() {
+        serde_json::to_writer(&mut out, &server.answer(&line?))?;
+        out.write_all(b"\n")?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+/// What is served, and the store that is open, if any.
+pub(crate) struct Server {
+    device: bool,
+    opened: Option<Opened>,
+}
+
+struct Opened {
+    store: Store,
+    dir: PathBuf,
+    threads: u32,
+    /// Of the values that were written last.
+    version: u32,
+}
+
+enum Store {
+    Engine(Engine),
+    Device(Device),
+}
+
+impl Server {
+    pub(crate) fn new(system: &str) -> Result<Server, String> {
+        match system {
+            "sablecat" => Ok(Server { device: false, opened: None }),
+            "device" => Ok(Server { device: true, opened: None }),
+            other => Err(format!("there is no system {other} to serve, only {}", SYSTEMS.join(" and "))),
+        }
+    }
+
+    /// Answers one line of input.
+    pub(crate) fn answer(&mut self, line: &str) -> Answer {
+        let done = match serde_json::from_str(line) {
+            Ok(Request::Open(open)) => self.open(&open),
+            Ok(Request::Run(run)) => self.with_open(|opened| opened.run(&run)),
+            Ok(Request::Close) => self.close(),
+            Ok(Request::Sync) => self.with_open(|opened| opened.timed(Store::sync)),
+            Ok(Request::Fill { bytes }) => self.with_open(|opened| opened.timed(|store| store.fill(bytes))),
+            Ok(Request::Spot { bytes }) => self.with_open(|opened| opened.timed(|store| store.spot(bytes))),
+            Err(error) => Err(format!("request: {error}")),
+        };
+        match done {
+            Ok(figures) => Answer::Done(figures),
+            Err(error) => Answer::Error { error },
+        }
+    }
+
+    fn with_open(&mut self, work: impl FnOnce(&mut Opened) -> Result<Figures, String>) -> Result<Figures, String> {
+        work(self.opened.as_mut().ok_or("no store is open")?)
+    }
+
+    fn open(&mut self, open: &Open) -> Result<Figures, String> {
+        if self.opened.is_some() {
+            return Err("a store is open already".to_owned());
+        }
+        if open.threads == 0 {
+            return Err("threads must be at least 1".to_owned());
+        }
+        let dir = PathBuf::from(&open.dir);
+        let started = Instant::now();
+        let store = if self.device { Store::Device(Device::open(&dir)?) } else { Store::Engine(Engine::open(open)?) };
+        let figures = Figures { replayed: store.replayed(), ..figures(&dir, started) };
+        self.opened = Some(Opened { store, dir, threads: open.threads, version: 0 });
+        Ok(figures)
+    }
+
+    fn close(&mut self) -> Result<Figures, String> {
+        let Opened { store, dir, .. } = self.opened.take().ok_or("no store is open")?;
+        let started = Instant::now();
+        if let Store::Engine(engine) = store {
+            engine.close()?;
+        }
+        Ok(figures(&dir, started))
+    }
+}
+
+impl Store {
+    fn replayed(&self) -> u64 {
+        match self {
+            Store::Engine(engine) => engine.replayed(),
+            Store::Device(_) => 0,
+        }
+    }
+
+    fn engine(&mut self) -> Result<&mut Engine, String> {
+        match self {
+            Store::Engine(engine) => Ok(engine),
+            Store::Device(_) => Err("the device keeps no records".to_owned()),
+        }
+    }
+
+    fn sync(&mut self) -> Result<Tally, String> {
+        self.engine()?.sync().map(|()| Tally::default())
+    }
+
+    fn fill(&mut self, bytes: u64) -> Result<Tally, String> {
+        fill::fill(self.engine()?, bytes)
+    }
+
+    fn spot(&mut self, bytes: u64) -> Result<Tally, String> {
+        fill::spot(self.engine()?, bytes)
+    }
+}
+
+impl Opened {
+    /// A request that is one call.
+    fn timed(&mut self, work: impl FnOnce(&mut Store) -> Result<Tally, String>) -> Result<Figures, String> {
+        let started = Instant::now();
+        let tally = work(&mut self.store)?;
+        let figures = figures(&self.dir, started);
+        Ok(Figures { ops: tally.ops, errors: tally.errors, first_error: tally.first_error, ..figures })
+    }
+
+    fn run(&mut self, run: &Run) -> Result<Figures, String> {
+        if run.threads == 0 || run.threads > self.threads {
+            return Err(format!("{} threads, but the store was opened for {}", run.threads, self.threads));
+        }
+        if run.records == 0 || run.passes == 0 {
+            return Err("records and passes must be at least 1".to_owned());
+        }
+        let version = run.version.unwrap_or(match run.kind {
+            Kind::Load | Kind::Write => 0,
+            Kind::Update => self.version + 1,
+            Kind::Read | Kind::Bulk => self.version,
+        });
+        let tally = match &mut self.store {
+            Store::Device(device) => device.run(&job(run, version))?,
+            Store::Engine(engine) => {
+                if run.warm && matches!(run.kind, Kind::Read | Kind::Bulk | Kind::Update) {
+                    let stored = Run { kind: Kind::Bulk, passes: 1, seconds_max: 0.0, ..run.clone() };
+                    run_on_threads(engine, &Run { threads: 1, ..stored }, self.version)?;
+                }
+                let tally = run_on_threads(engine, run, version)?;
+                if run.kind == Kind::Load {
+                    engine.settle()?;
+                }
+                tally
+            }
+        };
+        if matches!(run.kind, Kind::Load | Kind::Write | Kind::Update) {
+            self.version = version;
+        }
+        let (rss_mb, rss_peak_mb) = machine::resident_mb();
+        Ok(Figures {
+            ops: tally.ops,
+            seconds: tally.seconds(),
+            errors: tally.errors,
+            rss_mb,
+            rss_peak_mb,
+            disk_mb: machine::disk_mb(&self.dir),
+            first_error: tally.first_error,
+            ..Figures::default()
+        })
+    }
+}
+
+/// The run as one thread's job; further threads get another stretch of the positions.
+fn job(run: &Run, version: u32) -> Job {
+    let stage = match run.kind {
+        Kind::Load | Kind::Write => Stage::Write,
+        Kind::Update => Stage::Update,
+        Kind::Read | Kind::Bulk => Stage::Read,
+    };
+    Job {
+        kind: run.kind,
+        order: Order::new(run.keys, stage, run.records, run.seed),
+        records: run.records,
+        share: 0..run.records,
+        version,
+        passes: run.passes,
+        seconds_max: if run.kind == Kind::Load { 0.0 } else { run.seconds_max },
+    }
+}
+
+/// One job per thread; all start together. A single thread's job runs on this one.
+fn run_on_threads(engine: &mut Engine, run: &Run, version: u32) -> Result<Tally, String> {
+    let job = job(run, version);
+    if run.threads == 1 {
+        return engine.run(&job);
+    }
+    let tables = (0..run.threads).map(|_| engine.table()).collect::<Result<Vec<_>, _>>()?;
+    let barrier = Barrier::new(tables.len());
+    let tallies: Vec<Tally> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..)
+            .zip(tables)
+            .map(|(thread, mut table)| {
+                let job = Job { share: workload::share(run.records, run.threads.into(), thread), ..job.clone() };
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    barrier.wait();
+                    loops::run(&mut table, &job)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread panicked".to_owned())).collect::<Result<_, _>>()
+    })?;
+    Ok(Tally::sum(tallies))
+}
+
+/// The figures that every answer has.
+fn figures(dir: &Path, started: Instant) -> Figures {
+    let seconds = started.elapsed().as_secs_f64();
+    let (rss_mb, rss_peak_mb) = machine::resident_mb();
+    Figures { seconds, rss_mb, rss_peak_mb, disk_mb: machine::disk_mb(dir), ..Figures::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::Place;
+    use crate::protocol::Mode;
+    use crate::workload::Keys;
+
+    fn ask(server: &mut Server, request: &Request) -> Figures {
+        match server.answer(&serde_json::to_string(request).unwrap()) {
+            Answer::Done(figures) => figures,
+            other => panic!("{request:?}: {other:?}"),
+        }
+    }
+
+    fn open(dir: &Path, mode: Mode, threads: u32) -> Request {
+        Request::Open(Open {
+            dir: dir.to_str().unwrap().to_owned(),
+            mode,
+            cache_bytes: 16 << 20,
+            log_buffer: 1 << 20,
+            page_size: 0,
+            threads,
+            keep_log: false,
+            direct: false,
+        })
+    }
+
+    fn run(kind: Kind, keys: Keys, threads: u32) -> Request {
+        Request::Run(Run {
+            kind,
+            keys,
+            records: 300,
+            threads,
+            seed: 1,
+            seconds_max: 0.0,
+            version: None,
+            passes: 2,
+            cursor: false,
+            warm: true,
+        })
+    }
+
+    #[test]
+    fn every_kind_of_run_finds_what_was_written_in_every_mode() {
+        for mode in [Mode::Ds, Mode::Tds, Mode::Memory, Mode::NoSync, Mode::WriteNoSync, Mode::Sync] {
+            for keys in [Keys::Sequential, Keys::Random] {
+                let place = Place::below(&std::env::temp_dir()).unwrap();
+                let mut server = Server::new("sablecat").unwrap();
+                ask(&mut server, &open(&place.path().join("env"), mode, 1));
+                for (kind, ops) in [(Kind::Write, 300), (Kind::Read, 600), (Kind::Bulk, 600), (Kind::Update, 300), (Kind::Read, 600)] {
+                    let done = ask(&mut server, &run(kind, keys, 1));
+                    assert_eq!((done.ops, done.errors, done.first_error.as_str()), (ops, 0, ""), "{mode:?} {keys:?} {kind:?}");
+                }
+                ask(&mut server, &Request::Close);
+            }
+        }
+    }
+
+    #[test]
+    fn threads_share_the_records_out() {
+        let place = Place::below(&std::env::temp_dir()).unwrap();
+        let mut server = Server::new("sablecat").unwrap();
+        ask(&mut server, &open(&place.path().join("env"), Mode::Memory, 4));
+        for kind in [Kind::Load, Kind::Update, Kind::Read] {
+            let done = ask(&mut server, &run(kind, Keys::Random, 4));
+            assert_eq!((done.errors, done.first_error.as_str()), (0, ""), "{kind:?}");
+        }
+        assert!(matches!(server.answer(&serde_json::to_string(&run(Kind::Read, Keys::Random, 5)).unwrap()), Answer::Error { .. }));
+    }
+
+    #[test]
+    fn wrong_values_are_counted() {
+        let place = Place::below(&std::env::temp_dir()).unwrap();
+        let mut server = Server::new("sablecat").unwrap();
+        ask(&mut server, &open(&place.path().join("env"), Mode::Ds, 1));
+        ask(&mut server, &run(Kind::Write, Keys::Random, 1));
+        let Request::Run(right) = run(Kind::Read, Keys::Random, 1) else { unreachable!() };
+        let wrong_version = Request::Run(Run { version: Some(7), warm: false, passes: 1, ..right.clone() });
+        let done = ask(&mut server, &wrong_version);
+        assert_eq!((done.ops, done.errors), (300, 300));
+        assert!(done.first_error.contains("not the value that was stored"), "{}", done.first_error);
+        let more_records = Request::Run(Run { kind: Kind::Bulk, records: 301, warm: false, passes: 1, ..right });
+        let done = ask(&mut server, &more_records);
+        assert_eq!((done.ops, done.errors), (300, 1), "{}", done.first_error);
+    }
+
+    #[test]
+    fn the_device_can_only_be_overwritten() {
+        let place = Place::below(&std::env::temp_dir()).unwrap();
+        let mut server = Server::new("device").unwrap();
+        ask(&mut server, &open(&place.path().join("env"), Mode::Sync, 1));
+        let Request::Run(run) = run(Kind::Write, Keys::Sequential, 1) else { unreachable!() };
+        let done = ask(&mut server, &Request::Run(Run { records: 20, ..run.clone() }));
+        assert_eq!((done.ops, done.errors), (20, 0));
+        let read = serde_json::to_string(&Request::Run(Run { kind: Kind::Read, ..run })).unwrap();
+        assert!(matches!(server.answer(&read), Answer::Error { .. }));
+        assert!(matches!(server.answer("{}"), Answer::Error { .. }));
+        ask(&mut server, &Request::Close);
+        assert!(Server::new("toaster").is_err());
+    }
+
+    #[test]
+    fn a_filled_store_holds_what_was_filled_in() {
+        let place = Place::below(&std::env::temp_dir()).unwrap();
+        let mut server = Server::new("sablecat").unwrap();
+        ask(&mut server, &open(&place.path().join("env"), Mode::NoSync, 1));
+        let done = ask(&mut server, &Request::Fill { bytes: 1 << 20 });
+        assert!(done.ops > 900, "{}", done.ops);
+        ask(&mut server, &Request::Close);
+        ask(&mut server, &open(&place.path().join("env"), Mode::NoSync, 1));
+        let done = ask(&mut server, &Request::Spot { bytes: 1 << 20 });
+        assert!(done.ops > 0 && done.errors == 0, "{done:?}");
+    }
+}
