@@ -16,6 +16,7 @@ use crate::grid::{Grid, ratio, thousands};
 use crate::machine::{self, Machine};
 use crate::protocol::{Figures, Kind, Mode, Open, Request, Run};
 use crate::row::Row;
+use crate::serve::records_of_fill;
 use crate::session::{Field, LOG_BUFFER_BYTES, Outcome, Session, Step};
 use crate::workload::{KEY_BYTES, Keys, VALUE_BYTES};
 use crate::wp43::cache_for;
@@ -107,7 +108,7 @@ fn replay_once(ours: &dyn Contestant, dir: &Path, session: &Session) -> Result<F
 
 fn open(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
     let bytes = options.size.unwrap_or(if options.quick { 64 << 20 } else { 1 << 30 });
-    let session = own_session(Mode::NoSync, bytes / 1000, options.cache.unwrap_or(64 << 20));
+    let session = own_session(Mode::NoSync, records_of_fill(bytes), options.cache.unwrap_or(64 << 20));
     let outcome = own_rounds(field, &session, "open", |ours, dir| open_once(ours, dir, &session, bytes));
     let title = format!("opening an environment of {} MB that was closed cleanly", bytes >> 20);
     let mut grid = Grid::new(title, ["open", "milliseconds", "disk MB"], 1);
@@ -121,10 +122,10 @@ fn open_once(ours: &dyn Contestant, dir: &Path, session: &Session, bytes: u64) -
     let open = own_open(dir, session, false);
     // All rounds open the same environment, which the first one makes.
     if !dir.exists() {
-        let mut served = ours.start()?;
-        served.ask(&open)?;
-        served.ask(&Request::Fill { bytes })?;
-        served.ask(&Request::Close)?;
+        fill(ours, &open, bytes).inspect_err(|_| {
+            // So that the next round does not take half an environment for a whole one.
+            let _ = fs::remove_dir_all(dir);
+        })?;
     }
     machine::drop_cached(dir);
     let mut served = ours.start()?;
@@ -133,6 +134,14 @@ fn open_once(ours: &dyn Contestant, dir: &Path, session: &Session, bytes: u64) -
     let closed = served.ask(&Request::Close)?;
     let Figures { errors, first_error, .. } = spots;
     Ok(Figures { ops: 1, errors, first_error, disk_mb: closed.disk_mb, ..opened })
+}
+
+fn fill(ours: &dyn Contestant, open: &Request, bytes: u64) -> Result<(), Refusal> {
+    let mut served = ours.start()?;
+    for request in [open, &Request::Fill { bytes }, &Request::Close] {
+        served.ask(request)?;
+    }
+    Ok(())
 }
 
 fn large(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {

@@ -94,7 +94,7 @@ pub enum Request {
     Close,
     /// Makes everything committed so far durable. Whoever kills the process afterwards leaves a log to replay.
     Sync,
-    /// Stores about so many bytes of 1000-byte records.
+    /// Stores about so many bytes of 500-byte records.
     Fill {
         /// How many bytes of keys and values.
         bytes: u64,

@@ -57,6 +57,8 @@ enum Signal {
     None,
     /// An operation ran out of frames: leave it, sweep, run it again.
     OutOfFrames,
+    /// The cache is full of what a checkpoint in progress or other operations need: wait for the checkpoint, run it again.
+    NoRoom,
     /// A page has no version at the snapshot: at a tree's root, because the tree is younger; elsewhere, corruption.
     NotThere,
 }
@@ -86,6 +88,15 @@ impl Error {
     #[cold]
     pub(crate) fn not_there(page: PageId) -> Self {
         Error { signal: Signal::NotThere, ..Self::corruption(format!("page {page} is named by a tree but is not in use")) }
+    }
+
+    #[cold]
+    pub(crate) fn no_room(what: impl Display) -> Self {
+        Error { signal: Signal::NoRoom, ..Self::full(what) }
+    }
+
+    pub(crate) fn is_no_room(&self) -> bool {
+        self.signal == Signal::NoRoom
     }
 
     pub(crate) fn is_out_of_frames(&self) -> bool {

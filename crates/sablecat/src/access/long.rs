@@ -68,7 +68,9 @@ pub(crate) fn read<R: PageRead>(reader: &R, page_size: usize, first: PageId, len
             bytes[KIND_AT] == KIND_LONG
         })?;
         if !right_kind {
-            return Err(Error::corruption(format!("page {page} should hold part of the value that begins in page {first}, but is of another kind")));
+            return Err(Error::corruption(format!(
+                "page {page} should hold part of the value that begins in page {first}, but is of another kind"
+            )));
         }
         done += part;
     }

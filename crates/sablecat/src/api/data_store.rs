@@ -117,7 +117,11 @@ impl DataStore {
     ///
     /// # Errors
     /// `Invalid` if the database is not empty or the records are not in order; as [`DataStore::insert`].
-    pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, table: &StoreTable, records: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
+    pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        table: &StoreTable,
+        records: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<u64> {
         let kernel = &self.core.kernel;
         let seat = kernel.pages.participants.sit()?;
         // SAFETY: this handle is the only one and is borrowed exclusively.

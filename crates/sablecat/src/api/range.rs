@@ -46,12 +46,8 @@ impl<'a> Range<'a> {
     /// A range with a snapshot of its own.
     pub(super) fn owned(env: &'a Env, tree: &TreeRef, (lower, upper): (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Result<Range<'a>> {
         let core = env.core();
-        let options = Options {
-            isolation: Isolation::Snapshot,
-            durability: Durability::Memory,
-            read_only: true,
-            patience: core.config.lock_timeout,
-        };
+        let options =
+            Options { isolation: Isolation::Snapshot, durability: Durability::Memory, read_only: true, patience: core.config.lock_timeout };
         let own = Transaction::begin(&core.kernel, options)?;
         Ok(Range { source: Source::Own(own), tree: tree.clone(), scan: Scan::new(lower, upper), failed: false })
     }

@@ -59,12 +59,9 @@ impl CatalogEntry {
             return Err(wrong("has a version this build does not know"));
         }
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let comparator = String::from_utf8(bytes[HEADER_BYTES..].to_vec()).map_err(|_| wrong("names its comparator in bytes that are no text"))?;
-        Ok(CatalogEntry {
-            tree: TreeId(word(2)),
-            root: PageId(word(6)),
-            comparator: (bytes[1] & CUSTOM != 0).then_some(comparator),
-        })
+        let comparator =
+            String::from_utf8(bytes[HEADER_BYTES..].to_vec()).map_err(|_| wrong("names its comparator in bytes that are no text"))?;
+        Ok(CatalogEntry { tree: TreeId(word(2)), root: PageId(word(6)), comparator: (bytes[1] & CUSTOM != 0).then_some(comparator) })
     }
 
     /// The tree, once its comparator has been found.

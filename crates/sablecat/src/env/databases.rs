@@ -77,7 +77,9 @@ impl Core {
         let comparator = match &entry.comparator {
             None => None,
             Some(wanted) => Some(self.config.comparators.get(wanted).cloned().ok_or_else(|| {
-                Error::invalid(format!("the database {name:?} is ordered by the comparator {wanted:?}; give it to the builder under that name"))
+                Error::invalid(format!(
+                    "the database {name:?} is ordered by the comparator {wanted:?}; give it to the builder under that name"
+                ))
             })?),
         };
         Ok(entry.tree(comparator))
@@ -134,7 +136,8 @@ impl Core {
         catalog::check_name(from)?;
         catalog::check_name(to)?;
         let mut names = lock(&self.names);
-        let entry = self.look_up(from)?.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no database {from:?} to rename")))?;
+        let entry =
+            self.look_up(from)?.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no database {from:?} to rename")))?;
         if self.look_up(to)?.is_some() {
             return Err(Error::new(ErrorKind::Exists, format!("there is a database {to:?} already")));
         }

@@ -96,7 +96,10 @@ fn take_lock(config: &Config, directory: &Path) -> Result<Arc<dyn File>> {
     }
     Err(Error::new(
         ErrorKind::InUse,
-        format!("the environment in {} is open already, in another process or by another handle of this one; close it there first", directory.display()),
+        format!(
+            "the environment in {} is open already, in another process or by another handle of this one; close it there first",
+            directory.display()
+        ),
     ))
 }
 
@@ -107,7 +110,8 @@ fn assemble(place: Option<(&Path, Volume)>, lock: Option<Arc<dyn File>>, config:
     };
     let superblock = volume.as_ref().map(Volume::superblock);
     let page_size = superblock.as_ref().map_or(config.page_size, |superblock| superblock.page_size as usize);
-    let region = Arc::new(Region::private(Geometry::new(page_size, config.cache_for(page_size), config.log_buffer_bytes, volume.is_none()))?);
+    let region =
+        Arc::new(Region::private(Geometry::new(page_size, config.cache_for(page_size), config.log_buffer_bytes, volume.is_none()))?);
 
     // SAFETY: the ring and the words lie in the region at the addresses and sizes the log asks for, are used by nothing else, and live as
     // long as the region, which `Pages` holds beside the log in the same `Kernel`.

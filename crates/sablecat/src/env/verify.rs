@@ -63,8 +63,12 @@ impl Core {
             report.problems.extend(volume.complaints().iter().cloned());
         }
         let entries = self.catalog_entries()?;
-        let options =
-            Options { isolation: Isolation::Snapshot, durability: self.config.durability, read_only: true, patience: self.config.lock_timeout };
+        let options = Options {
+            isolation: Isolation::Snapshot,
+            durability: self.config.durability,
+            read_only: true,
+            patience: self.config.lock_timeout,
+        };
         let txn = Transaction::begin(&self.kernel, options)?;
         let steps = Steps { kernel: &self.kernel, me: txn.participant(), at: txn.at() };
         let mut seen = HashSet::new();
@@ -78,7 +82,9 @@ impl Core {
         for (name, entry) in entries {
             let comparator = entry.comparator.as_ref().and_then(|wanted| self.config.comparators.get(wanted).cloned());
             if entry.comparator.is_some() && comparator.is_none() {
-                report.problems.push(format!("database {name:?}: its comparator {:?} was not given, so it was not checked", entry.comparator));
+                report
+                    .problems
+                    .push(format!("database {name:?}: its comparator {:?} was not given, so it was not checked", entry.comparator));
                 continue;
             }
             trees.push((format!("database {name:?}"), entry.tree(comparator)));

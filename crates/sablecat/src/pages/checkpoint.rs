@@ -93,6 +93,19 @@ impl Pages {
         (1..high).filter_map(|n| self.region.slot(n).chain()).fold(visible, Lsn::min)
     }
 
+    /// Waits for the end of the checkpoint in progress, if there is one: what it keeps in the cache can be evicted then. False if there is none.
+    /// The caller holds no latch, since the checkpointer may want it.
+    #[cold]
+    pub(crate) fn wait_for_checkpoint(&self) -> bool {
+        let role = &self.region.header().checkpoint.0;
+        let seen = role.look();
+        if seen.owner() == 0 {
+            return false;
+        }
+        self.region.queue(CHECKPOINT_QUEUE).wait_for(|| (role.look() != seen).then_some(()));
+        true
+    }
+
     /// Takes the checkpoint role, waiting for whoever has it.
     pub(crate) fn hold_checkpoint(&self, me: &Participant) -> CheckpointHold<'_> {
         let holding = self.region.queue(CHECKPOINT_QUEUE).wait_for(|| self.region.header().checkpoint.0.try_acquire(me.number()).ok());

@@ -21,6 +21,8 @@ const SWEEP_STEP: u64 = 32;
 const WRITE_BATCH: usize = 64;
 /// Rounds of the clock after which a sweep takes stronger means.
 const ROUNDS: u64 = 4;
+/// How often a sweep lets others run, for want of frames that their operations hold back, before it takes those means.
+const WAITS_MAX: u32 = 1000;
 
 /// What a sweep did with one frame.
 enum Swept {
@@ -28,6 +30,8 @@ enum Swept {
     Free,
     /// It will be free when the operations in progress have ended.
     Retired,
+    /// It was retired before, and some operation that began before that still runs.
+    Waiting,
     /// It is cold but its bytes are not on disk: it was given this block, which the sweep must now write.
     Dirty(BlockWord),
     /// It stays.
@@ -167,23 +171,25 @@ impl Pages {
         let mut looked = 0;
         let mut rounds = 0;
         let mut last_progress = 0;
+        let (mut waiting, mut waits) = (false, 0);
         while me.free.borrow().len() < want {
             let before = me.free.borrow().len();
             let mut dirty = Vec::new();
             let horizon = self.horizon();
-            let epoch = self.region.header().epoch.0.fetch_add(1, Ordering::SeqCst) + 1;
+            self.region.header().epoch.0.fetch_add(1, Ordering::SeqCst);
             let oldest = self.oldest_epoch();
             while dirty.len() < WRITE_BATCH && me.free.borrow().len() < want && looked < (rounds + 1) * frames {
                 let start = self.region.header().hand.0.fetch_add(SWEEP_STEP, Ordering::Relaxed);
                 looked += SWEEP_STEP;
                 for frame in start..start + SWEEP_STEP {
                     let frame = FrameId((1 + frame % frames) as u32);
-                    match self.sweep_frame(frame, horizon, epoch, oldest, me)? {
+                    match self.sweep_frame(frame, horizon, oldest, me)? {
                         // A frame counts once, however often the hand comes by.
                         Swept::Free if me.free.borrow().contains(&frame) => {}
                         Swept::Free => me.free.borrow_mut().push(frame),
                         Swept::Dirty(block) => dirty.push((frame, block)),
                         Swept::Retired => last_progress = rounds,
+                        Swept::Waiting => waiting = true,
                         Swept::Kept => {}
                     }
                 }
@@ -198,7 +204,16 @@ impl Pages {
             if looked >= (rounds + 1) * frames {
                 rounds += 1;
                 if rounds - last_progress > ROUNDS {
-                    if !self.revoke_oldest(me) {
+                    if !me.free.borrow().is_empty() {
+                        // Fewer than hoped for will do.
+                        return Ok(());
+                    }
+                    sablecat_os::atomic::yield_now();
+                    // Operations end by themselves, if their threads get to run; unless they wait for a latch of ours.
+                    if waiting && waits < WAITS_MAX {
+                        waits += 1;
+                        waiting = false;
+                    } else if !self.revoke_oldest(me) {
                         return Err(self.no_frames(me));
                     }
                     last_progress = rounds;
@@ -212,42 +227,43 @@ impl Pages {
         // Its own snapshot is what holds up the rest: a newer one may do.
         if me.slot().pinned().is_some_and(|pin| pin < self.region.header().visible()) {
             me.slot().mark_revoked();
-            let message = "the snapshot was given up because the old versions it kept filled the cache; begin a new transaction or enlarge the cache";
+            let message =
+                "the snapshot was given up because the old versions it kept filled the cache; begin a new transaction or enlarge the cache";
             return Error::new(ErrorKind::SnapshotTooOld, message);
         }
         let bytes = self.region.geometry().frames * self.region.page_size();
         match self.volume {
-            Some(_) => Error::full(format!(
+            Some(_) => Error::no_room(format!(
                 "every frame of the cache ({bytes} bytes) is in use by running operations or one large transaction; enlarge the cache"
             )),
             None => Error::full(format!("the environment lives in memory alone and its {bytes} bytes are used up; enlarge the cache")),
         }
     }
 
-    fn sweep_frame(&self, frame: FrameId, horizon: Lsn, epoch: u64, oldest: u64, me: &Participant) -> Result<Swept> {
+    fn sweep_frame(&self, frame: FrameId, horizon: Lsn, oldest: u64, me: &Participant) -> Result<Swept> {
         let desc = self.region.frame(frame);
         Ok(match desc.state() {
             FrameState::Free => Swept::Free,
             FrameState::Building(_) => Swept::Kept,
             FrameState::Retired => {
                 let passed = desc.superseded().0 < oldest && desc.change(FrameState::Retired, FrameState::Free);
-                if passed { Swept::Free } else { Swept::Kept }
+                if passed { Swept::Free } else { Swept::Waiting }
             }
             FrameState::Published => {
                 let superseded = desc.superseded();
                 if superseded == Lsn::MAX {
-                    self.sweep_current(frame, horizon, epoch, me)?
+                    self.sweep_current(frame, horizon, me)?
                 } else if superseded <= horizon {
                     if self.reclaim(frame, horizon, me) { Swept::Free } else { Swept::Kept }
                 } else {
-                    self.sweep_between(frame, superseded, epoch, me)
+                    self.sweep_between(frame, superseded, me)
                 }
             }
         })
     }
 
     /// A current version: evict it if it is cold.
-    fn sweep_current(&self, frame: FrameId, horizon: Lsn, epoch: u64, me: &Participant) -> Result<Swept> {
+    fn sweep_current(&self, frame: FrameId, horizon: Lsn, me: &Participant) -> Result<Swept> {
         let referenced = self.region.referenced(frame);
         self.region.header().pressure.0.store(1, Ordering::Relaxed);
         if referenced.load(Ordering::Relaxed) != 0 {
@@ -261,15 +277,30 @@ impl Pages {
         if word.frame() != frame || word.owner() != 0 || !entry.change(word, EntryWord::new(frame, me.number())) {
             return Ok(Swept::Kept);
         }
-        let swept = self.evict_latched(page, frame, horizon, epoch);
-        match swept {
-            Ok(Swept::Retired) => self.swing(page, EntryWord::new(frame, me.number()), EntryWord::new(FrameId::NONE, 0)),
-            _ => self.swing(page, EntryWord::new(frame, me.number()), word),
-        };
+        let swept = self.evict_latched(page, frame, horizon, me);
+        if matches!(swept, Ok(Swept::Retired)) {
+            // SAFETY: claimed by us, and unchanged since it was published.
+            let free = unsafe { self.region.page(frame) }[KIND_OFFSET] == KIND_FREE;
+            self.swing(page, EntryWord::new(frame, me.number()), EntryWord::new(FrameId::NONE, 0));
+            self.retire(frame);
+            if free {
+                self.release_page(page);
+            }
+        } else {
+            self.swing(page, EntryWord::new(frame, me.number()), word);
+        }
         swept
     }
 
-    fn evict_latched(&self, page: PageId, frame: FrameId, horizon: Lsn, epoch: u64) -> Result<Swept> {
+    /// Makes a claimed frame that nobody can come upon any more free from when the operations in progress have ended. The epoch is read
+    /// after the frame was unlinked: whichever operation came upon it has announced this one or an earlier one.
+    fn retire(&self, frame: FrameId) {
+        let epoch = self.region.header().epoch.0.load(Ordering::SeqCst);
+        self.region.frame(frame).supersede(Lsn(epoch));
+        self.region.frame(frame).set_state(FrameState::Retired);
+    }
+
+    fn evict_latched(&self, page: PageId, frame: FrameId, horizon: Lsn, me: &Participant) -> Result<Swept> {
         let desc = self.region.frame(frame);
         if desc.superseded() != Lsn::MAX || self.region.born(frame).load(Ordering::Acquire) > horizon.0 {
             return Ok(Swept::Kept);
@@ -277,30 +308,31 @@ impl Pages {
         // SAFETY: the page is latched and this is its current version, which only its latch's holder could supersede.
         let free = unsafe { self.region.page(frame) }[KIND_OFFSET] == KIND_FREE;
         let block = desc.block();
-        if free {
-            // Nobody can reach the page any more: all that is left of it is its number.
-            self.forget_block(block);
-            self.region.entry(page).set_block(BlockWord::fresh(BlockId::NONE));
-        } else if block.is_saved() {
-            self.region.entry(page).set_block(block);
-        } else if block.is_writing() || self.volume.is_none() {
-            return Ok(Swept::Kept);
-        } else {
+        if !free && !block.is_saved() {
+            if block.is_writing() || self.volume.is_none() {
+                return Ok(Swept::Kept);
+            }
             // Under the latch the version can be neither superseded nor freed; once marked as being written, not freed either.
             let claim = BlockWord::fresh(self.allocate_block()?).writing();
             desc.set_block(claim);
             return Ok(Swept::Dirty(claim));
         }
-        desc.supersede(Lsn(epoch));
-        desc.set_state(FrameState::Retired);
+        // Claimed, because a sweep that comes late may hold the state word for a moment (see `reclaim`).
+        if !desc.change(FrameState::Published, FrameState::Building(me.number())) {
+            return Ok(Swept::Kept);
+        }
         if free {
-            self.release_page(page);
+            // Nobody can reach the page any more: all that is left of it is its number.
+            self.forget_block(block);
+            self.region.entry(page).set_block(BlockWord::fresh(BlockId::NONE));
+        } else {
+            self.region.entry(page).set_block(block);
         }
         Ok(Swept::Retired)
     }
 
     /// An old version that some snapshot below its end may not need: unlink it from its page's chain.
-    fn sweep_between(&self, frame: FrameId, superseded: Lsn, epoch: u64, me: &Participant) -> Swept {
+    fn sweep_between(&self, frame: FrameId, superseded: Lsn, me: &Participant) -> Swept {
         let desc = self.region.frame(frame);
         let page = desc.page();
         let born = Lsn(self.region.born(frame).load(Ordering::Acquire));
@@ -321,15 +353,16 @@ impl Pages {
                 break;
             }
             if next == frame {
-                if desc.superseded() == superseded
-                    && !desc.block().is_writing()
-                    && desc.change(FrameState::Published, FrameState::Building(me.number()))
-                {
-                    newer_desc.set_previous(desc.previous());
-                    self.forget_block(desc.block());
-                    desc.supersede(Lsn(epoch));
-                    desc.set_state(FrameState::Retired);
-                    swept = Swept::Retired;
+                if desc.change(FrameState::Published, FrameState::Building(me.number())) {
+                    // Claimed; now look again: the frame may have been freed and published anew since the caller's look.
+                    if desc.superseded() == superseded && desc.page() == page && !desc.block().is_writing() {
+                        newer_desc.set_previous(desc.previous());
+                        self.forget_block(desc.block());
+                        self.retire(frame);
+                        swept = Swept::Retired;
+                    } else {
+                        desc.set_state(FrameState::Published);
+                    }
                 }
                 break;
             }
@@ -376,16 +409,22 @@ impl Pages {
         let oldest = (1..high)
             // A checkpoint needs its snapshot to the end: what it missed would be in neither the volume nor the log after it.
             .filter(|&n| n != me.number() && n != self.region.header().checkpoint.0.look().owner())
+            // Who was told already, and is in an operation or a commit, cannot be made to go faster.
+            .filter(|&n| {
+                let slot = self.region.slot(n);
+                !slot.is_revoked() || (slot.epoch() == NO_EPOCH && slot.list_len() == 0)
+            })
             .filter_map(|n| self.region.slot(n).pinned().map(|pin| (pin, n)))
             .filter(|&(pin, _)| pin < visible)
             .min();
-        let Some((_, number)) = oldest else { return false };
+        let Some((pin, number)) = oldest else { return false };
         let slot = self.region.slot(number);
         slot.mark_revoked();
         // Pairs with the fence of `enter`: either the owner's next operation sees the mark, or this sees its epoch.
         fence(Ordering::SeqCst);
-        if slot.epoch() == NO_EPOCH {
-            slot.unpin_for_owner();
+        // One that is committing keeps its pin until the commit is over: helpers rely on it (txn/publish.rs looks at the mark).
+        if slot.epoch() == NO_EPOCH && slot.list_len() == 0 {
+            slot.unpin_for_owner(pin);
         }
         true
     }

@@ -223,8 +223,7 @@ fn snapshots_see_their_state_and_no_frame_is_lost() {
 #[test]
 fn a_version_that_no_snapshot_sees_is_taken_from_the_middle_of_its_chain() {
     let pages = pool(16);
-    let (writer, first, last) =
-        (pages.participants.sit().unwrap(), pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
+    let (writer, first, last) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
     let page = pages.allocate_page().unwrap();
     commit(&pages, page, Some(1), &writer).unwrap();
     let oldest = pages.pin(&first);

@@ -170,9 +170,9 @@ impl Slot {
     pub(crate) fn mark_revoked(&self) {
         self.revoked.store(1, Ordering::SeqCst);
     }
-    /// Ends the pin of a revoked owner that is in no operation.
-    pub(crate) fn unpin_for_owner(&self) {
-        self.pinned.store(NO_PIN, Ordering::SeqCst);
+    /// Ends the pin of a revoked owner that is in no operation, unless it is another one by now: pins never return to an old LSN.
+    pub(crate) fn unpin_for_owner(&self, pin: Lsn) {
+        let _ = self.pinned.compare_exchange(pin.0, NO_PIN, Ordering::SeqCst, Ordering::Relaxed);
     }
     pub(crate) fn clear_revoked(&self) {
         self.revoked.store(0, Ordering::Release);

@@ -6,8 +6,8 @@
 
 use super::changes::Changes;
 use super::{ChainHold, Durability, Kernel, TreeRef, publish};
-use crate::access::btree::node::{self, Kind, Leaf, Value};
 use crate::access::btree::Load;
+use crate::access::btree::node::{self, Kind, Leaf, Value};
 use crate::access::{PageRead, PageWrite, long};
 use crate::error::{Error, Result};
 use crate::log::{self, RecordBuilder};
@@ -98,6 +98,8 @@ impl<'a> Loading<'a> {
     fn publish(&mut self, changes: Changes<'a>, record: &mut RecordBuilder) -> Result<Changes<'a>> {
         self.published.extend(changes.items().iter().map(|item| item.page));
         publish::publish(&self.kernel.pages, &self.kernel.log, changes, record, |_| Ok(()))?;
+        // A newer snapshot: the old one would keep what was just published in the cache.
+        self.at = self.kernel.pages.pin(self.me);
         Ok(self.changes())
     }
 

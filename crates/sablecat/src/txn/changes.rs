@@ -61,11 +61,7 @@ impl<'a> Changes<'a> {
     /// The page's new version, if it is changed here.
     #[inline]
     fn find(&self, page: PageId) -> Option<usize> {
-        if self.items.len() <= LINEAR_MAX {
-            self.items.iter().rposition(|item| item.page == page)
-        } else {
-            self.index.get(&page).copied()
-        }
+        if self.items.len() <= LINEAR_MAX { self.items.iter().rposition(|item| item.page == page) } else { self.index.get(&page).copied() }
     }
 
     /// Whether the page is among the changes already.

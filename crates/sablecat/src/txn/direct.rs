@@ -113,7 +113,11 @@ impl<'a> Direct<'a> {
     }
 
     /// Loads records that come in ascending order into an empty tree. Returns how many there were.
-    pub(crate) fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, tree: &Tree<'_>, records: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
+    pub(crate) fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        tree: &Tree<'_>,
+        records: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<u64> {
         let empty = self.read(tree.root, |bytes| node::kind(bytes) == Some(node::Kind::Leaf) && Leaf::new(bytes).count() == 0)?;
         if !empty {
             return Err(Error::invalid("a bulk load into a database that is not empty; insert the records, or load a new database"));

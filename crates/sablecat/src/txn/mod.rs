@@ -36,8 +36,8 @@ pub(crate) use bell::Bell;
 pub(crate) use direct::Direct;
 pub use locks::DeadlockPolicy;
 pub(crate) use single::RecordChange;
-pub(crate) use transaction::{Options, Position, Transaction};
 use transaction::ChainHold;
+pub(crate) use transaction::{Options, Position, Transaction};
 
 use crate::region::Holding;
 
@@ -115,6 +115,9 @@ impl TreeRef {
     }
 }
 
+/// How many checkpoints an operation that finds no room waits for before it gives up.
+const CHECKPOINTS_AWAITED: u32 = 8;
+
 /// Pages and log together: what transactions run on.
 #[derive(Debug)]
 pub(crate) struct Kernel {
@@ -128,6 +131,18 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
+    /// Runs `work`, which holds no latch when it returns, and again after a checkpoint that kept the cache full under it.
+    #[inline]
+    pub(crate) fn patiently<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        let mut waits = 0;
+        loop {
+            match work() {
+                Err(error) if error.is_no_room() && waits < CHECKPOINTS_AWAITED && self.pages.wait_for_checkpoint() => waits += 1,
+                result => return result,
+            }
+        }
+    }
+
     /// Makes the commit at `lsn` as durable as asked.
     #[inline]
     pub(crate) fn settle(&self, lsn: Lsn, durability: Durability, me: u16) -> Result<()> {

@@ -51,9 +51,10 @@ pub(crate) fn publish(
     };
 
     // The pin that holds every old frame: the participant's own, if it covers them all.
-    let covered = slot.pinned().is_some_and(|at| {
-        changes.items().iter().all(|item| item.old == FrameId::NONE || pages.region.born(item.old).load(Ordering::Relaxed) <= at.0)
-    });
+    let covered = !slot.is_revoked()
+        && slot.pinned().is_some_and(|at| {
+            changes.items().iter().all(|item| item.old == FrameId::NONE || pages.region.born(item.old).load(Ordering::Relaxed) <= at.0)
+        });
     if !covered {
         pages.guard(me);
     }

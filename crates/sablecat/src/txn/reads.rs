@@ -60,7 +60,12 @@ impl ReadSet {
         for read in &self.reads {
             let frame = kernel.pages.region.entry(read.page).word().frame();
             // SeqCst is not needed: the commit role orders us behind every published commit.
-            if frame != FrameId::NONE && kernel.pages.region.born(frame).load(Ordering::Acquire) == read.born.0 {
+            let entry = kernel.pages.region.entry(read.page);
+            // Looked at twice: no operation keeps the frame from being evicted and used again in between.
+            if frame != FrameId::NONE
+                && kernel.pages.region.born(frame).load(Ordering::Acquire) == read.born.0
+                && entry.word().frame() == frame
+            {
                 continue;
             }
             let tree = &self.trees[read.tree];

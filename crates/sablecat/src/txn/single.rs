@@ -9,8 +9,8 @@
 use super::changes::Changes;
 use super::scratch::Record;
 use super::{Durability, Kernel, TreeRef, publish};
-use crate::access::btree::node::{Leaf, LeafMut, Value};
 use crate::access::PageWrite;
+use crate::access::btree::node::{Leaf, LeafMut, Value};
 use crate::access::btree::{self, Toward, Tree};
 use crate::error::Result;
 use crate::log::{Kind, RecordBuilder};
@@ -44,14 +44,17 @@ impl Kernel {
         let seat = self.pages.participants.sit()?;
         let view = tree.tree();
         let mut look = Some(look);
-        let shown = self.pages.operate(&seat, || {
-            let snapshot = self.pages.snapshot(&seat);
-            self.look_up(&snapshot, &view, key, |value| match value {
-                Some(Value::Long { .. }) => None,
-                Some(Value::Inline(value)) => look.take().map(|look| look(Some(value))),
-                None => look.take().map(|look| look(None)),
+        let mut find = || {
+            self.pages.operate(&seat, || {
+                let snapshot = self.pages.snapshot(&seat);
+                self.look_up(&snapshot, &view, key, |value| match value {
+                    Some(Value::Long { .. }) => None,
+                    Some(Value::Inline(value)) => look.take().map(|look| look(Some(value))),
+                    None => look.take().map(|look| look(None)),
+                })
             })
-        })?;
+        };
+        let shown = self.patiently(&mut find)?;
         match shown {
             Some(shown) => Ok(shown),
             None => {
@@ -80,9 +83,12 @@ impl Kernel {
         record.finish_body();
         self.wait_for_gate(me)?;
         let done = loop {
-            let at = self.pages.pin(me);
-            let attempt = self.attempt(&view, key, change, &mut record, at, me);
-            me.slot().unpin();
+            let attempt = self.patiently(|| {
+                let at = self.pages.pin(me);
+                let attempt = self.attempt(&view, key, change, &mut record, at, me);
+                me.slot().unpin();
+                attempt
+            });
             // A sweep may give up any snapshot that is not being read at the moment; nobody saw anything of this one yet.
             if attempt.as_ref().is_err_and(|error| error.kind() == crate::error::ErrorKind::SnapshotTooOld) {
                 continue;
@@ -90,7 +96,7 @@ impl Kernel {
             match attempt? {
                 Attempt::Done(lsn) => break Some(lsn),
                 Attempt::Nothing => break None,
-                Attempt::Shape => break self.change_shape(tree, key, change, &mut record, me)?,
+                Attempt::Shape => break self.patiently(|| self.change_shape(tree, key, change, &mut record, me))?,
                 Attempt::Moved => {}
             }
         };
@@ -180,6 +186,23 @@ impl Kernel {
         me: &Participant,
     ) -> Result<Option<Lsn>> {
         let _structure = self.hold_structure(std::iter::once(tree.id), me);
+        loop {
+            let result = self.try_shape(tree, key, change, record, me);
+            // As in `change_one`: nobody saw anything of a snapshot that was given up.
+            if !result.as_ref().is_err_and(|error| error.kind() == crate::error::ErrorKind::SnapshotTooOld) {
+                return result;
+            }
+        }
+    }
+
+    fn try_shape(
+        &self,
+        tree: &TreeRef,
+        key: &[u8],
+        change: RecordChange<'_>,
+        record: &mut RecordBuilder,
+        me: &Participant,
+    ) -> Result<Option<Lsn>> {
         // Pinned after the structure latch was taken: every earlier change of shape is visible.
         let at = self.pages.pin(me);
         let mut changes = Changes::new(&self.pages, me, at);

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use super::apply::{Leaves, WriteCheck};
 use super::changes::Changes;
-use super::scratch::Record;
 use super::locks::{Held, Mode, record_hash};
 use super::reads::ReadSet;
+use super::scratch::Record;
 use super::write_set::{Pending, WriteSet};
 use super::{Durability, Isolation, Kernel, TreeRef, conflict, publish};
 use crate::access::btree::node::{self, Leaf};
@@ -111,7 +111,7 @@ impl<'k> Transaction<'k> {
 
     /// Lets go of all record locks. Who gave way in a circle must: the circle would stay closed.
     pub(crate) fn release_locks(&mut self) {
-        self.kernel.locks.release_all(self.seat.number(), &mut self.held);
+        self.kernel.locks.release_to_retry(self.seat.number(), &mut self.held);
     }
 
     fn release(&mut self) {
@@ -277,8 +277,14 @@ impl<'k> Transaction<'k> {
     pub(crate) fn next(&mut self, tree: &TreeRef, scan: &mut Scan, forward: bool) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         self.used += 1;
         let tracks = self.tracks_reads();
-        let mut source =
-            Merged { kernel: self.kernel, me: &self.seat, at: self.at, tree, writes: &self.writes, reads: tracks.then_some(&mut self.reads) };
+        let mut source = Merged {
+            kernel: self.kernel,
+            me: &self.seat,
+            at: self.at,
+            tree,
+            writes: &self.writes,
+            reads: tracks.then_some(&mut self.reads),
+        };
         match scan.next(&tree.tree(), &mut source, forward)? {
             None => Ok(None),
             Some((key, Found::Bytes(value))) => Ok(Some((key, value))),
@@ -314,23 +320,26 @@ impl<'k> Transaction<'k> {
         let check = WriteCheck::of(self.options.isolation, self.at, me);
         let (at, reads) = (self.at, &self.reads);
         let validate = |_: &mut Changes<'_>| reads.validate(kernel, at, me);
-
-        let mut lsn = None;
-        if self.writes.len() <= SHAPE_FIRST {
+        let writes = &self.writes;
+        let leaves = |record: &mut RecordBuilder| {
             let mut changes = Changes::new(&kernel.pages, me, at);
-            if matches!(kernel.apply_leaves(&mut changes, &self.writes, at, check)?, Leaves::Ready) {
-                lsn = Some(publish::publish(&kernel.pages, &kernel.log, changes, &mut record, validate)?);
+            match kernel.apply_leaves(&mut changes, writes, at, check)? {
+                Leaves::Ready => publish::publish(&kernel.pages, &kernel.log, changes, record, validate).map(Some),
+                Leaves::Shape => Ok(None),
             }
-        }
-        let lsn = match lsn {
+        };
+        let shape = |record: &mut RecordBuilder| {
+            let _structure = kernel.hold_structure(kernel.trees_of(writes), me);
+            let newest = kernel.pages.guard(me);
+            let mut changes = Changes::new(&kernel.pages, me, newest);
+            kernel.apply_shape(&mut changes, writes, check)?;
+            publish::publish(&kernel.pages, &kernel.log, changes, record, validate)
+        };
+        let small = writes.len() <= SHAPE_FIRST;
+        let done = if small { kernel.patiently(|| leaves(&mut record))? } else { None };
+        let lsn = match done {
             Some(lsn) => lsn,
-            None => {
-                let _structure = kernel.hold_structure(kernel.trees_of(&self.writes), me);
-                let newest = kernel.pages.guard(me);
-                let mut changes = Changes::new(&kernel.pages, me, newest);
-                kernel.apply_shape(&mut changes, &self.writes, check)?;
-                publish::publish(&kernel.pages, &kernel.log, changes, &mut record, validate)?
-            }
+            None => kernel.patiently(|| shape(&mut record))?,
         };
         drop(record);
         drop(chain);
@@ -401,11 +410,17 @@ impl Kernel {
     ) -> Result<bool> {
         let options = Options { isolation: Isolation::ReadCommitted, durability, read_only: false, patience: self.patience };
         let mut txn = Transaction::begin(self, options)?;
-        match change {
-            super::RecordChange::Put(value) => txn.set(tree, key, Some(value))?,
-            super::RecordChange::Remove => txn.set(tree, key, None)?,
+        loop {
+            match change {
+                super::RecordChange::Put(value) => txn.set(tree, key, Some(value))?,
+                super::RecordChange::Remove => txn.set(tree, key, None)?,
+            }
+            match txn.commit(durability) {
+                // Nobody saw anything of the snapshot that was given up.
+                Err(error) if error.kind() == ErrorKind::SnapshotTooOld => txn.restart(),
+                result => return result.map(|_| true),
+            }
         }
-        txn.commit(durability).map(|_| true)
     }
 
     /// Waits while some other transaction holds the serial gate.

@@ -3,8 +3,8 @@
 use super::changes::Changes;
 use super::scratch::Record;
 use super::{Durability, Kernel, TreeRef, publish};
-use crate::access::btree::node::{self, Inner, InnerMut, Kind, Leaf, Value};
 use crate::access::btree;
+use crate::access::btree::node::{self, Inner, InnerMut, Kind, Leaf, Value};
 use crate::access::{PageRead, PageWrite, long};
 use crate::error::Result;
 use crate::log::{self, RecordBuilder};

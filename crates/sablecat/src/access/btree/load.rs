@@ -41,7 +41,10 @@ impl<'t> Load<'t> {
     /// Takes the next record. Writes pages through `writer` as they fill; they are complete then.
     pub(crate) fn push<W: PageWrite>(&mut self, writer: &mut W, key: &[u8], value: Value<'_>) -> Result<()> {
         if self.last_key.as_ref().is_some_and(|last| self.tree.order.compare(last, key).is_ge()) {
-            return Err(Error::invalid(format!("record {} of a bulk load is not above the one before it; sort the records first", self.records)));
+            return Err(Error::invalid(format!(
+                "record {} of a bulk load is not above the one before it; sort the records first",
+                self.records
+            )));
         }
         let last = self.last_key.get_or_insert_default();
         last.clear();

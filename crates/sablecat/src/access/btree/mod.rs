@@ -116,21 +116,22 @@ pub(crate) fn find_leaf<R: PageRead>(
 pub(crate) fn find_edge<R: PageRead>(reader: &R, tree: &Tree<'_>, front: bool, mut path: impl FnMut(Step)) -> Result<PageId> {
     let mut page = tree.root;
     for _ in 0..LEVELS_MAX {
-        let down = reader.read(page, |bytes| {
-            if node::tree_id(bytes) != tree.id {
-                return Down::Wrong("belongs to another tree");
-            }
-            match node::kind(bytes) {
-                Some(Kind::Leaf) => Down::Leaf,
-                Some(Kind::Inner) => {
-                    let inner = Inner::new(bytes);
-                    let slot = if front { 0 } else { inner.count() };
-                    Down::Child { slot, page: inner.child(slot) }
+        let down = reader
+            .read(page, |bytes| {
+                if node::tree_id(bytes) != tree.id {
+                    return Down::Wrong("belongs to another tree");
                 }
-                _ => Down::Wrong("is neither a leaf nor an inner page"),
-            }
-        })
-        .map_err(|error| unborn(tree, page, error))?;
+                match node::kind(bytes) {
+                    Some(Kind::Leaf) => Down::Leaf,
+                    Some(Kind::Inner) => {
+                        let inner = Inner::new(bytes);
+                        let slot = if front { 0 } else { inner.count() };
+                        Down::Child { slot, page: inner.child(slot) }
+                    }
+                    _ => Down::Wrong("is neither a leaf nor an inner page"),
+                }
+            })
+            .map_err(|error| unborn(tree, page, error))?;
         match down {
             Down::Leaf => return Ok(page),
             Down::Child { page: child, slot } => {
@@ -149,7 +150,10 @@ fn unborn(tree: &Tree<'_>, page: PageId, error: Error) -> Error {
     if page != tree.root || !error.is_not_there() {
         return error;
     }
-    let message = format!("tree {} has no root page at this snapshot: its database was created, or removed, after the transaction began; begin a new one", tree.id);
+    let message = format!(
+        "tree {} has no root page at this snapshot: its database was created, or removed, after the transaction began; begin a new one",
+        tree.id
+    );
     Error::new(crate::error::ErrorKind::NotFound, message)
 }
 

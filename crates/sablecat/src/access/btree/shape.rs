@@ -148,7 +148,10 @@ fn merge<W: PageWrite>(writer: &mut W, parent: Step, page: PageId) -> Result<boo
 fn shrink<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
     loop {
         let only = writer.read(tree.root, |bytes| {
-            (node::kind(bytes) == Some(Kind::Inner)).then(|| Inner::new(bytes)).filter(|inner| inner.count() == 0).map(|inner| inner.child(0))
+            (node::kind(bytes) == Some(Kind::Inner))
+                .then(|| Inner::new(bytes))
+                .filter(|inner| inner.count() == 0)
+                .map(|inner| inner.child(0))
         })?;
         let Some(child) = only else { return Ok(()) };
         let (root, below) = writer.write_two(tree.root, child)?;

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::node::{self, Fences, Inner, Kind, Leaf, Value};
 use super::Tree;
+use super::node::{self, Fences, Inner, Kind, Leaf, Value};
 use crate::access::{PageRead, long};
 use crate::types::PageId;
 

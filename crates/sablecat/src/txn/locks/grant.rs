@@ -64,8 +64,9 @@ impl LockTable {
                 return Ok(false);
             }
             if let Some(own) = found.own {
-                // Only the mode bits are new, and the word is ours: it can not be cleared meanwhile. AcqRel: as a word's writing.
-                self.table.word(own as usize).fetch_or(Word::TO_EXCLUSIVE, Ordering::AcqRel);
+                let change = Word::TO_EXCLUSIVE.flagged(manner.has_slept);
+                // The word is ours, so it is not cleared meanwhile, and bits are all that changes. AcqRel: as a word's writing.
+                self.table.word(own as usize).fetch_or(change.0, Ordering::AcqRel);
                 return Ok(true);
             }
             let word = Word::new(want, me).flagged(manner.has_slept);

@@ -2,15 +2,15 @@
 
 use sablecat_os::atomic::Ordering;
 
-use super::table::Counter;
-#[cfg(test)]
-use super::word::{LockId, Want};
 use super::LockTable;
 #[cfg(test)]
 use super::Mode;
-
+use super::table::Counter;
 #[cfg(test)]
+use super::word::{LockId, Want};
+
 /// A lock that somebody has.
+#[cfg(test)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Holder {
     /// The participant.
@@ -37,8 +37,8 @@ pub(crate) struct Counts {
 }
 
 impl LockTable {
-    #[cfg(test)]
     /// Who has the record of `hash` locked.
+    #[cfg(test)]
     pub(crate) fn holders(&self, hash: u64) -> Vec<Holder> {
         let mut holders = Vec::new();
         let want = Want { id: LockId::of(hash), mode: Mode::Shared };

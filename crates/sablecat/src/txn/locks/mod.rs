@@ -28,13 +28,15 @@
 //! - A record lock is never awaited while holding anything short: a latch, a role, an operation. The detector could not see such a circle.
 //!
 //! # Fairness
-//! A release wakes one waiter, the one whose transaction is oldest (and the shared ones with it, if it is shared), not all: no stampede.
-//! Whoever is running may still take the lock first. Newcomers to a shared lock for which somebody waits to have it exclusively hold back
-//! for one short sleep. Nothing stronger is promised: a transaction that keeps losing takes the environment's serial gate.
+//! A release wakes one waiter, of those that can go on the one whose transaction is oldest (and if it is to share the lock, the others that
+//! are), not all: no stampede. Whoever is running may still take the lock first. Newcomers to a shared lock for which somebody waits to have
+//! it exclusively hold back for one short sleep. Nothing stronger is promised: a transaction that keeps losing takes the environment's
+//! serial gate.
 //!
 //! # Costs (sketch)
 //! A grant is one cache line, one compare-and-swap (the latch) and two stores; a release one swap; a transaction's first lock another
-//! fetch-and-add, for its age. Uncontended 20 ns for all of it.
+//! fetch-and-add, for its age. Measured, uncontended: 23 ns for all of it, 21 for each of ten in one transaction, 12 to find that a lock
+//! is held already.
 //!
 //! `unsafe`: the view of the region's lock words as buckets, in table.rs.
 
@@ -122,11 +124,11 @@ impl LockTable {
         self.wait(me, want, timeout, held)
     }
 
-    #[cfg(test)]
     /// Locks the record of `hash` for `me` if that is possible without waiting, and says whether it was.
     ///
     /// # Errors
     /// `Full`: no word is free.
+    #[cfg(test)]
     #[inline]
     pub(crate) fn try_acquire(&self, me: u16, hash: u64, mode: Mode, held: &mut Held) -> Result<bool> {
         self.date(me, held);
@@ -136,10 +138,15 @@ impl LockTable {
     /// Ends all locks in `held` and wakes who waits for them.
     #[inline]
     pub(crate) fn release_all(&self, me: u16, held: &mut Held) {
+        self.release_to_retry(me, held);
+        held.dated = false;
+    }
+
+    /// Releases all locks of a transaction that will run again. It keeps its age, so that it does not give way as the youngest for ever.
+    pub(crate) fn release_to_retry(&self, me: u16, held: &mut Held) {
         for index in held.words.drain(..) {
             self.release(me, index as usize);
         }
-        held.dated = false;
     }
 
     #[inline]
@@ -155,9 +162,9 @@ impl LockTable {
         }
     }
 
-    #[cfg(test)]
     /// Releases whatever the participant of `slot` held when it died: its locks, its latches on buckets, its announcements. The caller
     /// knows that it is dead and is the only one to reap it; should the caller die here, the next one starts again.
+    #[cfg(test)]
     pub(crate) fn release_all_of(&self, slot: u16) {
         self.table.each_place(|index| self.release(slot, index));
         // Only now: while a latch is held nobody relies on the words under it.

@@ -195,8 +195,8 @@ impl Table {
         self.slot(me).lock_queue.wait_for(|| self.try_latch(number, me))
     }
 
-    #[cfg(test)]
     /// Gives back the latches that a dead participant holds.
+    #[cfg(test)]
     pub(super) fn break_latches_of(&self, slot: u16) {
         for bucket in &self.buckets()[1..] {
             let seen = Header(bucket.header.load(Ordering::Acquire));
@@ -230,14 +230,14 @@ impl Table {
         word.id() == id || word.is_coarse() && self.home(word.id()) == self.home(id)
     }
 
-    #[cfg(test)]
     /// Calls `see` with the index of every lock word.
+    #[cfg(test)]
     pub(super) fn each_place(&self, mut see: impl FnMut(usize)) {
         self.each_bucket(|number| (0..WORDS).for_each(|position| see(Table::index(number, position) as usize)));
     }
 
-    #[cfg(test)]
     /// Calls `see` with the number of every bucket of lock words.
+    #[cfg(test)]
     pub(super) fn each_bucket(&self, see: impl FnMut(usize)) {
         (1..self.buckets().len()).for_each(see);
     }

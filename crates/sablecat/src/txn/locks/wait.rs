@@ -15,7 +15,7 @@ use sablecat_os::clock;
 
 use super::grant::Manner;
 use super::table::Counter;
-use super::word::{Want, Word};
+use super::word::{Want, Word, clash};
 use super::{Held, LockTable, Mode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::Look;
@@ -42,6 +42,10 @@ impl LockTable {
                 return None;
             }
             manner.polite = false;
+            if want.mode == Mode::Exclusive {
+                // Perhaps a release woke nobody but us, and then somebody shared the lock: others that wait to share it may go on.
+                self.pass_on(Word::new(want, me));
+            }
             self.break_circles(me);
             self.is_victim(me).then(|| Err(self.deadlock_error(me)))
         });
@@ -102,42 +106,65 @@ impl LockTable {
         self.table.slot(slot).waits_for.store(Word::FREE.0, Ordering::Release);
     }
 
-    /// Wakes who can have the lock that ended.
+    /// Wakes who can have the lock that ended: the oldest, and if it is to share it, the others that are.
+    ///
+    /// Who is not woken is woken later, because what stands against it is flagged. Where it is not (somebody came by and took the lock
+    /// before those that wait), the oldest is woken to flag it.
     #[cold]
     pub(super) fn pass_on(&self, ended: Word) {
         // The lock's end, a SeqCst swap, comes before these looks. A waiter announces, then flags the lock; so if its flag was seen, its
         // announcement is; if it was not, the waiter's compare-and-swap failed and it looks again by itself.
         fence(Ordering::SeqCst);
-        let waiting = || {
-            self.table.slots_in_use().filter_map(|(number, slot)| {
+        let mut waiting: Vec<_> = self
+            .table
+            .slots_in_use()
+            .filter_map(|(number, slot)| {
                 let wait = Word(slot.waits_for.load(Ordering::SeqCst));
                 // Relaxed: written before the announcement.
                 let age = slot.locks_since.load(Ordering::Relaxed);
                 (!wait.is_free() && self.table.covers(ended, wait.id())).then_some((age, number, wait.want()))
             })
-        };
-        let mut older = 0;
-        let first = loop {
-            let Some(next) = waiting().filter(|(age, ..)| *age > older).min_by_key(|(age, ..)| *age) else { return };
-            if !self.is_kept(next.1, next.2) {
-                break next;
-            }
-            older = next.0;
-        };
-        for (_, number, want) in waiting() {
-            let together = want == first.2 && want.mode == Mode::Shared || ended.is_coarse();
-            if number == first.1 || together && !self.is_kept(number, want) {
-                self.table.slot(number).lock_queue.wake();
+            .collect();
+        waiting.sort_unstable_by_key(|(age, ..)| *age);
+        let wake = |number| self.table.slot(number).lock_queue.wake();
+        // Those that wait for different records, as they may behind a coarse lock, do not wait for each other.
+        let for_one_record = !ended.is_coarse();
+        let mut gone_on = None;
+        let mut flagging = false;
+        for (_, number, want) in waiting {
+            match self.chance(number, want) {
+                Chance::Later => {}
+                Chance::Unknown if flagging && for_one_record => {}
+                Chance::Unknown => {
+                    flagging = true;
+                    wake(number);
+                }
+                Chance::Now if for_one_record && gone_on.is_some_and(|mode| clash(mode, want.mode)) => {}
+                Chance::Now => {
+                    gone_on = gone_on.max(Some(want.mode));
+                    wake(number);
+                }
             }
         }
     }
 
-    /// Whether a lock stands against it that is flagged: then its end will wake, and there is no need to wake now.
-    fn is_kept(&self, waiter: u16, want: Want) -> bool {
-        let mut kept = false;
-        self.table.against(waiter, want, |lock| kept |= lock.is_waited());
-        kept
+    /// What a waiter can do when a lock has ended.
+    fn chance(&self, waiter: u16, want: Want) -> Chance {
+        let mut chance = Chance::Now;
+        self.table.against(waiter, want, |lock| chance = chance.max(if lock.is_waited() { Chance::Later } else { Chance::Unknown }));
+        chance
     }
+}
+
+/// What a waiter can do when a lock has ended.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Chance {
+    /// Nothing stands against its lock.
+    Now,
+    /// A lock does whose end would wake nobody.
+    Unknown,
+    /// A lock does whose end will wake.
+    Later,
 }
 
 /// A lock, as messages call it.

@@ -46,6 +46,8 @@ pub(super) struct Word(pub(super) u64);
 
 impl Word {
     pub(super) const FREE: Word = Word(0);
+    /// The bits that, set in a shared lock, make it exclusive.
+    pub(super) const TO_EXCLUSIVE: Word = Word(EXCLUSIVE);
 
     #[inline]
     pub(super) fn new(want: Want, owner: u16) -> Word {
@@ -102,8 +104,6 @@ impl Word {
     pub(super) fn coarse(self) -> Word {
         Word(self.0 | COARSE)
     }
-    /// Set in a shared lock, these bits make it exclusive.
-    pub(super) const TO_EXCLUSIVE: u64 = EXCLUSIVE;
 }
 
 /// Whether two locks on one record can not be held at once by different owners.

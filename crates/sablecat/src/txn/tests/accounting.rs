@@ -109,7 +109,7 @@ fn lives_together(seed: u64, frames: usize, volume: Option<Volume>) {
                         // Keys of all threads lie side by side in the same leaves.
                         let key = key(dice.below(60) * 3 + own);
                         let mut value = value(&mut dice);
-                        value.truncate(110);
+                        value.truncate(60);
                         if dice.below(3) == 0 {
                             assert_eq!(store.remove(&key).unwrap(), model.remove(&key).is_some());
                         } else {

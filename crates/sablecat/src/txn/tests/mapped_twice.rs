@@ -81,7 +81,7 @@ fn each_mapping_sees_what_is_done_through_the_other() {
 /// Transactions through both mappings add to one record each of two leaves, while others insert, remove and look.
 #[test]
 fn threads_work_through_both_mappings_at_once() {
-    let sides = two_kernels(256);
+    let sides = two_kernels(1024);
     let (first, last) = (key(0), key(999));
     for key in [&first, &last] {
         sides[0].put(key, &0u64.to_le_bytes()).unwrap();
@@ -143,7 +143,8 @@ fn a_lock_taken_through_one_is_held_against_the_other() {
     first.put(b"key", b"value").unwrap();
     let mut holder = first.begin(Isolation::Serializable, false);
     holder.lock(&first.tree, b"key").unwrap();
-    let options = Options { isolation: Isolation::Serializable, durability: Durability::Memory, read_only: false, patience: Duration::ZERO };
+    let options =
+        Options { isolation: Isolation::Serializable, durability: Durability::Memory, read_only: false, patience: Duration::ZERO };
     let mut other = Transaction::begin(&second.kernel, options).unwrap();
     assert_eq!(other.lock(&second.tree, b"key").unwrap_err().kind(), ErrorKind::Timeout);
     drop(holder);

@@ -34,12 +34,12 @@ fn no_update_is_lost_on_overlapping_leaves() {
 #[test]
 fn a_stopped_commit_is_finished_by_others_once() {
     explore(12, 200, || {
-        let store = Store::with_two_leaves(12, 6, None);
+        let store = Store::with_two_leaves(10, 6, None);
         together(
             &store,
             &[
                 |store| (1..=3).for_each(|stamp| _ = store.set_both(stamp)),
-                |store| (0..4).for_each(|_| store.add_beside()),
+                |store| (0..4).for_each(|_| store.sweep_and_add_beside()),
                 help_often,
                 |store| _ = store.look_at_both(1),
             ],
@@ -92,7 +92,7 @@ fn a_commit_whose_snapshot_is_given_up_is_whole() {
             &store,
             &[
                 |store| (0..2).for_each(|_| store.add_to_both()),
-                |store| (0..4).for_each(|_| store.add_beside()),
+                |store| (0..4).for_each(|_| store.sweep_and_add_beside()),
                 |store| {
                     let seat = store.kernel.pages.participants.sit().unwrap();
                     for _ in 0..4 {

@@ -15,7 +15,7 @@ mod pins;
 mod snapshots;
 mod two_mappings;
 
-use sablecat_os::atomic::{Ordering, fence};
+use sablecat_os::atomic::{Ordering, fence, yield_now};
 use sablecat_os::shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use sablecat_os::shuttle::{Config, MaxSteps, Runner, thread};
 
@@ -63,7 +63,7 @@ pub(super) fn together(store: &Arc<Store>, works: &[Work]) {
 
 /// The value that says `stamp` all over.
 pub(super) fn value(stamp: u32) -> Vec<u8> {
-    stamp.to_le_bytes().repeat(25)
+    stamp.to_le_bytes().repeat(15)
 }
 
 /// The stamp of a value in place, which stays what it is while others run.
@@ -78,7 +78,7 @@ pub(super) fn watch(value: Option<&[u8]>) -> u32 {
 }
 
 fn stamp(value: &[u8]) -> u32 {
-    assert_eq!(value.len(), 100);
+    assert_eq!(value.len(), 60);
     assert!(value.chunks_exact(4).all(|word| word == &value[..4]), "torn inside");
     u32::from_le_bytes(value[..4].try_into().expect("four bytes"))
 }
@@ -90,7 +90,7 @@ impl Store {
         let seat = store.kernel.pages.participants.sit().unwrap();
         // SAFETY: the threads come later.
         let mut direct = unsafe { Direct::new(&store.kernel.pages, &seat) };
-        for key in [LEFT, RIGHT, BESIDE_LEFT, b"y0", b"y1"] {
+        for key in [LEFT, BESIDE_LEFT, b"y0", b"y1", b"y2", b"y3", b"y4", b"y5", b"y6", b"y7", b"y8", RIGHT] {
             direct.change(&store.tree.tree(), key, Some(&value(0))).unwrap();
         }
         let (left, right) = (store.leaf(LEFT, &seat), store.leaf(RIGHT, &seat));
@@ -118,7 +118,11 @@ impl Store {
             })();
             match result {
                 Ok(_) => return,
-                Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::SnapshotTooOld) => txn.restart(),
+                Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::SnapshotTooOld) => {
+                    // Whoever is in the way may need to run.
+                    yield_now();
+                    txn.restart();
+                }
                 Err(error) => panic!("{error}"),
             }
         }
@@ -132,7 +136,11 @@ impl Store {
             txn.set(&self.tree, RIGHT, Some(&value(stamp))).unwrap();
             match txn.commit(Durability::Memory) {
                 Ok(at) => return at,
-                Err(error) if error.kind() == ErrorKind::SnapshotTooOld => txn.restart(),
+                Err(error) if error.kind() == ErrorKind::SnapshotTooOld => {
+                    // Whoever is in the way may need to run.
+                    yield_now();
+                    txn.restart();
+                }
                 Err(error) => panic!("{error}"),
             }
         }
@@ -142,6 +150,12 @@ impl Store {
     pub(super) fn add_beside(&self) {
         let now = self.kernel.read_one(&self.tree, BESIDE_LEFT, watch).unwrap();
         self.put(BESIDE_LEFT, &value(now + 1)).unwrap();
+    }
+
+    /// As [`Store::add_beside`], with whatever frames a sweep over the whole pool finds free at this moment, the latest freed included.
+    pub(super) fn sweep_and_add_beside(&self) {
+        self.sweep(1);
+        self.add_beside();
     }
 
     /// Both records at one snapshot, `times` times; none once the snapshot was given up.

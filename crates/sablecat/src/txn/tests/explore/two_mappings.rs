@@ -7,7 +7,7 @@ use super::*;
 fn commits_and_snapshots_through_both_mappings() {
     explore(51, 60, || {
         let sides = two_kernels(24).map(Arc::new);
-        for key in [LEFT, RIGHT, BESIDE_LEFT, b"y0", b"y1"] {
+        for key in [LEFT, BESIDE_LEFT, b"y0", b"y1", b"y2", b"y3", b"y4", b"y5", b"y6", b"y7", b"y8", RIGHT] {
             sides[0].put(key, &value(0)).unwrap();
         }
         let spawn = |side: usize, work: Work| {
