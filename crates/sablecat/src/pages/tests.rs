@@ -67,6 +67,7 @@ impl Pages {
     }
 
     /// As a sweep does that finds no other way.
+    #[cfg(feature = "shuttle")]
     pub(crate) fn give_up_oldest(&self, me: &Participant) -> bool {
         self.revoke_oldest(me)
     }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::error::ErrorKind;
 
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
 /// Two kernels over one region, and a tree made by a commit of the first.
 pub(super) fn two_kernels(frames: usize) -> [Store; 2] {
     let first = Store::new(frames, 16, None);
@@ -31,7 +33,7 @@ fn each_mapping_sees_what_is_done_through_the_other() {
         let sides = two_kernels(1024);
         let mut dice = Dice(seed * 2 + 1);
         let mut model = BTreeMap::new();
-        let mut snapshots: Vec<(Transaction<'_>, BTreeMap<Vec<u8>, Vec<u8>>)> = Vec::new();
+        let mut snapshots: Vec<(Transaction<'_>, Model)> = Vec::new();
         for step in 0..1500u64 {
             let (this, other) = if dice.below(2) == 0 { (&sides[0], &sides[1]) } else { (&sides[1], &sides[0]) };
             let key = key(dice.below(250));

@@ -23,6 +23,9 @@ use crate::pages::volume::Volume;
 use crate::region::{Geometry, Region};
 use crate::types::{Lsn, PageId, TreeId};
 
+/// Keys and values.
+type Records = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// Small pages, so that few records make several leaves.
 fn geometry(frames: usize, slots: u16) -> Geometry {
     Geometry { page_size: 512, frames: frames + 1, slots, ring_bytes: 65536, lock_words: 64, pages_max: 4096, blocks_max: 4096 }
@@ -92,7 +95,7 @@ impl Store {
     }
 
     /// All records, after the whole tree has been verified; and the pages that it consists of.
-    fn verified(&self) -> (Vec<(Vec<u8>, Vec<u8>)>, HashSet<PageId>) {
+    fn verified(&self) -> (Records, HashSet<PageId>) {
         let seat = self.kernel.pages.participants.sit().unwrap();
         let at = self.kernel.pages.pin(&seat);
         let mut source = super::committed(&self.kernel, &seat, &self.tree, at);
