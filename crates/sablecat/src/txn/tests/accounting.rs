@@ -98,7 +98,7 @@ fn a_random_life_on_a_volume_leaks_nothing() {
 pub(super) fn when_there_is_room<T>(mut work: impl FnMut() -> crate::error::Result<T>) -> T {
     for _ in 0..100_000 {
         match work() {
-            Err(error) if error.kind() == crate::error::ErrorKind::Full => std::thread::yield_now(),
+            Err(error) if error.kind() == crate::error::ErrorKind::Full || error.is_retryable() => std::thread::yield_now(),
             result => return result.unwrap(),
         }
     }
@@ -149,10 +149,10 @@ fn lives_together(seed: u64, frames: usize, volume: Option<Volume>) {
 
 #[test]
 fn lives_together_in_memory_leak_nothing() {
-    (0..10).for_each(|seed| lives_together(seed, 160, None));
+    (0..10).for_each(|seed| lives_together(seed, 256, None));
 }
 
 #[test]
 fn lives_together_on_a_volume_leak_nothing() {
-    (0..10).for_each(|seed| lives_together(seed, 64, Some(volume(seed))));
+    (0..10).for_each(|seed| lives_together(seed, 256, Some(volume(seed))));
 }
