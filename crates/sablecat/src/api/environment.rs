@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::transaction::{ReadTxn, Txn, TxnOptions};
 use super::{Builder, Database, Stats};
@@ -10,6 +11,8 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// How often [`Env::write`] runs its work before it takes the environment to itself.
 const ATTEMPTS_BEFORE_GATE: u32 = 4;
+/// How long a transaction that gave way in a deadlock lets others go on before it runs again; doubled each time, up to a point.
+const PAUSE_AFTER_DEADLOCK: Duration = Duration::from_micros(50);
 /// How often at most.
 const ATTEMPTS_MAX: u32 = 100;
 
@@ -178,6 +181,8 @@ impl Env {
                     txn.restart();
                     if matches!(error.kind(), ErrorKind::Deadlock | ErrorKind::Timeout) {
                         txn.release_locks();
+                        // Whoever it gave way to must get the lock before this one takes it again.
+                        std::thread::sleep(PAUSE_AFTER_DEADLOCK * (1 << attempts.min(7)));
                     }
                     if attempts >= ATTEMPTS_BEFORE_GATE {
                         txn.take_gate();
