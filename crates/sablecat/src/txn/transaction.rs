@@ -397,7 +397,14 @@ impl Kernel {
     #[cold]
     pub(super) fn read_one_long<R>(&self, tree: &TreeRef, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
         let options = Options { isolation: Isolation::Snapshot, durability: Durability::Memory, read_only: true, patience: self.patience };
-        Transaction::begin(self, options)?.get(tree, key, look)
+        let mut look = Some(look);
+        loop {
+            let read = Transaction::begin(self, options)?.get(tree, key, |value| look.take().expect("a value is shown once")(value));
+            // Nobody saw anything of a snapshot that was given up before the value was whole.
+            if look.is_none() || !read.as_ref().is_err_and(|error| error.kind() == ErrorKind::SnapshotTooOld) {
+                return read;
+            }
+        }
     }
 
     /// Commits one change that the single-record path cannot: a value in pages of its own.
