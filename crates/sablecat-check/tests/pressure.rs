@@ -69,19 +69,9 @@ fn a_long_snapshot_shows_its_state_or_is_given_up() {
     assert!(given_up > 0, "the cache was small enough: {right} right, {given_up} given up");
 }
 
+/// Checkpoints run all the time, so that most versions are younger than one's snapshot; writers get through all the same.
 #[test]
 fn money_moved_by_many_threads_is_neither_made_nor_lost() {
-    // While a checkpoint runs, a cache of 256 pages may have no frame left: workers ask again.
-    move_money(true);
-}
-
-#[test]
-#[ignore = "open: while a checkpoint runs in a tiny cache, writers get `Full`"]
-fn writers_get_through_while_a_checkpoint_runs_in_a_tiny_cache() {
-    move_money(false);
-}
-
-fn move_money(ask_again_when_full: bool) {
     const ACCOUNTS: u64 = 1500;
     for seed in 0..3 {
         let disk = SimDisk::new(seed);
@@ -108,23 +98,16 @@ fn move_money(ask_again_when_full: bool) {
                         for _ in 0..400 {
                             let (from, to, amount) = (dice.below(ACCOUNTS), dice.below(ACCOUNTS), dice.below(50));
                             let durability = dice.pick(&[Durability::Memory, Durability::NoSync, Durability::Sync]);
-                            let transfer = || {
-                                env.write_with(TxnOptions::new().durability(durability), |txn| {
-                                    for (n, change) in [(from, -(amount as i64)), (to, amount as i64)] {
-                                        let mut value = txn.get(db, key(n))?.expect("accounts are never closed");
-                                        let now = sum(&value).wrapping_add_signed(change);
-                                        value[..8].copy_from_slice(&now.to_le_bytes());
-                                        txn.insert(db, key(n), value)?;
-                                    }
-                                    Ok(())
-                                })
-                            };
-                            loop {
-                                match transfer() {
-                                    Err(error) if ask_again_when_full && error.kind() == ErrorKind::Full => std::thread::yield_now(),
-                                    outcome => break outcome.expect("everyone gets through"),
+                            env.write_with(TxnOptions::new().durability(durability), |txn| {
+                                for (n, change) in [(from, -(amount as i64)), (to, amount as i64)] {
+                                    let mut value = txn.get(db, key(n))?.expect("accounts are never closed");
+                                    let now = sum(&value).wrapping_add_signed(change);
+                                    value[..8].copy_from_slice(&now.to_le_bytes());
+                                    txn.insert(db, key(n), value)?;
                                 }
-                            }
+                                Ok(())
+                            })
+                            .expect("everyone gets through");
                         }
                     })
                 })
@@ -132,12 +115,9 @@ fn move_money(ask_again_when_full: bool) {
             for checkpoints in [true, false] {
                 let (env, stop, sums, too_old) = (&env, &stop, &sums, &too_old);
                 scope.spawn(move || {
-                    while !stop.load(Ordering::Acquire) {
+                    loop {
                         if checkpoints {
-                            match env.checkpoint() {
-                                Err(error) if ask_again_when_full && error.kind() == ErrorKind::Full => {}
-                                outcome => drop(outcome.expect("a checkpoint")),
-                            }
+                            env.checkpoint().expect("a checkpoint");
                         }
                         match read_all(env) {
                             Ok(total) => assert_eq!(total, ACCOUNTS * 1000, "a snapshot with money made or lost"),
@@ -147,6 +127,9 @@ fn move_money(ask_again_when_full: bool) {
                             Err(error) => panic!("{:?}: {error}", error.kind()),
                         }
                         sums.fetch_add(1, Ordering::Relaxed);
+                        if stop.load(Ordering::Acquire) {
+                            break;
+                        }
                     }
                 });
             }
@@ -181,7 +164,6 @@ fn a_database_younger_than_a_snapshot_is_empty_or_not_there_for_it() {
 }
 
 #[test]
-#[ignore = "may not end in a cache of 256 frames: an open defect of the sweep"]
 fn the_last_mark_of_a_given_up_snapshot_does_not_meet_whoever_sits_there_next() {
     // Found by model seed 1473: an operation of its own answered SnapshotTooOld because a snapshot dropped before had been given up.
     let env = tiny(&SimDisk::new(1), 512);

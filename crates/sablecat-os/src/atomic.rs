@@ -73,6 +73,15 @@ pub fn yield_now() {
     std::thread::yield_now();
 }
 
+/// Sleeps for `time`, so that others get on; under an exploration, which knows no time, only lets them run.
+pub fn pause(time: std::time::Duration) {
+    #[cfg(feature = "shuttle")]
+    if explored() {
+        return shuttle::thread::yield_now();
+    }
+    std::thread::sleep(time);
+}
+
 macro_rules! atomic {
     ($name:ident, $int:ty) => {
         #[doc = concat!("An atomic `", stringify!($int), "`, laid out as one.")]

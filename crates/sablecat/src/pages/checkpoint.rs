@@ -73,10 +73,13 @@ impl Pages {
         let Some(volume) = &self.volume else { return Ok(Captured { at: self.region.header().visible(), ..Captured::default() }) };
         self.fail_if_poisoned()?;
         let hold = self.hold_checkpoint(me);
+        // Before the pin: what an earlier checkpoint has dealt with says nothing of this one's snapshot (horizon.rs).
+        self.region.header().captured_below.0.store(0, Ordering::SeqCst);
         let needed = self.log_needed_from();
         let at = self.pin(me);
         let result = self.checkpoint_at(volume, (at, needed), me, describe);
         me.slot().unpin();
+        self.region.header().captured_below.0.store(0, Ordering::SeqCst);
         drop(hold);
         if result.as_ref().is_err_and(|error| error.kind() != ErrorKind::Full) {
             self.poisoned.store(true, StdOrdering::Release);
@@ -150,7 +153,10 @@ impl Pages {
                     self.write_captured(volume, &mut pending)?;
                 }
             }
+            self.region.header().captured_below.0.store(word as u64 * 64 + 64, Ordering::SeqCst);
         }
+        // What came into being after the snapshot may lie above the words.
+        self.region.header().captured_below.0.store(u64::MAX, Ordering::SeqCst);
         written += pending.len() as u64;
         self.write_captured(volume, &mut pending)?;
 

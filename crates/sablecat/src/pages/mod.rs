@@ -16,10 +16,12 @@
 
 mod checkpoint;
 mod frames;
+mod horizon;
 mod latch;
 mod operation;
 mod page_in;
 mod participants;
+mod sweep;
 #[cfg(test)]
 pub(crate) mod tests;
 pub(crate) mod volume;

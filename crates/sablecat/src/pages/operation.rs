@@ -141,16 +141,25 @@ impl Pages {
 
     /// Runs `work` as often as the pool runs out of frames under it. `work` begins its own operation and must be repeatable.
     #[inline]
-    pub(crate) fn operate<T>(&self, me: &Participant, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+    pub(crate) fn operate<T>(&self, me: &Participant, work: impl FnMut() -> Result<T>) -> Result<T> {
         // In memory alone nothing is ever read in, so looking takes no frame, and must be possible when none is left.
         if self.under_pressure() && self.volume.is_some() {
-            self.refill(me, FRAMES_WANTED)?;
+            self.refill(me, FRAMES_WANTED, 1)?;
         }
+        self.with_frames(me, work)
+    }
+
+    /// As [`Pages::operate`], for work that begins no operation: it may hold latches.
+    #[inline]
+    pub(crate) fn with_frames<T>(&self, me: &Participant, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        let mut least = 1;
         loop {
             match work() {
-                Err(error) if error.is_out_of_frames() => self.refill(me, FRAMES_WANTED)?,
+                Err(error) if error.is_out_of_frames() => self.refill(me, FRAMES_WANTED, least)?,
                 result => return result,
             }
+            // The few frames that come cheap may be those of the pages that the work is about to visit.
+            least = FRAMES_WANTED;
         }
     }
 

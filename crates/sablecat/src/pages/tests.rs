@@ -58,7 +58,7 @@ impl Pages {
     /// Sweeps until an eighth of the pool is free. An error says that this cannot be.
     pub(crate) fn sweep_some(&self, me: &Participant) {
         self.forget_free(me);
-        let _ = self.refill(me, usize::MAX);
+        let _ = self.refill(me, usize::MAX, 1);
     }
 
     /// Forgets the free frames that the participant remembers; sweeps find them again.
@@ -87,7 +87,7 @@ fn commit(pages: &Pages, page: PageId, stamp: Option<u64>, me: &Participant) -> 
     let new = loop {
         match pages.take_frame(me) {
             Ok(frame) => break frame,
-            Err(_) if pages.refill(me, 2).is_ok() => {}
+            Err(_) if pages.refill(me, 2, 1).is_ok() => {}
             Err(_) => {
                 pages.unlatch(page, me);
                 return Err(());
@@ -258,13 +258,13 @@ fn a_frame_has_one_owner_though_several_remember_it_as_free() {
         loop {
             match pages.take_frame(me) {
                 Ok(frame) => taken.push(frame),
-                Err(_) if pages.refill(me, 4).is_ok() && !me.free.borrow().is_empty() => {}
+                Err(_) if pages.refill(me, 4, 1).is_ok() && !me.free.borrow().is_empty() => {}
                 Err(_) => return taken,
             }
         }
     };
-    pages.refill(&one, 4).unwrap();
-    pages.refill(&two, 4).unwrap();
+    pages.refill(&one, 4, 1).unwrap();
+    pages.refill(&two, 4, 1).unwrap();
     let mut all = take(&one);
     assert_eq!(all.len(), 16);
     assert!(pages.take_frame(&two).is_err(), "what it remembers is taken");

@@ -27,6 +27,8 @@ pub(crate) struct Header {
     pub(crate) commit: Line<Role>,
     /// Who is making a checkpoint.
     pub(crate) checkpoint: Line<Role>,
+    /// The checkpoint in progress has dealt with every page below this; 0 when it has not begun. Written by whoever has the role.
+    pub(crate) captured_below: Line<AtomicU64>,
     /// The operation clock for physical reuse of evicted frames. Written by evictors; only grows.
     pub(crate) epoch: Line<AtomicU64>,
     /// Where the clock sweep stands, a frame number modulo the pool. A hint.

@@ -21,9 +21,6 @@ use crate::types::{BlockId, FrameId, Lsn, PageId};
 
 /// Above this many changed pages they are found by hashing.
 const LINEAR_MAX: usize = 12;
-/// Frames a preparation asks the sweep for at a time.
-const FRAMES_WANTED: usize = 32;
-
 /// The pages that one commit changes.
 pub(crate) struct Changes<'a> {
     pages: &'a Pages,
@@ -141,12 +138,7 @@ impl<'a> Changes<'a> {
     /// Reads in a page whose latch we hold.
     #[cold]
     fn load(&mut self, page: PageId) -> Result<FrameId> {
-        loop {
-            match self.pages.load_under_latch(page, self.me) {
-                Err(error) if error.is_out_of_frames() => self.pages.refill(self.me, FRAMES_WANTED)?,
-                result => return result,
-            }
-        }
+        self.pages.with_frames(self.me, || self.pages.load_under_latch(page, self.me))
     }
 
     /// Ends the latch of the page latched last, which must not have been written.
@@ -159,12 +151,7 @@ impl<'a> Changes<'a> {
     }
 
     fn frame(&mut self) -> Result<FrameId> {
-        loop {
-            match self.pages.take_frame(self.me) {
-                Err(error) if error.is_out_of_frames() => self.pages.refill(self.me, FRAMES_WANTED)?,
-                result => return result,
-            }
-        }
+        self.pages.with_frames(self.me, || self.pages.take_frame(self.me))
     }
 
     /// Writes a list item here and in the slot, or in the frames that continue it.

@@ -14,9 +14,6 @@ use crate::pages::{Pages, Participant};
 use crate::region::{BlockWord, EntryWord, FrameState};
 use crate::types::{BlockId, FrameId, PageId};
 
-/// Frames to have at hand.
-const FRAMES_WANTED: usize = 16;
-
 /// A writer in place.
 #[derive(Debug)]
 pub(crate) struct Direct<'a> {
@@ -56,12 +53,7 @@ impl<'a> Direct<'a> {
     }
 
     fn add(&mut self, page: PageId) -> Result<()> {
-        let frame = loop {
-            match self.pages.take_frame(self.me) {
-                Err(error) if error.is_out_of_frames() => self.pages.refill(self.me, FRAMES_WANTED)?,
-                result => break result?,
-            }
-        };
+        let frame = self.pages.with_frames(self.me, || self.pages.take_frame(self.me))?;
         let region = &self.pages.region;
         // SAFETY: the frame is building and ours.
         unsafe { region.page_mut(frame) }.fill(0);

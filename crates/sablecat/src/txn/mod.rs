@@ -115,8 +115,10 @@ impl TreeRef {
     }
 }
 
-/// How many checkpoints an operation that finds no room waits for before it gives up.
-const CHECKPOINTS_AWAITED: u32 = 8;
+/// How often an operation that finds no room begins anew, its latches released, before it gives up; and how long it pauses the first
+/// time, twice as long each time after, unless there is a checkpoint to wait for.
+const TRIES_FOR_ROOM: u32 = 8;
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
 /// Pages and log together: what transactions run on.
 #[derive(Debug)]
@@ -131,13 +133,19 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// Runs `work`, which holds no latch when it returns, and again after a checkpoint that kept the cache full under it.
+    /// Runs `work`, which holds no latch when it returns, and again when others, who may have waited for its latches, kept the cache full
+    /// under it.
     #[inline]
     pub(crate) fn patiently<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
-        let mut waits = 0;
+        let mut tries = 1;
         loop {
             match work() {
-                Err(error) if error.is_no_room() && waits < CHECKPOINTS_AWAITED && self.pages.wait_for_checkpoint() => waits += 1,
+                Err(error) if error.is_no_room() && tries < TRIES_FOR_ROOM => {
+                    if !self.pages.wait_for_checkpoint() {
+                        sablecat_os::atomic::pause(FIRST_PAUSE * (1 << (tries - 1)));
+                    }
+                    tries += 1;
+                }
                 result => return result,
             }
         }

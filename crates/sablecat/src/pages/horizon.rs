@@ -1,0 +1,93 @@
+//! What the pins allow: which superseded versions nobody can want any more, which current ones may leave the pool.
+//!
+//! A snapshot wants every version that was current at its pin. A checkpoint wants less and less of them: once it has dealt with a page, no
+//! version of that page is its business, for what it still writes of it is marked as being written and stays by itself. So the
+//! checkpointer publishes how far it has come (`captured_below`), and its pin counts only for the pages from there on. This is what lets a
+//! small pool turn over while a checkpoint of it runs.
+//!
+//! Why the order of the looks is right (`visible`, fence, who checkpoints, the pins, `captured_below`; all sequentially consistent): let V be
+//! the `visible` that was read. A pin that is stored after its slot was scanned is verified against a `visible` read later still, so it is at
+//! or above V, and everything here stays at or below V. The slot that is left out belonged to a checkpointer *after* V was read, so
+//! whatever else that participant pins once its checkpoint is over is at or above V, too. And a checkpointer sets `captured_below` to
+//! zero before it pins: who sees its pin, or leaves it out as it stands, sees that zero or how far this very checkpoint or a later one has come.
+
+use sablecat_os::atomic::{Ordering, fence};
+
+use super::Pages;
+use crate::region::NO_EPOCH;
+use crate::types::{Lsn, PageId};
+
+/// Below these LSNs no snapshot is pinned, nor ever will be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Horizon {
+    all: Lsn,
+    without_checkpoint: Lsn,
+    captured_below: u64,
+}
+
+impl Horizon {
+    /// The horizon of every page.
+    #[inline]
+    pub(super) fn all(&self) -> Lsn {
+        self.all
+    }
+
+    /// The horizon of one page.
+    #[inline]
+    pub(super) fn of(&self, page: PageId) -> Lsn {
+        if u64::from(page.0) < self.captured_below { self.without_checkpoint } else { self.all }
+    }
+}
+
+impl Pages {
+    pub(super) fn horizon(&self) -> Horizon {
+        let visible = self.region.header().visible();
+        let (mut all, mut without_checkpoint) = (visible, visible);
+        self.each_pin(|pin, checkpoint| {
+            all = all.min(pin);
+            if !checkpoint {
+                without_checkpoint = without_checkpoint.min(pin);
+            }
+        });
+        Horizon { all, without_checkpoint, captured_below: self.captured_below() }
+    }
+
+    /// Whether some snapshot may want the version of `page` that was current in [born, superseded).
+    pub(super) fn is_wanted(&self, page: PageId, born: Lsn, superseded: Lsn) -> bool {
+        if self.region.header().visible() < superseded {
+            return true;
+        }
+        let (mut wanted, mut checkpoint_wants) = (false, false);
+        self.each_pin(|pin, checkpoint| {
+            let between = born <= pin && pin < superseded;
+            wanted |= between && !checkpoint;
+            checkpoint_wants |= between && checkpoint;
+        });
+        wanted || checkpoint_wants && u64::from(page.0) >= self.captured_below()
+    }
+
+    /// Shows `look` every pin, and whether it is that of the checkpoint in progress. The caller has read `visible` before.
+    fn each_pin(&self, mut look: impl FnMut(Lsn, bool)) {
+        let header = self.region.header();
+        // Pairs with the fence of the pin: a pin that this misses was stored after it, and its owner looks at `visible` again.
+        fence(Ordering::SeqCst);
+        let checkpointer = header.checkpoint.0.look().owner();
+        let high = header.slots_high.0.load(Ordering::SeqCst) as u16;
+        for number in 1..high {
+            let slot = self.region.slot(number);
+            slot.pinned().into_iter().for_each(|pin| look(pin, number == checkpointer));
+            slot.guarded().into_iter().for_each(|pin| look(pin, false));
+        }
+    }
+
+    fn captured_below(&self) -> u64 {
+        self.region.header().captured_below.0.load(Ordering::SeqCst)
+    }
+
+    /// Every operation in progress began at or after this epoch.
+    pub(super) fn oldest_epoch(&self) -> u64 {
+        fence(Ordering::SeqCst);
+        let high = self.region.header().slots_high.0.load(Ordering::SeqCst) as u16;
+        (1..high).map(|n| self.region.slot(n).epoch()).fold(NO_EPOCH, u64::min)
+    }
+}

@@ -1,0 +1,334 @@
+//! The sweep: frames for those who have run out of them.
+//!
+//! A clock hand passes over the pool and finds free, reclaimable and cold frames; cold dirty ones are written to fresh blocks in batches
+//! and evicted on the next round. The sweep claims a frame by compare-and-swap on its state before it looks closer, so two sweeps never
+//! free one twice. When rounds bring nothing it waits for those who will give way by themselves, and only then has the oldest snapshot
+//! given up.
+
+use std::time::Duration;
+
+use sablecat_os::atomic::{Ordering, fence};
+
+use super::horizon::Horizon;
+use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
+use crate::error::{Error, ErrorKind, Result};
+use crate::region::{BlockWord, EntryWord, FrameState, NO_EPOCH};
+use crate::types::{BlockId, FrameId, Lsn, PageId};
+
+/// Frames a sweep looks at between two looks at the clock hand.
+const SWEEP_STEP: u64 = 32;
+/// Dirty frames written together.
+const WRITE_BATCH: usize = 64;
+/// Rounds of the clock without progress after which a sweep takes stronger means.
+const ROUNDS: u64 = 4;
+/// How often a sweep lets others run before it takes from them; the first times it only gives up the processor, then it sleeps. Less
+/// often for who holds latches: the others may be waiting for these.
+const WAITS_MAX: u32 = 1000;
+const WAITS_MAX_LATCHED: u32 = 40;
+const YIELDS: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// What one round of the clock brought.
+#[derive(Default)]
+struct Round {
+    /// Some frame is closer to free than before.
+    progress: bool,
+    /// Some frame waits for operations in progress. They end by themselves, unless they wait for a latch of ours.
+    waiting: bool,
+}
+
+/// What a sweep did with one frame.
+enum Swept {
+    /// It is free now.
+    Free,
+    /// It will be free when the operations in progress have ended.
+    Retired,
+    /// It was retired before, and some operation that began before that still runs.
+    Waiting,
+    /// It is cold but its bytes are not on disk: it was given this block, which the sweep must now write.
+    Dirty(BlockWord),
+    /// It stays.
+    Kept,
+}
+
+impl Pages {
+    /// Sweeps until `want` frames are at hand, or at least `least` when more would cost others their snapshots. The caller is in no operation.
+    pub(crate) fn refill(&self, me: &Participant, want: usize, least: usize) -> Result<()> {
+        debug_assert_eq!(me.slot().epoch(), NO_EPOCH, "a sweep inside an operation would wait for itself");
+        if me.free.borrow().len() >= want {
+            return Ok(());
+        }
+        self.reclaim_own(me);
+        let frames = self.region.geometry().frames as u64 - 1;
+        let want = want.min(frames as usize / 8);
+        let least = least.min(want);
+        let waits_max = if me.slot().list_len() == 0 { WAITS_MAX } else { WAITS_MAX_LATCHED };
+        let (mut idle, mut waits) = (0, 0);
+        while me.free.borrow().len() < want {
+            let round = self.sweep_round(me, want)?;
+            idle = if round.progress { 0 } else { idle + 1 };
+            if idle <= ROUNDS {
+                continue;
+            }
+            idle = 0;
+            if me.free.borrow().len() >= least {
+                return Ok(());
+            }
+            if (round.waiting || self.others_will_give_way(me)) && waits < waits_max {
+                waits += 1;
+                if waits < YIELDS { sablecat_os::atomic::yield_now() } else { sablecat_os::atomic::pause(PAUSE) }
+            } else if !self.revoke_oldest(me) {
+                return Err(self.no_frames(me));
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the hand of the clock pass over as many frames as there are, or until `want` frames are at hand.
+    fn sweep_round(&self, me: &Participant, want: usize) -> Result<Round> {
+        let frames = self.region.geometry().frames as u64 - 1;
+        let mut round = Round::default();
+        let mut looked = 0;
+        while looked < frames && me.free.borrow().len() < want {
+            let mut dirty = Vec::new();
+            let horizon = self.horizon();
+            self.region.header().epoch.0.fetch_add(1, Ordering::SeqCst);
+            let oldest = self.oldest_epoch();
+            while looked < frames && dirty.len() < WRITE_BATCH && me.free.borrow().len() < want {
+                let start = self.region.header().hand.0.fetch_add(SWEEP_STEP, Ordering::Relaxed);
+                looked += SWEEP_STEP;
+                for frame in start..start + SWEEP_STEP {
+                    let frame = FrameId((1 + frame % frames) as u32);
+                    match self.sweep_frame(frame, &horizon, oldest, me)? {
+                        // A frame counts once, however often the hand comes by.
+                        Swept::Free if me.free.borrow().contains(&frame) => {}
+                        Swept::Free => {
+                            me.free.borrow_mut().push(frame);
+                            round.progress = true;
+                        }
+                        Swept::Dirty(block) => dirty.push((frame, block)),
+                        Swept::Retired => round.progress = true,
+                        Swept::Waiting => round.waiting = true,
+                        Swept::Kept => {}
+                    }
+                }
+            }
+            if !dirty.is_empty() {
+                round.progress = true;
+                self.write_back(&dirty)?;
+            }
+        }
+        Ok(round)
+    }
+
+    /// Whether frames will become free if the others get to run: a checkpoint needs fewer versions the further it comes, and a snapshot
+    /// that was given up ends with the operation or commit in progress.
+    fn others_will_give_way(&self, me: &Participant) -> bool {
+        let header = self.region.header();
+        let checkpointer = header.checkpoint.0.look().owner();
+        let high = header.slots_high.0.load(Ordering::SeqCst) as u16;
+        (1..high).filter(|&n| n != me.number()).any(|n| {
+            let slot = self.region.slot(n);
+            let busy = slot.epoch() != NO_EPOCH || slot.list_len() != 0;
+            slot.pinned().is_some() && (n == checkpointer || slot.is_revoked() && busy)
+        })
+    }
+
+    fn no_frames(&self, me: &Participant) -> Error {
+        // Its own snapshot is what holds up the rest: a newer one may do.
+        if me.slot().pinned().is_some_and(|pin| pin < self.region.header().visible()) {
+            me.slot().mark_revoked();
+            let message =
+                "the snapshot was given up because the old versions it kept filled the cache; begin a new transaction or enlarge the cache";
+            return Error::new(ErrorKind::SnapshotTooOld, message);
+        }
+        let bytes = self.region.geometry().frames * self.region.page_size();
+        match self.volume {
+            Some(_) => Error::no_room(format!(
+                "every frame of the cache ({bytes} bytes) is in use by running operations or one large transaction; enlarge the cache"
+            )),
+            None => Error::full(format!("the environment lives in memory alone and its {bytes} bytes are used up; enlarge the cache")),
+        }
+    }
+
+    fn sweep_frame(&self, frame: FrameId, horizon: &Horizon, oldest: u64, me: &Participant) -> Result<Swept> {
+        let desc = self.region.frame(frame);
+        Ok(match desc.state() {
+            FrameState::Free => Swept::Free,
+            FrameState::Building(_) => Swept::Kept,
+            FrameState::Retired => {
+                let passed = desc.superseded().0 < oldest && desc.change(FrameState::Retired, FrameState::Free);
+                if passed { Swept::Free } else { Swept::Waiting }
+            }
+            FrameState::Published => {
+                let superseded = desc.superseded();
+                if superseded == Lsn::MAX {
+                    self.sweep_current(frame, horizon, me)?
+                } else if superseded <= horizon.of(desc.page()) {
+                    if self.reclaim(frame, horizon, me) { Swept::Free } else { Swept::Kept }
+                } else {
+                    self.sweep_between(frame, superseded, me)
+                }
+            }
+        })
+    }
+
+    /// A current version: evict it if it is cold.
+    fn sweep_current(&self, frame: FrameId, horizon: &Horizon, me: &Participant) -> Result<Swept> {
+        let referenced = self.region.referenced(frame);
+        self.region.header().pressure.0.store(1, Ordering::Relaxed);
+        if referenced.load(Ordering::Relaxed) != 0 {
+            referenced.store(0, Ordering::Relaxed);
+            return Ok(Swept::Kept);
+        }
+        let desc = self.region.frame(frame);
+        let page = desc.page();
+        let entry = self.region.entry(page);
+        let word = entry.word();
+        if word.frame() != frame || word.owner() != 0 || !entry.change(word, EntryWord::new(frame, me.number())) {
+            return Ok(Swept::Kept);
+        }
+        let swept = self.evict_latched(page, frame, horizon, me);
+        if matches!(swept, Ok(Swept::Retired)) {
+            // SAFETY: claimed by us, and unchanged since it was published.
+            let free = unsafe { self.region.page(frame) }[KIND_OFFSET] == KIND_FREE;
+            self.swing(page, EntryWord::new(frame, me.number()), EntryWord::new(FrameId::NONE, 0));
+            self.retire(frame);
+            if free {
+                self.release_page(page);
+            }
+        } else {
+            self.swing(page, EntryWord::new(frame, me.number()), word);
+        }
+        swept
+    }
+
+    /// Makes a claimed frame that nobody can come upon any more free from when the operations in progress have ended. The epoch is read
+    /// after the frame was unlinked: whichever operation came upon it has announced this one or an earlier one.
+    fn retire(&self, frame: FrameId) {
+        let epoch = self.region.header().epoch.0.load(Ordering::SeqCst);
+        self.region.frame(frame).supersede(Lsn(epoch));
+        self.region.frame(frame).set_state(FrameState::Retired);
+    }
+
+    fn evict_latched(&self, page: PageId, frame: FrameId, horizon: &Horizon, me: &Participant) -> Result<Swept> {
+        let desc = self.region.frame(frame);
+        if desc.superseded() != Lsn::MAX || self.region.born(frame).load(Ordering::Acquire) > horizon.of(page).0 {
+            return Ok(Swept::Kept);
+        }
+        // SAFETY: the page is latched and this is its current version, which only its latch's holder could supersede.
+        let free = unsafe { self.region.page(frame) }[KIND_OFFSET] == KIND_FREE;
+        let block = desc.block();
+        if !free && !block.is_saved() {
+            if block.is_writing() || self.volume.is_none() {
+                return Ok(Swept::Kept);
+            }
+            // Under the latch the version can be neither superseded nor freed; once marked as being written, not freed either.
+            let claim = BlockWord::fresh(self.allocate_block()?).writing();
+            desc.set_block(claim);
+            return Ok(Swept::Dirty(claim));
+        }
+        // Claimed, because a sweep that comes late may hold the state word for a moment (see `reclaim`).
+        if !desc.change(FrameState::Published, FrameState::Building(me.number())) {
+            return Ok(Swept::Kept);
+        }
+        if free {
+            // Nobody can reach the page any more: all that is left of it is its number.
+            self.forget_block(block);
+            self.region.entry(page).set_block(BlockWord::fresh(BlockId::NONE));
+        } else {
+            self.region.entry(page).set_block(block);
+        }
+        Ok(Swept::Retired)
+    }
+
+    /// An old version that some snapshot below its end may not need: unlink it from its page's chain.
+    fn sweep_between(&self, frame: FrameId, superseded: Lsn, me: &Participant) -> Swept {
+        let desc = self.region.frame(frame);
+        let page = desc.page();
+        let born = Lsn(self.region.born(frame).load(Ordering::Acquire));
+        if self.is_wanted(page, born, superseded) {
+            return Swept::Kept;
+        }
+        // A sweep while a commit is validated meets pages that its own participant has latched.
+        if self.region.entry(page).word().owner() == me.number() {
+            return Swept::Kept;
+        }
+        let Some(mut newer) = self.try_latch(page, me) else { return Swept::Kept };
+        let mut swept = Swept::Kept;
+        while newer != FrameId::NONE {
+            let newer_desc = self.region.frame(newer);
+            let next = newer_desc.previous();
+            let newer_born = Lsn(self.region.born(newer).load(Ordering::Acquire));
+            if next == FrameId::NONE || !self.links(newer, newer_born, next, page) {
+                break;
+            }
+            if next == frame {
+                if desc.change(FrameState::Published, FrameState::Building(me.number())) {
+                    // Claimed; now look again: the frame may have been freed and published anew since the caller's look.
+                    if desc.superseded() == superseded && desc.page() == page && !desc.block().is_writing() {
+                        newer_desc.set_previous(desc.previous());
+                        self.forget_block(desc.block());
+                        self.retire(frame);
+                        swept = Swept::Retired;
+                    } else {
+                        desc.set_state(FrameState::Published);
+                    }
+                }
+                break;
+            }
+            newer = next;
+        }
+        self.unlatch(page, me);
+        swept
+    }
+
+    /// Writes cold dirty versions to the blocks they were given, so that the next round can evict them.
+    fn write_back(&self, dirty: &[(FrameId, BlockWord)]) -> Result<()> {
+        let Some(volume) = &self.volume else { return Ok(()) };
+        // SAFETY: a version whose block is marked as being written is neither reclaimed nor evicted, and published bytes do not change.
+        let images: Vec<_> = dirty.iter().map(|&(frame, claim)| (claim.block(), unsafe { self.region.page(frame) })).collect();
+        let result = volume.write_blocks(&images);
+        self.end_writes(dirty, result.is_ok());
+        result
+    }
+
+    /// Ends the writes of versions: they are on their blocks, or on none.
+    pub(super) fn end_writes(&self, dirty: &[(FrameId, BlockWord)], written: bool) {
+        for &(frame, claim) in dirty {
+            if written {
+                self.region.frame(frame).set_block(claim.written());
+            } else {
+                self.region.frame(frame).set_block(BlockWord::fresh(BlockId::NONE));
+                self.blocks.release(claim.block().0);
+            }
+        }
+    }
+
+    /// Gives up the oldest snapshot that is not being read at this moment, for the room its versions take.
+    pub(super) fn revoke_oldest(&self, me: &Participant) -> bool {
+        let visible = self.region.header().visible();
+        let high = self.region.header().slots_high.0.load(Ordering::SeqCst) as u16;
+        let oldest = (1..high)
+            // A checkpoint needs its snapshot to the end: what it missed would be in neither the volume nor the log after it.
+            .filter(|&n| n != me.number() && n != self.region.header().checkpoint.0.look().owner())
+            // Who was told already, and is in an operation or a commit, cannot be made to go faster.
+            .filter(|&n| {
+                let slot = self.region.slot(n);
+                !slot.is_revoked() || (slot.epoch() == NO_EPOCH && slot.list_len() == 0)
+            })
+            .filter_map(|n| self.region.slot(n).pinned().map(|pin| (pin, n)))
+            .filter(|&(pin, _)| pin < visible)
+            .min();
+        let Some((pin, number)) = oldest else { return false };
+        let slot = self.region.slot(number);
+        slot.mark_revoked();
+        // Pairs with the fence of `enter`: either the owner's next operation sees the mark, or this sees its epoch.
+        fence(Ordering::SeqCst);
+        // One that is committing keeps its pin until the commit is over: helpers rely on it (txn/publish.rs looks at the mark).
+        if slot.epoch() == NO_EPOCH && slot.list_len() == 0 {
+            slot.unpin_for_owner(pin);
+        }
+        true
+    }
+}
