@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{checkpoint, del, get, papers, put, recover, scan, serve, stat, verify};
+use commands::{checkpoint, del, get, papers, processes, put, recover, scan, serve, stat, verify};
 
 /// Look at, change, check and measure a sablecat environment.
 #[derive(Debug, Parser)]
@@ -41,6 +41,7 @@ enum Command {
     Verify(verify::Arguments),
     Checkpoint(checkpoint::Arguments),
     Recover(recover::Arguments),
+    Processes(processes::Arguments),
     Papers(Box<papers::Arguments>),
     #[command(name = serve::NAME, hide = true)]
     Serve(serve::Arguments),
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Checkpoint(arguments) => checkpoint::run(&arguments),
         Command::Recover(arguments) => recover::run(&arguments),
+        Command::Processes(arguments) => processes::run(&arguments),
         Command::Papers(arguments) => papers::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
     };

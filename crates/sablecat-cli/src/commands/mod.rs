@@ -4,6 +4,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod del;
 pub(crate) mod get;
 pub(crate) mod papers;
+pub(crate) mod processes;
 pub(crate) mod put;
 pub(crate) mod recover;
 pub(crate) mod scan;

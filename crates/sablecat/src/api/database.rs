@@ -26,6 +26,7 @@ impl Database {
     }
 
     pub(super) fn tree(&self) -> Result<&TreeRef> {
+        self.env.core().check_named(&self.named)?;
         self.named.tree()
     }
 
@@ -62,7 +63,7 @@ impl Database {
     /// As [`Database::get`].
     #[inline]
     pub fn get_with<R>(&self, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
-        self.env.core().kernel.read_one(self.named.tree()?, key, look)
+        self.env.core().kernel.read_one(self.tree()?, key, look)
     }
 
     /// Whether there is a record with this key.
@@ -91,7 +92,7 @@ impl Database {
         let core = self.env.core();
         let (key, value) = (key.as_ref(), value.as_ref());
         core.kernel.check_record(key, value.len())?;
-        core.kernel.change_one(self.named.tree()?, key, RecordChange::Put(value), core.config.durability).map(|_| ())
+        core.kernel.change_one(self.tree()?, key, RecordChange::Put(value), core.config.durability).map(|_| ())
     }
 
     /// Removes a record; false if there was none.
@@ -101,7 +102,7 @@ impl Database {
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let core = self.env.core();
         core.kernel.check_record(key.as_ref(), 0)?;
-        core.kernel.change_one(self.named.tree()?, key.as_ref(), RecordChange::Remove, core.config.durability)
+        core.kernel.change_one(self.tree()?, key.as_ref(), RecordChange::Remove, core.config.durability)
     }
 
     /// The record with the least key.
@@ -197,7 +198,7 @@ impl Database {
     /// [`Database::insert`].
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, records: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
         let core = self.env.core();
-        core.kernel.bulk_load(self.named.tree()?, records, core.config.durability)
+        core.kernel.bulk_load(self.tree()?, records, core.config.durability)
     }
 
     /// The place of one key: to look at it, fill it or change it. Each step is an operation of its own; for several as one, use

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::transaction::{ReadTxn, Txn, TxnOptions};
 use super::{Builder, Database, Stats};
-use crate::env::{CheckpointReport, Core, Progress, RecoveryReport, VerifyReport};
+use crate::env::{CheckpointReport, Core, Process, Progress, RecoveryReport, VerifyReport};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How often [`Env::write`] runs its work before it takes the environment to itself.
@@ -106,6 +106,13 @@ impl Env {
     /// As [`Env::database`].
     pub fn existing_database(&self, name: &str) -> Result<Option<Database>> {
         Ok(self.core().database(name, false, None)?.map(|named| Database::new(self.clone(), named)))
+    }
+
+    /// The processes that have the environment open, and what each holds, as seen at a glance while all go on. Of a private environment:
+    /// this process.
+    #[must_use]
+    pub fn processes(&self) -> Vec<Process> {
+        self.core().processes()
     }
 
     /// The names of all databases, in order.

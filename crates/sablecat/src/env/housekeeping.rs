@@ -52,7 +52,10 @@ impl Core {
     fn keep_house(&self, flushed: &mut Duration, checkpointed: &mut Duration) {
         let log = &self.kernel.log;
         let Ok(seat) = self.kernel.pages.participants.sit() else { return };
-        let caller = caller(seat.number());
+        // Before anything that might wait for the dead. What goes wrong is tried again at the next turn.
+        let _ = self.kernel.reap(&seat);
+        let Ok(_keeper) = self.kernel.keep(&seat) else { return };
+        let caller = caller(&self.kernel.pages.region, seat.number());
         // What fails here poisons the log, or is tried again by the commit that needs it: either way a committer is told.
         let _ = log.prepare_next(caller);
         let now = sablecat_os::clock::monotonic();

@@ -3,23 +3,28 @@
 //! ```text
 //! config.rs        settings and their defaults
 //! open.rs          from a directory to a running environment
+//! attach.rs        joining the processes that have it open
 //! recover.rs       forward replay of the log over the last checkpoint
 //! catalog.rs       which databases there are
 //! databases.rs     creating, opening, renaming, removing them
+//! processes.rs     who has it open and holds what
 //! housekeeping.rs  the thread that flushes and checkpoints
 //! ```
 
+mod attach;
 mod catalog;
 mod config;
 mod databases;
 mod housekeeping;
 mod open;
+mod processes;
 mod recover;
 mod verify;
 
 pub(crate) use config::Config;
 pub(crate) use databases::Named;
 pub(crate) use open::{in_memory, open};
+pub use processes::{Participant, Process};
 pub use recover::RecoveryReport;
 pub use verify::{Progress, VerifyReport};
 
@@ -28,10 +33,11 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use sablecat_os::atomic::Ordering;
 use sablecat_os::disk::File;
 
 use crate::error::Result;
-use crate::pages::Participant;
+use crate::pages;
 use crate::txn::{Kernel, caller};
 use crate::types::Lsn;
 
@@ -55,11 +61,13 @@ pub(crate) struct Core {
     pub(crate) directory: Option<PathBuf>,
     /// Databases opened so far, by name. Also the lock under which the catalog changes.
     names: Mutex<HashMap<String, Arc<Named>>>,
+    /// The region's count of names taken away, when `names` was last known to be right.
+    names_seen: AtomicU64,
     keeper: housekeeping::Keeper,
-    /// The LSN of the last checkpoint.
-    checkpointed: AtomicU64,
     /// Locked against other processes for as long as the environment is open. After the volume and the log, so that it is let go last.
     _lock: Option<Arc<dyn File>>,
+    /// The file of the shared region; none when the environment is private.
+    shared: Option<PathBuf>,
 }
 
 /// What a checkpoint did.
@@ -85,34 +93,40 @@ impl Core {
         self.checkpoint_as(&seat, clean)
     }
 
-    fn checkpoint_as(&self, me: &Participant, clean: bool) -> Result<CheckpointReport> {
+    fn checkpoint_as(&self, me: &pages::Participant, clean: bool) -> Result<CheckpointReport> {
         let captured = self.kernel.pages.checkpoint(me, |at, superblock| {
             superblock.clean = clean;
             // The log up to the snapshot must be durable before a superblock says that the pages hold it.
-            self.kernel.log.make_durable(at, caller(me.number()))
+            self.kernel.log.make_durable(at, caller(&self.kernel.pages.region, me.number()))
         })?;
-        self.checkpointed.store(captured.at.0, std::sync::atomic::Ordering::Release);
         if self.kernel.log.keeps_records() {
-            self.kernel.log.recycle_before(captured.needed, caller(me.number()))?;
+            self.kernel.log.recycle_before(captured.needed, caller(&self.kernel.pages.region, me.number()))?;
         }
         Ok(CheckpointReport { lsn: captured.at, pages: captured.pages, written: captured.written })
     }
 
     /// The LSN of the last checkpoint.
     pub(crate) fn checkpointed(&self) -> Lsn {
-        Lsn(self.checkpointed.load(std::sync::atomic::Ordering::Acquire))
+        Lsn(self.kernel.pages.region.header().checkpointed.load(Ordering::Acquire))
     }
 
     /// Makes everything committed so far durable.
     pub(crate) fn sync(&self) -> Result<()> {
         let seat = self.kernel.pages.participants.sit()?;
-        self.kernel.log.make_durable(self.kernel.pages.region.header().visible(), caller(seat.number()))?;
+        self.kernel.log.make_durable(self.kernel.pages.region.header().visible(), caller(&self.kernel.pages.region, seat.number()))?;
         self.kernel.pages.fail_if_poisoned()
     }
 
-    /// Stops the housekeeping thread and writes a last checkpoint.
+    /// Stops the housekeeping thread and writes a last checkpoint; when the environment is shared, the last to leave does.
     pub(crate) fn close(&self) -> Result<()> {
+        if self.kernel.pages.participants.is_inherited() {
+            // In a child made by fork nothing of this is the child's.
+            return Ok(());
+        }
         self.keeper.stop(&self.kernel.bell);
+        if self.shared.is_some() {
+            return self.detach();
+        }
         // Also when nothing was committed since the last checkpoint: the next opening then knows that there is no log to look at.
         if self.kernel.pages.volume().is_some() {
             self.checkpoint(true)?;

@@ -92,6 +92,8 @@ impl Core {
         for (name, tree) in &trees {
             let mut problems = Vec::new();
             let shape = btree::verify(&steps, &tree.tree(), &mut seen, &mut |why| problems.push(why), &mut count);
+            // A snapshot that was given up meanwhile makes sound pages look as if they were not there.
+            drop(self.kernel.pages.at_pin(txn.participant(), txn.at())?);
             report.problems.extend(problems.into_iter().map(|why| format!("{name}: {why}")));
             report.pages += shape.inner_pages + shape.leaf_pages + shape.long_pages;
             if tree.id != catalog::CATALOG {
@@ -114,6 +116,7 @@ impl Core {
         // No checkpoint may end meanwhile: it would free blocks that the walk still has to read.
         let seat = self.kernel.pages.participants.sit()?;
         let _no_checkpoint = self.kernel.pages.hold_checkpoint(&seat);
+        self.kernel.pages.follow_generation(volume)?;
         volume.walk(&mut |found| {
             let block = match found {
                 Found::Page(page, block) => {

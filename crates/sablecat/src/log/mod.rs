@@ -263,6 +263,12 @@ impl Log {
         self.words().chains.0.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Ends what turns the participant in a slot has, who is dead: its successors do the work again.
+    pub(crate) fn release_turns_of(&self, slot: u16) {
+        self.words().flush.release_for(slot);
+        self.words().supply.release_for(slot);
+    }
+
     /// The files, or the mistake of asking a log in memory for them.
     fn files(&self) -> Result<&Files> {
         self.files.as_ref().ok_or_else(|| Error::invalid("the environment is kept in memory alone and has no log files"))

@@ -12,8 +12,6 @@
 //! Who frees a block: one that a checkpoint has named (`captured`) is freed by the checkpoint that replaces it in the map; any other, by
 //! whoever frees the version it holds.
 
-use std::sync::atomic::Ordering as StdOrdering;
-
 use sablecat_os::atomic::{Ordering, fence};
 
 use super::volume::{CheckpointPlan, Superblock, Volume};
@@ -77,12 +75,12 @@ impl Pages {
         self.region.header().captured_below.0.store(0, Ordering::SeqCst);
         let needed = self.log_needed_from();
         let at = self.pin(me);
-        let result = self.checkpoint_at(volume, (at, needed), me, describe);
+        let result = self.follow_generation(volume).and_then(|()| self.checkpoint_at(volume, (at, needed), me, describe));
         me.slot().unpin();
         self.region.header().captured_below.0.store(0, Ordering::SeqCst);
         drop(hold);
         if result.as_ref().is_err_and(|error| error.kind() != ErrorKind::Full) {
-            self.poisoned.store(true, StdOrdering::Release);
+            self.region.header().volume_poisoned.store(1, Ordering::Release);
         }
         result
     }
@@ -109,6 +107,11 @@ impl Pages {
         true
     }
 
+    /// Wakes who waits for the checkpoint role.
+    pub(super) fn wake_checkpoints(&self) {
+        self.region.queue(CHECKPOINT_QUEUE).wake();
+    }
+
     /// Takes the checkpoint role, waiting for whoever has it.
     pub(crate) fn hold_checkpoint(&self, me: &Participant) -> CheckpointHold<'_> {
         let holding = self.region.queue(CHECKPOINT_QUEUE).wait_for(|| self.region.header().checkpoint.0.try_acquire(me.number()).ok());
@@ -117,13 +120,18 @@ impl Pages {
 
     /// An error once a write to the volume has failed in a way that leaves unknown what is on it.
     pub(crate) fn fail_if_poisoned(&self) -> Result<()> {
-        if self.poisoned.load(StdOrdering::Acquire) {
+        if self.region.header().volume_poisoned.load(Ordering::Acquire) != 0 {
             return Err(Error::new(
                 ErrorKind::Poisoned,
                 "an earlier write or flush of the volume failed, so what the disk holds is not known; close the environment and open it again to recover",
             ));
         }
         Ok(())
+    }
+
+    /// Makes sure that this process reads the map of the generation in force, which another process may have put there.
+    pub(crate) fn follow_generation(&self, volume: &Volume) -> Result<()> {
+        if volume.generation() == self.region.header().generation.0.load(Ordering::SeqCst) { Ok(()) } else { volume.follow() }
     }
 
     fn checkpoint_at(
@@ -171,6 +179,8 @@ impl Pages {
         next.tree_next = self.region.header().tree_next.0.load(Ordering::Acquire);
         describe(at, &mut next)?;
         let freed = volume.write_checkpoint(CheckpointPlan { changes: &changes, blocks: &self.blocks, next })?;
+        self.region.header().generation.0.store(volume.superblock().generation, Ordering::SeqCst);
+        self.region.header().checkpointed.store(at.0, Ordering::Release);
         for block in freed {
             self.blocks.release(block.0);
         }
@@ -178,7 +188,10 @@ impl Pages {
             self.region.capturing(word).store(0, Ordering::SeqCst);
         }
         // The checkpoint stands whether or not the file could be cut; the next one tries again.
-        let _ = volume.give_back_tail(&self.blocks);
+        // While others may write to it, the file is not cut under them.
+        if self.region.membership().is_none() {
+            let _ = volume.give_back_tail(&self.blocks);
+        }
         Ok(Captured { at, needed, pages: changes.len() as u64, written })
     }
 
@@ -207,7 +220,7 @@ impl Pages {
     /// Finds, under the page's latch, what the map is to say of it, and marks the block as a checkpoint's.
     fn capture(&self, page: PageId, at: Lsn, me: &Participant) -> Result<Found> {
         let current = self.latch(page, me);
-        let found = self.capture_latched(page, current, at);
+        let found = self.capture_latched(page, current, at, me);
         let newer = current != FrameId::NONE && self.region.born(current).load(Ordering::Acquire) > at.0;
         if newer {
             self.mark_unsaved(page);
@@ -216,7 +229,7 @@ impl Pages {
         found
     }
 
-    fn capture_latched(&self, page: PageId, current: FrameId, at: Lsn) -> Result<Found> {
+    fn capture_latched(&self, page: PageId, current: FrameId, at: Lsn, me: &Participant) -> Result<Found> {
         let entry = self.region.entry(page);
         if current == FrameId::NONE {
             self.learn_block(page)?;
@@ -251,7 +264,7 @@ impl Pages {
             desc.set_block(word.captured());
             Ok(Found::Block(word.block()))
         } else {
-            let claim = BlockWord::fresh(self.allocate_block()?).writing();
+            let claim = BlockWord::fresh(self.allocate_block()?).writing(me.number());
             desc.set_block(claim);
             Ok(Found::Write(frame, claim))
         }
@@ -282,13 +295,13 @@ impl Pages {
     /// Learns, once, which page ids and blocks below the opening high-water marks are free: until then all count as used, so that opening
     /// need not read the map.
     fn learn_free(&self, volume: &Volume) -> Result<()> {
-        if self.free_known.load(StdOrdering::Acquire) {
+        if self.region.header().free_known.load(Ordering::Acquire) != 0 {
             return Ok(());
         }
         let found = volume.scan()?;
         self.page_ids.free_unused(&found.pages);
         self.blocks.free_unused(&found.blocks);
-        self.free_known.store(true, StdOrdering::Release);
+        self.region.header().free_known.store(1, Ordering::Release);
         Ok(())
     }
 }

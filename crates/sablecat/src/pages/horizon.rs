@@ -14,7 +14,6 @@
 use sablecat_os::atomic::{Ordering, fence};
 
 use super::Pages;
-use crate::region::NO_EPOCH;
 use crate::types::{Lsn, PageId};
 
 /// Below these LSNs no snapshot is pinned, nor ever will be.
@@ -84,10 +83,12 @@ impl Pages {
         self.region.header().captured_below.0.load(Ordering::SeqCst)
     }
 
-    /// Every operation in progress began at or after this epoch.
+    /// Begins an epoch, and says which one every operation in progress, and every one to come, began at or after. At most the new one,
+    /// although no operation may be in progress: one that begins right after this look is not to lose what is evicted under it.
     pub(super) fn oldest_epoch(&self) -> u64 {
+        let new = self.region.header().epoch.0.fetch_add(1, Ordering::SeqCst) + 1;
         fence(Ordering::SeqCst);
         let high = self.region.header().slots_high.0.load(Ordering::SeqCst) as u16;
-        (1..high).map(|n| self.region.slot(n).epoch()).fold(NO_EPOCH, u64::min)
+        (1..high).map(|n| self.region.slot(n).epoch()).fold(new, u64::min)
     }
 }

@@ -18,6 +18,7 @@ mod checkpoint;
 mod frames;
 mod horizon;
 mod latch;
+mod mend;
 mod operation;
 mod page_in;
 mod participants;
@@ -30,7 +31,8 @@ pub(crate) use operation::Snapshot;
 pub(crate) use participants::{Participant, Participants, Seat};
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+
+use sablecat_os::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::region::Region;
@@ -49,9 +51,6 @@ pub(crate) struct Pages {
     page_ids: BitSpace,
     blocks: BitSpace,
     check: PageCheck,
-    /// Set once the free page ids and blocks below the high-water marks are known.
-    free_known: AtomicBool,
-    poisoned: AtomicBool,
 }
 
 /// Byte 20 of a page: what kind of page it is. The access methods own all kinds but this one.
@@ -70,8 +69,11 @@ impl Pages {
         // SAFETY: as above.
         let blocks = unsafe { BitSpace::new(words, capacity, (&header.block_hint.0).into(), (&header.block_high).into()) };
         let participants = Participants::new(&region);
-        let free_known = AtomicBool::new(volume.is_none());
-        Pages { region, participants, volume, page_ids, blocks, check, free_known, poisoned: AtomicBool::new(false) }
+        if let Some(volume) = &volume {
+            // Whoever made the region says which generation is in force; later only checkpointers do.
+            let _ = header.generation.0.compare_exchange(0, volume.generation(), Ordering::SeqCst, Ordering::Relaxed);
+        }
+        Pages { region, participants, volume, page_ids, blocks, check }
     }
 
     /// The volume, unless the environment lives in memory alone.
@@ -91,6 +93,7 @@ impl Pages {
 
     /// A page id nobody uses.
     pub(crate) fn allocate_page(&self) -> Result<PageId> {
+        self.region.reserve_pages(self.page_ids.high_water() + 64)?;
         match self.page_ids.allocate_one() {
             Some(id) if id < self.region.geometry().pages_max => Ok(PageId(id as u32)),
             _ => Err(Error::full("all 4,294,967,295 page numbers of the environment are in use; use a larger page size")),
@@ -99,6 +102,7 @@ impl Pages {
 
     /// Page ids that nobody uses, `count` in a row; the first.
     pub(crate) fn allocate_run(&self, count: u64) -> Result<PageId> {
+        self.region.reserve_pages(self.page_ids.high_water().saturating_add(count) + 64)?;
         match self.page_ids.allocate_run(count) {
             Some(first) if first + count <= self.region.geometry().pages_max => Ok(PageId(first as u32)),
             _ => Err(Error::full(format!("no {count} page numbers in a row are left in the environment; use a larger page size"))),
@@ -113,7 +117,7 @@ impl Pages {
     /// Marks a frame as lately used, for the clock; free while the pool holds everything.
     #[inline]
     fn touch(&self, frame: FrameId) {
-        use sablecat_os::atomic::Ordering::Relaxed;
+        use Ordering::Relaxed;
         if self.region.header().pressure.0.load(Relaxed) != 0 {
             let byte = self.region.referenced(frame);
             if byte.load(Relaxed) == 0 {

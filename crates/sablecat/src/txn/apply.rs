@@ -18,7 +18,7 @@ use crate::region::{Holding, STRUCTURE_LATCHES};
 use crate::types::{FrameId, Lsn, PageId, TreeId};
 
 /// Wait queues of the structure latches.
-const STRUCTURE_QUEUE: usize = 128;
+pub(super) const STRUCTURE_QUEUE: usize = 128;
 
 /// Structure latches, held until dropped.
 #[derive(Debug)]

@@ -24,6 +24,7 @@ mod direct;
 pub(crate) mod locks;
 mod publish;
 mod reads;
+mod reap;
 mod scratch;
 mod single;
 #[cfg(test)]
@@ -48,6 +49,7 @@ use crate::access::btree::{self, Source, Tree, node};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Caller, Log};
 use crate::pages::{Pages, Participant, Snapshot};
+use crate::region::Region;
 use crate::types::{Lsn, PageId, TreeId};
 
 /// What becomes of a commit when the process or the machine stops right after it returned.
@@ -159,8 +161,8 @@ impl Kernel {
         }
         match durability {
             Durability::Memory | Durability::NoSync => Ok(()),
-            Durability::WriteNoSync => self.log.hand_over(lsn, caller(me)),
-            Durability::Sync => self.log.make_durable(lsn, caller(me)),
+            Durability::WriteNoSync => self.log.hand_over(lsn, caller(&self.pages.region, me)),
+            Durability::Sync => self.log.make_durable(lsn, caller(&self.pages.region, me)),
         }?;
         // The log may be sound when the volume is not; but no checkpoint will ever relieve it.
         if durability < Durability::WriteNoSync { Ok(()) } else { self.pages.fail_if_poisoned() }
@@ -226,10 +228,10 @@ fn catalog_id() -> TreeId {
     TreeId(1)
 }
 
-/// Who calls the log. In a private environment every participant is of this process, and so alive.
+/// Who calls the log.
 #[inline]
-pub(crate) fn caller(me: u16) -> Caller<'static> {
-    Caller::new(me, &|_| true)
+pub(crate) fn caller(region: &Region, me: u16) -> Caller<'_> {
+    Caller::new(me, region)
 }
 
 /// The committed state of a tree at an LSN that `me` has pinned, for scans.

@@ -24,7 +24,7 @@ use crate::types::Lsn;
 /// Write sets with more records than this are applied with the structure latches from the start: some leaf will be full.
 const SHAPE_FIRST: usize = 64;
 /// Wait queue of the serial gate.
-const SERIAL_QUEUE: usize = 253;
+pub(super) const SERIAL_QUEUE: usize = 253;
 
 /// How a transaction is to run.
 #[derive(Clone, Copy, Debug)]

@@ -75,6 +75,16 @@ impl Volume {
     /// # Errors
     /// Not found; corruption if no superblock is valid; invalid for another format version; those of the disk.
     pub(crate) fn open(disk: &dyn Disk, path: &Path, direct: bool, read_only: bool) -> Result<Volume> {
+        let volume = Volume::join(disk, path, direct, read_only)?;
+        volume.make_sure()?;
+        Ok(volume)
+    }
+
+    /// Opens a volume that other processes have open, writing nothing.
+    ///
+    /// # Errors
+    /// As [`Volume::open`].
+    pub(crate) fn join(disk: &dyn Disk, path: &Path, direct: bool, read_only: bool) -> Result<Volume> {
         let open = |direct| {
             let how = How { create: false, create_new: false, read_only, direct };
             disk.open(path, how).map_err(|e| match e.kind() {
@@ -90,7 +100,7 @@ impl Volume {
             file = open(true)?;
         }
         let length = file.len().map_err(|e| Error::io("finding the size of", path, e))?;
-        let volume = Volume {
+        Ok(Volume {
             path: path.to_owned(),
             file,
             page_size,
@@ -99,9 +109,7 @@ impl Volume {
             map: MapReader::new(superblock.map()),
             superblock: Mutex::new(superblock),
             complaints: newest.complaints,
-        };
-        volume.make_sure()?;
-        Ok(volume)
+        })
     }
 
     /// Reads the newest complete generation again, makes sure it is durable, and goes on from it.
@@ -111,14 +119,27 @@ impl Volume {
     ///
     /// # Errors
     /// As [`Volume::open`].
-    #[cfg_attr(not(test), expect(dead_code, reason = "one process cannot outlive its own checkpointer; shared environments will call it"))]
     pub(crate) fn settle(&self) -> Result<()> {
+        self.follow()?;
+        self.make_sure()
+    }
+
+    /// The generation that this process has in force.
+    pub(crate) fn generation(&self) -> u64 {
+        self.superblock.lock().unwrap_or_else(PoisonError::into_inner).generation
+    }
+
+    /// Reads the newest complete generation again and goes on from it: another process has written a checkpoint.
+    ///
+    /// # Errors
+    /// As [`Volume::open`].
+    pub(crate) fn follow(&self) -> Result<()> {
         let superblock = superblock::read_newest(&*self.file, &self.path)?.superblock;
         if superblock.page_size as usize != self.page_size {
             return Err(Error::corruption(format!("{}: the file was replaced while it was open", self.path.display())));
         }
         self.adopt(superblock);
-        self.make_sure()
+        Ok(())
     }
 
     /// Makes the superblock in force durable, if it is not.
