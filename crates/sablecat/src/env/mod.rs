@@ -87,15 +87,21 @@ impl Core {
 
     fn checkpoint_as(&self, me: &Participant, clean: bool) -> Result<CheckpointReport> {
         let captured = self.kernel.pages.checkpoint(me, |at, superblock| {
-            superblock.clean = clean;
+            // Without a log nothing is ever in it.
+            superblock.clean = clean || !self.kernel.log.keeps_records();
             // The log up to the snapshot must be durable before a superblock says that the pages hold it.
             self.kernel.log.make_durable(at, caller(me.number()))
         })?;
         self.checkpointed.store(captured.at.0, std::sync::atomic::Ordering::Release);
-        if self.kernel.log.keeps_records() {
-            self.kernel.log.recycle_before(captured.needed, caller(me.number()))?;
-        }
+        self.kernel.log.recycle_before(captured.needed, caller(me.number()))?;
         Ok(CheckpointReport { lsn: captured.at, pages: captured.pages, written: captured.written })
+    }
+
+    /// Gives back segments that the last checkpoint does not need, and spares that nothing used since it.
+    fn recycle_log(&self) -> Result<()> {
+        let Some(volume) = self.kernel.pages.volume() else { return Ok(()) };
+        let seat = self.kernel.pages.participants.sit()?;
+        self.kernel.log.recycle_before(volume.superblock().log_position, caller(seat.number()))
     }
 
     /// The LSN of the last checkpoint.
@@ -110,12 +116,14 @@ impl Core {
         self.kernel.pages.fail_if_poisoned()
     }
 
-    /// Stops the housekeeping thread and writes a last checkpoint.
+    /// Stops the housekeeping thread, writes a last checkpoint, and removes the log, of which nothing is needed then.
     pub(crate) fn close(&self) -> Result<()> {
         self.keeper.stop(&self.kernel.bell);
         // Also when nothing was committed since the last checkpoint: the next opening then knows that there is no log to look at.
         if self.kernel.pages.volume().is_some() {
-            self.checkpoint(true)?;
+            let seat = self.kernel.pages.participants.sit()?;
+            self.checkpoint_as(&seat, true)?;
+            self.kernel.log.remove_files(caller(seat.number()))?;
         }
         Ok(())
     }
