@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 use sablecat_os::atomic::Ordering;
@@ -180,6 +180,7 @@ fn assemble(place: Option<(&Path, Volume)>, lock: Option<Arc<dyn File>>, config:
         names: Mutex::new(HashMap::new()),
         keeper: Keeper::default(),
         checkpointed: AtomicU64::new(start.0),
+        moving: AtomicBool::new(false),
         _lock: lock,
     });
     if changed || core.kernel.log.keeps_records() {

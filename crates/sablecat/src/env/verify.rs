@@ -114,7 +114,7 @@ impl Core {
         // No checkpoint may end meanwhile: it would free blocks that the walk still has to read.
         let seat = self.kernel.pages.participants.sit()?;
         let _no_checkpoint = self.kernel.pages.hold_checkpoint(&seat);
-        volume.walk(&mut |found| {
+        volume.walk(0..u64::MAX, &mut |found| {
             let block = match found {
                 Found::Page(page, block) => {
                     unreachable += u64::from(!seen.contains(&page));

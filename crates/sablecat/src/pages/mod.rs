@@ -21,6 +21,7 @@ mod latch;
 mod operation;
 mod page_in;
 mod participants;
+mod relocate;
 mod sweep;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -28,9 +29,10 @@ pub(crate) mod volume;
 
 pub(crate) use operation::Snapshot;
 pub(crate) use participants::{Participant, Participants, Seat};
+pub(crate) use relocate::Moving;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use crate::error::{Error, Result};
 use crate::region::Region;
@@ -51,6 +53,8 @@ pub(crate) struct Pages {
     check: PageCheck,
     /// Set once the free page ids and blocks below the high-water marks are known.
     free_known: AtomicBool,
+    /// Where the search for blocks to move goes on: a page id, 0 when it begins anew.
+    moved_below: AtomicU64,
     poisoned: AtomicBool,
 }
 
@@ -71,7 +75,17 @@ impl Pages {
         let blocks = unsafe { BitSpace::new(words, capacity, (&header.block_hint.0).into(), (&header.block_high).into()) };
         let participants = Participants::new(&region);
         let free_known = AtomicBool::new(volume.is_none());
-        Pages { region, participants, volume, page_ids, blocks, check, free_known, poisoned: AtomicBool::new(false) }
+        Pages {
+            region,
+            participants,
+            volume,
+            page_ids,
+            blocks,
+            check,
+            free_known,
+            moved_below: AtomicU64::new(0),
+            poisoned: AtomicBool::new(false),
+        }
     }
 
     /// The volume, unless the environment lives in memory alone.
