@@ -31,12 +31,12 @@ pub(crate) use operation::Snapshot;
 pub(crate) use participants::{Participant, Participants, Seat};
 pub(crate) use relocate::Moving;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
 
 use crate::error::{Error, Result};
 use crate::region::Region;
-use crate::types::{FrameId, PageId};
+use crate::types::{BlockId, FrameId, PageId};
 use volume::{BitSpace, Volume};
 
 /// Tells whether bytes read from disk form a page that the access methods can work on without looking back.
@@ -55,6 +55,8 @@ pub(crate) struct Pages {
     free_known: AtomicBool,
     /// Where the search for blocks to move goes on: a page id, 0 when it begins anew.
     moved_below: AtomicU64,
+    /// Blocks that pages were moved from and that old versions may name. Touched by the checkpointer only.
+    kept_back: Mutex<Vec<(PageId, BlockId)>>,
     poisoned: AtomicBool,
 }
 
@@ -84,6 +86,7 @@ impl Pages {
             check,
             free_known,
             moved_below: AtomicU64::new(0),
+            kept_back: Mutex::default(),
             poisoned: AtomicBool::new(false),
         }
     }

@@ -8,21 +8,25 @@
 //! Who knows the old block by name is told once the checkpoint is durable, and before the block is given up:
 //! - the page's entry, under the page's latch, so nobody is reading the old block in meanwhile. An entry that has not been filled yet is
 //!   filled, lest somebody who looked the map up before the checkpoint fill it afterwards;
-//! - the version that the block holds, if it is in memory. It may have become an old one by then: a later checkpoint may still capture it.
+//! - the current version, if it is the one on the block.
+//!
+//! If the page was changed meanwhile, the version on the block is an old one by now, and may be freed at any moment; but until the change
+//! becomes visible, the next checkpoint may capture it and name its block. So that block is kept back, until a checkpoint has captured the page.
 //!
 //! Each checkpoint moves a bounded number of blocks, looking at a bounded number of map leaves, and the next one goes on from there.
 //! Moving is worth nothing if it costs the checkpoint: a page that cannot be read stays where it is, and if the disk is full, all do.
 
+use std::collections::HashSet;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering as StdOrdering;
 
-use sablecat_os::atomic::{Ordering, yield_now};
 use sablecat_os::disk::AlignedBuf;
 
 use super::volume::{CheckpointPlan, Found, Superblock, Volume};
 use super::{Pages, Participant};
 use crate::error::{ErrorKind, Result};
-use crate::region::{BlockWord, FrameState};
-use crate::types::{BlockId, FrameId, Lsn, PageId};
+use crate::region::BlockWord;
+use crate::types::{BlockId, FrameId, PageId};
 
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
@@ -96,8 +100,8 @@ impl Pages {
             let all = moves.with(changes);
             let plan = CheckpointPlan { changes: &all, blocks: &self.blocks, rewrite_from: moves.bound, next: next.clone() };
             match volume.write_checkpoint(plan) {
-                Ok(freed) => {
-                    moves.pages.iter().for_each(|one| self.rename_block(one, me));
+                Ok(mut freed) => {
+                    self.keep_back(&moves.pages, changes, &mut freed, me);
                     return Ok((freed, moves.pages.len() as u64));
                 }
                 // Without moves there is less to write.
@@ -106,7 +110,9 @@ impl Pages {
             }
         }
         let plan = CheckpointPlan { changes, blocks: &self.blocks, rewrite_from: BlockId(u64::MAX), next };
-        volume.write_checkpoint(plan).map(|freed| (freed, 0))
+        let mut freed = volume.write_checkpoint(plan)?;
+        self.keep_back(&[], changes, &mut freed, me);
+        Ok((freed, 0))
     }
 
     /// Whether a checkpoint would look for something to move.
@@ -211,8 +217,9 @@ impl Pages {
         moves.iter().for_each(|one| _ = self.blocks.release(one.to.0));
     }
 
-    /// Makes everything in memory that names the block a page was moved from name the new one.
-    fn rename_block(&self, moved: &Move, me: &Participant) {
+    /// Makes everything in memory that names the block a page was moved from name the new one. False if there are older versions, one of
+    /// which may name it still.
+    fn rename_block(&self, moved: &Move, me: &Participant) -> bool {
         let Move { page, from, to } = *moved;
         let current = self.latch(page, me);
         let entry = self.region.entry(page);
@@ -220,59 +227,38 @@ impl Pages {
         if word.block() == from || (!word.is_known() && current == FrameId::NONE) {
             entry.set_block(BlockWord::mapped(to));
         }
-        if current != FrameId::NONE {
-            self.rename_version(current, moved, me);
-        }
-        self.unlatch(page, me);
-    }
-
-    /// As [`Pages::rename_block`], for the version on the block: one of those from `current` on, if any. The page is latched.
-    fn rename_version(&self, current: FrameId, moved: &Move, me: &Participant) {
-        let desc = self.region.frame(current);
-        if desc.block().block() == moved.from {
+        let renamed = current == FrameId::NONE || {
             // Nobody frees, evicts or supersedes it: that takes the latch.
-            desc.set_block(BlockWord::mapped(moved.to));
-            return;
-        }
-        let mut frame = current;
-        while let Some(older) = self.older(frame, moved.page) {
-            frame = older;
-            let desc = self.region.frame(frame);
-            let is_it = || desc.page() == moved.page && desc.block().block() == moved.from;
-            while is_it() {
-                // An old version may be freed at any moment, and its frame used anew, unless it is claimed.
-                if desc.change(FrameState::Published, FrameState::Building(me.number())) {
-                    if is_it() {
-                        desc.set_block(BlockWord::mapped(moved.to));
-                    }
-                    desc.set_state(FrameState::Published);
-                    return;
-                }
-                if !matches!(desc.state(), FrameState::Building(_)) {
-                    break;
-                }
-                yield_now();
+            let desc = self.region.frame(current);
+            let is_it = desc.block().block() == from;
+            if is_it {
+                desc.set_block(BlockWord::mapped(to));
             }
-        }
+            is_it || desc.previous() == FrameId::NONE
+        };
+        self.unlatch(page, me);
+        renamed
     }
 
-    /// The version before that in `frame`, unless it is gone. Waits for a sweep that has claimed it for a look.
-    fn older(&self, frame: FrameId, page: PageId) -> Option<FrameId> {
-        let born = Lsn(self.region.born(frame).load(Ordering::Acquire));
-        loop {
-            let previous = self.region.frame(frame).previous();
-            if previous == FrameId::NONE {
-                return None;
+    /// Sorts out, after a checkpoint with these changes, which blocks that pages were moved from are free now: adds to `freed` those kept
+    /// back that no version can bring up again, and keeps back those of `moves` that one may.
+    fn keep_back(&self, moves: &[Move], changes: &[(PageId, BlockId)], freed: &mut Vec<BlockId>, me: &Participant) {
+        let mut kept = self.kept_back.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|&(page, block)| match changes.binary_search_by_key(&page, |change| change.0) {
+            Err(_) => true,
+            Ok(n) => {
+                // Either the map names the block again, or a later version has taken the place of the one on it.
+                if changes[n].1 != block {
+                    freed.push(block);
+                }
+                false
             }
-            if self.links(frame, born, previous, page) {
-                return Some(previous);
-            }
-            let desc = self.region.frame(previous);
-            let claimed = matches!(desc.state(), FrameState::Building(_)) && desc.page() == page && desc.superseded() <= born;
-            if !claimed {
-                return None;
-            }
-            yield_now();
+        });
+        let old: Vec<_> = moves.iter().filter(|one| !self.rename_block(one, me)).map(|one| (one.page, one.from)).collect();
+        if !old.is_empty() {
+            let blocks: HashSet<_> = old.iter().map(|one| one.1).collect();
+            freed.retain(|block| !blocks.contains(block));
+            kept.extend(old);
         }
     }
 }
