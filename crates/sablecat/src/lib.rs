@@ -34,6 +34,9 @@ mod access;
 mod api;
 mod env;
 mod error;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod log;
 mod pages;
 mod region;
