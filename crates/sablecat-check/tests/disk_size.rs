@@ -1,5 +1,7 @@
 //! What an environment takes on disk: no more than its data needs, for long.
 
+#![allow(clippy::unwrap_used, reason = "an error is a failed test")]
+
 use std::path::{Path, PathBuf};
 
 use sablecat::{Durability, Env};

@@ -22,3 +22,9 @@ fn mutations_get_past_the_checks_often_enough_to_mean_something() {
     let (believed, all) = fuzz::tally(10_000..10_040);
     assert!(believed.iter().all(|&believed| all / 20 < believed && believed < all), "{believed:?} of {all}");
 }
+
+/// A superblock without pages, whose page ids were not all free.
+#[test]
+fn an_empty_map_below_used_page_ids_is_refused() {
+    seeds::all("fuzz superblock", 2398..2399);
+}

@@ -159,7 +159,9 @@ fn assemble(place: Option<(&Path, Volume)>, lock: Option<Arc<dyn File>>, config:
         // SAFETY: no handle exists yet: nobody else is in the environment.
         let mut direct = unsafe { Direct::new(&kernel.pages, &seat) };
         let root = direct.allocate()?;
-        assert_eq!(root, CATALOG_ROOT, "the first page of an environment is the catalog's root");
+        if root != CATALOG_ROOT {
+            return Err(Error::corruption(format!("the superblock says that there are no pages, and that ids below {root} may be in use")));
+        }
         btree::format_root(direct.write(root)?, CATALOG, root, false);
     }
     let mut changed = report.created;
