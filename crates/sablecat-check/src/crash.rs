@@ -85,7 +85,7 @@ pub enum End {
 /// Whether a step that succeeded makes everything so far durable.
 fn makes_durable(step: &Step, setting: &Setting) -> bool {
     match step {
-        Step::Sync | Step::Checkpoint => true,
+        Step::Sync | Step::Checkpoint | Step::Compact => true,
         Step::Transaction(transaction) => transaction.durability == Durability::Sync,
         _ => setting.durability == Durability::Sync,
     }
@@ -138,7 +138,7 @@ fn work(env: &Env, disk: &SimDisk, setting: &Setting, steps: &[Step], promise: &
         promise.push(after);
         match outcome {
             Ok(answer) if answer == expected => {
-                if makes_durable(step, setting) && (changes || matches!(step, Step::Sync | Step::Checkpoint)) {
+                if makes_durable(step, setting) && (changes || matches!(step, Step::Sync | Step::Checkpoint | Step::Compact)) {
                     promise.durable();
                 }
             }

@@ -56,7 +56,7 @@ pub fn subject(seed: u64, closed: bool) -> Result<Subject, Wrong> {
         let mut model = states.last().cloned().unwrap_or_default();
         model.apply(&step);
         engine::apply(&env, &step).map_err(|error| format!("{step:?}: {error}"))?;
-        if matches!(step, Step::Checkpoint) {
+        if matches!(step, Step::Checkpoint | Step::Compact) {
             states.clear();
         }
         states.push(model);

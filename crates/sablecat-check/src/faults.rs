@@ -61,14 +61,14 @@ fn work(env: &Env, setting: &Setting, steps: &[Step], promise: &mut Promise) -> 
         let syncs = match step {
             Step::Sync => true,
             Step::Transaction(transaction) => changes && transaction.durability == Durability::Sync,
-            Step::Checkpoint => true,
+            Step::Checkpoint | Step::Compact => true,
             _ => changes && setting.durability == Durability::Sync,
         };
         match engine::apply(env, step) {
             Ok(_) if outcome.poisoned && syncs => return Err(format!("{step:?} claims to be durable after a flush failed")),
             Ok(answer) if answer == expected => {
                 promise.push(after);
-                if syncs && (changes || matches!(step, Step::Sync | Step::Checkpoint)) {
+                if syncs && (changes || matches!(step, Step::Sync | Step::Checkpoint | Step::Compact)) {
                     promise.durable();
                 }
             }

@@ -102,6 +102,8 @@ pub enum Step {
     Sync,
     /// `checkpoint`
     Checkpoint,
+    /// `compact`
+    Compact,
     /// Close and open again.
     Reopen,
     /// Take a snapshot and keep it.
@@ -280,7 +282,8 @@ impl Shape {
             84 => Step::Drop(name),
             85 => Step::Databases,
             86..88 => Step::Sync,
-            88..91 => Step::Checkpoint,
+            88..90 => Step::Checkpoint,
+            90 => Step::Compact,
             91 if self.reopen => Step::Reopen,
             92..94 if self.snapshots => Step::Hold,
             94..98 if self.snapshots => Step::Look(name, self.read(dice)),

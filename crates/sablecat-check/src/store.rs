@@ -24,6 +24,7 @@ pub fn plain(step: Step) -> Option<Step> {
         | Step::Drop(_)
         | Step::Databases
         | Step::Checkpoint
+        | Step::Compact
         | Step::Reopen => Some(step),
         _ => None,
     }
@@ -80,6 +81,7 @@ pub fn apply(store: &mut DataStore, step: &Step, model: &Model) -> Result<Answer
         Step::Drop(name) => Answer::Flag(store.remove_database(name)?),
         Step::Databases => Answer::Names(store.databases()?),
         Step::Checkpoint => store.checkpoint().map(|_| Answer::Done)?,
+        Step::Compact => store.compact().map(|_| Answer::Done)?,
         _ => Answer::Done,
     })
 }
@@ -153,7 +155,7 @@ fn live(disk: &SimDisk, setting: &Setting, steps: &[Step], promise: &mut Promise
     for step in steps {
         let before = model.clone();
         let expected = model.apply(step);
-        if matches!(step, Step::Checkpoint | Step::Reopen) {
+        if matches!(step, Step::Checkpoint | Step::Compact | Step::Reopen) {
             promise.push(model.clone());
         }
         if matches!(step, Step::Reopen) {
@@ -172,7 +174,7 @@ fn live(disk: &SimDisk, setting: &Setting, steps: &[Step], promise: &mut Promise
             Ok(answer) => return Err(format!("{step:?} answered {answer:?}, not {expected:?}")),
             Err(error) => return power(&format!("{step:?}"), error),
         }
-        if matches!(step, Step::Checkpoint) {
+        if matches!(step, Step::Checkpoint | Step::Compact) {
             promise.durable();
         }
     }

@@ -26,7 +26,7 @@ fn a_value_is_put_got_and_deleted() {
 #[test]
 fn nothing_but_put_creates_an_environment() {
     let scratch = Scratch::new("create");
-    for command in ["get env k", "del env k", "scan env", "stat env", "verify env", "checkpoint env", "recover env"] {
+    for command in ["get env k", "del env k", "scan env", "stat env", "verify env", "checkpoint env", "compact env", "recover env"] {
         let refused = scratch.run(command);
         assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{command}");
         assert_eq!(refused.err, "sablecat: there is no environment in env\n", "{command}");
@@ -140,6 +140,9 @@ fn a_checkpoint_and_a_recovery_say_what_they_did() {
     assert_eq!(scratch.run("recover env"), answer(0, "It had been closed: there was nothing to recover.\n", ""));
     assert!(scratch.json("checkpoint env --json")["lsn"].is_u64());
     assert!(scratch.run("checkpoint env").out.starts_with("LSN "));
+    let report = scratch.json("compact env --json");
+    assert!(report["bytes_after"].as_u64() <= report["bytes_before"].as_u64(), "{report}");
+    assert_eq!(scratch.run("get env k"), answer(0, "v\n", ""));
 }
 
 #[test]

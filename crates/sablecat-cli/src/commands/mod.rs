@@ -1,6 +1,7 @@
 //! One file a command: what it accepts, and what it does.
 
 pub(crate) mod checkpoint;
+pub(crate) mod compact;
 pub(crate) mod del;
 pub(crate) mod get;
 pub(crate) mod papers;

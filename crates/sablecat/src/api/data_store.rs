@@ -4,7 +4,7 @@ use std::ops::{ControlFlow, RangeBounds};
 use std::sync::Arc;
 
 use super::{Stats, owned_bounds, visit};
-use crate::env::{CheckpointReport, Core, Named, Progress, VerifyReport};
+use crate::env::{CheckpointReport, CompactReport, Core, Named, Progress, VerifyReport};
 use crate::error::Result;
 use crate::txn::Direct;
 
@@ -162,7 +162,15 @@ impl DataStore {
     /// # Errors
     /// As [`Env::checkpoint`](super::Env::checkpoint).
     pub fn checkpoint(&mut self) -> Result<CheckpointReport> {
-        self.core.checkpoint(true)
+        self.core.checkpoint(false)
+    }
+
+    /// Makes the volume as small as it can be: see [`Env::compact`](super::Env::compact).
+    ///
+    /// # Errors
+    /// As [`DataStore::checkpoint`].
+    pub fn compact(&mut self) -> Result<CompactReport> {
+        self.core.compact()
     }
 
     /// Checks every invariant: see [`Env::verify`](super::Env::verify).

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::transaction::{ReadTxn, Txn, TxnOptions};
 use super::{Builder, Database, Stats};
-use crate::env::{CheckpointReport, Core, Process, Progress, RecoveryReport, VerifyReport};
+use crate::env::{CheckpointReport, CompactReport, Core, Process, Progress, RecoveryReport, VerifyReport};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How often [`Env::write`] runs its work before it takes the environment to itself.
@@ -210,10 +210,22 @@ impl Env {
 
     /// Writes a checkpoint: recovery begins there. Others go on reading and writing. Durable when it returns.
     ///
+    /// When more than a quarter of the volume is free, it also moves some pages towards the beginning of the file and cuts off what is free
+    /// at the end, so that after deletions the file shrinks with every checkpoint.
+    ///
     /// # Errors
     /// `Full` when the disk is full (nothing is lost; it may be tried again); `Poisoned` when a write or flush failed.
     pub fn checkpoint(&self) -> Result<CheckpointReport> {
         self.core().checkpoint(false)
+    }
+
+    /// Makes the volume as small as it can be without changing trees: moves all pages to the beginning of the file and cuts it off behind
+    /// them, by a series of checkpoints. Others go on reading and writing; what they free meanwhile may stay for the next time.
+    ///
+    /// # Errors
+    /// As [`Env::checkpoint`].
+    pub fn compact(&self) -> Result<CompactReport> {
+        self.core().compact()
     }
 
     /// Numbers about the environment.

@@ -16,7 +16,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind as IoErrorKind;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -105,6 +105,7 @@ fn join(directory: &Path, volume: Volume, region: Region, region_path: PathBuf, 
         directory: Some(directory.to_path_buf()),
         names: Mutex::new(HashMap::new()),
         names_seen: AtomicU64::new(0),
+        moving: AtomicBool::new(false),
         keeper: Keeper::default(),
         _lock: None,
         shared: Some(region_path),
@@ -261,7 +262,7 @@ impl Core {
         let others = (0..region.geometry().members).any(|n| n != region.number() && region.member(n).is_used());
         let mut left = Ok(());
         if !others {
-            left = self.checkpoint(true).map(|_| ());
+            left = self.checkpoint_and_remove_log();
             if left.is_ok() {
                 left = fs::remove_file(region_path).map_err(|e| Error::io("removing the shared memory", region_path, e));
             }

@@ -30,14 +30,13 @@ pub use verify::{Progress, VerifyReport};
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sablecat_os::atomic::Ordering;
 use sablecat_os::disk::File;
 
 use crate::error::Result;
-use crate::pages;
+use crate::pages::{self, Moving};
 use crate::txn::{Kernel, caller};
 use crate::types::Lsn;
 
@@ -64,6 +63,8 @@ pub(crate) struct Core {
     /// The region's count of names taken away, when `names` was last known to be right.
     names_seen: AtomicU64,
     keeper: housekeeping::Keeper,
+    /// Whether the last checkpoint of this process left blocks to be moved.
+    moving: AtomicBool,
     /// Locked against other processes for as long as the environment is open. After the volume and the log, so that it is let go last.
     _lock: Option<Arc<dyn File>>,
     /// The file of the shared region; none when the environment is private.
@@ -80,7 +81,24 @@ pub struct CheckpointReport {
     pub pages: u64,
     /// Of these, pages that had to be written now.
     pub written: u64,
+    /// Other pages that were moved towards the beginning of the file, so that its end can be given back.
+    pub moved: u64,
 }
+
+/// What compacting an environment did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompactReport {
+    /// Bytes of the volume before.
+    pub bytes_before: u64,
+    /// Bytes of the volume after.
+    pub bytes_after: u64,
+    /// Pages moved, counting one as often as it was moved.
+    pub moved: u64,
+}
+
+/// Rounds of compaction after which it ends although others keep changing pages: each has looked at all of them.
+const COMPACT_FRUITLESS_MAX: u32 = 2;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -90,19 +108,53 @@ impl Core {
     /// Writes a checkpoint and lets go of the log before it. Durable when it returns.
     pub(crate) fn checkpoint(&self, clean: bool) -> Result<CheckpointReport> {
         let seat = self.kernel.pages.participants.sit()?;
-        self.checkpoint_as(&seat, clean)
+        self.checkpoint_as(&seat, clean, Moving::Little)
     }
 
-    fn checkpoint_as(&self, me: &pages::Participant, clean: bool) -> Result<CheckpointReport> {
-        let captured = self.kernel.pages.checkpoint(me, |at, superblock| {
-            superblock.clean = clean;
+    fn checkpoint_as(&self, me: &pages::Participant, clean: bool, moving: Moving) -> Result<CheckpointReport> {
+        let captured = self.kernel.pages.checkpoint(me, moving, |at, superblock| {
+            // Without a log nothing is ever in it.
+            superblock.clean = clean || !self.kernel.log.keeps_records();
             // The log up to the snapshot must be durable before a superblock says that the pages hold it.
             self.kernel.log.make_durable(at, caller(&self.kernel.pages.region, me.number()))
         })?;
-        if self.kernel.log.keeps_records() {
-            self.kernel.log.recycle_before(captured.needed, caller(&self.kernel.pages.region, me.number()))?;
+        self.kernel.log.recycle_before(captured.needed, caller(&self.kernel.pages.region, me.number()))?;
+        self.moving.store(captured.moving, Ordering::Relaxed);
+        Ok(CheckpointReport { lsn: captured.at, pages: captured.pages, written: captured.written, moved: captured.moved })
+    }
+
+    /// Writes checkpoints that move pages down, until the file gets no shorter.
+    pub(crate) fn compact(&self) -> Result<CompactReport> {
+        let Some(volume) = self.kernel.pages.volume() else {
+            return Ok(CompactReport { bytes_before: 0, bytes_after: 0, moved: 0 });
+        };
+        let seat = self.kernel.pages.participants.sit()?;
+        let bytes_before = volume.file_bytes()?;
+        let (mut moved, mut fruitless) = (0, 0);
+        // What a checkpoint frees can be used by the next one only: hence more than one without success.
+        while fruitless < COMPACT_FRUITLESS_MAX {
+            let end = self.kernel.pages.blocks().high_water();
+            loop {
+                moved += self.checkpoint_as(&seat, false, Moving::Much)?.moved;
+                if !self.kernel.pages.is_moving() {
+                    break;
+                }
+            }
+            fruitless = if self.kernel.pages.blocks().high_water() < end { 0 } else { fruitless + 1 };
         }
-        Ok(CheckpointReport { lsn: captured.at, pages: captured.pages, written: captured.written })
+        Ok(CompactReport { bytes_before, bytes_after: volume.file_bytes()?, moved })
+    }
+
+    /// Gives back segments that the last checkpoint does not need, and spares that nothing used since it.
+    fn recycle_log(&self) -> Result<()> {
+        let Some(volume) = self.kernel.pages.volume() else { return Ok(()) };
+        let seat = self.kernel.pages.participants.sit()?;
+        self.kernel.log.recycle_before(volume.superblock().log_position, caller(&self.kernel.pages.region, seat.number()))
+    }
+
+    /// Whether another checkpoint would make the volume smaller.
+    fn is_moving(&self) -> bool {
+        self.moving.load(Ordering::Relaxed)
     }
 
     /// The LSN of the last checkpoint.
@@ -117,7 +169,8 @@ impl Core {
         self.kernel.pages.fail_if_poisoned()
     }
 
-    /// Stops the housekeeping thread and writes a last checkpoint; when the environment is shared, the last to leave does.
+    /// Stops the housekeeping thread, writes a last checkpoint, and removes the log, of which nothing is needed then; when the environment is
+    /// shared, the last to leave does.
     pub(crate) fn close(&self) -> Result<()> {
         if self.kernel.pages.participants.is_inherited() {
             // In a child made by fork nothing of this is the child's.
@@ -128,9 +181,13 @@ impl Core {
             return self.detach();
         }
         // Also when nothing was committed since the last checkpoint: the next opening then knows that there is no log to look at.
-        if self.kernel.pages.volume().is_some() {
-            self.checkpoint(true)?;
-        }
-        Ok(())
+        if self.kernel.pages.volume().is_some() { self.checkpoint_and_remove_log() } else { Ok(()) }
+    }
+
+    /// The last thing done with an environment.
+    fn checkpoint_and_remove_log(&self) -> Result<()> {
+        let seat = self.kernel.pages.participants.sit()?;
+        self.checkpoint_as(&seat, true, Moving::Little)?;
+        self.kernel.log.remove_files(caller(&self.kernel.pages.region, seat.number()))
     }
 }

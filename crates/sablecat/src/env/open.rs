@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 use sablecat_os::atomic::Ordering;
@@ -196,7 +196,9 @@ pub(super) fn assemble(
         // SAFETY: no handle exists yet: nobody else is in the environment.
         let mut direct = unsafe { Direct::new(&kernel.pages, &seat) };
         let root = direct.allocate()?;
-        assert_eq!(root, CATALOG_ROOT, "the first page of an environment is the catalog's root");
+        if root != CATALOG_ROOT {
+            return Err(Error::corruption(format!("the superblock says that there are no pages, and that ids below {root} may be in use")));
+        }
         btree::format_root(direct.write(root)?, CATALOG, root, false);
     }
     let mut changed = report.created;
@@ -217,6 +219,7 @@ pub(super) fn assemble(
         names: Mutex::new(HashMap::new()),
         names_seen: AtomicU64::new(0),
         keeper: Keeper::default(),
+        moving: AtomicBool::new(false),
         _lock: lock,
         shared,
     });

@@ -117,7 +117,7 @@ impl Core {
         let seat = self.kernel.pages.participants.sit()?;
         let _no_checkpoint = self.kernel.pages.hold_checkpoint(&seat);
         self.kernel.pages.follow_generation(volume)?;
-        volume.walk(&mut |found| {
+        volume.walk(0..u64::MAX, &mut |found| {
             let block = match found {
                 Found::Page(page, block) => {
                     unreachable += u64::from(!seen.contains(&page));

@@ -72,6 +72,8 @@ mod tests;
 
 pub(crate) use chunk::Chains;
 pub(crate) use operation::Operation;
+#[cfg(feature = "fuzzing")]
+pub(crate) use record::seal_record;
 pub(crate) use record::{Kind, RECORD_BYTES_MAX, RecordBuilder};
 pub(crate) use ring::Ring;
 #[cfg(test)]

@@ -14,8 +14,8 @@
 
 use sablecat_os::atomic::{Ordering, fence};
 
-use super::volume::{CheckpointPlan, Superblock, Volume};
-use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
+use super::volume::{Superblock, Volume};
+use super::{KIND_FREE, KIND_OFFSET, Moving, Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::{BlockWord, FrameState, Holding, Region};
 use crate::types::{BlockId, FrameId, Lsn, PageId};
@@ -36,6 +36,10 @@ pub(crate) struct Captured {
     pub(crate) pages: u64,
     /// Of these, pages that had to be written now.
     pub(crate) written: u64,
+    /// Pages that were moved to a lower block.
+    pub(crate) moved: u64,
+    /// The next checkpoint would move more, or should look.
+    pub(crate) moving: bool,
 }
 
 /// The checkpoint role, held until dropped.
@@ -65,9 +69,14 @@ enum Found {
 }
 
 impl Pages {
-    /// Writes a checkpoint of the newest published state. `describe` fills in what the superblock says beyond the pages, given the
-    /// checkpoint's LSN. Durable when it returns. Waits for a checkpoint in progress; stops no writer.
-    pub(crate) fn checkpoint(&self, me: &Participant, describe: impl FnOnce(Lsn, &mut Superblock) -> Result<()>) -> Result<Captured> {
+    /// Writes a checkpoint of the newest published state, and moves blocks down. `describe` fills in what the superblock says beyond the
+    /// pages, given the checkpoint's LSN. Durable when it returns. Waits for a checkpoint in progress; stops no writer.
+    pub(crate) fn checkpoint(
+        &self,
+        me: &Participant,
+        moving: Moving,
+        describe: impl FnOnce(Lsn, &mut Superblock) -> Result<()>,
+    ) -> Result<Captured> {
         let Some(volume) = &self.volume else { return Ok(Captured { at: self.region.header().visible(), ..Captured::default() }) };
         self.fail_if_poisoned()?;
         let hold = self.hold_checkpoint(me);
@@ -75,7 +84,7 @@ impl Pages {
         self.region.header().captured_below.0.store(0, Ordering::SeqCst);
         let needed = self.log_needed_from();
         let at = self.pin(me);
-        let result = self.follow_generation(volume).and_then(|()| self.checkpoint_at(volume, (at, needed), me, describe));
+        let result = self.follow_generation(volume).and_then(|()| self.checkpoint_at(volume, (at, needed), me, moving, describe));
         me.slot().unpin();
         self.region.header().captured_below.0.store(0, Ordering::SeqCst);
         drop(hold);
@@ -139,6 +148,7 @@ impl Pages {
         volume: &Volume,
         (at, needed): (Lsn, Lsn),
         me: &Participant,
+        moving: Moving,
         describe: impl FnOnce(Lsn, &mut Superblock) -> Result<()>,
     ) -> Result<Captured> {
         let mut changes = Vec::new();
@@ -168,7 +178,7 @@ impl Pages {
         written += pending.len() as u64;
         self.write_captured(volume, &mut pending)?;
 
-        if !changes.is_empty() {
+        if !changes.is_empty() || moving == Moving::Much {
             self.learn_free(volume)?;
         }
         let mut next = volume.superblock();
@@ -178,9 +188,10 @@ impl Pages {
         next.pages_high = self.page_ids.high_water() as u32;
         next.tree_next = self.region.header().tree_next.0.load(Ordering::Acquire);
         describe(at, &mut next)?;
-        let freed = volume.write_checkpoint(CheckpointPlan { changes: &changes, blocks: &self.blocks, next })?;
-        self.region.header().generation.0.store(volume.superblock().generation, Ordering::SeqCst);
+        let (freed, moved) = self.write_checkpoint(volume, &changes, moving, next, me)?;
+        self.region.header().generation.0.store(volume.generation(), Ordering::SeqCst);
         self.region.header().checkpointed.store(at.0, Ordering::Release);
+        let changed = moved > 0 || !freed.is_empty();
         for block in freed {
             self.blocks.release(block.0);
         }
@@ -190,9 +201,10 @@ impl Pages {
         // The checkpoint stands whether or not the file could be cut; the next one tries again.
         // While others may write to it, the file is not cut under them.
         if self.region.membership().is_none() {
-            let _ = volume.give_back_tail(&self.blocks);
+            let _ = volume.give_back_tail(&self.blocks, moving == Moving::Much);
         }
-        Ok(Captured { at, needed, pages: changes.len() as u64, written })
+        let moving = (changed || self.is_moving()) && self.is_worth_moving(volume, moving);
+        Ok(Captured { at, needed, pages: changes.len() as u64, written, moved, moving })
     }
 
     /// Moves a word of `unsaved` to `capturing` and lists all pages of the latter.

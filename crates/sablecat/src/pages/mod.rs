@@ -22,6 +22,7 @@ mod mend;
 mod operation;
 mod page_in;
 mod participants;
+mod relocate;
 mod sweep;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -29,14 +30,16 @@ pub(crate) mod volume;
 
 pub(crate) use operation::Snapshot;
 pub(crate) use participants::{Participant, Participants, Seat};
+pub(crate) use relocate::Moving;
 
-use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 
 use sablecat_os::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::region::Region;
-use crate::types::{FrameId, PageId};
+use crate::types::{BlockId, FrameId, PageId};
 use volume::{BitSpace, Volume};
 
 /// Tells whether bytes read from disk form a page that the access methods can work on without looking back.
@@ -51,6 +54,10 @@ pub(crate) struct Pages {
     page_ids: BitSpace,
     blocks: BitSpace,
     check: PageCheck,
+    /// Where the search for blocks to move goes on: a page id, 0 when it begins anew.
+    moved_below: AtomicU64,
+    /// Blocks that pages were moved from and that old versions may name. Touched by the checkpointer only.
+    kept_back: Mutex<Vec<(PageId, BlockId)>>,
 }
 
 /// Byte 20 of a page: what kind of page it is. The access methods own all kinds but this one.
@@ -73,7 +80,8 @@ impl Pages {
             // Whoever made the region says which generation is in force; later only checkpointers do.
             let _ = header.generation.0.compare_exchange(0, volume.generation(), Ordering::SeqCst, Ordering::Relaxed);
         }
-        Pages { region, participants, volume, page_ids, blocks, check }
+        let moved_below = AtomicU64::new(0);
+        Pages { region, participants, volume, page_ids, blocks, check, moved_below, kept_back: Mutex::default() }
     }
 
     /// The volume, unless the environment lives in memory alone.

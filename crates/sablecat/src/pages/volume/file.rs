@@ -6,6 +6,7 @@
 //! Threads and processes may use one file at once: no call here depends on what another does, save that nobody may write a block while
 //! another reads or writes it.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +14,7 @@ use sablecat_os::disk::{Disk, File, How};
 
 use super::batch::BlockBatch;
 use super::growth::Growth;
-use super::map::MapReader;
+use super::map::{MapReader, leaf_span};
 use super::scan::{self, Found, InUse};
 use super::scratch::Scratch;
 use super::space::BitSpace;
@@ -262,15 +263,15 @@ impl Volume {
         superblock::write(&*self.file, &self.path, superblock)
     }
 
-    /// Gives the free end of the file back to the disk, if it is worth a call: when more than two growth steps are free.
+    /// Gives the free end of the file back to the disk, if it is worth a call: when more than two growth steps are free, or `all` is to go.
     ///
     /// Writers of this process are kept out while the highest block in use is looked up and the file cut, so a block allocated and
     /// written meanwhile is not lost. Other processes that write blocks have to be kept out by the caller.
     ///
     /// # Errors
     /// Those of the file; it keeps its length then.
-    pub(crate) fn give_back_tail(&self, blocks: &BitSpace) -> Result<()> {
-        self.growth.cut(&*self.file, &self.path, || {
+    pub(crate) fn give_back_tail(&self, blocks: &BitSpace, all: bool) -> Result<()> {
+        self.growth.cut(&*self.file, &self.path, all, || {
             let high = blocks.trim_high_water().max(self.first_block().0);
             high * self.page_size as u64
         })
@@ -294,13 +295,18 @@ impl Volume {
         scan::in_use(self, &self.map.root())
     }
 
-    /// Calls `visit` for everything the map in force names, pages in ascending order; an error of `visit` ends the walk. No checkpoint
-    /// may end meanwhile.
+    /// Calls `visit` for everything the map in force names of these page ids, pages in ascending order, a map block before what it leads
+    /// to; an error of `visit` ends the walk. No checkpoint may end meanwhile.
     ///
     /// # Errors
     /// Those of `visit`: damage is reported to it as [`Found::Damaged`].
-    pub(crate) fn walk(&self, visit: &mut dyn FnMut(Found) -> Result<()>) -> Result<()> {
-        scan::walk(self, &self.map.root(), visit)
+    pub(crate) fn walk(&self, pages: Range<u64>, visit: &mut dyn FnMut(Found) -> Result<()>) -> Result<()> {
+        scan::walk(self, &self.map.root(), pages, visit)
+    }
+
+    /// How many pages a map leaf covers.
+    pub(crate) fn leaf_span(&self) -> u64 {
+        leaf_span(self.page_size) as u64
     }
 
     /// The first block that can be allocated.

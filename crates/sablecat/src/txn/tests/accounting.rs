@@ -73,7 +73,7 @@ fn random_life(seed: u64, frames: usize, volume: Option<Volume>) {
                 let seat = store.kernel.pages.participants.sit().unwrap();
                 store.kernel.pages.sweep_some(&seat);
             }
-            _ => _ = store.checkpoint().unwrap(),
+            _ => _ = store.checkpoint_moving(if dice.below(2) == 0 { Moving::Much } else { Moving::Little }).unwrap(),
         }
     }
     assert!(store.verified().0.into_iter().eq(model), "seed {seed}");
@@ -124,8 +124,8 @@ fn lives_together(seed: u64, frames: usize, volume: Option<Volume>) {
             })
             .collect();
         if store.kernel.pages.volume().is_some() {
-            for _ in 0..20 {
-                store.checkpoint().unwrap();
+            for n in 0..20 {
+                store.checkpoint_moving(if n % 2 == 0 { Moving::Much } else { Moving::Little }).unwrap();
             }
         }
         models.extend(threads.into_iter().map(|thread| thread.join().unwrap()));

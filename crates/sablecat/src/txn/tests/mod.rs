@@ -18,8 +18,8 @@ use crate::access::btree;
 use crate::access::{self, PageWrite};
 use crate::error::Result;
 use crate::log::{Log, LogConfig, LogMemory, Ring};
-use crate::pages::Pages;
 use crate::pages::volume::Volume;
+use crate::pages::{Moving, Pages};
 use crate::region::{Geometry, Region};
 use crate::types::{Lsn, PageId, TreeId};
 
@@ -90,8 +90,12 @@ impl Store {
     }
 
     fn checkpoint(&self) -> Result<Lsn> {
+        self.checkpoint_moving(Moving::Little)
+    }
+
+    fn checkpoint_moving(&self, moving: Moving) -> Result<Lsn> {
         let seat = self.kernel.pages.participants.sit()?;
-        self.kernel.pages.checkpoint(&seat, |_, _| Ok(())).map(|captured| captured.at)
+        self.kernel.pages.checkpoint(&seat, moving, |_, _| Ok(())).map(|captured| captured.at)
     }
 
     /// All records, after the whole tree has been verified; and the pages that it consists of.
