@@ -90,8 +90,9 @@ impl Database {
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let core = self.env.core();
         let (key, value) = (key.as_ref(), value.as_ref());
-        core.kernel.check_record(key, value.len())?;
-        core.kernel.change_one(self.named.tree()?, key, RecordChange::Put(value), core.config.durability).map(|_| ())
+        let tree = self.named.tree()?;
+        core.kernel.check_record(tree, key, value.len())?;
+        core.kernel.change_one(tree, key, RecordChange::Put(value), core.config.durability).map(|_| ())
     }
 
     /// Removes a record; false if there was none.
@@ -100,8 +101,9 @@ impl Database {
     /// As [`Database::insert`].
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let core = self.env.core();
-        core.kernel.check_record(key.as_ref(), 0)?;
-        core.kernel.change_one(self.named.tree()?, key.as_ref(), RecordChange::Remove, core.config.durability)
+        let tree = self.named.tree()?;
+        core.kernel.check_record(tree, key.as_ref(), 0)?;
+        core.kernel.change_one(tree, key.as_ref(), RecordChange::Remove, core.config.durability)
     }
 
     /// The record with the least key.

@@ -127,7 +127,7 @@ impl Core {
     fn catalog_records(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let txn = self.catalog_txn()?;
         let tree = catalog::catalog_tree();
-        let mut source = txn.committed(&tree);
+        let mut source = txn.committed();
         recover::collect(&tree, &mut source)
     }
 
