@@ -13,7 +13,12 @@ use crate::txn::{RecordChange, TreeRef};
 /// Its operations are transactions of their own: what returned is committed, and as durable as the environment's
 /// [`Durability`](crate::Durability) says. Reads see the newest committed state. To do several things as one, use [`Env::write`].
 ///
-/// Keys can have up to an eighth of a page less 16 bytes (496 with pages of 4096), values up to 4 GiB; both may be empty.
+/// Keys can have up to 64 KiB (65,536 bytes), values up to 4 GiB; both may be empty.
+///
+/// Keys of an eighth of a page less 16 bytes (496 with pages of 4096) and longer ones cost more. All that share their first so many
+/// bytes are kept together, in at least one page of their own, without these bytes; what is left of a key is kept in the same way. So
+/// each such part of a key is one more search, and a page if no other key begins like it. Writers of long keys in one database wait for
+/// each other. In a database with a comparator, which compares whole keys, the longest key is that of an eighth of a page less 16 bytes.
 #[derive(Clone, Debug)]
 pub struct Database {
     env: Env,

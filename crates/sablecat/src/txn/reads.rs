@@ -8,7 +8,7 @@
 //!
 //! (Kung and Robinson's backward validation; the leaf test is Silo's node set.)
 
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 
 use sablecat_os::atomic::Ordering;
 
@@ -22,8 +22,8 @@ use crate::types::{FrameId, Lsn, PageId};
 #[derive(Debug)]
 struct Read {
     tree: usize,
-    /// What leads to the subtree; nothing: it is the tree itself.
-    stems: Vec<u8>,
+    /// What leads to the subtree, in [`ReadSet::stems`]; nothing: it is the tree itself.
+    stems: Range<usize>,
     page: PageId,
     born: Lsn,
     lower: Bound<Vec<u8>>,
@@ -31,18 +31,45 @@ struct Read {
 }
 
 /// The reads of a transaction.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ReadSet {
+    page_size: usize,
     trees: Vec<TreeRef>,
     reads: Vec<Read>,
+    /// Ways down to subtrees. Reads that follow each other on one way down share it.
+    stems: Vec<u8>,
 }
 
 impl ReadSet {
+    pub(crate) fn new(page_size: usize) -> ReadSet {
+        ReadSet { page_size, trees: Vec::new(), reads: Vec::new(), stems: Vec::new() }
+    }
+
     /// Notes that the keys between the bounds were read from this leaf page, of the subtree that `stems` lead to.
     pub(crate) fn note(&mut self, tree: &TreeRef, stems: &[u8], page: PageId, born: Lsn, lower: Bound<&[u8]>, upper: Bound<&[u8]>) {
-        let tree = self.tree_index(tree);
-        let (lower, upper) = (lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
-        self.reads.push(Read { tree, stems: stems.to_vec(), page, born, lower, upper });
+        let stem_bytes = nest::stem_bytes(tree.tree().order, self.page_size);
+        let bound = |bound: Bound<&[u8]>| match bound {
+            // What there is of a nested key in a tree is its stem.
+            Bound::Included(key) | Bound::Excluded(key) if key.len() >= stem_bytes => Bound::Included(key[..stem_bytes].to_vec()),
+            bound => bound.map(<[u8]>::to_vec),
+        };
+        let (tree, stems) = (self.tree_index(tree), self.keep_stems(stems));
+        self.reads.push(Read { tree, stems, page, born, lower: bound(lower), upper: bound(upper) });
+    }
+
+    /// Keeps the way to a subtree.
+    fn keep_stems(&mut self, stems: &[u8]) -> Range<usize> {
+        let start = self.reads.last().map_or(0, |read| read.stems.start);
+        let last = &self.stems[start..];
+        if last.starts_with(stems) {
+            return start..start + stems.len();
+        }
+        let (start, more) = match stems.strip_prefix(last) {
+            Some(more) => (start, more),
+            None => (self.stems.len(), stems),
+        };
+        self.stems.extend_from_slice(more);
+        start..self.stems.len()
     }
 
     fn tree_index(&mut self, tree: &TreeRef) -> usize {
@@ -58,6 +85,7 @@ impl ReadSet {
     /// Forgets everything: the transaction's snapshot has moved.
     pub(crate) fn clear(&mut self) {
         self.reads.clear();
+        self.stems.clear();
     }
 
     /// A conflict if anything read at `at` would read differently now. Called in the commit step, so "now" holds still.
@@ -76,7 +104,7 @@ impl ReadSet {
             let tree = &self.trees[read.tree];
             let now = kernel.pages.region.header().visible();
             // The guard pin of the commit step, or the snapshot itself, holds the newest state: nobody else publishes meanwhile.
-            if !same(kernel, tree, read, at, now, me)? {
+            if !same(kernel, tree, &self.stems[read.stems.clone()], read, at, now, me)? {
                 return Err(conflict("another transaction changed what this one has read, and committed first; run it again"));
             }
         }
@@ -86,21 +114,15 @@ impl ReadSet {
 
 /// Whether the range reads the same at two moments. References to subtrees are compared as what they are: what was read in a subtree
 /// was noted by itself.
-fn same(kernel: &Kernel, tree: &TreeRef, read: &Read, at: Lsn, now: Lsn, me: &Participant) -> Result<bool> {
+fn same(kernel: &Kernel, tree: &TreeRef, stems: &[u8], read: &Read, at: Lsn, now: Lsn, me: &Participant) -> Result<bool> {
     let view = tree.tree();
-    let stem_bytes = nest::stem_bytes(view.order, kernel.pages.region.page_size());
-    let bound = |bound: &Bound<Vec<u8>>| match bound.as_ref() {
-        // What there is of a long key in a tree is its stem.
-        Bound::Included(key) | Bound::Excluded(key) if key.len() >= stem_bytes => Bound::Included(key[..stem_bytes].to_vec()),
-        bound => bound.cloned(),
-    };
     let (mut then_source, mut newest_source) = (Committed { kernel, me, at }, Committed { kernel, me, at: now });
-    let then_place = nest::find(&then_source, &view, &read.stems, |_| {})?;
-    let newest_place = nest::find(&newest_source, &view, &read.stems, |_| {})?;
+    let then_place = nest::find(&then_source, &view, stems, |_| {})?;
+    let newest_place = nest::find(&newest_source, &view, stems, |_| {})?;
     if then_place.tree.root != newest_place.tree.root {
         return Ok(false);
     }
-    let scan = || Scan::flat(bound(&read.lower), bound(&read.upper));
+    let scan = || Scan::flat(read.lower.clone(), read.upper.clone());
     let (mut then, mut newest) = (scan(), scan());
     let view = then_place.tree;
     loop {

@@ -80,7 +80,7 @@ impl<'k> Transaction<'k> {
             at,
             options,
             writes: WriteSet::default(),
-            reads: ReadSet::default(),
+            reads: ReadSet::new(kernel.pages.region.page_size()),
             held: Held::default(),
             used: 0,
             gate: None,

@@ -8,6 +8,8 @@
 //! caller sees to it that only one writer at a time changes a tree's shape (the structure latch), and that leaves are written in key
 //! order.
 //!
+//! Keys too long for a page are nested: nest.rs.
+//!
 //! Splits leave room for any entry in both halves (node/limits.rs), so a put splits each level at most once. Merges take a page into
 //! its right neighbour's company when both fit one page, once it is less than a quarter full.
 

@@ -152,10 +152,10 @@ pub(crate) fn inside<'b>(bound: std::ops::Bound<&'b [u8]>, stems: &[u8]) -> std:
     }
 }
 
-/// The first key above all that begin with `stem`, if there is one.
-pub(crate) fn after(stem: &[u8]) -> Option<Vec<u8>> {
-    let end = stem.iter().rposition(|&byte| byte < u8::MAX)?;
-    let mut after = stem[..=end].to_vec();
+/// The first key above all that begin with `prefix`, if there is one.
+pub(crate) fn after(prefix: &[u8]) -> Option<Vec<u8>> {
+    let end = prefix.iter().rposition(|&byte| byte < u8::MAX)?;
+    let mut after = prefix[..=end].to_vec();
     after[end] += 1;
     Some(after)
 }
