@@ -52,7 +52,7 @@ pub fn model_check(seed: u64) -> Result<(), Wrong> {
         setting.cache = 4 << 20;
     }
     let mut shape = if small { Shape { snapshots: true, ..Shape::small() } } else { Shape::large() };
-    shape.key_max = setting.page_size / 8 - 16;
+    (shape.key_max, shape.stem) = (setting.stem(), setting.stem());
     let in_memory = dice.percent(30);
     shape.reopen = !in_memory;
     let steps = shape.steps(&mut dice, if small { 300 } else { 150 });

@@ -116,7 +116,13 @@ fn names() -> Vec<&'static str> {
 pub fn explore(seed: u64) -> std::result::Result<(), Wrong> {
     let mut dice = Dice::new(seed);
     let setting = Setting::any_small(&mut dice);
-    let shape = Shape { keys: dice.pick(&[10, 60, 300]), value_max: dice.pick(&[200, 3000]), names: names(), ..Shape::small() };
+    let shape = Shape {
+        keys: dice.pick(&[10, 60, 300]),
+        value_max: dice.pick(&[200, 3000]),
+        names: names(),
+        stem: setting.stem(),
+        ..Shape::small()
+    };
     let mut disk = SimDisk::new(seed);
     let mut promise = Promise::default();
     let lives = 2 + dice.index(3);

@@ -57,6 +57,26 @@ fn any_bytes_can_be_stored() {
 }
 
 #[test]
+fn keys_may_be_as_long_as_the_engine_takes_them() {
+    let scratch = Scratch::new("long-keys");
+    let (longest, neighbour) = ("k".repeat(65536), "k".repeat(65535));
+    for key in [&longest, &neighbour] {
+        assert_eq!(scratch.run(&format!("put env {key} blue")), answer(0, "", ""));
+    }
+    assert_eq!(scratch.run(&format!("get env {longest}")), answer(0, "blue", ""));
+    assert_eq!(
+        scratch.run(&format!("scan env --prefix {}", &longest[..1000])),
+        answer(0, &format!("{neighbour}\tblue\n{longest}\tblue\n"), "")
+    );
+    assert_eq!(scratch.run(&format!("scan env --from {longest} --reverse")), answer(0, &format!("{longest}\tblue\n"), ""));
+    assert_eq!(scratch.run(&format!("del env {longest}")), answer(0, "", ""));
+    assert_eq!(scratch.run(&format!("get env {longest}")), answer(1, "", ""));
+    let refused = scratch.run(&format!("put env {longest}k blue"));
+    assert_eq!(refused, answer(2, "", "sablecat: a key of 65537 bytes; keys can have 65536 at most\n"));
+    assert_eq!(scratch.run("verify env").code, 0);
+}
+
+#[test]
 fn a_value_may_come_from_standard_input() {
     let scratch = Scratch::new("input");
     let long = "a line\n".repeat(30_000);

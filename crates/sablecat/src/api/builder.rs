@@ -38,7 +38,8 @@ impl Builder {
 
     /// Bytes of a page in a new environment: a power of two from 512 to 65536. An existing one keeps its own. Default: 4096.
     ///
-    /// Keys can have an eighth of a page, less 16 bytes.
+    /// Keys of an eighth of a page, less 16 bytes, and longer ones take more pages and time: see [`Database`](super::Database). With a
+    /// comparator that is the longest key.
     pub fn page_size(mut self, bytes: usize) -> Self {
         self.config.page_size = bytes;
         self

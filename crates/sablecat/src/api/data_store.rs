@@ -100,7 +100,7 @@ impl DataStore {
     #[inline]
     pub fn insert(&mut self, table: &StoreTable, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
-        self.core.kernel.check_record(key, value.len())?;
+        self.core.kernel.check_record(table.named.tree()?, key, value.len())?;
         self.change(table, key, Some(value)).map(|_| ())
     }
 

@@ -162,7 +162,7 @@ impl Core {
         at_any_snapshot(|| {
             let txn = self.catalog_txn()?;
             let tree = catalog::catalog_tree();
-            let mut source = txn.committed(&tree);
+            let mut source = txn.committed();
             recover::collect(&tree, &mut source)
         })
     }

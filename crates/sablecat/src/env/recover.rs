@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::log::{Chains, EndReason, Kind, Operation};
 use crate::pages::Participant;
 use crate::pages::volume::Superblock;
-use crate::txn::{Direct, Kernel, TreeRef};
+use crate::txn::{Committed, Direct, Kernel, TreeRef};
 use crate::types::{Lsn, TreeId};
 
 /// What opening an environment found and did.
@@ -173,7 +173,7 @@ impl Replay<'_> {
     fn find_in_catalog(&self, id: TreeId) -> Result<Option<TreeRef>> {
         let catalog = catalog::catalog_tree();
         let at = self.kernel.pages.region.header().visible();
-        let mut source = crate::txn::committed(self.kernel, self.me, &catalog, at);
+        let mut source = Committed { kernel: self.kernel, me: self.me, at };
         for (key, value) in collect(&catalog, &mut source)? {
             let entry = CatalogEntry::decode(&key, &value)?;
             if entry.tree == id {

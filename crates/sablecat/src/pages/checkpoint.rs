@@ -258,8 +258,14 @@ impl Pages {
                 break;
             }
             let previous = self.region.frame(frame).previous();
-            if previous == FrameId::NONE || !self.links(frame, born, previous, page) {
+            if previous == FrameId::NONE {
                 return Ok(Found::Younger);
+            }
+            if !self.links(frame, born, previous, page) {
+                // A sweep may have claimed the frame for a moment, to look at it closer; under the latch nobody builds a version of this page.
+                let desc = self.region.frame(previous);
+                let claimed = matches!(desc.state(), FrameState::Building(_)) && desc.page() == page;
+                return Ok(if claimed { Found::Busy } else { Found::Younger });
             }
             frame = previous;
         }

@@ -90,8 +90,9 @@ impl Pages {
         while at != FrameId::NONE && at != frame {
             let (newer, born) = (self.region.frame(at), Lsn(self.region.born(at).load(Ordering::Acquire)));
             at = newer.previous();
-            if at != frame && at != FrameId::NONE && !self.links(at, born, at, page) {
-                break;
+            // Others may be claimed as well, so their states say nothing here.
+            if at != FrameId::NONE && (self.region.frame(at).page() != page || self.region.frame(at).superseded() > born) {
+                at = FrameId::NONE;
             }
         }
         if at == frame {

@@ -7,12 +7,12 @@
 use super::changes::Changes;
 use super::{ChainHold, Durability, Kernel, TreeRef, publish};
 use crate::access::btree::Load;
-use crate::access::btree::node::{self, Kind, Leaf, Value};
-use crate::access::{PageRead, PageWrite, long};
+use crate::access::btree::node::{self, Kind, Leaf};
+use crate::access::{PageRead, PageWrite};
 use crate::error::{Error, Result};
 use crate::log::{self, RecordBuilder};
 use crate::pages::Participant;
-use crate::types::{Lsn, PageId, TreeId};
+use crate::types::{FrameId, Lsn, PageId, TreeId};
 
 /// Pages published together.
 const PAGES_AT_ONCE: usize = 64;
@@ -66,13 +66,8 @@ impl<'a> Loading<'a> {
         let mut load = Load::new(self.tree.tree(), kernel.pages.region.page_size());
         for (key, value) in records {
             let (key, value) = (key.as_ref(), value.as_ref());
-            kernel.check_record(key, value.len())?;
-            let stored = if value.len() > kernel.inline_max(key.len()) {
-                Value::Long { first_page: long::store(&mut changes, self.tree.id, value)?, len: value.len() as u64 }
-            } else {
-                Value::Inline(value)
-            };
-            load.push(&mut changes, key, stored)?;
+            kernel.check_record(self.tree, key, value.len())?;
+            load.push(&mut changes, key, value)?;
             self.log.put(self.tree.id, key, value);
             if self.log.is_full() {
                 changes = self.publish_chunks(changes)?;
@@ -96,7 +91,8 @@ impl<'a> Loading<'a> {
 
     /// Publishes the pages made so far under `record`, and begins anew.
     fn publish(&mut self, changes: Changes<'a>, record: &mut RecordBuilder) -> Result<Changes<'a>> {
-        self.published.extend(changes.items().iter().map(|item| item.page));
+        // A subtree's root is published twice: when it is made, and when it is loaded.
+        self.published.extend(changes.items().iter().filter(|item| item.old == FrameId::NONE).map(|item| item.page));
         publish::publish(&self.kernel.pages, &self.kernel.log, changes, record, |_| Ok(()))?;
         // A newer snapshot: the old one would keep what was just published in the cache.
         self.at = self.kernel.pages.pin(self.me);

@@ -271,6 +271,10 @@ impl PageRead for Changes<'_> {
             Ok(look.take().expect("the page is shown once")(bytes))
         })
     }
+
+    fn page_size(&self) -> usize {
+        self.pages.region.page_size()
+    }
 }
 
 impl PageWrite for Changes<'_> {
@@ -307,10 +311,6 @@ impl PageWrite for Changes<'_> {
             }
         }
         Ok(first)
-    }
-
-    fn page_size(&self) -> usize {
-        self.pages.region.page_size()
     }
 
     fn free(&mut self, page: PageId) -> Result<()> {

@@ -6,8 +6,8 @@
 //! A page changed in place loses the block that held it (a checkpoint frees it, if a checkpoint has named it) and is written to another
 //! one when it is evicted or captured.
 
-use crate::access::btree::node::{self, Leaf, LeafMut, Value, inline_value_bytes_max};
-use crate::access::btree::{self, Toward, Tree};
+use crate::access::btree::node::{self, Leaf, LeafMut, Value};
+use crate::access::btree::{self, Toward, Tree, nest};
 use crate::access::{PageRead, PageWrite, long};
 use crate::error::{Error, Result};
 use crate::pages::{Pages, Participant};
@@ -68,6 +68,9 @@ impl<'a> Direct<'a> {
 
     /// Sets or removes a record. False if there was nothing to remove.
     pub(crate) fn change(&mut self, tree: &Tree<'_>, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
+        if nest::is_nested(tree, key, self.page_size()) {
+            return nest::change(self, tree, key, value);
+        }
         let page = self.locate(tree, key)?;
         let place = self.read(page, |bytes| {
             let leaf = Leaf::new(bytes);
@@ -92,7 +95,7 @@ impl<'a> Direct<'a> {
             }
             return Ok(true);
         };
-        let stored = self.stored(tree, key, value)?;
+        let stored = nest::store_value(self, tree.id, key.len(), value)?;
         let mut leaf = LeafMut::new(self.write(page)?);
         let put = match slot {
             Ok(slot) => leaf.replace_value(slot, stored),
@@ -117,20 +120,10 @@ impl<'a> Direct<'a> {
         let mut load = btree::Load::new(*tree, self.page_size());
         for (key, value) in records {
             let (key, value) = (key.as_ref(), value.as_ref());
-            super::check_record(self.page_size(), key, value.len())?;
-            let stored = self.stored(tree, key, value)?;
-            load.push(self, key, stored)?;
+            super::check_record(tree, self.page_size(), key, value.len())?;
+            load.push(self, key, value)?;
         }
         load.finish(self)
-    }
-
-    /// What a leaf keeps of a value: itself, or where its pages are.
-    #[inline]
-    fn stored<'v>(&mut self, tree: &Tree<'_>, key: &[u8], value: &'v [u8]) -> Result<Value<'v>> {
-        if value.len() <= inline_value_bytes_max(self.page_size(), key.len()) {
-            return Ok(Value::Inline(value));
-        }
-        Ok(Value::Long { first_page: long::store(self, tree.id, value)?, len: value.len() as u64 })
     }
 
     #[inline]
@@ -164,6 +157,10 @@ impl PageRead for Direct<'_> {
         self.pages.region.prefetch(frame);
         // SAFETY: nobody else is here, and the sweeps of this participant, which might evict the page, come between reads only.
         Ok(look(unsafe { self.pages.region.page(frame) }))
+    }
+
+    fn page_size(&self) -> usize {
+        self.pages.region.page_size()
     }
 }
 
@@ -201,10 +198,6 @@ impl PageWrite for Direct<'_> {
             self.add(PageId(page))?;
         }
         Ok(first)
-    }
-
-    fn page_size(&self) -> usize {
-        self.pages.region.page_size()
     }
 
     fn free(&mut self, page: PageId) -> Result<()> {

@@ -41,8 +41,11 @@ impl Kernel {
     /// Shows `look` the newest committed value of a record, in place.
     #[inline]
     pub(crate) fn read_one<R>(&self, tree: &TreeRef, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
-        let seat = self.pages.participants.sit()?;
         let view = tree.tree();
+        if self.is_nested(&view, key) {
+            return self.read_one_long(tree, key, look);
+        }
+        let seat = self.pages.participants.sit()?;
         let mut look = Some(look);
         let mut find = || {
             self.pages.operate(&seat, || {
@@ -67,13 +70,12 @@ impl Kernel {
 
     /// Commits one change by itself. False if it was the removal of a record that was not there.
     pub(crate) fn change_one(&self, tree: &TreeRef, key: &[u8], change: RecordChange<'_>, durability: Durability) -> Result<bool> {
-        let seat = self.pages.participants.sit()?;
-        let me = &*seat;
-        if self.needs_pages(key, change) {
-            drop(seat);
+        let view = tree.tree();
+        if self.is_nested(&view, key) || self.needs_pages(key, change) {
             return self.change_by_transaction(tree, key, change, durability);
         }
-        let view = tree.tree();
+        let seat = self.pages.participants.sit()?;
+        let me = &*seat;
         let mut record = Record::of(me);
         record.begin(Kind::Commit);
         match change {

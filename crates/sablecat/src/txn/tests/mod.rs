@@ -4,6 +4,7 @@ mod accounting;
 #[cfg(feature = "shuttle")]
 mod explore;
 mod mapped_twice;
+mod nested;
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use sablecat_os::sim::SimDisk;
 
 use super::locks::LockTable;
-use super::{Direct, Durability, Isolation, Kernel, Options, RecordChange, Transaction, TreeRef};
+use super::{Committed, Direct, Durability, Isolation, Kernel, Options, RecordChange, Transaction, TreeRef};
 use crate::access::btree;
 use crate::access::{self, PageWrite};
 use crate::error::Result;
@@ -102,7 +103,7 @@ impl Store {
     fn verified(&self) -> (Records, HashSet<PageId>) {
         let seat = self.kernel.pages.participants.sit().unwrap();
         let at = self.kernel.pages.pin(&seat);
-        let mut source = super::committed(&self.kernel, &seat, &self.tree, at);
+        let mut source = Committed { kernel: &self.kernel, me: &seat, at };
         let mut scan = btree::Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
         let mut records = Vec::new();
         while let Some((key, value)) = scan.next(&self.tree.tree(), &mut source, true).unwrap() {
@@ -114,8 +115,7 @@ impl Store {
         }
         let mut seen = HashSet::new();
         let mut problems = Vec::new();
-        let reader = Steps { kernel: &self.kernel, me: &seat, at };
-        let shape = btree::verify(&reader, &self.tree.tree(), &mut seen, &mut |why| problems.push(why), &mut |_| {});
+        let shape = btree::verify(&source, &self.tree.tree(), &mut seen, &mut |why| problems.push(why), &mut |_| {});
         seat.slot().unpin();
         assert!(problems.is_empty(), "{problems:?}");
         assert_eq!(shape.records, records.len() as u64);
@@ -148,24 +148,6 @@ impl Store {
             .filter(|&page| pages.page_ids().is_used(page) != reachable.contains(&PageId(page as u32)))
             .collect();
         assert!(lost.is_empty(), "page ids in use that the tree does not reach, or the other way round: {lost:?}");
-    }
-}
-
-/// A snapshot whose pages are read one operation each: more of them than the pool has frames.
-struct Steps<'a> {
-    kernel: &'a Kernel,
-    me: &'a crate::pages::Participant,
-    at: Lsn,
-}
-
-impl access::PageRead for Steps<'_> {
-    fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
-        let mut look = Some(look);
-        self.kernel.pages.operate(self.me, || {
-            let snapshot = self.kernel.pages.at_pin(self.me, self.at)?;
-            let bytes = snapshot.page(page)?;
-            Ok(look.take().expect("the page is shown once")(bytes))
-        })
     }
 }
 
