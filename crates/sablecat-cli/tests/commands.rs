@@ -162,7 +162,7 @@ fn a_checkpoint_and_a_recovery_say_what_they_did() {
     assert!(scratch.run("checkpoint env").out.starts_with("LSN "));
     let report = scratch.json("compact env --json");
     assert!(report["bytes_after"].as_u64() <= report["bytes_before"].as_u64(), "{report}");
-    assert_eq!(scratch.run("get env k"), answer(0, "v\n", ""));
+    assert_eq!(scratch.run("get env k"), answer(0, "v", ""));
 }
 
 #[test]
