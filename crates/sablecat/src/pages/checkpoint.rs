@@ -22,6 +22,8 @@ use crate::types::{BlockId, FrameId, Lsn, PageId};
 
 /// Versions written together.
 const BATCH: usize = 256;
+/// After so many tries to capture a page somebody dead may be in the way.
+const TRIES_STALLED: u32 = 1000;
 /// Wait queue of the checkpoint role.
 const CHECKPOINT_QUEUE: usize = 254;
 
@@ -221,10 +223,16 @@ impl Pages {
     }
 
     fn capture_when_idle(&self, page: PageId, at: Lsn, me: &Participant) -> Result<Found> {
+        let mut tries = 0u32;
         loop {
             match self.capture(page, at, me)? {
                 Found::Busy => sablecat_os::atomic::yield_now(),
                 found => return Ok(found),
+            }
+            tries += 1;
+            if tries.is_multiple_of(TRIES_STALLED) {
+                // Who was writing it may be dead.
+                self.region.stall();
             }
         }
     }

@@ -9,6 +9,9 @@ use crate::types::{FrameId, Lsn, PageId};
 /// Frames an operation wants at hand before it begins, once the pool is under pressure: a path from a root to a leaf, and some.
 const FRAMES_WANTED: usize = 16;
 
+/// After so many tries to find a version somebody dead may be in the way.
+const TRIES_STALLED: u32 = 10_000;
+
 /// One operation in progress. Frames reachable while it lasts are not used for anything else before it ends.
 #[derive(Debug)]
 pub(crate) struct Operation<'a> {
@@ -183,7 +186,12 @@ impl Pages {
 
     #[cold]
     fn version_slow(&self, page: PageId, at: Lsn, me: &Participant) -> Result<FrameId> {
+        let mut tries = 0u32;
         'again: loop {
+            tries += 1;
+            if tries > 1 {
+                self.try_again(tries);
+            }
             let newest = self.current(page, me)?;
             let mut frame = newest;
             loop {
@@ -207,6 +215,16 @@ impl Pages {
                 }
                 frame = previous;
             }
+        }
+    }
+
+    /// A chain was cut, or a sweep has claimed one of its frames for a moment; unless it died at that, which takes a reaper.
+    #[cold]
+    fn try_again(&self, tries: u32) {
+        sablecat_os::atomic::spin_hint();
+        if tries.is_multiple_of(TRIES_STALLED) {
+            sablecat_os::atomic::yield_now();
+            self.region.stall();
         }
     }
 

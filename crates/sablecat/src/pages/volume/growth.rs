@@ -5,6 +5,8 @@
 //! a large one grows seldom.
 
 use std::path::Path;
+#[cfg(feature = "shuttle")]
+use std::sync::TryLockError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
@@ -42,12 +44,27 @@ impl Growth {
 
     /// Makes room for bytes below `end`, which stays until they are written and the guard dropped.
     pub(super) fn reach(&self, file: &dyn File, path: &Path, end: u64) -> Result<Room<'_>> {
-        let room = Room { _uncut: self.cutting.read().unwrap_or_else(PoisonError::into_inner) };
+        let room = Room { _uncut: self.uncut() };
         // Relaxed: a stale value only leads to asking again under the lock.
         if end > self.extent.load(Ordering::Relaxed) {
             self.extend(file, path, end)?;
         }
         Ok(room)
+    }
+
+    /// Keeps the file from being cut.
+    fn uncut(&self) -> RwLockReadGuard<'_, ()> {
+        // All threads of an exploration are one thread of the system, which must not sleep here: whoever cuts could not go on.
+        #[cfg(feature = "shuttle")]
+        loop {
+            match self.cutting.try_read() {
+                Err(TryLockError::WouldBlock) => sablecat_os::atomic::yield_now(),
+                Ok(uncut) => return uncut,
+                Err(TryLockError::Poisoned(uncut)) => return uncut.into_inner(),
+            }
+        }
+        #[cfg(not(feature = "shuttle"))]
+        self.cutting.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn extend(&self, file: &dyn File, path: &Path, end: u64) -> Result<()> {
@@ -69,8 +86,8 @@ impl Growth {
         Ok(())
     }
 
-    /// Cuts the file off at the byte that `end` finds, if that gives back more than two steps, or anything when `all` is to go. Writers are kept out from before `end` is
-    /// called until the file is cut.
+    /// Cuts the file off at the byte that `end` finds, if that gives back more than two steps, or anything when `all` is to go. Writers are
+    /// kept out from before `end` is called until the file is cut.
     pub(super) fn cut(&self, file: &dyn File, path: &Path, all: bool, end: impl FnOnce() -> u64) -> Result<()> {
         let _alone = self.cutting.write().unwrap_or_else(PoisonError::into_inner);
         let end = end().div_ceil(ROUND) * ROUND;
