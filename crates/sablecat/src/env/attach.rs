@@ -24,7 +24,7 @@ use sablecat_os::liveness::LockFile;
 use sablecat_os::{clock, machine};
 
 use super::housekeeping::Keeper;
-use super::open::{LOCK, assemble, build_kernel, find_volume, geometry, open_volume};
+use super::open::{LOCK, VOLUME, assemble, build_kernel, find_volume, geometry, open_volume};
 use super::recover::RecoveryReport;
 use super::{Config, Core, Mode};
 use crate::error::{Error, ErrorKind, Result};
@@ -42,7 +42,11 @@ pub(super) fn open_shared(directory: &Path, config: Config, mode: Mode) -> Resul
     if mode == Mode::DataStore {
         return Err(Error::invalid("a Data Store has one handle; open the environment with transactions to share it"));
     }
-    let (_, volume_path) = find_volume(directory, &config)?;
+    let volume_path = directory.join(VOLUME);
+    let looking = |e| Error::io("looking into", directory, e);
+    if !config.disk.exists(&volume_path).map_err(looking)? {
+        find_volume(directory, &config)?;
+    }
     let metadata = fs::metadata(directory).map_err(|e| Error::io("looking at", directory, e))?;
     // Who may enter the directory's files may enter the environment: the region and the locks take after it.
     let mode_bits = metadata.mode() & 0o666;
@@ -51,7 +55,7 @@ pub(super) fn open_shared(directory: &Path, config: Config, mode: Mode) -> Resul
     let entrance = Entrance::enter(&directory.join(LOCK), mode_bits)?;
 
     // Looked for again: another may have made it while this one waited.
-    let (exists, _) = find_volume(directory, &config)?;
+    let exists = config.disk.exists(&volume_path).map_err(looking)?;
     let boot = machine::boot_id();
     if exists {
         let volume = Volume::join(&*config.disk, &volume_path, config.direct_io, false)?;
@@ -65,6 +69,7 @@ pub(super) fn open_shared(directory: &Path, config: Config, mode: Mode) -> Resul
         }
     }
     entrance.check_nobody_lives(&region_path, "its shared memory is not where it should be")?;
+    find_volume(directory, &config)?;
     let volume = open_volume(exists, &volume_path, &config)?;
     let superblock = volume.superblock();
     let identity = Identity { uuid: superblock.uuid, boot };

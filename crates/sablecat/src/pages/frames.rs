@@ -93,6 +93,8 @@ impl Pages {
             desc.set_state(FrameState::Published);
             return false;
         }
+        // The word first: who dies here loses the block until the next opening, and nobody frees it twice.
+        desc.set_block(BlockWord::fresh(BlockId::NONE));
         self.forget_block(block);
         desc.set_state(FrameState::Free);
         true

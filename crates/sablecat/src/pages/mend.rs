@@ -90,8 +90,10 @@ impl Pages {
         while at != FrameId::NONE && at != frame {
             let (newer, born) = (self.region.frame(at), Lsn(self.region.born(at).load(Ordering::Acquire)));
             at = newer.previous();
-            // Others may be claimed as well, so their states say nothing here.
-            if at != FrameId::NONE && (self.region.frame(at).page() != page || self.region.frame(at).superseded() > born) {
+            // Others may be claimed as well, so their states say nothing here; but a chain goes back in time. (A frame behind its end may have
+            // been used again, for this page even, and lead round in a circle.)
+            let older = at == frame || self.region.born(at).load(Ordering::Acquire) < born.0;
+            if at != FrameId::NONE && (self.region.frame(at).page() != page || self.region.frame(at).superseded() > born || !older) {
                 at = FrameId::NONE;
             }
         }

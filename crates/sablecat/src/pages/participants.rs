@@ -21,6 +21,9 @@ use crate::types::{FrameId, Lsn, PageId, TreeId};
 /// Leaves a participant remembers, by tree.
 const HINTS: usize = 8;
 
+/// Seats of one process at most, however many slots the region has for all. They take 400 bytes each.
+const SEATS_MAX: usize = 1024;
+
 /// A slot of the region with this process's private caches for it.
 pub(crate) struct Participant {
     region: Arc<Region>,
@@ -111,7 +114,7 @@ static THREADS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new
 
 impl Participants {
     pub(super) fn new(region: &Arc<Region>) -> Participants {
-        let seats = usize::from(region.geometry().slots) - 1;
+        let seats = (usize::from(region.geometry().slots) - 1).min(SEATS_MAX);
         let places = (0..seats).map(|_| Place { busy: AtomicU32::new(0), participant: UnsafeCell::new(None) }).collect();
         Participants { region: Arc::clone(region), places, forks: fork::forks() }
     }

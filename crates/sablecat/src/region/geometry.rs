@@ -11,7 +11,7 @@ pub(super) const WAIT_QUEUES: usize = 256;
 /// Latches under which trees change shape; trees hash to them.
 pub(crate) const STRUCTURE_LATCHES: usize = 64;
 
-/// Processes that may share a region, and participants they may have in all.
+/// Processes that may share a region, and participants that they may have in all.
 const MEMBERS_MAX: u16 = 1024;
 const SHARED_SLOTS: u16 = 4096;
 
