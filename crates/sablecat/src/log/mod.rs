@@ -71,7 +71,7 @@ mod measure;
 mod tests;
 
 pub(crate) use chunk::Chains;
-pub(crate) use operation::Operation;
+pub(crate) use operation::{Operation, operation_bytes_max};
 pub(crate) use record::{Kind, RECORD_BYTES_MAX, RecordBuilder};
 pub(crate) use ring::Ring;
 #[cfg(test)]

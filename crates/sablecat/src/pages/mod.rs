@@ -21,6 +21,7 @@ mod latch;
 mod operation;
 mod page_in;
 mod participants;
+mod run;
 mod sweep;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -28,6 +29,7 @@ pub(crate) mod volume;
 
 pub(crate) use operation::Snapshot;
 pub(crate) use participants::{Participant, Participants, Seat};
+pub(crate) use run::Run;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -52,12 +54,14 @@ pub(crate) struct Pages {
     /// Set once the free page ids and blocks below the high-water marks are known.
     free_known: AtomicBool,
     poisoned: AtomicBool,
+    freed_runs: run::FreedRuns,
 }
 
 /// Byte 20 of a page: what kind of page it is. The access methods own all kinds but this one.
 pub(crate) const KIND_OFFSET: usize = 20;
-/// The kind of a version that says "this page is free from here on".
+/// The kind of a version that says "this page is free from here on"; at `FREED_OFFSET`, how many pages after it are free with it.
 pub(crate) const KIND_FREE: u8 = 4;
+pub(crate) const FREED_OFFSET: usize = 24;
 
 impl Pages {
     /// Pages over a region: of `volume`, or of memory alone.
@@ -71,7 +75,17 @@ impl Pages {
         let blocks = unsafe { BitSpace::new(words, capacity, (&header.block_hint.0).into(), (&header.block_high).into()) };
         let participants = Participants::new(&region);
         let free_known = AtomicBool::new(volume.is_none());
-        Pages { region, participants, volume, page_ids, blocks, check, free_known, poisoned: AtomicBool::new(false) }
+        Pages {
+            region,
+            participants,
+            volume,
+            page_ids,
+            blocks,
+            check,
+            free_known,
+            poisoned: AtomicBool::new(false),
+            freed_runs: run::FreedRuns::default(),
+        }
     }
 
     /// The volume, unless the environment lives in memory alone.

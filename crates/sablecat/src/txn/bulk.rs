@@ -11,8 +11,8 @@ use crate::access::btree::node::{self, Kind, Leaf, Value};
 use crate::access::{PageRead, PageWrite, long};
 use crate::error::{Error, Result};
 use crate::log::{self, RecordBuilder};
-use crate::pages::Participant;
-use crate::types::{Lsn, PageId, TreeId};
+use crate::pages::{Participant, Run};
+use crate::types::{Lsn, PageId};
 
 /// Pages published together.
 const PAGES_AT_ONCE: usize = 64;
@@ -29,7 +29,7 @@ impl Kernel {
         let me: &Participant = &seat;
         let _structure = self.hold_structure(std::iter::once(tree.id), me);
         let at = self.pages.pin(me);
-        let mut loading = Loading { kernel: self, me, at, tree, published: Vec::new(), log: LoadLog::new(self, me) };
+        let mut loading = Loading { kernel: self, me, at, tree, published: Vec::new(), large: Vec::new(), log: LoadLog::new(self, me) };
         let loaded = loading.run(records);
         let undone = if loaded.is_err() { loading.undo() } else { Ok(()) };
         drop(loading);
@@ -46,8 +46,10 @@ struct Loading<'a> {
     me: &'a Participant,
     at: Lsn,
     tree: &'a TreeRef,
-    /// Pages that nothing leads to before the last commit.
-    published: Vec<PageId>,
+    /// Pages and runs that nothing leads to before the last commit, by their first page, with how many pages they have.
+    published: Vec<(PageId, u64)>,
+    /// Large values whose first pages are not published yet.
+    large: Vec<Run<'a>>,
     log: LoadLog<'a>,
 }
 
@@ -67,13 +69,15 @@ impl<'a> Loading<'a> {
         for (key, value) in records {
             let (key, value) = (key.as_ref(), value.as_ref());
             kernel.check_record(key, value.len())?;
-            let stored = if value.len() > kernel.inline_max(key.len()) {
-                Value::Long { first_page: long::store(&mut changes, self.tree.id, value)?, len: value.len() as u64 }
-            } else {
-                Value::Inline(value)
-            };
+            let stored = self.stored(&mut changes, key, value)?;
             load.push(&mut changes, key, stored)?;
-            self.log.put(self.tree.id, key, value);
+            self.log.record.begin_put(self.tree.id, key, value.len());
+            for part in value.chunks(kernel.log.record_bytes_max() / 4) {
+                self.log.record.raw(part);
+                if self.log.is_full() {
+                    changes = self.publish_chunks(changes)?;
+                }
+            }
             if self.log.is_full() {
                 changes = self.publish_chunks(changes)?;
             } else if changes.items().len() >= PAGES_AT_ONCE {
@@ -91,13 +95,36 @@ impl<'a> Loading<'a> {
         }
         let record = self.log.finish();
         let lsn = publish::publish(&kernel.pages, &kernel.log, changes, record, |_| Ok(()))?;
+        self.large.drain(..).for_each(Run::keep);
         Ok((records, lsn))
+    }
+
+    /// What a leaf keeps of a value: itself, or where its pages are.
+    fn stored<'v>(&mut self, changes: &mut Changes<'a>, key: &[u8], value: &'v [u8]) -> Result<Value<'v>> {
+        if value.len() <= self.kernel.inline_max(key.len()) {
+            return Ok(Value::Inline(value));
+        }
+        let tree = self.tree.id;
+        let first_page = if self.kernel.is_large(key, value) {
+            let run = self.kernel.store_large(self.me, tree, value)?;
+            let first = changes.add_run(&run, tree, value);
+            self.large.push(run);
+            first?
+        } else {
+            long::store(changes, tree, value)?
+        };
+        Ok(Value::Long { first_page, len: value.len() as u64 })
     }
 
     /// Publishes the pages made so far under `record`, and begins anew.
     fn publish(&mut self, changes: Changes<'a>, record: &mut RecordBuilder) -> Result<Changes<'a>> {
-        self.published.extend(changes.items().iter().map(|item| item.page));
+        let mut pages: Vec<(PageId, u64)> = changes.items().iter().map(|item| (item.page, 1)).collect();
         publish::publish(&self.kernel.pages, &self.kernel.log, changes, record, |_| Ok(()))?;
+        for run in self.large.drain(..) {
+            pages.iter_mut().filter(|(page, _)| *page == run.first()).for_each(|(_, count)| *count = run.count());
+            run.keep();
+        }
+        self.published.extend(pages);
         // A newer snapshot: the old one would keep what was just published in the cache.
         self.at = self.kernel.pages.pin(self.me);
         Ok(self.changes())
@@ -120,7 +147,7 @@ impl<'a> Loading<'a> {
     fn undo(&mut self) -> Result<()> {
         for pages in std::mem::take(&mut self.published).chunks(PAGES_AT_ONCE) {
             let mut changes = self.changes();
-            pages.iter().try_for_each(|&page| changes.free(page))?;
+            pages.iter().try_for_each(|&(first, count)| changes.free_run(first, count))?;
             self.publish(changes, &mut filler())?;
         }
         self.published.clear();
@@ -151,10 +178,6 @@ impl<'a> LoadLog<'a> {
         let mut record = RecordBuilder::new();
         record.begin(log::Kind::Commit);
         LoadLog { kernel, me, record, chain: None, chunks: 0, bytes: 0 }
-    }
-
-    fn put(&mut self, tree: TreeId, key: &[u8], value: &[u8]) {
-        self.record.put(tree, key, value);
     }
 
     fn is_full(&self) -> bool {

@@ -76,9 +76,7 @@ impl<'a> Direct<'a> {
                 Value::Inline(_) => (slot, None),
             })
         })?;
-        if let Ok((_, Some((first, len)))) = place {
-            long::free(self, first, len)?;
-        }
+        let long = place.ok().and_then(|(_, long)| long);
         let slot = place.map(|(slot, _)| slot);
         let Some(value) = value else {
             let Ok(slot) = slot else { return Ok(false) };
@@ -87,6 +85,7 @@ impl<'a> Direct<'a> {
                 LeafMut::new(bytes).remove(slot);
                 btree::should_merge(bytes)
             };
+            self.free_long(long)?;
             if sparse && page != tree.root {
                 btree::merge_up(self, tree, key)?;
             }
@@ -101,7 +100,13 @@ impl<'a> Direct<'a> {
         if put.is_err() {
             btree::put(self, tree, key, stored)?;
         }
+        self.free_long(long)?;
         Ok(true)
+    }
+
+    /// Frees the pages of a value, if it is in pages of its own.
+    fn free_long(&mut self, value: Option<(PageId, u64)>) -> Result<()> {
+        value.map_or(Ok(()), |(first, len)| long::free(self, first, len))
     }
 
     /// Loads records that come in ascending order into an empty tree. Returns how many there were.
@@ -130,7 +135,17 @@ impl<'a> Direct<'a> {
         if value.len() <= inline_value_bytes_max(self.page_size(), key.len()) {
             return Ok(Value::Inline(value));
         }
-        Ok(Value::Long { first_page: long::store(self, tree.id, value)?, len: value.len() as u64 })
+        let len = value.len() as u64;
+        let count = long::page_count(len, self.page_size());
+        if !self.pages.passes_pool(count) {
+            return Ok(Value::Long { first_page: long::store(self, tree.id, value)?, len });
+        }
+        let run = self.pages.store_run(self.me, count, &mut |n, page, bytes| long::form(bytes, page, tree.id, value, n))?;
+        let first_page = run.first();
+        self.add(first_page)?;
+        long::form(self.write(first_page)?, first_page, tree.id, value, 0);
+        run.keep();
+        Ok(Value::Long { first_page, len })
     }
 
     #[inline]
@@ -224,6 +239,10 @@ impl PageWrite for Direct<'_> {
         self.pages.mark_unsaved(page);
         self.pages.release_page(page);
         Ok(())
+    }
+
+    fn free_run(&mut self, first: PageId, count: u64) -> Result<()> {
+        (0..count).try_for_each(|n| self.free(PageId((u64::from(first.0) + n) as u32)))
     }
 
     fn try_claim(&mut self, _: PageId) -> Result<bool> {

@@ -5,9 +5,11 @@
 //! write_set.rs    what a transaction would change, in key order, with savepoints
 //! reads.rs        what it has seen, and whether that still stands
 //! apply.rs        prepare: latch the leaves in key order, build their new versions, split and merge
+//! large.rs        values too large for the pool, stored before the commit
 //! direct.rs       writing in place, for who is alone
 //! changes.rs      the latched pages and new versions of one commit
 //! publish.rs      the commit step, and helping
+//! chunks.rs       logging a write set, however large
 //! trees.rs        making and unmaking whole trees
 //! single.rs       one-record commits without a write set
 //! bulk.rs         loading an empty tree
@@ -20,7 +22,9 @@ mod apply;
 mod bell;
 mod bulk;
 mod changes;
+mod chunks;
 mod direct;
+mod large;
 pub(crate) mod locks;
 mod publish;
 mod reads;
@@ -33,10 +37,10 @@ mod trees;
 mod write_set;
 
 pub(crate) use bell::Bell;
+use chunks::ChainHold;
 pub(crate) use direct::Direct;
 pub use locks::DeadlockPolicy;
 pub(crate) use single::RecordChange;
-use transaction::ChainHold;
 pub(crate) use transaction::{Options, Position, Transaction};
 
 use crate::region::Holding;
@@ -181,6 +185,12 @@ impl Kernel {
             Ok(slot) => look(Some(leaf.value(slot))),
             Err(_) => look(None),
         })
+    }
+
+    /// Bytes of a page.
+    #[inline]
+    pub(crate) fn page_size(&self) -> usize {
+        self.pages.region.page_size()
     }
 
     /// Refuses keys and values that no page can hold.

@@ -4,14 +4,14 @@ use super::changes::Changes;
 use super::scratch::Record;
 use super::{Durability, Kernel, TreeRef, publish};
 use crate::access::btree;
-use crate::access::btree::node::{self, Inner, InnerMut, Kind, Leaf, Value};
+use crate::access::btree::node::{self, Inner, InnerMut, Kind, Leaf, LeafMut, Value};
 use crate::access::{PageRead, PageWrite, long};
 use crate::error::Result;
 use crate::log::{self, RecordBuilder};
 use crate::pages::Participant;
 use crate::types::{Lsn, PageId, TreeId};
 
-/// Leaves freed by one commit.
+/// Leaves and long values freed by one commit, about.
 const FREED_AT_ONCE: usize = 64;
 
 impl Kernel {
@@ -28,7 +28,7 @@ impl Kernel {
             let root = changes.allocate()?;
             btree::format_root(changes.write(root)?, tree, root, custom_order);
             let (into, key, value) = describe(root);
-            self.apply_one(changes, &into.tree(), &key, Some(&value))?;
+            self.apply_one(changes, &into.tree(), &key, Some(&value), None)?;
             record.begin(log::Kind::Commit);
             record.put(into.id, &key, &value);
             made = root;
@@ -52,7 +52,7 @@ impl Kernel {
                     _ => (0, Vec::new()),
                 })?;
                 match level {
-                    0 => return Ok(false),
+                    0 => return thin_out(changes, page),
                     1 => break children,
                     _ => {
                         above.push(page);
@@ -60,10 +60,20 @@ impl Kernel {
                     }
                 }
             };
-            let freed = children.len().min(FREED_AT_ONCE);
-            for &leaf in &children[..freed] {
-                free_long_values(changes, leaf)?;
-                changes.free(leaf)?;
+            if thin_out(changes, children[0])? {
+                return Ok(true);
+            }
+            // Each leaf and each long value takes a frame to free, and one to read.
+            let (mut freed, mut pages) = (0, 0);
+            while freed < children.len() {
+                let values = long_values(changes, children[freed])?;
+                pages += 1 + values.len();
+                if freed > 0 && pages > FREED_AT_ONCE {
+                    break;
+                }
+                values.iter().try_for_each(|&(_, first, len)| long::free(changes, first, len))?;
+                changes.free(children[freed])?;
+                freed += 1;
             }
             if freed < children.len() {
                 let bytes = changes.write(page)?;
@@ -90,9 +100,11 @@ impl Kernel {
     /// Frees a tree's root, the only page it has left, and removes a record of another tree that told of it: one commit.
     pub(crate) fn free_root(&self, tree: &TreeRef, from: &TreeRef, key: &[u8], durability: Durability) -> Result<()> {
         self.commit_shape(&[from.id, tree.id], durability, |changes, record| {
-            free_long_values(changes, tree.root)?;
+            for (_, first, len) in long_values(changes, tree.root)? {
+                long::free(changes, first, len)?;
+            }
             changes.free(tree.root)?;
-            self.apply_one(changes, &from.tree(), key, None)?;
+            self.apply_one(changes, &from.tree(), key, None, None)?;
             record.begin(log::Kind::Commit);
             record.delete(from.id, key);
             Ok(true)
@@ -142,22 +154,31 @@ fn drop_first_child(bytes: &mut [u8]) {
     inner.remove(0);
 }
 
-/// Frees the pages of all long values of a leaf.
-fn free_long_values(changes: &mut Changes<'_>, leaf: PageId) -> Result<()> {
-    let long = changes.read(leaf, |bytes| {
+/// The long values of a leaf: slot, first page and length of each.
+fn long_values(changes: &Changes<'_>, leaf: PageId) -> Result<Vec<(usize, PageId, u64)>> {
+    changes.read(leaf, |bytes| {
         if node::kind(bytes) != Some(Kind::Leaf) {
             return Vec::new();
         }
         let leaf = Leaf::new(bytes);
         (0..leaf.count())
             .filter_map(|slot| match leaf.value(slot) {
-                Value::Long { first_page, len } => Some((first_page, len)),
+                Value::Long { first_page, len } => Some((slot, first_page, len)),
                 Value::Inline(_) => None,
             })
             .collect()
-    })?;
-    for (first, len) in long {
-        long::free(changes, first, len)?;
+    })
+}
+
+/// Removes some long values from a leaf if it has more than a commit should free. True if it did.
+fn thin_out(changes: &mut Changes<'_>, leaf: PageId) -> Result<bool> {
+    let values = long_values(changes, leaf)?;
+    if values.len() < FREED_AT_ONCE {
+        return Ok(false);
     }
-    Ok(())
+    for &(slot, first, len) in values[..FREED_AT_ONCE].iter().rev() {
+        long::free(changes, first, len)?;
+        LeafMut::new(changes.write(leaf)?).remove(slot);
+    }
+    Ok(true)
 }

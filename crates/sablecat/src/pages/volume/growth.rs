@@ -6,7 +6,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
 use sablecat_os::disk::File;
 
@@ -42,12 +42,24 @@ impl Growth {
 
     /// Makes room for bytes below `end`, which stays until they are written and the guard dropped.
     pub(super) fn reach(&self, file: &dyn File, path: &Path, end: u64) -> Result<Room<'_>> {
-        let room = Room { _uncut: self.cutting.read().unwrap_or_else(PoisonError::into_inner) };
+        let room = Room { _uncut: self.uncut() };
         // Relaxed: a stale value only leads to asking again under the lock.
         if end > self.extent.load(Ordering::Relaxed) {
             self.extend(file, path, end)?;
         }
         Ok(room)
+    }
+
+    /// Keeps the file from being cut. Not by sleeping in the lock: who cuts holds it across atomic operations, at which an explorer of
+    /// schedules may stop it.
+    fn uncut(&self) -> RwLockReadGuard<'_, ()> {
+        loop {
+            match self.cutting.try_read() {
+                Ok(guard) => return guard,
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => sablecat_os::atomic::yield_now(),
+            }
+        }
     }
 
     fn extend(&self, file: &dyn File, path: &Path, end: u64) -> Result<()> {
