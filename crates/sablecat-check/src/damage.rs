@@ -47,7 +47,7 @@ pub struct Subject {
 pub fn subject(seed: u64, closed: bool) -> Result<Subject, Wrong> {
     let mut dice = Dice::new(seed);
     let setting = Setting::any_small(&mut dice);
-    let shape = Shape { keys: dice.pick(&[30, 400]), value_max: 4000, reopen: false, ..Shape::small() };
+    let shape = Shape { keys: dice.pick(&[30, 400]), value_max: 4000, reopen: false, stem: setting.stem(), ..Shape::small() };
     let disk = SimDisk::new(seed);
     let env = setting.builder_on(&disk).open(DIRECTORY).map_err(|error| format!("creating: {error}"))?;
     let mut states = vec![Model::default()];
@@ -56,7 +56,7 @@ pub fn subject(seed: u64, closed: bool) -> Result<Subject, Wrong> {
         let mut model = states.last().cloned().unwrap_or_default();
         model.apply(&step);
         engine::apply(&env, &step).map_err(|error| format!("{step:?}: {error}"))?;
-        if matches!(step, Step::Checkpoint) {
+        if matches!(step, Step::Checkpoint | Step::Compact) {
             states.clear();
         }
         states.push(model);

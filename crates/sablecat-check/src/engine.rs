@@ -140,6 +140,7 @@ pub fn apply(env: &Env, step: &Step) -> Result<Answer> {
         Step::Databases => env.databases().map(Answer::Names),
         Step::Sync => env.sync().map(|()| Answer::Done),
         Step::Checkpoint => env.checkpoint().map(|_| Answer::Done),
+        Step::Compact => env.compact().map(|_| Answer::Done),
         Step::Reopen | Step::Hold | Step::Look(..) | Step::Release => Ok(Answer::Done),
     }
 }

@@ -10,6 +10,7 @@
 //! crash.rs      power failures after any call
 //! store.rs      the same for the Data Store
 //! faults.rs     calls that fail
+//! fuzz.rs       the engine's own bytes, mutated
 //! damage.rs     files that are changed behind the engine's back
 //! history/      what concurrent transactions saw, and whether they may have
 //! seeds.rs      many seeds, and how to see one again
@@ -24,6 +25,7 @@ pub mod damage;
 pub mod dice;
 pub mod engine;
 pub mod faults;
+pub mod fuzz;
 pub mod history;
 pub mod model;
 pub mod seeds;
@@ -50,7 +52,7 @@ pub fn model_check(seed: u64) -> Result<(), Wrong> {
         setting.cache = 4 << 20;
     }
     let mut shape = if small { Shape { snapshots: true, ..Shape::small() } } else { Shape::large() };
-    shape.key_max = setting.page_size / 8 - 16;
+    (shape.key_max, shape.stem) = (setting.stem(), setting.stem());
     let in_memory = dice.percent(30);
     shape.reopen = !in_memory;
     let steps = shape.steps(&mut dice, if small { 300 } else { 150 });

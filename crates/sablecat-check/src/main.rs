@@ -5,12 +5,16 @@ use std::process::ExitCode;
 
 use sablecat_check::seeds;
 
-const USAGE: &str = "usage: sablecat-check <model|crash|crash-calls|store|faults|damage|histories> [--seeds N] [--from S]";
+const USAGE: &str =
+    "usage: sablecat-check <model|crash|crash-calls|store|faults|damage|histories|fuzz <pages|log|superblock>> [--seeds N] [--from S]";
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let (mut name, mut count, mut from) = (None, 1000, 0);
-    while let Some(word) = words.next() {
+    while let Some(mut word) = words.next() {
+        if word == "fuzz" {
+            word.extend(words.next().map(|target| format!(" {target}")));
+        }
         let number = |words: &mut dyn Iterator<Item = String>| words.next().and_then(|word| word.parse::<u64>().ok());
         let understood = match word.as_str() {
             "--seeds" => number(&mut words).map(|n| count = n),

@@ -146,7 +146,7 @@ impl Model {
             }
             Step::Drop(name) => Answer::Flag(self.tables.remove(name).is_some()),
             Step::Databases => Answer::Names(self.tables.keys().cloned().collect()),
-            Step::Sync | Step::Checkpoint | Step::Reopen | Step::Hold | Step::Look(..) | Step::Release => Answer::Done,
+            Step::Sync | Step::Checkpoint | Step::Compact | Step::Reopen | Step::Hold | Step::Look(..) | Step::Release => Answer::Done,
         }
     }
 

@@ -9,7 +9,7 @@ use crate::alike::Wrong;
 pub type Check = fn(u64) -> Result<(), Wrong>;
 
 /// What can be run by name.
-pub const CHECKS: [(&str, Check); 7] = [
+pub const CHECKS: [(&str, Check); 10] = [
     ("model", crate::model_check),
     ("crash", crate::crash::explore),
     ("crash-calls", |seed| crate::crash::every_call(seed, 25).map(|_| ())),
@@ -17,6 +17,9 @@ pub const CHECKS: [(&str, Check); 7] = [
     ("faults", crate::faults::explore),
     ("damage", crate::damage::explore),
     ("histories", crate::history::explore),
+    ("fuzz pages", crate::fuzz::pages),
+    ("fuzz log", crate::fuzz::log),
+    ("fuzz superblock", crate::fuzz::volume),
 ];
 
 fn said(panic: &(dyn Any + Send)) -> String {

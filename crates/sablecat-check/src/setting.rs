@@ -38,6 +38,11 @@ impl Setting {
         Setting::small(dice.pick(&[512, 1024, 4096]), durability)
     }
 
+    /// Bytes from which on keys are nested.
+    pub fn stem(&self) -> usize {
+        self.page_size / 8 - 16
+    }
+
     /// A builder that does nothing in the background.
     pub fn builder(&self) -> Builder {
         Env::builder()

@@ -104,6 +104,8 @@ pub enum Step {
     Sync,
     /// `checkpoint`
     Checkpoint,
+    /// `compact`
+    Compact,
     /// Close and open again.
     Reopen,
     /// Take a snapshot and keep it.
@@ -121,8 +123,10 @@ pub struct Shape {
     pub names: Vec<&'static str>,
     /// Different keys, about.
     pub keys: u64,
-    /// The longest key.
+    /// The longest key, but for nested ones.
     pub key_max: usize,
+    /// Bytes from which on the engine nests keys; 0: there are no such keys. Databases with a comparator have none.
+    pub stem: usize,
     /// The longest value.
     pub value_max: usize,
     /// Records in a batch at most.
@@ -150,6 +154,7 @@ impl Shape {
             names: vec!["a", "b", "r"],
             keys: 60,
             key_max: 48,
+            stem: 0,
             value_max: 1500,
             batch_max: 30,
             rungs: RUNGS.to_vec(),
@@ -163,12 +168,15 @@ impl Shape {
         Shape { keys: 3000, value_max: 20_000, batch_max: 400, snapshots: true, names: vec!["a", "b", "c", "r", "rx"], ..Shape::small() }
     }
 
-    /// A key. Most are made from few numbers, so that steps meet; the same number has the same key.
-    pub fn key(&self, dice: &mut Dice) -> Bytes {
+    /// A key for a database. Most are made from few numbers, so that steps meet; the same number has the same key.
+    pub fn key(&self, name: &str, dice: &mut Dice) -> Bytes {
         if dice.percent(1) {
             return Bytes::new();
         }
         let n = dice.below(self.keys);
+        if self.stem > 0 && n % 8 == 7 && !reversed(name) {
+            return self.nested_key(n / 8);
+        }
         let mut key = n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[..4].to_vec();
         let len = match n % 8 {
             0..4 => 8,
@@ -184,6 +192,17 @@ impl Shape {
         key
     }
 
+    /// One of a family of keys that share stems, with a length about a multiple of a stem's.
+    fn nested_key(&self, n: u64) -> Bytes {
+        let stems = [1, 1, 1, 2, 2, 3, 9][n as usize % 7];
+        let len = (stems * self.stem).saturating_add_signed([0, -1, 1, 7][n as usize % 4]);
+        let mut key = vec![b'a' + (n / 5 % 3) as u8 * 12; len];
+        // Some differ in their last byte, some in a byte of their last stem.
+        let at = len - 1 - [0, 3, self.stem / 2][n as usize / 28 % 3].min(len - 1);
+        key[at] = key[at].wrapping_add((n / 28) as u8);
+        key
+    }
+
     /// A value.
     pub fn value(&self, dice: &mut Dice) -> Bytes {
         let len = match dice.below(100) {
@@ -196,11 +215,11 @@ impl Shape {
         (0..len as u64).map(|n| (seed.wrapping_add(n * 7) >> (n % 5)) as u8).collect()
     }
 
-    fn bound(&self, dice: &mut Dice) -> Bound<Bytes> {
+    fn bound(&self, name: &str, dice: &mut Dice) -> Bound<Bytes> {
         match dice.below(4) {
             0 => Bound::Unbounded,
-            1 => Bound::Excluded(self.key(dice)),
-            _ => Bound::Included(self.key(dice)),
+            1 => Bound::Excluded(self.key(name, dice)),
+            _ => Bound::Included(self.key(name, dice)),
         }
     }
 
@@ -208,22 +227,23 @@ impl Shape {
         if dice.percent(20) { usize::MAX } else { dice.index(20) }
     }
 
-    fn read(&self, dice: &mut Dice) -> Read {
+    fn read(&self, name: &str, dice: &mut Dice) -> Read {
         match dice.below(10) {
-            0..3 => Read::Get(self.key(dice)),
-            3 => Read::Contains(self.key(dice)),
-            4 if dice.percent(30) => Read::Length(self.key(dice)),
-            4 => Read::Part(self.key(dice), dice.below(self.value_max as u64 + 500), dice.index(self.value_max)),
+            0..3 => Read::Get(self.key(name, dice)),
+            3 => Read::Contains(self.key(name, dice)),
+            4 if dice.percent(30) => Read::Length(self.key(name, dice)),
+            4 => Read::Part(self.key(name, dice), dice.below(self.value_max as u64 + 500), dice.index(self.value_max)),
             5 => Read::First,
             6 => Read::Last,
             7 | 8 => Read::Range(
-                (self.bound(dice), self.bound(dice)),
+                (self.bound(name, dice), self.bound(name, dice)),
                 Self::limit(dice),
                 dice.pick(&[0, !0, 0x5555_5555_5555_5555, 0x1c3a_96f0_e217_55b3]),
             ),
             _ => {
-                let key = self.key(dice);
-                Read::Prefix(key[..dice.index(key.len() + 1).min(3)].to_vec())
+                let key = self.key(name, dice);
+                let most = if dice.percent(20) { key.len() } else { 3 };
+                Read::Prefix(key[..dice.index(key.len() + 1).min(most)].to_vec())
             }
         }
     }
@@ -232,16 +252,17 @@ impl Shape {
         let count = 1 + if dice.percent(10) { dice.index(80) } else { dice.index(8) };
         (0..count)
             .map(|_| {
-                let name = dice.pick(&self.names).to_owned();
+                let table = dice.pick(&self.names);
+                let name = table.to_owned();
                 match dice.below(20) {
-                    0..5 => Part::Read(name, self.read(dice)),
-                    5 => Part::ForUpdate(name, self.key(dice)),
-                    6..12 => Part::Insert(name, self.key(dice), self.value(dice)),
-                    12..16 => Part::Remove(name, self.key(dice)),
+                    0..5 => Part::Read(name, self.read(table, dice)),
+                    5 => Part::ForUpdate(name, self.key(table, dice)),
+                    6..12 => Part::Insert(name, self.key(table, dice), self.value(dice)),
+                    12..16 => Part::Remove(name, self.key(table, dice)),
                     16 => Part::Savepoint,
                     17 => Part::RollBack(dice.index(8)),
                     18 if deep => Part::Nested(self.parts(dice, dice.clone().percent(30)), dice.percent(50)),
-                    _ => Part::Insert(name, self.key(dice), self.value(dice)),
+                    _ => Part::Insert(name, self.key(table, dice), self.value(dice)),
                 }
             })
             .collect()
@@ -260,20 +281,21 @@ impl Shape {
 
     /// A step.
     pub fn step(&self, dice: &mut Dice) -> Step {
-        let name = dice.pick(&self.names).to_owned();
+        let table = dice.pick(&self.names);
+        let name = table.to_owned();
         match dice.below(100) {
-            0..12 => Step::Read(name, self.read(dice)),
-            12..15 => Step::Visit(name, (self.bound(dice), self.bound(dice)), Self::limit(dice)),
+            0..12 => Step::Read(name, self.read(table, dice)),
+            12..15 => Step::Visit(name, (self.bound(table, dice), self.bound(table, dice)), Self::limit(dice)),
             15..17 => Step::Len(name),
-            17..36 => Step::Insert(name, self.key(dice), self.value(dice)),
-            36..46 => Step::Remove(name, self.key(dice)),
-            46..49 => Step::OrInsert(name, self.key(dice), self.value(dice)),
-            49..52 => Step::AndModify(name, self.key(dice), dice.throw() as u8),
+            17..36 => Step::Insert(name, self.key(table, dice), self.value(dice)),
+            36..46 => Step::Remove(name, self.key(table, dice)),
+            46..49 => Step::OrInsert(name, self.key(table, dice), self.value(dice)),
+            49..52 => Step::AndModify(name, self.key(table, dice), dice.throw() as u8),
             52..54 => {
                 let modulus = 2 + dice.below(6) as u8;
                 Step::Retain(name, dice.below(modulus.into()) as u8, modulus)
             }
-            54..58 => Step::Batch(name, (0..dice.below(self.batch_max)).map(|_| (self.key(dice), self.value(dice))).collect()),
+            54..58 => Step::Batch(name, (0..dice.below(self.batch_max)).map(|_| (self.key(table, dice), self.value(dice))).collect()),
             58..76 => Step::Transaction(self.transaction(dice)),
             76..83 => Step::Create(name),
             83 => {
@@ -283,12 +305,13 @@ impl Shape {
             84 => Step::Drop(name),
             85 => Step::Databases,
             86..88 => Step::Sync,
-            88..91 => Step::Checkpoint,
+            88..90 => Step::Checkpoint,
+            90 => Step::Compact,
             91 if self.reopen => Step::Reopen,
             92..94 if self.snapshots => Step::Hold,
-            94..98 if self.snapshots => Step::Look(name, self.read(dice)),
+            94..98 if self.snapshots => Step::Look(name, self.read(table, dice)),
             98 if self.snapshots => Step::Release,
-            _ => Step::Insert(name, self.key(dice), self.value(dice)),
+            _ => Step::Insert(name, self.key(table, dice), self.value(dice)),
         }
     }
 

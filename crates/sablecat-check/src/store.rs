@@ -25,6 +25,7 @@ pub fn plain(step: Step) -> Option<Step> {
         | Step::Drop(_)
         | Step::Databases
         | Step::Checkpoint
+        | Step::Compact
         | Step::Reopen => Some(step),
         _ => None,
     }
@@ -89,6 +90,7 @@ pub fn apply(store: &mut DataStore, step: &Step, model: &Model) -> Result<Answer
         Step::Drop(name) => Answer::Flag(store.remove_database(name)?),
         Step::Databases => Answer::Names(store.databases()?),
         Step::Checkpoint => store.checkpoint().map(|_| Answer::Done)?,
+        Step::Compact => store.compact().map(|_| Answer::Done)?,
         _ => Answer::Done,
     })
 }
@@ -123,7 +125,13 @@ fn names() -> Vec<&'static str> {
 pub fn explore(seed: u64) -> std::result::Result<(), Wrong> {
     let mut dice = Dice::new(seed);
     let setting = Setting::any_small(&mut dice);
-    let shape = Shape { keys: dice.pick(&[10, 60, 300]), value_max: dice.pick(&[200, 3000, 20_000]), names: names(), ..Shape::small() };
+    let shape = Shape {
+        keys: dice.pick(&[10, 60, 300]),
+        value_max: dice.pick(&[200, 3000, 20_000]),
+        names: names(),
+        stem: setting.stem(),
+        ..Shape::small()
+    };
     let mut disk = SimDisk::new(seed);
     let mut promise = Promise::default();
     let lives = 2 + dice.index(3);
@@ -162,7 +170,7 @@ fn live(disk: &SimDisk, setting: &Setting, steps: &[Step], promise: &mut Promise
     for step in steps {
         let before = model.clone();
         let expected = model.apply(step);
-        if matches!(step, Step::Checkpoint | Step::Reopen) {
+        if matches!(step, Step::Checkpoint | Step::Compact | Step::Reopen) {
             promise.push(model.clone());
         }
         if matches!(step, Step::Reopen) {
@@ -181,7 +189,7 @@ fn live(disk: &SimDisk, setting: &Setting, steps: &[Step], promise: &mut Promise
             Ok(answer) => return Err(format!("{step:?} answered {answer:?}, not {expected:?}")),
             Err(error) => return power(&format!("{step:?}"), error),
         }
-        if matches!(step, Step::Checkpoint) {
+        if matches!(step, Step::Checkpoint | Step::Compact) {
             promise.durable();
         }
     }

@@ -30,7 +30,7 @@ fn settings() -> Vec<Setting> {
 fn one_sequence_of_steps_ends_alike_under_every_setting() {
     for seed in 0..2 {
         let mut dice = Dice::new(seed);
-        let steps = Shape { keys: 800, value_max: 3000, batch_max: 60, ..Shape::large() }.steps(&mut dice, 200);
+        let steps = Shape { keys: 800, stem: 112, value_max: 3000, batch_max: 60, ..Shape::large() }.steps(&mut dice, 200);
         let mut ends = Vec::new();
         for setting in settings() {
             let disk = SimDisk::new(seed);
@@ -46,7 +46,7 @@ fn one_sequence_of_steps_ends_alike_under_every_setting() {
 #[test]
 fn one_sequence_of_steps_ends_alike_in_memory() {
     for seed in 0..4 {
-        let steps = Shape { reopen: false, ..Shape::large() }.steps(&mut Dice::new(seed), 200);
+        let steps = Shape { stem: 496, reopen: false, ..Shape::large() }.steps(&mut Dice::new(seed), 200);
         for page_size in [512, 4096, 65536] {
             let setting = Setting { log_buffer: 1 << 20, ..Setting::small(page_size, Durability::Sync) };
             alike::play(&steps, &mut Model::default(), || setting.builder().in_memory())
@@ -57,7 +57,7 @@ fn one_sequence_of_steps_ends_alike_in_memory() {
 
 #[test]
 fn a_data_store_answers_as_the_model_does_under_every_setting() {
-    let shape = Shape { names: vec!["a", "b", "c"], reopen: false, ..Shape::large() };
+    let shape = Shape { names: vec!["a", "b", "c"], stem: 112, reopen: false, ..Shape::large() };
     for seed in 0..2 {
         let steps: Vec<Step> = shape.steps(&mut Dice::new(seed), 400).into_iter().filter_map(store::plain).collect();
         for setting in settings().into_iter().filter(|setting| setting.durability == Durability::Sync) {

@@ -19,14 +19,14 @@ pub(crate) struct Existing {
 }
 
 impl Existing {
-    /// Opens it, recovering it if it was not closed.
+    /// Opens it beside whoever shares it, recovering it if it was not closed.
     pub(crate) fn open(&self) -> Result<Env, Failure> {
-        Ok(Env::builder().create(false).open(&self.dir)?)
+        Ok(Env::builder().shared(true).create(false).open(&self.dir)?)
     }
 
     /// Opens it, and creates it if there is none.
     pub(crate) fn open_or_create(&self) -> Result<Env, Failure> {
-        Ok(Env::open(&self.dir)?)
+        Ok(Env::builder().shared(true).open(&self.dir)?)
     }
 
     /// The directory as it was given.

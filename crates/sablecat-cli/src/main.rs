@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{checkpoint, del, get, papers, put, recover, scan, serve, stat, verify};
+use commands::{checkpoint, compact, del, get, papers, processes, put, recover, scan, serve, stat, verify};
 
 /// Look at, change, check and measure a sablecat environment.
 #[derive(Debug, Parser)]
@@ -40,7 +40,9 @@ enum Command {
     Stat(stat::Arguments),
     Verify(verify::Arguments),
     Checkpoint(checkpoint::Arguments),
+    Compact(compact::Arguments),
     Recover(recover::Arguments),
+    Processes(processes::Arguments),
     Papers(Box<papers::Arguments>),
     #[command(name = serve::NAME, hide = true)]
     Serve(serve::Arguments),
@@ -66,7 +68,9 @@ fn main() -> ExitCode {
         Command::Stat(arguments) => stat::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Checkpoint(arguments) => checkpoint::run(&arguments),
+        Command::Compact(arguments) => compact::run(&arguments),
         Command::Recover(arguments) => recover::run(&arguments),
+        Command::Processes(arguments) => processes::run(&arguments),
         Command::Papers(arguments) => papers::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
     };

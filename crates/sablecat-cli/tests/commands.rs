@@ -26,7 +26,7 @@ fn a_value_is_put_got_and_deleted() {
 #[test]
 fn nothing_but_put_creates_an_environment() {
     let scratch = Scratch::new("create");
-    for command in ["get env k", "del env k", "scan env", "stat env", "verify env", "checkpoint env", "recover env"] {
+    for command in ["get env k", "del env k", "scan env", "stat env", "verify env", "checkpoint env", "compact env", "recover env"] {
         let refused = scratch.run(command);
         assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{command}");
         assert_eq!(refused.err, "sablecat: there is no environment in env\n", "{command}");
@@ -54,6 +54,26 @@ fn any_bytes_can_be_stored() {
     assert_eq!(scratch.run("scan env"), answer(0, "\\x00\\xff\ta\\xff\\x00\nk\ttext\n", ""));
     let refused = scratch.run("put env --hex 0g 00");
     assert_eq!(refused, answer(2, "", "sablecat: \"0g\" is not pairs of hexadecimal digits\n"));
+}
+
+#[test]
+fn keys_may_be_as_long_as_the_engine_takes_them() {
+    let scratch = Scratch::new("long-keys");
+    let (longest, neighbour) = ("k".repeat(65536), "k".repeat(65535));
+    for key in [&longest, &neighbour] {
+        assert_eq!(scratch.run(&format!("put env {key} blue")), answer(0, "", ""));
+    }
+    assert_eq!(scratch.run(&format!("get env {longest}")), answer(0, "blue", ""));
+    assert_eq!(
+        scratch.run(&format!("scan env --prefix {}", &longest[..1000])),
+        answer(0, &format!("{neighbour}\tblue\n{longest}\tblue\n"), "")
+    );
+    assert_eq!(scratch.run(&format!("scan env --from {longest} --reverse")), answer(0, &format!("{longest}\tblue\n"), ""));
+    assert_eq!(scratch.run(&format!("del env {longest}")), answer(0, "", ""));
+    assert_eq!(scratch.run(&format!("get env {longest}")), answer(1, "", ""));
+    let refused = scratch.run(&format!("put env {longest}k blue"));
+    assert_eq!(refused, answer(2, "", "sablecat: a key of 65537 bytes; keys can have 65536 at most\n"));
+    assert_eq!(scratch.run("verify env").code, 0);
 }
 
 #[test]
@@ -140,6 +160,9 @@ fn a_checkpoint_and_a_recovery_say_what_they_did() {
     assert_eq!(scratch.run("recover env"), answer(0, "It had been closed: there was nothing to recover.\n", ""));
     assert!(scratch.json("checkpoint env --json")["lsn"].is_u64());
     assert!(scratch.run("checkpoint env").out.starts_with("LSN "));
+    let report = scratch.json("compact env --json");
+    assert!(report["bytes_after"].as_u64() <= report["bytes_before"].as_u64(), "{report}");
+    assert_eq!(scratch.run("get env k"), answer(0, "v", ""));
 }
 
 #[test]

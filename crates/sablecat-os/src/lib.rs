@@ -11,6 +11,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`atomic`] | atomic words, fences, spinning |
+//! | [`liveness`], [`fork`] | telling living processes from dead ones, and children from their parents |
 //! | [`futex`] | sleeping until a word changes, also across processes |
 //! | [`mapping`] | memory: anonymous, or shared between processes |
 //! | [`disk`] | files and directories |
@@ -23,7 +24,9 @@
 pub mod atomic;
 pub mod clock;
 pub mod disk;
+pub mod fork;
 pub mod futex;
+pub mod liveness;
 pub mod machine;
 pub mod mapping;
 pub mod prefetch;

@@ -10,7 +10,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 use crate::machine::page_bytes;
@@ -50,6 +50,32 @@ impl Mapping {
         let memory = memfd_create("sablecat", MemfdFlags::CLOEXEC)?;
         ftruncate(&memory, len as u64)?;
         Mapping::of(Arc::new(memory), len)
+    }
+
+    /// The first `len` bytes of a file, shared with every process that maps it: what one stores the others see. The file's holes read as
+    /// zero and become memory when they are stored to; if the file system then has no room the process gets SIGBUS, so
+    /// [reserve](Mapping::reserve) first.
+    ///
+    /// # Errors
+    /// Those of the system. Nothing is checked: a file shorter than `len` faults beyond its end.
+    pub fn file(file: std::fs::File, len: usize) -> io::Result<Mapping> {
+        Mapping::of(Arc::new(file.into()), len)
+    }
+
+    /// Makes sure of room for a range, so that storing to it cannot fail later. Does nothing for anonymous memory.
+    ///
+    /// # Errors
+    /// `StorageFull`, and others of the system.
+    ///
+    /// # Panics
+    /// If the range is not within the mapping.
+    pub fn reserve(&self, offset: usize, len: usize) -> io::Result<()> {
+        assert!(offset.checked_add(len).is_some_and(|end| end <= self.len), "the range is within the mapping");
+        let Some(memory) = &self.memory else { return Ok(()) };
+        if len == 0 {
+            return Ok(());
+        }
+        Ok(fallocate(memory, FallocateFlags::empty(), offset as u64, len as u64)?)
     }
 
     /// The same memory at a second address, as another process would have it.

@@ -34,6 +34,9 @@ mod access;
 mod api;
 mod env;
 mod error;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod log;
 mod pages;
 mod region;
@@ -41,7 +44,7 @@ mod txn;
 mod types;
 
 pub use api::{Builder, DataStore, Database, Entry, Env, Range, ReadTxn, Savepoint, Stats, StoreTable, Txn, TxnOptions};
-pub use env::{CheckpointReport, Progress, RecoveryReport, VerifyReport};
+pub use env::{CheckpointReport, CompactReport, Participant, Process, Progress, RecoveryReport, VerifyReport};
 pub use error::{Error, ErrorKind, Result};
 pub use txn::{DeadlockPolicy, Durability, Isolation};
 pub use types::{Lsn, PageId};

@@ -39,7 +39,8 @@ word! {
     FrameId(u32)
 }
 word! {
-    /// The number of a tree (a named database, or the catalog). Never given twice in the life of an environment.
+    /// The number of a tree. A named database's is never given twice in the life of an environment; the catalog's is 1; a subtree's follows
+    /// from its root page.
     TreeId(u32)
 }
 word! {

@@ -179,3 +179,54 @@ fn hundreds_of_megabytes_pass_through_a_cache_of_sixteen() {
     }
     std::fs::remove_dir_all(&directory).expect("removed");
 }
+
+/// Keys of several stems, with values larger than the cache.
+#[test]
+fn large_values_of_nested_keys_are_kept_replaced_and_freed() {
+    let disk = SimDisk::new(6);
+    let env = tiny(&disk).open(DIRECTORY).expect("created");
+    let db = env.database("d").expect("created");
+    let key = |n: u8| [&[n; 3000][..], b"end"].concat();
+    db.insert(key(1), value(1, 2 << 20)).expect("stored");
+    let mut before = env.snapshot().expect("a seat");
+    db.insert(key(1), value(2, 3 << 20)).expect("replaced");
+    env.checkpoint().expect("durable");
+    assert_eq!(db.value_len(key(1)).expect("read"), Some(3 << 20));
+    assert!(before.get(&db, key(1)).expect("kept") == Some(value(1, 2 << 20)));
+    let mut part = [0; 8];
+    assert_eq!(db.read_at(key(1), 80_000, &mut part).expect("read"), Some(8));
+    assert_eq!(part, (2u64 << 40 | 10_000).to_le_bytes());
+    drop(before);
+    let loaded = env.database("loaded").expect("created");
+    loaded.bulk_load((1..3).map(|n| (key(n), value(n.into(), 2 << 20)))).expect("loaded");
+    assert!(loaded.get(key(2)).expect("read") == Some(value(2, 2 << 20)));
+    assert_sound(&env);
+    assert!(db.remove(key(1)).expect("removed"));
+    env.remove_database("loaded").expect("removed");
+    env.checkpoint().expect("durable");
+    assert_sound(&env);
+}
+
+/// Checkpoints move the pages of large values like any others.
+#[test]
+fn large_values_are_moved_down_and_stay_what_they_are() {
+    let disk = SimDisk::new(7);
+    let env = tiny(&disk).open(DIRECTORY).expect("created");
+    let db = env.database("d").expect("created");
+    (0..4u8).for_each(|n| db.insert([n], value(n.into(), 2 << 20)).expect("stored"));
+    env.checkpoint().expect("durable");
+    (0..3u8).for_each(|n| assert!(db.remove([n]).expect("removed")));
+    let mut snapshot = env.snapshot().expect("a seat");
+    for _ in 0..3 {
+        env.compact().expect("moved");
+        assert!(snapshot.get(&db, [3]).expect("kept") == Some(value(3, 2 << 20)));
+    }
+    db.insert([3], value(5, 1 << 20)).expect("replaced");
+    env.compact().expect("moved");
+    assert!(snapshot.get(&db, [3]).expect("kept") == Some(value(3, 2 << 20)));
+    drop(snapshot);
+    env.checkpoint().expect("durable");
+    env.compact().expect("moved");
+    assert!(db.get([3]).expect("read") == Some(value(5, 1 << 20)));
+    assert_sound(&env);
+}

@@ -10,7 +10,7 @@ use crate::files::TextFile;
 use crate::source;
 
 /// The layers, lowest first.
-const LAYERS: [&[&str]; 7] = [&["types", "error"], &["region"], &["log", "pages"], &["access"], &["txn"], &["env"], &["api"]];
+const LAYERS: [&[&str]; 8] = [&["types", "error"], &["region"], &["log", "pages"], &["access"], &["txn"], &["env"], &["api"], &["fuzzing"]];
 const SOURCE: &str = "crates/sablecat/src/";
 
 pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {

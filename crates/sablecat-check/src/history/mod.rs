@@ -42,6 +42,7 @@ pub fn explore(seed: u64) -> Result<(), Wrong> {
             keys: dice.pick(&[3, 8, 40]),
             page_size: dice.pick(&[512, 4096]),
             on_disk: dice.percent(50),
+            nested: dice.percent(30),
             seed: dice.throw(),
         };
         let history = run(&plan).map_err(|wrong| format!("{plan:?}: {wrong}"))?;

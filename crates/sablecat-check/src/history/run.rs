@@ -31,6 +31,8 @@ pub struct Run {
     pub page_size: usize,
     /// On a simulated disk with the smallest cache, or in memory.
     pub on_disk: bool,
+    /// With keys so long that the engine nests them, some below each stem.
+    pub nested: bool,
     /// What transactions do; not how they interleave.
     pub seed: u64,
 }
@@ -92,17 +94,27 @@ pub fn run(plan: &Run) -> Result<History, Wrong> {
     let mut last = BTreeMap::new();
     for record in db.range::<&[u8]>(..).map_err(|error| error.to_string())? {
         let (key, value) = record.map_err(|error| error.to_string())?;
-        last.insert(number(&key), decode(Some(&value)));
+        last.insert(number(plan, &key), decode(Some(&value)));
     }
     Ok(History { transactions: done.into_inner().expect("no thread panics holding it"), last })
 }
 
-fn name(key: Key) -> [u8; 4] {
-    key.to_be_bytes()
+/// Keys below one stem, of those that are nested.
+const NESTED_TOGETHER: Key = 4;
+
+fn name(plan: &Run, key: Key) -> Vec<u8> {
+    if !plan.nested {
+        return key.to_be_bytes().to_vec();
+    }
+    let mut name = (key / NESTED_TOGETHER).to_be_bytes().to_vec();
+    name.resize(plan.page_size / 8, 0);
+    name.extend((key % NESTED_TOGETHER).to_be_bytes());
+    name
 }
 
-fn number(name: &[u8]) -> Key {
-    u32::from_be_bytes(name.try_into().expect("keys have four bytes"))
+fn number(plan: &Run, name: &[u8]) -> Key {
+    let word = |at: usize| u32::from_be_bytes(name[at..at + 4].try_into().expect("four bytes"));
+    if plan.nested { word(0) * NESTED_TOGETHER + word(name.len() - 4) } else { word(0) }
 }
 
 fn transact(env: &Env, db: &Database, plan: &Run, first: Element, dice: &mut Dice, events: &mut Vec<Event>) -> Result<Outcome, Error> {
@@ -117,18 +129,18 @@ fn transact(env: &Env, db: &Database, plan: &Run, first: Element, dice: &mut Dic
         let key = dice.below(plan.keys.into()) as Key;
         match dice.below(10) {
             0..4 => {
-                let list = decode(txn.get(db, name(key))?.as_deref());
+                let list = decode(txn.get(db, name(plan, key))?.as_deref());
                 events.push(Event::Read(key, list));
             }
             4 if plan.level != Level::ReadCommitted => read_range(&mut txn, db, plan, key, dice, events)?,
             _ => {
                 let lock = plan.level == Level::ReadCommitted || dice.percent(20);
-                let have = if lock { txn.get_for_update(db, name(key))? } else { txn.get(db, name(key))? };
+                let have = if lock { txn.get_for_update(db, name(plan, key))? } else { txn.get(db, name(plan, key))? };
                 let mut list = decode(have.as_deref());
                 events.push(Event::Read(key, list.clone()));
                 let element = first + n as Element;
                 list.push(element);
-                txn.insert(db, name(key), encode(&list))?;
+                txn.insert(db, name(plan, key), encode(&list))?;
                 events.push(Event::Append(key, element));
             }
         }
@@ -148,10 +160,10 @@ fn transact(env: &Env, db: &Database, plan: &Run, first: Element, dice: &mut Dic
 fn read_range(txn: &mut Txn<'_>, db: &Database, plan: &Run, from: Key, dice: &mut Dice, events: &mut Vec<Event>) -> Result<(), Error> {
     let to = (from + 1 + dice.below(6) as Key).min(plan.keys);
     let mut found = BTreeMap::new();
-    let range = txn.range(db, name(from)..name(to))?;
+    let range = txn.range(db, name(plan, from)..name(plan, to))?;
     let records: Vec<_> = if dice.percent(50) { range.collect::<Result<_, _>>()? } else { range.rev().collect::<Result<_, _>>()? };
     for (key, value) in records {
-        found.insert(number(&key), decode(Some(&value)));
+        found.insert(number(plan, &key), decode(Some(&value)));
     }
     events.extend((from..to).map(|key| Event::Read(key, found.remove(&key).unwrap_or_default())));
     Ok(())

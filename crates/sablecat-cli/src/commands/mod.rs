@@ -1,9 +1,11 @@
 //! One file a command: what it accepts, and what it does.
 
 pub(crate) mod checkpoint;
+pub(crate) mod compact;
 pub(crate) mod del;
 pub(crate) mod get;
 pub(crate) mod papers;
+pub(crate) mod processes;
 pub(crate) mod put;
 pub(crate) mod recover;
 pub(crate) mod scan;

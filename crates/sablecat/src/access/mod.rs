@@ -14,12 +14,20 @@ use crate::types::PageId;
 pub(crate) trait PageRead {
     /// Shows a page to `look`, which may keep nothing of it. Repeats nothing: `look` is called once, or an error is returned.
     fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R>;
+
+    /// Bytes of a page.
+    fn page_size(&self) -> usize;
 }
 
 impl PageRead for Snapshot<'_> {
     #[inline]
     fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
         self.page(page).map(look)
+    }
+
+    #[inline]
+    fn page_size(&self) -> usize {
+        self.operation.pages.region.page_size()
     }
 }
 
@@ -41,9 +49,6 @@ pub(crate) trait PageWrite: PageRead {
 
     /// Adds pages with consecutive ids and names the first. At least one.
     fn allocate_run(&mut self, count: u64) -> Result<PageId>;
-
-    /// Bytes of a page.
-    fn page_size(&self) -> usize;
 
     /// Ends a page: nothing in the state this writer makes refers to it.
     fn free(&mut self, page: PageId) -> Result<()>;

@@ -1,7 +1,7 @@
 //! The builder: settings before opening.
 
 use std::cmp::Ordering;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,7 +38,8 @@ impl Builder {
 
     /// Bytes of a page in a new environment: a power of two from 512 to 65536. An existing one keeps its own. Default: 4096.
     ///
-    /// Keys can have an eighth of a page, less 16 bytes.
+    /// Keys of an eighth of a page, less 16 bytes, and longer ones take more pages and time: see [`Database`](super::Database). With a
+    /// comparator that is the longest key.
     pub fn page_size(mut self, bytes: usize) -> Self {
         self.config.page_size = bytes;
         self
@@ -108,6 +109,22 @@ impl Builder {
     /// Whether to create the environment if there is none. Default: yes.
     pub fn create(mut self, create: bool) -> Self {
         self.config.create = create;
+        self
+    }
+
+    /// Whether other processes may have the environment open at the same time. Every process that opens it has to say so, and each does its
+    /// part of the work: there is no server. What they share lies in a file in memory ([`Builder::region_directory`]), which the last one to
+    /// close the environment removes. Any of them may be killed at any moment; the others carry on. Who opens it first decides the cache size
+    /// and the size of the log's buffer. Default: no.
+    pub fn shared(mut self, shared: bool) -> Self {
+        self.config.shared = shared;
+        self
+    }
+
+    /// Where the memory of a shared environment lies: a directory on a file system in memory, the same for every process that opens the
+    /// environment. Default: `/dev/shm`.
+    pub fn region_directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.config.region_directory = Some(directory.into());
         self
     }
 

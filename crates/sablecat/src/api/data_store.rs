@@ -4,7 +4,7 @@ use std::ops::{ControlFlow, RangeBounds};
 use std::sync::Arc;
 
 use super::{Stats, owned_bounds, visit};
-use crate::env::{CheckpointReport, Core, Named, Progress, VerifyReport};
+use crate::env::{CheckpointReport, CompactReport, Core, Named, Progress, VerifyReport};
 use crate::error::Result;
 use crate::txn::Direct;
 
@@ -117,7 +117,7 @@ impl DataStore {
     #[inline]
     pub fn insert(&mut self, table: &StoreTable, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
-        self.core.kernel.check_record(key, value.len())?;
+        self.core.kernel.check_record(table.named.tree()?, key, value.len())?;
         self.change(table, key, Some(value)).map(|_| ())
     }
 
@@ -179,7 +179,15 @@ impl DataStore {
     /// # Errors
     /// As [`Env::checkpoint`](super::Env::checkpoint).
     pub fn checkpoint(&mut self) -> Result<CheckpointReport> {
-        self.core.checkpoint(true)
+        self.core.checkpoint(false)
+    }
+
+    /// Makes the volume as small as it can be: see [`Env::compact`](super::Env::compact).
+    ///
+    /// # Errors
+    /// As [`DataStore::checkpoint`].
+    pub fn compact(&mut self) -> Result<CompactReport> {
+        self.core.compact()
     }
 
     /// Checks every invariant: see [`Env::verify`](super::Env::verify).

@@ -13,8 +13,13 @@ use crate::txn::{RecordChange, TreeRef};
 /// Its operations are transactions of their own: what returned is committed, and as durable as the environment's
 /// [`Durability`](crate::Durability) says. Reads see the newest committed state. To do several things as one, use [`Env::write`].
 ///
-/// Keys can have up to an eighth of a page less 16 bytes (496 with pages of 4096), values up to 4 GiB; both may be empty.
+/// Keys can have up to 64 KiB (65,536 bytes), values up to 4 GiB; both may be empty.
 /// Values need not fit the cache; while one is being set, there is one copy of it in memory beside the caller's.
+///
+/// Keys of an eighth of a page less 16 bytes (496 with pages of 4096) and longer ones cost more. All that share their first so many
+/// bytes are kept together, in at least one page of their own, without these bytes; what is left of a key is kept in the same way. So
+/// each such part of a key is one more search, and a page if no other key begins like it. Writers of long keys in one database wait for
+/// each other. In a database with a comparator, which compares whole keys, the longest key is that of an eighth of a page less 16 bytes.
 #[derive(Clone, Debug)]
 pub struct Database {
     env: Env,
@@ -27,6 +32,7 @@ impl Database {
     }
 
     pub(super) fn tree(&self) -> Result<&TreeRef> {
+        self.env.core().check_named(&self.named)?;
         self.named.tree()
     }
 
@@ -63,7 +69,7 @@ impl Database {
     /// As [`Database::get`].
     #[inline]
     pub fn get_with<R>(&self, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
-        self.env.core().kernel.read_one(self.named.tree()?, key, look)
+        self.env.core().kernel.read_one(self.tree()?, key, look)
     }
 
     /// Whether there is a record with this key.
@@ -120,8 +126,9 @@ impl Database {
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let core = self.env.core();
         let (key, value) = (key.as_ref(), value.as_ref());
-        core.kernel.check_record(key, value.len())?;
-        core.kernel.change_one(self.named.tree()?, key, RecordChange::Put(value), core.config.durability).map(|_| ())
+        let tree = self.tree()?;
+        core.kernel.check_record(tree, key, value.len())?;
+        core.kernel.change_one(tree, key, RecordChange::Put(value), core.config.durability).map(|_| ())
     }
 
     /// Removes a record; false if there was none.
@@ -130,8 +137,9 @@ impl Database {
     /// As [`Database::insert`].
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let core = self.env.core();
-        core.kernel.check_record(key.as_ref(), 0)?;
-        core.kernel.change_one(self.named.tree()?, key.as_ref(), RecordChange::Remove, core.config.durability)
+        let tree = self.tree()?;
+        core.kernel.check_record(tree, key.as_ref(), 0)?;
+        core.kernel.change_one(tree, key.as_ref(), RecordChange::Remove, core.config.durability)
     }
 
     /// The record with the least key.
@@ -227,7 +235,7 @@ impl Database {
     /// [`Database::insert`].
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, records: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
         let core = self.env.core();
-        core.kernel.bulk_load(self.named.tree()?, records, core.config.durability)
+        core.kernel.bulk_load(self.tree()?, records, core.config.durability)
     }
 
     /// The place of one key: to look at it, fill it or change it. Each step is an operation of its own; for several as one, use

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::transaction::{ReadTxn, Txn, TxnOptions};
 use super::{Builder, Database, Stats};
-use crate::env::{CheckpointReport, Core, Progress, RecoveryReport, VerifyReport};
+use crate::env::{CheckpointReport, CompactReport, Core, Process, Progress, RecoveryReport, VerifyReport};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How often [`Env::write`] runs its work before it takes the environment to itself.
@@ -108,6 +108,13 @@ impl Env {
         Ok(self.core().database(name, false, None)?.map(|named| Database::new(self.clone(), named)))
     }
 
+    /// The processes that have the environment open, and what each holds, as seen at a glance while all go on. Of a private environment:
+    /// this process.
+    #[must_use]
+    pub fn processes(&self) -> Vec<Process> {
+        self.core().processes()
+    }
+
     /// The names of all databases, in order.
     ///
     /// # Errors
@@ -203,10 +210,22 @@ impl Env {
 
     /// Writes a checkpoint: recovery begins there. Others go on reading and writing. Durable when it returns.
     ///
+    /// When more than a quarter of the volume is free, it also moves some pages towards the beginning of the file and cuts off what is free
+    /// at the end, so that after deletions the file shrinks with every checkpoint.
+    ///
     /// # Errors
     /// `Full` when the disk is full (nothing is lost; it may be tried again); `Poisoned` when a write or flush failed.
     pub fn checkpoint(&self) -> Result<CheckpointReport> {
         self.core().checkpoint(false)
+    }
+
+    /// Makes the volume as small as it can be without changing trees: moves all pages to the beginning of the file and cuts it off behind
+    /// them, by a series of checkpoints. Others go on reading and writing; what they free meanwhile may stay for the next time.
+    ///
+    /// # Errors
+    /// As [`Env::checkpoint`].
+    pub fn compact(&self) -> Result<CompactReport> {
+        self.core().compact()
     }
 
     /// Numbers about the environment.

@@ -19,6 +19,8 @@ pub use transaction::{ReadTxn, Savepoint, Txn, TxnOptions};
 
 use std::ops::{Bound, RangeBounds};
 
+use crate::access::btree::nest;
+
 /// The bounds of a range as owned keys.
 fn owned_bounds<K: AsRef<[u8]>>(bounds: &impl RangeBounds<K>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
@@ -27,12 +29,5 @@ fn owned_bounds<K: AsRef<[u8]>>(bounds: &impl RangeBounds<K>) -> (Bound<Vec<u8>>
 
 /// The bounds of all keys that begin with `prefix`, in the order of bytes.
 fn prefix_bounds(prefix: &[u8]) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
-    let mut after = prefix.to_vec();
-    while let Some(last) = after.pop() {
-        if last < u8::MAX {
-            after.push(last + 1);
-            return (Bound::Included(prefix.to_vec()), Bound::Excluded(after));
-        }
-    }
-    (Bound::Included(prefix.to_vec()), Bound::Unbounded)
+    (Bound::Included(prefix.to_vec()), nest::after(prefix).map_or(Bound::Unbounded, Bound::Excluded))
 }

@@ -20,7 +20,7 @@ pub struct Range<'a> {
 
 enum Source<'a> {
     /// A snapshot of the range's own.
-    Own(Transaction<'a>),
+    Own(Box<Transaction<'a>>),
     /// The transaction it was asked of.
     Lent(Box<dyn Lender + 'a>),
 }
@@ -48,7 +48,7 @@ impl<'a> Range<'a> {
         let core = env.core();
         let options =
             Options { isolation: Isolation::Snapshot, durability: Durability::Memory, read_only: true, patience: core.config.lock_timeout };
-        let own = Transaction::begin(&core.kernel, options)?;
+        let own = Box::new(Transaction::begin(&core.kernel, options)?);
         Ok(Range { source: Source::Own(own), tree: tree.clone(), scan: Scan::new(lower, upper), failed: false })
     }
 

@@ -3,16 +3,18 @@
 //! A snapshot's tree does not change, so one look at a parent names all the leaves below it that follow; they are visited without a
 //! descent, the next one being fetched into the processor's cache meanwhile. Only the leaves at the bounds have keys compared.
 //!
+//! Keys that are nested (access/btree/nest.rs) are copied out by a scan of their subtree, between two leaves.
+//!
 //! Costs (sketch, 8 + 32 bytes): 1.4 ns a record in the leaf, 1 for the whole key, a descent and an operation a hundred records: 3 ns.
 
 use std::ops::{Bound, ControlFlow};
 
 use crate::access::PageRead;
 use crate::access::btree::node::{self, Inner, Kind, Leaf, Value};
-use crate::access::btree::{self, Step, Toward, below};
+use crate::access::btree::{self, Found, Scan, Step, Toward, below, nest};
 use crate::error::{Error, Result};
 use crate::pages::{Participant, Snapshot};
-use crate::txn::{Kernel, TreeRef};
+use crate::txn::{Committed, Kernel, TreeRef};
 use crate::types::{Lsn, PageId};
 
 /// Where a visit stands after a leaf.
@@ -21,6 +23,8 @@ enum Next {
     From(Vec<u8>),
     /// A long value interrupts: its key and place.
     Long(Vec<u8>, PageId, u64),
+    /// A subtree interrupts: its stem.
+    Below(Vec<u8>),
     Done,
 }
 
@@ -38,6 +42,7 @@ pub(super) fn visit(
     {
         return Ok(());
     }
+    let stem_bytes = nest::stem_bytes(tree.tree().order, kernel.pages.region.page_size());
     let mut leaves = Leaves { following: Vec::new() };
     let mut key = WholeKey::default();
     loop {
@@ -50,7 +55,7 @@ pub(super) fn visit(
             }
             leaves.fetch_following(&snapshot);
             leaves.following.pop();
-            Ok(leaf(Leaf::new(bytes), tree, &lower, &upper, &mut key, &mut each))
+            Ok(leaf(Leaf::new(bytes), tree, stem_bytes, &lower, &upper, &mut key, &mut each))
         })?;
         lower = match step {
             Next::Done => return Ok(()),
@@ -63,6 +68,35 @@ pub(super) fn visit(
                 leaves.following.clear();
                 Bound::Excluded(key)
             }
+            Next::Below(stem) => {
+                let after = nest::after(&stem);
+                let more = after.as_ref().is_some_and(|after| below(&tree.tree(), after, upper.as_ref().map(Vec::as_slice)));
+                let to = match &after {
+                    Some(after) if more => Bound::Excluded(after.clone()),
+                    _ => upper.clone(),
+                };
+                let from = match lower {
+                    Bound::Included(bound) if bound.starts_with(&stem) => Bound::Included(bound),
+                    Bound::Excluded(bound) if bound.starts_with(&stem) => Bound::Excluded(bound),
+                    _ => Bound::Included(stem),
+                };
+                let mut scan = Scan::new(from, to);
+                let mut source = Committed { kernel, me, at };
+                while let Some((key, found)) = scan.next(&tree.tree(), &mut source, true)? {
+                    let value = match found {
+                        Found::Bytes(value) => value,
+                        Found::Long(first, len) => kernel.load_long(me, at, first, len)?,
+                    };
+                    if each(&key, &value).is_break() {
+                        return Ok(());
+                    }
+                }
+                leaves.following.clear();
+                match after {
+                    Some(after) if more => Bound::Included(after),
+                    _ => return Ok(()),
+                }
+            }
         };
     }
 }
@@ -72,6 +106,7 @@ pub(super) fn visit(
 fn leaf(
     leaf: Leaf<'_>,
     tree: &TreeRef,
+    stem_bytes: usize,
     lower: &Bound<Vec<u8>>,
     upper: &Bound<Vec<u8>>,
     key: &mut WholeKey,
@@ -81,6 +116,10 @@ fn leaf(
     let place = |bound: &[u8]| leaf.search(bound, order);
     let from = match lower {
         Bound::Unbounded => 0,
+        // The subtree that the bound lies in, if there is one, stands before it.
+        Bound::Included(bound) | Bound::Excluded(bound) if bound.len() >= stem_bytes => {
+            place(&bound[..stem_bytes]).unwrap_or_else(|slot| slot)
+        }
         Bound::Included(bound) => place(bound).unwrap_or_else(|slot| slot),
         Bound::Excluded(bound) => place(bound).map_or_else(|slot| slot, |slot| slot + 1),
     };
@@ -97,6 +136,9 @@ fn leaf(
     key.begin(leaf.prefix());
     for (_, suffix, value) in leaf.records(from..to.max(from)) {
         let key = key.with(suffix);
+        if key.len() == stem_bytes {
+            return Next::Below(key.to_vec());
+        }
         match value {
             Value::Inline(value) => {
                 if each(key, value).is_break() {

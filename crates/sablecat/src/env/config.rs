@@ -1,6 +1,7 @@
 //! What an environment can be told when it is opened, and what it does when it is told nothing.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub(crate) struct Config {
     pub(crate) lock_timeout: Duration,
     pub(crate) deadlock_policy: DeadlockPolicy,
     pub(crate) create: bool,
+    pub(crate) shared: bool,
+    pub(crate) region_directory: Option<PathBuf>,
     pub(crate) background: bool,
     pub(crate) comparators: HashMap<String, Arc<Comparator>>,
 }
@@ -51,6 +54,8 @@ impl Default for Config {
             lock_timeout: Duration::from_secs(10),
             deadlock_policy: DeadlockPolicy::default(),
             create: true,
+            shared: false,
+            region_directory: None,
             background: true,
             comparators: HashMap::new(),
         }

@@ -4,7 +4,7 @@
 //! pages are freed after it, some hundred a commit. A crash in between finds the note and goes on.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering as StdOrdering};
 
 use sablecat_os::atomic::Ordering;
 
@@ -21,6 +21,8 @@ pub(crate) struct Named {
     pub(crate) tree: TreeRef,
     /// Set when the database is removed: handles then say so instead of looking at pages of something else.
     removed: Arc<AtomicBool>,
+    /// The region's count of names taken away, when the database was last known to be there.
+    seen: AtomicU64,
 }
 
 impl Named {
@@ -37,6 +39,31 @@ impl Named {
 }
 
 impl Core {
+    fn names_changed(&self) -> u64 {
+        self.kernel.pages.region.header().names_changed.load(Ordering::Acquire)
+    }
+
+    /// Tells the other processes that a name has been taken away.
+    fn change_names(&self) {
+        self.kernel.pages.region.header().names_changed.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Looks again whether a database is there when any may have been removed since.
+    #[inline]
+    pub(crate) fn check_named(&self, named: &Named) -> Result<()> {
+        if named.seen.load(StdOrdering::Relaxed) == self.names_changed() { Ok(()) } else { self.look_again(named) }
+    }
+
+    #[cold]
+    fn look_again(&self, named: &Named) -> Result<()> {
+        let changed = self.names_changed();
+        if !self.catalog_entries()?.iter().any(|(_, entry)| entry.tree == named.tree.id) {
+            named.removed.store(true, StdOrdering::Release);
+        }
+        named.seen.store(changed, StdOrdering::Relaxed);
+        Ok(())
+    }
+
     fn catalog_txn(&self) -> Result<Transaction<'_>> {
         let options = Options {
             isolation: Isolation::Serializable,
@@ -48,8 +75,10 @@ impl Core {
     }
 
     fn look_up(&self, name: &str) -> Result<Option<CatalogEntry>> {
-        let mut txn = self.catalog_txn()?;
-        let found = txn.get_owned(&catalog::catalog_tree(), name.as_bytes())?;
+        let found = at_any_snapshot(|| {
+            let mut txn = self.catalog_txn()?;
+            txn.get_owned(&catalog::catalog_tree(), name.as_bytes())
+        })?;
         found.map(|value| CatalogEntry::decode(name.as_bytes(), &value)).transpose()
     }
 
@@ -57,6 +86,11 @@ impl Core {
     pub(crate) fn database(&self, name: &str, create: bool, comparator: Option<&str>) -> Result<Option<Arc<Named>>> {
         catalog::check_name(name)?;
         let mut names = lock(&self.names);
+        let changed = self.names_changed();
+        if self.names_seen.swap(changed, StdOrdering::Relaxed) != changed {
+            // Another process may have given the name to another database.
+            names.clear();
+        }
         if let Some(known) = names.get(name) {
             check_comparator(name, &known.tree, comparator)?;
             return Ok(Some(Arc::clone(known)));
@@ -68,7 +102,7 @@ impl Core {
         };
         let tree = self.resolve(name, &entry)?;
         check_comparator(name, &tree, comparator)?;
-        let named = Arc::new(Named { name: name.to_owned(), tree, removed: Arc::default() });
+        let named = Arc::new(Named { name: name.to_owned(), tree, removed: Arc::default(), seen: AtomicU64::new(changed) });
         names.insert(name.to_owned(), Arc::clone(&named));
         Ok(Some(named))
     }
@@ -125,10 +159,12 @@ impl Core {
     }
 
     fn catalog_records(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        let txn = self.catalog_txn()?;
-        let tree = catalog::catalog_tree();
-        let mut source = txn.committed(&tree);
-        recover::collect(&tree, &mut source)
+        at_any_snapshot(|| {
+            let txn = self.catalog_txn()?;
+            let tree = catalog::catalog_tree();
+            let mut source = txn.committed();
+            recover::collect(&tree, &mut source)
+        })
     }
 
     /// Gives a database another name.
@@ -146,13 +182,15 @@ impl Core {
         txn.set(&tree, from.as_bytes(), None)?;
         txn.set(&tree, to.as_bytes(), Some(&entry.encode()))?;
         let committed = txn.commit(self.durability());
+        self.change_names();
         // A commit whose flush failed is visible all the same.
         if committed.is_err() && self.look_up(from)?.is_some() {
             return committed.map(|_| ());
         }
         // Open handles stay good: they know the tree.
         if let Some(known) = names.remove(from) {
-            let named = Named { name: to.to_owned(), tree: known.tree.clone(), removed: Arc::clone(&known.removed) };
+            let seen = AtomicU64::new(self.names_changed());
+            let named = Named { name: to.to_owned(), tree: known.tree.clone(), removed: Arc::clone(&known.removed), seen };
             names.insert(to.to_owned(), Arc::new(named));
         }
         committed.map(|_| ())
@@ -168,6 +206,7 @@ impl Core {
         txn.set(&tree, name.as_bytes(), None)?;
         txn.set(&tree, &catalog::dropped_key(entry.tree), Some(&entry.encode()))?;
         let committed = txn.commit(self.durability());
+        self.change_names();
         // A commit whose flush failed is visible all the same.
         if committed.is_err() && self.look_up(name)?.is_some() {
             return committed.map(|_| true);
@@ -196,6 +235,16 @@ impl Core {
         while self.kernel.free_some(&tree)? {}
         let catalog = catalog::catalog_tree();
         self.kernel.free_root(&tree, &catalog, &catalog::dropped_key(entry.tree), self.durability())
+    }
+}
+
+/// Looks at the catalog again when the snapshot was given up for want of cache: any other does as well.
+fn at_any_snapshot<T>(mut look: impl FnMut() -> Result<T>) -> Result<T> {
+    loop {
+        match look() {
+            Err(error) if error.kind() == ErrorKind::SnapshotTooOld => {}
+            seen => return seen,
+        }
     }
 }
 

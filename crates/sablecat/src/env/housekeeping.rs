@@ -1,5 +1,6 @@
 //! The housekeeping thread: hands the log to the operating system and flushes it every interval, prepares the next log segment, and
-//! writes checkpoints when the interval has passed or the log has grown enough.
+//! writes checkpoints when the interval has passed or the log has grown enough. When nothing was logged for an interval, it goes on
+//! with making the volume smaller, if there is something to gain, and gives back the log's spare segments.
 //!
 //! Errors do not end it: what went wrong poisons the log or the volume, and the next commit reports it.
 
@@ -52,7 +53,10 @@ impl Core {
     fn keep_house(&self, flushed: &mut Duration, checkpointed: &mut Duration) {
         let log = &self.kernel.log;
         let Ok(seat) = self.kernel.pages.participants.sit() else { return };
-        let caller = caller(seat.number());
+        // Before anything that might wait for the dead. What goes wrong is tried again at the next turn.
+        let _ = self.kernel.reap(&seat);
+        let Ok(_keeper) = self.kernel.keep(&seat) else { return };
+        let caller = caller(&self.kernel.pages.region, seat.number());
         // What fails here poisons the log, or is tried again by the commit that needs it: either way a committer is told.
         let _ = log.prepare_next(caller);
         let now = sablecat_os::clock::monotonic();
@@ -64,10 +68,10 @@ impl Core {
         }
         drop(seat);
         let grown = log.tail().0.saturating_sub(self.checkpointed().0);
-        let due = now.saturating_sub(*checkpointed) >= self.config.checkpoint_interval && grown > 0;
+        let due = now.saturating_sub(*checkpointed) >= self.config.checkpoint_interval;
         if due || grown >= self.config.checkpoint_log_bytes {
             *checkpointed = now;
-            let _ = self.checkpoint(false);
+            let _ = if grown > 0 || self.is_moving() { self.checkpoint(false).map(|_| ()) } else { self.recycle_log() };
         }
     }
 }

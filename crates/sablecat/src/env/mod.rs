@@ -3,35 +3,40 @@
 //! ```text
 //! config.rs        settings and their defaults
 //! open.rs          from a directory to a running environment
+//! attach.rs        joining the processes that have it open
 //! recover.rs       forward replay of the log over the last checkpoint
 //! catalog.rs       which databases there are
 //! databases.rs     creating, opening, renaming, removing them
+//! processes.rs     who has it open and holds what
 //! housekeeping.rs  the thread that flushes and checkpoints
 //! ```
 
+mod attach;
 mod catalog;
 mod config;
 mod databases;
 mod housekeeping;
 mod open;
+mod processes;
 mod recover;
 mod verify;
 
 pub(crate) use config::Config;
 pub(crate) use databases::Named;
 pub(crate) use open::{in_memory, open};
+pub use processes::{Participant, Process};
 pub use recover::RecoveryReport;
 pub use verify::{Progress, VerifyReport};
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sablecat_os::disk::File;
 
 use crate::error::Result;
-use crate::pages::Participant;
+use crate::pages::{self, Moving};
 use crate::txn::{Kernel, caller};
 use crate::types::Lsn;
 
@@ -55,11 +60,15 @@ pub(crate) struct Core {
     pub(crate) directory: Option<PathBuf>,
     /// Databases opened so far, by name. Also the lock under which the catalog changes.
     names: Mutex<HashMap<String, Arc<Named>>>,
+    /// The region's count of names taken away, when `names` was last known to be right.
+    names_seen: AtomicU64,
     keeper: housekeeping::Keeper,
-    /// The LSN of the last checkpoint.
-    checkpointed: AtomicU64,
+    /// Whether the last checkpoint of this process left blocks to be moved.
+    moving: AtomicBool,
     /// Locked against other processes for as long as the environment is open. After the volume and the log, so that it is let go last.
     _lock: Option<Arc<dyn File>>,
+    /// The file of the shared region; none when the environment is private.
+    shared: Option<PathBuf>,
 }
 
 /// What a checkpoint did.
@@ -72,7 +81,24 @@ pub struct CheckpointReport {
     pub pages: u64,
     /// Of these, pages that had to be written now.
     pub written: u64,
+    /// Other pages that were moved towards the beginning of the file, so that its end can be given back.
+    pub moved: u64,
 }
+
+/// What compacting an environment did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompactReport {
+    /// Bytes of the volume before.
+    pub bytes_before: u64,
+    /// Bytes of the volume after.
+    pub bytes_after: u64,
+    /// Pages moved, counting one as often as it was moved.
+    pub moved: u64,
+}
+
+/// Rounds of compaction after which it ends although others keep changing pages: each has looked at all of them.
+const COMPACT_FRUITLESS_MAX: u32 = 2;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -82,41 +108,86 @@ impl Core {
     /// Writes a checkpoint and lets go of the log before it. Durable when it returns.
     pub(crate) fn checkpoint(&self, clean: bool) -> Result<CheckpointReport> {
         let seat = self.kernel.pages.participants.sit()?;
-        self.checkpoint_as(&seat, clean)
+        self.checkpoint_as(&seat, clean, Moving::Little)
     }
 
-    fn checkpoint_as(&self, me: &Participant, clean: bool) -> Result<CheckpointReport> {
-        let captured = self.kernel.pages.checkpoint(me, |at, superblock| {
-            superblock.clean = clean;
+    fn checkpoint_as(&self, me: &pages::Participant, clean: bool, moving: Moving) -> Result<CheckpointReport> {
+        let captured = self.kernel.pages.checkpoint(me, moving, |at, superblock| {
+            // Without a log nothing is ever in it.
+            superblock.clean = clean || !self.kernel.log.keeps_records();
             // The log up to the snapshot must be durable before a superblock says that the pages hold it.
-            self.kernel.log.make_durable(at, caller(me.number()))
+            self.kernel.log.make_durable(at, caller(&self.kernel.pages.region, me.number()))
         })?;
-        self.checkpointed.store(captured.at.0, std::sync::atomic::Ordering::Release);
-        if self.kernel.log.keeps_records() {
-            self.kernel.log.recycle_before(captured.needed, caller(me.number()))?;
+        self.kernel.log.recycle_before(captured.needed, caller(&self.kernel.pages.region, me.number()))?;
+        self.moving.store(captured.moving, Ordering::Relaxed);
+        Ok(CheckpointReport { lsn: captured.at, pages: captured.pages, written: captured.written, moved: captured.moved })
+    }
+
+    /// Writes checkpoints that move pages down, until the file gets no shorter.
+    pub(crate) fn compact(&self) -> Result<CompactReport> {
+        let Some(volume) = self.kernel.pages.volume() else {
+            return Ok(CompactReport { bytes_before: 0, bytes_after: 0, moved: 0 });
+        };
+        let seat = self.kernel.pages.participants.sit()?;
+        let bytes_before = volume.file_bytes()?;
+        let (mut moved, mut fruitless) = (0, 0);
+        // What a checkpoint frees can be used by the next one only: hence more than one without success.
+        while fruitless < COMPACT_FRUITLESS_MAX {
+            let end = self.kernel.pages.blocks().high_water();
+            loop {
+                moved += self.checkpoint_as(&seat, false, Moving::Much)?.moved;
+                if !self.kernel.pages.is_moving() {
+                    break;
+                }
+            }
+            fruitless = if self.kernel.pages.blocks().high_water() < end { 0 } else { fruitless + 1 };
         }
-        Ok(CheckpointReport { lsn: captured.at, pages: captured.pages, written: captured.written })
+        Ok(CompactReport { bytes_before, bytes_after: volume.file_bytes()?, moved })
+    }
+
+    /// Gives back segments that the last checkpoint does not need, and spares that nothing used since it.
+    fn recycle_log(&self) -> Result<()> {
+        let Some(volume) = self.kernel.pages.volume() else { return Ok(()) };
+        let seat = self.kernel.pages.participants.sit()?;
+        self.kernel.log.recycle_before(volume.superblock().log_position, caller(&self.kernel.pages.region, seat.number()))
+    }
+
+    /// Whether another checkpoint would make the volume smaller.
+    fn is_moving(&self) -> bool {
+        self.moving.load(Ordering::Relaxed)
     }
 
     /// The LSN of the last checkpoint.
     pub(crate) fn checkpointed(&self) -> Lsn {
-        Lsn(self.checkpointed.load(std::sync::atomic::Ordering::Acquire))
+        Lsn(self.kernel.pages.region.header().checkpointed.load(Ordering::Acquire))
     }
 
     /// Makes everything committed so far durable.
     pub(crate) fn sync(&self) -> Result<()> {
         let seat = self.kernel.pages.participants.sit()?;
-        self.kernel.log.make_durable(self.kernel.pages.region.header().visible(), caller(seat.number()))?;
+        self.kernel.log.make_durable(self.kernel.pages.region.header().visible(), caller(&self.kernel.pages.region, seat.number()))?;
         self.kernel.pages.fail_if_poisoned()
     }
 
-    /// Stops the housekeeping thread and writes a last checkpoint.
+    /// Stops the housekeeping thread, writes a last checkpoint, and removes the log, of which nothing is needed then; when the environment is
+    /// shared, the last to leave does.
     pub(crate) fn close(&self) -> Result<()> {
-        self.keeper.stop(&self.kernel.bell);
-        // Also when nothing was committed since the last checkpoint: the next opening then knows that there is no log to look at.
-        if self.kernel.pages.volume().is_some() {
-            self.checkpoint(true)?;
+        if self.kernel.pages.participants.is_inherited() {
+            // In a child made by fork nothing of this is the child's.
+            return Ok(());
         }
-        Ok(())
+        self.keeper.stop(&self.kernel.bell);
+        if self.shared.is_some() {
+            return self.detach();
+        }
+        // Also when nothing was committed since the last checkpoint: the next opening then knows that there is no log to look at.
+        if self.kernel.pages.volume().is_some() { self.checkpoint_and_remove_log() } else { Ok(()) }
+    }
+
+    /// The last thing done with an environment.
+    fn checkpoint_and_remove_log(&self) -> Result<()> {
+        let seat = self.kernel.pages.participants.sit()?;
+        self.checkpoint_as(&seat, true, Moving::Little)?;
+        self.kernel.log.remove_files(caller(&self.kernel.pages.region, seat.number()))
     }
 }

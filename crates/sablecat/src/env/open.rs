@@ -1,19 +1,20 @@
 //! From a directory to a running environment.
 //!
 //! ```text
-//! <directory>/sablecat.lock   locked while a process has the environment open
+//! <directory>/sablecat.lock   locked while processes have the environment open
 //! <directory>/sablecat.db     the volume
 //! <directory>/log/            log segments
 //! ```
 
 use std::collections::HashMap;
-use std::path::Path;
-use std::sync::atomic::AtomicU64;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 use sablecat_os::atomic::Ordering;
 use sablecat_os::disk::{File, How};
 
+use super::attach;
 use super::catalog::{CATALOG, CATALOG_ROOT, FIRST_TREE};
 use super::housekeeping::Keeper;
 use super::recover::{self, RecoveryReport};
@@ -28,8 +29,8 @@ use crate::region::{Geometry, LOG_WORDS_BYTES, Region};
 use crate::txn::locks::LockTable;
 use crate::txn::{self, Direct, Kernel};
 
-const VOLUME: &str = "sablecat.db";
-const LOCK: &str = "sablecat.lock";
+pub(super) const VOLUME: &str = "sablecat.db";
+pub(super) const LOCK: &str = "sablecat.lock";
 const LOG: &str = "log";
 /// Segments kept for reuse.
 const SPARES_MAX: usize = 3;
@@ -39,6 +40,17 @@ const _: () = assert!(size_of::<LogWords>() <= LOG_WORDS_BYTES);
 /// Opens the environment in a directory, creating or recovering it as need be.
 pub(crate) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<Core>> {
     config.check()?;
+    if config.shared {
+        return attach::open_shared(directory, config, mode);
+    }
+    let (exists, path) = find_volume(directory, &config)?;
+    let lock = take_lock(&config, directory)?;
+    let volume = open_volume(exists, &path, &config)?;
+    assemble(Some((directory, volume)), Some(lock), None, config, mode)
+}
+
+/// Whether there is a volume in the directory, which is there in either case afterwards; and where.
+pub(super) fn find_volume(directory: &Path, config: &Config) -> Result<(bool, PathBuf)> {
     let disk = Arc::clone(&config.disk);
     let path = directory.join(VOLUME);
     let io = |tried: &'static str| move |e| Error::io(tried, directory, e);
@@ -50,17 +62,19 @@ pub(crate) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<C
         // As above: for who opened it last, the volume's name need not have been durable yet.
         disk.sync_dir(directory).map_err(io("flushing the directory"))?;
     } else {
-        make_directory(&config, directory)?;
+        make_directory(config, directory)?;
     }
-    let lock = take_lock(&config, directory)?;
-    let volume = if exists {
-        Volume::open(&*disk, &path, config.direct_io, false)?
-    } else {
-        let mut uuid = [0; 16];
-        sablecat_os::random::bytes(&mut uuid);
-        Volume::create(&*disk, &path, config.page_size, uuid, config.direct_io)?
-    };
-    assemble(Some((directory, volume)), Some(lock), config, mode)
+    Ok((exists, path))
+}
+
+/// Opens the volume, or creates it. The caller is the only one to do so.
+pub(super) fn open_volume(exists: bool, path: &Path, config: &Config) -> Result<Volume> {
+    if exists {
+        return Volume::open(&*config.disk, path, config.direct_io, false);
+    }
+    let mut uuid = [0; 16];
+    sablecat_os::random::bytes(&mut uuid);
+    Volume::create(&*config.disk, path, config.page_size, uuid, config.direct_io)
 }
 
 /// An environment in memory alone.
@@ -68,7 +82,7 @@ pub(crate) fn in_memory(mut config: Config, mode: Mode) -> Result<Arc<Core>> {
     config.check()?;
     // Nothing can be evicted, so the cache is all there is: room for as much as the machine has. It is taken as it is used.
     config.cache_bytes = config.cache_bytes.max(sablecat_os::machine::memory_bytes());
-    assemble(None, None, config, mode)
+    assemble(None, None, None, config, mode)
 }
 
 /// Makes the directory, and makes its name last.
@@ -103,39 +117,60 @@ fn take_lock(config: &Config, directory: &Path) -> Result<Arc<dyn File>> {
     ))
 }
 
-fn assemble(place: Option<(&Path, Volume)>, lock: Option<Arc<dyn File>>, config: Config, mode: Mode) -> Result<Arc<Core>> {
+/// The kernel over a region, which may be in use already.
+pub(super) fn build_kernel(
+    directory: Option<&Path>,
+    volume: Option<Volume>,
+    region: &Arc<Region>,
+    config: &Config,
+    mode: Mode,
+) -> Result<Kernel> {
+    // SAFETY: the ring and the words lie in the region at the addresses and sizes the log asks for, are used by nothing else, and live as
+    // long as the region, which `Pages` holds beside the log in the same `Kernel`.
+    let memory = unsafe { LogMemory::new(region.log_words().cast(), Ring::new(region.ring(), region.geometry().ring_bytes)) };
+    let log_disk = directory.filter(|_| mode == Mode::Transactional).map(|_| Arc::clone(&config.disk));
+    let log_config = LogConfig {
+        segment_bytes: config.log_segment_bytes,
+        uuid: volume.as_ref().map_or([0; 16], |volume| volume.superblock().uuid),
+        direct: true,
+        spares_max: SPARES_MAX,
+    };
+    let log = Log::open(log_disk, &directory.unwrap_or(Path::new("")).join(LOG), log_config, memory)?;
+    let locks = LockTable::new(region).with_policy(config.deadlock_policy);
+    let pages = Pages::new(Arc::clone(region), volume, access::check_page);
+    Ok(Kernel { pages, log, locks, bell: Arc::default(), patience: config.lock_timeout })
+}
+
+/// Makes an environment of a volume (none: in memory alone) in a region that nobody uses yet (none: a private one is made).
+pub(super) fn assemble(
+    place: Option<(&Path, Volume)>,
+    lock: Option<Arc<dyn File>>,
+    shared: Option<(Region, PathBuf)>,
+    config: Config,
+    mode: Mode,
+) -> Result<Arc<Core>> {
     let (directory, volume) = match place {
         Some((directory, volume)) => (Some(directory.to_path_buf()), Some(volume)),
         None => (None, None),
     };
     let superblock = volume.as_ref().map(Volume::superblock);
     let page_size = superblock.as_ref().map_or(config.page_size, |superblock| superblock.page_size as usize);
-    let region =
-        Arc::new(Region::private(Geometry::new(page_size, config.cache_for(page_size), config.log_buffer_bytes, volume.is_none()))?);
-
-    // SAFETY: the ring and the words lie in the region at the addresses and sizes the log asks for, are used by nothing else, and live as
-    // long as the region, which `Pages` holds beside the log in the same `Kernel`.
-    let memory = unsafe { LogMemory::new(region.log_words().cast(), Ring::new(region.ring(), region.geometry().ring_bytes)) };
-    let log_disk = directory.as_ref().filter(|_| mode == Mode::Transactional).map(|_| Arc::clone(&config.disk));
-    let log_config = LogConfig {
-        segment_bytes: config.log_segment_bytes,
-        uuid: superblock.as_ref().map_or([0; 16], |superblock| superblock.uuid),
-        direct: true,
-        spares_max: SPARES_MAX,
+    let (region, shared) = match shared {
+        Some((region, path)) => (region, Some(path)),
+        None => (Region::private(geometry(&config, page_size, volume.is_none()))?, None),
     };
-    let log_directory = directory.as_deref().unwrap_or(Path::new("")).join(LOG);
-    let leftover_log = match (&directory, mode) {
-        (Some(_), Mode::DataStore) => config.disk.exists(&log_directory).unwrap_or(false),
-        _ => false,
-    };
-    let log = Log::open(log_disk, &log_directory, log_config, memory)?;
-    let locks = LockTable::new(&region).with_policy(config.deadlock_policy);
-    let pages = Pages::new(Arc::clone(&region), volume, access::check_page);
-    let kernel = Kernel { pages, log, locks, bell: Arc::default(), patience: config.lock_timeout };
+    let region = Arc::new(region);
+    let leftover_log = directory
+        .as_ref()
+        .map(|directory| directory.join(LOG))
+        .filter(|log| mode == Mode::DataStore && config.disk.exists(log).unwrap_or(false));
+    let kernel = build_kernel(directory.as_deref(), volume, &region, &config, mode)?;
 
     let header = region.header();
     let mut report = RecoveryReport::default();
     if let Some(superblock) = &superblock {
+        region.reserve_pages(u64::from(superblock.pages_high))?;
+        region.reserve_blocks(superblock.blocks_high)?;
         kernel.pages.page_ids().assume_used_below(u64::from(superblock.pages_high))?;
         kernel.pages.blocks().assume_used_below(superblock.blocks_high)?;
         header.tree_next.0.store(superblock.tree_next.max(FIRST_TREE), Ordering::Release);
@@ -147,10 +182,12 @@ fn assemble(place: Option<(&Path, Volume)>, lock: Option<Arc<dyn File>>, config:
         header.tree_next.0.store(FIRST_TREE, Ordering::Release);
         report.created = true;
     }
-    if leftover_log && superblock.as_ref().is_some_and(|superblock| !superblock.clean) {
+    if let Some(log) = leftover_log
+        && superblock.as_ref().is_some_and(|superblock| !superblock.clean)
+    {
         return Err(Error::invalid(format!(
             "the environment in {} was last used with transactions and not closed; open it once without Data Store mode to recover it",
-            log_directory.parent().unwrap_or(&log_directory).display()
+            log.parent().unwrap_or(&log).display()
         )));
     }
 
@@ -159,7 +196,9 @@ fn assemble(place: Option<(&Path, Volume)>, lock: Option<Arc<dyn File>>, config:
         // SAFETY: no handle exists yet: nobody else is in the environment.
         let mut direct = unsafe { Direct::new(&kernel.pages, &seat) };
         let root = direct.allocate()?;
-        assert_eq!(root, CATALOG_ROOT, "the first page of an environment is the catalog's root");
+        if root != CATALOG_ROOT {
+            return Err(Error::corruption(format!("the superblock says that there are no pages, and that ids below {root} may be in use")));
+        }
         btree::format_root(direct.write(root)?, CATALOG, root, false);
     }
     let mut changed = report.created;
@@ -167,7 +206,7 @@ fn assemble(place: Option<(&Path, Volume)>, lock: Option<Arc<dyn File>>, config:
         changed |= recover::replay(&kernel, &seat, &config, superblock.as_ref(), &mut report)?;
     }
     let end = if kernel.log.keeps_records() { report.end } else { header.visible() };
-    let start = kernel.log.start_fresh(end, txn::caller(seat.number()))?;
+    let start = kernel.log.start_fresh(end, txn::caller(&region, seat.number()))?;
     header.visible.0.store(start.0, Ordering::Release);
     drop(seat);
 
@@ -178,17 +217,32 @@ fn assemble(place: Option<(&Path, Volume)>, lock: Option<Arc<dyn File>>, config:
         recovery: report,
         directory,
         names: Mutex::new(HashMap::new()),
+        names_seen: AtomicU64::new(0),
         keeper: Keeper::default(),
-        checkpointed: AtomicU64::new(start.0),
+        moving: AtomicBool::new(false),
         _lock: lock,
+        shared,
     });
+    header.checkpointed.store(start.0, Ordering::Release);
     if changed || core.kernel.log.keeps_records() {
         // So that the log before this life is not needed again, and the next recovery begins where this life does.
         core.checkpoint(false)?;
     }
     core.finish_drops()?;
-    if core.mode == Mode::Transactional && core.config.background && core.directory.is_some() {
-        core.keeper.start(&core)?;
-    }
+    core.start_housekeeping()?;
     Ok(core)
+}
+
+/// What a region is sized for.
+pub(super) fn geometry(config: &Config, page_size: usize, bounded: bool) -> Geometry {
+    Geometry::new(page_size, config.cache_for(page_size), config.log_buffer_bytes, bounded)
+}
+
+impl Core {
+    pub(super) fn start_housekeeping(self: &Arc<Self>) -> Result<()> {
+        if self.mode == Mode::Transactional && self.config.background && self.directory.is_some() {
+            self.keeper.start(self)?;
+        }
+        Ok(())
+    }
 }

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::log::{Chains, EndReason, Kind, Operation};
 use crate::pages::Participant;
 use crate::pages::volume::Superblock;
-use crate::txn::{Direct, Kernel, TreeRef};
+use crate::txn::{Committed, Direct, Kernel, TreeRef};
 use crate::types::{Lsn, TreeId};
 
 /// What opening an environment found and did.
@@ -45,9 +45,20 @@ pub(super) fn replay(
     report: &mut RecoveryReport,
 ) -> Result<bool> {
     if let Some(superblock) = superblock.filter(|superblock| superblock.clean) {
-        // Closed by its last user: whatever the log has is in the pages.
+        // Closed by its last user: whatever the log had is in the pages. Every later life began with a checkpoint before it logged anything.
+        if kernel.log.goes_on_after(superblock.log_position)? {
+            return Err(Error::corruption(
+                "the log goes on after the last checkpoint that can be read, so a later one was lost; restore the environment from a backup",
+            ));
+        }
         report.end = superblock.log_position;
         return Ok(false);
+    }
+    // A checkpoint that is not a last one was written with the log's first segment there already.
+    if !kernel.log.has_segments()? {
+        return Err(Error::corruption(
+            "the environment was not closed, and its log is gone; restore the log's files, or the environment from a backup",
+        ));
     }
     let from = superblock.map_or(Lsn(0), |superblock| superblock.log_position);
     let mut replay = Replay { kernel, me, config, trees: HashMap::new(), report };
@@ -162,7 +173,7 @@ impl Replay<'_> {
     fn find_in_catalog(&self, id: TreeId) -> Result<Option<TreeRef>> {
         let catalog = catalog::catalog_tree();
         let at = self.kernel.pages.region.header().visible();
-        let mut source = crate::txn::committed(self.kernel, self.me, &catalog, at);
+        let mut source = Committed { kernel: self.kernel, me: self.me, at };
         for (key, value) in collect(&catalog, &mut source)? {
             let entry = CatalogEntry::decode(&key, &value)?;
             if entry.tree == id {

@@ -4,12 +4,10 @@ use std::collections::HashSet;
 
 use super::Core;
 use super::catalog;
-use crate::access::PageRead;
 use crate::access::btree;
 use crate::error::Result;
-use crate::pages::Participant;
-use crate::txn::{Isolation, Kernel, Options, Transaction};
-use crate::types::{Lsn, PageId};
+use crate::txn::{Isolation, Options, Transaction};
+use crate::types::PageId;
 
 /// How far a long operation has got.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,24 +35,6 @@ pub struct VerifyReport {
     pub pages_unreachable: u64,
 }
 
-/// A snapshot whose pages are read one operation each, so that a long walk does not hold up eviction.
-struct Steps<'a> {
-    kernel: &'a Kernel,
-    me: &'a Participant,
-    at: Lsn,
-}
-
-impl PageRead for Steps<'_> {
-    fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
-        let mut look = Some(look);
-        self.kernel.pages.operate(self.me, || {
-            let snapshot = self.kernel.pages.at_pin(self.me, self.at)?;
-            let bytes = snapshot.page(page)?;
-            Ok(look.take().expect("the page is shown once")(bytes))
-        })
-    }
-}
-
 impl Core {
     /// Checks everything.
     pub(crate) fn verify(&self, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport> {
@@ -70,7 +50,6 @@ impl Core {
             patience: self.config.lock_timeout,
         };
         let txn = Transaction::begin(&self.kernel, options)?;
-        let steps = Steps { kernel: &self.kernel, me: txn.participant(), at: txn.at() };
         let mut seen = HashSet::new();
         let total = self.kernel.pages.page_ids().high_water();
         let mut looked = 0;
@@ -91,7 +70,9 @@ impl Core {
         }
         for (name, tree) in &trees {
             let mut problems = Vec::new();
-            let shape = btree::verify(&steps, &tree.tree(), &mut seen, &mut |why| problems.push(why), &mut count);
+            let shape = btree::verify(&txn.committed(), &tree.tree(), &mut seen, &mut |why| problems.push(why), &mut count);
+            // A snapshot that was given up meanwhile makes sound pages look as if they were not there.
+            txn.check_snapshot()?;
             report.problems.extend(problems.into_iter().map(|why| format!("{name}: {why}")));
             report.pages += shape.inner_pages + shape.leaf_pages + shape.long_pages;
             if tree.id != catalog::CATALOG {
@@ -114,7 +95,8 @@ impl Core {
         // No checkpoint may end meanwhile: it would free blocks that the walk still has to read.
         let seat = self.kernel.pages.participants.sit()?;
         let _no_checkpoint = self.kernel.pages.hold_checkpoint(&seat);
-        volume.walk(&mut |found| {
+        self.kernel.pages.follow_generation(volume)?;
+        volume.walk(0..u64::MAX, &mut |found| {
             let block = match found {
                 Found::Page(page, block) => {
                     unreachable += u64::from(!seen.contains(&page));

@@ -47,7 +47,7 @@ impl Log {
     /// Whether enough stands in the ring that somebody should [drain](Log::drain) it.
     #[inline]
     pub(crate) fn wants_drain(&self) -> bool {
-        self.files.is_some() && self.tail().0 - self.written().0 >= (self.memory.ring.len() / 2) as u64
+        self.files.is_some() && self.tail().0.saturating_sub(self.written().0) >= (self.memory.ring.len() / 2) as u64
     }
 
     /// Hands everything appended to the operating system, unless somebody is writing already.

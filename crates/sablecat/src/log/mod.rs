@@ -72,6 +72,8 @@ mod tests;
 
 pub(crate) use chunk::Chains;
 pub(crate) use operation::{Operation, operation_bytes_max};
+#[cfg(feature = "fuzzing")]
+pub(crate) use record::seal_record;
 pub(crate) use record::{Kind, RECORD_BYTES_MAX, RecordBuilder};
 pub(crate) use ring::Ring;
 #[cfg(test)]
@@ -261,6 +263,12 @@ impl Log {
     pub(crate) fn new_chain(&self) -> u64 {
         // Relaxed: only uniqueness matters. Starts at the life's first LSN and grows slower than the tail, so lives cannot collide.
         self.words().chains.0.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Ends what turns the participant in a slot has, who is dead: its successors do the work again.
+    pub(crate) fn release_turns_of(&self, slot: u16) {
+        self.words().flush.release_for(slot);
+        self.words().supply.release_for(slot);
     }
 
     /// The files, or the mistake of asking a log in memory for them.

@@ -161,6 +161,13 @@ fn seal_crc(body_crc: u32, record: &[u8]) -> u32 {
     crc32c::crc32c_append(body_crc, &covered)
 }
 
+/// Puts the checksum of a whole record into it.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn seal_record(record: &mut [u8]) {
+    let crc = seal_crc(crc32c::crc32c(&record[HEADER_BYTES..]), record);
+    record[4..8].copy_from_slice(&crc.to_le_bytes());
+}
+
 /// A record read back: checksum right, place right.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Record<'a> {

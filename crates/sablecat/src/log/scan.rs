@@ -74,6 +74,26 @@ impl Log {
         Ok(Scan { reader: Reader::new(segments), lives, life, at: from, end: None })
     }
 
+    /// Whether a life that followed the one which ended at `end` has a record, that is, whether anything was logged since.
+    ///
+    /// # Errors
+    /// As [`Log::scan`].
+    pub(crate) fn goes_on_after(&self, end: Lsn) -> Result<bool> {
+        let segments = &self.files()?.segments;
+        for number in segments.numbers()? {
+            let begins = segments.first_lsn(number);
+            if begins < end {
+                continue;
+            }
+            let header = segments.read_header(number)?;
+            let follows = header.life == begins.0 && header.continues >= end.0;
+            if follows && Reader::new(segments).good_len(begins, segments.first_lsn(number + 1))?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The bytes of the record that begins at `lsn`, read from the files.
     ///
     /// # Errors

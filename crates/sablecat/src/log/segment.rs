@@ -12,7 +12,7 @@
 //!
 //! All integers are little-endian; the checksum covers the header block with the checksum itself zero. `life` is the first LSN of the
 //! stretch between two recoveries that the segment belongs to, `continues` the LSN at which the stretch before ended. A file has a `.log`
-//! name only when its header and every block have been written and flushed, so a bad header is damage, never an accident of timing.
+//! name only when its whole length has been made and its header written, both flushed, so a bad header is damage, never an accident of timing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

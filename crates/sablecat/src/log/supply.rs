@@ -1,12 +1,17 @@
-//! The supply of segments: made ahead of the tail, reused behind the checkpoint, begun afresh after recovery.
+//! The supply of segments: made ahead of the tail, reused behind the checkpoint, begun afresh after recovery, removed after a clean close.
 //!
 //! A segment is a file of zeros written and flushed once, since a flush after overwriting costs a fraction of one after growing; or a file
 //! whose old contents nobody needs. Old contents do no harm: every record names its LSN, and no LSN is given twice.
 //!
-//! Order of events, each step flushed before the next: all blocks written under a name that means nothing; the header written; the name
-//! changed to that of the next segment; the directory flushed; `prepared` raised, from which moment commits may get LSNs inside. The supply
-//! turn makes sure that one participant at a time does this. Whoever dies in it leaves a file that the next one overwrites, or a segment
-//! that is ready and only not counted yet.
+//! Order of events, each step flushed before the next: the file made in its whole length under a name that means nothing, with its header
+//! and its first zeros; the name changed to that of the next segment; the directory flushed; `prepared` raised, from which moment commits
+//! may get LSNs inside. A file that was not filled to its end is filled on, and `prepared` raised again: no record is where zeros are still
+//! to be written. The supply turn makes sure that one participant at a time does this. Whoever dies in it leaves a file that the next one
+//! overwrites, or a segment that is ready and only not counted yet.
+//!
+//! How much is made ready follows the need: as much ahead as this life has used, from half a megabyte to half a segment. So opening costs
+//! a megabyte of zeros, a short life never fills a segment, and after some megabytes of log whole segments are made. Likewise as many
+//! spares are kept as the last stretch between two checkpoints used up.
 
 use sablecat_os::atomic::Ordering;
 use sablecat_os::disk::{AlignedBuf, File, How};
@@ -14,21 +19,30 @@ use sablecat_os::disk::{AlignedBuf, File, How};
 use super::segment::{HEADER_BYTES, Name};
 use super::turn::{Caller, Held};
 use super::words::count;
-use super::{Files, Log};
+use super::{BLOCK, Files, Log};
 use crate::error::{Error, Result};
 use crate::types::Lsn;
 
-/// How much is written at once while a new file is filled.
+/// How much is written at once while a file is filled.
 const FILL_BYTES: usize = 1 << 20;
+/// So much is made ready beyond the tail at least.
+const AHEAD_MIN: u64 = 512 << 10;
 
 impl Log {
-    /// Whether the next segment should be made ready: more than half of the last one is used.
+    /// Whether more should be made ready: less is left than [is wanted ahead](Log::ahead).
     #[inline]
     pub(crate) fn wants_segment(&self) -> bool {
         self.files.as_ref().is_some_and(|files| {
             let left = self.words().prepared.0.load(Ordering::Acquire).saturating_sub(self.tail().0);
-            left < files.segments.bytes() / 2
+            left < self.ahead(files)
         })
+    }
+
+    /// How many bytes beyond the tail should be ready: as many as this life has used, within bounds.
+    #[inline]
+    fn ahead(&self, files: &Files) -> u64 {
+        let used = self.tail().0.saturating_sub(self.words().life.0.load(Ordering::Acquire));
+        used.max(AHEAD_MIN).min(files.segments.bytes() / 2)
     }
 
     /// Makes the next segment ready if it [is wanted](Log::wants_segment). For whoever keeps house, off the commit path.
@@ -59,29 +73,49 @@ impl Log {
         Ok(())
     }
 
+    /// Makes more of the last segment ready, or of the one after it when it is ready to its end.
     fn prepare_one(&self, files: &Files, _held: &Held<'_>) -> Result<()> {
         let (words, segments) = (self.words(), &files.segments);
-        let end = words.prepared.0.load(Ordering::Acquire);
-        let number = segments.number_of(Lsn(end));
+        let from = Lsn(words.prepared.0.load(Ordering::Acquire));
+        let number = segments.number_of(from);
+        let left = segments.first_lsn(number + 1).0 - from.0;
+        let piece = left.min((2 * self.ahead(files)).next_multiple_of(BLOCK));
+        let ready = if left < segments.bytes() {
+            let path = segments.path(Name::Log(number));
+            let file = segments.open_file(Name::Log(number), files.direct, false)?;
+            fill(&*file, segments.offset_of(from), piece).map_err(|e| Error::io("filling log segment", &path, e))?;
+            piece
+        } else {
+            self.begin_segment(files, number, piece)?
+        };
+        // Release: pairs with the Acquire in `has_room`; a commit inside comes after all of the above.
+        words.prepared.0.store(from.0 + ready, Ordering::Release);
+        Ok(())
+    }
+
+    /// Makes segment `number`, of a spare or anew, with `piece` bytes of zeros in the latter case. Returns how much of it is ready.
+    fn begin_segment(&self, files: &Files, number: u64, piece: u64) -> Result<u64> {
+        let (words, segments) = (self.words(), &files.segments);
         let ready = segments.path(Name::Log(number));
         let header = segments.header(number, words.life.0.load(Ordering::Acquire), words.continues.load(Ordering::Acquire)).encode();
         let exists = segments.disk().exists(&ready).map_err(|e| Error::io("looking for log segment", &ready, e))?;
+        let mut bytes = piece;
         if !exists {
-            let name = match self.take_spare(files)? {
-                Some(name) => name,
-                None => self.fill_new(files, number)?,
+            let name = if let Some(spare) = self.take_spare(files)? {
+                let path = segments.path(spare);
+                let file = segments.open_file(spare, false, false)?;
+                file.write_at(&header, 0).map_err(|e| Error::io("writing the header of log segment", &path, e))?;
+                file.sync().map_err(|e| Error::io("flushing log segment", &path, e))?;
+                bytes = segments.bytes();
+                spare
+            } else {
+                self.make_new(files, number, &header, piece)?
             };
-            let path = segments.path(name);
-            let file = segments.open_file(name, false, false)?;
-            file.write_at(&header, 0).map_err(|e| Error::io("writing the header of log segment", &path, e))?;
-            file.sync().map_err(|e| Error::io("flushing log segment", &path, e))?;
-            segments.disk().rename(&path, &ready).map_err(|e| Error::io("renaming log segment", &path, e))?;
+            segments.rename(name, Name::Log(number))?;
         }
         // Also when it existed: whoever renamed it may have died before this.
         self.sync_directory(files)?;
-        // Release: pairs with the Acquire in `has_room`; a commit inside the segment comes after all of the above.
-        words.prepared.0.store(end + segments.bytes(), Ordering::Release);
-        Ok(())
+        Ok(bytes)
     }
 
     /// A spare file of the right size. Others found on the way are removed.
@@ -101,26 +135,31 @@ impl Log {
         Ok(None)
     }
 
-    /// Writes a new file of zeros, flushed, under a name that means nothing yet.
-    fn fill_new(&self, files: &Files, number: u64) -> Result<Name> {
+    /// Makes a new file in its whole length, its header and `piece` zeros written and flushed, under a name that means nothing yet.
+    fn make_new(&self, files: &Files, number: u64, header: &AlignedBuf, piece: u64) -> Result<Name> {
         let segments = &files.segments;
         let name = Name::New(number);
         let path = segments.path(name);
         let how = How { create: true, create_new: false, read_only: false, direct: files.direct };
-        let filled = segments
+        let made = segments
             .disk()
             .open(&path, how)
-            .and_then(|file| fill(&*file, HEADER_BYTES + segments.bytes()))
+            .and_then(|file| {
+                file.preallocate(0, HEADER_BYTES + segments.bytes())?;
+                file.write_at(header, 0)?;
+                fill(&*file, HEADER_BYTES, piece)
+            })
             .map_err(|e| Error::io("making log segment", &path, e));
-        if filled.is_err() {
+        if made.is_err() {
             // Best effort: on a full disk the part that was written should not stay. A later attempt overwrites what is left.
             let _ = segments.disk().remove(&path);
         }
-        filled.map(|()| name)
+        made.map(|()| name)
     }
 
-    /// Gives back the segments that lie wholly below `lsn`, for reuse or, beyond the number of spares kept, to the disk. The caller knows
-    /// that nothing below `lsn` will be read again: a durable checkpoint begins there or above.
+    /// Gives back the segments that lie wholly below `lsn`, for reuse or to the disk: as many spares are kept as segments are given back
+    /// now, that is, as were used up since the last time. The caller knows that nothing below `lsn` will be read again: a durable
+    /// checkpoint begins there or above.
     ///
     /// # Errors
     /// `Io`; what was not given back this time will be the next.
@@ -131,24 +170,54 @@ impl Log {
         let lsn = lsn.min(self.durable());
         let _held = self.words().supply.take(caller);
         let names = segments.list()?;
-        let mut spares = names.iter().filter(|name| matches!(name, Name::Spare(_))).count();
+        // Strictly below: a scan from exactly the end of a segment wants to see that it was there.
+        let is_over = |name: &Name| matches!(name, Name::Log(number) if segments.first_lsn(number + 1) < lsn);
+        let over = names.iter().filter(|name| is_over(name)).count();
+        let mut wanted = over.min(files.spares_max);
         let mut changed = false;
-        for name in names {
-            let Name::Log(number) = name else { continue };
-            // Strictly below: a scan from exactly the end of a segment wants to see that it was there.
-            if segments.first_lsn(number + 1) >= lsn {
-                continue;
-            }
-            if spares < files.spares_max {
-                segments.rename(name, Name::Spare(number))?;
-                spares += 1;
+        // Those that are spares already first.
+        for name in names.iter().filter(|name| matches!(name, Name::Spare(_))) {
+            if wanted > 0 {
+                wanted -= 1;
             } else {
-                segments.remove(name)?;
+                segments.remove(*name)?;
+                changed = true;
+            }
+        }
+        for name in names.iter().filter(|name| is_over(name)) {
+            match name {
+                Name::Log(number) if wanted > 0 => {
+                    segments.rename(*name, Name::Spare(*number))?;
+                    wanted -= 1;
+                }
+                _ => segments.remove(*name)?,
             }
             changed = true;
         }
         // Before a spare's header is rewritten its old name must be gone for good.
         if changed { self.sync_directory(files) } else { Ok(()) }
+    }
+
+    /// Removes all files of the log, after the last commit of a life. The caller knows that a durable checkpoint holds everything and says
+    /// so. The names need not be gone for good: whichever a crash brings back, the next life passes them by.
+    ///
+    /// # Errors
+    /// `Io`; what is left is of no use, and does no harm.
+    pub(crate) fn remove_files(&self, caller: Caller<'_>) -> Result<()> {
+        let Some(files) = &self.files else { return Ok(()) };
+        let _held = self.words().supply.take(caller);
+        let mut names = files.segments.list()?;
+        // Oldest first, so that a log of which a part is left lacks its beginning, and is not taken for a shorter one.
+        names.sort_unstable_by_key(|name| name.number_used());
+        names.into_iter().try_for_each(|name| files.segments.remove(name))
+    }
+
+    /// Whether there are segments. Without any, nothing was logged since the log was last given up.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn has_segments(&self) -> Result<bool> {
+        Ok(!self.files()?.segments.numbers()?.is_empty())
     }
 
     /// Flushes the directory. Failing that, nobody knows which names will be there tomorrow, and asking again does not help: it poisons.
@@ -204,14 +273,14 @@ impl Log {
     }
 }
 
-fn fill(file: &dyn File, bytes: u64) -> std::io::Result<()> {
-    file.preallocate(0, bytes)?;
+/// Writes `bytes` zeros at `offset`, and flushes.
+fn fill(file: &dyn File, offset: u64, bytes: u64) -> std::io::Result<()> {
     let zeros = AlignedBuf::new(FILL_BYTES.min(usize::try_from(bytes).unwrap_or(FILL_BYTES)));
-    let mut at = 0;
-    while at < bytes {
-        let piece = (bytes - at).min(zeros.len() as u64);
-        file.write_at(&zeros[..piece as usize], at)?;
-        at += piece;
+    let mut done = 0;
+    while done < bytes {
+        let piece = (bytes - done).min(zeros.len() as u64);
+        file.write_at(&zeros[..piece as usize], offset + done)?;
+        done += piece;
     }
     file.sync()
 }

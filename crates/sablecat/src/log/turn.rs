@@ -26,7 +26,25 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 #[derive(Clone, Copy)]
 pub(crate) struct Caller<'a> {
     owner: u16,
-    alive: &'a dyn Fn(u16) -> bool,
+    living: &'a dyn Living,
+}
+
+/// Who knows whether the participant in a slot lives.
+pub(crate) trait Living {
+    /// Whether it does.
+    fn is_alive(&self, slot: u16) -> bool;
+}
+
+impl Living for crate::region::Region {
+    fn is_alive(&self, slot: u16) -> bool {
+        crate::region::Region::is_alive(self, slot)
+    }
+}
+
+impl<F: Fn(u16) -> bool> Living for F {
+    fn is_alive(&self, slot: u16) -> bool {
+        self(slot)
+    }
 }
 
 impl fmt::Debug for Caller<'_> {
@@ -38,9 +56,9 @@ impl fmt::Debug for Caller<'_> {
 impl<'a> Caller<'a> {
     /// The participant in slot `owner` (not 0).
     #[inline]
-    pub(crate) fn new(owner: u16, alive: &'a dyn Fn(u16) -> bool) -> Caller<'a> {
+    pub(crate) fn new(owner: u16, living: &'a dyn Living) -> Caller<'a> {
         debug_assert_ne!(owner, 0);
-        Caller { owner, alive }
+        Caller { owner, living }
     }
 }
 
@@ -146,6 +164,14 @@ impl Turn {
         Some(Held { turn: self, holding: mine })
     }
 
+    /// Ends the holding of a participant that is dead.
+    pub(super) fn release_for(&self, owner: u16) {
+        let seen = Holding(self.word.load(Ordering::SeqCst));
+        if seen.owner() == owner {
+            self.release(seen);
+        }
+    }
+
     #[inline]
     fn release(&self, holding: Holding) {
         // SeqCst: Release for what was done under the turn, and in one order with the sleepers' counts: either the sleeper's second look
@@ -185,7 +211,7 @@ impl Turn {
         }
         self.bells.sleepers[bell].fetch_sub(1, Ordering::SeqCst);
         let slept = Slept { bell, until };
-        if held_still() && !(caller.alive)(seen.owner()) {
+        if held_still() && !caller.living.is_alive(seen.owner()) {
             return (self.seize(seen, caller), slept);
         }
         (None, slept)

@@ -14,13 +14,11 @@
 //! takes it out of the map; so it gives them back to the pages' entries, and they are released with the run. That takes this role, so a
 //! checkpoint finds a run as a whole or gone as a whole.
 
-use std::sync::atomic::Ordering as StdOrdering;
-
 use sablecat_os::atomic::{Ordering, fence};
 
 use super::run::{freed_after, rest_of};
-use super::volume::{CheckpointPlan, Superblock, Volume};
-use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
+use super::volume::{Superblock, Volume};
+use super::{KIND_FREE, KIND_OFFSET, Moving, Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::{BlockWord, FrameState, Holding, Region};
 use crate::types::{BlockId, FrameId, Lsn, PageId};
@@ -41,6 +39,10 @@ pub(crate) struct Captured {
     pub(crate) pages: u64,
     /// Of these, pages that had to be written now.
     pub(crate) written: u64,
+    /// Pages that were moved to a lower block.
+    pub(crate) moved: u64,
+    /// The next checkpoint would move more, or should look.
+    pub(crate) moving: bool,
 }
 
 /// The checkpoint role, held until dropped.
@@ -83,9 +85,14 @@ struct Changed {
 }
 
 impl Pages {
-    /// Writes a checkpoint of the newest published state. `describe` fills in what the superblock says beyond the pages, given the
-    /// checkpoint's LSN. Durable when it returns. Waits for a checkpoint in progress; stops no writer.
-    pub(crate) fn checkpoint(&self, me: &Participant, describe: impl FnOnce(Lsn, &mut Superblock) -> Result<()>) -> Result<Captured> {
+    /// Writes a checkpoint of the newest published state, and moves blocks down. `describe` fills in what the superblock says beyond the
+    /// pages, given the checkpoint's LSN. Durable when it returns. Waits for a checkpoint in progress; stops no writer.
+    pub(crate) fn checkpoint(
+        &self,
+        me: &Participant,
+        moving: Moving,
+        describe: impl FnOnce(Lsn, &mut Superblock) -> Result<()>,
+    ) -> Result<Captured> {
         let Some(volume) = &self.volume else { return Ok(Captured { at: self.region.header().visible(), ..Captured::default() }) };
         self.fail_if_poisoned()?;
         let hold = self.hold_checkpoint(me);
@@ -93,13 +100,13 @@ impl Pages {
         self.region.header().captured_below.0.store(0, Ordering::SeqCst);
         let needed = self.log_needed_from();
         let at = self.pin(me);
-        let result = self.checkpoint_at(volume, (at, needed), me, describe);
+        let result = self.follow_generation(volume).and_then(|()| self.checkpoint_at(volume, (at, needed), me, moving, describe));
         me.slot().unpin();
         self.region.header().captured_below.0.store(0, Ordering::SeqCst);
         drop(hold);
         self.release_freed(me);
         if result.as_ref().is_err_and(|error| error.kind() != ErrorKind::Full) {
-            self.poisoned.store(true, StdOrdering::Release);
+            self.region.header().volume_poisoned.store(1, Ordering::Release);
         }
         result
     }
@@ -126,6 +133,11 @@ impl Pages {
         true
     }
 
+    /// Wakes who waits for the checkpoint role.
+    pub(super) fn wake_checkpoints(&self) {
+        self.region.queue(CHECKPOINT_QUEUE).wake();
+    }
+
     /// Takes the checkpoint role, waiting for whoever has it.
     pub(crate) fn hold_checkpoint(&self, me: &Participant) -> CheckpointHold<'_> {
         let holding = self.region.queue(CHECKPOINT_QUEUE).wait_for(|| self.region.header().checkpoint.0.try_acquire(me.number()).ok());
@@ -140,7 +152,7 @@ impl Pages {
 
     /// An error once a write to the volume has failed in a way that leaves unknown what is on it.
     pub(crate) fn fail_if_poisoned(&self) -> Result<()> {
-        if self.poisoned.load(StdOrdering::Acquire) {
+        if self.region.header().volume_poisoned.load(Ordering::Acquire) != 0 {
             return Err(Error::new(
                 ErrorKind::Poisoned,
                 "an earlier write or flush of the volume failed, so what the disk holds is not known; close the environment and open it again to recover",
@@ -149,11 +161,17 @@ impl Pages {
         Ok(())
     }
 
+    /// Makes sure that this process reads the map of the generation in force, which another process may have put there.
+    pub(crate) fn follow_generation(&self, volume: &Volume) -> Result<()> {
+        if volume.generation() == self.region.header().generation.0.load(Ordering::SeqCst) { Ok(()) } else { volume.follow() }
+    }
+
     fn checkpoint_at(
         &self,
         volume: &Volume,
         (at, needed): (Lsn, Lsn),
         me: &Participant,
+        moving: Moving,
         describe: impl FnOnce(Lsn, &mut Superblock) -> Result<()>,
     ) -> Result<Captured> {
         let mut changed = Changed::default();
@@ -195,7 +213,7 @@ impl Pages {
         self.write_captured(volume, &mut pending)?;
 
         let Changed { map: changes, mut given_up, .. } = changed;
-        if !changes.is_empty() {
+        if !changes.is_empty() || moving == Moving::Much {
             self.learn_free(volume)?;
         }
         let mut next = volume.superblock();
@@ -205,7 +223,10 @@ impl Pages {
         next.pages_high = self.page_ids.high_water() as u32;
         next.tree_next = self.region.header().tree_next.0.load(Ordering::Acquire);
         describe(at, &mut next)?;
-        let freed = volume.write_checkpoint(CheckpointPlan { changes: &changes, blocks: &self.blocks, next })?;
+        let (freed, moved) = self.write_checkpoint(volume, &changes, moving, next, me)?;
+        self.region.header().generation.0.store(volume.generation(), Ordering::SeqCst);
+        self.region.header().checkpointed.store(at.0, Ordering::Release);
+        let changed = moved > 0 || !freed.is_empty();
         given_up.sort_unstable();
         for block in freed {
             if given_up.binary_search_by_key(&block, |given_up| given_up.0).is_err() {
@@ -220,8 +241,12 @@ impl Pages {
             self.region.capturing(word).store(0, Ordering::SeqCst);
         }
         // The checkpoint stands whether or not the file could be cut; the next one tries again.
-        let _ = volume.give_back_tail(&self.blocks);
-        Ok(Captured { at, needed, pages: changes.len() as u64, written })
+        // While others may write to it, the file is not cut under them.
+        if self.region.membership().is_none() {
+            let _ = volume.give_back_tail(&self.blocks, moving == Moving::Much);
+        }
+        let moving = (changed || self.is_moving()) && self.is_worth_moving(volume, moving);
+        Ok(Captured { at, needed, pages: changes.len() as u64, written, moved, moving })
     }
 
     /// Moves a word of `unsaved` to `capturing` and lists all pages of the latter.
@@ -249,7 +274,7 @@ impl Pages {
     /// Finds, under the page's latch, what the map is to say of it, and marks the block as a checkpoint's.
     fn capture(&self, page: PageId, at: Lsn, me: &Participant) -> Result<Found> {
         let current = self.latch(page, me);
-        let found = self.capture_latched(page, current, at);
+        let found = self.capture_latched(page, current, at, me);
         let newer = current != FrameId::NONE && self.region.born(current).load(Ordering::Acquire) > at.0;
         if newer {
             self.mark_unsaved(page);
@@ -260,8 +285,7 @@ impl Pages {
 
     /// Names the pages that were stored past the pool together with `first`, if there are any.
     fn capture_rest(&self, first: PageId, me: &Participant, changed: &mut Changed) {
-        let rest = u64::from(first.0) + 1..self.region.geometry().pages_max;
-        for page in rest.map(|n| PageId(n as u32)).take_while(|&page| self.region.entry(page).block().is_rest()) {
+        for page in rest_of(first, u64::from(u32::MAX - first.0)).take_while(|&page| self.is_rest(page)) {
             let word = self.change_block(page, me, BlockWord::captured);
             changed.map.push((page, word.block()));
             changed.done_below = u64::from(page.0) + 1;
@@ -299,7 +323,7 @@ impl Pages {
         after
     }
 
-    fn capture_latched(&self, page: PageId, current: FrameId, at: Lsn) -> Result<Found> {
+    fn capture_latched(&self, page: PageId, current: FrameId, at: Lsn, me: &Participant) -> Result<Found> {
         let entry = self.region.entry(page);
         if current == FrameId::NONE {
             self.learn_block(page)?;
@@ -325,8 +349,10 @@ impl Pages {
                 return Ok(Found::Younger);
             }
             if !self.links(frame, born, previous, page) {
-                // Under the latch nobody unlinks, and what the pin covers is not freed: a sweep that came late holds the state for a moment.
-                return Ok(Found::Busy);
+                // A sweep may have claimed the frame for a moment, to look at it closer; under the latch nobody builds a version of this page.
+                let desc = self.region.frame(previous);
+                let claimed = matches!(desc.state(), FrameState::Building(_)) && desc.page() == page;
+                return Ok(if claimed { Found::Busy } else { Found::Younger });
             }
             frame = previous;
         }
@@ -344,7 +370,7 @@ impl Pages {
             desc.set_block(word.captured());
             Ok(Found::Block(word.block()))
         } else {
-            let claim = BlockWord::fresh(self.allocate_block()?).writing();
+            let claim = BlockWord::fresh(self.allocate_block()?).writing(me.number());
             desc.set_block(claim);
             Ok(Found::Write(frame, claim))
         }
@@ -375,13 +401,13 @@ impl Pages {
     /// Learns, once, which page ids and blocks below the opening high-water marks are free: until then all count as used, so that opening
     /// need not read the map.
     fn learn_free(&self, volume: &Volume) -> Result<()> {
-        if self.free_known.load(StdOrdering::Acquire) {
+        if self.region.header().free_known.load(Ordering::Acquire) != 0 {
             return Ok(());
         }
         let found = volume.scan()?;
         self.page_ids.free_unused(&found.pages);
         self.blocks.free_unused(&found.blocks);
-        self.free_known.store(true, StdOrdering::Release);
+        self.region.header().free_known.store(1, Ordering::Release);
         Ok(())
     }
 }

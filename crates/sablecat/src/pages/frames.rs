@@ -14,6 +14,9 @@ use crate::types::{BlockId, FrameId, Lsn};
 /// Own superseded frames that are looked at together.
 const LIMBO_BATCH: usize = 8;
 
+/// Places for blocks kept ready beyond the last: more than a checkpoint's map takes between two allocations here.
+const BLOCKS_AHEAD: u64 = 1 << 16;
+
 impl Pages {
     /// A frame in state building, owned by `me`. Inside an operation: fails with "out of frames" rather than sweep.
     #[inline]
@@ -104,8 +107,18 @@ impl Pages {
 
     /// A free block, past the end of the file if need be.
     pub(crate) fn allocate_block(&self) -> Result<BlockId> {
+        self.region.reserve_blocks(self.blocks.high_water() + BLOCKS_AHEAD)?;
         match self.blocks.allocate_one() {
             Some(block) => Ok(BlockId(block)),
+            None => Err(Error::full("the volume has reached its largest size")),
+        }
+    }
+
+    /// Free blocks, `count` in a row; the first.
+    pub(super) fn allocate_blocks(&self, count: u64) -> Result<BlockId> {
+        self.region.reserve_blocks(self.blocks.high_water().saturating_add(count) + BLOCKS_AHEAD)?;
+        match self.blocks.allocate_run(count) {
+            Some(first) => Ok(BlockId(first)),
             None => Err(Error::full("the volume has reached its largest size")),
         }
     }

@@ -3,12 +3,12 @@
 //! The latch is the owner field of the page's entry. Latch order: docs/locks.md.
 
 use super::{Pages, Participant};
-use crate::region::{EntryWord, WaitQueue};
+use crate::region::{EntryWord, Queue};
 use crate::types::{FrameId, PageId};
 
 impl Pages {
     #[inline]
-    pub(super) fn latch_queue(&self, page: PageId) -> &WaitQueue {
+    pub(super) fn latch_queue(&self, page: PageId) -> Queue<'_> {
         self.region.queue(page.0 as usize)
     }
 

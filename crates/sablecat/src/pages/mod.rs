@@ -18,9 +18,11 @@ mod checkpoint;
 mod frames;
 mod horizon;
 mod latch;
+mod mend;
 mod operation;
 mod page_in;
 mod participants;
+mod relocate;
 mod run;
 mod sweep;
 #[cfg(test)]
@@ -29,14 +31,17 @@ pub(crate) mod volume;
 
 pub(crate) use operation::Snapshot;
 pub(crate) use participants::{Participant, Participants, Seat};
+pub(crate) use relocate::Moving;
 pub(crate) use run::Run;
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+
+use sablecat_os::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::region::Region;
-use crate::types::{FrameId, PageId};
+use crate::types::{BlockId, FrameId, PageId};
 use volume::{BitSpace, Volume};
 
 /// Tells whether bytes read from disk form a page that the access methods can work on without looking back.
@@ -51,9 +56,10 @@ pub(crate) struct Pages {
     page_ids: BitSpace,
     blocks: BitSpace,
     check: PageCheck,
-    /// Set once the free page ids and blocks below the high-water marks are known.
-    free_known: AtomicBool,
-    poisoned: AtomicBool,
+    /// Where the search for blocks to move goes on: a page id, 0 when it begins anew.
+    moved_below: AtomicU64,
+    /// Blocks that pages were moved from and that old versions may name. Touched by the checkpointer only.
+    kept_back: Mutex<Vec<(PageId, BlockId)>>,
     freed_runs: run::FreedRuns,
 }
 
@@ -74,7 +80,10 @@ impl Pages {
         // SAFETY: as above.
         let blocks = unsafe { BitSpace::new(words, capacity, (&header.block_hint.0).into(), (&header.block_high).into()) };
         let participants = Participants::new(&region);
-        let free_known = AtomicBool::new(volume.is_none());
+        if let Some(volume) = &volume {
+            // Whoever made the region says which generation is in force; later only checkpointers do.
+            let _ = header.generation.0.compare_exchange(0, volume.generation(), Ordering::SeqCst, Ordering::Relaxed);
+        }
         Pages {
             region,
             participants,
@@ -82,8 +91,8 @@ impl Pages {
             page_ids,
             blocks,
             check,
-            free_known,
-            poisoned: AtomicBool::new(false),
+            moved_below: AtomicU64::new(0),
+            kept_back: Mutex::default(),
             freed_runs: run::FreedRuns::default(),
         }
     }
@@ -105,6 +114,7 @@ impl Pages {
 
     /// A page id nobody uses.
     pub(crate) fn allocate_page(&self) -> Result<PageId> {
+        self.region.reserve_pages(self.page_ids.high_water() + 64)?;
         match self.page_ids.allocate_one() {
             Some(id) if id < self.region.geometry().pages_max => Ok(PageId(id as u32)),
             _ => Err(Error::full("all 4,294,967,295 page numbers of the environment are in use; use a larger page size")),
@@ -113,6 +123,7 @@ impl Pages {
 
     /// Page ids that nobody uses, `count` in a row; the first.
     pub(crate) fn allocate_run(&self, count: u64) -> Result<PageId> {
+        self.region.reserve_pages(self.page_ids.high_water().saturating_add(count) + 64)?;
         match self.page_ids.allocate_run(count) {
             Some(first) if first + count <= self.region.geometry().pages_max => Ok(PageId(first as u32)),
             _ => Err(Error::full(format!("no {count} page numbers in a row are left in the environment; use a larger page size"))),
@@ -127,7 +138,7 @@ impl Pages {
     /// Marks a frame as lately used, for the clock; free while the pool holds everything.
     #[inline]
     fn touch(&self, frame: FrameId) {
-        use sablecat_os::atomic::Ordering::Relaxed;
+        use Ordering::Relaxed;
         if self.region.header().pressure.0.load(Relaxed) != 0 {
             let byte = self.region.referenced(frame);
             if byte.load(Relaxed) == 0 {

@@ -3,6 +3,8 @@
 //! The reader latches the page's entry, so one participant reads while others that want the page wait; then it takes a frame, reads,
 //! verifies, and swings the entry to it. Dying anywhere leaves a latch and a building frame, both found through the slot.
 
+use sablecat_os::atomic::Ordering;
+
 use super::{Pages, Participant};
 use crate::error::{Error, Result};
 use crate::region::{BlockWord, EntryWord, FrameState};
@@ -77,7 +79,17 @@ impl Pages {
         if self.region.entry(page).block().is_known() {
             return Ok(());
         }
-        let (first, blocks) = volume.lookup_leaf(page)?;
+        // The blocks of a map that is no longer in force are written anew, perhaps by another process: what was read there counts only if
+        // that map was in force to the end. The blocks that it named hold: what has changed since has an entry that says so.
+        let generation = &self.region.header().generation.0;
+        let (first, blocks) = loop {
+            let before = generation.load(Ordering::SeqCst);
+            self.follow_generation(volume)?;
+            let found = volume.lookup_leaf(page);
+            if generation.load(Ordering::SeqCst) == before {
+                break found?;
+            }
+        };
         for (n, &block) in blocks.iter().enumerate() {
             let id = u64::from(first.0) + n as u64;
             if id < self.region.geometry().pages_max {

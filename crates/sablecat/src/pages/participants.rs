@@ -12,6 +12,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use sablecat_os::atomic::{AtomicU32, Ordering};
+use sablecat_os::fork;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::{ListItem, Region, Slot};
@@ -92,6 +93,8 @@ unsafe impl Sync for Place {}
 pub(crate) struct Participants {
     region: Arc<Region>,
     places: Box<[Place]>,
+    /// Which process this is: a child made by fork finds another number.
+    forks: u64,
 }
 
 impl std::fmt::Debug for Participants {
@@ -110,12 +113,18 @@ impl Participants {
     pub(super) fn new(region: &Arc<Region>) -> Participants {
         let seats = usize::from(region.geometry().slots) - 1;
         let places = (0..seats).map(|_| Place { busy: AtomicU32::new(0), participant: UnsafeCell::new(None) }).collect();
-        Participants { region: Arc::clone(region), places }
+        Participants { region: Arc::clone(region), places, forks: fork::forks() }
     }
 
     /// Takes a seat: the one this thread used last, or any free one.
     #[inline]
+    ///
+    /// # Errors
+    /// Full if all are taken; invalid in a child made by fork, to which none of them belongs.
     pub(crate) fn sit(&self) -> Result<Seat<'_>> {
+        if self.is_inherited() {
+            return Err(inherited());
+        }
         let preferred = PREFERRED.with(Cell::get) as usize;
         if let Some(place) = self.places.get(preferred)
             && let Some(seat) = Self::try_sit(place)
@@ -124,6 +133,12 @@ impl Participants {
             return Ok(seat);
         }
         self.sit_anywhere()
+    }
+
+    /// Whether this process is a child of the one whose seats these are.
+    #[inline]
+    pub(crate) fn is_inherited(&self) -> bool {
+        fork::forks() != self.forks
     }
 
     #[inline]
@@ -158,17 +173,38 @@ impl Participants {
         ))
     }
 
+    /// Gives back all slots that are not held at the moment; nobody can sit down any more. For who leaves a region that others go on using.
+    pub(crate) fn leave(&self) {
+        for place in &self.places {
+            if let Some(seat) = Self::try_sit(place) {
+                // SAFETY: the seat is held, and never let go of: nobody touches the cell any more.
+                if let Some(participant) = unsafe { (*seat.place.participant.get()).take() } {
+                    participant.slot().give_back();
+                }
+                std::mem::forget(seat);
+            }
+        }
+    }
+
     fn take_slot(&self) -> Option<u16> {
         let slots = self.region.geometry().slots;
-        let taken = (1..slots).find(|&n| self.region.slot(n).try_take())?;
+        let taken = (1..slots).find(|&n| self.region.slot(n).try_take(self.region.number()))?;
         // SeqCst: a scan that follows a fence sees the mark, or this slot's pin comes after that fence.
         self.region.header().slots_high.0.fetch_max(u32::from(taken) + 1, Ordering::SeqCst);
         Some(taken)
     }
 }
 
+#[cold]
+fn inherited() -> Error {
+    Error::invalid("this handle was opened by the process that this one was forked from; open the environment again in the child")
+}
+
 impl Drop for Participants {
     fn drop(&mut self) {
+        if self.is_inherited() {
+            return;
+        }
         for place in &mut self.places {
             if let Some(participant) = place.participant.get_mut() {
                 participant.slot().give_back();

@@ -12,8 +12,12 @@
 //! - *Blocks.* A snapshot may still read a freed run from its blocks when a checkpoint takes it out of the map, so that checkpoint does not
 //!   free these blocks: they are given back to the pages' entries, and released with the run (checkpoint.rs).
 //! - *Reading.* Pages of the rest may be read into the pool, one at a time, like others; who wants many reads past it.
+//! - *Moving.* A checkpoint may move any of the pages that the map in force names (relocate.rs). Who reads past the pool has no latch, so it looks
+//!   at the entry again once it has read: an entry is changed before the old block is used for something else.
 //!
-//! If a process crashes before a checkpoint, no map names the blocks, and so they are free; the value is in the log.
+//! If all processes crash before a checkpoint, no map names the blocks, and so they are free; the value is in the log. If one of several does so
+//! while it stores a run, ids and blocks stay in use until the environment is next opened afresh; if while it releases one, another releases what
+//! is left: the last version is the last to go, and what is released is marked so before.
 //!
 //! Costs (sketch): a copy and a checksum a page each way; a write a quarter of a megabyte; 16 bytes of page table and of the checkpoint's
 //! list a page; 50 ns a page to capture or release.
@@ -65,8 +69,8 @@ impl Run<'_> {
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
-        self.pages.release_rest(self.first, self.count - 1, self.me);
-        self.pages.release_page(self.first);
+        self.pages.clear_rest(self.first, self.count - 1, self.me);
+        self.pages.release_run(self.first, self.count);
     }
 }
 
@@ -124,13 +128,13 @@ impl Pages {
         fill: &mut dyn FnMut(u64, PageId, &mut [u8]),
     ) -> Result<()> {
         let page = |n: u64| PageId((u64::from(first.0) + from + n) as u32);
-        let block = self.blocks.allocate_run(count).ok_or_else(|| Error::full("the volume has reached its largest size"))?;
-        let written = volume.write_extent(BlockId(block), count, &mut |n, bytes| fill(from + n, page(n), bytes));
+        let block = self.allocate_blocks(count)?;
+        let written = volume.write_extent(block, count, &mut |n, bytes| fill(from + n, page(n), bytes));
         if written.is_err() {
-            self.blocks.release_run(block, count);
+            self.blocks.release_run(block.0, count);
         } else {
             for n in 0..count {
-                self.region.entry(page(n)).set_block(BlockWord::fresh(BlockId(block + n)).rest());
+                self.region.entry(page(n)).set_block(BlockWord::fresh(BlockId(block.0 + n)).rest());
             }
         }
         written
@@ -160,26 +164,49 @@ impl Pages {
         })
     }
 
-    /// Gives back the ids and blocks of the `count` pages after `first`, which have no frames and which nobody can reach.
+    /// Gives back the blocks of the `count` pages after `first`, which have no frames and which nobody can reach. Their ids are for the caller
+    /// to give back. May be done again, should somebody die doing it.
     ///
     /// Their latches are waited for, even by a sweep: only another sweep takes them, for a moment. The caller keeps checkpoints out, unless
     /// the pages never belonged to anything published.
-    pub(super) fn release_rest(&self, first: PageId, count: u64, me: &Participant) {
+    pub(super) fn clear_rest(&self, first: PageId, count: u64, me: &Participant) {
         for page in rest_of(first, count) {
             let entry = self.region.entry(page);
             self.latch(page, me);
             let block = entry.block();
-            self.forget_block(block);
-            entry.set_block(BlockWord::fresh(BlockId::NONE));
             if block.is_captured() || !block.is_known() {
                 // Perhaps the map names the page: the next checkpoint takes it out, and frees the block.
                 self.mark_unsaved(page);
             }
+            // The word before the block, which is lost rather than freed twice should this process die in between.
+            entry.set_block(BlockWord::fresh(BlockId::NONE));
+            self.forget_block(block);
             self.unlatch(page, me);
         }
-        if count > 0 {
-            self.page_ids.release_run(u64::from(first.0) + 1, count);
+    }
+
+    /// Gives back `count` page ids in a row whose pages nothing is left of.
+    pub(super) fn release_run(&self, first: PageId, count: u64) {
+        self.page_ids.release_run(u64::from(first.0), count);
+    }
+
+    /// Whether the pages after this one were stored past the pool together with it.
+    pub(super) fn begins_run(&self, page: PageId) -> bool {
+        rest_of(page, 1).any(|next| self.is_rest(next))
+    }
+
+    /// Whether a page was stored past the pool, together with the one before it. Known at least until a checkpoint names it.
+    pub(super) fn is_rest(&self, page: PageId) -> bool {
+        u64::from(page.0) < self.region.geometry().pages_max && self.region.entry(page).block().is_rest()
+    }
+
+    /// An error if there cannot be so many pages from `first` on: whoever says so is damaged.
+    pub(crate) fn check_run(&self, first: PageId, count: u64) -> Result<()> {
+        let end = u64::from(first.0).saturating_add(count);
+        if first != PageId::NONE && end <= self.page_ids.high_water() {
+            return Ok(());
         }
+        Err(Error::corruption(format!("{count} pages from page {first} on run past the last page")))
     }
 
     /// Remembers that a run was freed, to be released before sweeps come upon it.
@@ -225,13 +252,24 @@ impl Snapshot<'_> {
                     look(done, self.page(page(done))?)?;
                     done += 1;
                 }
-                // The pin, which this operation keeps, covers what leads to the run, so none of its blocks is used for anything else.
+                // The pin, which this operation keeps, covers what leads to the run, so only moving takes its blocks from it.
                 Some((volume, (block, blocks))) => {
-                    volume.read_extent(block, blocks, &mut |n, bytes| {
-                        pages.check_page(page(done + n), BlockId(block.0 + n), bytes)?;
-                        look(done + n, bytes)
-                    })?;
-                    done += blocks;
+                    let (from, mut stale) = (done, false);
+                    let is_moved = |n: u64| pages.region.entry(page(from + n)).block().block().0 != block.0 + n;
+                    let read = volume.read_extent(block, blocks, &mut |n, bytes| {
+                        if is_moved(n) {
+                            stale = true;
+                            return Err(Error::not_there(page(from + n)));
+                        }
+                        pages.check_page(page(from + n), BlockId(block.0 + n), bytes)?;
+                        look(from + n, bytes)?;
+                        done += 1;
+                        Ok(())
+                    });
+                    // A block that was moved meanwhile is read where it is now.
+                    if read.is_err() && !stale && !(done - from..blocks).any(is_moved) {
+                        return read;
+                    }
                 }
             }
         }

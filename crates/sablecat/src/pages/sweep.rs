@@ -23,9 +23,9 @@ const WRITE_BATCH: usize = 64;
 /// Rounds of the clock without progress after which a sweep takes stronger means.
 const ROUNDS: u64 = 4;
 /// How often a sweep lets others run before it takes from them; the first times it only gives up the processor, then it sleeps. Less
-/// often for who holds latches: the others may be waiting for these.
-const WAITS_MAX: u32 = 1000;
-const WAITS_MAX_LATCHED: u32 = 40;
+/// often for who holds latches: the others may be waiting for these. Few when explored: there, others run at every step.
+const WAITS_MAX: u32 = if cfg!(feature = "shuttle") { 4 } else { 1000 };
+const WAITS_MAX_LATCHED: u32 = if cfg!(feature = "shuttle") { 2 } else { 40 };
 const YIELDS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -60,12 +60,15 @@ impl Pages {
             return Ok(());
         }
         self.reclaim_own(me);
-        let frames = self.region.geometry().frames as u64 - 1;
-        let want = want.min(frames as usize / 8);
+        let want = want.min(self.frames_ready() as usize / 8).max(1);
         let least = least.min(want);
         let waits_max = if me.slot().list_len() == 0 { WAITS_MAX } else { WAITS_MAX_LATCHED };
         let (mut idle, mut waits) = (0, 0);
         while me.free.borrow().len() < want {
+            if let Some(fresh) = self.region.more_frames() {
+                me.free.borrow_mut().extend(fresh.map(FrameId));
+                continue;
+            }
             let round = self.sweep_round(me, want)?;
             idle = if round.progress { 0 } else { idle + 1 };
             if idle <= ROUNDS {
@@ -77,7 +80,13 @@ impl Pages {
             }
             if (round.waiting || self.others_will_give_way(me)) && waits < waits_max {
                 waits += 1;
-                if waits < YIELDS { sablecat_os::atomic::yield_now() } else { sablecat_os::atomic::pause(PAUSE) }
+                if waits < YIELDS {
+                    sablecat_os::atomic::yield_now();
+                } else {
+                    sablecat_os::atomic::pause(PAUSE);
+                    // The dead give nothing way.
+                    self.region.stall();
+                }
             } else if !self.revoke_oldest(me) {
                 return Err(self.no_frames(me));
             }
@@ -87,13 +96,12 @@ impl Pages {
 
     /// Lets the hand of the clock pass over as many frames as there are, or until `want` frames are at hand.
     fn sweep_round(&self, me: &Participant, want: usize) -> Result<Round> {
-        let frames = self.region.geometry().frames as u64 - 1;
+        let frames = self.frames_ready();
         let mut round = Round::default();
         let mut looked = 0;
         while looked < frames && me.free.borrow().len() < want {
             let mut dirty = Vec::new();
             let horizon = self.horizon();
-            self.region.header().epoch.0.fetch_add(1, Ordering::SeqCst);
             let oldest = self.oldest_epoch();
             while looked < frames && dirty.len() < WRITE_BATCH && me.free.borrow().len() < want {
                 let start = self.region.header().hand.0.fetch_add(SWEEP_STEP, Ordering::Relaxed);
@@ -133,6 +141,11 @@ impl Pages {
             let busy = slot.epoch() != NO_EPOCH || slot.list_len() != 0;
             slot.pinned().is_some() && (n == checkpointer || slot.is_revoked() && busy)
         })
+    }
+
+    /// Frames that there is memory for, frame 0 not counted.
+    fn frames_ready(&self) -> u64 {
+        self.region.header().frames_ready.0.load(Ordering::Acquire) - 1
     }
 
     fn no_frames(&self, me: &Participant) -> Error {
@@ -198,14 +211,16 @@ impl Pages {
         swept
     }
 
-    /// Ends the life of an evicted version in its frame, and that of the page if it was its last.
+    /// Ends the life of an evicted version in its frame, and that of the page, and of those that are free with it, if it was its last.
     fn leave_pool(&self, page: PageId, frame: FrameId, me: &Participant) {
         // SAFETY: claimed by us, and unchanged since it was published.
-        let free = unsafe { self.region.page(frame) }[KIND_OFFSET] == KIND_FREE;
+        let bytes = unsafe { self.region.page(frame) };
+        let freed = if bytes[KIND_OFFSET] == KIND_FREE { 1 + freed_after(bytes) } else { 0 };
         self.swing(page, EntryWord::new(frame, me.number()), EntryWord::new(FrameId::NONE, 0));
         self.retire(frame);
-        if free {
-            self.release_page(page);
+        // Last: until then whoever finds this process dead comes upon the last version, and evicts it again.
+        if freed > 0 {
+            self.release_run(page, freed);
         }
     }
 
@@ -252,7 +267,7 @@ impl Pages {
                 return Ok(Swept::Kept);
             }
             // Under the latch the version can be neither superseded nor freed; once marked as being written, not freed either.
-            let claim = BlockWord::fresh(self.allocate_block()?).writing();
+            let claim = BlockWord::fresh(self.allocate_block()?).writing(me.number());
             desc.set_block(claim);
             return Ok(Swept::Dirty(claim));
         }
@@ -261,10 +276,12 @@ impl Pages {
             return Ok(Swept::Kept);
         }
         if free {
-            // Nobody can reach the page any more: all that is left of it is its number.
+            // Nobody can reach the page any more: all that is left of it is its number. The word first: should this process die here, the
+            // block is lost until the next opening, and not freed twice.
+            desc.set_block(BlockWord::fresh(BlockId::NONE));
             self.forget_block(block);
             self.region.entry(page).set_block(BlockWord::fresh(BlockId::NONE));
-            self.release_rest(page, freed_after, me);
+            self.clear_rest(page, freed_after, me);
         } else {
             self.region.entry(page).set_block(block);
         }
@@ -297,7 +314,9 @@ impl Pages {
                     // Claimed; now look again: the frame may have been freed and published anew since the caller's look.
                     if desc.superseded() == superseded && desc.page() == page && !desc.block().is_writing() {
                         newer_desc.set_previous(desc.previous());
-                        self.forget_block(desc.block());
+                        let block = desc.block();
+                        desc.set_block(BlockWord::fresh(BlockId::NONE));
+                        self.forget_block(block);
                         self.retire(frame);
                         swept = Swept::Retired;
                     } else {

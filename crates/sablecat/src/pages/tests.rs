@@ -74,8 +74,16 @@ impl Pages {
 }
 
 fn pool(frames: usize) -> Pages {
-    let geometry =
-        Geometry { page_size: 512, frames: frames + 1, slots: 8, ring_bytes: 65536, lock_words: 64, pages_max: 4096, blocks_max: 4096 };
+    let geometry = Geometry {
+        page_size: 512,
+        frames: frames + 1,
+        slots: 8,
+        ring_bytes: 65536,
+        lock_words: 64,
+        pages_max: 4096,
+        blocks_max: 4096,
+        members: 1,
+    };
     let pages = Pages::new(Arc::new(Region::shareable(geometry).unwrap()), None, |_| Ok(()));
     pages.page_ids.assume_used_below(1).unwrap();
     pages

@@ -1,7 +1,7 @@
 //! The page table: one 16-byte entry a page id.
 //!
 //! Word A = {frame 32 | latch owner 16 | unused 16}: the frame of the page's current version (0: not in memory) and the slot that holds
-//! its latch (0: nobody). Word B = {block 48 | flags}: where the current version can be read from when A names no frame.
+//! its latch (0: nobody). Word B = {block 40 | writer 16 | flags}: where the current version can be read from when A names no frame.
 //!
 //! A is written by compare-and-swap only: to latch, to unlatch, and by the commit step from {old, owner} to {new, nobody}.
 //! B is written by the holder of the latch, once from zero by whoever reads the page's map leaf, and for a page whose id nobody knows yet
@@ -38,6 +38,9 @@ impl EntryWord {
     }
 }
 
+/// Bits of a word B for the block's number.
+const BLOCK_BITS: u32 = 40;
+
 /// A block and what is known of it: word B of an entry, and the same word in a frame's descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct BlockWord(pub(crate) u64);
@@ -49,9 +52,12 @@ impl BlockWord {
     const CAPTURED: u64 = 1 << 62;
     /// The block is allocated but its write has not finished.
     const WRITING: u64 = 1 << 61;
-    /// The page belongs to the run of the page before it and was written past the pool (pages/run.rs): captured with the run's first page.
+    /// The page belongs to the run of the page before it and was written past the pool (pages/run.rs): captured with the run's first page,
+    /// and of no meaning after that.
     const REST: u64 = 1 << 60;
-    const BLOCK: u64 = (1 << 48) - 1;
+    const BLOCK: u64 = (1 << BLOCK_BITS) - 1;
+    /// While it is being written: by the participant of which slot.
+    const WRITER: u64 = 0xffff << BLOCK_BITS;
 
     /// A known block (or known absence of one), not captured.
     #[inline]
@@ -102,12 +108,17 @@ impl BlockWord {
         self.0 & Self::REST != 0
     }
     #[inline]
-    pub(crate) fn writing(self) -> BlockWord {
-        BlockWord(self.0 | Self::WRITING)
+    pub(crate) fn writing(self, writer: u16) -> BlockWord {
+        BlockWord(self.0 | Self::WRITING | u64::from(writer) << BLOCK_BITS)
+    }
+    /// Who writes the block, while it is being written.
+    #[inline]
+    pub(crate) fn writer(self) -> u16 {
+        ((self.0 & Self::WRITER) >> BLOCK_BITS) as u16
     }
     #[inline]
     pub(crate) fn written(self) -> BlockWord {
-        BlockWord(self.0 & !Self::WRITING)
+        BlockWord(self.0 & !(Self::WRITING | Self::WRITER))
     }
 }
 

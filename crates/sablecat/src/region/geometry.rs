@@ -2,7 +2,7 @@
 
 use sablecat_os::atomic::{AtomicU8, AtomicU64};
 
-use super::{FrameDesc, Header, PageEntry, Role, Slot, WaitQueue};
+use super::{FrameDesc, Header, Member, PageEntry, Role, Slot, WaitQueue};
 
 /// Bytes kept for the log's words.
 pub(crate) const LOG_WORDS_BYTES: usize = 4096;
@@ -10,6 +10,10 @@ pub(crate) const LOG_WORDS_BYTES: usize = 4096;
 pub(super) const WAIT_QUEUES: usize = 256;
 /// Latches under which trees change shape; trees hash to them.
 pub(crate) const STRUCTURE_LATCHES: usize = 64;
+
+/// Processes that may share a region, and participants they may have in all.
+const MEMBERS_MAX: u16 = 1024;
+const SHARED_SLOTS: u16 = 4096;
 
 const HUGE: usize = 2 << 20;
 
@@ -30,6 +34,8 @@ pub(crate) struct Geometry {
     pub(crate) pages_max: u64,
     /// Blocks the block bitmap has room for, a multiple of 64.
     pub(crate) blocks_max: u64,
+    /// Processes that can be attached at once.
+    pub(crate) members: u16,
 }
 
 /// Where each part begins, in bytes from the start of the mapping.
@@ -38,6 +44,7 @@ pub(super) struct Offsets {
     pub(super) log_words: usize,
     pub(super) queues: usize,
     pub(super) structure: usize,
+    pub(super) members: usize,
     pub(super) slots: usize,
     pub(super) locks: usize,
     pub(super) descriptors: usize,
@@ -68,7 +75,28 @@ impl Geometry {
             lock_words: 1 << 16,
             pages_max: if bounded { (frames as u64 + 65536).next_multiple_of(65536) } else { 1 << 32 },
             blocks_max: if bounded { 1 << 16 } else { 1 << 34 },
+            members: 1,
         }
+    }
+
+    /// The same for many processes.
+    pub(crate) fn shared(self) -> Geometry {
+        Geometry { slots: SHARED_SLOTS, members: MEMBERS_MAX, ..self }
+    }
+
+    /// Whether sizes read from somewhere are such as this module makes.
+    pub(super) fn is_possible(&self) -> bool {
+        self.page_size.is_power_of_two()
+            && (512..=65536).contains(&self.page_size)
+            && (64..=1 << 32).contains(&self.frames)
+            && self.slots > 1
+            && self.members > 0
+            && self.ring_bytes.is_power_of_two()
+            && (65536..=1 << 32).contains(&self.ring_bytes)
+            && self.lock_words.is_power_of_two()
+            && self.lock_words <= 1 << 24
+            && (64..=1 << 32).contains(&self.pages_max)
+            && (64..=1 << 40).contains(&self.blocks_max)
     }
 
     pub(super) fn offsets(&self) -> Offsets {
@@ -83,6 +111,7 @@ impl Geometry {
         let log_words = part(LOG_WORDS_BYTES, 4096);
         let queues = part(WAIT_QUEUES * size_of::<WaitQueue>(), 4096);
         let structure = part(STRUCTURE_LATCHES * size_of::<Role>(), 4096);
+        let members = part(usize::from(self.members) * size_of::<Member>(), 4096);
         let slots = part(usize::from(self.slots) * size_of::<Slot>(), 4096);
         let locks = part(self.lock_words * size_of::<AtomicU64>(), 4096);
         let descriptors = part(self.frames * size_of::<FrameDesc>(), 4096);
@@ -101,6 +130,7 @@ impl Geometry {
             log_words,
             queues,
             structure,
+            members,
             slots,
             locks,
             descriptors,

@@ -2,11 +2,21 @@
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::{Geometry, Role};
+use super::{Geometry, Member, Role, Slot, WaitQueue};
+use crate::error::{Error, Result};
 use crate::types::Lsn;
 
-/// What the ready word holds when the region has been created completely ("sablecat", layout 1).
-pub(crate) const READY: u64 = u64::from_le_bytes(*b"sblcat\x00\x01");
+/// What the ready word holds when the region has been created completely ("sablecat", layout 2).
+pub(crate) const READY: u64 = u64::from_le_bytes(*b"sblcat\x00\x02");
+
+/// Which environment a region belongs to, and which run of the machine: with another, its contents mean nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Identity {
+    /// The environment's own number.
+    pub(crate) uuid: [u8; 16],
+    /// The machine's run ([`sablecat_os::machine::boot_id`]).
+    pub(crate) boot: [u8; 16],
+}
 
 /// A value on cache lines of its own (two, since processors fetch lines in pairs).
 #[repr(C, align(128))]
@@ -19,8 +29,17 @@ pub(crate) struct Line<T>(pub(crate) T);
 pub(crate) struct Header {
     /// [`READY`], stored last at creation: a region without it was never finished.
     pub(crate) ready: AtomicU64,
+    /// The sizes of what lies in the region, so that another build's is recognised.
+    sizes: AtomicU64,
     page_size: AtomicU64,
     frames: AtomicU64,
+    slots: AtomicU64,
+    ring_bytes: AtomicU64,
+    lock_words: AtomicU64,
+    pages_max: AtomicU64,
+    blocks_max: AtomicU64,
+    members: AtomicU64,
+    identity: [AtomicU64; 4],
     /// Published commits: every commit with an LSN at or below it is swung. Written in the commit step and by helpers; only grows.
     pub(crate) visible: Line<AtomicU64>,
     /// Who is in the commit step.
@@ -45,19 +64,89 @@ pub(crate) struct Header {
     pub(crate) block_high: AtomicU64,
     /// The next tree number to give out.
     pub(crate) tree_next: Line<AtomicU32>,
+    /// The generation of the volume in force. Written by the checkpointer once it is durable; only grows.
+    pub(crate) generation: Line<AtomicU64>,
+    /// The LSN of the last checkpoint.
+    pub(crate) checkpointed: AtomicU64,
+    /// 1 once the free page ids and blocks below the opening high-water marks are known. Written by the checkpointer.
+    pub(crate) free_known: AtomicU32,
+    /// 1 once a write to the volume has failed in a way that leaves unknown what is on it.
+    pub(crate) volume_poisoned: AtomicU32,
+    /// Counts the commits that took a name from a database: who knows databases by name looks again when it has changed.
+    pub(crate) names_changed: AtomicU64,
+    /// Frames below this have memory for certain, and so page ids and blocks their places in the tables. Only grow.
+    pub(crate) frames_ready: Line<AtomicU64>,
+    pub(crate) pages_ready: AtomicU64,
+    pub(crate) blocks_ready: AtomicU64,
+    /// Who keeps house: flushes in the background, makes checkpoints.
+    pub(crate) housekeep: Line<Role>,
+    /// Who mends what dead processes left undone.
+    pub(crate) reap: Line<Role>,
     /// The serial gate: a transaction that keeps losing holds it while others stay out of commit.
     pub(crate) serial: Line<Role>,
 }
 
 impl Header {
-    pub(super) fn create(&self, geometry: &Geometry) {
+    /// Fills in a fresh header, all but the ready word.
+    pub(super) fn create(&self, geometry: &Geometry, identity: Identity) {
         // Relaxed stores: nobody reads them before the ready word, whose Release store they precede.
-        self.page_size.store(geometry.page_size as u64, Ordering::Relaxed);
-        self.frames.store(geometry.frames as u64, Ordering::Relaxed);
+        let words = [
+            (&self.sizes, sizes()),
+            (&self.page_size, geometry.page_size as u64),
+            (&self.frames, geometry.frames as u64),
+            (&self.slots, u64::from(geometry.slots)),
+            (&self.ring_bytes, geometry.ring_bytes as u64),
+            (&self.lock_words, geometry.lock_words as u64),
+            (&self.pages_max, geometry.pages_max),
+            (&self.blocks_max, geometry.blocks_max),
+            (&self.members, u64::from(geometry.members)),
+        ];
+        for (word, value) in words {
+            word.store(value, Ordering::Relaxed);
+        }
+        for (word, value) in self.identity.iter().zip(identity.words()) {
+            word.store(value, Ordering::Relaxed);
+        }
         self.epoch.0.store(1, Ordering::Relaxed);
         self.hand.0.store(1, Ordering::Relaxed);
         self.slots_high.0.store(1, Ordering::Relaxed);
+    }
+
+    /// The region can be attached to from now on.
+    pub(crate) fn set_ready(&self) {
         self.ready.store(READY, Ordering::Release);
+    }
+
+    /// Whether the region was made completely, by a build that lays it out as this one, for this environment in this run of the machine; and
+    /// what it was sized for.
+    ///
+    /// # Errors
+    /// Invalid, saying what is different.
+    pub(super) fn judge(&self, identity: Identity) -> Result<Geometry> {
+        if self.ready.load(Ordering::Acquire) != READY {
+            return Err(Error::invalid("it was never finished, or is of another version"));
+        }
+        let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        if word(&self.sizes) != sizes() {
+            return Err(Error::invalid("it was made by another build"));
+        }
+        if !self.identity.iter().map(word).eq(identity.words()) {
+            return Err(Error::invalid("it is of another environment, or of before the machine was started"));
+        }
+        let geometry = Geometry {
+            page_size: word(&self.page_size) as usize,
+            frames: word(&self.frames) as usize,
+            slots: word(&self.slots) as u16,
+            ring_bytes: word(&self.ring_bytes) as usize,
+            lock_words: word(&self.lock_words) as usize,
+            pages_max: word(&self.pages_max),
+            blocks_max: word(&self.blocks_max),
+            members: word(&self.members) as u16,
+        };
+        if !geometry.is_possible() {
+            return Err(Error::invalid("its sizes are impossible"));
+        }
+        Ok(geometry)
     }
 
     /// The LSN of the newest published commit. Acquire: pairs with the Release in the commit step, so that whoever sees the LSN sees
@@ -66,4 +155,17 @@ impl Header {
     pub(crate) fn visible(&self) -> Lsn {
         Lsn(self.visible.0.load(Ordering::Acquire))
     }
+}
+
+impl Identity {
+    fn words(self) -> impl Iterator<Item = u64> {
+        let word = |bytes: &[u8]| u64::from_le_bytes(std::array::from_fn(|n| bytes[n]));
+        [word(&self.uuid[..8]), word(&self.uuid[8..]), word(&self.boot[..8]), word(&self.boot[8..])].into_iter()
+    }
+}
+
+/// A number that differs when the types in the region have different sizes.
+fn sizes() -> u64 {
+    let parts = [size_of::<Header>(), size_of::<Slot>(), size_of::<Member>(), size_of::<WaitQueue>(), size_of::<crate::log::LogWords>()];
+    parts.into_iter().fold(0, |sum: u64, part| sum.wrapping_mul(65599).wrapping_add(part as u64))
 }

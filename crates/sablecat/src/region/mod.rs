@@ -1,7 +1,7 @@
 //! The region: the one mapped segment in which everything shared lives.
 //!
 //! ```text
-//! 0 ─ header ─ log words ─ wait queues ─ structure latches ─ slots ─ lock table ─ frame descriptors ─ reference bytes ─ log ring
+//! 0 ─ header ─ log words ─ wait queues ─ structure latches ─ members ─ slots ─ lock table ─ frame descriptors ─ reference bytes ─ log ring
 //!   ─ page table ─ page-id bits ─ block bits ─ unsaved bits ─ capturing bits ─ (2 MiB boundary) frames
 //! ```
 //!
@@ -20,6 +20,8 @@ mod entry;
 mod frame;
 mod geometry;
 mod header;
+mod member;
+mod membership;
 mod role;
 mod slot;
 #[cfg(test)]
@@ -29,15 +31,20 @@ mod wait;
 pub(crate) use entry::{BlockWord, EntryWord, PageEntry};
 pub(crate) use frame::{FrameDesc, FrameState};
 pub(crate) use geometry::{Geometry, LOG_WORDS_BYTES, STRUCTURE_LATCHES};
-pub(crate) use header::Header;
+pub(crate) use header::{Header, Identity};
+pub(crate) use member::Member;
+pub(crate) use membership::Membership;
 pub(crate) use role::{Holding, Role};
 pub(crate) use slot::{ListItem, NO_EPOCH, Phase, SLOT_LIST_INLINE, Slot};
-pub(crate) use wait::{Look, WaitQueue};
+pub(crate) use wait::{Look, Queue, WaitQueue};
 
 use std::fmt;
+use std::fs::File;
+use std::path::Path;
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 
-use sablecat_os::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use sablecat_os::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use sablecat_os::mapping::Mapping;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -45,6 +52,10 @@ use crate::types::{FrameId, PageId};
 
 /// Cache lines at the start of a page that a search looks at: 128 bytes of header and hints, and six bytes a record for some 85 records.
 const SEARCH_LINES: usize = 10;
+
+/// Frames for which memory is made certain at a time, in a shared region; and page ids or blocks.
+const FRAMES_STEP: u64 = 256;
+const TABLE_STEP: u64 = 1 << 16;
 
 /// More than this of a page is not fetched ahead: the processor follows by itself.
 const PREFETCH_BYTES_MAX: usize = 8192;
@@ -55,6 +66,10 @@ pub(crate) struct Region {
     base: NonNull<u8>,
     geometry: Geometry,
     offsets: geometry::Offsets,
+    /// Which of the processes that share the region this is; none when it is private.
+    membership: Option<Membership>,
+    /// What to do when a wait takes long: somebody who died may be in the way.
+    stalled: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 // SAFETY: all state behind `base` is atomics, or frame bytes under the publication protocol of the module essay.
@@ -74,9 +89,45 @@ impl Region {
         let offsets = geometry.offsets();
         let mapping = Mapping::anonymous(offsets.end).map_err(|e| no_memory(offsets.end, &e))?;
         mapping.advise_huge(offsets.frames, offsets.end - offsets.frames);
-        let region = Region::at(mapping, geometry);
-        region.create();
+        let region = Region::at(mapping, geometry, None);
+        region.create(Identity::default(), u64::MAX);
         Ok(region)
+    }
+
+    /// A new region in a file that other processes will map, for which there is room for the least it needs. It is not ready yet.
+    ///
+    /// # Errors
+    /// Full if the file system that holds it is too small; those of the system.
+    pub(crate) fn create_shared(file: File, geometry: Geometry, identity: Identity, membership: Membership) -> Result<Region> {
+        let offsets = geometry.offsets();
+        let set = |e| Error::io("sizing the shared memory of", Path::new("the environment"), e);
+        file.set_len(offsets.end as u64).map_err(set)?;
+        let mapping = Mapping::file(file, offsets.end).map_err(|e| no_memory(offsets.end, &e))?;
+        mapping.advise_huge(offsets.frames, offsets.end - offsets.frames);
+        let region = Region::at(mapping, geometry, Some(membership));
+        region.reserve(0, region.offsets.table)?;
+        region.create(identity, 0);
+        Ok(region)
+    }
+
+    /// A region that others made, if it is for this environment and this build.
+    ///
+    /// # Errors
+    /// Invalid, saying why it cannot be attached to; those of the system.
+    pub(crate) fn attach(file: File, identity: Identity, membership: Membership) -> Result<Region> {
+        let length = file.metadata().map_err(|e| Error::io("looking at", Path::new("the shared memory"), e))?.len();
+        if length < size_of::<Header>() as u64 {
+            return Err(Error::invalid("it is too short"));
+        }
+        let length = usize::try_from(length).map_err(|_| Error::invalid("it is too long"))?;
+        let mapping = Mapping::file(file, length).map_err(|e| no_memory(length, &e))?;
+        // SAFETY: the mapping is long enough for a header, page-aligned, and a header consists of atomics, valid for any bytes.
+        let header = unsafe { mapping.base().cast::<Header>().as_ref() };
+        let geometry = header.judge(identity)?;
+        if geometry.offsets().end != length {
+            return Err(Error::invalid("its length is not what its sizes come to"));
+        }
+        Ok(Region::at(mapping, geometry, Some(membership)))
     }
 
     /// A new region in memory that [`Region::again`] can map a second time.
@@ -84,8 +135,8 @@ impl Region {
     pub(crate) fn shareable(geometry: Geometry) -> Result<Region> {
         let end = geometry.offsets().end;
         let mapping = Mapping::shared_memory(end).map_err(|e| no_memory(end, &e))?;
-        let region = Region::at(mapping, geometry);
-        region.create();
+        let region = Region::at(mapping, geometry, None);
+        region.create(Identity::default(), u64::MAX);
         Ok(region)
     }
 
@@ -93,22 +144,139 @@ impl Region {
     #[cfg(test)]
     pub(crate) fn again(&self) -> Result<Region> {
         let mapping = self.mapping.again().map_err(|e| no_memory(self.offsets.end, &e))?;
-        Ok(Region::at(mapping, self.geometry.clone()))
+        Ok(Region::at(mapping, self.geometry.clone(), None))
     }
 
-    fn at(mapping: Mapping, geometry: Geometry) -> Region {
+    fn at(mapping: Mapping, geometry: Geometry, membership: Option<Membership>) -> Region {
         let offsets = geometry.offsets();
         assert!(mapping.len() >= offsets.end, "the mapping holds the whole region");
         let base = mapping.base();
-        Region { mapping, base, geometry, offsets }
+        Region { mapping, base, geometry, offsets, membership, stalled: OnceLock::new() }
     }
 
-    /// Fills in what is not zero in a fresh region; memory comes zeroed. The ready word is the last store.
-    fn create(&self) {
+    /// Fills in what is not zero in a fresh region; memory comes zeroed. `ready` is below what there is memory for certain: everything, or
+    /// nothing yet. A private region is ready with that.
+    fn create(&self, identity: Identity, ready: u64) {
         for slot in 0..self.geometry.slots {
             self.slot(slot).reset();
         }
-        self.header().create(&self.geometry);
+        let header = self.header();
+        header.create(&self.geometry, identity);
+        header.frames_ready.0.store(ready.clamp(1, self.geometry.frames as u64), Ordering::Relaxed);
+        header.pages_ready.store(ready, Ordering::Relaxed);
+        header.blocks_ready.store(ready, Ordering::Relaxed);
+        if self.membership.is_none() {
+            header.set_ready();
+        }
+    }
+
+    fn reserve(&self, offset: usize, len: usize) -> Result<()> {
+        self.mapping.reserve(offset, len).map_err(|e| match e.kind() {
+            std::io::ErrorKind::StorageFull => Error::full(
+                "the file system that holds the environment's shared memory is full; enlarge it, choose a smaller cache, or another place (Builder::region_directory)",
+            ),
+            _ => Error::io("reserving the shared memory of", Path::new("the environment"), e),
+        })
+    }
+
+    /// Has memory for some more frames made certain: which; none if all have it, or there is none left for more.
+    pub(crate) fn more_frames(&self) -> Option<std::ops::Range<u32>> {
+        let ready = &self.header().frames_ready.0;
+        let from = ready.load(Ordering::SeqCst);
+        let to = (from + FRAMES_STEP).min(self.geometry.frames as u64);
+        if from >= to {
+            return None;
+        }
+        let bytes = |frame: u64| self.offsets.frames + frame as usize * self.geometry.page_size;
+        self.reserve(bytes(from), bytes(to) - bytes(from)).ok()?;
+        // Whoever loses the race reserved the same range.
+        ready.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).ok()?;
+        Some(from as u32..to as u32)
+    }
+
+    /// Makes memory certain for the table's entries of page ids below `end`.
+    ///
+    /// # Errors
+    /// Full when there is none left.
+    #[inline]
+    pub(crate) fn reserve_pages(&self, end: u64) -> Result<()> {
+        if end > self.header().pages_ready.load(Ordering::Relaxed) { self.reserve_pages_slowly(end) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn reserve_pages_slowly(&self, end: u64) -> Result<()> {
+        let ready = &self.header().pages_ready;
+        let from = ready.load(Ordering::SeqCst) / TABLE_STEP * TABLE_STEP;
+        let to = end.div_ceil(TABLE_STEP).saturating_mul(TABLE_STEP).min(self.geometry.pages_max);
+        let part = |offset: usize, bits: usize| {
+            let byte = |page: u64| offset + page as usize * bits / 8;
+            self.reserve(byte(from), byte(to).saturating_sub(byte(from)))
+        };
+        part(self.offsets.table, 8 * size_of::<PageEntry>())?;
+        part(self.offsets.page_bits, 1)?;
+        part(self.offsets.unsaved, 1)?;
+        part(self.offsets.capturing, 1)?;
+        ready.fetch_max(to, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Makes memory certain for the bits of blocks below `end`.
+    ///
+    /// # Errors
+    /// Full when there is none left.
+    #[inline]
+    pub(crate) fn reserve_blocks(&self, end: u64) -> Result<()> {
+        if end > self.header().blocks_ready.load(Ordering::Relaxed) { self.reserve_blocks_slowly(end) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn reserve_blocks_slowly(&self, end: u64) -> Result<()> {
+        let ready = &self.header().blocks_ready;
+        let from = ready.load(Ordering::SeqCst) / TABLE_STEP * TABLE_STEP;
+        let to = end.div_ceil(TABLE_STEP).saturating_mul(TABLE_STEP).min(self.geometry.blocks_max);
+        let byte = |block: u64| self.offsets.block_bits + block as usize / 8;
+        self.reserve(byte(from), byte(to).saturating_sub(byte(from)))?;
+        ready.fetch_max(to, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// This process's number among the members; 0 when the region is private.
+    #[inline]
+    pub(crate) fn number(&self) -> u16 {
+        self.membership.as_ref().map_or(0, |membership| membership.number)
+    }
+
+    /// This process's membership, if the region is shared.
+    pub(crate) fn membership(&self) -> Option<&Membership> {
+        self.membership.as_ref()
+    }
+
+    /// A member's place.
+    pub(crate) fn member(&self, number: u16) -> &Member {
+        assert!(number < self.geometry.members);
+        self.part(self.offsets.members, usize::from(number))
+    }
+
+    /// Whether the participant in a slot lives. One that cannot be asked after counts as alive: nothing is ever taken from the living.
+    pub(crate) fn is_alive(&self, slot: u16) -> bool {
+        match (self.slot(slot).member(), &self.membership) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(member), Some(membership)) => membership.is_alive(member),
+        }
+    }
+
+    /// Says what to do when a wait takes long.
+    pub(crate) fn when_stalled(&self, act: impl Fn() + Send + Sync + 'static) {
+        let _ = self.stalled.set(Box::new(act));
+    }
+
+    /// A wait takes long.
+    #[cold]
+    pub(crate) fn stall(&self) {
+        if let Some(act) = self.stalled.get() {
+            act();
+        }
     }
 
     /// What the region was sized for.
@@ -154,8 +322,8 @@ impl Region {
 
     /// The wait queue for things hashed to `hash`.
     #[inline]
-    pub(crate) fn queue(&self, hash: usize) -> &WaitQueue {
-        self.part(self.offsets.queues, hash % geometry::WAIT_QUEUES)
+    pub(crate) fn queue(&self, hash: usize) -> Queue<'_> {
+        Queue { words: self.part(self.offsets.queues, hash % geometry::WAIT_QUEUES), region: self }
     }
 
     /// The `index`-th structure latch.

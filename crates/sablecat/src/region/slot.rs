@@ -43,7 +43,7 @@ struct ListWords {
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub(crate) struct Slot {
-    /// 0 free, else in use.
+    /// 0 free, else the number of the member whose participant it is, and one.
     used: AtomicU32,
     /// 1 when the pinned snapshot was given up for want of room.
     revoked: AtomicU32,
@@ -79,9 +79,13 @@ impl Slot {
         self.epoch.store(NO_EPOCH, Ordering::Relaxed);
     }
 
-    /// Takes a free slot.
-    pub(crate) fn try_take(&self) -> bool {
-        self.used.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    /// Takes a free slot for a member.
+    pub(crate) fn try_take(&self, member: u16) -> bool {
+        self.used.compare_exchange(0, u32::from(member) + 1, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+    /// Whose participant it is; none if it is free.
+    pub(crate) fn member(&self) -> Option<u16> {
+        self.used.load(Ordering::SeqCst).checked_sub(1).map(|member| member as u16)
     }
     /// Gives the slot back.
     pub(crate) fn give_back(&self) {

@@ -5,7 +5,7 @@ use sablecat_os::atomic::Ordering;
 use super::*;
 
 fn small() -> Geometry {
-    Geometry { page_size: 512, frames: 9, slots: 4, ring_bytes: 65536, lock_words: 64, pages_max: 4096, blocks_max: 4096 }
+    Geometry { page_size: 512, frames: 9, slots: 4, ring_bytes: 65536, lock_words: 64, pages_max: 4096, blocks_max: 4096, members: 1 }
 }
 
 #[test]

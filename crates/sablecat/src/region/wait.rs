@@ -8,10 +8,14 @@ use std::time::Duration;
 use sablecat_os::atomic::{AtomicU32, Ordering};
 use sablecat_os::{clock, futex};
 
+use super::Region;
+
 /// The longest sleep before a waiter looks again by itself.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// The same for waits that may take as long as a transaction: sleeps double up to this.
 const LOOK_AGAIN_LONG: Duration = Duration::from_millis(16);
+/// After so many sleeps that nobody ended, a wait takes long.
+const STALLED: u32 = 3;
 /// How often a waiter tries before it sleeps. Few when explored: there, nobody runs while one spins.
 const SPINS: u32 = if cfg!(feature = "shuttle") { 2 } else { 64 };
 
@@ -24,6 +28,27 @@ pub(crate) enum Look {
     BeforeSleep,
 }
 
+/// A queue of a region, whose waits have the dead looked for when they take long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queue<'a> {
+    pub(super) words: &'a WaitQueue,
+    pub(super) region: &'a Region,
+}
+
+impl Queue<'_> {
+    /// [`WaitQueue::wait_for`].
+    #[inline]
+    pub(crate) fn wait_for<T>(&self, done: impl FnMut() -> Option<T>) -> T {
+        self.words.wait_for(|| self.region.stall(), done)
+    }
+
+    /// [`WaitQueue::wake`].
+    #[inline]
+    pub(crate) fn wake(&self) {
+        self.words.wake();
+    }
+}
+
 /// One queue.
 #[repr(C, align(64))]
 #[derive(Debug)]
@@ -33,9 +58,9 @@ pub(crate) struct WaitQueue {
 }
 
 impl WaitQueue {
-    /// Waits until `done` gives something: spins briefly, then sleeps between looks.
-    pub(crate) fn wait_for<T>(&self, mut done: impl FnMut() -> Option<T>) -> T {
-        let mut tries = 0;
+    /// Waits until `done` gives something: spins briefly, then sleeps between looks, and calls `stalled` now and then when nobody wakes it.
+    pub(crate) fn wait_for<T>(&self, stalled: impl Fn(), mut done: impl FnMut() -> Option<T>) -> T {
+        let (mut tries, mut sleeps) = (0, 0);
         loop {
             if let Some(got) = done() {
                 return got;
@@ -48,19 +73,28 @@ impl WaitQueue {
             self.waiting.fetch_add(1, Ordering::SeqCst);
             let seen = self.word.load(Ordering::SeqCst);
             let got = done();
-            if got.is_none() {
-                futex::wait(&self.word, seen, Some(LOOK_AGAIN));
+            if got.is_none() && futex::wait(&self.word, seen, Some(LOOK_AGAIN)) == futex::Wake::TimedOut {
+                sleeps += 1;
             }
             self.waiting.fetch_sub(1, Ordering::SeqCst);
             if let Some(got) = got {
                 return got;
+            }
+            if sleeps >= STALLED {
+                sleeps = 0;
+                stalled();
             }
         }
     }
 
     /// As [`WaitQueue::wait_for`], for waits that may be long: `done` is told what follows, and none is returned when the monotonic clock
     /// has reached `deadline` (none: never).
-    pub(crate) fn wait_until<T>(&self, deadline: Option<Duration>, mut done: impl FnMut(Look) -> Option<T>) -> Option<T> {
+    pub(crate) fn wait_until<T>(
+        &self,
+        deadline: Option<Duration>,
+        stalled: impl Fn(),
+        mut done: impl FnMut(Look) -> Option<T>,
+    ) -> Option<T> {
         for _ in 0..SPINS {
             if let Some(got) = done(Look::Spinning) {
                 return Some(got);
@@ -83,6 +117,9 @@ impl WaitQueue {
             self.waiting.fetch_sub(1, Ordering::SeqCst);
             if over {
                 return got;
+            }
+            if pause > LOOK_AGAIN {
+                stalled();
             }
         }
     }

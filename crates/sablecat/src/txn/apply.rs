@@ -11,7 +11,7 @@ use super::large::Large;
 use super::write_set::WriteSet;
 use super::{Isolation, Kernel, TreeRef, conflict};
 use crate::access::btree::node::{Leaf, LeafMut, Value, inline_value_bytes_max};
-use crate::access::btree::{self, Tree};
+use crate::access::btree::{self, Tree, nest};
 use crate::access::{PageRead, PageWrite, long};
 use crate::error::Result;
 use crate::pages::{Participant, Run};
@@ -19,7 +19,7 @@ use crate::region::{Holding, STRUCTURE_LATCHES};
 use crate::types::{FrameId, Lsn, PageId, TreeId};
 
 /// Wait queues of the structure latches.
-const STRUCTURE_QUEUE: usize = 128;
+pub(super) const STRUCTURE_QUEUE: usize = 128;
 
 /// Structure latches, held until dropped.
 #[derive(Debug)]
@@ -75,6 +75,13 @@ impl Kernel {
         value: Option<&[u8]>,
         run: Option<&Run<'_>>,
     ) -> Result<bool> {
+        let store = |changes: &mut Changes<'_>, within: TreeId, value: &[u8]| match run {
+            Some(run) => changes.add_run(run, tree.id, value),
+            None => long::store(changes, within, value),
+        };
+        if self.is_nested(tree, key) {
+            return nest::change(changes, tree, key, value, store);
+        }
         let leaf = btree::find_leaf(changes, tree, key, btree::Toward::Key, |_| {})?;
         changes.latched(leaf)?;
         let old = changes.read(leaf, |bytes| {
@@ -89,14 +96,10 @@ impl Kernel {
         }
         match value {
             None => btree::remove(changes, tree, key),
-            Some(value) if value.len() > self.inline_max(key.len()) => {
-                let first_page = match run {
-                    Some(run) => changes.add_run(run, tree.id, value)?,
-                    None => long::store(changes, tree.id, value)?,
-                };
-                btree::put(changes, tree, key, Value::Long { first_page, len: value.len() as u64 }).map(|()| true)
+            Some(value) => {
+                let stored = nest::store_value(changes, tree.id, key.len(), value, store)?;
+                btree::put(changes, tree, key, stored).map(|()| true)
             }
-            Some(value) => btree::put(changes, tree, key, Value::Inline(value)).map(|()| true),
         }
     }
 
@@ -107,9 +110,10 @@ impl Kernel {
             for (tree, records) in writes.trees() {
                 let view = tree.tree();
                 for (key, _) in records.iter() {
-                    let leaf = btree::find_leaf(changes, &view, key, btree::Toward::Key, |_| {})?;
+                    let place = nest::find(changes, &view, key, |_| {})?;
+                    let leaf = btree::find_leaf(changes, &place.tree, place.rest, btree::Toward::Key, |_| {})?;
                     changes.latched(leaf)?;
-                    self.check_write(changes, leaf, &view, key, check)?;
+                    self.check_write(changes, leaf, &view, key, place.rest, check)?;
                 }
             }
         }
@@ -118,7 +122,7 @@ impl Kernel {
             let view = tree.tree();
             for (key, value) in records.iter() {
                 let value = value.as_deref();
-                let run = value.filter(|value| self.is_large(key, value)).and_then(|_| runs.next());
+                let run = value.filter(|value| self.is_large(value)).and_then(|_| runs.next());
                 self.apply_one(changes, &view, key, value, run)?;
             }
         }
@@ -132,9 +136,12 @@ impl Kernel {
             let view = tree.tree();
             let mut last = PageId::NONE;
             for (key, value) in records.iter() {
+                if self.is_nested(&view, key) {
+                    return Ok(Leaves::Shape);
+                }
                 let page = self.leaf_for(changes, &view, key, last, at, me)?;
                 last = page;
-                self.check_write(changes, page, &view, key, check)?;
+                self.check_write(changes, page, &view, key, key, check)?;
                 let place = changes.read(page, |bytes| {
                     let leaf = Leaf::new(bytes);
                     leaf.search(key, view.order).map(|slot| matches!(leaf.value(slot), Value::Long { .. }))
@@ -181,8 +188,17 @@ impl Kernel {
         }
     }
 
-    /// Snapshot isolation's first-committer-wins: the record must be as the snapshot saw it. The leaf is latched.
-    fn check_write(&self, changes: &Changes<'_>, page: PageId, tree: &Tree<'_>, key: &[u8], check: WriteCheck<'_>) -> Result<()> {
+    /// Snapshot isolation's first-committer-wins: the record must be as the snapshot saw it. The leaf is latched; it knows the key, or what of a
+    /// nested one is left, as `rest`.
+    fn check_write(
+        &self,
+        changes: &Changes<'_>,
+        page: PageId,
+        tree: &Tree<'_>,
+        key: &[u8],
+        rest: &[u8],
+        check: WriteCheck<'_>,
+    ) -> Result<()> {
         let WriteCheck::AsOf { at, me } = check else { return Ok(()) };
         let Some(item) = changes.items().iter().rev().find(|item| item.page == page) else { return Ok(()) };
         if item.old == FrameId::NONE || self.pages.region.born(item.old).load(sablecat_os::atomic::Ordering::Acquire) <= at.0 {
@@ -190,13 +206,9 @@ impl Kernel {
         }
         let now = changes.read_old(page, |bytes| {
             let leaf = Leaf::new(bytes);
-            leaf.search(key, tree.order).ok().map(|slot| OwnedValue::of(leaf.value(slot)))
+            leaf.search(rest, tree.order).ok().map(|slot| OwnedValue::of(leaf.value(slot)))
         });
-        let then = self.pages.operate(me, || {
-            let snapshot = self.pages.at_pin(me, at)?;
-            self.look_up(&snapshot, tree, key, |value| value.map(OwnedValue::of))
-        })?;
-        if now.flatten() != then {
+        if now.flatten() != self.value_at(tree, key, at, me)? {
             return Err(conflict("another transaction changed a record that this one changes, and committed first; run it again"));
         }
         Ok(())

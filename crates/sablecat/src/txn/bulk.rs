@@ -7,12 +7,12 @@
 use super::changes::Changes;
 use super::{ChainHold, Durability, Kernel, TreeRef, publish};
 use crate::access::btree::Load;
-use crate::access::btree::node::{self, Kind, Leaf, Value};
+use crate::access::btree::node::{self, Kind, Leaf};
 use crate::access::{PageRead, PageWrite, long};
 use crate::error::{Error, Result};
 use crate::log::{self, RecordBuilder};
 use crate::pages::{Participant, Run};
-use crate::types::{Lsn, PageId};
+use crate::types::{FrameId, Lsn, PageId, TreeId};
 
 /// Pages published together.
 const PAGES_AT_ONCE: usize = 64;
@@ -68,9 +68,8 @@ impl<'a> Loading<'a> {
         let mut load = Load::new(self.tree.tree(), kernel.pages.region.page_size());
         for (key, value) in records {
             let (key, value) = (key.as_ref(), value.as_ref());
-            kernel.check_record(key, value.len())?;
-            let stored = self.stored(&mut changes, key, value)?;
-            load.push(&mut changes, key, stored)?;
+            kernel.check_record(self.tree, key, value.len())?;
+            load.push(&mut changes, key, value, |changes, within, value| self.store(changes, within, value))?;
             self.log.record.begin_put(self.tree.id, key, value.len());
             for part in value.chunks(kernel.log.record_bytes_max() / 4) {
                 self.log.record.raw(part);
@@ -99,26 +98,22 @@ impl<'a> Loading<'a> {
         Ok((records, lsn))
     }
 
-    /// What a leaf keeps of a value: itself, or where its pages are.
-    fn stored<'v>(&mut self, changes: &mut Changes<'a>, key: &[u8], value: &'v [u8]) -> Result<Value<'v>> {
-        if value.len() <= self.kernel.inline_max(key.len()) {
-            return Ok(Value::Inline(value));
+    /// Stores a long value in pages of its own, past the pool if it is large, and says which is the first.
+    fn store(&mut self, changes: &mut Changes<'a>, within: TreeId, value: &[u8]) -> Result<PageId> {
+        if !self.kernel.is_large(value) {
+            return long::store(changes, within, value);
         }
-        let tree = self.tree.id;
-        let first_page = if self.kernel.is_large(key, value) {
-            let run = self.kernel.store_large(self.me, tree, value)?;
-            let first = changes.add_run(&run, tree, value);
-            self.large.push(run);
-            first?
-        } else {
-            long::store(changes, tree, value)?
-        };
-        Ok(Value::Long { first_page, len: value.len() as u64 })
+        let run = self.kernel.store_large(self.me, within, value)?;
+        let first = changes.add_run(&run, within, value);
+        self.large.push(run);
+        first
     }
 
     /// Publishes the pages made so far under `record`, and begins anew.
     fn publish(&mut self, changes: Changes<'a>, record: &mut RecordBuilder) -> Result<Changes<'a>> {
-        let mut pages: Vec<(PageId, u64)> = changes.items().iter().map(|item| (item.page, 1)).collect();
+        // A subtree's root is published twice: when it is made, and when it is loaded.
+        let made = changes.items().iter().filter(|item| item.old == FrameId::NONE);
+        let mut pages: Vec<(PageId, u64)> = made.map(|item| (item.page, 1)).collect();
         publish::publish(&self.kernel.pages, &self.kernel.log, changes, record, |_| Ok(()))?;
         for run in self.large.drain(..) {
             pages.iter_mut().filter(|(page, _)| *page == run.first()).for_each(|(_, count)| *count = run.count());

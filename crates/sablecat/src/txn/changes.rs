@@ -291,6 +291,10 @@ impl PageRead for Changes<'_> {
             Ok(look.take().expect("the page is shown once")(bytes))
         })
     }
+
+    fn page_size(&self) -> usize {
+        self.pages.region.page_size()
+    }
 }
 
 impl PageWrite for Changes<'_> {
@@ -327,15 +331,12 @@ impl PageWrite for Changes<'_> {
         Ok(first)
     }
 
-    fn page_size(&self) -> usize {
-        self.pages.region.page_size()
-    }
-
     fn free(&mut self, page: PageId) -> Result<()> {
         self.free_run(page, 1)
     }
 
     fn free_run(&mut self, first: PageId, count: u64) -> Result<()> {
+        self.pages.check_run(first, count)?;
         let freed_after = (count - 1) as u32;
         let bytes = self.write(first)?;
         bytes.fill(0);

@@ -39,11 +39,14 @@ impl Kernel {
     }
 }
 
-/// A write set on its way to the log in chunks: one chunk at a time is put together, so a value is never copied whole.
+/// A write set on its way to the log in chunks: one chunk at a time is put together, so a value is never copied whole. A chunk may end
+/// anywhere, also within a key.
 struct Chunks<'a, 'r> {
     kernel: &'a Kernel,
     me: &'a Participant,
     record: &'r mut RecordBuilder,
+    /// An operation up to its value.
+    head: RecordBuilder,
     chain: u64,
     chunks: u64,
     bytes: u64,
@@ -53,17 +56,23 @@ impl<'a, 'r> Chunks<'a, 'r> {
     fn begin(kernel: &'a Kernel, record: &'r mut RecordBuilder, me: &'a Participant) -> Chunks<'a, 'r> {
         let chain = kernel.log.new_chain();
         record.begin_chunk(chain);
-        Chunks { kernel, me, record, chain, chunks: 0, bytes: 0 }
+        Chunks { kernel, me, record, head: RecordBuilder::new(), chain, chunks: 0, bytes: 0 }
     }
 
     fn add(&mut self, tree: TreeId, key: &[u8], value: Option<&[u8]>) -> Result<()> {
-        let Some(value) = value else {
-            self.record.delete(tree, key);
-            return self.log_if_full();
-        };
-        self.record.begin_put(tree, key, value.len());
-        self.log_if_full()?;
-        for part in value.chunks(self.kernel.log.record_bytes_max() / 4) {
+        let mut head = std::mem::take(&mut self.head);
+        head.begin(Kind::Commit);
+        match value {
+            Some(value) => head.begin_put(tree, key, value.len()),
+            None => head.delete(tree, key),
+        }
+        self.add_bytes(head.body())?;
+        self.head = head;
+        self.add_bytes(value.unwrap_or_default())
+    }
+
+    fn add_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        for part in bytes.chunks(self.kernel.log.record_bytes_max() / 4) {
             self.record.raw(part);
             self.log_if_full()?;
         }

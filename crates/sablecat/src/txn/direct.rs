@@ -6,13 +6,13 @@
 //! A page changed in place loses the block that held it (a checkpoint frees it, if a checkpoint has named it) and is written to another
 //! one when it is evicted or captured.
 
-use crate::access::btree::node::{self, Leaf, LeafMut, Value, inline_value_bytes_max};
-use crate::access::btree::{self, Toward, Tree};
+use crate::access::btree::node::{self, Leaf, LeafMut, Value};
+use crate::access::btree::{self, Toward, Tree, nest};
 use crate::access::{PageRead, PageWrite, long};
 use crate::error::{Error, Result};
 use crate::pages::{Pages, Participant};
 use crate::region::{BlockWord, EntryWord, FrameState};
-use crate::types::{BlockId, FrameId, PageId};
+use crate::types::{BlockId, FrameId, PageId, TreeId};
 
 /// A writer in place.
 #[derive(Debug)]
@@ -68,6 +68,9 @@ impl<'a> Direct<'a> {
 
     /// Sets or removes a record. False if there was nothing to remove.
     pub(crate) fn change(&mut self, tree: &Tree<'_>, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
+        if nest::is_nested(tree, key, self.page_size()) {
+            return nest::change(self, tree, key, value, Self::store_long);
+        }
         let page = self.locate(tree, key)?;
         let place = self.read(page, |bytes| {
             let leaf = Leaf::new(bytes);
@@ -91,7 +94,7 @@ impl<'a> Direct<'a> {
             }
             return Ok(true);
         };
-        let stored = self.stored(tree, key, value)?;
+        let stored = nest::store_value(self, tree.id, key.len(), value, Self::store_long)?;
         let mut leaf = LeafMut::new(self.write(page)?);
         let put = match slot {
             Ok(slot) => leaf.replace_value(slot, stored),
@@ -122,30 +125,24 @@ impl<'a> Direct<'a> {
         let mut load = btree::Load::new(*tree, self.page_size());
         for (key, value) in records {
             let (key, value) = (key.as_ref(), value.as_ref());
-            super::check_record(self.page_size(), key, value.len())?;
-            let stored = self.stored(tree, key, value)?;
-            load.push(self, key, stored)?;
+            super::check_record(tree, self.page_size(), key, value.len())?;
+            load.push(self, key, value, Self::store_long)?;
         }
         load.finish(self)
     }
 
-    /// What a leaf keeps of a value: itself, or where its pages are.
-    #[inline]
-    fn stored<'v>(&mut self, tree: &Tree<'_>, key: &[u8], value: &'v [u8]) -> Result<Value<'v>> {
-        if value.len() <= inline_value_bytes_max(self.page_size(), key.len()) {
-            return Ok(Value::Inline(value));
-        }
-        let len = value.len() as u64;
-        let count = long::page_count(len, self.page_size());
+    /// Stores a long value in pages of its own, past the pool if it is large, and says which is the first.
+    fn store_long(&mut self, tree: TreeId, value: &[u8]) -> Result<PageId> {
+        let count = long::page_count(value.len() as u64, self.page_size());
         if !self.pages.passes_pool(count) {
-            return Ok(Value::Long { first_page: long::store(self, tree.id, value)?, len });
+            return long::store(self, tree, value);
         }
-        let run = self.pages.store_run(self.me, count, &mut |n, page, bytes| long::form(bytes, page, tree.id, value, n))?;
+        let run = self.pages.store_run(self.me, count, &mut |n, page, bytes| long::form(bytes, page, tree, value, n))?;
         let first_page = run.first();
         self.add(first_page)?;
-        long::form(self.write(first_page)?, first_page, tree.id, value, 0);
+        long::form(self.write(first_page)?, first_page, tree, value, 0);
         run.keep();
-        Ok(Value::Long { first_page, len })
+        Ok(first_page)
     }
 
     #[inline]
@@ -179,6 +176,10 @@ impl PageRead for Direct<'_> {
         self.pages.region.prefetch(frame);
         // SAFETY: nobody else is here, and the sweeps of this participant, which might evict the page, come between reads only.
         Ok(look(unsafe { self.pages.region.page(frame) }))
+    }
+
+    fn page_size(&self) -> usize {
+        self.pages.region.page_size()
     }
 }
 
@@ -218,10 +219,6 @@ impl PageWrite for Direct<'_> {
         Ok(first)
     }
 
-    fn page_size(&self) -> usize {
-        self.pages.region.page_size()
-    }
-
     fn free(&mut self, page: PageId) -> Result<()> {
         let region = &self.pages.region;
         let entry = region.entry(page);
@@ -242,6 +239,7 @@ impl PageWrite for Direct<'_> {
     }
 
     fn free_run(&mut self, first: PageId, count: u64) -> Result<()> {
+        self.pages.check_run(first, count)?;
         (0..count).try_for_each(|n| self.free(PageId((u64::from(first.0) + n) as u32)))
     }
 

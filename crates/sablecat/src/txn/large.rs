@@ -30,8 +30,8 @@ impl<'a> Large<'a> {
 
 impl Kernel {
     /// Whether a value goes past the pool.
-    pub(super) fn is_large(&self, key: &[u8], value: &[u8]) -> bool {
-        value.len() > self.inline_max(key.len()) && self.pages.passes_pool(long::page_count(value.len() as u64, self.page_size()))
+    pub(super) fn is_large(&self, value: &[u8]) -> bool {
+        self.pages.passes_pool(long::page_count(value.len() as u64, self.page_size()))
     }
 
     /// Stores a large value. The caller holds no latch.
@@ -40,12 +40,13 @@ impl Kernel {
         self.pages.store_run(me, count, &mut |n, page, bytes| long::form(bytes, page, tree, value, n))
     }
 
-    /// Stores the large values of a write set. The caller holds no latch.
+    /// Stores the large values of a write set. Their pages say they are of the outermost tree: which subtrees a commit makes shows later.
+    /// The caller holds no latch.
     pub(super) fn store_all_large<'a>(&'a self, me: &'a Participant, writes: &WriteSet) -> Result<Large<'a>> {
         let mut large = Large { runs: Vec::new() };
         for (tree, records) in writes.trees() {
-            for (key, value) in records.iter() {
-                if let Some(value) = value.as_deref().filter(|value| self.is_large(key, value)) {
+            for (_, value) in records.iter() {
+                if let Some(value) = value.as_deref().filter(|value| self.is_large(value)) {
                     large.runs.push(self.store_large(me, tree.id, value)?);
                 }
             }

@@ -4,6 +4,7 @@
 //! transaction.rs  a snapshot, a write set, the reads to be validated
 //! write_set.rs    what a transaction would change, in key order, with savepoints
 //! reads.rs        what it has seen, and whether that still stands
+//! committed.rs    the state at one LSN
 //! apply.rs        prepare: latch the leaves in key order, build their new versions, split and merge
 //! large.rs        values too large for the pool, stored before the commit
 //! direct.rs       writing in place, for who is alone
@@ -23,11 +24,13 @@ mod bell;
 mod bulk;
 mod changes;
 mod chunks;
+mod committed;
 mod direct;
 mod large;
 pub(crate) mod locks;
 mod publish;
 mod reads;
+mod reap;
 mod scratch;
 mod single;
 #[cfg(test)]
@@ -38,6 +41,7 @@ mod write_set;
 
 pub(crate) use bell::Bell;
 use chunks::ChainHold;
+pub(crate) use committed::Committed;
 pub(crate) use direct::Direct;
 pub use locks::DeadlockPolicy;
 pub(crate) use single::RecordChange;
@@ -47,11 +51,13 @@ use crate::region::Holding;
 
 use std::time::Duration;
 
+use crate::access::btree::nest::{self, Place};
 use crate::access::btree::node::Order;
-use crate::access::btree::{self, Source, Tree, node};
+use crate::access::btree::{self, Tree, node};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Caller, Log};
 use crate::pages::{Pages, Participant, Snapshot};
+use crate::region::Region;
 use crate::types::{Lsn, PageId, TreeId};
 
 /// What becomes of a commit when the process or the machine stops right after it returned.
@@ -163,14 +169,14 @@ impl Kernel {
         }
         match durability {
             Durability::Memory | Durability::NoSync => Ok(()),
-            Durability::WriteNoSync => self.log.hand_over(lsn, caller(me)),
-            Durability::Sync => self.log.make_durable(lsn, caller(me)),
+            Durability::WriteNoSync => self.log.hand_over(lsn, caller(&self.pages.region, me)),
+            Durability::Sync => self.log.make_durable(lsn, caller(&self.pages.region, me)),
         }?;
         // The log may be sound when the volume is not; but no checkpoint will ever relieve it.
         if durability < Durability::WriteNoSync { Ok(()) } else { self.pages.fail_if_poisoned() }
     }
 
-    /// Shows `look` the value of `key` in the snapshot, or none.
+    /// Shows `look` the value in the snapshot of a key that is not nested, or none.
     #[inline]
     pub(crate) fn look_up<R>(
         &self,
@@ -193,23 +199,38 @@ impl Kernel {
         self.pages.region.page_size()
     }
 
-    /// Refuses keys and values that no page can hold.
+    /// Where a key belongs at an LSN that `me` has pinned: for a nested one the innermost subtree, going down one operation a page.
     #[inline]
-    pub(crate) fn check_record(&self, key: &[u8], value_len: usize) -> Result<()> {
-        check_record(self.pages.region.page_size(), key, value_len)
+    pub(crate) fn place<'t, 'k>(&self, tree: &Tree<'t>, key: &'k [u8], at: Lsn, me: &Participant) -> Result<Place<'t, 'k>> {
+        nest::find(&Committed { kernel: self, me, at }, tree, key, |_| {})
+    }
+
+    /// Whether a key is nested.
+    #[inline]
+    pub(crate) fn is_nested(&self, tree: &Tree<'_>, key: &[u8]) -> bool {
+        nest::is_nested(tree, key, self.pages.region.page_size())
+    }
+
+    /// The value of a record at an LSN that `me` has pinned.
+    fn value_at(&self, tree: &Tree<'_>, key: &[u8], at: Lsn, me: &Participant) -> Result<Option<apply::OwnedValue>> {
+        let place = self.place(tree, key, at, me)?;
+        self.pages.operate(me, || {
+            let snapshot = self.pages.at_pin(me, at)?;
+            self.look_up(&snapshot, &place.tree, place.rest, |value| value.map(apply::OwnedValue::of))
+        })
+    }
+
+    /// Refuses keys and values that the tree cannot hold.
+    #[inline]
+    pub(crate) fn check_record(&self, tree: &TreeRef, key: &[u8], value_len: usize) -> Result<()> {
+        check_record(&tree.tree(), self.pages.region.page_size(), key, value_len)
     }
 }
 
-/// Refuses keys and values that no page of `page_size` bytes can hold.
+/// Refuses keys and values that a tree of pages of `page_size` bytes cannot hold.
 #[inline]
-fn check_record(page_size: usize, key: &[u8], value_len: usize) -> Result<()> {
-    let most = node::key_bytes_max(page_size);
-    if key.len() > most {
-        return Err(Error::invalid(format!(
-            "a key of {} bytes; with pages of {page_size} bytes keys can have {most} at most: create the environment with larger pages",
-            key.len()
-        )));
-    }
+fn check_record(tree: &Tree<'_>, page_size: usize, key: &[u8], value_len: usize) -> Result<()> {
+    nest::check_key(tree.order, page_size, key)?;
     if value_len as u64 > u64::from(u32::MAX) {
         return Err(Error::invalid(format!("a value of {value_len} bytes; values can have 4294967295 at most")));
     }
@@ -236,15 +257,10 @@ fn catalog_id() -> TreeId {
     TreeId(1)
 }
 
-/// Who calls the log. In a private environment every participant is of this process, and so alive.
+/// Who calls the log.
 #[inline]
-pub(crate) fn caller(me: u16) -> Caller<'static> {
-    Caller::new(me, &|_| true)
-}
-
-/// The committed state of a tree at an LSN that `me` has pinned, for scans.
-pub(crate) fn committed<'a>(kernel: &'a Kernel, me: &'a Participant, tree: &'a TreeRef, at: Lsn) -> impl Source + 'a {
-    reads::Committed { kernel, me, tree, at }
+pub(crate) fn caller(region: &Region, me: u16) -> Caller<'_> {
+    Caller::new(me, region)
 }
 
 /// The error of a transaction that lost to another.

@@ -24,7 +24,7 @@ use crate::region::{EntryWord, FrameState, ListItem, Phase, Role, SLOT_LIST_INLI
 use crate::types::{FrameId, Lsn, PageId};
 
 /// Wait queue of the commit role.
-const COMMIT_QUEUE: usize = 255;
+pub(super) const COMMIT_QUEUE: usize = 255;
 
 /// Publishes `changes` with `record` in the log, if `validate` agrees once nobody else can commit. Returns the commit's LSN; the record
 /// is in the ring, and how durable it must become is the caller's affair. On any error nothing is published and the changes are undone.
@@ -40,7 +40,7 @@ pub(crate) fn publish(
     let header = pages.region.header();
     let slot = me.slot();
     let holding = loop {
-        log.ensure_room(record.len(), super::caller(me.number()))?;
+        log.ensure_room(record.len(), super::caller(&pages.region, me.number()))?;
         let holding = acquire(pages, log, me);
         if log.has_room(record.len()) {
             break holding;
@@ -156,7 +156,7 @@ pub(super) fn help(pages: &Pages, log: &Log, me: &Participant, other: super::Hol
 }
 
 /// The publish list of a slot. May be nonsense if the owner goes on meanwhile; the caller checks the role word afterwards.
-fn read_list(pages: &Pages, slot: &Slot) -> Vec<ListItem> {
+pub(super) fn read_list(pages: &Pages, slot: &Slot) -> Vec<ListItem> {
     let frames = pages.region.geometry().frames;
     let len = slot.list_len();
     let mut list: Vec<_> = (0..len.min(SLOT_LIST_INLINE)).map(|n| slot.item(n)).collect();

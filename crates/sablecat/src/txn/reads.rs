@@ -4,22 +4,26 @@
 //! commit, so a leaf whose current version is still that one cannot have changed; for any other leaf the read is done again, at the
 //! snapshot and at the newest state, and the two are compared record by record. So a neighbour's change in the same page, a split, or an
 //! eviction and reload is no conflict, and there are no phantoms: what is compared is the range that was read, not the records found.
+//! A leaf that has not changed is still where it was, in a subtree too: what unmakes a subtree frees its pages.
+//!
 //! (Kung and Robinson's backward validation; the leaf test is Silo's node set.)
 
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 
 use sablecat_os::atomic::Ordering;
 
-use super::{Kernel, TreeRef, conflict};
-use crate::access::btree::{LeafCopy, Scan, Source, Wanted};
+use super::{Committed, Kernel, TreeRef, conflict};
+use crate::access::btree::{Scan, nest};
 use crate::error::Result;
 use crate::pages::Participant;
 use crate::types::{FrameId, Lsn, PageId};
 
-/// One read: a range of keys of one tree that lay in one leaf.
+/// One read: a range of keys of one tree, or of a subtree of it, that lay in one leaf.
 #[derive(Debug)]
 struct Read {
     tree: usize,
+    /// What leads to the subtree, in [`ReadSet::stems`]; nothing: it is the tree itself.
+    stems: Range<usize>,
     page: PageId,
     born: Lsn,
     lower: Bound<Vec<u8>>,
@@ -27,17 +31,45 @@ struct Read {
 }
 
 /// The reads of a transaction.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ReadSet {
+    page_size: usize,
     trees: Vec<TreeRef>,
     reads: Vec<Read>,
+    /// Ways down to subtrees. Reads that follow each other on one way down share it.
+    stems: Vec<u8>,
 }
 
 impl ReadSet {
-    /// Notes that the keys between the bounds were read from this leaf page.
-    pub(crate) fn note(&mut self, tree: &TreeRef, page: PageId, born: Lsn, lower: Bound<&[u8]>, upper: Bound<&[u8]>) {
-        let index = self.tree_index(tree);
-        self.reads.push(Read { tree: index, page, born, lower: lower.map(<[u8]>::to_vec), upper: upper.map(<[u8]>::to_vec) });
+    pub(crate) fn new(page_size: usize) -> ReadSet {
+        ReadSet { page_size, trees: Vec::new(), reads: Vec::new(), stems: Vec::new() }
+    }
+
+    /// Notes that the keys between the bounds were read from this leaf page, of the subtree that `stems` lead to.
+    pub(crate) fn note(&mut self, tree: &TreeRef, stems: &[u8], page: PageId, born: Lsn, lower: Bound<&[u8]>, upper: Bound<&[u8]>) {
+        let stem_bytes = nest::stem_bytes(tree.tree().order, self.page_size);
+        let bound = |bound: Bound<&[u8]>| match bound {
+            // What there is of a nested key in a tree is its stem.
+            Bound::Included(key) | Bound::Excluded(key) if key.len() >= stem_bytes => Bound::Included(key[..stem_bytes].to_vec()),
+            bound => bound.map(<[u8]>::to_vec),
+        };
+        let (tree, stems) = (self.tree_index(tree), self.keep_stems(stems));
+        self.reads.push(Read { tree, stems, page, born, lower: bound(lower), upper: bound(upper) });
+    }
+
+    /// Keeps the way to a subtree.
+    fn keep_stems(&mut self, stems: &[u8]) -> Range<usize> {
+        let start = self.reads.last().map_or(0, |read| read.stems.start);
+        let last = &self.stems[start..];
+        if last.starts_with(stems) {
+            return start..start + stems.len();
+        }
+        let (start, more) = match stems.strip_prefix(last) {
+            Some(more) => (start, more),
+            None => (self.stems.len(), stems),
+        };
+        self.stems.extend_from_slice(more);
+        start..self.stems.len()
     }
 
     fn tree_index(&mut self, tree: &TreeRef) -> usize {
@@ -53,6 +85,7 @@ impl ReadSet {
     /// Forgets everything: the transaction's snapshot has moved.
     pub(crate) fn clear(&mut self) {
         self.reads.clear();
+        self.stems.clear();
     }
 
     /// A conflict if anything read at `at` would read differently now. Called in the commit step, so "now" holds still.
@@ -70,9 +103,8 @@ impl ReadSet {
             }
             let tree = &self.trees[read.tree];
             let now = kernel.pages.region.header().visible();
-            let (lower, upper) = (read.lower.as_ref().map(Vec::as_slice), read.upper.as_ref().map(Vec::as_slice));
             // The guard pin of the commit step, or the snapshot itself, holds the newest state: nobody else publishes meanwhile.
-            if !same(kernel, tree, lower, upper, at, now, me)? {
+            if !same(kernel, tree, &self.stems[read.stems.clone()], read, at, now, me)? {
                 return Err(conflict("another transaction changed what this one has read, and committed first; run it again"));
             }
         }
@@ -80,13 +112,19 @@ impl ReadSet {
     }
 }
 
-/// Whether the range reads the same at two moments.
-fn same(kernel: &Kernel, tree: &TreeRef, lower: Bound<&[u8]>, upper: Bound<&[u8]>, at: Lsn, now: Lsn, me: &Participant) -> Result<bool> {
-    let scan = || Scan::new(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
-    let (mut then, mut newest) = (scan(), scan());
+/// Whether the range reads the same at two moments. References to subtrees are compared as what they are: what was read in a subtree
+/// was noted by itself.
+fn same(kernel: &Kernel, tree: &TreeRef, stems: &[u8], read: &Read, at: Lsn, now: Lsn, me: &Participant) -> Result<bool> {
     let view = tree.tree();
-    let mut then_source = Committed { kernel, me, tree, at };
-    let mut newest_source = Committed { kernel, me, tree, at: now };
+    let (mut then_source, mut newest_source) = (Committed { kernel, me, at }, Committed { kernel, me, at: now });
+    let then_place = nest::find(&then_source, &view, stems, |_| {})?;
+    let newest_place = nest::find(&newest_source, &view, stems, |_| {})?;
+    if then_place.tree.root != newest_place.tree.root {
+        return Ok(false);
+    }
+    let scan = || Scan::flat(read.lower.clone(), read.upper.clone());
+    let (mut then, mut newest) = (scan(), scan());
+    let view = then_place.tree;
     loop {
         let (before, after) = (then.next(&view, &mut then_source, true)?, newest.next(&view, &mut newest_source, true)?);
         if before != after {
@@ -95,28 +133,5 @@ fn same(kernel: &Kernel, tree: &TreeRef, lower: Bound<&[u8]>, upper: Bound<&[u8]
         if before.is_none() {
             return Ok(true);
         }
-    }
-}
-
-/// The committed state at one LSN, as a scan's source.
-pub(super) struct Committed<'a> {
-    pub(super) kernel: &'a Kernel,
-    pub(super) me: &'a Participant,
-    pub(super) tree: &'a TreeRef,
-    pub(super) at: Lsn,
-}
-
-impl Source for Committed<'_> {
-    fn leaf(&mut self, wanted: Wanted<'_>, _: Bound<&[u8]>, _: Bound<&[u8]>, into: &mut LeafCopy) -> Result<()> {
-        self.kernel.pages.operate(self.me, || {
-            let snapshot = self.kernel.pages.at_pin(self.me, self.at)?;
-            let page = wanted.find(&snapshot, &self.tree.tree())?;
-            into.fill(snapshot.page(page)?);
-            Ok(())
-        })
-    }
-
-    fn pending(&self, _: Bound<&[u8]>, _: Bound<&[u8]>, _: bool) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
-        None
     }
 }

@@ -60,11 +60,14 @@ impl Kernel {
         }
     }
 
-    /// Shows `look` the newest committed value of a record, in place, unless it is long.
+    /// Shows `look` the newest committed value of a record, in place, unless key or value is long.
     #[inline]
     fn show_one<R>(&self, tree: &TreeRef, key: &[u8], look: &mut Option<impl FnOnce(Option<&[u8]>) -> R>) -> Result<Option<R>> {
-        let seat = self.pages.participants.sit()?;
         let view = tree.tree();
+        if self.is_nested(&view, key) {
+            return Ok(None);
+        }
+        let seat = self.pages.participants.sit()?;
         self.patiently(|| {
             self.pages.operate(&seat, || {
                 let snapshot = self.pages.snapshot(&seat);
@@ -79,8 +82,11 @@ impl Kernel {
 
     /// How long the newest committed value of a record is; none if there is no record. Reads nothing but the leaf.
     pub(crate) fn value_len(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<u64>> {
-        let seat = self.pages.participants.sit()?;
         let view = tree.tree();
+        if self.is_nested(&view, key) {
+            return self.value_len_nested(tree, key);
+        }
+        let seat = self.pages.participants.sit()?;
         self.patiently(|| {
             self.pages.operate(&seat, || {
                 let snapshot = self.pages.snapshot(&seat);
@@ -96,13 +102,12 @@ impl Kernel {
 
     /// Commits one change by itself. False if it was the removal of a record that was not there.
     pub(crate) fn change_one(&self, tree: &TreeRef, key: &[u8], change: RecordChange<'_>, durability: Durability) -> Result<bool> {
-        let seat = self.pages.participants.sit()?;
-        let me = &*seat;
-        if self.needs_pages(key, change) {
-            drop(seat);
+        let view = tree.tree();
+        if self.is_nested(&view, key) || self.needs_pages(key, change) {
             return self.change_by_transaction(tree, key, change, durability);
         }
-        let view = tree.tree();
+        let seat = self.pages.participants.sit()?;
+        let me = &*seat;
         let mut record = Record::of(me);
         record.begin(Kind::Commit);
         match change {

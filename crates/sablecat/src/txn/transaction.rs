@@ -12,9 +12,9 @@ use super::locks::{Held, Mode, record_hash};
 use super::reads::ReadSet;
 use super::scratch::Record;
 use super::write_set::WriteSet;
-use super::{Durability, Isolation, Kernel, TreeRef, conflict, publish};
+use super::{Committed, Durability, Isolation, Kernel, TreeRef, conflict, publish};
 use crate::access::btree::node::{self, Leaf};
-use crate::access::btree::{Found, LeafCopy, Scan, Source, Wanted};
+use crate::access::btree::{Found, LeafCopy, Part, Scan, Source, Wanted};
 use crate::access::long;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::RecordBuilder;
@@ -26,7 +26,7 @@ const SHAPE_FIRST: usize = 64;
 /// Pages of a long value that one operation reads.
 const PAGES_AN_OPERATION: usize = 64;
 /// Wait queue of the serial gate.
-const SERIAL_QUEUE: usize = 253;
+pub(super) const SERIAL_QUEUE: usize = 253;
 
 /// How a transaction is to run.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +105,7 @@ impl<'k> Transaction<'k> {
             at,
             options,
             writes: WriteSet::default(),
-            reads: ReadSet::default(),
+            reads: ReadSet::new(kernel.pages.region.page_size()),
             held: Held::default(),
             used: 0,
             gate: None,
@@ -148,14 +148,14 @@ impl<'k> Transaction<'k> {
         self.kernel.locks.release_all(self.seat.number(), &mut self.held);
     }
 
-    /// Whose transaction it is.
-    pub(crate) fn participant(&self) -> &Participant {
-        &self.seat
-    }
-
     /// The snapshot's LSN.
     pub(crate) fn at(&self) -> Lsn {
         self.at
+    }
+
+    /// An error once the snapshot was given up.
+    pub(crate) fn check_snapshot(&self) -> Result<()> {
+        self.kernel.pages.at_pin(&self.seat, self.at).map(drop)
     }
 
     fn tracks_reads(&self) -> bool {
@@ -198,12 +198,13 @@ impl<'k> Transaction<'k> {
         let (kernel, at) = (self.kernel, self.at);
         let view = tree.tree();
         let mut shown = None;
+        let place = kernel.place(&view, key, at, me)?;
         let (page, born, long) = kernel.pages.operate(me, || {
             let snapshot = kernel.pages.at_pin(me, at)?;
-            let bytes = snapshot.leaf(&view, key)?;
+            let bytes = snapshot.leaf(&place.tree, place.rest)?;
             let leaf = Leaf::new(bytes);
             let mut long = None;
-            match leaf.search(key, view.order).map(|slot| leaf.value(slot)) {
+            match leaf.search(place.rest, view.order).map(|slot| leaf.value(slot)) {
                 Ok(node::Value::Long { first_page, len }) => long = Some((first_page, len)),
                 Ok(node::Value::Inline(value)) => shown = Some(show(Some(value))),
                 Err(_) => shown = Some(show(None)),
@@ -212,7 +213,7 @@ impl<'k> Transaction<'k> {
             Ok((node::page_id(bytes), born, long))
         })?;
         if self.tracks_reads() {
-            self.reads.note(tree, page, born, Bound::Included(key), Bound::Included(key));
+            self.reads.note(tree, place.stems, page, born, Bound::Included(place.rest), Bound::Included(place.rest));
         }
         match (shown, long) {
             (Some(shown), _) => Ok(shown),
@@ -253,16 +254,17 @@ impl<'k> Transaction<'k> {
         let me: &Participant = &self.seat;
         let (kernel, at) = (self.kernel, self.at);
         let view = tree.tree();
+        let place = kernel.place(&view, key, at, me)?;
         let (found, page, born) = kernel.pages.operate(me, || {
             let snapshot = kernel.pages.at_pin(me, at)?;
-            let bytes = snapshot.leaf(&view, key)?;
+            let bytes = snapshot.leaf(&place.tree, place.rest)?;
             let leaf = Leaf::new(bytes);
-            let found = leaf.search(key, view.order).ok().map(|slot| Extent::of(leaf.value(slot)));
+            let found = leaf.search(place.rest, view.order).ok().map(|slot| Extent::of(leaf.value(slot)));
             let born = Lsn(u64::from_le_bytes(std::array::from_fn(|n| bytes[8 + n])));
             Ok((found, node::page_id(bytes), born))
         })?;
         if self.tracks_reads() {
-            self.reads.note(tree, page, born, Bound::Included(key), Bound::Included(key));
+            self.reads.note(tree, place.stems, page, born, Bound::Included(place.rest), Bound::Included(place.rest));
         }
         Ok(found)
     }
@@ -292,7 +294,7 @@ impl<'k> Transaction<'k> {
         if self.options.read_only {
             return Err(Error::new(ErrorKind::NotAllowed, "a write in a read-only transaction"));
         }
-        self.kernel.check_record(key, value.map_or(0, <[u8]>::len))?;
+        self.kernel.check_record(tree, key, value.map_or(0, <[u8]>::len))?;
         self.used += 1;
         self.writes.set(tree, key, value.map(Box::from));
         Ok(())
@@ -330,9 +332,9 @@ impl<'k> Transaction<'k> {
         }
     }
 
-    /// The committed state that the transaction sees of a tree, without what it has pending.
-    pub(crate) fn committed<'a>(&'a self, tree: &'a TreeRef) -> impl Source + 'a {
-        super::committed(self.kernel, &self.seat, tree, self.at)
+    /// The committed state that the transaction sees, without what it has pending.
+    pub(crate) fn committed(&self) -> Committed<'_> {
+        Committed { kernel: self.kernel, me: &self.seat, at: self.at }
     }
 
     /// Commits. On success everything is visible to whoever begins afterwards, and as durable as the transaction's rung says. On a conflict
@@ -402,26 +404,25 @@ struct Merged<'a> {
 }
 
 impl Source for Merged<'_> {
-    fn leaf(&mut self, wanted: Wanted<'_>, lower: Bound<&[u8]>, upper: Bound<&[u8]>, into: &mut LeafCopy) -> Result<()> {
+    fn leaf(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut LeafCopy) -> Result<()> {
         let (page, born) = self.kernel.pages.operate(self.me, || {
             let snapshot = self.kernel.pages.at_pin(self.me, self.at)?;
-            let page = wanted.find(&snapshot, &self.tree.tree())?;
+            let page = wanted.find(&snapshot, part.tree)?;
             into.fill(snapshot.page(page)?);
             Ok((page, snapshot.born(page)?))
         })?;
         if let Some(reads) = &mut self.reads {
             // What of this leaf lies between the bounds counts as read, whether or not the scan gets that far.
             let leaf = into.leaf();
-            let view = self.tree.tree();
             let lower = match leaf.lower_fence() {
-                Some(fence) if crate::access::btree::above(&view, fence, lower) => Bound::Included(fence),
-                _ => lower,
+                Some(fence) if crate::access::btree::above(part.tree, fence, part.lower) => Bound::Included(fence),
+                _ => part.lower,
             };
             let upper = match leaf.upper_fence() {
-                Some(fence) if crate::access::btree::below(&view, fence, upper) => Bound::Excluded(fence),
-                _ => upper,
+                Some(fence) if crate::access::btree::below(part.tree, fence, part.upper) => Bound::Excluded(fence),
+                _ => part.upper,
             };
-            reads.note(self.tree, page, born, lower, upper);
+            reads.note(self.tree, part.stems, page, born, lower, upper);
         }
         Ok(())
     }
@@ -433,12 +434,24 @@ impl Source for Merged<'_> {
 }
 
 impl Kernel {
-    /// The value of a record, which is long: read in a transaction, whose snapshot holds while the value's pages are gone through.
+    /// The value of a record whose key or value is long: read in a transaction, whose snapshot holds while its pages are gone through.
     #[cold]
     pub(super) fn get_one_long(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
         loop {
             let read = self.begin_read()?.get_owned(tree, key);
             // Nobody saw anything of a snapshot that was given up before the value was whole.
+            if !is_too_old(&read) {
+                return read;
+            }
+        }
+    }
+
+    /// How long the value of a nested key is: see [`Kernel::value_len`].
+    #[cold]
+    pub(super) fn value_len_nested(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<u64>> {
+        loop {
+            let read = self.begin_read()?.value_len(tree, key);
+            // As above.
             if !is_too_old(&read) {
                 return read;
             }
@@ -461,7 +474,8 @@ impl Kernel {
         Transaction::begin(self, options)
     }
 
-    /// Commits one change that the single-record path cannot: a value in pages of its own.
+    /// Commits one change that the single-record path cannot: a nested key, or a value in pages of its own. False if it was the removal of a
+    /// record that was not there.
     pub(super) fn change_by_transaction(
         &self,
         tree: &TreeRef,
@@ -469,17 +483,28 @@ impl Kernel {
         change: super::RecordChange<'_>,
         durability: Durability,
     ) -> Result<bool> {
-        let options = Options { isolation: Isolation::ReadCommitted, durability, read_only: false, patience: self.patience };
+        // Whether there is something to remove must still be so when it is removed.
+        let isolation = match change {
+            super::RecordChange::Put(_) => Isolation::ReadCommitted,
+            super::RecordChange::Remove => Isolation::Snapshot,
+        };
+        let options = Options { isolation, durability, read_only: false, patience: self.patience };
         let mut txn = Transaction::begin(self, options)?;
         loop {
-            match change {
-                super::RecordChange::Put(value) => txn.set(tree, key, Some(value))?,
-                super::RecordChange::Remove => txn.set(tree, key, None)?,
-            }
-            match txn.commit(durability) {
-                // Nobody saw anything of the snapshot that was given up.
-                Err(error) if error.kind() == ErrorKind::SnapshotTooOld => txn.restart(),
-                result => return result.map(|_| true),
+            let done = match change {
+                super::RecordChange::Put(value) => txn.set(tree, key, Some(value)).map(|()| true),
+                super::RecordChange::Remove => txn.value_len(tree, key).map(|len| len.is_some()),
+            };
+            let done = done.and_then(|there| {
+                if there && matches!(change, super::RecordChange::Remove) {
+                    txn.set(tree, key, None)?;
+                }
+                txn.commit(durability).map(|_| there)
+            });
+            match done {
+                // Nobody saw anything of the snapshot that was given up, or in which the record was another.
+                Err(error) if matches!(error.kind(), ErrorKind::SnapshotTooOld | ErrorKind::Conflict) => txn.restart(),
+                result => return result,
             }
         }
     }
@@ -540,13 +565,7 @@ impl Kernel {
     /// Whether a record is the same at two moments.
     fn record_is_same(&self, tree: &TreeRef, key: &[u8], at: Lsn, now: Lsn, me: &Participant) -> Result<bool> {
         let view = tree.tree();
-        let value = |at| {
-            self.pages.operate(me, || {
-                let snapshot = self.pages.at_pin(me, at)?;
-                self.look_up(&snapshot, &view, key, |value| value.map(super::apply::OwnedValue::of))
-            })
-        };
-        Ok(value(at)? == value(now)?)
+        Ok(self.value_at(&view, key, at, me)? == self.value_at(&view, key, now, me)?)
     }
 }
 

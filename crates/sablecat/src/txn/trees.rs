@@ -3,16 +3,16 @@
 use super::changes::Changes;
 use super::scratch::Record;
 use super::{Durability, Kernel, TreeRef, publish};
-use crate::access::btree;
-use crate::access::btree::node::{self, Inner, InnerMut, Kind, Leaf, LeafMut, Value};
+use crate::access::btree::node::{self, Inner, InnerMut, Kind, Leaf, LeafMut, Order, Value};
+use crate::access::btree::{self, Tree, nest};
 use crate::access::{PageRead, PageWrite, long};
 use crate::error::Result;
 use crate::log::{self, RecordBuilder};
 use crate::pages::Participant;
 use crate::types::{Lsn, PageId, TreeId};
 
-/// Leaves and long values freed by one commit, about.
-const FREED_AT_ONCE: usize = 64;
+/// Pages that a commit which frees some changes, about.
+const CHANGED_AT_ONCE: usize = 64;
 
 impl Kernel {
     /// Makes an empty tree and puts the record that `describe` gives, knowing its root, into another tree: one commit. Returns the root.
@@ -37,72 +37,21 @@ impl Kernel {
         Ok(made)
     }
 
-    /// Frees some of a tree's pages, from its lower end, in a commit that no log record tells of. False once only the root is left.
+    /// Frees some of a tree's pages, from its lower end and its innermost subtrees on, in a commit that no log record tells of. False once
+    /// only the root is left.
     pub(crate) fn free_some(&self, tree: &TreeRef) -> Result<bool> {
         self.commit_shape(&[tree.id], Durability::Memory, |changes, record| {
             record.begin(log::Kind::Filler);
-            let mut above = Vec::new();
-            let mut page = tree.root;
-            let children = loop {
-                let (level, children) = changes.read(page, |bytes| match node::kind(bytes) {
-                    Some(Kind::Inner) => {
-                        let inner = Inner::new(bytes);
-                        (inner.level(), (0..=inner.count()).map(|slot| inner.child(slot)).collect::<Vec<_>>())
-                    }
-                    _ => (0, Vec::new()),
-                })?;
-                match level {
-                    0 => return thin_out(changes, page),
-                    1 => break children,
-                    _ => {
-                        above.push(page);
-                        page = children[0];
-                    }
-                }
-            };
-            if thin_out(changes, children[0])? {
-                return Ok(true);
-            }
-            // Each leaf and each long value takes a frame to free, and one to read.
-            let (mut freed, mut pages) = (0, 0);
-            while freed < children.len() {
-                let values = long_values(changes, children[freed])?;
-                pages += 1 + values.len();
-                if freed > 0 && pages > FREED_AT_ONCE {
-                    break;
-                }
-                values.iter().try_for_each(|&(_, first, len)| long::free(changes, first, len))?;
-                changes.free(children[freed])?;
-                freed += 1;
-            }
-            if freed < children.len() {
-                let bytes = changes.write(page)?;
-                (0..freed).for_each(|_| drop_first_child(bytes));
-                return Ok(true);
-            }
-            loop {
-                let Some(parent) = above.pop() else {
-                    let custom = tree.comparator.is_some();
-                    btree::format_root(changes.write(tree.root)?, tree.id, tree.root, custom);
-                    return Ok(true);
-                };
-                changes.free(page)?;
-                let bytes = changes.write(parent)?;
-                if Inner::new(bytes).count() > 0 {
-                    drop_first_child(bytes);
-                    return Ok(true);
-                }
-                page = parent;
-            }
+            let mut below = Vec::new();
+            while changes.items().len() < CHANGED_AT_ONCE && free_lowest(changes, &tree.tree(), &mut below)? {}
+            Ok(!changes.items().is_empty())
         })
     }
 
     /// Frees a tree's root, the only page it has left, and removes a record of another tree that told of it: one commit.
     pub(crate) fn free_root(&self, tree: &TreeRef, from: &TreeRef, key: &[u8], durability: Durability) -> Result<()> {
         self.commit_shape(&[from.id, tree.id], durability, |changes, record| {
-            for (_, first, len) in long_values(changes, tree.root)? {
-                long::free(changes, first, len)?;
-            }
+            free_long_values(changes, tree.root)?;
             changes.free(tree.root)?;
             self.apply_one(changes, &from.tree(), key, None, None)?;
             record.begin(log::Kind::Commit);
@@ -147,11 +96,65 @@ impl Kernel {
     }
 }
 
-fn drop_first_child(bytes: &mut [u8]) {
-    let next = Inner::new(bytes).child(1);
-    let mut inner = InnerMut::new(bytes);
-    inner.replace_child(0, next);
-    inner.remove(0);
+/// Frees the first leaf of a tree without the rest, or some of its long values if these are many, or the first subtree in it if that is a single leaf, or the same in that subtree.
+/// `below` are the subtrees on the way to the leaf freed last, each in the first leaf of the one before. False, with nothing freed, if there
+/// is nothing but the root.
+fn free_lowest<'t>(changes: &mut Changes<'_>, outermost: &Tree<'t>, below: &mut Vec<Tree<'t>>) -> Result<bool> {
+    loop {
+        let tree = *below.last().unwrap_or(outermost);
+        let mut path = Vec::new();
+        let leaf = btree::find_edge(changes, &tree, true, |step| path.push(step.page))?;
+        let stem_bytes = nest::stem_bytes(Order::Bytes, changes.page_size());
+        let first = changes.read(leaf, |bytes| {
+            nest::check_depth(&tree, bytes, below.len() * stem_bytes)?;
+            nest::first_subtree(&tree, bytes)
+        })??;
+        if let Some((_, subtree)) = first {
+            below.push(subtree);
+            continue;
+        }
+        if thin_out(changes, leaf)? {
+            return Ok(true);
+        }
+        if leaf != tree.root {
+            free_long_values(changes, leaf)?;
+            changes.free(leaf)?;
+            return drop_first_child(changes, &tree, path).map(|()| true);
+        }
+        if below.pop().is_none() {
+            return Ok(false);
+        }
+        free_long_values(changes, leaf)?;
+        changes.free(leaf)?;
+        let around = below.last().unwrap_or(outermost);
+        let leaf = btree::find_edge(changes, around, true, |_| {})?;
+        let bytes = changes.write(leaf)?;
+        if let Some((slot, _)) = nest::first_subtree(around, bytes)? {
+            LeafMut::new(bytes).remove(slot);
+        }
+        return Ok(true);
+    }
+}
+
+/// Takes the first leaf, which was freed, out of the pages above it, which are freed with their last child. The root becomes a leaf then.
+fn drop_first_child(changes: &mut Changes<'_>, tree: &Tree<'_>, mut path: Vec<PageId>) -> Result<()> {
+    while let Some(parent) = path.pop() {
+        let bytes = changes.write(parent)?;
+        if Inner::new(bytes).count() > 0 {
+            let next = Inner::new(bytes).child(1);
+            let mut inner = InnerMut::new(bytes);
+            inner.replace_child(0, next);
+            inner.remove(0);
+            return Ok(());
+        }
+        if parent != tree.root {
+            changes.free(parent)?;
+            continue;
+        }
+        let custom_order = node::flags(bytes) & node::FLAG_CUSTOM_ORDER != 0;
+        btree::format_root(bytes, tree.id, tree.root, custom_order);
+    }
+    Ok(())
 }
 
 /// The long values of a leaf: slot, first page and length of each.
@@ -170,13 +173,18 @@ fn long_values(changes: &Changes<'_>, leaf: PageId) -> Result<Vec<(usize, PageId
     })
 }
 
+/// Frees the pages of all long values of a leaf.
+fn free_long_values(changes: &mut Changes<'_>, leaf: PageId) -> Result<()> {
+    long_values(changes, leaf)?.into_iter().try_for_each(|(_, first, len)| long::free(changes, first, len))
+}
+
 /// Removes some long values from a leaf if it has more than a commit should free. True if it did.
 fn thin_out(changes: &mut Changes<'_>, leaf: PageId) -> Result<bool> {
     let values = long_values(changes, leaf)?;
-    if values.len() < FREED_AT_ONCE {
+    if values.len() < CHANGED_AT_ONCE {
         return Ok(false);
     }
-    for &(slot, first, len) in values[..FREED_AT_ONCE].iter().rev() {
+    for &(slot, first, len) in values[..CHANGED_AT_ONCE].iter().rev() {
         long::free(changes, first, len)?;
         LeafMut::new(changes.write(leaf)?).remove(slot);
     }

@@ -2,15 +2,100 @@
 //!
 //! Pages are filled from left to right, each level by a loader of its own; a page is written once and never looked at again. The last page
 //! made, at the top, goes into the tree's root, which until then is an empty leaf.
+//!
+//! Records below one stem come one after the other: the subtree for them is loaded in the same way, and when a key comes that does not
+//! belong there, it is finished, and its reference goes to the tree around it.
 
-use super::Tree;
 use super::node::{self, InnerLoader, LeafLoader, Value};
+use super::{Tree, nest};
 use crate::access::PageWrite;
 use crate::error::{Error, Result};
-use crate::types::PageId;
+use crate::types::{PageId, TreeId};
 
 /// How full pages are made: full enough to be worth it, with room for some records that come later.
 const FILL_PERCENT: usize = 90;
+
+/// A tree being loaded, with its subtrees.
+pub(crate) struct Load<'t> {
+    tree: Tree<'t>,
+    stem_bytes: usize,
+    outermost: TreeLoad<'t>,
+    /// Subtrees that more records may go to, each in the one before. Their stems are what the last key begins with.
+    below: Vec<TreeLoad<'static>>,
+    last_key: Option<Vec<u8>>,
+    records: u64,
+}
+
+impl<'t> Load<'t> {
+    /// Begins to load an empty tree.
+    pub(crate) fn new(tree: Tree<'t>, page_size: usize) -> Load<'t> {
+        let stem_bytes = nest::stem_bytes(tree.order, page_size);
+        Load { tree, stem_bytes, outermost: TreeLoad::new(tree, page_size), below: Vec::new(), last_key: None, records: 0 }
+    }
+
+    /// Takes the next record, whose value `store` stores if it is long. Writes pages through `writer` as they fill; they are complete then.
+    pub(crate) fn push<W: PageWrite>(
+        &mut self,
+        writer: &mut W,
+        key: &[u8],
+        value: &[u8],
+        store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
+    ) -> Result<()> {
+        if self.last_key.as_ref().is_some_and(|last| self.tree.order.compare(last, key).is_ge()) {
+            return Err(Error::invalid(format!(
+                "record {} of a bulk load is not above the one before it; sort the records first",
+                self.records
+            )));
+        }
+        self.leave_subtrees(writer, key)?;
+        let last = self.last_key.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(key);
+        self.records += 1;
+        // With an order of its own a tree has no stems, and nothing is below it.
+        let mut rest = &key[self.below.len().saturating_mul(self.stem_bytes)..];
+        while let Some((_, after)) = rest.split_at_checked(self.stem_bytes) {
+            self.below.push(TreeLoad::new(nest::make(writer)?, writer.page_size()));
+            rest = after;
+        }
+        match self.below.last_mut() {
+            Some(load) => load.push(writer, rest, value, store),
+            None => self.outermost.push(writer, rest, value, store),
+        }
+    }
+
+    /// Finishes the subtrees that `key` does not belong to.
+    fn leave_subtrees<W: PageWrite>(&mut self, writer: &mut W, key: &[u8]) -> Result<()> {
+        let last = self.last_key.as_deref().unwrap_or_default();
+        let shared = last.iter().zip(key).take_while(|(a, b)| a == b).count();
+        self.leave_below(writer, shared / self.stem_bytes)
+    }
+
+    /// Finishes subtrees until so many are left.
+    fn leave_below<W: PageWrite>(&mut self, writer: &mut W, depth: usize) -> Result<()> {
+        while self.below.len() > depth
+            && let Some(load) = self.below.pop()
+        {
+            let root = load.tree.root;
+            load.finish(writer)?;
+            let at = self.below.len() * self.stem_bytes;
+            let stem = self.last_key.as_deref().and_then(|last| last.get(at..at + self.stem_bytes)).unwrap_or_default();
+            let reference = nest::reference(root);
+            match self.below.last_mut() {
+                Some(around) => around.push_stored(writer, stem, Value::Inline(&reference))?,
+                None => self.outermost.push_stored(writer, stem, Value::Inline(&reference))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is left, and the root. The tree is loaded once the writer has published the root.
+    pub(crate) fn finish<W: PageWrite>(mut self, writer: &mut W) -> Result<u64> {
+        self.leave_below(writer, 0)?;
+        self.outermost.finish(writer)?;
+        Ok(self.records)
+    }
+}
 
 /// A level above the leaves.
 struct Level {
@@ -19,37 +104,34 @@ struct Level {
     before: Vec<u8>,
 }
 
-/// A tree being loaded.
-pub(crate) struct Load<'t> {
+/// One tree being loaded.
+struct TreeLoad<'t> {
     tree: Tree<'t>,
     flags: u16,
     page_size: usize,
     leaves: LeafLoader,
     levels: Vec<Level>,
-    last_key: Option<Vec<u8>>,
-    records: u64,
 }
 
-impl<'t> Load<'t> {
-    /// Begins to load an empty tree.
-    pub(crate) fn new(tree: Tree<'t>, page_size: usize) -> Load<'t> {
+impl<'t> TreeLoad<'t> {
+    fn new(tree: Tree<'t>, page_size: usize) -> TreeLoad<'t> {
         let flags = if matches!(tree.order, node::Order::Custom(_)) { node::FLAG_CUSTOM_ORDER } else { 0 };
         let leaves = LeafLoader::new(page_size, tree.id, flags, FILL_PERCENT, None);
-        Load { tree, flags, page_size, leaves, levels: Vec::new(), last_key: None, records: 0 }
+        TreeLoad { tree, flags, page_size, leaves, levels: Vec::new() }
     }
 
-    /// Takes the next record. Writes pages through `writer` as they fill; they are complete then.
-    pub(crate) fn push<W: PageWrite>(&mut self, writer: &mut W, key: &[u8], value: Value<'_>) -> Result<()> {
-        if self.last_key.as_ref().is_some_and(|last| self.tree.order.compare(last, key).is_ge()) {
-            return Err(Error::invalid(format!(
-                "record {} of a bulk load is not above the one before it; sort the records first",
-                self.records
-            )));
-        }
-        let last = self.last_key.get_or_insert_default();
-        last.clear();
-        last.extend_from_slice(key);
-        self.records += 1;
+    fn push<W: PageWrite>(
+        &mut self,
+        writer: &mut W,
+        key: &[u8],
+        value: &[u8],
+        store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
+    ) -> Result<()> {
+        let stored = nest::store_value(writer, self.tree.id, key.len(), value, store)?;
+        self.push_stored(writer, key, stored)
+    }
+
+    fn push_stored<W: PageWrite>(&mut self, writer: &mut W, key: &[u8], value: Value<'_>) -> Result<()> {
         if self.leaves.push(key, value) {
             let page = writer.allocate()?;
             let separator = self.leaves.emit(writer.write(page)?, page);
@@ -75,8 +157,8 @@ impl<'t> Load<'t> {
         Ok(())
     }
 
-    /// Writes what is left, and the root. The tree is loaded once the writer has published the root.
-    pub(crate) fn finish<W: PageWrite>(mut self, writer: &mut W) -> Result<u64> {
+    /// Writes what is left, and the root.
+    fn finish<W: PageWrite>(mut self, writer: &mut W) -> Result<()> {
         let mut page = vec![0; self.page_size];
         while let Some(separator) = self.leaves.finish(&mut page, self.tree.root, None) {
             let id = self.place(writer, &mut page)?;
@@ -99,7 +181,7 @@ impl<'t> Load<'t> {
             level += 1;
         }
         writer.write(self.tree.root)?.copy_from_slice(&page);
-        Ok(self.records)
+        Ok(())
     }
 
     /// Gives the page in hand a place of its own.

@@ -8,17 +8,20 @@
 //! caller sees to it that only one writer at a time changes a tree's shape (the structure latch), and that leaves are written in key
 //! order.
 //!
+//! Keys too long for a page are nested: nest.rs.
+//!
 //! Splits leave room for any entry in both halves (node/limits.rs), so a put splits each level at most once. Merges take a page into
 //! its right neighbour's company when both fit one page, once it is less than a quarter full.
 
 mod load;
+pub(crate) mod nest;
 pub(crate) mod node;
 mod scan;
 mod shape;
 mod verify;
 
 pub(crate) use load::Load;
-pub(crate) use scan::{Found, LeafCopy, Scan, Source, Wanted, above, below};
+pub(crate) use scan::{Found, LeafCopy, Part, Scan, Source, Wanted, above, below};
 pub(crate) use shape::{merge_up, put, remove, should_merge};
 pub(crate) use verify::verify;
 
@@ -147,7 +150,7 @@ pub(crate) fn find_edge<R: PageRead>(reader: &R, tree: &Tree<'_>, front: bool, m
 /// The error of a descent, told apart where the tree itself has no version as old as the reader's snapshot.
 #[cold]
 fn unborn(tree: &Tree<'_>, page: PageId, error: Error) -> Error {
-    if page != tree.root || !error.is_not_there() {
+    if page != tree.root || tree.is_subtree() || !error.is_not_there() {
         return error;
     }
     let message = format!(

@@ -95,7 +95,7 @@ fn merge_path<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, leaf: PageId, mut p
 
 /// Whether a page is so empty that it should be merged, if a neighbour has room.
 pub(crate) fn should_merge(bytes: &[u8]) -> bool {
-    node::used_bytes(bytes) < bytes.len() / 4
+    node::used_bytes(bytes) < bytes.len() / 3
 }
 
 /// Merges `page`, the child that `parent` names, with a neighbour below the same parent, if the two fit one page.

@@ -1,9 +1,9 @@
-//! Checking a whole tree: every invariant that its pages and their places must keep.
+//! Checking a whole tree with its subtrees: every invariant that its pages and their places must keep.
 
 use std::collections::HashSet;
 
-use super::Tree;
 use super::node::{self, Fences, Inner, Kind, Leaf, Value};
+use super::{Tree, nest};
 use crate::access::{PageRead, long};
 use crate::types::PageId;
 
@@ -25,14 +25,28 @@ pub(crate) fn verify<R: PageRead>(
     problem: &mut dyn FnMut(String),
     progress: &mut dyn FnMut(u64),
 ) -> Shape {
-    let mut walk = Walk { reader, tree, seen, problem, progress, shape: Shape::default() };
+    let mut walk =
+        Walk { reader, tree: *tree, stems_len: 0, found: 0, below: Vec::new(), seen, problem, progress, shape: Shape::default() };
     walk.page(tree.root, None, (None, None));
+    // One after the other, however deep they are nested.
+    while let Some((subtree, stems_len)) = walk.below.pop() {
+        (walk.tree, walk.stems_len, walk.found) = (subtree, stems_len, 0);
+        walk.page(subtree.root, None, (None, None));
+        if walk.found == 0 {
+            walk.wrong(subtree.root, "is the root of a subtree in which no record was found");
+        }
+    }
     walk.shape
 }
 
 struct Walk<'a, R> {
     reader: &'a R,
-    tree: &'a Tree<'a>,
+    /// The tree or subtree that is being walked, the bytes of the stems that lead to it, and the records found in it, references included.
+    tree: Tree<'a>,
+    stems_len: usize,
+    found: u64,
+    /// Subtrees to be walked.
+    below: Vec<(Tree<'a>, usize)>,
     seen: &'a mut HashSet<PageId>,
     problem: &'a mut dyn FnMut(String),
     progress: &'a mut dyn FnMut(u64),
@@ -87,8 +101,9 @@ impl<R: PageRead> Walk<'_, R> {
     fn leaf(&mut self, page: PageId, bytes: &[u8]) {
         let leaf = Leaf::new(bytes);
         self.shape.leaf_pages += 1;
-        self.shape.records += leaf.count() as u64;
+        self.found += leaf.count() as u64;
         (self.progress)(1);
+        let stem_bytes = nest::stem_bytes(self.tree.order, bytes.len());
         let order = self.tree.order;
         let mut last: Option<Vec<u8>> = None;
         for slot in 0..leaf.count() {
@@ -100,8 +115,18 @@ impl<R: PageRead> Walk<'_, R> {
             if !leaf.covers(&key, order) {
                 self.wrong(page, format!("record {slot} lies outside the fences"));
             }
-            if let Value::Long { first_page, len } = leaf.value(slot) {
-                self.long(page, slot, first_page, len, bytes.len());
+            if self.stems_len + key.len() > nest::key_bytes_max(order, bytes.len()) {
+                self.wrong(page, format!("record {slot} has a key of {} bytes, longer than keys can be", self.stems_len + key.len()));
+            } else if key.len() == stem_bytes {
+                match nest::subtree(leaf.value(slot)) {
+                    Ok(subtree) => self.below.push((subtree, self.stems_len + key.len())),
+                    Err(why) => self.wrong(page, format!("{why} (record {slot})")),
+                }
+            } else {
+                self.shape.records += 1;
+                if let Value::Long { first_page, len } = leaf.value(slot) {
+                    self.long(page, slot, first_page, len, bytes.len());
+                }
             }
             last = Some(key);
         }

@@ -117,6 +117,48 @@ fn segments_behind_the_checkpoint_are_used_again() {
 }
 
 #[test]
+fn spare_segments_are_as_many_as_were_needed_lately() {
+    let disk = Arc::new(SimDisk::new(1));
+    let log = TestLog::create(disk.clone(), SEGMENT, RING);
+    let spares = || disk.list(Path::new("log")).unwrap().iter().filter(|name| name.ends_with(".spare")).count();
+    let append = |count: u32| {
+        for _ in 0..count {
+            log.put(b"key", &[7; 100], me(1)).unwrap();
+        }
+        let lsn = log.log.tail();
+        log.log.make_durable(lsn, me(1)).unwrap();
+        log.log.recycle_before(lsn, me(1)).unwrap();
+    };
+    append(1000);
+    assert_eq!(spares(), 2, "a burst leaves as many as are allowed");
+    append(70);
+    assert_eq!(spares(), 1, "after less there are fewer");
+    append(1);
+    assert_eq!(spares(), 0, "and none when none was used up");
+}
+
+#[test]
+fn a_short_life_fills_no_segment() {
+    const LARGE: u64 = 16 << 20;
+    let disk = Arc::new(SimDisk::new(1));
+    let log = TestLog::create(disk.clone(), LARGE, RING);
+    let ready = || log.log.words().prepared.0.load(Ordering::SeqCst);
+    assert_eq!(ready(), 1 << 20);
+    assert!(!log.log.wants_segment());
+    let mut ends = Vec::new();
+    while log.log.tail().0 < 3 * LARGE {
+        ends.push(log.put(b"key", &[3; 5000], me(1)).unwrap());
+        // More than has been used is never made ready, but for the least.
+        assert!(ready() <= (4 * log.log.tail().0).max(1 << 20) && ready() >= log.log.tail().0);
+        log.log.drain(me(1)).unwrap();
+        log.log.prepare_next(me(1)).unwrap();
+        assert!(!log.log.wants_segment());
+    }
+    log.log.make_durable(log.log.tail(), me(1)).unwrap();
+    assert_eq!(read_all(&log.log, Lsn(0)).unwrap().0.len(), ends.len());
+}
+
+#[test]
 fn a_full_disk_is_an_error_before_the_commit_point_and_may_pass() {
     let disk = Arc::new(SimDisk::new(1));
     let log = TestLog::create(disk.clone(), SEGMENT, RING);

@@ -24,6 +24,8 @@ pub(crate) struct CheckpointPlan<'a> {
     pub(crate) changes: &'a [(PageId, BlockId)],
     /// Where blocks for the map come from.
     pub(crate) blocks: &'a BitSpace,
+    /// Map blocks from this one on are written anew if they lead to a page among the changes, even to one that stays where it is.
+    pub(crate) rewrite_from: BlockId,
     /// What the superblock is to say. Identity, generation, map and block high-water mark are filled in.
     pub(crate) next: Superblock,
 }
@@ -38,7 +40,7 @@ impl Volume {
     /// `Poisoned` when it is not known which generation is on the disk: the environment must be closed. With any other kind the old
     /// generation is in force and the map blocks allocated here have been given back: `Full` may be tried again.
     pub(crate) fn write_checkpoint(&self, plan: CheckpointPlan<'_>) -> Result<Vec<BlockId>> {
-        let CheckpointPlan { changes, blocks, mut next } = plan;
+        let CheckpointPlan { changes, blocks, rewrite_from, mut next } = plan;
         let named = |change: &&(PageId, BlockId)| change.1 != BlockId::NONE;
         assert!(changes.iter().rfind(named).is_none_or(|last| last.0.0 < next.pages_high), "pages in use are below the mark");
         assert!(changes.iter().all(|change| change.1.0 < blocks.high_water()), "blocks are allocated before they are named");
@@ -47,7 +49,7 @@ impl Volume {
         next.page_size = now.page_size;
         next.generation = now.generation + 1;
 
-        let MapChange { root, height, freed } = self.write_map(&now.map(), next.generation, changes, blocks)?;
+        let MapChange { root, height, freed } = self.write_map(&now.map(), next.generation, (changes, rewrite_from), blocks)?;
         next.map_root = root;
         next.map_height = height;
         next.blocks_high = blocks.high_water();
@@ -56,7 +58,7 @@ impl Volume {
         Ok(freed)
     }
 
-    fn write_map(&self, old: &MapRoot, generation: u64, changes: &[(PageId, BlockId)], blocks: &BitSpace) -> Result<MapChange> {
+    fn write_map(&self, old: &MapRoot, generation: u64, changes: (&[(PageId, BlockId)], BlockId), blocks: &BitSpace) -> Result<MapChange> {
         let mut allocated = Vec::new();
         let mut allocate = || {
             let block = blocks.allocate_one().ok_or_else(|| Error::full("the volume has reached its largest size"))?;

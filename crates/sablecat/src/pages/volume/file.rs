@@ -6,6 +6,7 @@
 //! Threads and processes may use one file at once: no call here depends on what another does, save that nobody may write a block while
 //! another reads or writes it.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +14,7 @@ use sablecat_os::disk::{Disk, File, How};
 
 use super::batch::BlockBatch;
 use super::growth::Growth;
-use super::map::MapReader;
+use super::map::{MapReader, leaf_span};
 use super::scan::{self, Found, InUse};
 use super::scratch::Scratch;
 use super::space::BitSpace;
@@ -75,6 +76,16 @@ impl Volume {
     /// # Errors
     /// Not found; corruption if no superblock is valid; invalid for another format version; those of the disk.
     pub(crate) fn open(disk: &dyn Disk, path: &Path, direct: bool, read_only: bool) -> Result<Volume> {
+        let volume = Volume::join(disk, path, direct, read_only)?;
+        volume.make_sure()?;
+        Ok(volume)
+    }
+
+    /// Opens a volume that other processes have open, writing nothing.
+    ///
+    /// # Errors
+    /// As [`Volume::open`].
+    pub(crate) fn join(disk: &dyn Disk, path: &Path, direct: bool, read_only: bool) -> Result<Volume> {
         let open = |direct| {
             let how = How { create: false, create_new: false, read_only, direct };
             disk.open(path, how).map_err(|e| match e.kind() {
@@ -90,7 +101,7 @@ impl Volume {
             file = open(true)?;
         }
         let length = file.len().map_err(|e| Error::io("finding the size of", path, e))?;
-        let volume = Volume {
+        Ok(Volume {
             path: path.to_owned(),
             file,
             page_size,
@@ -99,9 +110,7 @@ impl Volume {
             map: MapReader::new(superblock.map()),
             superblock: Mutex::new(superblock),
             complaints: newest.complaints,
-        };
-        volume.make_sure()?;
-        Ok(volume)
+        })
     }
 
     /// Reads the newest complete generation again, makes sure it is durable, and goes on from it.
@@ -111,14 +120,27 @@ impl Volume {
     ///
     /// # Errors
     /// As [`Volume::open`].
-    #[cfg_attr(not(test), expect(dead_code, reason = "one process cannot outlive its own checkpointer; shared environments will call it"))]
     pub(crate) fn settle(&self) -> Result<()> {
+        self.follow()?;
+        self.make_sure()
+    }
+
+    /// The generation that this process has in force.
+    pub(crate) fn generation(&self) -> u64 {
+        self.superblock.lock().unwrap_or_else(PoisonError::into_inner).generation
+    }
+
+    /// Reads the newest complete generation again and goes on from it: another process has written a checkpoint.
+    ///
+    /// # Errors
+    /// As [`Volume::open`].
+    pub(crate) fn follow(&self) -> Result<()> {
         let superblock = superblock::read_newest(&*self.file, &self.path)?.superblock;
         if superblock.page_size as usize != self.page_size {
             return Err(Error::corruption(format!("{}: the file was replaced while it was open", self.path.display())));
         }
         self.adopt(superblock);
-        self.make_sure()
+        Ok(())
     }
 
     /// Makes the superblock in force durable, if it is not.
@@ -255,15 +277,15 @@ impl Volume {
         superblock::write(&*self.file, &self.path, superblock)
     }
 
-    /// Gives the free end of the file back to the disk, if it is worth a call: when more than two growth steps are free.
+    /// Gives the free end of the file back to the disk, if it is worth a call: when more than two growth steps are free, or `all` is to go.
     ///
     /// Writers of this process are kept out while the highest block in use is looked up and the file cut, so a block allocated and
     /// written meanwhile is not lost. Other processes that write blocks have to be kept out by the caller.
     ///
     /// # Errors
     /// Those of the file; it keeps its length then.
-    pub(crate) fn give_back_tail(&self, blocks: &BitSpace) -> Result<()> {
-        self.growth.cut(&*self.file, &self.path, || {
+    pub(crate) fn give_back_tail(&self, blocks: &BitSpace, all: bool) -> Result<()> {
+        self.growth.cut(&*self.file, &self.path, all, || {
             let high = blocks.trim_high_water().max(self.first_block().0);
             high * self.page_size as u64
         })
@@ -287,13 +309,18 @@ impl Volume {
         scan::in_use(self, &self.map.root())
     }
 
-    /// Calls `visit` for everything the map in force names, pages in ascending order; an error of `visit` ends the walk. No checkpoint
-    /// may end meanwhile.
+    /// Calls `visit` for everything the map in force names of these page ids, pages in ascending order, a map block before what it leads
+    /// to; an error of `visit` ends the walk. No checkpoint may end meanwhile.
     ///
     /// # Errors
     /// Those of `visit`: damage is reported to it as [`Found::Damaged`].
-    pub(crate) fn walk(&self, visit: &mut dyn FnMut(Found) -> Result<()>) -> Result<()> {
-        scan::walk(self, &self.map.root(), visit)
+    pub(crate) fn walk(&self, pages: Range<u64>, visit: &mut dyn FnMut(Found) -> Result<()>) -> Result<()> {
+        scan::walk(self, &self.map.root(), pages, visit)
+    }
+
+    /// How many pages a map leaf covers.
+    pub(crate) fn leaf_span(&self) -> u64 {
+        leaf_span(self.page_size) as u64
     }
 
     /// The first block that can be allocated.

@@ -81,13 +81,14 @@ impl Growth {
         Ok(())
     }
 
-    /// Cuts the file off at the byte that `end` finds, if that gives back more than two steps. Writers are kept out from before `end` is
+    /// Cuts the file off at the byte that `end` finds, if that gives back more than two steps, or anything when `all` is to go. Writers are kept out from before `end` is
     /// called until the file is cut.
-    pub(super) fn cut(&self, file: &dyn File, path: &Path, end: impl FnOnce() -> u64) -> Result<()> {
+    pub(super) fn cut(&self, file: &dyn File, path: &Path, all: bool, end: impl FnOnce() -> u64) -> Result<()> {
         let _alone = self.cutting.write().unwrap_or_else(PoisonError::into_inner);
         let end = end().div_ceil(ROUND) * ROUND;
         let length = length(file, path)?;
-        if length.saturating_sub(end) > 2 * step(end) {
+        let kept = if all { 0 } else { 2 * step(end) };
+        if length.saturating_sub(end) > kept {
             // Before the call, so that a failure that cut the file all the same does no harm.
             self.extent.store(end, Ordering::Relaxed);
             file.set_len(end).map_err(|e| Error::io("shortening", path, e))?;

@@ -41,11 +41,15 @@ mod superblock;
 mod tests;
 mod used;
 
+#[cfg(feature = "fuzzing")]
+pub(crate) use block::seal as seal_block;
 pub(crate) use checkpoint_write::CheckpointPlan;
 pub(crate) use file::Volume;
 pub(crate) use scan::Found;
 pub(crate) use space::BitSpace;
 pub(crate) use superblock::Superblock;
+#[cfg(feature = "fuzzing")]
+pub(crate) use superblock::seal as seal_superblock;
 
 use crate::types::BlockId;
 

@@ -2,6 +2,8 @@
 //!
 //! Nobody may put another generation in force and reuse blocks meanwhile; the checkpoint role, or the `freed` list held back, sees to it.
 
+use std::ops::Range;
+
 use sablecat_os::disk::AlignedBuf;
 
 use super::file::Volume;
@@ -30,18 +32,19 @@ pub(crate) struct InUse {
     pub(crate) blocks: Used,
 }
 
-/// Calls `visit` for everything the map names, pages in ascending order. An error of `visit` ends the walk.
-pub(super) fn walk(volume: &Volume, root: &MapRoot, visit: &mut dyn FnMut(Found) -> Result<()>) -> Result<()> {
+/// Calls `visit` for everything the map names of `pages`, in ascending order. An error of `visit` ends the walk.
+pub(super) fn walk(volume: &Volume, root: &MapRoot, pages: Range<u64>, visit: &mut dyn FnMut(Found) -> Result<()>) -> Result<()> {
     if root.height == 0 {
         return Ok(());
     }
     let mut buffer = AlignedBuf::new(volume.page_size());
-    walk_from(volume, root, Place { level: root.height - 1, first: 0 }, root.root, &mut buffer, visit)
+    walk_from(volume, root, &pages, Place { level: root.height - 1, first: 0 }, root.root, &mut buffer, visit)
 }
 
 fn walk_from(
     volume: &Volume,
     root: &MapRoot,
+    pages: &Range<u64>,
     place: Place,
     block: BlockId,
     buffer: &mut AlignedBuf,
@@ -52,15 +55,17 @@ fn walk_from(
         Ok(node) => node,
         Err(error) => return visit(Found::Damaged(block, error)),
     };
+    let each = place.pages_per_entry(volume.page_size());
     for (n, &entry) in node.entries.iter().enumerate() {
-        if entry == BlockId::NONE {
+        let first = place.first + n as u64 * each;
+        if entry == BlockId::NONE || first >= pages.end || first + each <= pages.start {
             continue;
         }
         if place.level > 0 {
-            walk_from(volume, root, place.child(volume.page_size(), n), entry, buffer, visit)?;
+            walk_from(volume, root, pages, place.child(volume.page_size(), n), entry, buffer, visit)?;
         } else {
             // Entries for numbers beyond the last page id were refused when the block was read.
-            visit(Found::Page(PageId((place.first + n as u64) as u32), entry))?;
+            visit(Found::Page(PageId(first as u32), entry))?;
         }
     }
     Ok(())
@@ -77,7 +82,7 @@ pub(super) fn in_use(volume: &Volume, root: &MapRoot) -> Result<InUse> {
     if root.pages_high > 0 {
         found.pages.insert(0);
     }
-    walk(volume, root, &mut |named| {
+    walk(volume, root, 0..u64::MAX, &mut |named| {
         let block = match named {
             Found::Damaged(_, error) => return Err(error),
             Found::Map(block) => block,

@@ -187,7 +187,8 @@ fn checksum(bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(sum, &bytes[CRC_AT + 4..])
 }
 
-pub(super) fn seal(bytes: &mut [u8; SUPERBLOCK_BYTES]) {
+/// Puts the checksum of a superblock into it.
+pub(crate) fn seal(bytes: &mut [u8]) {
     let sum = checksum(bytes);
     bytes[CRC_AT..CRC_AT + 4].copy_from_slice(&sum.to_le_bytes());
 }

@@ -164,7 +164,6 @@ impl LockTable {
 
     /// Releases whatever the participant of `slot` held when it died: its locks, its latches on buckets, its announcements. The caller
     /// knows that it is dead and is the only one to reap it; should the caller die here, the next one starts again.
-    #[cfg(test)]
     pub(crate) fn release_all_of(&self, slot: u16) {
         self.table.each_place(|index| self.release(slot, index));
         // Only now: while a latch is held nobody relies on the words under it.

@@ -115,6 +115,11 @@ impl Table {
         Table { region }
     }
 
+    /// A wait for a lock takes long.
+    pub(super) fn stall(&self) {
+        self.region.stall();
+    }
+
     #[inline]
     fn buckets(&self) -> &[Bucket] {
         let (words, count) = self.region.lock_words();
@@ -192,11 +197,10 @@ impl Table {
 
     #[cold]
     fn latch_slow(&self, number: usize, me: u16) -> Latch<'_> {
-        self.slot(me).lock_queue.wait_for(|| self.try_latch(number, me))
+        self.slot(me).lock_queue.wait_for(|| self.region.stall(), || self.try_latch(number, me))
     }
 
     /// Gives back the latches that a dead participant holds.
-    #[cfg(test)]
     pub(super) fn break_latches_of(&self, slot: u16) {
         for bucket in &self.buckets()[1..] {
             let seen = Header(bucket.header.load(Ordering::Acquire));
@@ -231,13 +235,11 @@ impl Table {
     }
 
     /// Calls `see` with the index of every lock word.
-    #[cfg(test)]
     pub(super) fn each_place(&self, mut see: impl FnMut(usize)) {
         self.each_bucket(|number| (0..WORDS).for_each(|position| see(Table::index(number, position) as usize)));
     }
 
     /// Calls `see` with the number of every bucket of lock words.
-    #[cfg(test)]
     pub(super) fn each_bucket(&self, see: impl FnMut(usize)) {
         (1..self.buckets().len()).for_each(see);
     }

@@ -28,27 +28,31 @@ impl LockTable {
         self.announce(me, want);
         let deadline = clock::monotonic().checked_add(timeout);
         let mut manner = Manner { has_slept: true, ..Manner::ASK };
-        let end = self.table.slot(me).lock_queue.wait_until(deadline, |look| {
-            manner.will_sleep = look == Look::BeforeSleep;
-            if look == Look::Spinning && self.is_blocked(me, want) {
-                return None;
-            }
-            match self.attempt(me, want, manner, held) {
-                Ok(false) => {}
-                Ok(true) => return Some(Ok(())),
-                Err(error) => return Some(Err(error)),
-            }
-            if look == Look::Spinning {
-                return None;
-            }
-            manner.polite = false;
-            if want.mode == Mode::Exclusive {
-                // Perhaps a release woke nobody but us, and then somebody shared the lock: others that wait to share it may go on.
-                self.pass_on(Word::new(want, me));
-            }
-            self.break_circles(me);
-            self.is_victim(me).then(|| Err(self.deadlock_error(me)))
-        });
+        let end = self.table.slot(me).lock_queue.wait_until(
+            deadline,
+            || self.table.stall(),
+            |look| {
+                manner.will_sleep = look == Look::BeforeSleep;
+                if look == Look::Spinning && self.is_blocked(me, want) {
+                    return None;
+                }
+                match self.attempt(me, want, manner, held) {
+                    Ok(false) => {}
+                    Ok(true) => return Some(Ok(())),
+                    Err(error) => return Some(Err(error)),
+                }
+                if look == Look::Spinning {
+                    return None;
+                }
+                manner.polite = false;
+                if want.mode == Mode::Exclusive {
+                    // Perhaps a release woke nobody but us, and then somebody shared the lock: others that wait to share it may go on.
+                    self.pass_on(Word::new(want, me));
+                }
+                self.break_circles(me);
+                self.is_victim(me).then(|| Err(self.deadlock_error(me)))
+            },
+        );
         let end = end.unwrap_or_else(|| self.last_try(me, want, timeout, held));
         self.withdraw(me);
         if end.is_err() {

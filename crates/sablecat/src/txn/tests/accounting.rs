@@ -5,8 +5,15 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::error::ErrorKind;
 
-fn key(n: u64) -> Vec<u8> {
-    format!("key {n:03}").into_bytes()
+/// Mostly short keys; in some lives every fifth is so long that it is nested, up to three deep, and shares its stems with others.
+fn key(n: u64, nested: bool) -> Vec<u8> {
+    let mut key = format!("key {n:03}").into_bytes();
+    if nested && n.is_multiple_of(5) {
+        key.truncate(5);
+        key.resize(50 * (1 + n as usize / 5 % 3), b'.');
+        key.extend(n.to_be_bytes());
+    }
+    key
 }
 
 /// Mostly short values, some in pages of their own, some of these past the pool.
@@ -23,18 +30,19 @@ fn value(dice: &mut Dice) -> Vec<u8> {
 fn random_life(seed: u64, frames: usize, volume: Option<Volume>) {
     let store = Store::new(frames, 6, volume);
     let mut dice = Dice(seed * 2 + 1);
+    let nested = seed.is_multiple_of(2);
     let mut model = BTreeMap::new();
     for step in 0..300 {
         match dice.below(20) {
             0..8 => {
-                let (key, value) = (key(dice.below(150)), value(&mut dice));
+                let (key, value) = (key(dice.below(150), nested), value(&mut dice));
                 match store.put(&key, &value) {
                     Ok(()) => drop(model.insert(key, value)),
                     Err(error) => assert_eq!(error.kind(), ErrorKind::Full, "seed {seed}, step {step}: {error}"),
                 }
             }
             8..12 => {
-                let key = key(dice.below(150));
+                let key = key(dice.below(150), nested);
                 match store.remove(&key) {
                     Ok(was_there) => assert_eq!(was_there, model.remove(&key).is_some()),
                     Err(error) => assert_eq!(error.kind(), ErrorKind::Full, "seed {seed}, step {step}: {error}"),
@@ -44,7 +52,7 @@ fn random_life(seed: u64, frames: usize, volume: Option<Volume>) {
                 let mut txn = store.begin(Isolation::Snapshot, false);
                 let mut then = model.clone();
                 for _ in 0..1 + dice.below(12) {
-                    let (key, value) = (key(dice.below(150)), value(&mut dice));
+                    let (key, value) = (key(dice.below(150), nested), value(&mut dice));
                     if dice.below(3) == 0 {
                         txn.set(&store.tree, &key, None).unwrap();
                         then.remove(&key);
@@ -77,7 +85,7 @@ fn random_life(seed: u64, frames: usize, volume: Option<Volume>) {
                 let seat = store.kernel.pages.participants.sit().unwrap();
                 store.kernel.pages.sweep_some(&seat);
             }
-            _ => _ = store.checkpoint().unwrap(),
+            _ => _ = store.checkpoint_moving(if dice.below(2) == 0 { Moving::Much } else { Moving::Little }).unwrap(),
         }
     }
     assert!(store.verified().0.into_iter().eq(model), "seed {seed}");
@@ -108,10 +116,11 @@ fn lives_together(seed: u64, frames: usize, volume: Option<Volume>) {
                 let store = &store;
                 scope.spawn(move || {
                     let mut dice = Dice((seed * 3 + own) * 2 + 1);
+                    let nested = seed.is_multiple_of(2);
                     let mut model = BTreeMap::new();
                     for _ in 0..300 {
                         // Keys of all threads lie side by side in the same leaves.
-                        let key = key(dice.below(60) * 3 + own);
+                        let key = key(dice.below(60) * 3 + own, nested);
                         let mut value = value(&mut dice);
                         value.truncate(60);
                         if dice.below(3) == 0 {
@@ -120,7 +129,7 @@ fn lives_together(seed: u64, frames: usize, volume: Option<Volume>) {
                             store.put(&key, &value).unwrap();
                             model.insert(key, value);
                         }
-                        let known = self::key(dice.below(60) * 3 + own);
+                        let known = self::key(dice.below(60) * 3 + own, nested);
                         assert_eq!(store.get(&known), model.get(&known).cloned());
                     }
                     model
@@ -128,8 +137,8 @@ fn lives_together(seed: u64, frames: usize, volume: Option<Volume>) {
             })
             .collect();
         if store.kernel.pages.volume().is_some() {
-            for _ in 0..20 {
-                store.checkpoint().unwrap();
+            for n in 0..20 {
+                store.checkpoint_moving(if n % 2 == 0 { Moving::Much } else { Moving::Little }).unwrap();
             }
         }
         models.extend(threads.into_iter().map(|thread| thread.join().unwrap()));

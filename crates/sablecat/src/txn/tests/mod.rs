@@ -5,6 +5,7 @@ mod accounting;
 mod explore;
 mod large;
 mod mapped_twice;
+mod nested;
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -14,13 +15,13 @@ use std::time::Duration;
 use sablecat_os::sim::SimDisk;
 
 use super::locks::LockTable;
-use super::{Direct, Durability, Isolation, Kernel, Options, RecordChange, Transaction, TreeRef};
+use super::{Committed, Direct, Durability, Isolation, Kernel, Options, RecordChange, Transaction, TreeRef};
 use crate::access::btree;
 use crate::access::{self, PageWrite};
 use crate::error::Result;
 use crate::log::{Log, LogConfig, LogMemory, Ring};
-use crate::pages::Pages;
 use crate::pages::volume::Volume;
+use crate::pages::{Moving, Pages};
 use crate::region::{Geometry, Region};
 use crate::types::{Lsn, PageId, TreeId};
 
@@ -29,7 +30,16 @@ type Records = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Small pages, so that few records make several leaves.
 fn geometry(frames: usize, slots: u16) -> Geometry {
-    Geometry { page_size: 512, frames: frames + 1, slots, ring_bytes: 65536, lock_words: 64, pages_max: 1 << 15, blocks_max: 1 << 15 }
+    Geometry {
+        page_size: 512,
+        frames: frames + 1,
+        slots,
+        ring_bytes: 65536,
+        lock_words: 64,
+        pages_max: 1 << 15,
+        blocks_max: 1 << 15,
+        members: 1,
+    }
 }
 
 /// The kernel over a region, with its log in memory and its pages in memory alone or in a volume.
@@ -91,15 +101,19 @@ impl Store {
     }
 
     fn checkpoint(&self) -> Result<Lsn> {
+        self.checkpoint_moving(Moving::Little)
+    }
+
+    fn checkpoint_moving(&self, moving: Moving) -> Result<Lsn> {
         let seat = self.kernel.pages.participants.sit()?;
-        self.kernel.pages.checkpoint(&seat, |_, _| Ok(())).map(|captured| captured.at)
+        self.kernel.pages.checkpoint(&seat, moving, |_, _| Ok(())).map(|captured| captured.at)
     }
 
     /// All records, after the whole tree has been verified; and the pages that it consists of.
     fn verified(&self) -> (Records, HashSet<PageId>) {
         let seat = self.kernel.pages.participants.sit().unwrap();
         let at = self.kernel.pages.pin(&seat);
-        let mut source = super::committed(&self.kernel, &seat, &self.tree, at);
+        let mut source = Committed { kernel: &self.kernel, me: &seat, at };
         let mut scan = btree::Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
         let mut records = Vec::new();
         while let Some((key, value)) = scan.next(&self.tree.tree(), &mut source, true).unwrap() {
@@ -111,8 +125,7 @@ impl Store {
         }
         let mut seen = HashSet::new();
         let mut problems = Vec::new();
-        let reader = Steps { kernel: &self.kernel, me: &seat, at };
-        let shape = btree::verify(&reader, &self.tree.tree(), &mut seen, &mut |why| problems.push(why), &mut |_| {});
+        let shape = btree::verify(&source, &self.tree.tree(), &mut seen, &mut |why| problems.push(why), &mut |_| {});
         seat.slot().unpin();
         assert!(problems.is_empty(), "{problems:?}");
         assert_eq!(shape.records, records.len() as u64);
@@ -145,24 +158,6 @@ impl Store {
             .filter(|&page| pages.page_ids().is_used(page) != reachable.contains(&PageId(page as u32)))
             .collect();
         assert!(lost.is_empty(), "page ids in use that the tree does not reach, or the other way round: {lost:?}");
-    }
-}
-
-/// A snapshot whose pages are read one operation each: more of them than the pool has frames.
-struct Steps<'a> {
-    kernel: &'a Kernel,
-    me: &'a crate::pages::Participant,
-    at: Lsn,
-}
-
-impl access::PageRead for Steps<'_> {
-    fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
-        let mut look = Some(look);
-        self.kernel.pages.operate(self.me, || {
-            let snapshot = self.kernel.pages.at_pin(self.me, self.at)?;
-            let bytes = snapshot.page(page)?;
-            Ok(look.take().expect("the page is shown once")(bytes))
-        })
     }
 }
 

@@ -161,10 +161,4 @@ impl<'a> InnerMut<'a> {
     pub(crate) fn remove(&mut self, i: usize) {
         heap::remove::<INNER>(self.page, i);
     }
-
-    #[cfg(test)]
-    /// Moves the cells together, so that no garbage is left.
-    pub(crate) fn compact(&mut self) {
-        heap::compact::<INNER>(self.page, None);
-    }
 }

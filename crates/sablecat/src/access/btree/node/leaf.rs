@@ -1,7 +1,5 @@
 //! Leaves: records in key order.
 
-#[cfg(test)]
-use std::ops::ControlFlow;
 use std::ops::Range;
 
 use super::bytes::u16_at;
@@ -44,14 +42,6 @@ impl<'a> Leaf<'a> {
     }
 
     #[cfg(test)]
-    /// The first slot whose key is not less than `key`; [`count`](Self::count) if there is none. The page must cover the key.
-    #[inline]
-    pub(crate) fn lower_bound(self, key: &[u8], order: Order<'_>) -> usize {
-        let (Ok(slot) | Err(slot)) = self.search(key, order);
-        slot
-    }
-
-    #[cfg(test)]
     /// The length of the whole key in a slot.
     #[inline]
     pub(crate) fn key_len(self, slot: usize) -> usize {
@@ -64,6 +54,7 @@ impl<'a> Leaf<'a> {
         (header::prefix(self.page), cell::<LEAF>(self.page, slot).key(self.page))
     }
 
+    #[cfg(test)]
     /// Makes `key` the key in a slot.
     #[inline]
     pub(crate) fn copy_key(self, slot: usize, key: &mut Vec<u8>) {
@@ -136,17 +127,6 @@ impl<'a> Leaf<'a> {
         let count = self.count();
         let offsets = &self.page[offset_at::<LEAF>(count, slots.start)..offset_at::<LEAF>(count, slots.end)];
         Records { page: self.page, prefix: header::prefix(self.page), offsets: offsets.chunks_exact(2) }
-    }
-
-    #[cfg(test)]
-    /// Visits the records of a range of slots in ascending order until told to stop.
-    #[inline]
-    pub(crate) fn visit<B>(
-        self,
-        slots: Range<usize>,
-        mut visit: impl FnMut(&'a [u8], &'a [u8], Value<'a>) -> ControlFlow<B>,
-    ) -> ControlFlow<B> {
-        self.records(slots).try_for_each(|(prefix, suffix, value)| visit(prefix, suffix, value))
     }
 }
 

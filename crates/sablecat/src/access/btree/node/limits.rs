@@ -1,4 +1,4 @@
-//! How long keys and inline values may be, so that four of the longest always fit a page.
+//! How long keys and inline values in a page may be, so that four of the longest always fit a page.
 //!
 //! With page size P, header H = 128, longest key K and largest leaf entry C (head 4, offset 2, cell header 4, key, value), we want
 //!
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! hence key + value <= C - 10 = 3P/16 - 34. With the longest key there remain P/16 - 18 >= 14 bytes (at P = 512), and the reference
-//! to a long value needs 12. An inner entry is at most K + 14 (head 4, child 4, offset 2, cell header 4): less than C.
+//! to a long value needs 12, one to a subtree 8. An inner entry is at most K + 14 (head 4, child 4, offset 2, cell header 4): less than C.
 //!
 //! A split in the middle leaves room for any further entry in both halves. With U = P - H, the full page held S <= U - L - R bytes of
 //! entries between fences of L and R bytes. The halves differ by at most one entry, so the larger has at most (S + C)/2; it keeps
@@ -26,7 +26,7 @@ use super::header::HEADER_BYTES;
 /// What a reference to a long value takes in a cell: page id u32, length u64.
 pub(super) const LONG_VALUE_BYTES: usize = 12;
 
-/// The longest key a tree with pages of `page_size` bytes can hold.
+/// The longest key that pages of `page_size` bytes can hold; longer ones are nested.
 pub(crate) const fn key_bytes_max(page_size: usize) -> usize {
     page_size / 8 - 16
 }

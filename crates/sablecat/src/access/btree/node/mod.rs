@@ -29,6 +29,8 @@ mod bulk;
 mod bytes;
 mod cell;
 mod check;
+#[cfg(any(test, feature = "fuzzing"))]
+mod exercise;
 mod header;
 mod heap;
 mod inner;
@@ -47,6 +49,8 @@ use crate::types::PageId;
 
 pub(crate) use bulk::{InnerLoader, LeafLoader};
 pub(crate) use check::{check_bounds, check_full};
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use exercise::exercise;
 pub(crate) use header::{FLAG_CUSTOM_ORDER, Kind, flags, kind, level, page_id, set_page_id, tree_id};
 pub(crate) use inner::{Inner, InnerMut};
 pub(crate) use leaf::{Leaf, LeafMut};

@@ -22,6 +22,7 @@ pub(in crate::pages::volume) struct MapChange {
 }
 
 /// Writes the map that results from `changes` (sorted by page, each page once; block 0 removes a page) to new blocks, without a flush.
+/// Blocks from `rewrite_from` on that lie on the paths are written anew even if nothing changes in them.
 ///
 /// # Errors
 /// Those of reading the old map, of `allocate` and of writing. The old map is as it was; blocks allocated have come to nothing.
@@ -29,7 +30,7 @@ pub(in crate::pages::volume) fn update(
     volume: &Volume,
     old: &MapRoot,
     generation: u64,
-    changes: &[(PageId, BlockId)],
+    (changes, rewrite_from): (&[(PageId, BlockId)], BlockId),
     allocate: &mut dyn FnMut() -> Result<BlockId>,
 ) -> Result<MapChange> {
     assert!(changes.windows(2).all(|pair| pair[0].0 < pair[1].0), "changes are sorted and name each page once");
@@ -47,8 +48,16 @@ pub(in crate::pages::volume) fn update(
     if end == 0 {
         return Ok(change);
     }
-    let mut update =
-        Update { volume, old, generation, allocate, batch: BlockBatch::new(volume), buffer: AlignedBuf::new(page_size), freed: Vec::new() };
+    let mut update = Update {
+        volume,
+        old,
+        generation,
+        rewrite_from,
+        allocate,
+        batch: BlockBatch::new(volume),
+        buffer: AlignedBuf::new(page_size),
+        freed: Vec::new(),
+    };
     let top = Place { level: height - 1, first: 0 };
     let old_top = if height == old.height { old.root } else { BlockId::NONE };
     change.root = update.apply(top, old_top, &changes[..end])?;
@@ -64,6 +73,7 @@ struct Update<'a> {
     volume: &'a Volume,
     old: &'a MapRoot,
     generation: u64,
+    rewrite_from: BlockId,
     allocate: &'a mut dyn FnMut() -> Result<BlockId>,
     batch: BlockBatch<'a>,
     buffer: AlignedBuf,
@@ -89,7 +99,7 @@ impl Update<'_> {
         } else {
             self.apply_to_children(&mut node, place, changes)?;
         }
-        if node == before {
+        if node == before && block < self.rewrite_from {
             return Ok(block);
         }
         if block != BlockId::NONE {

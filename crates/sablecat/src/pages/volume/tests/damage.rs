@@ -116,7 +116,7 @@ fn a_damaged_map_block_is_walked_around() {
     let mut maps = Vec::new();
     store
         .volume
-        .walk(&mut |found| {
+        .walk(0..u64::MAX, &mut |found| {
             if let Found::Map(block) = found {
                 maps.push(block);
             }
@@ -129,7 +129,7 @@ fn a_damaged_map_block_is_walked_around() {
     let (mut pages, mut damaged) = (0, Vec::new());
     store
         .volume
-        .walk(&mut |found| {
+        .walk(0..u64::MAX, &mut |found| {
             match found {
                 Found::Page(..) => pages += 1,
                 Found::Map(_) => {}

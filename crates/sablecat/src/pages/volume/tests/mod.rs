@@ -106,7 +106,7 @@ impl Store {
         next.checkpoint = Lsn(next.generation * 100);
         let above = changes.keys().next_back().map_or(1, |last| last + 1);
         next.pages_high = next.pages_high.max(above);
-        self.volume.write_checkpoint(CheckpointPlan { changes: &map, blocks: &self.blocks, next })
+        self.volume.write_checkpoint(CheckpointPlan { changes: &map, blocks: &self.blocks, rewrite_from: BlockId(u64::MAX), next })
     }
 
     /// The pages of the generation in force must be those of the model, by walking and by looking up.

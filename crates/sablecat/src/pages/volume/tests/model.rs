@@ -53,7 +53,7 @@ proptest! {
             let in_use = store.volume.scan().expect("no damage");
             prop_assert_eq!(store.blocks.used_count(), in_use.blocks.count());
             prop_assert!((0..in_use.blocks.bound()).all(|block| store.blocks.is_used(block) == in_use.blocks.contains(block)));
-            store.volume.give_back_tail(&store.blocks).expect("no faults");
+            store.volume.give_back_tail(&store.blocks, false).expect("no faults");
         }
         // Without pages there is no map.
         let all = model.keys().map(|&page| (page, None)).collect();
@@ -132,7 +132,7 @@ fn the_file_grows_in_steps_and_shrinks() {
     store.checkpoint(&(2..5000).map(|page| (page, None)).collect()).expect("no faults");
     // What is left was written at the end, so it is moved before the end can go.
     store.checkpoint(&Changes::from([(1, Some(3))])).expect("no faults");
-    store.volume.give_back_tail(&store.blocks).expect("no faults");
+    store.volume.give_back_tail(&store.blocks, false).expect("no faults");
     assert!(length() < 400_000, "{}", length());
     store.assert_is(&Model::from([(1, 3)]));
     store.checkpoint(&(1..500).map(|page| (page, Some(4))).collect()).expect("no faults");
@@ -151,7 +151,10 @@ fn a_full_disk_leaves_the_generation_in_force_and_its_blocks_free() {
     let changes: Vec<_> = (1..60_000).map(|page| (PageId(page * 600), BlockId(40))).collect();
     let mut next = store.volume.superblock();
     next.pages_high = u32::MAX;
-    let error = store.volume.write_checkpoint(CheckpointPlan { changes: &changes, blocks: &store.blocks, next }).expect_err("full");
+    let error = store
+        .volume
+        .write_checkpoint(CheckpointPlan { changes: &changes, blocks: &store.blocks, rewrite_from: BlockId(u64::MAX), next })
+        .expect_err("full");
     assert_eq!(error.kind(), crate::error::ErrorKind::Full, "{error}");
     assert_eq!(store.blocks.used_count(), used);
     store.assert_is(&model);

@@ -76,3 +76,30 @@ fn sweeps_write_and_evict_what_a_checkpoint_captures() {
         0,
     );
 }
+
+/// A page is moved while its version there becomes an old one, which the next checkpoint may still have to name.
+#[test]
+fn pages_are_moved_under_commits() {
+    explore(34, 300, || {
+        let disk = SimDisk::new(1);
+        let volume = Volume::create(&disk, Path::new("sablecat.db"), 512, [7; 16], false).unwrap();
+        let store = Store::with_two_leaves(16, 6, Some(volume));
+        store.checkpoint().unwrap();
+        // Both leaves go behind the blocks that they had, and leave them free.
+        store.set_both(1);
+        store.checkpoint().unwrap();
+        together(
+            &store,
+            &[
+                |store| (2..=3).for_each(|stamp| _ = store.set_both(stamp)),
+                |store| (0..3).for_each(|_| _ = store.checkpoint_moving(Moving::Much).unwrap()),
+                |store| _ = store.look_at_both(2),
+            ],
+        );
+        assert!((1..=3).contains(&on_disk(&disk)));
+        store.checkpoint().unwrap();
+        assert_eq!(on_disk(&disk), 3);
+        store.check_end(3, 0);
+        store.assert_nothing_leaks();
+    });
+}

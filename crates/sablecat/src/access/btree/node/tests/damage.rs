@@ -2,69 +2,6 @@
 
 use super::*;
 
-/// Does everything that can be done to a page.
-fn exercise(page: &[u8], key: &[u8]) {
-    for order in [Order::Bytes, REVERSE] {
-        let _ = check_full(page, order);
-        let (mut left, mut right) = (page.to_vec(), page.to_vec());
-        if kind(page) == Some(Kind::Leaf) {
-            let leaf = Leaf::new(page);
-            let (slot, _) = (leaf.lower_bound(key, order), leaf.covers(key, order));
-            assert!(slot <= leaf.count());
-            let _ = leaf.visit(0..leaf.count(), |_, _, _| ControlFlow::<()>::Continue(()));
-            for i in 0..leaf.count() {
-                let mut whole = Vec::new();
-                leaf.copy_key(i, &mut whole);
-                assert!(leaf.search(&whole, order).unwrap_or_else(|slot| slot) <= leaf.count());
-            }
-            if leaf.count() >= 4 {
-                for at in [SplitPoint::Middle, SplitPoint::Append, SplitPoint::Prepend] {
-                    let separator = split_leaf(page, &mut left, &mut right, PageId(5), at);
-                    check_bounds(&left).and(check_bounds(&right)).unwrap();
-                    may_merge(&left, &right, &separator);
-                    merge_leaf(&left, &right, &separator, &mut page.to_vec());
-                }
-            }
-            left.copy_from_slice(page);
-            let mut leaf = LeafMut::new(&mut left);
-            while leaf.insert(slot.min(leaf.as_leaf().count()), key, Value::Inline(b"value")).is_ok() {
-                check_bounds(leaf.as_leaf().page).unwrap();
-            }
-            for i in 0..leaf.as_leaf().count() {
-                let _ = leaf.replace_value(i, Value::Inline(&[7; 9][..i % 10]));
-            }
-            check_bounds(leaf.as_leaf().page).unwrap();
-            leaf.compact();
-            while leaf.as_leaf().count() > 0 {
-                leaf.remove(leaf.as_leaf().count() / 2);
-            }
-            check_bounds(leaf.as_leaf().page).unwrap();
-        } else {
-            let inner = Inner::new(page);
-            let (child, _) = (inner.find(key, order), inner.covers(key, order));
-            assert!(child.0 <= inner.count());
-            for i in 0..inner.count() {
-                let _ = (inner.separator(i), inner.child(i));
-            }
-            if inner.count() >= 4 {
-                for at in [SplitPoint::Middle, SplitPoint::Append, SplitPoint::Prepend] {
-                    let separator = split_inner(page, &mut left, &mut right, PageId(5), at);
-                    check_bounds(&left).and(check_bounds(&right)).unwrap();
-                    may_merge(&left, &right, &separator);
-                    merge_inner(&left, &right, &separator, &mut page.to_vec());
-                }
-            }
-            left.copy_from_slice(page);
-            let mut inner = InnerMut::new(&mut left);
-            let _ = inner.insert(child.0, key, PageId(4));
-            inner.compact();
-            while inner.as_inner().count() > 0 {
-                inner.remove(0);
-            }
-        }
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 

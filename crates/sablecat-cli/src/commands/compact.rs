@@ -1,0 +1,30 @@
+//! `compact`: make the volume as small as its data.
+
+use sablecat_papers::thousands;
+use serde_json::json;
+
+use crate::arguments::Existing;
+use crate::{Failure, Outcome, output};
+
+/// Move all pages to the beginning of the volume and cut off what is free
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    place: Existing,
+}
+
+pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
+    let env = place.open()?;
+    let report = env.compact()?;
+    env.close()?;
+    if place.json {
+        output::json(&json!({ "bytes_before": report.bytes_before, "bytes_after": report.bytes_after, "moved": report.moved }))?;
+    } else {
+        output::pairs([
+            ("bytes before", thousands(report.bytes_before as f64)),
+            ("bytes after", thousands(report.bytes_after as f64)),
+            ("pages moved", thousands(report.moved as f64)),
+        ])?;
+    }
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,90 @@
+//! `processes`: who has an environment open, and what each holds.
+
+use sablecat::Participant;
+use sablecat_papers::Grid;
+use serde_json::json;
+
+use crate::arguments::Existing;
+use crate::{Failure, Outcome, output};
+
+/// List the processes that have an environment open, and what each holds
+///
+/// Looking takes nothing from anybody: no lock, no snapshot. A process that was stopped shows what it still holds.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    place: Existing,
+}
+
+pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
+    let env = place.open()?;
+    let processes: Vec<_> = env.processes().into_iter().filter(|process| !process.asking).collect();
+    env.close()?;
+    if place.json {
+        let participant = |one: &Participant| {
+            json!({
+                "slot": one.slot,
+                "snapshot": one.snapshot.map(|at| at.0),
+                "snapshot_lag": one.snapshot_lag,
+                "given_up": one.given_up,
+                "in_operation": one.in_operation,
+                "committing": one.committing,
+                "pages_latched": one.pages_latched,
+                "waits_for_lock": one.waits_for_lock,
+                "roles": one.roles,
+            })
+        };
+        let processes: Vec<_> = processes
+            .iter()
+            .map(|process| {
+                let participants: Vec<_> = process.participants.iter().map(participant).collect();
+                json!({ "pid": process.pid, "command": process.command, "alive": process.alive, "participants": participants })
+            })
+            .collect();
+        output::json(&json!({ "processes": processes }))?;
+        return Ok(Outcome::Done);
+    }
+    if processes.is_empty() {
+        output::line("no other process has the environment open")?;
+        return Ok(Outcome::Done);
+    }
+    let mut grid = Grid::new("", ["pid", "slot", "snapshot", "behind, bytes", "doing", "command"], 6);
+    for process in &processes {
+        let command = if process.alive { process.command.clone() } else { format!("(dead) {}", process.command) };
+        let mut first = vec![process.pid.to_string()];
+        for one in &process.participants {
+            let cells = [
+                one.slot.to_string(),
+                one.snapshot.map_or("-".to_owned(), |at| at.0.to_string()),
+                one.snapshot_lag.to_string(),
+                doing(one),
+            ];
+            first.extend(cells);
+            first.push(command.clone());
+            grid.rows.push(std::mem::replace(&mut first, vec![String::new()]));
+        }
+        if process.participants.is_empty() {
+            first.extend(["-", "-", "-", "nothing"].map(str::to_owned));
+            first.push(command);
+            grid.rows.push(first);
+        }
+    }
+    output::table(&grid)?;
+    Ok(Outcome::Done)
+}
+
+/// What a participant is at, in words.
+fn doing(one: &Participant) -> String {
+    let mut words: Vec<String> = one.roles.iter().map(|&role| role.to_owned()).collect();
+    let facts = [
+        (one.committing, "publishing"),
+        (one.waits_for_lock, "waiting for a record lock"),
+        (one.in_operation, "looking at pages"),
+        (one.given_up, "snapshot given up"),
+    ];
+    words.extend(facts.into_iter().filter(|(holds, _)| *holds).map(|(_, word)| word.to_owned()));
+    if one.pages_latched > 0 {
+        words.push(format!("{} pages latched", one.pages_latched));
+    }
+    if words.is_empty() { "idle".to_owned() } else { words.join(", ") }
+}

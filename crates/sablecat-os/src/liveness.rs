@@ -1,0 +1,155 @@
+//! Telling the living from the dead: byte locks that the kernel lets go of when their holder ends.
+//!
+//! Each member of a group holds the lock on a byte of its own in one file. The locks are those of an *open file description* (Linux 3.15, and
+//! POSIX.1-2024): the kernel releases them when the last descriptor of the description is closed, so also at SIGKILL, for a zombie as well,
+//! whatever has become of the process number, and across namespaces of process numbers. Asking after another's lock costs 0.3 us.
+//!
+//! A child made by fork inherits the descriptor, and with it would keep its dead parent's lock alive. So [`LockFile`]s are given up in the
+//! child at once ([`crate::fork`]).
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use crate::fork;
+
+/// A file whose bytes are locks.
+#[derive(Debug)]
+pub struct LockFile {
+    /// Before the file, so that a descriptor number is forgotten before it can be another's.
+    _given_up_by_children: fork::GivenUp,
+    file: File,
+}
+
+/// Who has a lock that was asked after.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Holder {
+    /// Nobody, or the asker.
+    Nobody,
+    /// Somebody who has locked that byte, or a stretch of bytes.
+    Byte,
+    /// Somebody who has locked the file to its end, however long it becomes.
+    Whole,
+}
+
+impl LockFile {
+    /// Opens the file at `path`, creating it (readable and writable for whom `mode` says, less the process's mask) if need be. Two openings
+    /// are two holders, also within one process.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn open(path: &Path, mode: u32) -> io::Result<LockFile> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(mode).open(path)?;
+        Ok(LockFile { _given_up_by_children: fork::GivenUp::new(file.as_raw_fd())?, file })
+    }
+
+    /// Locks a byte unless another has it. True if it is this holder's now.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn try_lock(&self, byte: u64) -> io::Result<bool> {
+        match self.command(libc::F_OFD_SETLK, libc::F_WRLCK, byte) {
+            Ok(_) => Ok(true),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lets go of a byte.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn unlock(&self, byte: u64) -> io::Result<()> {
+        self.command(libc::F_OFD_SETLK, libc::F_UNLCK, byte).map(|_| ())
+    }
+
+    /// Who else has a lock on a byte.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn holder(&self, byte: u64) -> io::Result<Holder> {
+        let found = self.command(libc::F_OFD_GETLK, libc::F_WRLCK, byte)?;
+        Ok(match i32::from(found.l_type) {
+            libc::F_UNLCK => Holder::Nobody,
+            _ if found.l_len == 0 => Holder::Whole,
+            _ => Holder::Byte,
+        })
+    }
+
+    /// Whether anybody else has a lock on a byte from this one on.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn is_any_held_from(&self, byte: u64) -> io::Result<bool> {
+        Ok(i32::from(self.stretch(libc::F_OFD_GETLK, libc::F_WRLCK, byte, 0)?.l_type) != libc::F_UNLCK)
+    }
+
+    fn command(&self, command: i32, kind: i32, byte: u64) -> io::Result<libc::flock> {
+        self.stretch(command, kind, byte, 1)
+    }
+
+    /// A command on `len` bytes; 0: to the end of the file, however long it becomes.
+    fn stretch(&self, command: i32, kind: i32, byte: u64, len: i64) -> io::Result<libc::flock> {
+        // SAFETY: all fields of the structure are integers, for which zero is a value.
+        let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+        lock.l_type = kind as _;
+        lock.l_whence = libc::SEEK_SET as _;
+        lock.l_start = i64::try_from(byte).map_err(|_| io::ErrorKind::InvalidInput)?;
+        lock.l_len = len;
+        // SAFETY: the descriptor is open, and the command reads and writes the structure during the call only.
+        match unsafe { libc::fcntl(self.file.as_raw_fd(), command, &mut lock) } {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(lock),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_has_one_holder_and_others_see_it() {
+        let path = std::env::temp_dir().join(format!("sablecat-liveness-{}", std::process::id()));
+        let (one, two) = (LockFile::open(&path, 0o600).unwrap(), LockFile::open(&path, 0o600).unwrap());
+        assert!(one.try_lock(7).unwrap());
+        assert!(!two.try_lock(7).unwrap());
+        assert!(two.try_lock(8).unwrap());
+        assert_eq!(two.holder(7).unwrap(), Holder::Byte);
+        assert_eq!(one.holder(7).unwrap(), Holder::Nobody, "one's own lock is in nobody's way");
+        one.unlock(7).unwrap();
+        assert_eq!(two.holder(7).unwrap(), Holder::Nobody);
+        drop(two);
+        assert_eq!(one.holder(8).unwrap(), Holder::Nobody, "closing lets go");
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_child_does_not_keep_its_parents_lock() {
+        let path = std::env::temp_dir().join(format!("sablecat-liveness-fork-{}", std::process::id()));
+        let (one, two) = (LockFile::open(&path, 0o600).unwrap(), LockFile::open(&path, 0o600).unwrap());
+        assert!(one.try_lock(3).unwrap());
+        let (mut born, birth) = std::io::pipe().unwrap();
+        // SAFETY: the child calls nothing but functions that are safe after fork.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: as above; the byte is there, and the descriptor is open.
+            unsafe {
+                libc::write(birth.as_raw_fd(), [1u8].as_ptr().cast(), 1);
+                libc::pause();
+                libc::_exit(0);
+            }
+        }
+        std::io::Read::read_exact(&mut born, &mut [0]).unwrap();
+        drop(one);
+        assert_eq!(two.holder(3).unwrap(), Holder::Nobody);
+        // SAFETY: our own child.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -1,0 +1,319 @@
+//! Trees within trees: how keys are held that are too long for a page.
+//!
+//! A tree in the order of bytes holds keys shorter than a *stem* in its own leaves: the stem's length is that of the longest key that a
+//! page can hold. All longer keys that begin with one stem live in a *subtree*, without the stem; what is left of them may be empty, or
+//! be as long as a stem again, and is then nested again. (Masstree's trie of B+trees, Mao, Kohler and Morris 2012, with longer slices.)
+//! In the tree around it the subtree is a record with the stem for its key, and for its value a *reference*:
+//!
+//! ```text
+//! tree id u32 | root page u32
+//! ```
+//!
+//! So a record whose key is exactly as long as a stem always is a reference, and order is kept: the stem sorts before everything
+//! longer that begins with it, and everything in its place begins with it.
+//!
+//! * The number of a subtree is its root's page number with all bits flipped. No two trees have one root at a time, so numbers need not be
+//!   given out: they cannot run out, and replaying the log need not find those of before.
+//! * A subtree is never empty: the first put below a stem makes it, the removal of its last record unmakes it, in the same commit.
+//! * References, and all pages of subtrees, change only under the structure latch of the outermost tree.
+//! * Each step down uses up a stem of a key with a limit, so no damage makes a descent endless. A scan, which has no key to use up, counts.
+//!
+//! A tree with an order of its own compares whole keys: there is no nesting in it.
+//!
+//! Costs: a stem that only one key begins with takes a page of its own. A descent adds one descent a stem.
+
+use super::node::{self, Inner, Kind, Leaf, Order, Value, inline_value_bytes_max};
+use super::{Toward, Tree, damaged, find_leaf, format_root, put, remove};
+use crate::access::{PageRead, PageWrite, long};
+use crate::error::{Error, Result};
+use crate::types::{PageId, TreeId};
+
+/// The longest key of a tree in the order of bytes, whatever the page size.
+pub(crate) const KEY_BYTES_MAX: usize = 65536;
+
+const REFERENCE_BYTES: usize = 8;
+
+/// Bytes of a stem: a key at least as long is nested.
+#[inline]
+pub(crate) fn stem_bytes(order: Order<'_>, page_size: usize) -> usize {
+    match order {
+        Order::Bytes => node::key_bytes_max(page_size),
+        Order::Custom(_) => usize::MAX,
+    }
+}
+
+/// Whether a key is nested.
+#[inline]
+pub(crate) fn is_nested(tree: &Tree<'_>, key: &[u8], page_size: usize) -> bool {
+    key.len() >= stem_bytes(tree.order, page_size)
+}
+
+/// The longest key that a tree takes.
+#[inline]
+pub(crate) fn key_bytes_max(order: Order<'_>, page_size: usize) -> usize {
+    match order {
+        Order::Bytes => KEY_BYTES_MAX,
+        Order::Custom(_) => node::key_bytes_max(page_size),
+    }
+}
+
+impl Tree<'_> {
+    /// The subtree with this root.
+    fn below(root: PageId) -> Tree<'static> {
+        Tree { id: TreeId(!root.0), root, order: Order::Bytes }
+    }
+
+    /// Whether the tree is a subtree of another.
+    pub(super) fn is_subtree(&self) -> bool {
+        self.id.0 == !self.root.0
+    }
+}
+
+/// What stands under a stem for the subtree with this root.
+pub(super) fn reference(root: PageId) -> [u8; REFERENCE_BYTES] {
+    let mut bytes = [0; REFERENCE_BYTES];
+    bytes[..4].copy_from_slice(&(!root.0).to_le_bytes());
+    bytes[4..].copy_from_slice(&root.0.to_le_bytes());
+    bytes
+}
+
+/// The subtree that a reference names; the error says what is wrong with it, not where it is.
+pub(crate) fn subtree(value: Value<'_>) -> std::result::Result<Tree<'static>, &'static str> {
+    let Value::Inline(&[a, b, c, d, e, f, g, h]) = value else { return Err("where a reference to a subtree should be, has another value") };
+    let (id, root) = (u32::from_le_bytes([a, b, c, d]), PageId(u32::from_le_bytes([e, f, g, h])));
+    if root == PageId::NONE || id != !root.0 {
+        return Err("has a reference to a subtree whose number and root page do not fit each other");
+    }
+    Ok(Tree::below(root))
+}
+
+/// The subtree in a leaf's slot, whose key is a stem.
+pub(crate) fn subtree_at(tree: &Tree<'_>, bytes: &[u8], slot: usize) -> Result<Tree<'static>> {
+    subtree(Leaf::new(bytes).value(slot)).map_err(|why| damaged(tree, node::page_id(bytes), format_args!("{why} (record {slot})")))
+}
+
+/// Refuses to go deeper than any key does. `bytes` is a leaf, and stems of so many bytes lead to it or further.
+pub(crate) fn check_depth(tree: &Tree<'_>, bytes: &[u8], stems_len: usize) -> Result<()> {
+    if stems_len <= KEY_BYTES_MAX {
+        return Ok(());
+    }
+    Err(damaged(tree, node::page_id(bytes), "is nested deeper than the longest key, or leads to what is"))
+}
+
+/// Where a key belongs: in the innermost tree that there is for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'t, 'k> {
+    pub(crate) tree: Tree<'t>,
+    /// What of the key led there.
+    pub(crate) stems: &'k [u8],
+    /// What of it is left. At least as long as a stem: there is no such subtree, and so no such record.
+    pub(crate) rest: &'k [u8],
+}
+
+/// Finds where a key belongs, telling `passed` of the trees around it, from the outermost on.
+#[inline]
+pub(crate) fn find<'t, 'k, R: PageRead>(reader: &R, tree: &Tree<'t>, key: &'k [u8], passed: impl FnMut(Tree<'t>)) -> Result<Place<'t, 'k>> {
+    if is_nested(tree, key, reader.page_size()) {
+        find_nested(reader, tree, key, passed)
+    } else {
+        Ok(Place { tree: *tree, stems: &[], rest: key })
+    }
+}
+
+#[cold]
+fn find_nested<'t, 'k, R: PageRead>(reader: &R, tree: &Tree<'t>, key: &'k [u8], mut passed: impl FnMut(Tree<'t>)) -> Result<Place<'t, 'k>> {
+    let mut tree = *tree;
+    let (mut stems, mut rest) = key.split_at(0);
+    while let Some((stem, _)) = rest.split_at_checked(stem_bytes(tree.order, reader.page_size())) {
+        let Some(below) = find_subtree(reader, &tree, stem)? else { break };
+        passed(tree);
+        tree = below;
+        (stems, rest) = key.split_at(stems.len() + stem.len());
+    }
+    Ok(Place { tree, stems, rest })
+}
+
+/// The subtree of a stem.
+fn find_subtree<R: PageRead>(reader: &R, tree: &Tree<'_>, stem: &[u8]) -> Result<Option<Tree<'static>>> {
+    let leaf = find_leaf(reader, tree, stem, Toward::Key, |_| {})?;
+    reader.read(leaf, |bytes| match Leaf::new(bytes).search(stem, tree.order) {
+        Ok(slot) => subtree_at(tree, bytes, slot).map(Some),
+        Err(_) => Ok(None),
+    })?
+}
+
+/// A bound on the keys of a subtree that whole keys on this side of `bound` have there, some of them being below `stems`.
+pub(crate) fn inside<'b>(bound: std::ops::Bound<&'b [u8]>, stems: &[u8]) -> std::ops::Bound<&'b [u8]> {
+    use std::ops::Bound::{Excluded, Included, Unbounded};
+    match bound {
+        Included(key) => key.strip_prefix(stems).map_or(Unbounded, Included),
+        Excluded(key) => key.strip_prefix(stems).map_or(Unbounded, Excluded),
+        Unbounded => Unbounded,
+    }
+}
+
+/// The first key above all that begin with `prefix`, if there is one.
+pub(crate) fn after(prefix: &[u8]) -> Option<Vec<u8>> {
+    let end = prefix.iter().rposition(|&byte| byte < u8::MAX)?;
+    let mut after = prefix[..=end].to_vec();
+    after[end] += 1;
+    Some(after)
+}
+
+/// What a leaf keeps of the value of a key with `key_len` bytes: itself, or where its pages are, which `store` puts it in.
+#[inline]
+pub(crate) fn store_value<'v, W: PageWrite>(
+    writer: &mut W,
+    tree: TreeId,
+    key_len: usize,
+    value: &'v [u8],
+    store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
+) -> Result<Value<'v>> {
+    if value.len() <= inline_value_bytes_max(writer.page_size(), key_len) {
+        return Ok(Value::Inline(value));
+    }
+    Ok(Value::Long { first_page: store(writer, tree, value)?, len: value.len() as u64 })
+}
+
+/// Sets or removes the record of a nested key, making and unmaking subtrees. `store` stores the value if it is long. False if there was
+/// nothing to remove.
+///
+/// The outermost tree's structure latch is held, or nobody else is there.
+#[cold]
+pub(crate) fn change<W: PageWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    key: &[u8],
+    value: Option<&[u8]>,
+    store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
+) -> Result<bool> {
+    let mut around = Vec::new();
+    let place = find(writer, tree, key, |tree| around.push(tree))?;
+    let there = !is_nested(&place.tree, place.rest, writer.page_size()) && free_old_value(writer, &place)?;
+    match value {
+        Some(value) => insert(writer, &place, value, store).map(|()| true),
+        None if there => {
+            remove(writer, &place.tree, place.rest)?;
+            unmake(writer, place.tree, around, key).map(|()| true)
+        }
+        None => Ok(false),
+    }
+}
+
+/// Frees the pages of the value that a record has. False if there is no record.
+fn free_old_value<W: PageWrite>(writer: &mut W, place: &Place<'_, '_>) -> Result<bool> {
+    let leaf = find_leaf(writer, &place.tree, place.rest, Toward::Key, |_| {})?;
+    let (there, long) = writer.read(leaf, |bytes| {
+        let leaf = Leaf::new(bytes);
+        match leaf.search(place.rest, place.tree.order).map(|slot| leaf.value(slot)) {
+            Ok(Value::Long { first_page, len }) => (true, Some((first_page, len))),
+            Ok(Value::Inline(_)) => (true, None),
+            Err(_) => (false, None),
+        }
+    })?;
+    if let Some((first, len)) = long {
+        long::free(writer, first, len)?;
+    }
+    Ok(there)
+}
+
+/// Puts a record where it belongs, in new subtrees if need be. These are made from the innermost out, so that a writer in place that
+/// fails on the way leaves pages that nothing leads to, and no subtree without records.
+fn insert<W: PageWrite>(
+    writer: &mut W,
+    place: &Place<'_, '_>,
+    value: &[u8],
+    store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
+) -> Result<()> {
+    let stem_len = stem_bytes(place.tree.order, writer.page_size());
+    let (stems, last) = place.rest.split_at(place.rest.len() / stem_len * stem_len);
+    let mut tree = if stems.is_empty() { place.tree } else { make(writer)? };
+    let stored = store_value(writer, tree.id, last.len(), value, store)?;
+    put(writer, &tree, last, stored)?;
+    for (depth, stem) in stems.chunks_exact(stem_len).enumerate().rev() {
+        let around = if depth == 0 { place.tree } else { make(writer)? };
+        put(writer, &around, stem, Value::Inline(&reference(tree.root)))?;
+        tree = around;
+    }
+    Ok(())
+}
+
+/// Makes an empty subtree.
+pub(super) fn make<W: PageWrite>(writer: &mut W) -> Result<Tree<'static>> {
+    let root = writer.allocate()?;
+    let tree = Tree::below(root);
+    format_root(writer.write(root)?, tree.id, root, false);
+    Ok(tree)
+}
+
+/// Unmakes a subtree if it is empty, then the one around it if it is empty without, and so on. `around` are the trees around it.
+fn unmake<W: PageWrite>(writer: &mut W, tree: Tree<'_>, mut around: Vec<Tree<'_>>, key: &[u8]) -> Result<()> {
+    let stem_len = stem_bytes(tree.order, writer.page_size());
+    let mut inner = tree;
+    while let Some(outer) = around.pop() {
+        let Some(pages) = pages_if_empty(writer, &inner)? else { break };
+        pages.into_iter().try_for_each(|page| writer.free(page))?;
+        remove(writer, &outer, &key[around.len() * stem_len..][..stem_len])?;
+        inner = outer;
+    }
+    Ok(())
+}
+
+/// The pages of a tree without records, of which it may have several: neighbours that could not be merged when they emptied. None if
+/// there are records.
+fn pages_if_empty<R: PageRead>(reader: &R, tree: &Tree<'_>) -> Result<Option<Vec<PageId>>> {
+    let mut pages = Vec::new();
+    let mut left = vec![(tree.root, None)];
+    while let Some((page, expected)) = left.pop() {
+        let has_records = reader.read(page, |bytes| match node::kind(bytes) {
+            _ if node::tree_id(bytes) != tree.id || expected.is_some_and(|level| level != node::level(bytes)) => None,
+            Some(Kind::Leaf) => Some(Leaf::new(bytes).count() > 0),
+            Some(Kind::Inner) => {
+                let inner = Inner::new(bytes);
+                let level = inner.level().saturating_sub(1);
+                left.extend((0..=inner.count()).rev().map(|slot| (inner.child(slot), Some(level))));
+                Some(false)
+            }
+            _ => None,
+        })?;
+        match has_records {
+            None => return Err(damaged(tree, page, "is not what its parent says")),
+            Some(true) => return Ok(None),
+            Some(false) => pages.push(page),
+        }
+    }
+    Ok(Some(pages))
+}
+
+/// The first subtree of a leaf.
+pub(crate) fn first_subtree(tree: &Tree<'_>, bytes: &[u8]) -> Result<Option<(usize, Tree<'static>)>> {
+    if node::kind(bytes) != Some(Kind::Leaf) {
+        return Err(damaged(tree, node::page_id(bytes), "is no leaf"));
+    }
+    if node::flags(bytes) & node::FLAG_CUSTOM_ORDER != 0 {
+        return Ok(None);
+    }
+    let leaf = Leaf::new(bytes);
+    let stem_len = stem_bytes(Order::Bytes, bytes.len());
+    let slot = (0..leaf.count()).find(|&slot| {
+        let (prefix, suffix) = leaf.key(slot);
+        prefix.len() + suffix.len() == stem_len
+    });
+    slot.map(|slot| Ok((slot, subtree_at(tree, bytes, slot)?))).transpose()
+}
+
+/// Refuses keys that no tree of this order takes.
+pub(crate) fn check_key(order: Order<'_>, page_size: usize, key: &[u8]) -> Result<()> {
+    let most = key_bytes_max(order, page_size);
+    if key.len() <= most {
+        return Ok(());
+    }
+    Err(Error::invalid(match order {
+        Order::Bytes => format!("a key of {} bytes; keys can have {most} at most", key.len()),
+        Order::Custom(_) => format!(
+            "a key of {} bytes; in a database with a comparator, keys can have {most} at most with pages of {page_size} bytes: create the \
+             environment with larger pages",
+            key.len()
+        ),
+    }))
+}

@@ -1,0 +1,278 @@
+//! Shared environments: joining the processes that have one open, and leaving them.
+//!
+//! What the processes share lies in one file on a file system in memory, named after the directory's device and inode. Every process holds
+//! a lock on a byte of its own in the environment's lock file, which says that it lives; entering and leaving happen one at a time under
+//! another byte. A process that has the environment for itself holds the whole file locked.
+//!
+//! Who enters and finds a region of this environment, this build and this run of the machine attaches to it, whether or not anybody else is
+//! there: if all were killed, what they had committed is in it, at whatever durability. Otherwise a new region is made and the
+//! environment recovered from its files. The region gets its name only when that is done, so a half-made one is never found.
+//!
+//! Who leaves last writes a checkpoint and removes the region.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::fs::{self, File, OpenOptions};
+use std::io::ErrorKind as IoErrorKind;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sablecat_os::liveness::LockFile;
+use sablecat_os::{clock, machine};
+
+use super::housekeeping::Keeper;
+use super::open::{LOCK, assemble, build_kernel, find_volume, geometry, open_volume};
+use super::recover::RecoveryReport;
+use super::{Config, Core, Mode};
+use crate::error::{Error, ErrorKind, Result};
+use crate::pages::volume::Volume;
+use crate::region::{Identity, Membership, Region};
+
+/// Where regions lie unless the configuration says otherwise.
+const REGION_DIRECTORY: &str = "/dev/shm";
+/// How long to wait for others to enter or leave, which takes as long as a recovery or a checkpoint.
+const ATTACH_PATIENCE: Duration = Duration::from_secs(600);
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// Opens an environment that other processes may have open.
+pub(super) fn open_shared(directory: &Path, config: Config, mode: Mode) -> Result<Arc<Core>> {
+    if mode == Mode::DataStore {
+        return Err(Error::invalid("a Data Store has one handle; open the environment with transactions to share it"));
+    }
+    let (_, volume_path) = find_volume(directory, &config)?;
+    let metadata = fs::metadata(directory).map_err(|e| Error::io("looking at", directory, e))?;
+    // Who may enter the directory's files may enter the environment: the region and the locks take after it.
+    let mode_bits = metadata.mode() & 0o666;
+    let region_directory = config.region_directory.clone().unwrap_or_else(|| PathBuf::from(REGION_DIRECTORY));
+    let region_path = region_directory.join(format!("sablecat-{:x}-{:x}", metadata.dev(), metadata.ino()));
+    let entrance = Entrance::enter(&directory.join(LOCK), mode_bits)?;
+
+    // Looked for again: another may have made it while this one waited.
+    let (exists, _) = find_volume(directory, &config)?;
+    let boot = machine::boot_id();
+    if exists {
+        let volume = Volume::join(&*config.disk, &volume_path, config.direct_io, false)?;
+        let identity = Identity { uuid: volume.superblock().uuid, boot };
+        match open_region(&region_path)? {
+            None => {}
+            Some(file) => match entrance.attach(file, identity)? {
+                Ok(region) => return join(directory, volume, region, region_path, config, mode),
+                Err(why) => entrance.set_aside(&region_path, &why)?,
+            },
+        }
+    }
+    entrance.check_nobody_lives(&region_path, "its shared memory is not where it should be")?;
+    let volume = open_volume(exists, &volume_path, &config)?;
+    let superblock = volume.superblock();
+    let identity = Identity { uuid: superblock.uuid, boot };
+    let mut unfinished = region_path.clone().into_os_string();
+    unfinished.push(".new");
+    let unfinished = PathBuf::from(unfinished);
+    let file = create_region(&unfinished, mode_bits)?;
+    let membership = entrance.membership(0)?;
+    let sizes = geometry(&config, superblock.page_size as usize, false).shared();
+    let made = Region::create_shared(file, sizes, identity, membership)
+        .and_then(|region| assemble(Some((directory, volume)), None, Some((region, region_path.clone())), config, mode));
+    let core = match made {
+        Ok(core) => core,
+        Err(error) => {
+            let _ = fs::remove_file(&unfinished);
+            return Err(error);
+        }
+    };
+    let region = &core.kernel.pages.region;
+    enter(region);
+    region.header().set_ready();
+    fs::rename(&unfinished, &region_path).map_err(|e| Error::io("naming the shared memory", &region_path, e))?;
+    core.watch_stalls();
+    drop(entrance);
+    Ok(core)
+}
+
+/// Becomes one of those who have the environment open.
+fn join(directory: &Path, volume: Volume, region: Region, region_path: PathBuf, config: Config, mode: Mode) -> Result<Arc<Core>> {
+    let region = Arc::new(region);
+    enter(&region);
+    let kernel = build_kernel(Some(directory), Some(volume), &region, &config, mode)?;
+    let core = Arc::new(Core {
+        kernel,
+        config,
+        mode,
+        recovery: RecoveryReport::default(),
+        directory: Some(directory.to_path_buf()),
+        names: Mutex::new(HashMap::new()),
+        names_seen: AtomicU64::new(0),
+        moving: AtomicBool::new(false),
+        keeper: Keeper::default(),
+        _lock: None,
+        shared: Some(region_path),
+    });
+    core.watch_stalls();
+    {
+        let seat = core.kernel.pages.participants.sit()?;
+        core.kernel.reap(&seat)?;
+    }
+    core.start_housekeeping()?;
+    Ok(core)
+}
+
+fn enter(region: &Region) {
+    let command = fs::read("/proc/self/cmdline").unwrap_or_default();
+    let command = String::from_utf8_lossy(&command).replace('\0', " ");
+    region.member(region.number()).enter(std::process::id(), command.trim());
+}
+
+/// The right to enter, or to leave: one process at a time has it, until dropped.
+struct Entrance {
+    path: PathBuf,
+    mode: u32,
+    lock: Membership,
+}
+
+impl Entrance {
+    fn enter(path: &Path, mode: u32) -> Result<Entrance> {
+        let lock = LockFile::open(path, mode).map_err(|e| Error::io("opening", path, e))?;
+        let entrance = Entrance { path: path.to_owned(), mode, lock: Membership::new(lock, 0) };
+        let end = clock::monotonic() + ATTACH_PATIENCE;
+        while !entrance.lock.try_attach_lock().map_err(|e| Error::io("locking", path, e))? {
+            if entrance.lock.whole_file_is_taken().map_err(|e| Error::io("asking after the locks of", path, e))? {
+                return Err(Error::new(
+                    ErrorKind::InUse,
+                    format!(
+                        "{}: a process has the environment open for itself alone; close it there, or open it shared in both",
+                        path.display()
+                    ),
+                ));
+            }
+            if clock::monotonic() >= end {
+                return Err(Error::new(
+                    ErrorKind::InUse,
+                    format!("{}: another process has been entering or leaving the environment for {ATTACH_PATIENCE:?}", path.display()),
+                ));
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        Ok(entrance)
+    }
+
+    /// The membership of a number that nobody has.
+    fn membership(&self, number: u16) -> Result<Membership> {
+        let io = |e| Error::io("locking", &self.path, e);
+        let lock = LockFile::open(&self.path, self.mode).map_err(|e| Error::io("opening", &self.path, e))?;
+        let membership = Membership::new(lock, number);
+        if membership.take().map_err(io)? {
+            return Ok(membership);
+        }
+        Err(Error::new(
+            ErrorKind::InUse,
+            format!("{}: processes have the environment open, but not its shared memory", self.path.display()),
+        ))
+    }
+
+    /// Attaches to a region; or says why not.
+    fn attach(&self, file: File, identity: Identity) -> Result<std::result::Result<Region, Error>> {
+        let probe = file.try_clone().map_err(|e| Error::io("opening", &self.path, e))?;
+        let stranger = LockFile::open(&self.path, self.mode).map_err(|e| Error::io("opening", &self.path, e))?;
+        let region = match Region::attach(probe, identity, Membership::new(stranger, u16::MAX)) {
+            Ok(region) => region,
+            Err(why) => return Ok(Err(why)),
+        };
+        for number in 0..region.geometry().members {
+            if region.member(number).is_used() {
+                continue;
+            }
+            let membership =
+                Membership::new(LockFile::open(&self.path, self.mode).map_err(|e| Error::io("opening", &self.path, e))?, number);
+            if membership.take().map_err(|e| Error::io("locking", &self.path, e))? {
+                return Region::attach(file, identity, membership).map(Ok);
+            }
+        }
+        Err(Error::full(format!("{} processes have the environment open already", region.geometry().members)))
+    }
+
+    /// Refuses to go on beside processes whose region cannot be attached to.
+    fn check_nobody_lives(&self, path: &Path, why: impl Display) -> Result<()> {
+        if self.lock.anybody_lives().map_err(|e| Error::io("asking after the locks of", &self.path, e))? {
+            return Err(Error::new(
+                ErrorKind::InUse,
+                format!("{}: processes have the environment open in a way that this one cannot join: {why}", path.display()),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Puts a region that cannot be attached to out of the way. Nobody may be using it.
+    fn set_aside(&self, path: &Path, why: &Error) -> Result<()> {
+        self.check_nobody_lives(path, why)?;
+        let mut aside = path.as_os_str().to_owned();
+        aside.push(".aside");
+        fs::rename(path, &aside).map_err(|e| Error::io("setting aside", path, e))
+    }
+}
+
+impl Drop for Entrance {
+    fn drop(&mut self) {
+        self.lock.unlock_attach();
+    }
+}
+
+fn open_region(path: &Path) -> Result<Option<File>> {
+    match OpenOptions::new().read(true).write(true).open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(e) if e.kind() == IoErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io("opening the shared memory", path, e)),
+    }
+}
+
+fn create_region(path: &Path, mode: u32) -> Result<File> {
+    match fs::remove_file(path) {
+        Ok(()) => {}
+        Err(e) if e.kind() == IoErrorKind::NotFound => {}
+        Err(e) => return Err(Error::io("removing what was left of", path, e)),
+    }
+    let open = OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path);
+    open.map_err(|e| Error::io("creating the shared memory", path, e))
+}
+
+impl Core {
+    /// Has waits that take long look for the dead.
+    fn watch_stalls(self: &Arc<Self>) {
+        let core = Arc::downgrade(self);
+        self.kernel.pages.region.when_stalled(move || {
+            let Some(core) = core.upgrade() else { return };
+            if let Ok(seat) = core.kernel.pages.participants.sit() {
+                // What goes wrong is tried again by the next who waits.
+                let _ = core.kernel.reap(&seat);
+            }
+        });
+    }
+
+    /// Leaves the others; the last one writes a checkpoint and removes the region.
+    pub(super) fn detach(&self) -> Result<()> {
+        let (Some(directory), Some(region_path)) = (&self.directory, &self.shared) else { return Ok(()) };
+        let region = &self.kernel.pages.region;
+        let entrance = Entrance::enter(&directory.join(LOCK), 0o666)?;
+        {
+            let seat = self.kernel.pages.participants.sit()?;
+            while self.kernel.reap(&seat)? {}
+        }
+        let others = (0..region.geometry().members).any(|n| n != region.number() && region.member(n).is_used());
+        let mut left = Ok(());
+        if !others {
+            left = self.checkpoint_and_remove_log();
+            if left.is_ok() {
+                left = fs::remove_file(region_path).map_err(|e| Error::io("removing the shared memory", region_path, e));
+            }
+        }
+        self.kernel.pages.participants.leave();
+        region.member(region.number()).leave();
+        if let Some(membership) = region.membership() {
+            membership.give_up();
+        }
+        drop(entrance);
+        left
+    }
+}

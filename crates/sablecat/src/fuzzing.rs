@@ -1,0 +1,204 @@
+//! Entrances for fuzzers: bytes from disk, driven through exactly the code that they reach. Feature `fuzzing`; not part of the interface.
+//!
+//! Each target takes any bytes and says whether the engine believed them; it panics if anything does that must not. What is believed has
+//! to uphold the invariants: pages stay sound under every change, an environment that opens verifies or says what is wrong. Checksums
+//! guard nearly every byte, so for each target there is a function that puts them right again after a mutation.
+//!
+//! | target | input | drives |
+//! |---|---|---|
+//! | [`page`] | a page, then a key | the check of pages, and everything that is done to one or two of them |
+//! | [`segment`] | a log segment file | the scan, records, operations, chains, replay |
+//! | [`volume`] | a volume file | superblocks, map blocks, pages; opening, verifying, reading everything |
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use sablecat_os::disk::{Disk, How};
+use sablecat_os::sim::{SimDisk, Survival};
+
+use crate::access::btree::node;
+use crate::pages::volume::seal_block;
+use crate::types::BlockId;
+use crate::{Durability, Env, Result};
+
+/// Bytes of a page in the samples.
+pub const PAGE_SIZE: usize = 512;
+const SEGMENT_BYTES: u64 = 65536;
+const DIRECTORY: &str = "/env";
+const VOLUME: &str = "/env/sablecat.db";
+const SEGMENT: &str = "/env/log/0000000000000000.log";
+/// Bytes before the blocks of a volume.
+const RESERVED_BYTES: usize = 131_072;
+/// Bytes before the records of a segment.
+const SEGMENT_HEADER_BYTES: usize = 4096;
+/// Bytes of a volume or segment that are looked at; what is longer is cut.
+const FILE_BYTES_MAX: usize = 1 << 20;
+
+/// A page, as long as a power of two allows, and after it a key: if the page passes the check, everything is done to it.
+pub fn page(input: &[u8]) -> bool {
+    let Some(power) = input.len().min(65536).checked_ilog2().filter(|&power| power >= 9) else { return false };
+    let (page, key) = input.split_at(1 << power);
+    let believed = crate::access::check_page(page).is_ok();
+    if believed && matches!(node::kind(page), Some(node::Kind::Leaf | node::Kind::Inner)) {
+        node::exercise(page, &key[..key.len().min(node::key_bytes_max(page.len()))]);
+    }
+    believed
+}
+
+/// The file of the only log segment of an environment that was not closed.
+pub fn segment(input: &[u8]) -> bool {
+    open_with(&sample(false), SEGMENT, input)
+}
+
+/// The volume of an environment that was closed.
+pub fn volume(input: &[u8]) -> bool {
+    open_with(&sample(true), VOLUME, input)
+}
+
+/// Puts another file into an environment, opens it and reads everything.
+fn open_with(disk: &SimDisk, path: &str, input: &[u8]) -> bool {
+    let write = |bytes: &[u8]| -> std::io::Result<()> {
+        let file = disk.open(Path::new(path), How::default())?;
+        file.set_len(0)?;
+        file.write_at(bytes, 0)
+    };
+    write(&input[..input.len().min(FILE_BYTES_MAX)]).expect("the simulated disk has room");
+    let Ok(env) = builder(disk).open(DIRECTORY) else { return false };
+    let problems = env.verify(&mut |_| {}).map(|report| report.problems);
+    let read = read_all(&env);
+    if problems.as_ref().is_ok_and(Vec::is_empty) {
+        read.expect("what verifies can be read");
+        return true;
+    }
+    false
+}
+
+fn read_all(env: &Env) -> Result<()> {
+    for name in env.databases()? {
+        let Some(database) = env.existing_database(&name)? else { continue };
+        database.visit::<&[u8]>(.., |_, _| ControlFlow::Continue(()))?;
+        for record in database.range::<&[u8]>(..)?.rev() {
+            record?;
+        }
+    }
+    Ok(())
+}
+
+fn builder(disk: &SimDisk) -> crate::Builder {
+    Env::builder()
+        .disk(Arc::new(disk.clone()))
+        .page_size(PAGE_SIZE)
+        .cache_size(0)
+        .log_buffer_size(SEGMENT_BYTES as usize)
+        .log_segment_size(SEGMENT_BYTES)
+        .background(false)
+        .durability(Durability::WriteNoSync)
+}
+
+/// A small environment with some of everything: trees of three levels, long values, two databases, a chunked commit in the log.
+fn sample(closed: bool) -> SimDisk {
+    static SAMPLES: OnceLock<[SimDisk; 2]> = OnceLock::new();
+    let samples = SAMPLES.get_or_init(|| [false, true].map(|closed| make_sample(closed).expect("an empty disk takes a small environment")));
+    samples[usize::from(closed)].crash_as(Survival::Everything, 1)
+}
+
+fn make_sample(closed: bool) -> Result<SimDisk> {
+    let disk = SimDisk::new(1);
+    let env = builder(&disk).open(DIRECTORY)?;
+    let (first, second) = (env.database("first")?, env.database("second")?);
+    for n in 0..if closed { 1200u32 } else { 120 } {
+        first.insert(format!("key {:05}", n * 7919 % 10007), [n as u8; 30])?;
+    }
+    for n in 0..40u8 {
+        second.insert([n], vec![n; usize::from(n) * 50])?;
+        second.remove([n / 3])?;
+    }
+    // More than half the log's buffer goes in chunks.
+    env.write(|txn| (0..12u8).try_for_each(|n| txn.insert(&second, [7, n], vec![n; 2500])))?;
+    if closed {
+        drop((first, second));
+        env.close()?;
+        return Ok(disk);
+    }
+    env.sync()?;
+    Ok(disk.crash_as(Survival::Everything, 1))
+}
+
+/// The file that [`segment`] or [`volume`] mutates.
+fn sample_file(closed: bool, path: &str) -> Vec<u8> {
+    let disk = sample(closed);
+    let read = || -> std::io::Result<Vec<u8>> {
+        let file = disk.open(Path::new(path), How::default())?;
+        let mut bytes = vec![0; file.len()? as usize];
+        file.read_at(&mut bytes, 0)?;
+        Ok(bytes)
+    };
+    read().expect("the sample has this file")
+}
+
+/// A segment, as the engine wrote it.
+pub fn sample_segment() -> Vec<u8> {
+    sample_file(false, SEGMENT)
+}
+
+/// A volume, as the engine wrote it.
+pub fn sample_volume() -> Vec<u8> {
+    sample_file(true, VOLUME)
+}
+
+/// Pages, as the engine wrote them.
+pub fn sample_pages() -> Vec<Vec<u8>> {
+    let volume = sample_volume();
+    let pages = volume[RESERVED_BYTES..].chunks_exact(PAGE_SIZE).filter(|page| crate::access::check_page(page).is_ok());
+    pages.map(<[u8]>::to_vec).collect()
+}
+
+/// Where the records of a segment begin and end.
+pub fn records(segment: &[u8]) -> Vec<std::ops::Range<usize>> {
+    let mut found = Vec::new();
+    let mut at = SEGMENT_HEADER_BYTES;
+    while let Some(len) = segment.get(at..at + 4).map(|len| u32::from_le_bytes([len[0], len[1], len[2], len[3]]) as usize)
+        && len >= 24
+        && at + len <= segment.len()
+    {
+        found.push(at..at + len);
+        at += len;
+    }
+    found
+}
+
+/// Puts right the checksums of a segment's header and of these records, each as long as it now says, or as it is.
+pub fn seal_segment(segment: &mut [u8], records: &[std::ops::Range<usize>]) {
+    if let Some(header) = segment.get_mut(..SEGMENT_HEADER_BYTES) {
+        header[12..16].fill(0);
+        let sum = crc32c::crc32c(header);
+        header[12..16].copy_from_slice(&sum.to_le_bytes());
+    }
+    for record in records {
+        let Some(claimed) = segment.get(record.start..record.start + 4) else { continue };
+        let len = u32::from_le_bytes([claimed[0], claimed[1], claimed[2], claimed[3]]) as usize;
+        let end = if len >= 24 && record.start + len <= segment.len() { record.start + len } else { record.end };
+        if let Some(record) = segment.get_mut(record.start..end) {
+            crate::log::seal_record(record);
+        }
+    }
+}
+
+/// Puts right the checksums of a volume's superblocks.
+pub fn seal_superblocks(volume: &mut [u8]) {
+    for at in [0, 4096, 65536, 65536 + 4096] {
+        if let Some(copy) = volume.get_mut(at..at + 4096)
+            && copy.iter().any(|&byte| byte != 0)
+        {
+            crate::pages::volume::seal_superblock(copy);
+        }
+    }
+}
+
+/// Puts right the checksums of a volume's blocks.
+pub fn seal_blocks(volume: &mut [u8]) {
+    for (n, block) in volume.chunks_exact_mut(PAGE_SIZE).enumerate().skip(RESERVED_BYTES / PAGE_SIZE) {
+        seal_block(BlockId(n as u64), block);
+    }
+}

@@ -1,0 +1,265 @@
+//! Moving blocks down, so that the free end of the file can be given back.
+//!
+//! Deletions leave holes all over the file. A checkpoint that finds many of them copies pages from above the *bound* (as many blocks as are
+//! in use would end there) to the lowest free blocks, and names the copies in the map together with what it captured. Map blocks above
+//! the bound are written anew, which moves them down as well. Nothing is ever overwritten, so a crash leaves the old places or the new.
+//!
+//! What is moved is what the map in force names and this checkpoint does not change: bytes that nobody can change, read from the file.
+//! Who knows the old block by name is told once the checkpoint is durable, and before the block is given up:
+//! - the page's entry, under the page's latch, so nobody is reading the old block in meanwhile. An entry that has not been filled yet is
+//!   filled, lest somebody who looked the map up before the checkpoint fill it afterwards;
+//! - the current version, if it is the one on the block.
+//!
+//! If the page was changed meanwhile, the version on the block is an old one by now, and may be freed at any moment; but until the change
+//! becomes visible, the next checkpoint may capture it and name its block. So that block is kept back, until a checkpoint has captured the page.
+//!
+//! Each checkpoint moves a bounded number of blocks, looking at a bounded number of map leaves, and the next one goes on from there.
+//! Moving is worth nothing if it costs the checkpoint: a page that cannot be read stays where it is, and if the disk is full, all do.
+
+use std::collections::HashSet;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering as StdOrdering;
+
+use sablecat_os::atomic::Ordering;
+use sablecat_os::disk::AlignedBuf;
+
+use super::volume::{CheckpointPlan, Found, Superblock, Volume};
+use super::{Pages, Participant};
+use crate::error::{ErrorKind, Result};
+use crate::region::BlockWord;
+use crate::types::{BlockId, FrameId, PageId};
+
+/// Bytes copied at a time.
+const COPY_BYTES: usize = 1 << 20;
+/// Map leaves looked at by one checkpoint.
+const LEAVES_MAX: u64 = 1024;
+
+/// How much a checkpoint moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Moving {
+    /// Little, and only if more than a quarter of the file is free.
+    Little,
+    /// Much, and whatever it gains.
+    Much,
+}
+
+impl Moving {
+    /// Blocks that one checkpoint moves at most.
+    fn blocks_max(self) -> usize {
+        match self {
+            Moving::Little => 4096,
+            Moving::Much => 65536,
+        }
+    }
+}
+
+/// A page and where it was and will be.
+#[derive(Clone, Copy, Debug)]
+struct Move {
+    page: PageId,
+    from: BlockId,
+    to: BlockId,
+}
+
+/// What a checkpoint moves.
+#[derive(Debug)]
+struct Moves {
+    pages: Vec<Move>,
+    /// Pages that stay where they are, under map blocks that do not.
+    touched: Vec<(PageId, BlockId)>,
+    /// Nothing at or above this block is to remain.
+    bound: BlockId,
+}
+
+impl Moves {
+    fn is_empty(&self) -> bool {
+        self.pages.is_empty() && self.touched.is_empty()
+    }
+
+    /// The changes of the map, with those of a checkpoint.
+    fn with(&self, changes: &[(PageId, BlockId)]) -> Vec<(PageId, BlockId)> {
+        let moved = self.pages.iter().map(|one| (one.page, one.to));
+        let mut all: Vec<_> = changes.iter().copied().chain(moved).chain(self.touched.iter().copied()).collect();
+        all.sort_unstable_by_key(|change| change.0);
+        all
+    }
+}
+
+impl Pages {
+    /// Writes the map that results from `changes` and from moving blocks, and puts it in force. Returns the blocks that nothing names any
+    /// more, and how many pages were moved. The caller has the checkpoint role.
+    pub(super) fn write_checkpoint(
+        &self,
+        volume: &Volume,
+        changes: &[(PageId, BlockId)],
+        moving: Moving,
+        next: Superblock,
+        me: &Participant,
+    ) -> Result<(Vec<BlockId>, u64)> {
+        let moves = self.copy_down(volume, changes, moving)?;
+        if !moves.is_empty() {
+            let all = moves.with(changes);
+            let plan = CheckpointPlan { changes: &all, blocks: &self.blocks, rewrite_from: moves.bound, next: next.clone() };
+            match volume.write_checkpoint(plan) {
+                Ok(mut freed) => {
+                    self.keep_back(&moves.pages, changes, &mut freed, me);
+                    return Ok((freed, moves.pages.len() as u64));
+                }
+                // Without moves there is less to write.
+                Err(error) if error.kind() == ErrorKind::Full => self.give_up(&moves.pages),
+                Err(error) => return Err(error),
+            }
+        }
+        let plan = CheckpointPlan { changes, blocks: &self.blocks, rewrite_from: BlockId(u64::MAX), next };
+        let mut freed = volume.write_checkpoint(plan)?;
+        self.keep_back(&[], changes, &mut freed, me);
+        Ok((freed, 0))
+    }
+
+    /// Whether a checkpoint would look for something to move.
+    pub(super) fn is_worth_moving(&self, volume: &Volume, moving: Moving) -> bool {
+        let high = self.blocks.high_water();
+        let free = high.saturating_sub(self.blocks.used_count());
+        free > 0 && (moving == Moving::Much || 4 * free > high.saturating_sub(volume.first_block().0))
+    }
+
+    /// True unless the search for blocks to move has just come to its end.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.moved_below.load(StdOrdering::Relaxed) != 0
+    }
+
+    /// Copies pages to lower blocks.
+    fn copy_down(&self, volume: &Volume, changes: &[(PageId, BlockId)], moving: Moving) -> Result<Moves> {
+        let bound = BlockId(self.blocks.used_count());
+        let mut moves = Moves { pages: Vec::new(), touched: Vec::new(), bound };
+        if self.region.header().free_known.load(Ordering::Acquire) != 0 && self.is_worth_moving(volume, moving) {
+            self.choose(volume, changes, moving, &mut moves)?;
+            self.copy(volume, &mut moves)?;
+        } else {
+            self.moved_below.store(0, StdOrdering::Relaxed);
+        }
+        Ok(moves)
+    }
+
+    /// Chooses what to move, from where the last choice ended.
+    fn choose(&self, volume: &Volume, changes: &[(PageId, BlockId)], moving: Moving, moves: &mut Moves) -> Result<()> {
+        let from = self.moved_below.load(StdOrdering::Relaxed);
+        let to = from.saturating_add(LEAVES_MAX * volume.leaf_span());
+        let mut next = if to < self.page_ids.high_water() { to } else { 0 };
+        let (mut above, mut full) = (false, false);
+        volume.walk(from..to, &mut |found| {
+            match found {
+                Found::Map(block) => above |= block >= moves.bound,
+                // Whoever needs it will say so.
+                Found::Damaged(..) => {}
+                Found::Page(page, block) => {
+                    let changed = changes.binary_search_by_key(&page, |change| change.0).is_ok();
+                    if full || changed {
+                    } else if block >= moves.bound {
+                        moves.pages.push(Move { page, from: block, to: BlockId::NONE });
+                    } else if above {
+                        moves.touched.push((page, block));
+                    }
+                    // The path to one page below a map block leads through it.
+                    above = false;
+                    if !full && moves.pages.len() >= moving.blocks_max() {
+                        full = true;
+                        next = u64::from(page.0) + 1;
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        self.moved_below.store(next, StdOrdering::Relaxed);
+        Ok(())
+    }
+
+    /// Copies what was chosen, in batches. What cannot be copied is left out.
+    fn copy(&self, volume: &Volume, moves: &mut Moves) -> Result<()> {
+        let page_size = volume.page_size();
+        let mut memory = AlignedBuf::new(COPY_BYTES.max(page_size));
+        let chosen = std::mem::take(&mut moves.pages);
+        for batch in chosen.chunks(COPY_BYTES / page_size) {
+            let mut copied = Vec::with_capacity(batch.len());
+            for (one, bytes) in batch.iter().zip(memory.chunks_exact_mut(page_size)) {
+                let Some(to) = self.block_below(moves.bound) else { break };
+                copied.push((Move { to, ..*one }, volume.read_block(one.from, bytes).is_ok()));
+            }
+            let images: Vec<_> = copied
+                .iter()
+                .zip(memory.chunks_exact(page_size))
+                .filter(|((_, good), _)| *good)
+                .map(|((one, _), bytes)| (one.to, bytes))
+                .collect();
+            let written = volume.write_blocks(&images);
+            let (good, bad): (Vec<_>, Vec<_>) = copied.into_iter().partition(|(_, good)| *good && written.is_ok());
+            moves.pages.extend(good.into_iter().map(|(one, _)| one));
+            self.give_up(&bad.into_iter().map(|(one, _)| one).collect::<Vec<_>>());
+            match written {
+                Err(error) if error.kind() == ErrorKind::Full => break,
+                written => written?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The lowest free block, if it is below `bound`.
+    fn block_below(&self, bound: BlockId) -> Option<BlockId> {
+        let block = self.blocks.allocate_one()?;
+        if block < bound.0 {
+            return Some(BlockId(block));
+        }
+        self.blocks.release(block);
+        None
+    }
+
+    /// Frees the blocks of copies that nothing will name.
+    fn give_up(&self, moves: &[Move]) {
+        moves.iter().for_each(|one| _ = self.blocks.release(one.to.0));
+    }
+
+    /// Makes everything in memory that names the block a page was moved from name the new one. False if there are older versions, one of
+    /// which may name it still.
+    fn rename_block(&self, moved: &Move, me: &Participant) -> bool {
+        let Move { page, from, to } = *moved;
+        let current = self.latch(page, me);
+        let entry = self.region.entry(page);
+        let word = entry.block();
+        if word.block() == from || (!word.is_known() && current == FrameId::NONE) {
+            entry.set_block(BlockWord::mapped(to));
+        }
+        let renamed = current == FrameId::NONE || {
+            // Nobody frees, evicts or supersedes it: that takes the latch.
+            let desc = self.region.frame(current);
+            let is_it = desc.block().block() == from;
+            if is_it {
+                desc.set_block(BlockWord::mapped(to));
+            }
+            is_it || desc.previous() == FrameId::NONE
+        };
+        self.unlatch(page, me);
+        renamed
+    }
+
+    /// Sorts out, after a checkpoint with these changes, which blocks that pages were moved from are free now: adds to `freed` those kept
+    /// back that no version can bring up again, and keeps back those of `moves` that one may.
+    fn keep_back(&self, moves: &[Move], changes: &[(PageId, BlockId)], freed: &mut Vec<BlockId>, me: &Participant) {
+        let mut kept = self.kept_back.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|&(page, block)| match changes.binary_search_by_key(&page, |change| change.0) {
+            Err(_) => true,
+            Ok(n) => {
+                // Either the map names the block again, or a later version has taken the place of the one on it.
+                if changes[n].1 != block {
+                    freed.push(block);
+                }
+                false
+            }
+        });
+        let old: Vec<_> = moves.iter().filter(|one| !self.rename_block(one, me)).map(|one| (one.page, one.from)).collect();
+        if !old.is_empty() {
+            let blocks: HashSet<_> = old.iter().map(|one| one.1).collect();
+            freed.retain(|block| !blocks.contains(block));
+            kept.extend(old);
+        }
+    }
+}

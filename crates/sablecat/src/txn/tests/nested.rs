@@ -1,0 +1,164 @@
+//! Subtrees whose references are wrong: errors that name a page, whatever is asked.
+
+use super::*;
+use crate::access::btree::nest;
+use crate::access::btree::node::{Order, Value, key_bytes_max};
+use crate::error::{Error, ErrorKind};
+
+const STEM: usize = key_bytes_max(512);
+
+/// A tree with a nested key of `stems` stems and a byte, and short keys around it.
+fn store(stems: usize) -> (Store, Vec<u8>) {
+    let store = Store::new(400, 4, None);
+    let key = vec![b'm'; stems * STEM + 1];
+    for short in [&b"a"[..], b"mm", b"z"] {
+        store.put(short, b"short").unwrap();
+    }
+    store.put(&key, b"long").unwrap();
+    (store, key)
+}
+
+impl Store {
+    /// Writes in place.
+    fn in_place<R>(&self, work: impl FnOnce(&mut Direct<'_>) -> R) -> R {
+        let seat = self.kernel.pages.participants.sit().unwrap();
+        // SAFETY: the test has one thread and no snapshot.
+        work(&mut unsafe { Direct::new(&self.kernel.pages, &seat) })
+    }
+
+    /// The subtree that so many stems of a key lead to.
+    fn subtree(&self, key: &[u8], stems: usize) -> btree::Tree<'static> {
+        let tree = self.in_place(|direct| nest::find(direct, &self.tree.tree(), &key[..stems * STEM], |_| {}).unwrap().tree);
+        btree::Tree { id: tree.id, root: tree.root, order: Order::Bytes }
+    }
+
+    /// Makes a record of the tree that `stems` stems lead to something else.
+    fn damage(&self, key: &[u8], stems: usize, value: &[u8]) {
+        let tree = self.subtree(key, stems);
+        let stem = &key[stems * STEM..][..STEM];
+        self.in_place(|direct| btree::put(direct, &tree, stem, Value::Inline(value)).unwrap());
+    }
+
+    /// What a scan of everything ends with.
+    fn scan(&self, forward: bool) -> Result<usize> {
+        let txn = self.begin(Isolation::Serializable, false);
+        let mut scan = btree::Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+        let mut source = txn.committed();
+        let mut count = 0;
+        while scan.next(&self.tree.tree(), &mut source, forward)?.is_some() {
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn problems(&self) -> Vec<String> {
+        let txn = self.begin(Isolation::Snapshot, true);
+        let mut problems = Vec::new();
+        btree::verify(&txn.committed(), &self.tree.tree(), &mut HashSet::new(), &mut |why| problems.push(why), &mut |_| {});
+        problems
+    }
+
+    fn free_all(&self) -> Result<()> {
+        while self.kernel.free_some(&self.tree)? {}
+        Ok(())
+    }
+}
+
+fn assert_corrupt(result: Result<impl Sized>, why: &str) {
+    let error: Error = result.err().expect("damage is an error");
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    let message = error.to_string();
+    assert!(message.contains(why) && message.contains("page "), "{message}");
+}
+
+fn reference(root: PageId) -> [u8; 8] {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&(!root.0).to_le_bytes());
+    bytes[4..].copy_from_slice(&root.0.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn a_reference_that_is_none_is_damage() {
+    let mut flipped = reference(PageId(3));
+    flipped[1] ^= 4;
+    for (value, why) in [
+        (&b"7 bytes"[..], "has another value"),
+        (b"nine byte", "has another value"),
+        (&flipped, "do not fit each other"),
+        (&reference(PageId::NONE), "do not fit each other"),
+    ] {
+        for depth in 0..2 {
+            let (store, key) = store(3);
+            store.damage(&key, depth, value);
+            assert_corrupt(store.kernel.read_one(&store.tree, &key, |_| {}), why);
+            assert_corrupt(store.put(&key, b"new"), why);
+            assert_corrupt(store.remove(&key), why);
+            assert_corrupt(store.scan(true), why);
+            assert_corrupt(store.scan(false), why);
+            assert_corrupt(store.free_all(), why);
+            assert!(store.problems().iter().any(|problem| problem.contains(why)), "{:?}", store.problems());
+            assert_eq!(store.get(b"a").as_deref(), Some(&b"short"[..]));
+        }
+    }
+}
+
+#[test]
+fn a_reference_to_a_page_of_something_else_is_damage() {
+    let (store, key) = store(3);
+    // The outermost root, a page that was never used, and one that does not exist.
+    for (root, why) in [(1, "belongs to another tree"), (4000, "is named by a tree but is not in use")] {
+        for depth in 0..2 {
+            let good = store.subtree(&key, depth + 1).root;
+            store.damage(&key, depth, &reference(PageId(root)));
+            assert_corrupt(store.kernel.read_one(&store.tree, &key, |_| {}), why);
+            assert_corrupt(store.put(&key, b"new"), why);
+            assert_corrupt(store.remove(&key), why);
+            assert_corrupt(store.scan(true), why);
+            assert_corrupt(store.scan(false), why);
+            assert_corrupt(store.free_all(), why);
+            assert!(!store.problems().is_empty());
+            store.damage(&key, depth, &reference(good));
+            assert!(store.problems().is_empty(), "{:?}", store.problems());
+        }
+    }
+}
+
+#[test]
+fn subtrees_that_contain_each_other_end_every_walk() {
+    for (at, to) in [(1, 1), (2, 1), (2, 2)] {
+        let (store, key) = store(3);
+        store.damage(&key, at, &reference(store.subtree(&key, to).root));
+        let why = "is nested deeper than the longest key";
+        assert_corrupt(store.scan(true), why);
+        assert_corrupt(store.scan(false), why);
+        assert_corrupt(store.free_all(), why);
+        assert!(store.problems().iter().any(|problem| problem.contains("is reached twice")), "{:?}", store.problems());
+        // A key is used up by the way down.
+        let longest = vec![b'm'; nest::KEY_BYTES_MAX];
+        assert_eq!(store.get(&longest), None);
+        assert!(!store.remove(&longest).unwrap());
+    }
+}
+
+#[test]
+fn an_empty_subtree_is_a_problem() {
+    let (store, key) = store(2);
+    let innermost = store.subtree(&key, 2);
+    store.in_place(|direct| assert!(btree::remove(direct, &innermost, &key[2 * STEM..]).unwrap()));
+    let problems = store.problems();
+    assert!(matches!(&problems[..], [problem] if problem.contains("no record was found")), "{problems:?}");
+}
+
+#[test]
+fn the_last_record_takes_its_subtree_along_even_if_empty_leaves_could_not_be_merged() {
+    let store = Store::new(4000, 4, None);
+    let key = |n: u32| [&[7; STEM][..], &n.to_be_bytes(), &[b'.'; STEM - 8]].concat();
+    // A few large records a leaf, removed in many orders: some leaves empty beside full ones.
+    for step in [1, 3, 7, 9, 11, 13, 17, 19, 21, 23, 27, 29, 31, 33, 37, 39] {
+        (0..40).for_each(|n| store.put(&key(n), &[1; 10]).unwrap());
+        (0..40).for_each(|n| assert!(store.remove(&key(n * step % 40)).unwrap()));
+        assert_eq!(store.verified().1.len(), 1, "every {step}th");
+    }
+    store.assert_nothing_leaks();
+}

@@ -1,0 +1,238 @@
+//! Environments shared by processes, which are killed.
+//!
+//! The workers are this test program itself, started again with `SABLECAT_TEST_DIR` set, so that it runs [`worker`] alone.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use sablecat::{Durability, Env, ErrorKind};
+
+const DIRECTORY: &str = "SABLECAT_TEST_DIR";
+const WORKER: &str = "SABLECAT_TEST_WORKER";
+const ACCOUNTS: u64 = 200;
+const BALANCE: u64 = 1000;
+
+fn directory(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("sablecat-shared-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&path);
+    path
+}
+
+fn open(path: &Path) -> sablecat::Result<Env> {
+    Env::builder().shared(true).cache_size(cache()).log_segment_size(1 << 20).durability(Durability::NoSync).open(path)
+}
+
+fn cache() -> u64 {
+    std::env::var("SABLECAT_TEST_CACHE").map_or(1 << 20, |bytes| bytes.parse().expect("a number"))
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
+}
+
+fn account(n: u64) -> [u8; 8] {
+    n.to_be_bytes()
+}
+
+fn sum(env: &Env) -> sablecat::Result<u64> {
+    let accounts = env.database("accounts")?;
+    let mut snapshot = env.snapshot()?;
+    snapshot.range::<&[u8]>(&accounts, ..)?.map(|record| record.map(|(_, value)| number(&value))).sum()
+}
+
+/// Looks again when the cache is too small for so many changes beside a long look.
+fn patiently<T>(look: impl Fn() -> sablecat::Result<T>) -> T {
+    loop {
+        match look() {
+            Err(error) if error.kind() == ErrorKind::SnapshotTooOld => {}
+            seen => return seen.expect("looked"),
+        }
+    }
+}
+
+/// Moves money for ever, counts each move in the same transaction, and says the count once it is committed.
+#[test]
+#[ignore = "what the processes of the other tests do"]
+fn worker() {
+    let (Ok(path), Ok(me)) = (std::env::var(DIRECTORY), std::env::var(WORKER)) else { return };
+    let env = open(Path::new(&path)).expect("attached");
+    let (accounts, counts) = (env.database("accounts").expect("opened"), env.database("counts").expect("opened"));
+    let mut out = std::io::stdout().lock();
+    let mut dice = u64::from(std::process::id()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    loop {
+        dice ^= dice << 13;
+        dice ^= dice >> 7;
+        dice ^= dice << 17;
+        let (from, to, amount) = (dice % ACCOUNTS, (dice >> 16) % ACCOUNTS, (dice >> 32) % 10);
+        let done = env
+            .write(|txn| {
+                let have = number(&txn.get(&accounts, account(from))?.expect("an account"));
+                if from == to || have < amount {
+                    return Ok(None);
+                }
+                let other = number(&txn.get(&accounts, account(to))?.expect("an account"));
+                txn.insert(&accounts, account(from), (have - amount).to_le_bytes())?;
+                txn.insert(&accounts, account(to), (other + amount).to_le_bytes())?;
+                let count = txn.get(&counts, &me)?.map_or(0, |count| number(&count)) + 1;
+                txn.insert(&counts, &me, count.to_le_bytes())?;
+                if count % 64 == 0 {
+                    // Pages come and go as well.
+                    txn.insert(&counts, format!("{me} {count}"), vec![7; 500])?;
+                    txn.remove(&counts, format!("{me} {}", count.saturating_sub(64 * 20)))?;
+                }
+                Ok(Some(count))
+            })
+            .expect("committed");
+        if let Some(count) = done {
+            writeln!(out, "{count}").expect("the parent listens");
+        }
+    }
+}
+
+struct Worker {
+    child: Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    fn start(path: &Path, me: usize) -> Worker {
+        let mut child = Command::new(std::env::current_exe().expect("a program"))
+            .args(["--exact", "worker", "--ignored", "--nocapture", "--test-threads", "1"])
+            .env(DIRECTORY, path)
+            .env(WORKER, format!("worker {me}"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("started");
+        let out = BufReader::new(child.stdout.take().expect("piped"));
+        Worker { child, out }
+    }
+
+    /// Reads until a count has been said. The last one said.
+    fn hear(&mut self) -> u64 {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            assert_ne!(self.out.read_line(&mut line).expect("read"), 0, "the worker ended by itself");
+            if let Ok(count) = line.trim().parse() {
+                return count;
+            }
+        }
+    }
+
+    /// Kills the process, and says the last count it had said.
+    fn kill(mut self) -> u64 {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("ended");
+        let mut last = 0;
+        for line in self.out.lines() {
+            // The last line may be cut short; a number cut short is a smaller one.
+            if let Ok(count) = line.expect("read").trim().parse() {
+                last = count;
+            }
+        }
+        last
+    }
+}
+
+fn fill(env: &Env) {
+    let accounts = env.database("accounts").expect("created");
+    env.database("counts").expect("created");
+    for n in 0..ACCOUNTS {
+        accounts.insert(account(n), BALANCE.to_le_bytes()).expect("inserted");
+    }
+}
+
+fn check(env: &Env, said: &[u64]) {
+    assert_eq!(patiently(|| sum(env)), ACCOUNTS * BALANCE, "money was made or lost");
+    let counts = env.database("counts").expect("opened");
+    for (me, &said) in said.iter().enumerate() {
+        let count = counts.get(format!("worker {me}")).expect("read").map_or(0, |count| number(&count));
+        assert!(count >= said, "worker {me} was told that {said} were committed, and {count} are there");
+    }
+    let report = patiently(|| env.verify(&mut |_| {}));
+    assert_eq!(report.problems, Vec::<String>::new());
+}
+
+#[test]
+fn killed_processes_lose_nothing_and_hold_up_nobody() {
+    let path = directory("storm");
+    let env = open(&path).expect("created");
+    fill(&env);
+    let mut said = vec![0; 4];
+    let mut workers: Vec<_> = (0..said.len()).map(|me| Worker::start(&path, me)).collect();
+    let kills = std::env::var("SABLECAT_TEST_KILLS").map_or(200, |kills| kills.parse().expect("a number"));
+    for kill in 0..kills {
+        let victim = kill % said.len();
+        // So that it dies at another moment each time.
+        (0..1 + kill * 7 % 50).for_each(|_| assert!(workers[victim].hear() > 0));
+        let dead = std::mem::replace(&mut workers[victim], Worker::start(&path, victim));
+        said[victim] = said[victim].max(dead.kill());
+        if kill % 10 == 0 {
+            check(&env, &said);
+        }
+    }
+    for (me, worker) in workers.into_iter().enumerate() {
+        said[me] = said[me].max(worker.kill());
+    }
+    check(&env, &said);
+    assert!(said.iter().all(|&said| said > 0), "{said:?}");
+    env.close().expect("closed");
+    let env = open(&path).expect("opened afresh");
+    check(&env, &said);
+    drop(env);
+    std::fs::remove_dir_all(&path).expect("removed");
+}
+
+#[test]
+fn what_all_killed_processes_had_committed_is_there_for_the_next() {
+    let path = directory("all");
+    let env = open(&path).expect("created");
+    fill(&env);
+    env.close().expect("closed");
+    for _ in 0..5 {
+        let mut workers: Vec<_> = (0..3).map(|me| Worker::start(&path, me)).collect();
+        workers.iter_mut().for_each(|worker| (0..100).for_each(|_| assert!(worker.hear() > 0)));
+        let said: Vec<_> = workers.into_iter().map(Worker::kill).collect();
+        // Nobody is left. Without a flush: what these had committed is in the memory they shared.
+        let env = open(&path).expect("attached to what they left");
+        check(&env, &said);
+        drop(env);
+    }
+    std::fs::remove_dir_all(&path).expect("removed");
+}
+
+#[test]
+fn private_and_shared_exclude_each_other() {
+    let path = directory("modes");
+    let shared = open(&path).expect("created");
+    assert_eq!(Env::open(&path).expect_err("shared already").kind(), ErrorKind::InUse);
+    let again = open(&path).expect("shared twice");
+    drop(shared);
+    assert_eq!(Env::open(&path).expect_err("still shared").kind(), ErrorKind::InUse);
+    again.close().expect("closed");
+    let private = Env::open(&path).expect("nobody is left");
+    assert_eq!(open(&path).expect_err("private").kind(), ErrorKind::InUse);
+    private.close().expect("closed");
+    std::fs::remove_dir_all(&path).expect("removed");
+}
+
+#[test]
+fn databases_removed_or_renamed_by_one_process_are_so_for_all() {
+    let path = directory("names");
+    let (one, two) = (open(&path).expect("created"), open(&path).expect("attached"));
+    let here = one.database("d").expect("created");
+    here.insert("k", "first").expect("inserted");
+    let there = two.database("d").expect("opened");
+    assert_eq!(there.get("k").expect("read").as_deref(), Some(&b"first"[..]));
+    one.rename_database("d", "e").expect("renamed");
+    assert_eq!(there.get("k").expect("an open handle stays good").as_deref(), Some(&b"first"[..]));
+    assert!(two.existing_database("d").expect("looked up").is_none());
+    assert!(one.remove_database("e").expect("removed"));
+    assert_eq!(there.get("k").expect_err("removed").kind(), ErrorKind::NotFound);
+    two.database("e").expect("another of that name").insert("k", "second").expect("inserted");
+    assert_eq!(one.database("e").expect("opened").get("k").expect("read").as_deref(), Some(&b"second"[..]));
+    drop((here, there, one));
+    two.close().expect("closed");
+    std::fs::remove_dir_all(&path).expect("removed");
+}
