@@ -157,7 +157,8 @@ fn work(env: &Env, disk: &SimDisk, setting: &Setting, steps: &[Step], promise: &
 pub fn explore(seed: u64) -> Result<(), Wrong> {
     let mut dice = Dice::new(seed);
     let setting = Setting::any_small(&mut dice);
-    let shape = Shape { keys: dice.pick(&[10, 60, 300]), value_max: dice.pick(&[200, 3000]), stem: setting.stem(), ..Shape::small() };
+    let shape =
+        Shape { keys: dice.pick(&[10, 60, 300]), value_max: dice.pick(&[200, 3000, 20_000]), stem: setting.stem(), ..Shape::small() };
     let mut disk = SimDisk::new(seed);
     let mut promise = Promise::default();
     let lives = 2 + dice.index(4);
@@ -181,7 +182,7 @@ pub fn explore(seed: u64) -> Result<(), Wrong> {
 pub fn every_call(seed: u64, count: usize) -> Result<u64, Wrong> {
     let mut dice = Dice::new(seed);
     let setting = Setting::any_small(&mut dice);
-    let shape = Shape { keys: 30, value_max: 1200, stem: setting.stem(), ..Shape::small() };
+    let shape = Shape { keys: 30, value_max: dice.pick(&[1200, 12_000]), stem: setting.stem(), ..Shape::small() };
     let steps = shape.steps(&mut dice, count);
     let whole = SimDisk::new(seed);
     live(&whole, &setting, &steps, &mut Promise::default()).map_err(|wrong| format!("without a crash: {wrong}"))?;

@@ -28,7 +28,7 @@ fn take(mut range: sablecat::Range<'_>, limit: usize, ends: u64) -> Result<Answe
     Ok(Answer::Records(found))
 }
 
-fn part(read: impl FnOnce(&mut [u8]) -> Result<Option<usize>>, len: usize) -> Result<Answer> {
+pub(crate) fn part(read: impl FnOnce(&mut [u8]) -> Result<Option<usize>>, len: usize) -> Result<Answer> {
     let mut buffer = vec![0xee; len];
     let read = read(&mut buffer)?;
     Ok(Answer::Value(read.map(|read| {
@@ -39,11 +39,16 @@ fn part(read: impl FnOnce(&mut [u8]) -> Result<Option<usize>>, len: usize) -> Re
     })))
 }
 
+pub(crate) fn length(len: Option<u64>) -> Answer {
+    len.map_or(Answer::Missing, Answer::Count)
+}
+
 fn ask_database(db: &Database, question: &Read) -> Result<Answer> {
     Ok(match question {
         Read::Get(key) => Answer::Value(db.get(key)?),
         Read::Contains(key) => Answer::Flag(db.contains_key(key)?),
         Read::Part(key, offset, len) => part(|buffer| db.read_at(key, *offset, buffer), *len)?,
+        Read::Length(key) => length(db.value_len(key)?),
         Read::First => Answer::Records(db.first()?.into_iter().collect()),
         Read::Last => Answer::Records(db.last()?.into_iter().collect()),
         Read::Range(bounds, limit, ends) => take(db.range(bounds.clone())?, *limit, *ends)?,
@@ -57,6 +62,7 @@ fn ask_transaction(txn: &mut Txn<'_>, db: &Database, question: &Read) -> Result<
         Read::Get(key) => Answer::Value(txn.get(db, key)?),
         Read::Contains(key) => Answer::Flag(txn.contains_key(db, key)?),
         Read::Part(key, offset, len) => part(|buffer| txn.read_at(db, key, *offset, buffer), *len)?,
+        Read::Length(key) => length(txn.value_len(db, key)?),
         Read::First => Answer::Records(txn.first(db)?.into_iter().collect()),
         Read::Last => Answer::Records(txn.last(db)?.into_iter().collect()),
         Read::Range(bounds, limit, ends) => take(txn.range(db, bounds.clone())?, *limit, *ends)?,
@@ -71,6 +77,7 @@ pub fn ask_snapshot(txn: &mut ReadTxn<'_>, db: &Database, question: &Read) -> Re
         Read::Get(key) => Answer::Value(txn.get(db, key)?),
         Read::Contains(key) => Answer::Flag(txn.get_with(db, key, |value| value.is_some())?),
         Read::Part(key, offset, len) => part(|buffer| txn.read_at(db, key, *offset, buffer), *len)?,
+        Read::Length(key) => length(txn.value_len(db, key)?),
         Read::First => Answer::Records(txn.first(db)?.into_iter().collect()),
         Read::Last => Answer::Records(txn.last(db)?.into_iter().collect()),
         Read::Range(bounds, limit, ends) => take(txn.range(db, bounds.clone())?, *limit, *ends)?,

@@ -71,6 +71,7 @@ pub fn read(name: &str, records: &Records, question: &Read) -> Answer {
     match question {
         Read::Get(key) => Answer::Value(records.get(key).cloned()),
         Read::Contains(key) => Answer::Flag(records.contains_key(key)),
+        Read::Length(key) => records.get(key).map_or(Answer::Missing, |value| Answer::Count(value.len() as u64)),
         Read::Part(key, offset, len) => Answer::Value(records.get(key).map(|value| {
             let rest = value.get(*offset as usize..).unwrap_or_default();
             rest[..rest.len().min(*len)].to_vec()

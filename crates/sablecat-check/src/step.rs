@@ -23,6 +23,8 @@ pub enum Read {
     Contains(Bytes),
     /// `read_at` from an offset, so many bytes
     Part(Bytes, u64, usize),
+    /// `value_len`
+    Length(Bytes),
     /// `first`
     First,
     /// `last`
@@ -163,7 +165,7 @@ impl Shape {
 
     /// Enough for trees of several levels.
     pub fn large() -> Shape {
-        Shape { keys: 3000, value_max: 9000, batch_max: 400, snapshots: true, names: vec!["a", "b", "c", "r", "rx"], ..Shape::small() }
+        Shape { keys: 3000, value_max: 20_000, batch_max: 400, snapshots: true, names: vec!["a", "b", "c", "r", "rx"], ..Shape::small() }
     }
 
     /// A key for a database. Most are made from few numbers, so that steps meet; the same number has the same key.
@@ -229,7 +231,8 @@ impl Shape {
         match dice.below(10) {
             0..3 => Read::Get(self.key(name, dice)),
             3 => Read::Contains(self.key(name, dice)),
-            4 => Read::Part(self.key(name, dice), dice.below(2000), dice.index(600)),
+            4 if dice.percent(30) => Read::Length(self.key(name, dice)),
+            4 => Read::Part(self.key(name, dice), dice.below(self.value_max as u64 + 500), dice.index(self.value_max)),
             5 => Read::First,
             6 => Read::Last,
             7 | 8 => Read::Range(

@@ -8,6 +8,7 @@ use sablecat_os::sim::SimDisk;
 use crate::alike::Wrong;
 use crate::crash::Promise;
 use crate::dice::Dice;
+use crate::engine::{length, part};
 use crate::model::{Answer, Model};
 use crate::setting::{DIRECTORY, Setting};
 use crate::step::{Bytes, Read, Shape, Step};
@@ -15,7 +16,7 @@ use crate::step::{Bytes, Read, Shape, Step};
 /// What of a step's kind a Data Store can do, as the same step or a simpler one.
 pub fn plain(step: Step) -> Option<Step> {
     match step {
-        Step::Read(_, Read::Get(_) | Read::Contains(_))
+        Step::Read(_, Read::Get(_) | Read::Contains(_) | Read::Part(..) | Read::Length(_))
         | Step::Visit(..)
         | Step::Insert(..)
         | Step::Remove(..)
@@ -49,6 +50,14 @@ pub fn apply(store: &mut DataStore, step: &Step, model: &Model) -> Result<Answer
         Step::Read(name, Read::Contains(key)) => {
             let table = store.database(name)?;
             Answer::Flag(store.get_with(&table, key, |value| value.is_some())?)
+        }
+        Step::Read(name, Read::Part(key, offset, len)) => {
+            let table = store.database(name)?;
+            part(|buffer| store.read_at(&table, key, *offset, buffer), *len)?
+        }
+        Step::Read(name, Read::Length(key)) => {
+            let table = store.database(name)?;
+            length(store.value_len(&table, key)?)
         }
         Step::Visit(name, bounds, limit) => {
             let table = store.database(name)?;
@@ -118,7 +127,7 @@ pub fn explore(seed: u64) -> std::result::Result<(), Wrong> {
     let setting = Setting::any_small(&mut dice);
     let shape = Shape {
         keys: dice.pick(&[10, 60, 300]),
-        value_max: dice.pick(&[200, 3000]),
+        value_max: dice.pick(&[200, 3000, 20_000]),
         names: names(),
         stem: setting.stem(),
         ..Shape::small()

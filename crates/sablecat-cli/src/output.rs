@@ -33,14 +33,20 @@ pub(crate) fn pairs<const N: usize>(pairs: [(&str, String); N]) -> Result<(), Fa
     table(&grid)
 }
 
-/// Prints a value alone: its bytes as they are into a pipe or a file, a line of text on a terminal.
-pub(crate) fn value(bytes: &[u8], hex: bool) -> Result<(), Failure> {
+/// Whether a value alone is printed as a line: of digits, or on a terminal. Else its bytes go out as they are, into a pipe or a file.
+pub(crate) fn is_line(hex: bool) -> bool {
+    hex || io::stdout().is_terminal()
+}
+
+/// Prints a value alone as a line.
+pub(crate) fn value_line(bytes: &[u8], hex: bool) -> Result<(), Failure> {
+    line(&text(bytes, hex))
+}
+
+/// Prints part of a value, as it is.
+pub(crate) fn value_part(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    if hex || out.is_terminal() {
-        writeln!(out, "{}", text(bytes, hex))?
-    } else {
-        out.write_all(bytes)?
-    }
+    out.write_all(bytes)?;
     Ok(out.flush()?)
 }
 

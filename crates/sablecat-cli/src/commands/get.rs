@@ -1,9 +1,13 @@
 //! `get`: the value of a key.
 
+use sablecat::{Database, Env};
 use serde_json::Value;
 
 use crate::arguments::InDatabase;
 use crate::{Failure, Outcome, output};
+
+/// Bytes of a value in memory at once.
+const PART_BYTES: usize = 1 << 20;
 
 /// Print the value of a key
 ///
@@ -19,15 +23,34 @@ pub(crate) struct Arguments {
 pub(crate) fn run(Arguments { place, key }: &Arguments) -> Result<Outcome, Failure> {
     let key = place.bytes(key)?;
     let (env, database) = place.open()?;
-    let value = database.get(&key)?;
+    let found = if place.environment.json { as_json(&database, &key, place.hex) } else { as_bytes(&env, &database, &key, place.hex) };
     drop(database);
     env.close()?;
-    if place.environment.json {
-        let mut document = output::members(&key, value.as_deref(), place.hex);
-        document.insert("found".to_owned(), Value::from(value.is_some()));
-        output::json(&document)?;
-    } else if let Some(value) = &value {
-        output::value(value, place.hex)?;
+    Ok(if found? { Outcome::Done } else { Outcome::No })
+}
+
+fn as_json(database: &Database, key: &[u8], hex: bool) -> Result<bool, Failure> {
+    let value = database.get(key)?;
+    let mut document = output::members(key, value.as_deref(), hex);
+    document.insert("found".to_owned(), Value::from(value.is_some()));
+    output::json(&document)?;
+    Ok(value.is_some())
+}
+
+/// A part at a time, of one state, so that a value need not fit in memory.
+fn as_bytes(env: &Env, database: &Database, key: &[u8], hex: bool) -> Result<bool, Failure> {
+    let mut snapshot = env.snapshot()?;
+    let Some(len) = snapshot.value_len(database, key)? else { return Ok(false) };
+    if output::is_line(hex) {
+        output::value_line(&snapshot.get(database, key)?.unwrap_or_default(), hex)?;
+        return Ok(true);
     }
-    Ok(if value.is_some() { Outcome::Done } else { Outcome::No })
+    let mut part = vec![0; PART_BYTES.min(len as usize)];
+    let mut offset = 0;
+    while offset < len {
+        let read = snapshot.read_at(database, key, offset, &mut part)?.unwrap_or_default();
+        output::value_part(&part[..read])?;
+        offset += read as u64;
+    }
+    Ok(true)
 }

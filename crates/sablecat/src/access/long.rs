@@ -1,15 +1,16 @@
 //! Long values: those that do not fit beside their key in a leaf.
 //!
 //! A long value is a run of pages with consecutive ids, so that any part of it is found by arithmetic; the leaf's cell names the first
-//! and the length. The pages are never changed: a new value is a new run.
+//! and the length. The pages are never changed: a new value is a new run. Large ones go past the pool (pages/run.rs).
 //!
 //! ```text
 //! 0      4         8       16       20     21      64
 //! | crc  | page id | born  | tree   | kind | zeros | payload ...
 //! ```
 
-use super::{PageRead, PageWrite};
+use super::PageWrite;
 use crate::error::{Error, Result};
+use crate::pages::Snapshot;
 use crate::types::{PageId, TreeId};
 
 /// Kind byte of a page that holds part of a long value.
@@ -27,53 +28,64 @@ pub(crate) fn page_count(len: u64, page_size: usize) -> u64 {
     len.div_ceil(payload_bytes(page_size) as u64)
 }
 
+/// Forms the n-th page of a value.
+pub(crate) fn form(bytes: &mut [u8], page: PageId, tree: TreeId, value: &[u8], n: u64) {
+    let payload = payload_bytes(bytes.len());
+    let from = n as usize * payload;
+    let part = &value[from..value.len().min(from + payload)];
+    bytes[..HEADER_BYTES].fill(0);
+    bytes[4..8].copy_from_slice(&page.0.to_le_bytes());
+    bytes[16..20].copy_from_slice(&tree.0.to_le_bytes());
+    bytes[KIND_AT] = KIND_LONG;
+    let (payload, rest) = bytes[HEADER_BYTES..].split_at_mut(part.len());
+    payload.copy_from_slice(part);
+    rest.fill(0);
+}
+
 /// Writes a value into pages of its own and says which is the first.
 pub(crate) fn store<W: PageWrite>(writer: &mut W, tree: TreeId, value: &[u8]) -> Result<PageId> {
     let count = page_count(value.len() as u64, writer.page_size());
     let first = writer.allocate_run(count)?;
-    for (n, part) in value.chunks(payload_bytes(writer.page_size())).enumerate() {
+    for n in 0..count {
         let page = PageId(first.0 + n as u32);
-        let bytes = writer.write(page)?;
-        bytes.fill(0);
-        bytes[4..8].copy_from_slice(&page.0.to_le_bytes());
-        bytes[16..20].copy_from_slice(&tree.0.to_le_bytes());
-        bytes[KIND_AT] = KIND_LONG;
-        bytes[HEADER_BYTES..HEADER_BYTES + part.len()].copy_from_slice(part);
+        form(writer.write(page)?, page, tree, value, n);
     }
     Ok(first)
 }
 
 /// Frees the pages of a value.
 pub(crate) fn free<W: PageWrite>(writer: &mut W, first: PageId, len: u64) -> Result<()> {
-    for n in 0..page_count(len, writer.page_size()) {
-        writer.free(PageId(first.0 + n as u32))?;
+    let count = page_count(len, writer.page_size());
+    if count == 0 || u64::from(first.0) + count > 1 << 32 {
+        return Err(Error::corruption(format!("a value of {len} bytes cannot be in pages from page {first} on")));
     }
-    Ok(())
+    writer.free_run(first, count)
 }
 
 /// Reads part of a value: from `offset`, as much as `into` has room for and the value holds. Says how much.
-pub(crate) fn read<R: PageRead>(reader: &R, page_size: usize, first: PageId, len: u64, offset: u64, into: &mut [u8]) -> Result<usize> {
-    let payload = payload_bytes(page_size) as u64;
+pub(crate) fn read(snapshot: &Snapshot<'_>, page_size: usize, first: PageId, len: u64, offset: u64, into: &mut [u8]) -> Result<usize> {
+    let payload = payload_bytes(page_size);
     let wanted = len.saturating_sub(offset).min(into.len() as u64) as usize;
+    if wanted == 0 {
+        return Ok(0);
+    }
+    let (from, mut within) = (offset / payload as u64, (offset % payload as u64) as usize);
+    let first_read = u32::try_from(u64::from(first.0).saturating_add(from))
+        .map_err(|_| Error::corruption(format!("a value of {len} bytes from page {first} on runs past the last page")))?;
     let mut done = 0;
-    while done < wanted {
-        let at = offset + done as u64;
-        let page = u32::try_from(u64::from(first.0) + at / payload)
-            .map_err(|_| Error::corruption(format!("a value of {len} bytes from page {first} on runs past the last page")))?;
-        let within = (at % payload) as usize;
-        let part = (payload as usize - within).min(wanted - done);
-        let target = &mut into[done..done + part];
-        let right_kind = reader.read(PageId(page), |bytes| {
-            target.copy_from_slice(&bytes[HEADER_BYTES + within..HEADER_BYTES + within + part]);
-            bytes[KIND_AT] == KIND_LONG
-        })?;
-        if !right_kind {
+    snapshot.run(PageId(first_read), ((within + wanted).div_ceil(payload)) as u64, &mut |n, bytes| {
+        if bytes[KIND_AT] != KIND_LONG {
             return Err(Error::corruption(format!(
-                "page {page} should hold part of the value that begins in page {first}, but is of another kind"
+                "page {} should hold part of the value that begins in page {first}, but is of another kind",
+                u64::from(first_read) + n
             )));
         }
+        let from = HEADER_BYTES + std::mem::take(&mut within);
+        let part = (bytes.len() - from).min(wanted - done);
+        into[done..done + part].copy_from_slice(&bytes[from..from + part]);
         done += part;
-    }
+        Ok(())
+    })?;
     Ok(done)
 }
 

@@ -53,6 +53,9 @@ pub(crate) trait PageWrite: PageRead {
     /// Ends a page: nothing in the state this writer makes refers to it.
     fn free(&mut self, page: PageId) -> Result<()>;
 
+    /// Ends `count` pages with consecutive ids, as [`PageWrite::free`] does, that have never been changed since they were written.
+    fn free_run(&mut self, first: PageId, count: u64) -> Result<()>;
+
     /// Whether `page` could be written without waiting for anybody, and if so, claims it.
     fn try_claim(&mut self, page: PageId) -> Result<bool>;
 }

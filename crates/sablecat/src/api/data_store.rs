@@ -81,7 +81,7 @@ impl DataStore {
     /// # Errors
     /// `Corruption` and `Io` from reading pages.
     pub fn get(&self, table: &StoreTable, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.get_with(table, key.as_ref(), |value| value.map(<[u8]>::to_vec))
+        self.core.kernel.get_one(table.named.tree()?, key.as_ref())
     }
 
     /// Shows the value of a key to `look`, in place: nothing is copied.
@@ -91,6 +91,23 @@ impl DataStore {
     #[inline]
     pub fn get_with<R>(&self, table: &StoreTable, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
         self.core.kernel.read_one(table.named.tree()?, key, look)
+    }
+
+    /// How many bytes the value of a key has, without reading it; none if there is no record.
+    ///
+    /// # Errors
+    /// As [`DataStore::get`].
+    pub fn value_len(&self, table: &StoreTable, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
+        self.core.kernel.value_len(table.named.tree()?, key.as_ref())
+    }
+
+    /// Reads part of a value, from `offset` on, as much as `into` has room for. None if there is no such record, else how many bytes were
+    /// read; 0 at the value's end. Of a long value only the pages concerned are read.
+    ///
+    /// # Errors
+    /// As [`DataStore::get`].
+    pub fn read_at(&self, table: &StoreTable, key: impl AsRef<[u8]>, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
+        self.core.kernel.read_part(table.named.tree()?, key.as_ref(), offset, into)
     }
 
     /// Sets the value of a key.

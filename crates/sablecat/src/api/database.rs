@@ -14,6 +14,7 @@ use crate::txn::{RecordChange, TreeRef};
 /// [`Durability`](crate::Durability) says. Reads see the newest committed state. To do several things as one, use [`Env::write`].
 ///
 /// Keys can have up to 64 KiB (65,536 bytes), values up to 4 GiB; both may be empty.
+/// Values need not fit the cache; while one is being set, there is one copy of it in memory beside the caller's.
 ///
 /// Keys of an eighth of a page less 16 bytes (496 with pages of 4096) and longer ones cost more. All that share their first so many
 /// bytes are kept together, in at least one page of their own, without these bytes; what is left of a key is kept in the same way. So
@@ -59,7 +60,7 @@ impl Database {
     /// # Errors
     /// `Corruption` and `Io` from reading pages; `NotFound` if the database was removed.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.get_with(key.as_ref(), |value| value.map(<[u8]>::to_vec))
+        self.env.core().kernel.get_one(self.named.tree()?, key.as_ref())
     }
 
     /// Shows the value of a key to `look`, in place: nothing is copied. `look` should be brief; while it runs, evicted memory is not reused.
@@ -76,16 +77,45 @@ impl Database {
     /// # Errors
     /// As [`Database::get`].
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.get_with(key.as_ref(), |value| value.is_some())
+        self.value_len(key).map(|len| len.is_some())
+    }
+
+    /// How many bytes the value of a key has, without reading it; none if there is no record.
+    ///
+    /// # Errors
+    /// As [`Database::get`].
+    pub fn value_len(&self, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
+        self.env.core().kernel.value_len(self.named.tree()?, key.as_ref())
     }
 
     /// Reads part of a value, from `offset` on, as much as `into` has room for. None if there is no such record, else how many bytes were
-    /// read. Of a long value only the pages concerned are read.
+    /// read; 0 at the value's end. Of a long value only the pages concerned are read, and large parts leave the cache to others.
+    ///
+    /// Each call sees the newest committed value. To read all parts of one state, read them in a [`ReadTxn`](crate::ReadTxn):
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let env = sablecat::Env::in_memory()?;
+    /// let films = env.database("films")?;
+    /// films.insert("nosferatu", vec![7; 300_000])?;
+    ///
+    /// let mut snapshot = env.snapshot()?;
+    /// let len = snapshot.value_len(&films, "nosferatu")?.expect("was just inserted");
+    /// let mut part = vec![0; 65536];
+    /// let mut sum = 0;
+    /// for offset in (0..len).step_by(part.len()) {
+    ///     let read = snapshot.read_at(&films, "nosferatu", offset, &mut part)?.expect("the snapshot does not change");
+    ///     sum += part[..read].iter().map(|&byte| u64::from(byte)).sum::<u64>();
+    /// }
+    /// assert_eq!(sum, 2_100_000);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Database::get`].
     pub fn read_at(&self, key: impl AsRef<[u8]>, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
-        self.env.snapshot()?.read_at(self, key, offset, into)
+        self.env.core().kernel.read_part(self.named.tree()?, key.as_ref(), offset, into)
     }
 
     /// Sets the value of a key, whether or not there was one.

@@ -94,7 +94,8 @@ impl<'env> Txn<'env> {
     /// # Errors
     /// `Corruption` and `Io` from reading pages; `SnapshotTooOld`; `Invalid` for a database of another environment.
     pub fn get(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.get_with(db, key.as_ref(), |value| value.map(<[u8]>::to_vec))
+        let tree = db.tree_in(self.env)?;
+        self.inner.get_owned(tree, key.as_ref())
     }
 
     /// Shows the value of a key to `look`, in place.
@@ -122,7 +123,16 @@ impl<'env> Txn<'env> {
     /// # Errors
     /// As [`Txn::get`].
     pub fn contains_key(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.get_with(db, key.as_ref(), |value| value.is_some())
+        self.value_len(db, key).map(|len| len.is_some())
+    }
+
+    /// How many bytes the value of a key has, without reading it; none if there is no record.
+    ///
+    /// # Errors
+    /// As [`Txn::get`].
+    pub fn value_len(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
+        let tree = db.tree_in(self.env)?;
+        self.inner.value_len(tree, key.as_ref())
     }
 
     /// Reads part of a value: see [`Database::read_at`].
@@ -283,6 +293,14 @@ impl<'env> ReadTxn<'env> {
     /// As [`Txn::get`].
     pub fn get_with<R>(&mut self, db: &Database, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
         self.txn.get_with(db, key, look)
+    }
+
+    /// How many bytes the value of a key has, without reading it; none if there is no record.
+    ///
+    /// # Errors
+    /// As [`Txn::get`].
+    pub fn value_len(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
+        self.txn.value_len(db, key)
     }
 
     /// Reads part of a value: see [`Database::read_at`].

@@ -77,7 +77,7 @@ impl Core {
     fn look_up(&self, name: &str) -> Result<Option<CatalogEntry>> {
         let found = at_any_snapshot(|| {
             let mut txn = self.catalog_txn()?;
-            txn.get(&catalog::catalog_tree(), name.as_bytes(), |value| value.map(<[u8]>::to_vec))
+            txn.get_owned(&catalog::catalog_tree(), name.as_bytes())
         })?;
         found.map(|value| CatalogEntry::decode(name.as_bytes(), &value)).transpose()
     }

@@ -19,10 +19,20 @@ use crate::error::Result;
 use crate::types::Lsn;
 
 impl RecordBuilder {
-    /// A chunk of `chain`, ready to be sealed.
-    pub(crate) fn chunk(&mut self, chain: u64, bytes: &[u8]) {
+    /// Begins a chunk of `chain`, dropping what was there. Operations, or parts of them, are to follow.
+    pub(crate) fn begin_chunk(&mut self, chain: u64) {
         self.begin(Kind::Chunk);
         self.raw(&chain.to_le_bytes());
+    }
+
+    /// Bytes of operations in the chunk so far.
+    pub(crate) fn chunk_bytes(&self) -> usize {
+        self.body().len() - size_of::<u64>()
+    }
+
+    /// A chunk of `chain`, ready to be sealed.
+    pub(crate) fn chunk(&mut self, chain: u64, bytes: &[u8]) {
+        self.begin_chunk(chain);
         self.raw(bytes);
         self.finish_body();
     }

@@ -71,7 +71,7 @@ mod measure;
 mod tests;
 
 pub(crate) use chunk::Chains;
-pub(crate) use operation::Operation;
+pub(crate) use operation::{Operation, operation_bytes_max};
 #[cfg(feature = "fuzzing")]
 pub(crate) use record::seal_record;
 pub(crate) use record::{Kind, RECORD_BYTES_MAX, RecordBuilder};

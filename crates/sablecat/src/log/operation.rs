@@ -22,11 +22,22 @@ pub(crate) enum Operation<'a> {
     Delete { tree: TreeId, key: &'a [u8] },
 }
 
+/// An operation is not longer than this: its code, a tree number, and two lengths, beside key and value.
+pub(crate) fn operation_bytes_max(key_len: usize, value_len: usize) -> usize {
+    1 + 5 + 10 + key_len + 10 + value_len
+}
+
 pub(super) fn encode_put(into: &mut Vec<u8>, tree: TreeId, key: &[u8], value: &[u8]) {
+    encode_put_up_to_value(into, tree, key, value.len());
+    into.extend_from_slice(value);
+}
+
+/// All of a put but its value, which comes next.
+pub(super) fn encode_put_up_to_value(into: &mut Vec<u8>, tree: TreeId, key: &[u8], value_len: usize) {
     into.push(PUT);
     encode_varint(into, u64::from(tree.0));
     encode_bytes(into, key);
-    encode_bytes(into, value);
+    encode_varint(into, value_len as u64);
 }
 
 pub(super) fn encode_delete(into: &mut Vec<u8>, tree: TreeId, key: &[u8]) {

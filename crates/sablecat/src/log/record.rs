@@ -58,6 +58,9 @@ pub(crate) struct RecordBuilder {
 }
 
 impl RecordBuilder {
+    /// A record is at most so much longer than its operations.
+    pub(crate) const OVERHEAD_MAX: usize = HEADER_BYTES + 8;
+
     /// A builder without memory yet.
     pub(crate) fn new() -> RecordBuilder {
         RecordBuilder::default()
@@ -89,6 +92,11 @@ impl RecordBuilder {
     #[inline]
     pub(crate) fn put(&mut self, tree: TreeId, key: &[u8], value: &[u8]) {
         operation::encode_put(&mut self.bytes, tree, key, value);
+    }
+
+    /// Adds the beginning of a put, whose value of `value_len` bytes is to follow by [`RecordBuilder::raw`], in this record or the next.
+    pub(crate) fn begin_put(&mut self, tree: TreeId, key: &[u8], value_len: usize) {
+        operation::encode_put_up_to_value(&mut self.bytes, tree, key, value_len);
     }
 
     /// Adds "`key` of `tree` goes" to a commit.

@@ -10,10 +10,13 @@
 //! commit sets the bit afterwards.
 //!
 //! Who frees a block: one that a checkpoint has named (`captured`) is freed by the checkpoint that replaces it in the map; any other, by
-//! whoever frees the version it holds.
+//! whoever frees the version it holds. The exception are runs (run.rs): of a freed one, old snapshots may read the blocks when the checkpoint
+//! takes it out of the map; so it gives them back to the pages' entries, and they are released with the run. That takes this role, so a
+//! checkpoint finds a run as a whole or gone as a whole.
 
 use sablecat_os::atomic::{Ordering, fence};
 
+use super::run::{freed_after, rest_of};
 use super::volume::{Superblock, Volume};
 use super::{KIND_FREE, KIND_OFFSET, Moving, Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
@@ -64,10 +67,23 @@ enum Found {
     Block(BlockId),
     /// As `Block`, after this version has been written there.
     Write(FrameId, BlockWord),
-    /// The page came into being after the snapshot.
+    /// The page is free, and with it so many pages after it.
+    Freed(u64),
+    /// The page came into being after the snapshot. If the map names it, then for an earlier life.
     Younger,
-    /// A sweep is writing the version at this moment.
+    /// A sweep is writing the version, or looking at it, at this moment.
     Busy,
+}
+
+/// What a checkpoint has found so far.
+#[derive(Default)]
+struct Changed {
+    /// What the map is to say: sorted by page, each page once.
+    map: Vec<(PageId, BlockId)>,
+    /// Pages below were dealt with, as parts of a run, before their turn.
+    done_below: u64,
+    /// Blocks of freed runs that an earlier checkpoint has named, to be given back to these pages.
+    given_up: Vec<(BlockId, PageId)>,
 }
 
 impl Pages {
@@ -90,6 +106,7 @@ impl Pages {
         me.slot().unpin();
         self.region.header().captured_below.0.store(0, Ordering::SeqCst);
         drop(hold);
+        self.release_freed(me);
         if result.as_ref().is_err_and(|error| error.kind() != ErrorKind::Full) {
             self.region.header().volume_poisoned.store(1, Ordering::Release);
         }
@@ -129,6 +146,12 @@ impl Pages {
         CheckpointHold { region: &self.region, holding }
     }
 
+    /// Takes the checkpoint role unless somebody has it: until it is dropped, no checkpoint begins.
+    pub(super) fn try_hold_checkpoint(&self, me: &Participant) -> Option<CheckpointHold<'_>> {
+        let holding = self.region.header().checkpoint.0.try_acquire(me.number()).ok()?;
+        Some(CheckpointHold { region: &self.region, holding })
+    }
+
     /// An error once a write to the volume has failed in a way that leaves unknown what is on it.
     pub(crate) fn fail_if_poisoned(&self) -> Result<()> {
         if self.region.header().volume_poisoned.load(Ordering::Acquire) != 0 {
@@ -153,21 +176,32 @@ impl Pages {
         moving: Moving,
         describe: impl FnOnce(Lsn, &mut Superblock) -> Result<()>,
     ) -> Result<Captured> {
-        let mut changes = Vec::new();
+        let mut changed = Changed::default();
         let mut pending = Vec::new();
         let mut written = 0;
         let words = self.page_ids.high_water().div_ceil(64) as usize;
         for word in 0..words {
             for page in self.take_unsaved(word) {
-                let block = match self.capture_when_idle(page, at, me)? {
-                    Found::Block(block) => block,
+                if u64::from(page.0) < changed.done_below {
+                    continue;
+                }
+                let found = self.capture_when_idle(page, at, me)?;
+                let (block, freed_after) = match found {
+                    Found::Block(block) => (block, 0),
                     Found::Write(frame, claim) => {
                         pending.push((frame, claim));
-                        claim.block()
+                        (claim.block(), 0)
                     }
-                    Found::Younger | Found::Busy => continue,
+                    Found::Freed(after) => (BlockId::NONE, after),
+                    Found::Younger => (BlockId::NONE, 0),
+                    Found::Busy => unreachable!("waited for"),
                 };
-                changes.push((page, block));
+                changed.map.push((page, block));
+                if block != BlockId::NONE {
+                    self.capture_rest(page, me, &mut changed);
+                } else {
+                    self.give_up_rest(page, freed_after, me, &mut changed)?;
+                }
                 if pending.len() >= BATCH {
                     written += pending.len() as u64;
                     self.write_captured(volume, &mut pending)?;
@@ -180,6 +214,7 @@ impl Pages {
         written += pending.len() as u64;
         self.write_captured(volume, &mut pending)?;
 
+        let Changed { map: changes, mut given_up, .. } = changed;
         if !changes.is_empty() || moving == Moving::Much {
             self.learn_free(volume)?;
         }
@@ -194,8 +229,15 @@ impl Pages {
         self.region.header().generation.0.store(volume.generation(), Ordering::SeqCst);
         self.region.header().checkpointed.store(at.0, Ordering::Release);
         let changed = moved > 0 || !freed.is_empty();
+        given_up.sort_unstable();
         for block in freed {
-            self.blocks.release(block.0);
+            if given_up.binary_search_by_key(&block, |given_up| given_up.0).is_err() {
+                self.blocks.release(block.0);
+            }
+        }
+        // No map names these any more; some snapshot may read them. They go with the pages.
+        for (_, page) in given_up {
+            self.change_block(page, me, BlockWord::uncaptured);
         }
         for word in 0..words {
             self.region.capturing(word).store(0, Ordering::SeqCst);
@@ -249,11 +291,56 @@ impl Pages {
         found
     }
 
+    /// Names the pages that were stored past the pool together with `first`, if there are any.
+    fn capture_rest(&self, first: PageId, me: &Participant, changed: &mut Changed) {
+        for page in rest_of(first, u64::from(u32::MAX - first.0)).take_while(|&page| self.is_rest(page)) {
+            let word = self.change_block(page, me, BlockWord::captured);
+            changed.map.push((page, word.block()));
+            changed.done_below = u64::from(page.0) + 1;
+        }
+    }
+
+    /// Takes the `count` pages after `first`, which are free with it, out of the map.
+    fn give_up_rest(&self, first: PageId, count: u64, me: &Participant, changed: &mut Changed) -> Result<()> {
+        for page in rest_of(first, count) {
+            self.learn_block(page)?;
+            let word = self.change_block(page, me, |word| word);
+            if word.is_captured() {
+                changed.given_up.push((word.block(), page));
+            }
+            changed.map.push((page, BlockId::NONE));
+            changed.done_below = u64::from(page.0) + 1;
+        }
+        Ok(())
+    }
+
+    /// Changes, under the latch, what is known of the block of a page's only version, and says what it is then.
+    fn change_block(&self, page: PageId, me: &Participant, change: impl Fn(BlockWord) -> BlockWord) -> BlockWord {
+        let current = self.latch(page, me);
+        let (entry, desc) = (self.region.entry(page), self.region.frame(current));
+        let in_memory = current != FrameId::NONE;
+        let before = if in_memory { desc.block() } else { entry.block() };
+        let after = change(before);
+        // A block that is being written is not touched: its writer ends that without the latch.
+        if after != before && in_memory {
+            desc.set_block(after);
+        } else if after != before {
+            entry.set_block(after);
+        }
+        self.unlatch(page, me);
+        after
+    }
+
     fn capture_latched(&self, page: PageId, current: FrameId, at: Lsn, me: &Participant) -> Result<Found> {
         let entry = self.region.entry(page);
         if current == FrameId::NONE {
             self.learn_block(page)?;
             let word = entry.block();
+            if word.is_rest() && !word.is_captured() {
+                // Stored past the pool: its run's first page, which comes before it, has not been published at the snapshot. The mark is from
+                // an earlier life of the page.
+                return Ok(Found::Younger);
+            }
             if word.block() != BlockId::NONE {
                 entry.set_block(word.captured());
             }
@@ -278,8 +365,9 @@ impl Pages {
             frame = previous;
         }
         // SAFETY: the checkpoint's pin covers this version, and the latch keeps the current one from eviction.
-        if unsafe { self.region.page(frame) }[KIND_OFFSET] == KIND_FREE {
-            return Ok(Found::Block(BlockId::NONE));
+        let bytes = unsafe { self.region.page(frame) };
+        if bytes[KIND_OFFSET] == KIND_FREE {
+            return Ok(Found::Freed(freed_after(bytes)));
         }
         let desc = self.region.frame(frame);
         debug_assert_eq!(desc.state(), FrameState::Published);

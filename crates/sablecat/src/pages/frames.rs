@@ -115,4 +115,13 @@ impl Pages {
             None => Err(Error::full("the volume has reached its largest size")),
         }
     }
+
+    /// Free blocks, `count` in a row; the first.
+    pub(super) fn allocate_blocks(&self, count: u64) -> Result<BlockId> {
+        self.region.reserve_blocks(self.blocks.high_water().saturating_add(count) + BLOCKS_AHEAD)?;
+        match self.blocks.allocate_run(count) {
+            Some(first) => Ok(BlockId(first)),
+            None => Err(Error::full("the volume has reached its largest size")),
+        }
+    }
 }

@@ -10,10 +10,14 @@
 //! or above V, and everything here stays at or below V. The slot that is left out belonged to a checkpointer *after* V was read, so
 //! whatever else that participant pins once its checkpoint is over is at or above V, too. And a checkpointer sets `captured_below` to
 //! zero before it pins: who sees its pin, or leaves it out as it stands, sees that zero or how far this very checkpoint or a later one has come.
+//!
+//! The role may also be held by who makes no checkpoint but keeps one out, and whose pin is its own snapshot's: while it holds the role,
+//! `captured_below` is zero. So `captured_below` counts only if the role's holding is still the one whose pin was left out.
 
 use sablecat_os::atomic::{Ordering, fence};
 
 use super::Pages;
+use crate::region::Holding;
 use crate::types::{Lsn, PageId};
 
 /// Below these LSNs no snapshot is pinned, nor ever will be.
@@ -42,13 +46,13 @@ impl Pages {
     pub(super) fn horizon(&self) -> Horizon {
         let visible = self.region.header().visible();
         let (mut all, mut without_checkpoint) = (visible, visible);
-        self.each_pin(|pin, checkpoint| {
+        let holding = self.each_pin(|pin, checkpoint| {
             all = all.min(pin);
             if !checkpoint {
                 without_checkpoint = without_checkpoint.min(pin);
             }
         });
-        Horizon { all, without_checkpoint, captured_below: self.captured_below() }
+        Horizon { all, without_checkpoint, captured_below: self.captured_below(holding) }
     }
 
     /// Whether some snapshot may want the version of `page` that was current in [born, superseded).
@@ -57,30 +61,35 @@ impl Pages {
             return true;
         }
         let (mut wanted, mut checkpoint_wants) = (false, false);
-        self.each_pin(|pin, checkpoint| {
+        let holding = self.each_pin(|pin, checkpoint| {
             let between = born <= pin && pin < superseded;
             wanted |= between && !checkpoint;
             checkpoint_wants |= between && checkpoint;
         });
-        wanted || checkpoint_wants && u64::from(page.0) >= self.captured_below()
+        wanted || checkpoint_wants && u64::from(page.0) >= self.captured_below(holding)
     }
 
-    /// Shows `look` every pin, and whether it is that of the checkpoint in progress. The caller has read `visible` before.
-    fn each_pin(&self, mut look: impl FnMut(Lsn, bool)) {
+    /// Shows `look` every pin, and whether it is that of who holds the checkpoint role. Returns which holding that was. The caller has read
+    /// `visible` before.
+    fn each_pin(&self, mut look: impl FnMut(Lsn, bool)) -> Holding {
         let header = self.region.header();
         // Pairs with the fence of the pin: a pin that this misses was stored after it, and its owner looks at `visible` again.
         fence(Ordering::SeqCst);
-        let checkpointer = header.checkpoint.0.look().owner();
+        let holding = header.checkpoint.0.look();
         let high = header.slots_high.0.load(Ordering::SeqCst) as u16;
         for number in 1..high {
             let slot = self.region.slot(number);
-            slot.pinned().into_iter().for_each(|pin| look(pin, number == checkpointer));
+            slot.pinned().into_iter().for_each(|pin| look(pin, number == holding.owner()));
             slot.guarded().into_iter().for_each(|pin| look(pin, false));
         }
+        holding
     }
 
-    fn captured_below(&self) -> u64 {
-        self.region.header().captured_below.0.load(Ordering::SeqCst)
+    /// How far a checkpoint has come; zero if `holding` of its role is over.
+    fn captured_below(&self, holding: Holding) -> u64 {
+        let header = self.region.header();
+        let captured_below = header.captured_below.0.load(Ordering::SeqCst);
+        if header.checkpoint.0.look() == holding { captured_below } else { 0 }
     }
 
     /// Begins an epoch, and says which one every operation in progress, and every one to come, began at or after. At most the new one,

@@ -16,8 +16,8 @@ impl Pages {
             if self.region.entry(item.page).word() == EntryWord::new(item.old, dead) && item.new != FrameId::NONE {
                 self.claim_unpublished(*item, dead);
                 self.end_latch(item.page, dead);
-                if item.old == FrameId::NONE {
-                    // An id that was allocated for this commit.
+                if item.old == FrameId::NONE && !self.begins_run(item.page) {
+                    // An id that was allocated for this commit. A run's stay together, since its rest is known by where it is.
                     self.release_page(item.page);
                 }
             }

@@ -23,6 +23,7 @@ mod operation;
 mod page_in;
 mod participants;
 mod relocate;
+mod run;
 mod sweep;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -31,6 +32,7 @@ pub(crate) mod volume;
 pub(crate) use operation::Snapshot;
 pub(crate) use participants::{Participant, Participants, Seat};
 pub(crate) use relocate::Moving;
+pub(crate) use run::Run;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -58,12 +60,14 @@ pub(crate) struct Pages {
     moved_below: AtomicU64,
     /// Blocks that pages were moved from and that old versions may name. Touched by the checkpointer only.
     kept_back: Mutex<Vec<(PageId, BlockId)>>,
+    freed_runs: run::FreedRuns,
 }
 
 /// Byte 20 of a page: what kind of page it is. The access methods own all kinds but this one.
 pub(crate) const KIND_OFFSET: usize = 20;
-/// The kind of a version that says "this page is free from here on".
+/// The kind of a version that says "this page is free from here on"; at `FREED_OFFSET`, how many pages after it are free with it.
 pub(crate) const KIND_FREE: u8 = 4;
+pub(crate) const FREED_OFFSET: usize = 24;
 
 impl Pages {
     /// Pages over a region: of `volume`, or of memory alone.
@@ -80,8 +84,17 @@ impl Pages {
             // Whoever made the region says which generation is in force; later only checkpointers do.
             let _ = header.generation.0.compare_exchange(0, volume.generation(), Ordering::SeqCst, Ordering::Relaxed);
         }
-        let moved_below = AtomicU64::new(0);
-        Pages { region, participants, volume, page_ids, blocks, check, moved_below, kept_back: Mutex::default() }
+        Pages {
+            region,
+            participants,
+            volume,
+            page_ids,
+            blocks,
+            check,
+            moved_below: AtomicU64::new(0),
+            kept_back: Mutex::default(),
+            freed_runs: run::FreedRuns::default(),
+        }
     }
 
     /// The volume, unless the environment lives in memory alone.

@@ -65,7 +65,7 @@ impl Pages {
         Ok(frame)
     }
 
-    fn check_page(&self, page: PageId, block: BlockId, bytes: &[u8]) -> Result<()> {
+    pub(super) fn check_page(&self, page: PageId, block: BlockId, bytes: &[u8]) -> Result<()> {
         let found = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
         if found != page.0 {
             return Err(Error::corruption(format!("block {block} should hold page {page} but holds page {found}")));

@@ -10,6 +10,7 @@ use std::time::Duration;
 use sablecat_os::atomic::{Ordering, fence};
 
 use super::horizon::Horizon;
+use super::run::freed_after;
 use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::{BlockWord, EntryWord, FrameState, NO_EPOCH};
@@ -203,17 +204,40 @@ impl Pages {
         }
         let swept = self.evict_latched(page, frame, horizon, me);
         if matches!(swept, Ok(Swept::Retired)) {
-            // SAFETY: claimed by us, and unchanged since it was published.
-            let free = unsafe { self.region.page(frame) }[KIND_OFFSET] == KIND_FREE;
-            self.swing(page, EntryWord::new(frame, me.number()), EntryWord::new(FrameId::NONE, 0));
-            self.retire(frame);
-            if free {
-                self.release_page(page);
-            }
+            self.leave_pool(page, frame, me);
         } else {
             self.swing(page, EntryWord::new(frame, me.number()), word);
         }
         swept
+    }
+
+    /// Ends the life of an evicted version in its frame, and that of the page, and of those that are free with it, if it was its last.
+    fn leave_pool(&self, page: PageId, frame: FrameId, me: &Participant) {
+        // SAFETY: claimed by us, and unchanged since it was published.
+        let bytes = unsafe { self.region.page(frame) };
+        let freed = if bytes[KIND_OFFSET] == KIND_FREE { 1 + freed_after(bytes) } else { 0 };
+        self.swing(page, EntryWord::new(frame, me.number()), EntryWord::new(FrameId::NONE, 0));
+        self.retire(frame);
+        // Last: until then whoever finds this process dead comes upon the last version, and evicts it again.
+        if freed > 0 {
+            self.release_run(page, freed);
+        }
+    }
+
+    /// Releases the run that begins with `first` if it is free and no snapshot can see the time before. False: not yet, or its pages are busy.
+    pub(super) fn release_if_freed(&self, first: PageId, horizon: &Horizon, me: &Participant) -> bool {
+        if self.region.entry(first).word().owner() == me.number() {
+            return false;
+        }
+        let Some(frame) = self.try_latch(first, me) else { return false };
+        // SAFETY: the page is latched and this is its current version, which only its latch's holder could supersede.
+        let is_last = frame != FrameId::NONE && unsafe { self.region.page(frame) }[KIND_OFFSET] == KIND_FREE;
+        if is_last && matches!(self.evict_latched(first, frame, horizon, me), Ok(Swept::Retired)) {
+            self.leave_pool(first, frame, me);
+            return true;
+        }
+        self.unlatch(first, me);
+        !is_last
     }
 
     /// Makes a claimed frame that nobody can come upon any more free from when the operations in progress have ended. The epoch is read
@@ -226,11 +250,17 @@ impl Pages {
 
     fn evict_latched(&self, page: PageId, frame: FrameId, horizon: &Horizon, me: &Participant) -> Result<Swept> {
         let desc = self.region.frame(frame);
+        // SAFETY: the page is latched and this is its current version, which only its latch's holder could supersede.
+        let bytes = unsafe { self.region.page(frame) };
+        let (free, freed_after) = (bytes[KIND_OFFSET] == KIND_FREE, freed_after(bytes));
         if desc.superseded() != Lsn::MAX || self.region.born(frame).load(Ordering::Acquire) > horizon.of(page).0 {
             return Ok(Swept::Kept);
         }
-        // SAFETY: the page is latched and this is its current version, which only its latch's holder could supersede.
-        let free = unsafe { self.region.page(frame) }[KIND_OFFSET] == KIND_FREE;
+        // A checkpoint knows a run by its first page: it finds the run as a whole, or gone as a whole.
+        let no_checkpoint = if freed_after > 0 { self.try_hold_checkpoint(me) } else { None };
+        if freed_after > 0 && (no_checkpoint.is_none() || !self.drop_rest_frames(page, freed_after, me)) {
+            return Ok(Swept::Kept);
+        }
         let block = desc.block();
         if !free && !block.is_saved() {
             if block.is_writing() || self.volume.is_none() {
@@ -251,6 +281,7 @@ impl Pages {
             desc.set_block(BlockWord::fresh(BlockId::NONE));
             self.forget_block(block);
             self.region.entry(page).set_block(BlockWord::fresh(BlockId::NONE));
+            self.clear_rest(page, freed_after, me);
         } else {
             self.region.entry(page).set_block(block);
         }

@@ -4,7 +4,8 @@
 //! its latch (0: nobody). Word B = {block 40 | writer 16 | flags}: where the current version can be read from when A names no frame.
 //!
 //! A is written by compare-and-swap only: to latch, to unlatch, and by the commit step from {old, owner} to {new, nobody}.
-//! B is written by the holder of the latch, and once from zero by whoever reads the page's map leaf.
+//! B is written by the holder of the latch, once from zero by whoever reads the page's map leaf, and for a page whose id nobody knows yet
+//! by whoever is storing it (pages/run.rs).
 
 use sablecat_os::atomic::{AtomicU64, Ordering};
 
@@ -51,6 +52,9 @@ impl BlockWord {
     const CAPTURED: u64 = 1 << 62;
     /// The block is allocated but its write has not finished.
     const WRITING: u64 = 1 << 61;
+    /// The page belongs to the run of the page before it and was written past the pool (pages/run.rs): captured with the run's first page,
+    /// and of no meaning after that.
+    const REST: u64 = 1 << 60;
     const BLOCK: u64 = (1 << BLOCK_BITS) - 1;
     /// While it is being written: by the participant of which slot.
     const WRITER: u64 = 0xffff << BLOCK_BITS;
@@ -89,6 +93,19 @@ impl BlockWord {
     #[inline]
     pub(crate) fn captured(self) -> BlockWord {
         BlockWord(self.0 | Self::CAPTURED)
+    }
+    /// No checkpoint's any more: the block is for whoever frees the page to release.
+    #[inline]
+    pub(crate) fn uncaptured(self) -> BlockWord {
+        BlockWord(self.0 & !Self::CAPTURED)
+    }
+    #[inline]
+    pub(crate) fn rest(self) -> BlockWord {
+        BlockWord(self.0 | Self::REST)
+    }
+    #[inline]
+    pub(crate) fn is_rest(self) -> bool {
+        self.0 & Self::REST != 0
     }
     #[inline]
     pub(crate) fn writing(self, writer: u16) -> BlockWord {

@@ -7,13 +7,14 @@
 //! may need several new leaves, which no content-neutral split can make room for.)
 
 use super::changes::Changes;
+use super::large::Large;
 use super::write_set::WriteSet;
 use super::{Isolation, Kernel, TreeRef, conflict};
 use crate::access::btree::node::{Leaf, LeafMut, Value, inline_value_bytes_max};
 use crate::access::btree::{self, Tree, nest};
 use crate::access::{PageRead, PageWrite, long};
 use crate::error::Result;
-use crate::pages::Participant;
+use crate::pages::{Participant, Run};
 use crate::region::{Holding, STRUCTURE_LATCHES};
 use crate::types::{FrameId, Lsn, PageId, TreeId};
 
@@ -64,10 +65,22 @@ impl Kernel {
         inline_value_bytes_max(self.pages.region.page_size(), key_len)
     }
 
-    /// Applies one change, its tree's structure latch being held. False if there was nothing to remove.
-    pub(super) fn apply_one(&self, changes: &mut Changes<'_>, tree: &Tree<'_>, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
+    /// Applies one change, its tree's structure latch being held. `run` is the value's if it was stored past the pool. False if there was
+    /// nothing to remove.
+    pub(super) fn apply_one(
+        &self,
+        changes: &mut Changes<'_>,
+        tree: &Tree<'_>,
+        key: &[u8],
+        value: Option<&[u8]>,
+        run: Option<&Run<'_>>,
+    ) -> Result<bool> {
+        let store = |changes: &mut Changes<'_>, within: TreeId, value: &[u8]| match run {
+            Some(run) => changes.add_run(run, tree.id, value),
+            None => long::store(changes, within, value),
+        };
         if self.is_nested(tree, key) {
-            return nest::change(changes, tree, key, value);
+            return nest::change(changes, tree, key, value, store);
         }
         let leaf = btree::find_leaf(changes, tree, key, btree::Toward::Key, |_| {})?;
         changes.latched(leaf)?;
@@ -84,14 +97,14 @@ impl Kernel {
         match value {
             None => btree::remove(changes, tree, key),
             Some(value) => {
-                let stored = nest::store_value(changes, tree.id, key.len(), value)?;
+                let stored = nest::store_value(changes, tree.id, key.len(), value, store)?;
                 btree::put(changes, tree, key, stored).map(|()| true)
             }
         }
     }
 
     /// Applies a write set with structure latches held.
-    pub(super) fn apply_shape(&self, changes: &mut Changes<'_>, writes: &WriteSet, check: WriteCheck<'_>) -> Result<()> {
+    pub(super) fn apply_shape(&self, changes: &mut Changes<'_>, writes: &WriteSet, large: &Large<'_>, check: WriteCheck<'_>) -> Result<()> {
         if check.matters() {
             // Before anything is applied: a split would move records away from the version they are compared with.
             for (tree, records) in writes.trees() {
@@ -104,10 +117,13 @@ impl Kernel {
                 }
             }
         }
+        let mut runs = large.runs();
         for (tree, records) in writes.trees() {
             let view = tree.tree();
             for (key, value) in records.iter() {
-                self.apply_one(changes, &view, key, value.as_deref())?;
+                let value = value.as_deref();
+                let run = value.filter(|value| self.is_large(value)).and_then(|_| runs.next());
+                self.apply_one(changes, &view, key, value, run)?;
             }
         }
         Ok(())

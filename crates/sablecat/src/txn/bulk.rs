@@ -8,10 +8,10 @@ use super::changes::Changes;
 use super::{ChainHold, Durability, Kernel, TreeRef, publish};
 use crate::access::btree::Load;
 use crate::access::btree::node::{self, Kind, Leaf};
-use crate::access::{PageRead, PageWrite};
+use crate::access::{PageRead, PageWrite, long};
 use crate::error::{Error, Result};
 use crate::log::{self, RecordBuilder};
-use crate::pages::Participant;
+use crate::pages::{Participant, Run};
 use crate::types::{FrameId, Lsn, PageId, TreeId};
 
 /// Pages published together.
@@ -29,7 +29,7 @@ impl Kernel {
         let me: &Participant = &seat;
         let _structure = self.hold_structure(std::iter::once(tree.id), me);
         let at = self.pages.pin(me);
-        let mut loading = Loading { kernel: self, me, at, tree, published: Vec::new(), log: LoadLog::new(self, me) };
+        let mut loading = Loading { kernel: self, me, at, tree, published: Vec::new(), large: Vec::new(), log: LoadLog::new(self, me) };
         let loaded = loading.run(records);
         let undone = if loaded.is_err() { loading.undo() } else { Ok(()) };
         drop(loading);
@@ -46,8 +46,10 @@ struct Loading<'a> {
     me: &'a Participant,
     at: Lsn,
     tree: &'a TreeRef,
-    /// Pages that nothing leads to before the last commit.
-    published: Vec<PageId>,
+    /// Pages and runs that nothing leads to before the last commit, by their first page, with how many pages they have.
+    published: Vec<(PageId, u64)>,
+    /// Large values whose first pages are not published yet.
+    large: Vec<Run<'a>>,
     log: LoadLog<'a>,
 }
 
@@ -67,8 +69,14 @@ impl<'a> Loading<'a> {
         for (key, value) in records {
             let (key, value) = (key.as_ref(), value.as_ref());
             kernel.check_record(self.tree, key, value.len())?;
-            load.push(&mut changes, key, value)?;
-            self.log.put(self.tree.id, key, value);
+            load.push(&mut changes, key, value, |changes, within, value| self.store(changes, within, value))?;
+            self.log.record.begin_put(self.tree.id, key, value.len());
+            for part in value.chunks(kernel.log.record_bytes_max() / 4) {
+                self.log.record.raw(part);
+                if self.log.is_full() {
+                    changes = self.publish_chunks(changes)?;
+                }
+            }
             if self.log.is_full() {
                 changes = self.publish_chunks(changes)?;
             } else if changes.items().len() >= PAGES_AT_ONCE {
@@ -86,14 +94,32 @@ impl<'a> Loading<'a> {
         }
         let record = self.log.finish();
         let lsn = publish::publish(&kernel.pages, &kernel.log, changes, record, |_| Ok(()))?;
+        self.large.drain(..).for_each(Run::keep);
         Ok((records, lsn))
+    }
+
+    /// Stores a long value in pages of its own, past the pool if it is large, and says which is the first.
+    fn store(&mut self, changes: &mut Changes<'a>, within: TreeId, value: &[u8]) -> Result<PageId> {
+        if !self.kernel.is_large(value) {
+            return long::store(changes, within, value);
+        }
+        let run = self.kernel.store_large(self.me, within, value)?;
+        let first = changes.add_run(&run, within, value);
+        self.large.push(run);
+        first
     }
 
     /// Publishes the pages made so far under `record`, and begins anew.
     fn publish(&mut self, changes: Changes<'a>, record: &mut RecordBuilder) -> Result<Changes<'a>> {
         // A subtree's root is published twice: when it is made, and when it is loaded.
-        self.published.extend(changes.items().iter().filter(|item| item.old == FrameId::NONE).map(|item| item.page));
+        let made = changes.items().iter().filter(|item| item.old == FrameId::NONE);
+        let mut pages: Vec<(PageId, u64)> = made.map(|item| (item.page, 1)).collect();
         publish::publish(&self.kernel.pages, &self.kernel.log, changes, record, |_| Ok(()))?;
+        for run in self.large.drain(..) {
+            pages.iter_mut().filter(|(page, _)| *page == run.first()).for_each(|(_, count)| *count = run.count());
+            run.keep();
+        }
+        self.published.extend(pages);
         // A newer snapshot: the old one would keep what was just published in the cache.
         self.at = self.kernel.pages.pin(self.me);
         Ok(self.changes())
@@ -116,7 +142,7 @@ impl<'a> Loading<'a> {
     fn undo(&mut self) -> Result<()> {
         for pages in std::mem::take(&mut self.published).chunks(PAGES_AT_ONCE) {
             let mut changes = self.changes();
-            pages.iter().try_for_each(|&page| changes.free(page))?;
+            pages.iter().try_for_each(|&(first, count)| changes.free_run(first, count))?;
             self.publish(changes, &mut filler())?;
         }
         self.published.clear();
@@ -147,10 +173,6 @@ impl<'a> LoadLog<'a> {
         let mut record = RecordBuilder::new();
         record.begin(log::Kind::Commit);
         LoadLog { kernel, me, record, chain: None, chunks: 0, bytes: 0 }
-    }
-
-    fn put(&mut self, tree: TreeId, key: &[u8], value: &[u8]) {
-        self.record.put(tree, key, value);
     }
 
     fn is_full(&self) -> bool {

@@ -13,11 +13,11 @@ use std::collections::HashMap;
 
 use sablecat_os::atomic::Ordering;
 
-use crate::access::{PageRead, PageWrite};
+use crate::access::{PageRead, PageWrite, long};
 use crate::error::Result;
-use crate::pages::{KIND_FREE, KIND_OFFSET, Pages, Participant};
+use crate::pages::{FREED_OFFSET, KIND_FREE, KIND_OFFSET, Pages, Participant, Run};
 use crate::region::{BlockWord, ListItem, SLOT_LIST_INLINE};
-use crate::types::{BlockId, FrameId, Lsn, PageId};
+use crate::types::{BlockId, FrameId, Lsn, PageId, TreeId};
 
 /// Above this many changed pages they are found by hashing.
 const LINEAR_MAX: usize = 12;
@@ -33,6 +33,8 @@ pub(crate) struct Changes<'a> {
     at: Lsn,
     /// Page ids to give back when the changes are dropped.
     allocated: Vec<PageId>,
+    /// First pages of the runs that are freed here.
+    freed_runs: Vec<PageId>,
     published: bool,
 }
 
@@ -42,7 +44,17 @@ impl<'a> Changes<'a> {
     pub(crate) fn new(pages: &'a Pages, me: &'a Participant, at: Lsn) -> Changes<'a> {
         let items = me.list.take();
         debug_assert!(items.is_empty());
-        Changes { pages, me, items, index: HashMap::new(), more: Vec::new(), at, allocated: Vec::new(), published: false }
+        Changes {
+            pages,
+            me,
+            items,
+            index: HashMap::new(),
+            more: Vec::new(),
+            at,
+            allocated: Vec::new(),
+            freed_runs: Vec::new(),
+            published: false,
+        }
     }
 
     /// What changed, in the order of latching.
@@ -67,9 +79,8 @@ impl<'a> Changes<'a> {
         self.find(page).is_some()
     }
 
-    /// Holds a page id that was just allocated, with a building frame for its first version.
+    /// Holds a page whose id nobody else knows, with a building frame for its first version. The id is for the caller to give back.
     fn add(&mut self, page: PageId) -> Result<()> {
-        self.allocated.push(page);
         let index = self.items.len();
         self.set(index, ListItem { page, old: FrameId::NONE, new: FrameId::NONE })?;
         let old = self.pages.latch(page, self.me);
@@ -80,6 +91,14 @@ impl<'a> Changes<'a> {
         let item = ListItem { page, old: FrameId::NONE, new };
         self.items[index] = item;
         self.set(index, item)
+    }
+
+    /// Holds the first page of a run whose rest is stored, and forms it. Who has the run gives all its ids back, or keeps it.
+    pub(super) fn add_run(&mut self, run: &Run<'_>, tree: TreeId, value: &[u8]) -> Result<PageId> {
+        let first = run.first();
+        self.add(first)?;
+        long::form(self.write(first)?, first, tree, value, 0);
+        Ok(first)
     }
 
     /// Makes the page findable.
@@ -220,6 +239,7 @@ impl<'a> Changes<'a> {
                 self.pages.superseded(item.old, at, self.me);
             }
         }
+        self.freed_runs.drain(..).for_each(|first| self.pages.note_freed(first));
     }
 }
 
@@ -298,27 +318,34 @@ impl PageWrite for Changes<'_> {
 
     fn allocate(&mut self) -> Result<PageId> {
         let page = self.pages.allocate_page()?;
+        self.allocated.push(page);
         self.add(page)?;
         Ok(page)
     }
 
     fn allocate_run(&mut self, count: u64) -> Result<PageId> {
         let first = self.pages.allocate_run(count)?;
-        for page in first.0..first.0 + count as u32 {
-            if let Err(error) = self.add(PageId(page)) {
-                (page + 1..first.0 + count as u32).for_each(|rest| self.pages.release_page(PageId(rest)));
-                return Err(error);
-            }
-        }
+        let run = (first.0..first.0 + count as u32).map(PageId);
+        self.allocated.extend(run.clone());
+        run.into_iter().try_for_each(|page| self.add(page))?;
         Ok(first)
     }
 
     fn free(&mut self, page: PageId) -> Result<()> {
-        let bytes = self.write(page)?;
-        let id: [u8; 4] = page.0.to_le_bytes();
+        self.free_run(page, 1)
+    }
+
+    fn free_run(&mut self, first: PageId, count: u64) -> Result<()> {
+        self.pages.check_run(first, count)?;
+        let freed_after = (count - 1) as u32;
+        let bytes = self.write(first)?;
         bytes.fill(0);
-        bytes[4..8].copy_from_slice(&id);
+        bytes[4..8].copy_from_slice(&first.0.to_le_bytes());
         bytes[KIND_OFFSET] = KIND_FREE;
+        bytes[FREED_OFFSET..FREED_OFFSET + 4].copy_from_slice(&freed_after.to_le_bytes());
+        if freed_after > 0 {
+            self.freed_runs.push(first);
+        }
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use crate::access::{PageRead, PageWrite, long};
 use crate::error::{Error, Result};
 use crate::pages::{Pages, Participant};
 use crate::region::{BlockWord, EntryWord, FrameState};
-use crate::types::{BlockId, FrameId, PageId};
+use crate::types::{BlockId, FrameId, PageId, TreeId};
 
 /// A writer in place.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl<'a> Direct<'a> {
     /// Sets or removes a record. False if there was nothing to remove.
     pub(crate) fn change(&mut self, tree: &Tree<'_>, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
         if nest::is_nested(tree, key, self.page_size()) {
-            return nest::change(self, tree, key, value);
+            return nest::change(self, tree, key, value, Self::store_long);
         }
         let page = self.locate(tree, key)?;
         let place = self.read(page, |bytes| {
@@ -79,9 +79,7 @@ impl<'a> Direct<'a> {
                 Value::Inline(_) => (slot, None),
             })
         })?;
-        if let Ok((_, Some((first, len)))) = place {
-            long::free(self, first, len)?;
-        }
+        let long = place.ok().and_then(|(_, long)| long);
         let slot = place.map(|(slot, _)| slot);
         let Some(value) = value else {
             let Ok(slot) = slot else { return Ok(false) };
@@ -90,12 +88,13 @@ impl<'a> Direct<'a> {
                 LeafMut::new(bytes).remove(slot);
                 btree::should_merge(bytes)
             };
+            self.free_long(long)?;
             if sparse && page != tree.root {
                 btree::merge_up(self, tree, key)?;
             }
             return Ok(true);
         };
-        let stored = nest::store_value(self, tree.id, key.len(), value)?;
+        let stored = nest::store_value(self, tree.id, key.len(), value, Self::store_long)?;
         let mut leaf = LeafMut::new(self.write(page)?);
         let put = match slot {
             Ok(slot) => leaf.replace_value(slot, stored),
@@ -104,7 +103,13 @@ impl<'a> Direct<'a> {
         if put.is_err() {
             btree::put(self, tree, key, stored)?;
         }
+        self.free_long(long)?;
         Ok(true)
+    }
+
+    /// Frees the pages of a value, if it is in pages of its own.
+    fn free_long(&mut self, value: Option<(PageId, u64)>) -> Result<()> {
+        value.map_or(Ok(()), |(first, len)| long::free(self, first, len))
     }
 
     /// Loads records that come in ascending order into an empty tree. Returns how many there were.
@@ -121,9 +126,23 @@ impl<'a> Direct<'a> {
         for (key, value) in records {
             let (key, value) = (key.as_ref(), value.as_ref());
             super::check_record(tree, self.page_size(), key, value.len())?;
-            load.push(self, key, value)?;
+            load.push(self, key, value, Self::store_long)?;
         }
         load.finish(self)
+    }
+
+    /// Stores a long value in pages of its own, past the pool if it is large, and says which is the first.
+    fn store_long(&mut self, tree: TreeId, value: &[u8]) -> Result<PageId> {
+        let count = long::page_count(value.len() as u64, self.page_size());
+        if !self.pages.passes_pool(count) {
+            return long::store(self, tree, value);
+        }
+        let run = self.pages.store_run(self.me, count, &mut |n, page, bytes| long::form(bytes, page, tree, value, n))?;
+        let first_page = run.first();
+        self.add(first_page)?;
+        long::form(self.write(first_page)?, first_page, tree, value, 0);
+        run.keep();
+        Ok(first_page)
     }
 
     #[inline]
@@ -217,6 +236,11 @@ impl PageWrite for Direct<'_> {
         self.pages.mark_unsaved(page);
         self.pages.release_page(page);
         Ok(())
+    }
+
+    fn free_run(&mut self, first: PageId, count: u64) -> Result<()> {
+        self.pages.check_run(first, count)?;
+        (0..count).try_for_each(|n| self.free(PageId((u64::from(first.0) + n) as u32)))
     }
 
     fn try_claim(&mut self, _: PageId) -> Result<bool> {

@@ -6,9 +6,11 @@
 //! reads.rs        what it has seen, and whether that still stands
 //! committed.rs    the state at one LSN
 //! apply.rs        prepare: latch the leaves in key order, build their new versions, split and merge
+//! large.rs        values too large for the pool, stored before the commit
 //! direct.rs       writing in place, for who is alone
 //! changes.rs      the latched pages and new versions of one commit
 //! publish.rs      the commit step, and helping
+//! chunks.rs       logging a write set, however large
 //! trees.rs        making and unmaking whole trees
 //! single.rs       one-record commits without a write set
 //! bulk.rs         loading an empty tree
@@ -21,8 +23,10 @@ mod apply;
 mod bell;
 mod bulk;
 mod changes;
+mod chunks;
 mod committed;
 mod direct;
+mod large;
 pub(crate) mod locks;
 mod publish;
 mod reads;
@@ -36,11 +40,11 @@ mod trees;
 mod write_set;
 
 pub(crate) use bell::Bell;
+use chunks::ChainHold;
 pub(crate) use committed::Committed;
 pub(crate) use direct::Direct;
 pub use locks::DeadlockPolicy;
 pub(crate) use single::RecordChange;
-use transaction::ChainHold;
 pub(crate) use transaction::{Options, Position, Transaction};
 
 use crate::region::Holding;
@@ -187,6 +191,12 @@ impl Kernel {
             Ok(slot) => look(Some(leaf.value(slot))),
             Err(_) => look(None),
         })
+    }
+
+    /// Bytes of a page.
+    #[inline]
+    pub(crate) fn page_size(&self) -> usize {
+        self.pages.region.page_size()
     }
 
     /// Where a key belongs at an LSN that `me` has pinned: for a nested one the innermost subtree, going down one operation a page.

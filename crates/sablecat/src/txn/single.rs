@@ -38,16 +38,37 @@ enum Attempt {
 }
 
 impl Kernel {
-    /// Shows `look` the newest committed value of a record, in place.
+    /// Shows `look` the newest committed value of a record, in place. A long value is read whole.
     #[inline]
     pub(crate) fn read_one<R>(&self, tree: &TreeRef, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+        let mut look = Some(look);
+        match self.show_one(tree, key, &mut look)? {
+            Some(shown) => Ok(shown),
+            None => {
+                let value = self.get_one_long(tree, key)?;
+                Ok(look.take().expect("a long value was not shown")(value.as_deref()))
+            }
+        }
+    }
+
+    /// The newest committed value of a record. There is one copy of it: the one that is returned.
+    #[inline]
+    pub(crate) fn get_one(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        match self.show_one(tree, key, &mut Some(|value: Option<&[u8]>| value.map(<[u8]>::to_vec)))? {
+            Some(value) => Ok(value),
+            None => self.get_one_long(tree, key),
+        }
+    }
+
+    /// Shows `look` the newest committed value of a record, in place, unless key or value is long.
+    #[inline]
+    fn show_one<R>(&self, tree: &TreeRef, key: &[u8], look: &mut Option<impl FnOnce(Option<&[u8]>) -> R>) -> Result<Option<R>> {
         let view = tree.tree();
         if self.is_nested(&view, key) {
-            return self.read_one_long(tree, key, look);
+            return Ok(None);
         }
         let seat = self.pages.participants.sit()?;
-        let mut look = Some(look);
-        let mut find = || {
+        self.patiently(|| {
             self.pages.operate(&seat, || {
                 let snapshot = self.pages.snapshot(&seat);
                 self.look_up(&snapshot, &view, key, |value| match value {
@@ -56,16 +77,27 @@ impl Kernel {
                     None => look.take().map(|look| look(None)),
                 })
             })
-        };
-        let shown = self.patiently(&mut find)?;
-        match shown {
-            Some(shown) => Ok(shown),
-            None => {
-                drop(seat);
-                let look = look.take().expect("a long value was not shown");
-                self.read_one_long(tree, key, look)
-            }
+        })
+    }
+
+    /// How long the newest committed value of a record is; none if there is no record. Reads nothing but the leaf.
+    pub(crate) fn value_len(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<u64>> {
+        let view = tree.tree();
+        if self.is_nested(&view, key) {
+            return self.value_len_nested(tree, key);
         }
+        let seat = self.pages.participants.sit()?;
+        self.patiently(|| {
+            self.pages.operate(&seat, || {
+                let snapshot = self.pages.snapshot(&seat);
+                self.look_up(&snapshot, &view, key, |value| {
+                    value.map(|value| match value {
+                        Value::Inline(value) => value.len() as u64,
+                        Value::Long { len, .. } => len,
+                    })
+                })
+            })
+        })
     }
 
     /// Commits one change by itself. False if it was the removal of a record that was not there.
@@ -212,7 +244,7 @@ impl Kernel {
             RecordChange::Put(value) => Some(value),
             RecordChange::Remove => None,
         };
-        let result = match self.apply_one(&mut changes, &tree.tree(), key, value) {
+        let result = match self.apply_one(&mut changes, &tree.tree(), key, value, None) {
             Ok(true) => publish::publish(&self.pages, &self.log, changes, record, |_| Ok(())).map(Some),
             Ok(false) => {
                 drop(changes);

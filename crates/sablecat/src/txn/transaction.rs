@@ -11,18 +11,20 @@ use super::changes::Changes;
 use super::locks::{Held, Mode, record_hash};
 use super::reads::ReadSet;
 use super::scratch::Record;
-use super::write_set::{Pending, WriteSet};
+use super::write_set::WriteSet;
 use super::{Committed, Durability, Isolation, Kernel, TreeRef, conflict, publish};
 use crate::access::btree::node::{self, Leaf};
 use crate::access::btree::{Found, LeafCopy, Part, Scan, Source, Wanted};
 use crate::access::long;
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::{Kind, RecordBuilder};
+use crate::log::RecordBuilder;
 use crate::pages::{Participant, Seat};
-use crate::types::Lsn;
+use crate::types::{Lsn, PageId};
 
 /// Write sets with more records than this are applied with the structure latches from the start: some leaf will be full.
 const SHAPE_FIRST: usize = 64;
+/// Pages of a long value that one operation reads.
+const PAGES_AN_OPERATION: usize = 64;
 /// Wait queue of the serial gate.
 pub(super) const SERIAL_QUEUE: usize = 253;
 
@@ -39,6 +41,29 @@ pub(crate) struct Options {
 /// A place in a transaction to roll back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position(usize);
+
+/// A value that was looked for.
+enum Shown<R> {
+    /// It was shown in place; what came of it.
+    InPlace(R),
+    /// It is long, and has not been shown: a copy.
+    Long(Vec<u8>),
+}
+
+/// How long a value is and, if it is long, where it begins.
+struct Extent {
+    first: Option<PageId>,
+    len: u64,
+}
+
+impl Extent {
+    fn of(value: node::Value<'_>) -> Extent {
+        match value {
+            node::Value::Inline(value) => Extent { first: None, len: value.len() as u64 },
+            node::Value::Long { first_page, len } => Extent { first: Some(first_page), len },
+        }
+    }
+}
 
 /// A transaction in progress.
 pub(crate) struct Transaction<'k> {
@@ -148,44 +173,51 @@ impl<'k> Transaction<'k> {
 
     /// Shows `look` the value of a record, its own pending one if there is one. A long value is read whole.
     pub(crate) fn get<R>(&mut self, tree: &TreeRef, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+        let mut look = Some(look);
+        match self.show(tree, key, &mut look)? {
+            Shown::InPlace(shown) => Ok(shown),
+            Shown::Long(value) => Ok(look.take().expect("the value is shown once")(Some(&value))),
+        }
+    }
+
+    /// The value of a record, its own pending one if there is one. There is one copy of it: the one that is returned.
+    pub(crate) fn get_owned(&mut self, tree: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        match self.show(tree, key, &mut Some(|value: Option<&[u8]>| value.map(<[u8]>::to_vec)))? {
+            Shown::InPlace(value) => Ok(value),
+            Shown::Long(value) => Ok(Some(value)),
+        }
+    }
+
+    fn show<R>(&mut self, tree: &TreeRef, key: &[u8], look: &mut Option<impl FnOnce(Option<&[u8]>) -> R>) -> Result<Shown<R>> {
+        let mut show = |value: Option<&[u8]>| Shown::InPlace(look.take().expect("the value is shown once")(value));
         if let Some(pending) = self.writes.records(tree.id).and_then(|records| records.get(key)) {
-            return Ok(look(pending.as_deref()));
+            return Ok(show(pending.as_deref()));
         }
         self.freshen();
         let me: &Participant = &self.seat;
         let (kernel, at) = (self.kernel, self.at);
         let view = tree.tree();
-        let tracks = self.tracks_reads();
-        let mut look = Some(look);
         let mut shown = None;
         let place = kernel.place(&view, key, at, me)?;
         let (page, born, long) = kernel.pages.operate(me, || {
             let snapshot = kernel.pages.at_pin(me, at)?;
             let bytes = snapshot.leaf(&place.tree, place.rest)?;
             let leaf = Leaf::new(bytes);
-            let long = match leaf.search(place.rest, view.order).map(|slot| leaf.value(slot)) {
-                Ok(node::Value::Long { first_page, len }) => Some((first_page, len)),
-                Ok(node::Value::Inline(value)) => {
-                    shown = look.take().map(|look| look(Some(value)));
-                    None
-                }
-                Err(_) => {
-                    shown = look.take().map(|look| look(None));
-                    None
-                }
-            };
+            let mut long = None;
+            match leaf.search(place.rest, view.order).map(|slot| leaf.value(slot)) {
+                Ok(node::Value::Long { first_page, len }) => long = Some((first_page, len)),
+                Ok(node::Value::Inline(value)) => shown = Some(show(Some(value))),
+                Err(_) => shown = Some(show(None)),
+            }
             let born = Lsn(u64::from_le_bytes(std::array::from_fn(|n| bytes[8 + n])));
             Ok((node::page_id(bytes), born, long))
         })?;
-        if tracks {
+        if self.tracks_reads() {
             self.reads.note(tree, place.stems, page, born, Bound::Included(place.rest), Bound::Included(place.rest));
         }
         match (shown, long) {
             (Some(shown), _) => Ok(shown),
-            (None, Some((first, len))) => {
-                let value = kernel.load_long(me, at, first, len)?;
-                Ok(look.take().expect("the value is shown once")(Some(&value)))
-            }
+            (None, Some((first, len))) => kernel.load_long(&self.seat, at, first, len).map(Shown::Long),
             (None, None) => unreachable!("a value is shown, or is long"),
         }
     }
@@ -198,20 +230,27 @@ impl<'k> Transaction<'k> {
             into[..len].copy_from_slice(&rest[..len]);
             len
         }
-        match self.long_value(tree, key)? {
-            Some((first, len)) => {
+        let Some(extent) = self.extent(tree, key)? else { return Ok(None) };
+        match extent.first {
+            Some(first) => {
                 let me: &Participant = &self.seat;
-                self.kernel.read_long(me, self.at, first, len, offset, into).map(Some)
+                self.kernel.read_long(me, self.at, first, extent.len, offset, into).map(Some)
             }
             None => self.get(tree, key, |value| value.map(|value| part(value, offset, into))),
         }
     }
 
-    /// Where a committed long value is, unless the record is pending, absent or short.
-    fn long_value(&mut self, tree: &TreeRef, key: &[u8]) -> Result<Option<(crate::types::PageId, u64)>> {
-        if self.writes.records(tree.id).is_some_and(|records| records.get(key).is_some()) {
-            return Ok(None);
+    /// How long a value is; none if there is no record. Reads nothing but the leaf.
+    pub(crate) fn value_len(&mut self, tree: &TreeRef, key: &[u8]) -> Result<Option<u64>> {
+        Ok(self.extent(tree, key)?.map(|extent| extent.len))
+    }
+
+    /// How long a value is and where, if it is committed and long, its pages are; none if there is no record.
+    fn extent(&mut self, tree: &TreeRef, key: &[u8]) -> Result<Option<Extent>> {
+        if let Some(pending) = self.writes.records(tree.id).and_then(|records| records.get(key)) {
+            return Ok(pending.as_deref().map(|value| Extent { first: None, len: value.len() as u64 }));
         }
+        self.freshen();
         let me: &Participant = &self.seat;
         let (kernel, at) = (self.kernel, self.at);
         let view = tree.tree();
@@ -220,14 +259,11 @@ impl<'k> Transaction<'k> {
             let snapshot = kernel.pages.at_pin(me, at)?;
             let bytes = snapshot.leaf(&place.tree, place.rest)?;
             let leaf = Leaf::new(bytes);
-            let found = match leaf.search(place.rest, view.order).map(|slot| leaf.value(slot)) {
-                Ok(node::Value::Long { first_page, len }) => Some((first_page, len)),
-                _ => None,
-            };
+            let found = leaf.search(place.rest, view.order).ok().map(|slot| Extent::of(leaf.value(slot)));
             let born = Lsn(u64::from_le_bytes(std::array::from_fn(|n| bytes[8 + n])));
             Ok((found, node::page_id(bytes), born))
         })?;
-        if found.is_some() && self.tracks_reads() {
+        if self.tracks_reads() {
             self.reads.note(tree, place.stems, page, born, Bound::Included(place.rest), Bound::Included(place.rest));
         }
         Ok(found)
@@ -309,15 +345,19 @@ impl<'k> Transaction<'k> {
         }
         let me: &Participant = &self.seat;
         let kernel = self.kernel;
-        if me.slot().is_revoked() {
-            return Err(Error::new(ErrorKind::SnapshotTooOld, "the transaction's snapshot was given up for want of cache; run it again"));
-        }
+        let large = kernel.store_all_large(me, &self.writes)?;
         // Who holds record locks goes on: whoever has the gate may be waiting for them.
         if self.gate.is_none() && self.held.is_empty() {
             kernel.wait_for_gate(me)?;
         }
         let mut record = Record::of(me);
         let chain = kernel.write_record(&self.writes, &mut record, me)?;
+        if self.options.isolation == Isolation::ReadCommitted {
+            // Storing and logging may have taken long, and no snapshot of before is to be kept.
+            self.at = kernel.pages.pin(me);
+        } else if me.slot().is_revoked() {
+            return Err(Error::new(ErrorKind::SnapshotTooOld, "the transaction's snapshot was given up for want of cache; run it again"));
+        }
         let check = WriteCheck::of(self.options.isolation, self.at, me);
         let (at, reads) = (self.at, &self.reads);
         let validate = |_: &mut Changes<'_>| reads.validate(kernel, at, me);
@@ -333,7 +373,7 @@ impl<'k> Transaction<'k> {
             let _structure = kernel.hold_structure(kernel.trees_of(writes), me);
             let newest = kernel.pages.guard(me);
             let mut changes = Changes::new(&kernel.pages, me, newest);
-            kernel.apply_shape(&mut changes, writes, check)?;
+            kernel.apply_shape(&mut changes, writes, &large, check)?;
             publish::publish(&kernel.pages, &kernel.log, changes, record, validate)
         };
         let small = writes.len() <= SHAPE_FIRST;
@@ -342,6 +382,7 @@ impl<'k> Transaction<'k> {
             Some(lsn) => lsn,
             None => kernel.patiently(|| shape(&mut record))?,
         };
+        large.keep();
         drop(record);
         drop(chain);
         let number = me.number();
@@ -393,18 +434,44 @@ impl Source for Merged<'_> {
 }
 
 impl Kernel {
-    /// Reads a record whose key or value is long, in a transaction, whose snapshot holds while its pages are gone through.
+    /// The value of a record whose key or value is long: read in a transaction, whose snapshot holds while its pages are gone through.
     #[cold]
-    pub(super) fn read_one_long<R>(&self, tree: &TreeRef, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
-        let options = Options { isolation: Isolation::Snapshot, durability: Durability::Memory, read_only: true, patience: self.patience };
-        let mut look = Some(look);
+    pub(super) fn get_one_long(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
         loop {
-            let read = Transaction::begin(self, options)?.get(tree, key, |value| look.take().expect("a value is shown once")(value));
+            let read = self.begin_read()?.get_owned(tree, key);
             // Nobody saw anything of a snapshot that was given up before the value was whole.
-            if look.is_none() || !read.as_ref().is_err_and(|error| error.kind() == ErrorKind::SnapshotTooOld) {
+            if !is_too_old(&read) {
                 return read;
             }
         }
+    }
+
+    /// How long the value of a nested key is: see [`Kernel::value_len`].
+    #[cold]
+    pub(super) fn value_len_nested(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<u64>> {
+        loop {
+            let read = self.begin_read()?.value_len(tree, key);
+            // As above.
+            if !is_too_old(&read) {
+                return read;
+            }
+        }
+    }
+
+    /// Reads part of a record's newest committed value: see [`Transaction::read_at`].
+    pub(crate) fn read_part(&self, tree: &TreeRef, key: &[u8], offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
+        loop {
+            let read = self.begin_read()?.read_at(tree, key, offset, into);
+            // As above.
+            if !is_too_old(&read) {
+                return read;
+            }
+        }
+    }
+
+    fn begin_read(&self) -> Result<Transaction<'_>> {
+        let options = Options { isolation: Isolation::Snapshot, durability: Durability::Memory, read_only: true, patience: self.patience };
+        Transaction::begin(self, options)
     }
 
     /// Commits one change that the single-record path cannot: a nested key, or a value in pages of its own. False if it was the removal of a
@@ -426,7 +493,7 @@ impl Kernel {
         loop {
             let done = match change {
                 super::RecordChange::Put(value) => txn.set(tree, key, Some(value)).map(|()| true),
-                super::RecordChange::Remove => txn.get(tree, key, |value| value.is_some()),
+                super::RecordChange::Remove => txn.value_len(tree, key).map(|len| len.is_some()),
             };
             let done = done.and_then(|there| {
                 if there && matches!(change, super::RecordChange::Remove) {
@@ -469,18 +536,18 @@ impl Kernel {
     }
 
     /// A long value, whole.
-    pub(crate) fn load_long(&self, me: &Participant, at: Lsn, first: crate::types::PageId, len: u64) -> Result<Vec<u8>> {
+    pub(crate) fn load_long(&self, me: &Participant, at: Lsn, first: PageId, len: u64) -> Result<Vec<u8>> {
         let bytes = usize::try_from(len).map_err(|_| Error::corruption(format!("a value says it has {len} bytes")))?;
         let mut value = vec![0; bytes];
         self.read_long(me, at, first, len, 0, &mut value)?;
         Ok(value)
     }
 
-    fn read_long(&self, me: &Participant, at: Lsn, first: crate::types::PageId, len: u64, offset: u64, into: &mut [u8]) -> Result<usize> {
-        let page_size = self.pages.region.page_size();
-        let step = long::payload_bytes(page_size) * 8;
+    fn read_long(&self, me: &Participant, at: Lsn, first: PageId, len: u64, offset: u64, into: &mut [u8]) -> Result<usize> {
+        let page_size = self.page_size();
+        let step = long::payload_bytes(page_size) * PAGES_AN_OPERATION;
         let mut done = 0;
-        // A few pages an operation, so that a long read does not hold the frames of all it passes.
+        // Some pages an operation, so that a long read does not hold up those who wait for frames to become free.
         while done < into.len() {
             let end = into.len().min(done + step);
             let read = self.pages.operate(me, || {
@@ -500,54 +567,8 @@ impl Kernel {
         let view = tree.tree();
         Ok(self.value_at(&view, key, at, me)? == self.value_at(&view, key, now, me)?)
     }
-
-    /// The log record of a write set. When it is too long for the ring, it is logged in chunks now, and the record only names them.
-    fn write_record<'a>(&self, writes: &WriteSet, record: &mut RecordBuilder, me: &'a Participant) -> Result<Option<ChainHold<'a>>> {
-        record.begin(Kind::Commit);
-        for (tree, records) in writes.trees() {
-            for (key, value) in records.iter() {
-                let value: &Pending = value;
-                match value {
-                    Some(value) => record.put(tree.id, key, value),
-                    None => record.delete(tree.id, key),
-                }
-            }
-        }
-        if record.len() <= self.log.record_bytes_max() {
-            record.finish_body();
-            return Ok(None);
-        }
-        let body = record.body().to_vec();
-        let hold = ChainHold::begin(me, self.log.tail());
-        let chain = self.log.new_chain();
-        let mut chunks = 0;
-        for bytes in body.chunks(self.log.record_bytes_max() / 2) {
-            record.chunk(chain, bytes);
-            // A publish of no pages: it appends the record.
-            let changes = Changes::new(&self.pages, me, Lsn(0));
-            publish::publish(&self.pages, &self.log, changes, record, |_| Ok(()))?;
-            chunks += 1;
-        }
-        record.commit_chunked(chain, chunks, body.len() as u64);
-        Ok(Some(hold))
-    }
 }
 
-/// Keeps the log from the first chunk of a large write set on until the write set is committed or given up.
-pub(super) struct ChainHold<'a> {
-    me: &'a Participant,
-}
-
-impl<'a> ChainHold<'a> {
-    /// Announces that chunks will be logged from `tail` on; before the first of them is.
-    pub(super) fn begin(me: &'a Participant, tail: Lsn) -> ChainHold<'a> {
-        me.slot().begin_chain(tail);
-        ChainHold { me }
-    }
-}
-
-impl Drop for ChainHold<'_> {
-    fn drop(&mut self) {
-        self.me.slot().end_chain();
-    }
+fn is_too_old<T>(result: &Result<T>) -> bool {
+    result.as_ref().is_err_and(|error| error.kind() == ErrorKind::SnapshotTooOld)
 }

@@ -28,7 +28,7 @@ impl Kernel {
             let root = changes.allocate()?;
             btree::format_root(changes.write(root)?, tree, root, custom_order);
             let (into, key, value) = describe(root);
-            self.apply_one(changes, &into.tree(), &key, Some(&value))?;
+            self.apply_one(changes, &into.tree(), &key, Some(&value), None)?;
             record.begin(log::Kind::Commit);
             record.put(into.id, &key, &value);
             made = root;
@@ -53,7 +53,7 @@ impl Kernel {
         self.commit_shape(&[from.id, tree.id], durability, |changes, record| {
             free_long_values(changes, tree.root)?;
             changes.free(tree.root)?;
-            self.apply_one(changes, &from.tree(), key, None)?;
+            self.apply_one(changes, &from.tree(), key, None, None)?;
             record.begin(log::Kind::Commit);
             record.delete(from.id, key);
             Ok(true)
@@ -96,7 +96,7 @@ impl Kernel {
     }
 }
 
-/// Frees the first leaf of a tree without the rest, or the first subtree in it if that is a single leaf, or the same in that subtree.
+/// Frees the first leaf of a tree without the rest, or some of its long values if these are many, or the first subtree in it if that is a single leaf, or the same in that subtree.
 /// `below` are the subtrees on the way to the leaf freed last, each in the first leaf of the one before. False, with nothing freed, if there
 /// is nothing but the root.
 fn free_lowest<'t>(changes: &mut Changes<'_>, outermost: &Tree<'t>, below: &mut Vec<Tree<'t>>) -> Result<bool> {
@@ -112,6 +112,9 @@ fn free_lowest<'t>(changes: &mut Changes<'_>, outermost: &Tree<'t>, below: &mut 
         if let Some((_, subtree)) = first {
             below.push(subtree);
             continue;
+        }
+        if thin_out(changes, leaf)? {
+            return Ok(true);
         }
         if leaf != tree.root {
             free_long_values(changes, leaf)?;
@@ -154,22 +157,36 @@ fn drop_first_child(changes: &mut Changes<'_>, tree: &Tree<'_>, mut path: Vec<Pa
     Ok(())
 }
 
-/// Frees the pages of all long values of a leaf.
-fn free_long_values(changes: &mut Changes<'_>, leaf: PageId) -> Result<()> {
-    let long = changes.read(leaf, |bytes| {
+/// The long values of a leaf: slot, first page and length of each.
+fn long_values(changes: &Changes<'_>, leaf: PageId) -> Result<Vec<(usize, PageId, u64)>> {
+    changes.read(leaf, |bytes| {
         if node::kind(bytes) != Some(Kind::Leaf) {
             return Vec::new();
         }
         let leaf = Leaf::new(bytes);
         (0..leaf.count())
             .filter_map(|slot| match leaf.value(slot) {
-                Value::Long { first_page, len } => Some((first_page, len)),
+                Value::Long { first_page, len } => Some((slot, first_page, len)),
                 Value::Inline(_) => None,
             })
             .collect()
-    })?;
-    for (first, len) in long {
-        long::free(changes, first, len)?;
+    })
+}
+
+/// Frees the pages of all long values of a leaf.
+fn free_long_values(changes: &mut Changes<'_>, leaf: PageId) -> Result<()> {
+    long_values(changes, leaf)?.into_iter().try_for_each(|(_, first, len)| long::free(changes, first, len))
+}
+
+/// Removes some long values from a leaf if it has more than a commit should free. True if it did.
+fn thin_out(changes: &mut Changes<'_>, leaf: PageId) -> Result<bool> {
+    let values = long_values(changes, leaf)?;
+    if values.len() < CHANGED_AT_ONCE {
+        return Ok(false);
     }
-    Ok(())
+    for &(slot, first, len) in values[..CHANGED_AT_ONCE].iter().rev() {
+        long::free(changes, first, len)?;
+        LeafMut::new(changes.write(leaf)?).remove(slot);
+    }
+    Ok(true)
 }

@@ -10,7 +10,7 @@ use super::node::{self, InnerLoader, LeafLoader, Value};
 use super::{Tree, nest};
 use crate::access::PageWrite;
 use crate::error::{Error, Result};
-use crate::types::PageId;
+use crate::types::{PageId, TreeId};
 
 /// How full pages are made: full enough to be worth it, with room for some records that come later.
 const FILL_PERCENT: usize = 90;
@@ -33,8 +33,14 @@ impl<'t> Load<'t> {
         Load { tree, stem_bytes, outermost: TreeLoad::new(tree, page_size), below: Vec::new(), last_key: None, records: 0 }
     }
 
-    /// Takes the next record. Writes pages through `writer` as they fill; they are complete then.
-    pub(crate) fn push<W: PageWrite>(&mut self, writer: &mut W, key: &[u8], value: &[u8]) -> Result<()> {
+    /// Takes the next record, whose value `store` stores if it is long. Writes pages through `writer` as they fill; they are complete then.
+    pub(crate) fn push<W: PageWrite>(
+        &mut self,
+        writer: &mut W,
+        key: &[u8],
+        value: &[u8],
+        store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
+    ) -> Result<()> {
         if self.last_key.as_ref().is_some_and(|last| self.tree.order.compare(last, key).is_ge()) {
             return Err(Error::invalid(format!(
                 "record {} of a bulk load is not above the one before it; sort the records first",
@@ -53,8 +59,8 @@ impl<'t> Load<'t> {
             rest = after;
         }
         match self.below.last_mut() {
-            Some(load) => load.push(writer, rest, value),
-            None => self.outermost.push(writer, rest, value),
+            Some(load) => load.push(writer, rest, value, store),
+            None => self.outermost.push(writer, rest, value, store),
         }
     }
 
@@ -114,8 +120,14 @@ impl<'t> TreeLoad<'t> {
         TreeLoad { tree, flags, page_size, leaves, levels: Vec::new() }
     }
 
-    fn push<W: PageWrite>(&mut self, writer: &mut W, key: &[u8], value: &[u8]) -> Result<()> {
-        let stored = nest::store_value(writer, self.tree.id, key.len(), value)?;
+    fn push<W: PageWrite>(
+        &mut self,
+        writer: &mut W,
+        key: &[u8],
+        value: &[u8],
+        store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
+    ) -> Result<()> {
+        let stored = nest::store_value(writer, self.tree.id, key.len(), value, store)?;
         self.push_stored(writer, key, stored)
     }
 

@@ -160,25 +160,38 @@ pub(crate) fn after(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(after)
 }
 
-/// What a leaf keeps of the value of a key with `key_len` bytes: itself, or where its pages are.
+/// What a leaf keeps of the value of a key with `key_len` bytes: itself, or where its pages are, which `store` puts it in.
 #[inline]
-pub(crate) fn store_value<'v, W: PageWrite>(writer: &mut W, tree: TreeId, key_len: usize, value: &'v [u8]) -> Result<Value<'v>> {
+pub(crate) fn store_value<'v, W: PageWrite>(
+    writer: &mut W,
+    tree: TreeId,
+    key_len: usize,
+    value: &'v [u8],
+    store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
+) -> Result<Value<'v>> {
     if value.len() <= inline_value_bytes_max(writer.page_size(), key_len) {
         return Ok(Value::Inline(value));
     }
-    Ok(Value::Long { first_page: long::store(writer, tree, value)?, len: value.len() as u64 })
+    Ok(Value::Long { first_page: store(writer, tree, value)?, len: value.len() as u64 })
 }
 
-/// Sets or removes the record of a nested key, making and unmaking subtrees. False if there was nothing to remove.
+/// Sets or removes the record of a nested key, making and unmaking subtrees. `store` stores the value if it is long. False if there was
+/// nothing to remove.
 ///
 /// The outermost tree's structure latch is held, or nobody else is there.
 #[cold]
-pub(crate) fn change<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
+pub(crate) fn change<W: PageWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    key: &[u8],
+    value: Option<&[u8]>,
+    store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
+) -> Result<bool> {
     let mut around = Vec::new();
     let place = find(writer, tree, key, |tree| around.push(tree))?;
     let there = !is_nested(&place.tree, place.rest, writer.page_size()) && free_old_value(writer, &place)?;
     match value {
-        Some(value) => insert(writer, &place, value).map(|()| true),
+        Some(value) => insert(writer, &place, value, store).map(|()| true),
         None if there => {
             remove(writer, &place.tree, place.rest)?;
             unmake(writer, place.tree, around, key).map(|()| true)
@@ -206,11 +219,16 @@ fn free_old_value<W: PageWrite>(writer: &mut W, place: &Place<'_, '_>) -> Result
 
 /// Puts a record where it belongs, in new subtrees if need be. These are made from the innermost out, so that a writer in place that
 /// fails on the way leaves pages that nothing leads to, and no subtree without records.
-fn insert<W: PageWrite>(writer: &mut W, place: &Place<'_, '_>, value: &[u8]) -> Result<()> {
+fn insert<W: PageWrite>(
+    writer: &mut W,
+    place: &Place<'_, '_>,
+    value: &[u8],
+    store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
+) -> Result<()> {
     let stem_len = stem_bytes(place.tree.order, writer.page_size());
     let (stems, last) = place.rest.split_at(place.rest.len() / stem_len * stem_len);
     let mut tree = if stems.is_empty() { place.tree } else { make(writer)? };
-    let stored = store_value(writer, tree.id, last.len(), value)?;
+    let stored = store_value(writer, tree.id, last.len(), value, store)?;
     put(writer, &tree, last, stored)?;
     for (depth, stem) in stems.chunks_exact(stem_len).enumerate().rev() {
         let around = if depth == 0 { place.tree } else { make(writer)? };

@@ -9,10 +9,11 @@
 //! Where a reference to a subtree stands, a scan goes on in the subtree, with a leaf of its own there, and comes back. Bounds and pending
 //! records know whole keys; leaves are asked for by what of a key its tree knows.
 
+use std::cmp::Ordering;
 use std::ops::Bound;
 
-use super::node::{Leaf, Value};
-use super::{Toward, Tree, find_edge, find_leaf, nest};
+use super::node::{self, Leaf, Value};
+use super::{Toward, Tree, damaged, find_edge, find_leaf, nest};
 use crate::access::PageRead;
 use crate::error::Result;
 use crate::types::PageId;
@@ -288,6 +289,13 @@ impl Side {
                 Wanted::Before(&fence)
             };
             self.fill(source, &part, wanted)?;
+            // Only damage leads back to where the scan came from; it would go round for ever.
+            let leaf = self.copy.leaf();
+            let next = if forward { leaf.upper_fence() } else { leaf.lower_fence() };
+            let toward = if forward { Ordering::Greater } else { Ordering::Less };
+            if next.is_some_and(|next| tree.order.compare(next, &fence) != toward) {
+                return Err(damaged(tree, node::page_id(&self.copy.bytes), "leads a scan back to where it came from"));
+            }
         }
     }
 

@@ -213,15 +213,29 @@ impl Volume {
         self.read_exactly(number, at, buffer)
     }
 
-    fn read_exactly(&self, number: BlockId, at: u64, buffer: &mut [u8]) -> Result<()> {
-        let length = self.file.read_at(buffer, at).map_err(|e| Error::io(format!("reading block {number} of"), &self.path, e))?;
-        if length != self.page_size {
+    /// Reads and verifies blocks, `first` and those after it, as many as `buffer` has room for, in one call. `buffer` is aligned.
+    ///
+    /// # Errors
+    /// As [`Volume::read_block`].
+    pub(super) fn read_neighbours(&self, first: BlockId, buffer: &mut [u8]) -> Result<()> {
+        let last = BlockId(first.0.saturating_add((buffer.len() / self.page_size) as u64 - 1));
+        let (Some(at), Some(_)) = (self.offset(first), self.offset(last)) else {
+            return Err(Error::corruption(format!("{}: there can be no blocks {first} to {last}", self.path.display())));
+        };
+        self.read_exactly(first, at, buffer)
+    }
+
+    fn read_exactly(&self, first: BlockId, at: u64, buffer: &mut [u8]) -> Result<()> {
+        let length = self.file.read_at(buffer, at).map_err(|e| Error::io(format!("reading block {first} of"), &self.path, e))?;
+        if length != buffer.len() {
+            let missing = first.0 + (length / self.page_size) as u64;
             return Err(Error::corruption(format!(
-                "{}: block {number} (byte {at}) lies beyond the end of the file, which was cut short",
-                self.path.display()
+                "{}: block {missing} (byte {}) lies beyond the end of the file, which was cut short",
+                self.path.display(),
+                missing * self.page_size as u64
             )));
         }
-        block::verify(&self.path, number, buffer)
+        (first.0..).zip(buffer.chunks_exact(self.page_size)).try_for_each(|(n, bytes)| block::verify(&self.path, BlockId(n), bytes))
     }
 
     /// Seals copies of pages and writes them to blocks that no durable generation names, in the order of the numbers, neighbours in one

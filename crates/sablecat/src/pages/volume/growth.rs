@@ -5,10 +5,8 @@
 //! a large one grows seldom.
 
 use std::path::Path;
-#[cfg(feature = "shuttle")]
-use std::sync::TryLockError;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
 use sablecat_os::disk::File;
 
@@ -52,19 +50,16 @@ impl Growth {
         Ok(room)
     }
 
-    /// Keeps the file from being cut.
+    /// Keeps the file from being cut. Not by sleeping in the lock: who cuts holds it across atomic operations, at which an explorer of
+    /// schedules may stop it.
     fn uncut(&self) -> RwLockReadGuard<'_, ()> {
-        // All threads of an exploration are one thread of the system, which must not sleep here: whoever cuts could not go on.
-        #[cfg(feature = "shuttle")]
         loop {
             match self.cutting.try_read() {
+                Ok(guard) => return guard,
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
                 Err(TryLockError::WouldBlock) => sablecat_os::atomic::yield_now(),
-                Ok(uncut) => return uncut,
-                Err(TryLockError::Poisoned(uncut)) => return uncut.into_inner(),
             }
         }
-        #[cfg(not(feature = "shuttle"))]
-        self.cutting.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn extend(&self, file: &dyn File, path: &Path, end: u64) -> Result<()> {
@@ -86,8 +81,8 @@ impl Growth {
         Ok(())
     }
 
-    /// Cuts the file off at the byte that `end` finds, if that gives back more than two steps, or anything when `all` is to go. Writers are
-    /// kept out from before `end` is called until the file is cut.
+    /// Cuts the file off at the byte that `end` finds, if that gives back more than two steps, or anything when `all` is to go. Writers are kept out from before `end` is
+    /// called until the file is cut.
     pub(super) fn cut(&self, file: &dyn File, path: &Path, all: bool, end: impl FnOnce() -> u64) -> Result<()> {
         let _alone = self.cutting.write().unwrap_or_else(PoisonError::into_inner);
         let end = end().div_ceil(ROUND) * ROUND;

@@ -29,6 +29,7 @@
 mod batch;
 mod block;
 mod checkpoint_write;
+mod extent;
 mod file;
 mod growth;
 mod map;

@@ -16,9 +16,13 @@ fn key(n: u64, nested: bool) -> Vec<u8> {
     key
 }
 
-/// Mostly short values, some in pages of their own.
+/// Mostly short values, some in pages of their own, some of these past the pool.
 fn value(dice: &mut Dice) -> Vec<u8> {
-    let len = if dice.below(24) == 0 { 600 + dice.below(2000) } else { dice.below(120) };
+    let len = match dice.below(48) {
+        0 | 1 => 600 + dice.below(2000),
+        2 => 7000 + dice.below(9000),
+        _ => dice.below(120),
+    };
     vec![dice.below(256) as u8; len as usize]
 }
 

@@ -3,6 +3,7 @@
 mod accounting;
 #[cfg(feature = "shuttle")]
 mod explore;
+mod large;
 mod mapped_twice;
 mod nested;
 
@@ -29,7 +30,16 @@ type Records = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Small pages, so that few records make several leaves.
 fn geometry(frames: usize, slots: u16) -> Geometry {
-    Geometry { page_size: 512, frames: frames + 1, slots, ring_bytes: 65536, lock_words: 64, pages_max: 4096, blocks_max: 4096, members: 1 }
+    Geometry {
+        page_size: 512,
+        frames: frames + 1,
+        slots,
+        ring_bytes: 65536,
+        lock_words: 64,
+        pages_max: 1 << 15,
+        blocks_max: 1 << 15,
+        members: 1,
+    }
 }
 
 /// The kernel over a region, with its log in memory and its pages in memory alone or in a volume.

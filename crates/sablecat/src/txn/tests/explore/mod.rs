@@ -11,6 +11,7 @@
 mod checkpoint;
 mod commits;
 mod eviction;
+mod large;
 mod pins;
 mod snapshots;
 mod two_mappings;

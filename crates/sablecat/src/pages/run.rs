@@ -1,0 +1,308 @@
+//! Runs: pages with consecutive ids that are written once, read while something leads to their first page, and freed together. Long values.
+//!
+//! A short run is pages like any others. Of a long one only the first page gets a frame; the rest goes straight to the volume, to
+//! neighbouring blocks, before anybody can know of it, so a run may be larger than the pool. Nothing but what leads to a run decides who
+//! sees it, so the rest needs no versions:
+//!
+//! - *Publishing.* The entry of each page of the rest says where it is, and that it is `rest`. A commit publishes the first page alone.
+//! - *Checkpoints.* Only the first page has its unsaved bit; a checkpoint that names it names all the pages after it that are `rest`.
+//! - *Freeing.* The first page gets a last version that says how many pages after it are free. When no snapshot can see the time before
+//!   it, that is, when that version may be evicted, and no checkpoint is going on, the ids and blocks of all go back. That is one frame for a
+//!   run of any length.
+//! - *Blocks.* A snapshot may still read a freed run from its blocks when a checkpoint takes it out of the map, so that checkpoint does not
+//!   free these blocks: they are given back to the pages' entries, and released with the run (checkpoint.rs).
+//! - *Reading.* Pages of the rest may be read into the pool, one at a time, like others; who wants many reads past it.
+//! - *Moving.* A checkpoint may move any of the pages that the map in force names (relocate.rs). Who reads past the pool has no latch, so it looks
+//!   at the entry again once it has read: an entry is changed before the old block is used for something else.
+//!
+//! If all processes crash before a checkpoint, no map names the blocks, and so they are free; the value is in the log. If one of several does so
+//! while it stores a run, ids and blocks stay in use until the environment is next opened afresh; if while it releases one, another releases what
+//! is left: the last version is the last to go, and what is released is marked so before.
+//!
+//! Costs (sketch): a copy and a checksum a page each way; a write a quarter of a megabyte; 16 bytes of page table and of the checkpoint's
+//! list a page; 50 ns a page to capture or release.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use super::operation::Snapshot;
+use super::volume::Volume;
+use super::{FREED_OFFSET, KIND_FREE, KIND_OFFSET, Pages, Participant};
+use crate::error::{Error, ErrorKind, Result};
+use crate::region::{BlockWord, EntryWord, FrameState};
+use crate::types::{BlockId, FrameId, PageId};
+
+/// Runs of up to this many pages are kept and read in the pool: about where a write or a read of its own costs less than that many frames.
+const POOLED_MAX: u64 = 16;
+/// Freed runs remembered at most; sweeps find those that are forgotten.
+const FREED_MAX: usize = 1024;
+
+/// First pages of runs that were freed and may by now be released. Hints: the truth is in the frames, where sweeps find it too.
+pub(super) type FreedRuns = Mutex<VecDeque<PageId>>;
+
+/// The page ids of a run whose rest is on the volume. Dropped, it gives everything back, unless the run was [kept](Run::keep).
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Run<'a> {
+    pages: &'a Pages,
+    me: &'a Participant,
+    first: PageId,
+    count: u64,
+}
+
+impl Run<'_> {
+    /// The first page, which is for the owner to add and to publish.
+    pub(crate) fn first(&self) -> PageId {
+        self.first
+    }
+
+    /// How many pages it has.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Something that is published leads to the run: it is to stay.
+    pub(crate) fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        self.pages.clear_rest(self.first, self.count - 1, self.me);
+        self.pages.release_run(self.first, self.count);
+    }
+}
+
+/// The pages after `first`, `count` of them.
+pub(super) fn rest_of(first: PageId, count: u64) -> impl Iterator<Item = PageId> {
+    (1..=count).map(move |n| PageId((u64::from(first.0) + n) as u32))
+}
+
+/// How many pages a version says are free after its own; 0 if it is not a last version.
+pub(super) fn freed_after(page: &[u8]) -> u64 {
+    let at = FREED_OFFSET;
+    if page[KIND_OFFSET] == KIND_FREE { u64::from(u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]])) } else { 0 }
+}
+
+impl Pages {
+    /// Whether runs of so many pages are stored past the pool.
+    pub(crate) fn passes_pool(&self, count: u64) -> bool {
+        self.volume.is_some() && count > POOLED_MAX
+    }
+
+    /// Stores the rest of a run of `count` pages past the pool. `fill` forms the bytes of the n-th page under its id. The caller holds no
+    /// latch, since this may take long.
+    ///
+    /// # Errors
+    /// `Full` if page ids or the disk do not suffice; those of the volume. Nothing is left behind.
+    pub(crate) fn store_run<'a>(
+        &'a self,
+        me: &'a Participant,
+        count: u64,
+        fill: &mut dyn FnMut(u64, PageId, &mut [u8]),
+    ) -> Result<Run<'a>> {
+        let volume = self.volume.as_ref().ok_or_else(|| Error::invalid("an environment in memory alone keeps all its pages in frames"))?;
+        self.release_freed(me);
+        let run = Run { pages: self, me, first: self.allocate_run(count)?, count };
+        let (mut done, mut extent) = (1, count);
+        while done < count {
+            extent = extent.min(count - done);
+            match self.save_extent(volume, run.first, done, extent, fill) {
+                Ok(()) => done += extent,
+                // No room for so many in a row, but perhaps for fewer.
+                Err(error) if error.kind() == ErrorKind::Full && extent > 1 => extent = extent.div_ceil(2),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(run)
+    }
+
+    /// Writes pages of a run, from the `from`-th on, to neighbouring blocks, and enters these.
+    fn save_extent(
+        &self,
+        volume: &Volume,
+        first: PageId,
+        from: u64,
+        count: u64,
+        fill: &mut dyn FnMut(u64, PageId, &mut [u8]),
+    ) -> Result<()> {
+        let page = |n: u64| PageId((u64::from(first.0) + from + n) as u32);
+        let block = self.allocate_blocks(count)?;
+        let written = volume.write_extent(block, count, &mut |n, bytes| fill(from + n, page(n), bytes));
+        if written.is_err() {
+            self.blocks.release_run(block.0, count);
+        } else {
+            for n in 0..count {
+                self.region.entry(page(n)).set_block(BlockWord::fresh(BlockId(block.0 + n)).rest());
+            }
+        }
+        written
+    }
+
+    /// Drops the frames of the `count` pages after `first`, which nobody can reach any more. False if one of them is busy.
+    pub(super) fn drop_rest_frames(&self, first: PageId, count: u64, me: &Participant) -> bool {
+        rest_of(first, count).all(|page| {
+            if self.region.entry(page).word() == EntryWord::new(FrameId::NONE, 0) {
+                return true;
+            }
+            let Some(frame) = self.try_latch(page, me) else { return false };
+            if frame == FrameId::NONE {
+                self.unlatch(page, me);
+                return true;
+            }
+            let desc = self.region.frame(frame);
+            let block = desc.block();
+            if block.is_writing() || !desc.change(FrameState::Published, FrameState::Building(me.number())) {
+                self.unlatch(page, me);
+                return false;
+            }
+            self.region.entry(page).set_block(block);
+            self.swing(page, EntryWord::new(frame, me.number()), EntryWord::new(FrameId::NONE, 0));
+            self.retire(frame);
+            true
+        })
+    }
+
+    /// Gives back the blocks of the `count` pages after `first`, which have no frames and which nobody can reach. Their ids are for the caller
+    /// to give back. May be done again, should somebody die doing it.
+    ///
+    /// Their latches are waited for, even by a sweep: only another sweep takes them, for a moment. The caller keeps checkpoints out, unless
+    /// the pages never belonged to anything published.
+    pub(super) fn clear_rest(&self, first: PageId, count: u64, me: &Participant) {
+        for page in rest_of(first, count) {
+            let entry = self.region.entry(page);
+            self.latch(page, me);
+            let block = entry.block();
+            if block.is_captured() || !block.is_known() {
+                // Perhaps the map names the page: the next checkpoint takes it out, and frees the block.
+                self.mark_unsaved(page);
+            }
+            // The word before the block, which is lost rather than freed twice should this process die in between.
+            entry.set_block(BlockWord::fresh(BlockId::NONE));
+            self.forget_block(block);
+            self.unlatch(page, me);
+        }
+    }
+
+    /// Gives back `count` page ids in a row whose pages nothing is left of.
+    pub(super) fn release_run(&self, first: PageId, count: u64) {
+        self.page_ids.release_run(u64::from(first.0), count);
+    }
+
+    /// Whether the pages after this one were stored past the pool together with it.
+    pub(super) fn begins_run(&self, page: PageId) -> bool {
+        rest_of(page, 1).any(|next| self.is_rest(next))
+    }
+
+    /// Whether a page was stored past the pool, together with the one before it. Known at least until a checkpoint names it.
+    pub(super) fn is_rest(&self, page: PageId) -> bool {
+        u64::from(page.0) < self.region.geometry().pages_max && self.region.entry(page).block().is_rest()
+    }
+
+    /// An error if there cannot be so many pages from `first` on: whoever says so is damaged.
+    pub(crate) fn check_run(&self, first: PageId, count: u64) -> Result<()> {
+        let end = u64::from(first.0).saturating_add(count);
+        if first != PageId::NONE && end <= self.page_ids.high_water() {
+            return Ok(());
+        }
+        Err(Error::corruption(format!("{count} pages from page {first} on run past the last page")))
+    }
+
+    /// Remembers that a run was freed, to be released before sweeps come upon it.
+    pub(crate) fn note_freed(&self, first: PageId) {
+        let mut freed = self.freed_runs.lock().unwrap_or_else(PoisonError::into_inner);
+        if freed.len() == FREED_MAX {
+            freed.pop_front();
+        }
+        freed.push_back(first);
+    }
+
+    /// Releases the freed runs that no snapshot can see any more.
+    pub(super) fn release_freed(&self, me: &Participant) {
+        let noted = std::mem::take(&mut *self.freed_runs.lock().unwrap_or_else(PoisonError::into_inner));
+        if noted.is_empty() {
+            return;
+        }
+        let horizon = self.horizon();
+        noted.into_iter().filter(|&first| !self.release_if_freed(first, &horizon, me)).for_each(|first| self.note_freed(first));
+    }
+}
+
+impl Snapshot<'_> {
+    /// Shows `count` pages of a run, `first` and those after it, to `look`, with the place of each among them. When they are many, those that
+    /// are not in memory are read past the pool.
+    ///
+    /// # Errors
+    /// Those of reading, and of `look`. Some pages may have been shown then.
+    pub(crate) fn run(&self, first: PageId, count: u64, look: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+        let pages = self.operation.pages;
+        if u64::from(first.0) + count > pages.region.geometry().pages_max {
+            return Err(Error::corruption(format!("{count} pages from page {first} on run past the last page")));
+        }
+        let page = |n: u64| PageId((u64::from(first.0) + n) as u32);
+        let mut done = 0;
+        while done < count {
+            let extent = match &pages.volume {
+                Some(volume) if count > POOLED_MAX => pages.extent(page(done), count - done)?.map(|extent| (volume, extent)),
+                _ => None,
+            };
+            match extent {
+                None => {
+                    look(done, self.page(page(done))?)?;
+                    done += 1;
+                }
+                // The pin, which this operation keeps, covers what leads to the run, so only moving takes its blocks from it.
+                Some((volume, (block, blocks))) => {
+                    let (from, mut stale) = (done, false);
+                    let is_moved = |n: u64| pages.region.entry(page(from + n)).block().block().0 != block.0 + n;
+                    let read = volume.read_extent(block, blocks, &mut |n, bytes| {
+                        if is_moved(n) {
+                            stale = true;
+                            return Err(Error::not_there(page(from + n)));
+                        }
+                        pages.check_page(page(from + n), BlockId(block.0 + n), bytes)?;
+                        look(from + n, bytes)?;
+                        done += 1;
+                        Ok(())
+                    });
+                    // A block that was moved meanwhile is read where it is now.
+                    if read.is_err() && !stale && !(done - from..blocks).any(is_moved) {
+                        return read;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Pages {
+    /// How many of `most` pages from `page` on are not in memory and on neighbouring blocks, and the first of these; none if the first is
+    /// in memory.
+    fn extent(&self, page: PageId, most: u64) -> Result<Option<(BlockId, u64)>> {
+        let mut first = BlockId::NONE;
+        for n in 0..most {
+            let page = PageId((u64::from(page.0) + n) as u32);
+            let entry = self.region.entry(page);
+            // In this order: a page's block is entered before it leaves memory, and does not change while it is out.
+            let resident = entry.word().frame() != FrameId::NONE;
+            if !resident {
+                self.learn_block(page)?;
+            }
+            let block = entry.block().block();
+            if n == 0 {
+                if resident {
+                    return Ok(None);
+                }
+                if block == BlockId::NONE {
+                    return Err(Error::not_there(page));
+                }
+                first = block;
+            } else if resident || block.0 != first.0 + n {
+                return Ok(Some((first, n)));
+            }
+        }
+        Ok(Some((first, most)))
+    }
+}

@@ -1,0 +1,51 @@
+//! Extents: many neighbouring blocks, written and read in few calls, past the pool.
+//!
+//! Long values are stored and read this way. Pages are formed in, and shown from, the thread's scratch memory: one copy each way.
+
+use super::block;
+use super::file::Volume;
+use super::scratch::{SCRATCH_BYTES, Scratch};
+use crate::error::Result;
+use crate::types::BlockId;
+
+impl Volume {
+    /// Writes `count` blocks from `first` on, which no durable generation names. `fill` forms the n-th page in the bytes given, which
+    /// hold anything before.
+    ///
+    /// # Errors
+    /// As [`Volume::write_blocks`].
+    pub(crate) fn write_extent(&self, first: BlockId, count: u64, fill: &mut dyn FnMut(u64, &mut [u8])) -> Result<()> {
+        let page_size = self.page_size();
+        let mut scratch = Scratch::take();
+        for (from, blocks) in self.pieces(count) {
+            let bytes = &mut scratch[..blocks * page_size];
+            for (n, page) in (from..).zip(bytes.chunks_exact_mut(page_size)) {
+                fill(n, page);
+                block::seal(BlockId(first.0 + n), page);
+            }
+            self.write_sealed(BlockId(first.0 + from), bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Reads and verifies `count` blocks from `first` on and shows each to `look` with its place among them. An error of `look` ends it.
+    ///
+    /// # Errors
+    /// As [`Volume::read_block`]; those of `look`.
+    pub(crate) fn read_extent(&self, first: BlockId, count: u64, look: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+        let page_size = self.page_size();
+        let mut scratch = Scratch::take();
+        for (from, blocks) in self.pieces(count) {
+            let bytes = &mut scratch[..blocks * page_size];
+            self.read_neighbours(BlockId(first.0 + from), bytes)?;
+            (from..).zip(bytes.chunks_exact(page_size)).try_for_each(|(n, page)| look(n, page))?;
+        }
+        Ok(())
+    }
+
+    /// `count` blocks in pieces that fit the scratch memory: where each begins, and how many it has.
+    fn pieces(&self, count: u64) -> impl Iterator<Item = (u64, usize)> + use<> {
+        let most = (SCRATCH_BYTES / self.page_size()) as u64;
+        (0..count).step_by(most as usize).map(move |from| (from, most.min(count - from) as usize))
+    }
+}

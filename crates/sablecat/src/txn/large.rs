@@ -1,0 +1,56 @@
+//! Large values on their way: stored past the pool before anything is latched.
+//!
+//! Writing gigabytes takes seconds, in which nobody should wait for a latch. So a commit that has large values stores them first, where
+//! nobody can know of them, and then prepares as ever: of each such value it publishes one page, and the cell that names it. An attempt
+//! that fails for want of room or for a full leaf is repeated with the values as they are. If the commit fails, they go.
+
+use super::Kernel;
+use super::write_set::WriteSet;
+use crate::access::long;
+use crate::error::Result;
+use crate::pages::{Participant, Run};
+use crate::types::TreeId;
+
+/// The large values of a write set, in its order.
+#[derive(Debug)]
+pub(super) struct Large<'a> {
+    runs: Vec<Run<'a>>,
+}
+
+impl<'a> Large<'a> {
+    pub(super) fn runs(&self) -> impl Iterator<Item = &Run<'a>> {
+        self.runs.iter()
+    }
+
+    /// They are published.
+    pub(super) fn keep(self) {
+        self.runs.into_iter().for_each(Run::keep);
+    }
+}
+
+impl Kernel {
+    /// Whether a value goes past the pool.
+    pub(super) fn is_large(&self, value: &[u8]) -> bool {
+        self.pages.passes_pool(long::page_count(value.len() as u64, self.page_size()))
+    }
+
+    /// Stores a large value. The caller holds no latch.
+    pub(super) fn store_large<'a>(&'a self, me: &'a Participant, tree: TreeId, value: &[u8]) -> Result<Run<'a>> {
+        let count = long::page_count(value.len() as u64, self.page_size());
+        self.pages.store_run(me, count, &mut |n, page, bytes| long::form(bytes, page, tree, value, n))
+    }
+
+    /// Stores the large values of a write set. Their pages say they are of the outermost tree: which subtrees a commit makes shows later.
+    /// The caller holds no latch.
+    pub(super) fn store_all_large<'a>(&'a self, me: &'a Participant, writes: &WriteSet) -> Result<Large<'a>> {
+        let mut large = Large { runs: Vec::new() };
+        for (tree, records) in writes.trees() {
+            for (_, value) in records.iter() {
+                if let Some(value) = value.as_deref().filter(|value| self.is_large(value)) {
+                    large.runs.push(self.store_large(me, tree.id, value)?);
+                }
+            }
+        }
+        Ok(large)
+    }
+}
