@@ -60,7 +60,7 @@ impl Database {
     /// # Errors
     /// `Corruption` and `Io` from reading pages; `NotFound` if the database was removed.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.env.core().kernel.get_one(self.named.tree()?, key.as_ref())
+        self.env.core().kernel.get_one(self.tree()?, key.as_ref())
     }
 
     /// Shows the value of a key to `look`, in place: nothing is copied. `look` should be brief; while it runs, evicted memory is not reused.
@@ -85,7 +85,7 @@ impl Database {
     /// # Errors
     /// As [`Database::get`].
     pub fn value_len(&self, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
-        self.env.core().kernel.value_len(self.named.tree()?, key.as_ref())
+        self.env.core().kernel.value_len(self.tree()?, key.as_ref())
     }
 
     /// Reads part of a value, from `offset` on, as much as `into` has room for. None if there is no such record, else how many bytes were
@@ -115,7 +115,7 @@ impl Database {
     /// # Errors
     /// As [`Database::get`].
     pub fn read_at(&self, key: impl AsRef<[u8]>, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
-        self.env.core().kernel.read_part(self.named.tree()?, key.as_ref(), offset, into)
+        self.env.core().kernel.read_part(self.tree()?, key.as_ref(), offset, into)
     }
 
     /// Sets the value of a key, whether or not there was one.
