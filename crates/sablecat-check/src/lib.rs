@@ -13,6 +13,7 @@
 //! fuzz.rs       the engine's own bytes, mutated
 //! damage.rs     files that are changed behind the engine's back
 //! history/      what concurrent transactions saw, and whether they may have
+//! storm/        processes that share an environment, and are killed
 //! seeds.rs      many seeds, and how to see one again
 //! ```
 //!
@@ -32,6 +33,7 @@ pub mod seeds;
 pub mod setting;
 pub mod step;
 pub mod store;
+pub mod storm;
 
 use alike::Wrong;
 use dice::Dice;

@@ -1,15 +1,75 @@
 //! Long runs of the checks: `sablecat-check <check> [--seeds N] [--from S]`. Exit code 0: all is well; 1: something is wrong; 2: the command
-//! makes no sense.
+//! makes no sense. `sablecat-check storm [--processes N] [--commits N] [--cache BYTES] [--seed S] [--aim ROLE]` kills processes.
 
 use std::process::ExitCode;
 
 use sablecat_check::seeds;
+use sablecat_check::storm::{self, Storm};
 
 const USAGE: &str =
-    "usage: sablecat-check <model|crash|crash-calls|store|faults|damage|histories|fuzz <pages|log|superblock>> [--seeds N] [--from S]";
+    "usage: sablecat-check <model|crash|crash-calls|store|faults|damage|histories|fuzz <pages|log|superblock>> [--seeds N] [--from S]
+       sablecat-check storm [--processes N] [--commits N] [--cache BYTES] [--seed S] [--aim any|housekeeping|reaping|checkpoint|commit|serial]";
 
 fn main() -> ExitCode {
-    let mut words = std::env::args().skip(1);
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.first().map(String::as_str) {
+        Some("storm") => run_storm(&words[1..]),
+        Some("storm-worker") => run_worker(&words),
+        _ => run_seeds(words.into_iter()),
+    }
+}
+
+/// What a storm starts; not for people.
+fn run_worker(words: &[String]) -> ExitCode {
+    let Some((storm, worker)) = Storm::of_worker(words) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    match storm::work(&storm, worker) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(wrong) => {
+            eprintln!("worker {worker}: {wrong}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run_storm(words: &[String]) -> ExitCode {
+    let Some(storm) = storm_of(words) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    match storm.run() {
+        Ok(came_to) => {
+            println!("storm: {came_to}");
+            ExitCode::SUCCESS
+        }
+        Err(wrong) => {
+            println!("{storm:?}: {wrong}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn storm_of(words: &[String]) -> Option<Storm> {
+    let directory = std::env::temp_dir().join(format!("sablecat-storm-{}", std::process::id()));
+    let mut storm = Storm { directory, processes: 4, commits: 10_000, cache: 1 << 20, seed: 0, aim: None };
+    for pair in words.chunks(2) {
+        let [option, value] = pair else { return None };
+        match option.as_str() {
+            "--processes" => storm.processes = value.parse().ok().filter(|n| (1..=255).contains(n))?,
+            "--commits" => storm.commits = value.parse().ok()?,
+            "--cache" => storm.cache = value.parse().ok()?,
+            "--seed" => storm.seed = value.parse().ok()?,
+            "--aim" if value == "any" => storm.aim = None,
+            "--aim" => storm.aim = Some(Storm::AIMS.into_iter().find(|aim| aim == value)?),
+            _ => return None,
+        }
+    }
+    Some(storm)
+}
+
+fn run_seeds(mut words: impl Iterator<Item = String>) -> ExitCode {
     let (mut name, mut count, mut from) = (None, 1000, 0);
     while let Some(mut word) = words.next() {
         if word == "fuzz" {

@@ -24,7 +24,7 @@ fn open(path: &Path) -> sablecat::Result<Env> {
 }
 
 fn cache() -> u64 {
-    std::env::var("SABLECAT_TEST_CACHE").map_or(1 << 20, |bytes| bytes.parse().expect("a number"))
+    std::env::var("SABLECAT_TEST_CACHE").map_or(4 << 20, |bytes| bytes.parse().expect("a number"))
 }
 
 fn number(bytes: &[u8]) -> u64 {

@@ -413,9 +413,11 @@ impl Pages {
             return Ok(());
         }
         let found = volume.scan()?;
+        // Before anything is free: should this process die here, what is not free yet is lost until the next opening, but what is free, and
+        // perhaps in use again, is not made free a second time.
+        self.region.header().free_known.store(1, Ordering::Release);
         self.page_ids.free_unused(&found.pages);
         self.blocks.free_unused(&found.blocks);
-        self.region.header().free_known.store(1, Ordering::Release);
         Ok(())
     }
 }

@@ -93,7 +93,8 @@ impl Pages {
             desc.set_state(FrameState::Published);
             return false;
         }
-        // The word first: who dies here loses the block until the next opening, and nobody frees it twice.
+        // The word first: should this process die here, or as it builds the next version in this frame, the frame may be published again as what
+        // it was (pages/mend.rs), and be reclaimed a second time.
         desc.set_block(BlockWord::fresh(BlockId::NONE));
         self.forget_block(block);
         desc.set_state(FrameState::Free);

@@ -66,7 +66,8 @@ impl Pages {
                 done &= self.free_built(frame, me);
             }
             let block = desc.block();
-            if desc.state() == FrameState::Published && block.is_writing() && block.writer() == dead {
+            // In whatever state: a sweep may have claimed it for a moment, and puts it back when it sees that it is being written.
+            if block.is_writing() && block.writer() == dead {
                 // Whether it was written nobody knows. The next one writes it to another block.
                 desc.set_block(BlockWord::fresh(BlockId::NONE));
                 self.blocks.release(block.block().0);

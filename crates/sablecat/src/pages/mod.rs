@@ -41,7 +41,7 @@ use sablecat_os::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::region::Region;
-use crate::types::{BlockId, FrameId, PageId};
+use crate::types::{FrameId, PageId};
 use volume::{BitSpace, Volume};
 
 /// Tells whether bytes read from disk form a page that the access methods can work on without looking back.
@@ -59,7 +59,7 @@ pub(crate) struct Pages {
     /// Where the search for blocks to move goes on: a page id, 0 when it begins anew.
     moved_below: AtomicU64,
     /// Blocks that pages were moved from and that old versions may name. Touched by the checkpointer only.
-    kept_back: Mutex<Vec<(PageId, BlockId)>>,
+    kept_back: Mutex<relocate::KeptBack>,
     freed_runs: run::FreedRuns,
 }
 

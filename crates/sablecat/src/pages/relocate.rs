@@ -61,6 +61,17 @@ struct Move {
     to: BlockId,
 }
 
+/// Blocks that pages were moved from and that a version may bring up again, each with its page.
+///
+/// Only the process that writes every checkpoint knows when such a block is free. Once another process has written one, which may have named
+/// the block again, they are given up: lost to use until the next opening.
+#[derive(Debug, Default)]
+pub(super) struct KeptBack {
+    /// That of the checkpoint after which they were kept back.
+    generation: u64,
+    blocks: Vec<(PageId, BlockId)>,
+}
+
 /// What a checkpoint moves.
 #[derive(Debug)]
 struct Moves {
@@ -244,7 +255,13 @@ impl Pages {
     /// Sorts out, after a checkpoint with these changes, which blocks that pages were moved from are free now: adds to `freed` those kept
     /// back that no version can bring up again, and keeps back those of `moves` that one may.
     fn keep_back(&self, moves: &[Move], changes: &[(PageId, BlockId)], freed: &mut Vec<BlockId>, me: &Participant) {
-        let mut kept = self.kept_back.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept_back = self.kept_back.lock().unwrap_or_else(PoisonError::into_inner);
+        let KeptBack { generation, blocks: kept } = &mut *kept_back;
+        let in_force = self.volume.as_ref().map_or(0, Volume::generation);
+        if *generation + 1 != in_force {
+            kept.clear();
+        }
+        *generation = in_force;
         kept.retain(|&(page, block)| match changes.binary_search_by_key(&page, |change| change.0) {
             Err(_) => true,
             Ok(n) => {

@@ -199,6 +199,9 @@ impl Pages {
         let page = desc.page();
         let entry = self.region.entry(page);
         let word = entry.word();
+        if word.frame() != frame && word.owner() == 0 {
+            return Ok(self.sweep_orphan(page, frame, me));
+        }
         if word.frame() != frame || word.owner() != 0 || !entry.change(word, EntryWord::new(frame, me.number())) {
             return Ok(Swept::Kept);
         }
@@ -238,6 +241,28 @@ impl Pages {
         }
         self.unlatch(first, me);
         !is_last
+    }
+
+    /// A version that is said to be current, but not by its page: whoever published it died before the page named it. Only the holder of the
+    /// page's latch publishes versions of it, so under the latch there can be no doubt.
+    #[cold]
+    fn sweep_orphan(&self, page: PageId, frame: FrameId, me: &Participant) -> Swept {
+        let Some(current) = self.try_latch(page, me) else { return Swept::Kept };
+        let desc = self.region.frame(frame);
+        let building = FrameState::Building(me.number());
+        let mut swept = Swept::Kept;
+        if current != frame && desc.change(FrameState::Published, building) {
+            // Claimed; now look again: the frame may have been freed and published anew since the caller's look.
+            if desc.page() == page && desc.superseded() == Lsn::MAX && !desc.block().is_writing() {
+                // Its block, if any, is the page's.
+                self.retire(frame);
+                swept = Swept::Retired;
+            } else {
+                desc.set_state(FrameState::Published);
+            }
+        }
+        self.unlatch(page, me);
+        swept
     }
 
     /// Makes a claimed frame that nobody can come upon any more free from when the operations in progress have ended. The epoch is read

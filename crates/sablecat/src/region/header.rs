@@ -133,15 +133,17 @@ impl Header {
         if !self.identity.iter().map(word).eq(identity.words()) {
             return Err(Error::invalid("it is of another environment, or of before the machine was started"));
         }
+        // What is too large is no size at all, and refused as such.
+        let small = |at: &AtomicU64| u16::try_from(word(at)).unwrap_or(0);
         let geometry = Geometry {
             page_size: word(&self.page_size) as usize,
             frames: word(&self.frames) as usize,
-            slots: word(&self.slots) as u16,
+            slots: small(&self.slots),
             ring_bytes: word(&self.ring_bytes) as usize,
             lock_words: word(&self.lock_words) as usize,
             pages_max: word(&self.pages_max),
             blocks_max: word(&self.blocks_max),
-            members: word(&self.members) as u16,
+            members: small(&self.members),
         };
         if !geometry.is_possible() {
             return Err(Error::invalid("its sizes are impossible"));

@@ -30,8 +30,8 @@ impl Kernel {
         let region = &self.pages.region;
         let Some(membership) = region.membership() else { return Ok(false) };
         let members = region.geometry().members;
-        let dead: Vec<u16> = (0..members).filter(|&n| region.member(n).is_used() && !membership.is_alive(n)).collect();
-        if dead.is_empty() {
+        let dead = || -> Vec<u16> { (0..members).filter(|&n| region.member(n).is_used() && !membership.is_alive(n)).collect() };
+        if dead().is_empty() {
             return Ok(false);
         }
         let role = &region.header().reap.0;
@@ -43,7 +43,8 @@ impl Kernel {
             }
             Err(_) => return Ok(true),
         };
-        let result = self.reap_members(&dead, me);
+        // Looked at again: until the role was taken another may have reaped one of them, and a living process have taken its number.
+        let result = self.reap_members(&dead(), me);
         role.release(holding);
         result
     }
