@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{checkpoint, compact, del, get, papers, processes, put, recover, scan, serve, stat, verify};
+use commands::{checkpoint, compact, del, get, papers, processes, put, recover, scan, serve, stat, verify, work};
 
 /// Look at, change, check and measure a sablecat environment.
 #[derive(Debug, Parser)]
@@ -46,6 +46,8 @@ enum Command {
     Papers(Box<papers::Arguments>),
     #[command(name = serve::NAME, hide = true)]
     Serve(serve::Arguments),
+    #[command(name = work::NAME, hide = true)]
+    Work(work::Arguments),
 }
 
 /// What a command came to, if it could be carried out.
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Command::Processes(arguments) => processes::run(&arguments),
         Command::Papers(arguments) => papers::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Work(arguments) => work::run(&arguments),
     };
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

@@ -36,14 +36,16 @@ fn all_suites_run_without_peers() {
     let done = scratch.run(&format!("papers {TINY} --json figures.json"));
     assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
     assert!(done.out.contains("Peers are skipped"), "{}", done.out);
-    for shown in ["wp43, sequential keys", "wp43, random keys", "recovery: 500", "opening an environment of 1 MB", "1,002,200"] {
+    for shown in
+        ["wp43, sequential keys", "wp43, random keys", "recovery: 500", "opening an environment of 1 MB", "1,002,200", "threen1: steps"]
+    {
         assert!(done.out.contains(shown), "{shown} in {}", done.out);
     }
     assert_eq!(fs::read_dir(scratch.path().join("work")).unwrap().count(), 0, "the environments are removed");
 
     let reports: Value = serde_json::from_slice(&fs::read(scratch.path().join("figures.json")).unwrap()).unwrap();
     let suites: Vec<_> = reports.as_array().unwrap().iter().map(|report| report["suite"].as_str().unwrap()).collect();
-    assert_eq!(suites, ["wp43", "engine"]);
+    assert_eq!(suites, ["wp43", "engine", "threen1"]);
     let expected = [
         "DS read 1",
         "DS write 1",
@@ -122,4 +124,65 @@ fn large_and_spilling_databases_are_measured_on_request() {
         "TDS update, data 8x the cache 1",
     ];
     assert_eq!(labels(&report), expected.into_iter().map(str::to_owned).collect());
+}
+
+/// The rows of the 3n+1 suite's quick run, with more arguments; whatever the workers went through, the results are the same.
+fn lines(scratch: &Scratch, arguments: &str) -> Vec<Value> {
+    let done = scratch.run(&format!("papers threen1 --quick --dir work --json - {arguments}"));
+    assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
+    assert_eq!(fs::read_dir(scratch.path().join("work")).unwrap().count(), 0, "the environments are removed");
+    let report: Value = serde_json::from_str(&done.out).unwrap();
+    let rows = report["rows"].as_array().unwrap().clone();
+    for row in &rows {
+        assert_eq!((row["longest"].as_u64(), row["highest"].as_u64()), (Some(278), Some(27_114_424)), "{row}");
+        assert_eq!((row["finish"].as_u64(), row["correct"].as_bool()), (Some(20_000), Some(true)), "{row}");
+        assert_eq!(row["durability"], "NoSync");
+        assert!(row["reads_per_s"].as_f64().unwrap() > 0.0 && row["updates_per_cpu_s"].as_f64().unwrap() > 0.0, "{row}");
+    }
+    rows
+}
+
+#[test]
+fn processes_share_the_work_on_3n_plus_1() {
+    let scratch = Scratch::new("threen1");
+    let rows = lines(&scratch, "--workers 1,8");
+    let of = |row: &Value| (row["workers"].as_u64().unwrap(), row["kills"].as_u64().unwrap());
+    assert_eq!(rows.iter().map(of).collect::<Vec<_>>(), [(1, 0), (8, 0)]);
+    let count = |name: &str| rows[0][name].as_u64().unwrap();
+    // Alone: a lookup for each number that is then stored, and one that ends each sequence, but for those of 1 and 2.
+    assert_eq!(count("updates"), 43_347);
+    assert_eq!(count("reads"), 43_347 + 19_998);
+}
+
+#[test]
+fn killed_workers_lose_nothing_of_3n_plus_1() {
+    let scratch = Scratch::new("threen1-kills");
+    for arguments in ["--kill-every 20", "--kill-all-at 30 --workers 1", "--kill-all-at 30 --workers 4"] {
+        let rows = lines(&scratch, arguments);
+        assert!(rows[0]["kills"].as_u64().unwrap() > 0, "{arguments}: {rows:?}");
+    }
+}
+
+#[test]
+fn an_input_of_3n_plus_1_is_read_from_a_file() {
+    let scratch = Scratch::new("threen1-input");
+    fs::write(scratch.path().join("input"), "1 100 2 7\n90 3000 3 200 # not from 1\n").unwrap();
+    let done = scratch.run("papers threen1 --input input --cache 16M --json -");
+    assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
+    let report: Value = serde_json::from_str(&done.out).unwrap();
+    let of = |row: &Value| (row["start"].as_u64().unwrap(), row["longest"].as_u64().unwrap(), row["highest"].as_u64().unwrap());
+    let rows: Vec<_> = report["rows"].as_array().unwrap().iter().map(of).collect();
+    assert_eq!(rows, [(1, 118, 9232), (90, 216, 1_276_936)]);
+
+    fs::write(scratch.path().join("input"), "1 100 2\n").unwrap();
+    let refused = scratch.run("papers threen1 --input input");
+    let sentence = "sablecat: line 1 of the input: 3 numbers instead of four: start, finish, workers, blocksize\n";
+    assert_eq!((refused.code, refused.err.as_str()), (2, sentence));
+    assert!(scratch.run("papers threen1 --input absent").err.starts_with("sablecat: cannot read absent: "));
+
+    // 2^64 / 3 and a little: odd, so its successor is too large.
+    fs::write(scratch.path().join("input"), "6148914691236517207 6148914691236517207 2 1\n").unwrap();
+    let large = scratch.run("papers threen1 --input input");
+    assert_eq!(large.code, 2, "{}", large.out);
+    assert!(large.err.contains("the sequence of 6148914691236517207 goes beyond 64 bits"), "{}", large.err);
 }

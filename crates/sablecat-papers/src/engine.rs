@@ -20,7 +20,7 @@ use crate::serve::records_of_fill;
 use crate::session::{Field, LOG_BUFFER_BYTES, Outcome, Session, Step};
 use crate::workload::{KEY_BYTES, Keys, VALUE_BYTES};
 use crate::wp43::cache_for;
-use crate::{Case, Options, Report, Suite};
+use crate::{Case, Options, Report, Rows, Suite};
 
 /// Times the cache that the data of the spilling cases are.
 const SPILLS: [u64; 2] = [2, 8];
@@ -55,7 +55,15 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
         all.problems.append(&mut outcome.problems);
     }
     let (notes, problems) = (all.notes, all.problems);
-    Report { suite: Suite::Engine.name(), machine: Machine::here(), cache_bytes: None, rows: all.rows, grids, notes, problems }
+    Report {
+        suite: Suite::Engine.name(),
+        machine: Machine::here(),
+        cache_bytes: None,
+        rows: Rows::Operations(all.rows),
+        grids,
+        notes,
+        problems,
+    }
 }
 
 fn replay(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {

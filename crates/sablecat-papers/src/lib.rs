@@ -1,14 +1,15 @@
 //! The papers' workloads, run on sablecat and beside it on other embedded stores.
 //!
 //! Five papers say what systems like this one reached in their day. This crate runs what they ran, prints their figures
-//! beside ours, and measures whoever else is at hand in the same run on the same machine. One file is one suite:
+//! beside ours, and measures whoever else is at hand in the same run on the same machine. One file, or folder, is one suite:
 //!
 //! | suite | is |
 //! |---|---|
 //! | [`Suite::Wp43`] | the white paper on Berkeley DB 4.3: single operations on small records, all in cache |
 //! | [`Suite::Engine`] | what it only names: recovery, opening, more records, caches too small for the data |
+//! | [`Suite::Threen1`] | the 3n+1 problem of the paper on GT.M: processes that share one environment, and may be killed |
 //!
-//! A suite is a list of sessions (`session.rs`), each run by every contestant (`contestant.rs`) in turn, in processes that
+//! Each of the first two is a list of sessions (`session.rs`), each run by every contestant (`contestant.rs`) in turn, in processes that
 //! speak a line protocol ([`protocol`]); [`serve()`] is our end of it. The records and their order are [`workload`]'s, and every
 //! value that is read is checked against it. What comes out is a [`Report`]: rows for programs, grids for people.
 //!
@@ -24,6 +25,7 @@ mod row;
 mod serve;
 mod session;
 pub mod size;
+pub mod threen1;
 pub mod workload;
 mod wp43;
 
@@ -49,17 +51,20 @@ pub enum Suite {
     Wp43,
     /// Recovery, opening, large and spilling databases.
     Engine,
+    /// Linux file systems under GT.M: the 3n+1 problem, about 2010.
+    Threen1,
 }
 
 impl Suite {
     /// All of them, in the order in which they are run.
-    pub const ALL: [Suite; 2] = [Suite::Wp43, Suite::Engine];
+    pub const ALL: [Suite; 3] = [Suite::Wp43, Suite::Engine, Suite::Threen1];
 
     /// As commands and reports spell it.
     pub fn name(self) -> &'static str {
         match self {
             Suite::Wp43 => "wp43",
             Suite::Engine => "engine",
+            Suite::Threen1 => "threen1",
         }
     }
 }
@@ -100,6 +105,8 @@ pub struct Options {
     pub size: Option<u64>,
     /// A command line that calls [`serve()`] with the system's name, which is appended to it.
     pub serve: Vec<OsString>,
+    /// What concerns [`Suite::Threen1`] alone.
+    pub threen1: threen1::Options,
 }
 
 /// Told how a suite goes on.
@@ -123,6 +130,8 @@ impl Progress for () {
 /// {"suite": "wp43", "machine": {"cpu", "cpus", "memory_mb", "system"}, "cache_bytes", "notes",
 ///  "rows": [{"system", "mode", "op", "keys", "threads", "records", "ops_per_s", "median_of", "errors", "rss_mb", "disk_mb"}]}
 /// ```
+///
+/// The rows of [`Suite::Threen1`] are [`threen1::Row`]s.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The suite's name.
@@ -133,7 +142,7 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_bytes: Option<u64>,
     /// Every figure.
-    pub rows: Vec<Row>,
+    pub rows: Rows,
     /// The figures for people, with the paper's.
     #[serde(skip)]
     pub grids: Vec<Grid>,
@@ -145,15 +154,26 @@ pub struct Report {
     pub problems: Vec<String>,
 }
 
+/// The figures of a suite.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Rows {
+    /// A system at an operation each.
+    Operations(Vec<Row>),
+    /// A line of the input of [`Suite::Threen1`] each.
+    Lines(Vec<threen1::Row>),
+}
+
 /// Runs a suite.
 ///
 /// # Errors
-/// When it could not be run at all: the directory cannot be created, a peer does not exist. Failures inside it are in
+/// When it could not be run at all: the directory cannot be created, a peer does not exist, an input makes no sense, a worker fails. Failures inside it are in
 /// [`Report::problems`].
 pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Result<Report, String> {
     let place = Place::below(&options.dir).map_err(|error| format!("cannot create a directory in {}: {error}", options.dir.display()))?;
     let peers = match suite {
         Suite::Engine if !engine::has_peers(options) => Peers::default(),
+        Suite::Threen1 => Peers::default(),
         _ => Peers::find(options.vs.as_deref(), options.quick)?,
     };
     let mut notes = peers.notes;
@@ -169,6 +189,7 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
     let mut report = match suite {
         Suite::Wp43 => wp43::run(options, field),
         Suite::Engine => engine::run(options, field),
+        Suite::Threen1 => threen1::run(options, place.path(), field.progress)?,
     };
     notes.append(&mut report.notes);
     report.notes = notes;

@@ -56,6 +56,20 @@ fn status_mb(status: &str, name: &str) -> f64 {
     kb.unwrap_or(0.0) * 1024.0 / MB
 }
 
+/// Processor time of the children that this process has waited for, in seconds, to the hundredth.
+pub(crate) fn children_cpu_seconds() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    children_ticks(&stat).unwrap_or(0) as f64 / rustix::param::clock_ticks_per_second() as f64
+}
+
+/// User and system time of the children, in a line as in /proc/self/stat.
+fn children_ticks(stat: &str) -> Option<u64> {
+    // The second field is the program's name in parentheses, which may have spaces; children's times are the 16th and 17th.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(13);
+    Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
+}
+
 /// The blocks allocated to all files below `dir`, in MB, as `du` counts them: holes are free.
 pub(crate) fn disk_mb(dir: &Path) -> f64 {
     let mut blocks = 0;
@@ -103,6 +117,14 @@ mod tests {
         assert_eq!((status_mb(status, "VmRSS:"), status_mb(status, "VmHWM:")), (2.0, 10.0));
         assert_eq!(status_mb(status, "VmSwap:"), 0.0);
         assert!(resident_mb().0 > 0.0);
+    }
+
+    #[test]
+    fn the_time_of_children_stands_behind_the_name() {
+        let stat = "7 (a (b) c) S 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20";
+        assert_eq!(children_ticks(stat), Some(16 + 17));
+        assert_eq!(children_ticks("7 (a"), None);
+        assert!(children_cpu_seconds() >= 0.0);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::protocol::{Kind, Mode};
 use crate::row::Row;
 use crate::session::{Field, Session, Step};
 use crate::workload::Keys;
-use crate::{Options, Report, Suite};
+use crate::{Options, Report, Rows, Suite};
 
 /// What all systems get for a million records: several times the records, since pages are not full and versions need room.
 const CACHE_BYTES_PER_MILLION: u64 = 128 << 20;
@@ -79,7 +79,15 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
     }
     let cache_bytes = Some(cache.bytes);
     let (notes, problems) = (outcome.notes, outcome.problems);
-    Report { suite: Suite::Wp43.name(), machine: Machine::here(), cache_bytes, rows: outcome.rows, grids, notes, problems }
+    Report {
+        suite: Suite::Wp43.name(),
+        machine: Machine::here(),
+        cache_bytes,
+        rows: Rows::Operations(outcome.rows),
+        grids,
+        notes,
+        problems,
+    }
 }
 
 /// A cache that holds so many records, in whatever system.

@@ -12,3 +12,4 @@ pub(crate) mod scan;
 pub(crate) mod serve;
 pub(crate) mod stat;
 pub(crate) mod verify;
+pub(crate) mod work;

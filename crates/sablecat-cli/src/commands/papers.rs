@@ -1,16 +1,17 @@
 //! `papers`: run the papers' workloads and print their tables.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use sablecat_papers::workload::Keys;
-use sablecat_papers::{Case, Options, Report, Suite, size};
+use sablecat_papers::{Case, Options, Report, Suite, size, threen1};
 use serde::Serialize;
 
-use super::serve;
+use super::{serve, work};
 use crate::progress::Bar;
 use crate::{Failure, Outcome, output};
 
@@ -51,6 +52,18 @@ pub(crate) struct Arguments {
     /// engine: how large the environment is whose opening is timed
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     size: Option<u64>,
+    /// threen1: the runs, a line each: start finish workers blocksize
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// threen1: how many worker processes, instead of what the input says; several numbers are a run each
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = RangedU64ValueParser::<u32>::new().range(1..=threen1::WORKERS_MAX.into()))]
+    workers: Vec<u32>,
+    /// threen1: kill a worker every so many milliseconds, and start another
+    #[arg(long, value_name = "MS", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
+    kill_every: Option<u64>,
+    /// threen1: kill all workers when so much is done, and start again
+    #[arg(long, value_name = "PERCENT", value_parser = RangedU64ValueParser::<u8>::new().range(0..=99))]
+    kill_all_at: Option<u8>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -59,6 +72,8 @@ enum SuiteName {
     Wp43,
     /// Recovery, opening, ten million records, caches too small for the data
     Engine,
+    /// Linux file systems under GT.M, about 2010: the 3n+1 problem, by processes that share an environment
+    Threen1,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -80,6 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let suites = match arguments.suite {
         Some(SuiteName::Wp43) => vec![Suite::Wp43],
         Some(SuiteName::Engine) => vec![Suite::Engine],
+        Some(SuiteName::Threen1) => vec![Suite::Threen1],
         None => Suite::ALL.to_vec(),
     };
     // Opened before the work, not after it: it may not be possible.
@@ -124,7 +140,13 @@ impl Arguments {
             rounds: self.repeat,
             cases: self.cases.as_ref().map(|cases| cases.iter().map(|&case| case.into()).collect()),
             size: self.size,
-            serve: vec![program.into(), serve::NAME.into()],
+            serve: vec![program.clone().into(), serve::NAME.into()],
+            threen1: threen1::Options {
+                input: self.input.as_deref().map(read).transpose()?,
+                workers: self.workers.clone(),
+                kills: threen1::Kills { every: self.kill_every.map(Duration::from_millis), all_at_percent: self.kill_all_at },
+                worker: vec![program.into(), work::NAME.into()],
+            },
         })
     }
 }
@@ -138,6 +160,10 @@ impl From<CaseName> for Case {
             CaseName::Spill => Case::Spill,
         }
     }
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()).into())
 }
 
 fn print(report: &Report) -> Result<(), Failure> {

@@ -1,0 +1,111 @@
+//! One worker process: claims blocks of integers, looks numbers up, stores the steps of those that were unknown.
+//!
+//! A lookup is a transaction, and so is the storing of what one integer put on the stack, together with the worker's account of it. A
+//! claim is a transaction on the first unclaimed integer and the account, so a block is always in the account of exactly one worker.
+//! Whoever takes over a killed worker's number finds there which block it was at, and how far, and goes on with it.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use super::input::Line;
+use super::store::{Account, NEXT, Store, integer, say};
+
+/// After so many integers a worker says that it has done them.
+const REPORT_EVERY: u64 = 64;
+
+/// Does a worker's part of a line, in the environment that [`super::drive`] created. Prints, a line each time, how many more integers it
+/// has done.
+///
+/// # Errors
+/// A sentence, when an operation failed, when a number is beyond 64 bits, or when nobody reads what is printed.
+pub fn work(dir: &Path, worker: u32, line: &Line, cache_bytes: u64) -> Result<(), String> {
+    let store = Store::open(dir, cache_bytes)?;
+    let mut worker = Worker { account: store.account(worker)?, store, key: worker.to_le_bytes(), stack: Vec::new() };
+    let mut unsaid = 0;
+    loop {
+        while worker.account.at < worker.account.end {
+            worker.next_integer()?;
+            unsaid += 1;
+            if unsaid == REPORT_EVERY || worker.account.at == worker.account.end {
+                writeln!(io::stdout(), "{unsaid}").map_err(|error| format!("nobody listens: {error}"))?;
+                unsaid = 0;
+            }
+        }
+        if !worker.claim(line)? {
+            return worker.store.close();
+        }
+    }
+}
+
+struct Worker {
+    store: Store,
+    /// Of the account.
+    key: [u8; 4],
+    /// As it will be committed next.
+    account: Account,
+    /// The numbers of a sequence that were unknown.
+    stack: Vec<u64>,
+}
+
+impl Worker {
+    /// Takes the next block, or says that there is none.
+    fn claim(&mut self, line: &Line) -> Result<bool, String> {
+        let Worker { store, key, account, .. } = self;
+        *account = store
+            .env
+            .write(|txn| {
+                let next = txn.get_for_update(&store.work, NEXT)?.and_then(|bytes| integer(&bytes)).unwrap_or(line.start);
+                let end = line.block_end(next);
+                let claimed = Account { at: next, end, ..*account };
+                txn.insert(&store.work, NEXT, end.to_le_bytes())?;
+                txn.insert(&store.work, *key, claimed.encode())?;
+                Ok(claimed)
+            })
+            .map_err(say)?;
+        Ok(self.account.at < self.account.end)
+    }
+
+    /// Makes the steps of the block's next integer known.
+    fn next_integer(&mut self) -> Result<(), String> {
+        let mut number = self.account.at;
+        let mut known = 0;
+        loop {
+            self.account.highest = self.account.highest.max(number);
+            if number == 1 {
+                break;
+            }
+            self.account.reads += 1;
+            if let Some(steps) = self.store.steps(number)? {
+                known = steps;
+                break;
+            }
+            self.stack.push(number);
+            number = successor(number).ok_or_else(|| format!("the sequence of {} goes beyond 64 bits", self.account.at))?;
+        }
+        self.account.at += 1;
+        if self.stack.is_empty() { Ok(()) } else { self.pop(known) }
+    }
+
+    /// Stores the steps of the numbers on the stack, the uppermost of which leads to one of `known` steps.
+    fn pop(&mut self, known: u32) -> Result<(), String> {
+        self.account.updates += self.stack.len() as u64;
+        self.account.longest = self.account.longest.max(u64::from(known) + self.stack.len() as u64);
+        let Worker { store, key, account, stack } = self;
+        store
+            .env
+            .write(|txn| {
+                for (number, steps) in stack.iter().rev().zip(known + 1..) {
+                    txn.insert(&store.numbers, number.to_be_bytes(), steps.to_le_bytes())?;
+                }
+                txn.insert(&store.work, *key, account.encode())
+            })
+            .map_err(say)?;
+        stack.clear();
+        Ok(())
+    }
+}
+
+/// The number after this one, if it has 64 bits.
+pub(super) fn successor(number: u64) -> Option<u64> {
+    if number.is_multiple_of(2) { Some(number / 2) } else { number.checked_mul(3)?.checked_add(1) }
+}
