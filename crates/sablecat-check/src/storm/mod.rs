@@ -250,7 +250,7 @@ impl Raging<'_> {
                 return Err(format!("worker {worker} acknowledged {} commits, and {count} are there", said[n]));
             }
             let expected = expected.after(self.storm.seed, worker, *count);
-            if !expected.iter().map(|(k, v)| (k, v)).eq(records.iter().map(|(k, v)| (k, v))) {
+            if !expected.iter().eq(records.iter().map(|(k, v)| (k, v))) {
                 let here: std::collections::BTreeMap<_, _> = records.iter().cloned().collect();
                 let missing = expected.iter().filter(|(k, v)| here.get(*k) != Some(v)).count();
                 let extra = here.keys().filter(|k| !expected.contains_key(*k)).count();
@@ -267,11 +267,14 @@ impl Raging<'_> {
     }
 }
 
+/// Keys and values, in order.
+type Records = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// What is in the environment, at one snapshot.
 struct Seen {
     money: u64,
     /// Of each worker its count, and its records in order.
-    workers: Vec<(u64, Vec<(Vec<u8>, Vec<u8>)>)>,
+    workers: Vec<(u64, Records)>,
 }
 
 impl Seen {
