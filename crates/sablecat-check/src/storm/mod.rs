@@ -72,7 +72,7 @@ impl Storm {
         vec!["storm-worker".into(), directory, worker.to_string(), self.cache.to_string(), self.seed.to_string()]
     }
 
-    /// The storm and the worker that [`Storm::words_for_worker`] describes.
+    /// The storm and the worker that `Storm::words_for_worker` describes.
     #[must_use]
     pub fn of_worker(words: &[String]) -> Option<(Storm, u64)> {
         let [name, directory, worker, cache, seed] = words else { return None };

@@ -13,7 +13,7 @@ use super::store::{Account, NEXT, Store, integer, say};
 /// After so many integers a worker says that it has done them.
 const REPORT_EVERY: u64 = 64;
 
-/// Does a worker's part of a line, in the environment that [`super::drive`] created. Prints, a line each time, how many more integers it
+/// Does a worker's part of a line, in the environment that `drive` created. Prints, a line each time, how many more integers it
 /// has done.
 ///
 /// # Errors
