@@ -56,9 +56,6 @@ pub enum Suite {
 }
 
 impl Suite {
-    /// All of them, in the order in which they are run.
-    pub const ALL: [Suite; 3] = [Suite::Wp43, Suite::Engine, Suite::Threen1];
-
     /// As commands and reports spell it.
     pub fn name(self) -> &'static str {
         match self {

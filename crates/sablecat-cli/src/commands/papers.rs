@@ -20,7 +20,7 @@ use crate::{Failure, Outcome, output};
 /// Every value that is read is checked. Exit code 1 says that one was wrong, or that an operation failed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Which suite; without it, all of them
+    /// Which suite; without it, wp43 and engine
     suite: Option<SuiteName>,
     /// Few records and short runs: seconds instead of minutes
     #[arg(long)]

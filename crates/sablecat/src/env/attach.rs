@@ -10,23 +10,20 @@
 //!
 //! Who leaves last writes a checkpoint and removes the region.
 
-use std::collections::HashMap;
 use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind as IoErrorKind;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sablecat_os::liveness::LockFile;
 use sablecat_os::{clock, machine};
 
-use super::housekeeping::Keeper;
 use super::open::{LOCK, VOLUME, assemble, build_kernel, find_volume, geometry, open_volume};
 use super::recover::RecoveryReport;
-use super::{Config, Core, Mode};
+use super::{Config, Core, Mode, Place};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::volume::Volume;
 use crate::region::{Identity, Membership, Region};
@@ -73,11 +70,9 @@ pub(super) fn open_shared(directory: &Path, config: Config, mode: Mode) -> Resul
     let volume = open_volume(exists, &volume_path, &config)?;
     let superblock = volume.superblock();
     let identity = Identity { uuid: superblock.uuid, boot };
-    let mut unfinished = region_path.clone().into_os_string();
-    unfinished.push(".new");
-    let unfinished = PathBuf::from(unfinished);
+    let unfinished = beside(&region_path, ".new");
     let file = create_region(&unfinished, mode_bits)?;
-    let membership = entrance.membership(0)?;
+    let membership = entrance.first_member()?;
     let sizes = geometry(&config, superblock.page_size as usize, false).shared();
     let made = Region::create_shared(file, sizes, identity, membership)
         .and_then(|region| assemble(Some((directory, volume)), None, Some((region, region_path.clone())), config, mode));
@@ -102,19 +97,8 @@ fn join(directory: &Path, volume: Volume, region: Region, region_path: PathBuf, 
     let region = Arc::new(region);
     enter(&region);
     let kernel = build_kernel(Some(directory), Some(volume), &region, &config, mode)?;
-    let core = Arc::new(Core {
-        kernel,
-        config,
-        mode,
-        recovery: RecoveryReport::default(),
-        directory: Some(directory.to_path_buf()),
-        names: Mutex::new(HashMap::new()),
-        names_seen: AtomicU64::new(0),
-        moving: AtomicBool::new(false),
-        keeper: Keeper::default(),
-        _lock: None,
-        shared: Some(region_path),
-    });
+    let place = Place { directory: Some(directory.to_path_buf()), lock: None, region: Some(region_path) };
+    let core = Core::new(kernel, config, mode, RecoveryReport::default(), place);
     core.watch_stalls();
     {
         let seat = core.kernel.pages.participants.sit()?;
@@ -139,8 +123,7 @@ struct Entrance {
 
 impl Entrance {
     fn enter(path: &Path, mode: u32) -> Result<Entrance> {
-        let lock = LockFile::open(path, mode).map_err(|e| Error::io("opening", path, e))?;
-        let entrance = Entrance { path: path.to_owned(), mode, lock: Membership::new(lock, 0) };
+        let entrance = Entrance { path: path.to_owned(), mode, lock: Membership::new(open_lock(path, mode)?, 0) };
         let end = clock::monotonic() + ATTACH_PATIENCE;
         while !entrance.lock.try_attach_lock().map_err(|e| Error::io("locking", path, e))? {
             if entrance.lock.whole_file_is_taken().map_err(|e| Error::io("asking after the locks of", path, e))? {
@@ -163,36 +146,29 @@ impl Entrance {
         Ok(entrance)
     }
 
-    /// The membership of a number that nobody has.
-    fn membership(&self, number: u16) -> Result<Membership> {
-        let io = |e| Error::io("locking", &self.path, e);
-        let lock = LockFile::open(&self.path, self.mode).map_err(|e| Error::io("opening", &self.path, e))?;
-        let membership = Membership::new(lock, number);
-        if membership.take().map_err(io)? {
-            return Ok(membership);
-        }
-        Err(Error::new(
-            ErrorKind::InUse,
-            format!("{}: processes have the environment open, but not its shared memory", self.path.display()),
-        ))
+    /// The membership of a number, unless another process has it.
+    fn try_member(&self, number: u16) -> Result<Option<Membership>> {
+        let membership = Membership::new(open_lock(&self.path, self.mode)?, number);
+        let taken = membership.take().map_err(|e| Error::io("locking", &self.path, e))?;
+        Ok(taken.then_some(membership))
+    }
+
+    /// The membership of the first who enters.
+    fn first_member(&self) -> Result<Membership> {
+        self.try_member(0)?.ok_or_else(|| {
+            Error::new(ErrorKind::InUse, format!("{}: processes have the environment open, but not its shared memory", self.path.display()))
+        })
     }
 
     /// Attaches to a region; or says why not.
     fn attach(&self, file: File, identity: Identity) -> Result<std::result::Result<Region, Error>> {
-        let probe = file.try_clone().map_err(|e| Error::io("opening", &self.path, e))?;
-        let stranger = LockFile::open(&self.path, self.mode).map_err(|e| Error::io("opening", &self.path, e))?;
-        let region = match Region::attach(probe, identity, Membership::new(stranger, u16::MAX)) {
+        let region = match Region::attach(file, identity) {
             Ok(region) => region,
             Err(why) => return Ok(Err(why)),
         };
-        for number in 0..region.geometry().members {
-            if region.member(number).is_used() {
-                continue;
-            }
-            let membership =
-                Membership::new(LockFile::open(&self.path, self.mode).map_err(|e| Error::io("opening", &self.path, e))?, number);
-            if membership.take().map_err(|e| Error::io("locking", &self.path, e))? {
-                return Region::attach(file, identity, membership).map(Ok);
+        for number in (0..region.geometry().members).filter(|&number| !region.member(number).is_used()) {
+            if let Some(membership) = self.try_member(number)? {
+                return Ok(Ok(region.joined_as(membership)));
             }
         }
         Err(Error::full(format!("{} processes have the environment open already", region.geometry().members)))
@@ -212,9 +188,7 @@ impl Entrance {
     /// Puts a region that cannot be attached to out of the way. Nobody may be using it.
     fn set_aside(&self, path: &Path, why: &Error) -> Result<()> {
         self.check_nobody_lives(path, why)?;
-        let mut aside = path.as_os_str().to_owned();
-        aside.push(".aside");
-        fs::rename(path, &aside).map_err(|e| Error::io("setting aside", path, e))
+        fs::rename(path, beside(path, ".aside")).map_err(|e| Error::io("setting aside", path, e))
     }
 }
 
@@ -222,6 +196,17 @@ impl Drop for Entrance {
     fn drop(&mut self) {
         self.lock.unlock_attach();
     }
+}
+
+/// The file of that name with something after it.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+fn open_lock(path: &Path, mode: u32) -> Result<LockFile> {
+    LockFile::open(path, mode).map_err(|e| Error::io("opening", path, e))
 }
 
 fn open_region(path: &Path) -> Result<Option<File>> {

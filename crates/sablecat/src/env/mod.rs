@@ -71,6 +71,17 @@ pub(crate) struct Core {
     shared: Option<PathBuf>,
 }
 
+/// Where an environment lives, and what says that it is in use.
+#[derive(Debug, Default)]
+struct Place {
+    /// None: in memory alone.
+    directory: Option<PathBuf>,
+    /// The lock of who has the environment for itself.
+    lock: Option<Arc<dyn File>>,
+    /// The file of the shared region; none when the environment is private.
+    region: Option<PathBuf>,
+}
+
 /// What a checkpoint did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -105,6 +116,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Core {
+    /// An environment over a kernel, which keeps no house yet.
+    fn new(kernel: Kernel, config: Config, mode: Mode, recovery: RecoveryReport, place: Place) -> Arc<Core> {
+        Arc::new(Core {
+            kernel,
+            config,
+            mode,
+            recovery,
+            directory: place.directory,
+            names: Mutex::default(),
+            names_seen: AtomicU64::new(0),
+            keeper: housekeeping::Keeper::default(),
+            moving: AtomicBool::new(false),
+            _lock: place.lock,
+            shared: place.region,
+        })
+    }
+
     /// Writes a checkpoint and lets go of the log before it. Durable when it returns.
     pub(crate) fn checkpoint(&self, clean: bool) -> Result<CheckpointReport> {
         let seat = self.kernel.pages.participants.sit()?;

@@ -6,19 +6,16 @@
 //! <directory>/log/            log segments
 //! ```
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use sablecat_os::atomic::Ordering;
 use sablecat_os::disk::{File, How};
 
 use super::attach;
 use super::catalog::{CATALOG, CATALOG_ROOT, FIRST_TREE};
-use super::housekeeping::Keeper;
 use super::recover::{self, RecoveryReport};
-use super::{Config, Core, Mode};
+use super::{Config, Core, Mode, Place};
 use crate::access::btree;
 use crate::access::{self, PageWrite};
 use crate::error::{Error, ErrorKind, Result};
@@ -210,19 +207,7 @@ pub(super) fn assemble(
     header.visible.0.store(start.0, Ordering::Release);
     drop(seat);
 
-    let core = Arc::new(Core {
-        kernel,
-        config,
-        mode,
-        recovery: report,
-        directory,
-        names: Mutex::new(HashMap::new()),
-        names_seen: AtomicU64::new(0),
-        keeper: Keeper::default(),
-        moving: AtomicBool::new(false),
-        _lock: lock,
-        shared,
-    });
+    let core = Core::new(kernel, config, mode, report, Place { directory, lock, region: shared });
     header.checkpointed.store(start.0, Ordering::Release);
     if changed || core.kernel.log.keeps_records() {
         // So that the log before this life is not needed again, and the next recovery begins where this life does.

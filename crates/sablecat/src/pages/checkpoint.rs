@@ -142,8 +142,7 @@ impl Pages {
 
     /// Takes the checkpoint role, waiting for whoever has it.
     pub(crate) fn hold_checkpoint(&self, me: &Participant) -> CheckpointHold<'_> {
-        let holding = self.region.queue(CHECKPOINT_QUEUE).wait_for(|| self.region.header().checkpoint.0.try_acquire(me.number()).ok());
-        CheckpointHold { region: &self.region, holding }
+        self.region.queue(CHECKPOINT_QUEUE).wait_for(|| self.try_hold_checkpoint(me))
     }
 
     /// Takes the checkpoint role unless somebody has it: until it is dropped, no checkpoint begins.

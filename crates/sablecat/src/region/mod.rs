@@ -110,11 +110,11 @@ impl Region {
         Ok(region)
     }
 
-    /// A region that others made, if it is for this environment and this build.
+    /// A region that others made, if it is for this environment and this build: to look at, until [`Region::joined_as`].
     ///
     /// # Errors
     /// Invalid, saying why it cannot be attached to; those of the system.
-    pub(crate) fn attach(file: File, identity: Identity, membership: Membership) -> Result<Region> {
+    pub(crate) fn attach(file: File, identity: Identity) -> Result<Region> {
         let length = file.metadata().map_err(|e| Error::io("looking at", Path::new("the shared memory"), e))?.len();
         if length < size_of::<Header>() as u64 {
             return Err(Error::invalid("it is too short"));
@@ -127,7 +127,12 @@ impl Region {
         if geometry.offsets().end != length {
             return Err(Error::invalid("its length is not what its sizes come to"));
         }
-        Ok(Region::at(mapping, geometry, Some(membership)))
+        Ok(Region::at(mapping, geometry, None))
+    }
+
+    /// The region as one of its members.
+    pub(crate) fn joined_as(self, membership: Membership) -> Region {
+        Region { membership: Some(membership), ..self }
     }
 
     /// A new region in memory that [`Region::again`] can map a second time.
@@ -205,17 +210,20 @@ impl Region {
 
     #[cold]
     fn reserve_pages_slowly(&self, end: u64) -> Result<()> {
-        let ready = &self.header().pages_ready;
+        let geometry::Offsets { table, page_bits, unsaved, capturing, .. } = self.offsets;
+        let parts = [(table, 8 * size_of::<PageEntry>()), (page_bits, 1), (unsaved, 1), (capturing, 1)];
+        self.reserve_places(&self.header().pages_ready, (end, self.geometry.pages_max), &parts)
+    }
+
+    /// Makes memory certain for the places below `end`, of `max`, in tables, each given by its offset and the bits of a place; and says so in
+    /// `ready`.
+    fn reserve_places(&self, ready: &AtomicU64, (end, max): (u64, u64), tables: &[(usize, usize)]) -> Result<()> {
         let from = ready.load(Ordering::SeqCst) / TABLE_STEP * TABLE_STEP;
-        let to = end.div_ceil(TABLE_STEP).saturating_mul(TABLE_STEP).min(self.geometry.pages_max);
-        let part = |offset: usize, bits: usize| {
-            let byte = |page: u64| offset + page as usize * bits / 8;
-            self.reserve(byte(from), byte(to).saturating_sub(byte(from)))
-        };
-        part(self.offsets.table, 8 * size_of::<PageEntry>())?;
-        part(self.offsets.page_bits, 1)?;
-        part(self.offsets.unsaved, 1)?;
-        part(self.offsets.capturing, 1)?;
+        let to = end.div_ceil(TABLE_STEP).saturating_mul(TABLE_STEP).min(max);
+        for &(offset, bits) in tables {
+            let byte = |place: u64| offset + place as usize * bits / 8;
+            self.reserve(byte(from), byte(to).saturating_sub(byte(from)))?;
+        }
         ready.fetch_max(to, Ordering::SeqCst);
         Ok(())
     }
@@ -231,13 +239,7 @@ impl Region {
 
     #[cold]
     fn reserve_blocks_slowly(&self, end: u64) -> Result<()> {
-        let ready = &self.header().blocks_ready;
-        let from = ready.load(Ordering::SeqCst) / TABLE_STEP * TABLE_STEP;
-        let to = end.div_ceil(TABLE_STEP).saturating_mul(TABLE_STEP).min(self.geometry.blocks_max);
-        let byte = |block: u64| self.offsets.block_bits + block as usize / 8;
-        self.reserve(byte(from), byte(to).saturating_sub(byte(from)))?;
-        ready.fetch_max(to, Ordering::SeqCst);
-        Ok(())
+        self.reserve_places(&self.header().blocks_ready, (end, self.geometry.blocks_max), &[(self.offsets.block_bits, 1)])
     }
 
     /// This process's number among the members; 0 when the region is private.
