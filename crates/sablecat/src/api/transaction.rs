@@ -55,7 +55,12 @@ impl TxnOptions {
 /// A read-write transaction. It sees one state of the environment, with its own changes over it; nobody sees these before it commits.
 /// Dropped without [`Txn::commit`], it changes nothing.
 ///
-/// Its changes are kept in memory until then. It may move between threads.
+/// Its changes are kept in memory until then. It may move between threads, but is never used by two at once:
+///
+/// ```compile_fail,E0277
+/// fn shared<T: Sync>() {}
+/// shared::<sablecat::Txn<'_>>();
+/// ```
 ///
 /// ```
 /// # fn main() -> sablecat::Result<()> {

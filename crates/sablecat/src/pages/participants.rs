@@ -8,6 +8,7 @@
 
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::collections::VecDeque;
+use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -147,7 +148,7 @@ impl Participants {
     #[inline]
     fn try_sit(place: &Place) -> Option<Seat<'_>> {
         // Acquire: pairs with the Release of the seat's drop, so the last user's private state is seen.
-        place.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).ok().map(|_| Seat { place })
+        place.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).ok().map(|_| Seat { place, not_shared: PhantomData })
     }
 
     #[cold]
@@ -220,6 +221,8 @@ impl Drop for Participants {
 #[derive(Debug)]
 pub(crate) struct Seat<'a> {
     place: &'a Place,
+    /// Whoever sits here is one thread at a time.
+    not_shared: PhantomData<Cell<()>>,
 }
 
 impl std::fmt::Debug for Place {
@@ -252,6 +255,5 @@ impl Drop for Seat<'_> {
     }
 }
 
-// SAFETY: whoever holds the seat holds the participant exclusively, on whichever thread; a seat is not shared (it is not Sync, since
-// `Participant` is not).
+// SAFETY: whoever holds the seat holds the participant exclusively, on whichever thread; a seat is not shared (it is not `Sync`).
 unsafe impl Send for Seat<'_> {}
