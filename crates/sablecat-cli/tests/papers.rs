@@ -36,14 +36,16 @@ fn all_suites_run_without_peers() {
     let done = scratch.run(&format!("papers {TINY} --json figures.json"));
     assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
     assert!(done.out.contains("Peers are skipped"), "{}", done.out);
-    for shown in ["wp43, sequential keys", "wp43, random keys", "recovery: 500", "opening an environment of 1 MB", "1,002,200"] {
+    for shown in
+        ["wp43, sequential keys", "wp43, random keys", "recovery: 500", "opening an environment of 1 MB", "1,002,200", "threen1: steps"]
+    {
         assert!(done.out.contains(shown), "{shown} in {}", done.out);
     }
     assert_eq!(fs::read_dir(scratch.path().join("work")).unwrap().count(), 0, "the environments are removed");
 
     let reports: Value = serde_json::from_slice(&fs::read(scratch.path().join("figures.json")).unwrap()).unwrap();
     let suites: Vec<_> = reports.as_array().unwrap().iter().map(|report| report["suite"].as_str().unwrap()).collect();
-    assert_eq!(suites, ["wp43", "engine"]);
+    assert_eq!(suites, ["wp43", "engine", "threen1"]);
     let expected = [
         "DS read 1",
         "DS write 1",
@@ -141,7 +143,6 @@ fn lines(scratch: &Scratch, arguments: &str) -> Vec<Value> {
 }
 
 #[test]
-#[ignore = "open: workers may wait for each other's page latches for ever"]
 fn processes_share_the_work_on_3n_plus_1() {
     let scratch = Scratch::new("threen1");
     let rows = lines(&scratch, "--workers 1,8");
@@ -154,7 +155,6 @@ fn processes_share_the_work_on_3n_plus_1() {
 }
 
 #[test]
-#[ignore = "open: workers may wait for each other's page latches for ever"]
 fn killed_workers_lose_nothing_of_3n_plus_1() {
     let scratch = Scratch::new("threen1-kills");
     for arguments in ["--kill-every 20", "--kill-all-at 30 --workers 1", "--kill-all-at 30 --workers 4"] {
@@ -164,7 +164,6 @@ fn killed_workers_lose_nothing_of_3n_plus_1() {
 }
 
 #[test]
-#[ignore = "open: workers may wait for each other's page latches for ever"]
 fn an_input_of_3n_plus_1_is_read_from_a_file() {
     let scratch = Scratch::new("threen1-input");
     fs::write(scratch.path().join("input"), "1 100 2 7\n90 3000 3 200 # not from 1\n").unwrap();

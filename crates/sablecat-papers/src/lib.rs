@@ -56,6 +56,9 @@ pub enum Suite {
 }
 
 impl Suite {
+    /// Every suite, in the order in which they run.
+    pub const ALL: [Suite; 3] = [Suite::Wp43, Suite::Engine, Suite::Threen1];
+
     /// As commands and reports spell it.
     pub fn name(self) -> &'static str {
         match self {

@@ -356,7 +356,6 @@ fn writers_below_one_stem_lose_nothing() {
 }
 
 #[test]
-#[ignore = "open: at snapshot isolation a writer of nested keys may get a conflict that nobody caused, until it gives up"]
 fn writers_below_one_stem_lose_nothing_at_snapshot_isolation() {
     write_below_one_stem(Isolation::Snapshot);
 }

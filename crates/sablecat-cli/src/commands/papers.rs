@@ -20,7 +20,7 @@ use crate::{Failure, Outcome, output};
 /// Every value that is read is checked. Exit code 1 says that one was wrong, or that an operation failed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Which suite; without it, wp43 and engine
+    /// Which suite; without it, all of them
     suite: Option<SuiteName>,
     /// Few records and short runs: seconds instead of minutes
     #[arg(long)]
@@ -96,8 +96,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         Some(SuiteName::Wp43) => vec![Suite::Wp43],
         Some(SuiteName::Engine) => vec![Suite::Engine],
         Some(SuiteName::Threen1) => vec![Suite::Threen1],
-        // Not the 3n+1 suite: its workers may stand still (docs/testing.md).
-        None => vec![Suite::Wp43, Suite::Engine],
+        None => Suite::ALL.to_vec(),
     };
     // Opened before the work, not after it: it may not be possible.
     let file = arguments.json.as_deref().map(Destination::open).transpose()?;

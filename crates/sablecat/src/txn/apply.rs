@@ -6,6 +6,8 @@
 //! are published in the same step as the records. (Not as publishes of their own beforehand: between two neighbouring keys a write set
 //! may need several new leaves, which no content-neutral split can make room for.)
 
+use sablecat_os::atomic::Ordering;
+
 use super::changes::Changes;
 use super::large::Large;
 use super::write_set::WriteSet;
@@ -131,7 +133,7 @@ impl Kernel {
 
     /// Applies a write set as long as leaves alone suffice.
     pub(super) fn apply_leaves(&self, changes: &mut Changes<'_>, writes: &WriteSet, at: Lsn, check: WriteCheck<'_>) -> Result<Leaves> {
-        let me = changes.participant();
+        let mut at = at;
         for (tree, records) in writes.trees() {
             let view = tree.tree();
             let mut last = PageId::NONE;
@@ -139,7 +141,7 @@ impl Kernel {
                 if self.is_nested(&view, key) {
                     return Ok(Leaves::Shape);
                 }
-                let page = self.leaf_for(changes, &view, key, last, at, me)?;
+                let page = self.leaf_for(changes, &view, key, last, &mut at)?;
                 last = page;
                 self.check_write(changes, page, &view, key, key, check)?;
                 let place = changes.read(page, |bytes| {
@@ -167,14 +169,21 @@ impl Kernel {
         Ok(Leaves::Ready)
     }
 
-    /// The latched leaf for `key`: the one before, or found anew.
-    fn leaf_for(&self, changes: &mut Changes<'_>, tree: &Tree<'_>, key: &[u8], last: PageId, at: Lsn, me: &Participant) -> Result<PageId> {
+    /// The latched leaf for `key`: the one before, or found anew, at `at` or at a newer state, which `at` then is.
+    ///
+    /// Whoever holds leaves looks for the next one at the newest state. Pages keep their lower ends, so what follows a held leaf there follows
+    /// it still; in a snapshot the key may lie in a page that has since been split, and ends before the held leaf: to wait for that would be
+    /// out of order. Nor does any sweep give this state up, as it may a snapshot, and the page be used elsewhere while it is waited for.
+    pub(super) fn leaf_for(&self, changes: &mut Changes<'_>, tree: &Tree<'_>, key: &[u8], last: PageId, at: &mut Lsn) -> Result<PageId> {
+        let me = changes.participant();
         if last != PageId::NONE && changes.read(last, |bytes| btree::is_leaf_for(bytes, tree, key))? {
             return Ok(last);
         }
-        let mut at = at;
+        if !changes.items().is_empty() {
+            *at = self.pages.guard(me);
+        }
         loop {
-            let page = self.locate(tree, key, at, me)?;
+            let page = self.locate(tree, key, *at, me)?;
             let held = changes.holds(page);
             if btree::is_leaf_for(changes.latched(page)?, tree, key) {
                 return Ok(page);
@@ -184,7 +193,8 @@ impl Kernel {
             }
             // A split moved the key after `at`. Look at the newest state: shapes only ever change in published steps.
             me.set_hint(tree.id, PageId::NONE);
-            at = self.pages.guard(me);
+            self.help_committer(me);
+            *at = self.pages.guard(me);
         }
     }
 
@@ -201,7 +211,7 @@ impl Kernel {
     ) -> Result<()> {
         let WriteCheck::AsOf { at, me } = check else { return Ok(()) };
         let Some(item) = changes.items().iter().rev().find(|item| item.page == page) else { return Ok(()) };
-        if item.old == FrameId::NONE || self.pages.region.born(item.old).load(sablecat_os::atomic::Ordering::Acquire) <= at.0 {
+        if item.old == FrameId::NONE || self.pages.region.born(item.old).load(Ordering::Acquire) <= at.0 {
             return Ok(());
         }
         let now = changes.read_old(page, |bytes| {
@@ -209,6 +219,8 @@ impl Kernel {
             leaf.search(rest, tree.order).ok().map(|slot| OwnedValue::of(leaf.value(slot)))
         });
         if now.flatten() != self.value_at(tree, key, at, me)? {
+            // The next snapshot must have what this one lacks, however long the committer is kept from making it visible.
+            self.help_committer(me);
             return Err(conflict("another transaction changed a record that this one changes, and committed first; run it again"));
         }
         Ok(())

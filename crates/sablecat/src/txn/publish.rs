@@ -16,6 +16,7 @@
 
 use sablecat_os::atomic::Ordering;
 
+use super::Kernel;
 use super::changes::{Changes, more_items};
 use crate::error::Result;
 use crate::log::{Log, RecordBuilder};
@@ -127,6 +128,15 @@ fn acquire_slow(pages: &Pages, log: &Log, me: &Participant, role: &Role) -> supe
             None
         }
     })
+}
+
+impl Kernel {
+    /// Finishes the commit in progress if its pages can be seen already: for who has met one of them, and would meet it again at every state
+    /// before that commit is visible.
+    #[cold]
+    pub(super) fn help_committer(&self, me: &Participant) {
+        help(&self.pages, &self.log, me, self.pages.region.header().commit.0.look());
+    }
 }
 
 /// Finishes the commit step of `other`'s owner if it is past the commit point.

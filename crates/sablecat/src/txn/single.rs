@@ -131,7 +131,7 @@ impl Kernel {
                 Attempt::Done(lsn) => break Some(lsn),
                 Attempt::Nothing => break None,
                 Attempt::Shape => break self.patiently(|| self.change_shape(tree, key, change, &mut record, me))?,
-                Attempt::Moved => {}
+                Attempt::Moved => self.help_committer(me),
             }
         };
         drop(record);

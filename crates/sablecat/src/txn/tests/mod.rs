@@ -6,6 +6,7 @@ mod explore;
 mod large;
 mod mapped_twice;
 mod nested;
+mod order;
 
 use std::collections::HashSet;
 use std::path::Path;

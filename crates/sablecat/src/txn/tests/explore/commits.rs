@@ -1,14 +1,12 @@
 //! Commits that meet: on the same leaves, and in the commit step, where others finish what a stopped one has begun.
 
 use super::*;
-use crate::txn::publish;
 
 /// Finishes, wherever it can, what the holder of the commit role has begun.
 fn help_often(store: &Store) {
     let seat = store.kernel.pages.participants.sit().unwrap();
     for _ in 0..8 {
-        let holding = store.kernel.pages.region.header().commit.0.look();
-        publish::help(&store.kernel.pages, &store.kernel.log, &seat, holding);
+        store.kernel.help_committer(&seat);
         fence(Ordering::SeqCst);
     }
 }
@@ -104,5 +102,34 @@ fn a_commit_whose_snapshot_is_given_up_is_whole() {
             ],
         );
         store.check_end(2, 4);
+    });
+}
+
+/// A commit can be met on its pages a moment before it is visible. Who lost against it must not lose against it again.
+#[test]
+fn a_commit_is_lost_against_once() {
+    const COMMITS: u32 = 2;
+    explore(16, 150, || {
+        let store = Store::with_two_leaves(14, 6, None);
+        together(
+            &store,
+            &[
+                |store| (1..=COMMITS).for_each(|stamp| _ = store.set_both(stamp)),
+                |store| {
+                    let mut txn = store.begin(Isolation::Snapshot, false);
+                    for _ in 0..=COMMITS {
+                        let before = txn.get(&store.tree, LEFT, watch).unwrap();
+                        txn.set(&store.tree, LEFT, Some(&value(before))).unwrap();
+                        match txn.commit(Durability::Memory) {
+                            Ok(_) => return,
+                            Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict, "{error}"),
+                        }
+                        txn.restart();
+                    }
+                    panic!("lost more often than others committed");
+                },
+            ],
+        );
+        store.check_end(COMMITS, 0);
     });
 }
