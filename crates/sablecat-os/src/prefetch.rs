@@ -19,6 +19,42 @@ pub fn read(address: *const u8) {
     let _ = address;
 }
 
+/// Bytes that will be read after the work at hand, to be brought into the cache in the course of it: all lines at once would be more than
+/// a processor keeps track of.
+#[derive(Debug)]
+pub struct Ahead {
+    next: *const u8,
+    lines: usize,
+    lines_a_step: usize,
+}
+
+impl Ahead {
+    /// Nothing to bring.
+    pub const NOTHING: Ahead = Ahead { next: std::ptr::null(), lines: 0, lines_a_step: 0 };
+
+    /// `bytes` bytes from `start` on. Any address will do, as for [`read`].
+    pub fn new(start: *const u8, bytes: usize) -> Ahead {
+        Ahead { next: start, lines: bytes.div_ceil(LINE_BYTES), lines_a_step: 1 }
+    }
+
+    /// Says in how many steps all is to be brought, or most of it.
+    pub fn in_steps(&mut self, steps: usize) {
+        self.lines_a_step = self.lines.div_ceil(steps.max(1));
+    }
+
+    /// Starts to bring what is next.
+    #[inline(always)]
+    pub fn step(&mut self) {
+        for _ in 0..self.lines_a_step.min(self.lines) {
+            read(self.next);
+            self.next = self.next.wrapping_add(LINE_BYTES);
+            self.lines -= 1;
+        }
+    }
+}
+
+const LINE_BYTES: usize = 64;
+
 #[cfg(test)]
 mod tests {
     #[test]
@@ -26,5 +62,15 @@ mod tests {
         super::read(std::ptr::null());
         super::read(std::ptr::without_provenance(usize::MAX));
         super::read(&7);
+    }
+
+    #[test]
+    fn steps_bring_everything_once() {
+        for (bytes, steps) in [(0, 3), (1, 3), (4096, 64), (4096, 10), (4096, 1), (4100, 0)] {
+            let mut ahead = super::Ahead::new(std::ptr::null(), bytes);
+            ahead.in_steps(steps);
+            (0..steps.max(1)).for_each(|_| ahead.step());
+            assert_eq!((ahead.lines, ahead.next.addr()), (0, bytes.div_ceil(64) * 64), "{bytes} bytes in {steps} steps");
+        }
     }
 }

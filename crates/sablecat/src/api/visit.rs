@@ -1,16 +1,19 @@
 //! Bulk reading in place: whole leaves, at one snapshot, an operation a leaf.
 //!
 //! A snapshot's tree does not change, so one look at a parent names all the leaves below it that follow; they are visited without a
-//! descent, the next one being fetched into the processor's cache meanwhile. Only the leaves at the bounds have keys compared.
+//! descent, the next one being fetched into the processor's cache meanwhile, a line or two with each record. Only the leaves at the bounds have keys compared.
 //!
 //! Keys that are nested (access/btree/nest.rs) are copied out by a scan of their subtree, between two leaves.
 //!
-//! Costs (sketch, 8 + 32 bytes): 1.4 ns a record in the leaf, 1 for the whole key, a descent and an operation a hundred records: 3 ns.
+//! Costs (8 + 32 bytes, 1 M records, out of the processor's cache): 4.3 ns a record, with what the caller does with it; 10 if the next leaf is
+//! fetched all at once.
 
 use std::ops::{Bound, ControlFlow};
 
+use sablecat_os::prefetch::Ahead;
+
 use crate::access::PageRead;
-use crate::access::btree::node::{self, Inner, Kind, Leaf, Value};
+use crate::access::btree::node::{self, Inner, Kind, Leaf, Record, Value};
 use crate::access::btree::{self, Found, Scan, Step, Toward, below, nest};
 use crate::error::{Error, Result};
 use crate::pages::{Participant, Snapshot};
@@ -53,9 +56,9 @@ pub(super) fn visit(
             if node::kind(bytes) != Some(Kind::Leaf) || node::tree_id(bytes) != tree.id {
                 return Err(Error::corruption(format!("page {page} should be a leaf of tree {} and is not", tree.id)));
             }
-            leaves.fetch_following(&snapshot);
+            let mut ahead = leaves.ahead(&snapshot);
             leaves.following.pop();
-            Ok(leaf(Leaf::new(bytes), tree, stem_bytes, &lower, &upper, &mut key, &mut each))
+            Ok(leaf(Leaf::new(bytes), tree, stem_bytes, (&lower, &upper), &mut key, &mut ahead, &mut each))
         })?;
         lower = match step {
             Next::Done => return Ok(()),
@@ -107,9 +110,9 @@ fn leaf(
     leaf: Leaf<'_>,
     tree: &TreeRef,
     stem_bytes: usize,
-    lower: &Bound<Vec<u8>>,
-    upper: &Bound<Vec<u8>>,
+    (lower, upper): (&Bound<Vec<u8>>, &Bound<Vec<u8>>),
     key: &mut WholeKey,
+    ahead: &mut Ahead,
     each: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
 ) -> Next {
     let order = tree.tree().order;
@@ -134,12 +137,15 @@ fn leaf(
         _ => leaf.count(),
     };
     key.begin(leaf.prefix());
-    for (_, suffix, value) in leaf.records(from..to.max(from)) {
-        let key = key.with(suffix);
+    let records = leaf.records(from..to.max(from));
+    ahead.in_steps(records.len());
+    for record in records {
+        ahead.step();
+        let key = key.with(record);
         if key.len() == stem_bytes {
             return Next::Below(key.to_vec());
         }
-        match value {
+        match record.value() {
             Value::Inline(value) => {
                 if each(key, value).is_break() {
                     return Next::Done;
@@ -158,43 +164,34 @@ fn leaf(
 #[derive(Default)]
 struct WholeKey {
     short: [u8; SHORT],
-    prefix: u128,
+    prefix: u64,
     prefix_len: usize,
     long: Vec<u8>,
 }
 
-const SHORT: usize = size_of::<u128>();
+const SHORT: usize = size_of::<u64>();
 
 impl WholeKey {
     /// The keys that follow begin with `prefix`.
     fn begin(&mut self, prefix: &[u8]) {
         self.prefix_len = prefix.len();
-        self.prefix = if prefix.len() <= SHORT / 2 { u128::from(short_word(prefix)) } else { 0 };
+        self.prefix = prefix.iter().take(SHORT).rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
         self.long.clear();
         self.long.extend_from_slice(prefix);
     }
 
     #[inline(always)]
-    fn with(&mut self, suffix: &[u8]) -> &[u8] {
-        if self.prefix_len <= SHORT / 2 && suffix.len() <= SHORT / 2 {
-            let word = self.prefix | u128::from(short_word(suffix)) << (8 * self.prefix_len);
-            self.short = word.to_le_bytes();
-            return &self.short[..self.prefix_len + suffix.len()];
+    fn with(&mut self, record: Record<'_>) -> &[u8] {
+        if let Some((len, suffix)) = record.short_suffix()
+            && self.prefix_len + len <= SHORT
+        {
+            // A prefix as long as that leaves no suffix to shift out of the word.
+            self.short = (self.prefix | suffix.wrapping_shl(8 * self.prefix_len as u32)).to_le_bytes();
+            return &self.short[..self.prefix_len + len];
         }
         self.long.truncate(self.prefix_len);
-        self.long.extend_from_slice(suffix);
+        self.long.extend_from_slice(record.suffix());
         &self.long
-    }
-}
-
-/// Up to eight bytes, the first in the lowest place.
-#[inline(always)]
-fn short_word(bytes: &[u8]) -> u64 {
-    let half = |at: usize| u64::from(u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]));
-    match bytes.len() {
-        0 => 0,
-        len @ 4.. => half(0) | half(len - 4) << (8 * (len - 4)),
-        len => u64::from(bytes[0]) | u64::from(bytes[len / 2]) << (8 * (len / 2)) | u64::from(bytes[len - 1]) << (8 * (len - 1)),
     }
 }
 
@@ -226,10 +223,8 @@ impl Leaves {
         Ok(page)
     }
 
-    /// Has the leaf after the next fetched.
-    fn fetch_following(&self, snapshot: &Snapshot<'_>) {
-        if let [.., following, _] = self.following[..] {
-            snapshot.fetch(following);
-        }
+    /// The leaf after the next.
+    fn ahead(&self, snapshot: &Snapshot<'_>) -> Ahead {
+        if let [.., following, _] = self.following[..] { snapshot.ahead(following) } else { Ahead::NOTHING }
     }
 }

@@ -1,6 +1,7 @@
 //! Operations and snapshots: what must be held to look at pages.
 
 use sablecat_os::atomic::Ordering;
+use sablecat_os::prefetch::Ahead;
 
 use super::{Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
@@ -58,12 +59,12 @@ impl Snapshot<'_> {
         Some(unsafe { pages.region.page(frame) })
     }
 
-    /// Has the whole page fetched into the processor's cache, if it is in memory.
-    pub(crate) fn fetch(&self, page: PageId) {
+    /// The whole page, to be fetched into the processor's cache in the course of other work; nothing if it is not in memory.
+    pub(crate) fn ahead(&self, page: PageId) -> Ahead {
         let pages = self.operation.pages;
-        let frame = pages.region.entry(page).word().frame();
-        if frame != FrameId::NONE {
-            pages.region.prefetch_page(frame);
+        match pages.region.entry(page).word().frame() {
+            FrameId::NONE => Ahead::NOTHING,
+            frame => pages.region.ahead(frame),
         }
     }
 

@@ -46,6 +46,7 @@ use std::sync::OnceLock;
 
 use sablecat_os::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use sablecat_os::mapping::Mapping;
+use sablecat_os::prefetch::Ahead;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{FrameId, PageId};
@@ -58,7 +59,7 @@ const FRAMES_STEP: u64 = 256;
 const TABLE_STEP: u64 = 1 << 16;
 
 /// More than this of a page is not fetched ahead: the processor follows by itself.
-const PREFETCH_BYTES_MAX: usize = 8192;
+const AHEAD_BYTES_MAX: usize = 8192;
 
 /// A mapped region and where its parts begin.
 pub(crate) struct Region {
@@ -453,12 +454,9 @@ impl Region {
 }
 
 impl Region {
-    /// Asks the processor to fetch a whole frame.
-    pub(crate) fn prefetch_page(&self, frame: FrameId) {
-        let start = self.frame_pointer(frame).as_ptr();
-        for line in 0..self.geometry.page_size.min(PREFETCH_BYTES_MAX) / 64 {
-            sablecat_os::prefetch::read(start.wrapping_add(64 * line));
-        }
+    /// A whole frame, for the processor to fetch in the course of other work.
+    pub(crate) fn ahead(&self, frame: FrameId) -> Ahead {
+        Ahead::new(self.frame_pointer(frame).as_ptr(), self.geometry.page_size.min(AHEAD_BYTES_MAX))
     }
 }
 

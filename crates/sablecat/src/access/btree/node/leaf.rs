@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::bytes::u16_at;
+use super::bytes::{u16_at, u64_at};
 use super::cell::Cell;
 use super::header::{self, Identity, Kind};
 use super::slots::{LEAF, cell, offset_at};
@@ -120,55 +120,52 @@ impl<'a> Leaf<'a> {
         super::cell::size(old.key_len, value) <= old.size() + self.free_bytes()
     }
 
-    /// The records of a range of slots as (prefix, suffix, value), from either end, in place.
+    /// The records of a range of slots, in place.
     #[inline]
-    pub(crate) fn records(self, slots: Range<usize>) -> Records<'a> {
+    pub(crate) fn records(self, slots: Range<usize>) -> impl ExactSizeIterator<Item = Record<'a>> {
         assert!(slots.start <= slots.end && slots.end <= self.count());
-        let count = self.count();
-        let offsets = &self.page[offset_at::<LEAF>(count, slots.start)..offset_at::<LEAF>(count, slots.end)];
-        Records { page: self.page, prefix: header::prefix(self.page), offsets: offsets.chunks_exact(2) }
+        let (count, page) = (self.count(), self.page);
+        let offsets = &page[offset_at::<LEAF>(count, slots.start)..offset_at::<LEAF>(count, slots.end)];
+        offsets.chunks_exact(2).map(move |offset| Record { page, cell: Cell::at(page, u16_at(offset, 0).into()) })
     }
 }
 
-/// The records of a leaf in place: see [`Leaf::records`].
-#[derive(Clone, Debug)]
-pub(crate) struct Records<'a> {
+/// A record of a leaf in place.
+#[derive(Clone, Copy)]
+pub(crate) struct Record<'a> {
     page: &'a [u8],
-    prefix: &'a [u8],
-    offsets: std::slice::ChunksExact<'a, u8>,
+    cell: Cell,
 }
 
-impl<'a> Records<'a> {
+impl<'a> Record<'a> {
+    /// What the key has after the page's prefix.
     #[inline(always)]
-    fn record(&self, offset: &[u8]) -> (&'a [u8], &'a [u8], Value<'a>) {
-        let cell = Cell::at(self.page, u16_at(offset, 0).into());
-        (self.prefix, cell.key(self.page), cell.value(self.page))
+    pub(crate) fn suffix(self) -> &'a [u8] {
+        self.cell.key(self.page)
     }
-}
 
-impl<'a> Iterator for Records<'a> {
-    type Item = (&'a [u8], &'a [u8], Value<'a>);
-
+    /// The suffix if it has eight bytes at most: its length, and a word that has its first byte lowest and zeros behind the last.
     #[inline(always)]
-    fn next(&mut self) -> Option<Self::Item> {
-        let offset = self.offsets.next()?;
-        Some(self.record(offset))
+    pub(crate) fn short_suffix(self) -> Option<(usize, u64)> {
+        let Cell { key_at, key_len, .. } = self.cell;
+        match key_len {
+            0 => Some((0, 0)),
+            // One load where eight bytes can be read, whatever the last of them belong to.
+            1..=8 if key_at + 8 <= self.page.len() => Some((key_len, u64_at(self.page, key_at) & (u64::MAX >> (64 - 8 * key_len)))),
+            1..=8 => Some((
+                key_len,
+                u64_at(self.page, self.page.len() - 8) >> (8 * (key_at + 8 - self.page.len())) & (u64::MAX >> (64 - 8 * key_len)),
+            )),
+            _ => None,
+        }
     }
 
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.offsets.size_hint()
-    }
-}
-
-impl DoubleEndedIterator for Records<'_> {
+    /// The value.
     #[inline(always)]
-    fn next_back(&mut self) -> Option<Self::Item> {
-        let offset = self.offsets.next_back()?;
-        Some(self.record(offset))
+    pub(crate) fn value(self) -> Value<'a> {
+        self.cell.value(self.page)
     }
 }
-
-impl ExactSizeIterator for Records<'_> {}
 
 /// A leaf to change.
 #[derive(Debug)]

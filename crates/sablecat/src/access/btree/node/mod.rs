@@ -53,7 +53,7 @@ pub(crate) use check::{check_bounds, check_full};
 pub(crate) use exercise::exercise;
 pub(crate) use header::{FLAG_CUSTOM_ORDER, Kind, flags, kind, level, page_id, set_page_id, tree_id};
 pub(crate) use inner::{Inner, InnerMut};
-pub(crate) use leaf::{Leaf, LeafMut};
+pub(crate) use leaf::{Leaf, LeafMut, Record};
 pub(crate) use limits::{inline_value_bytes_max, key_bytes_max};
 pub(crate) use merge::{may_merge, merge_inner, merge_leaf};
 pub(crate) use split::{SplitPoint, split_inner, split_leaf};

@@ -64,7 +64,14 @@ fn a_value(max: usize) -> impl Strategy<Value = Held> {
 }
 
 fn records(leaf: Leaf<'_>) -> Vec<(Key, Held)> {
-    leaf.records(0..leaf.count()).map(|(prefix, suffix, value)| ([prefix, suffix].concat(), held(value))).collect()
+    leaf.records(0..leaf.count())
+        .map(|record| {
+            let suffix = record.suffix();
+            let short = (suffix.len() <= 8).then(|| (suffix.len(), suffix.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))));
+            assert_eq!(record.short_suffix(), short);
+            ([leaf.prefix(), suffix].concat(), held(record.value()))
+        })
+        .collect()
 }
 
 fn held(value: Value<'_>) -> Held {
