@@ -13,6 +13,8 @@ use crate::types::{BlockId, FrameId, Lsn};
 
 /// Own superseded frames that are looked at together.
 const LIMBO_BATCH: usize = 8;
+/// Own superseded frames that are remembered: those of a few large commits.
+const LIMBO_MAX: usize = 4096;
 
 /// Places for blocks kept ready beyond the last: more than a checkpoint's map takes between two allocations here.
 const BLOCKS_AHEAD: u64 = 1 << 16;
@@ -42,13 +44,13 @@ impl Pages {
         me.free.borrow_mut().push(frame);
     }
 
-    /// Remembers that `me` superseded `frame` at `at`, and reclaims a batch of such frames when there is one.
+    /// Remembers that `me` superseded `frame` at `at`, and reclaims such frames after every batch.
     #[inline]
     pub(crate) fn superseded(&self, frame: FrameId, at: Lsn, me: &Participant) {
         let full = {
             let mut limbo = me.limbo.borrow_mut();
             limbo.push_back((frame, at));
-            limbo.len() >= LIMBO_BATCH
+            limbo.len().is_multiple_of(LIMBO_BATCH)
         };
         if full {
             self.reclaim_own(me);
@@ -75,9 +77,8 @@ impl Pages {
             }
         }
         // What a long-lived snapshot holds back is left to the sweep.
-        if limbo.len() > 4 * LIMBO_BATCH {
-            limbo.clear();
-        }
+        let over = limbo.len().saturating_sub(LIMBO_MAX);
+        limbo.drain(..over);
         freed
     }
 

@@ -158,3 +158,21 @@ fn lives_together_in_memory_leak_nothing() {
 fn lives_together_on_a_volume_leak_nothing() {
     (0..10).for_each(|seed| lives_together(seed, 256, Some(volume(seed))));
 }
+
+/// The frames that a commit of many pages supersedes serve the next one: no sweep goes to look for others, which are cold in the processor's cache
+/// and, in a large pool, were perhaps never touched.
+#[test]
+fn large_commits_use_their_own_frames_again() {
+    let store = Store::new(2000, 4, None);
+    let rewrite = |value: &[u8]| {
+        let mut txn = store.begin(Isolation::Serializable, false);
+        (0..500u32).for_each(|n| txn.set(&store.tree, &n.to_be_bytes(), Some(value)).unwrap());
+        txn.commit(Durability::Memory).unwrap();
+    };
+    (0..3).for_each(|n| rewrite(&[n; 40]));
+    let hand = || store.kernel.pages.region.header().hand.0.load(sablecat_os::atomic::Ordering::Relaxed);
+    let before = hand();
+    (0..20).for_each(|n| rewrite(&[n; 40]));
+    assert_eq!(hand(), before);
+    assert!(store.verified().1.len() > 64, "more pages than a small commit has");
+}
