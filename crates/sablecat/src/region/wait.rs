@@ -2,6 +2,10 @@
 //!
 //! Waiting is always bounded: a waiter that missed its wake (its owner died, or two things hashed to one queue) looks again after a
 //! few milliseconds.
+//!
+//! A queue is one word: the lowest bit says that somebody may be asleep, the rest counts wakes. Who is about to sleep sets the bit; who wakes clears
+//! it and counts, in one step, so that of many releases only the first asks the kernel to wake anybody, however long the woken take to run,
+//! and a sleeper that is killed costs one such call, not one with every release ever after.
 
 use std::time::Duration;
 
@@ -54,8 +58,10 @@ impl Queue<'_> {
 #[derive(Debug)]
 pub(crate) struct WaitQueue {
     word: AtomicU32,
-    waiting: AtomicU32,
 }
+
+/// Somebody may be asleep.
+const ASLEEP: u32 = 1;
 
 impl WaitQueue {
     /// Waits until `done` gives something: spins briefly, then sleeps between looks, and calls `stalled` now and then when nobody wakes it.
@@ -70,15 +76,12 @@ impl WaitQueue {
                 sablecat_os::atomic::spin_hint();
                 continue;
             }
-            self.waiting.fetch_add(1, Ordering::SeqCst);
-            let seen = self.word.load(Ordering::SeqCst);
-            let got = done();
-            if got.is_none() && futex::wait(&self.word, seen, Some(LOOK_AGAIN)) == futex::Wake::TimedOut {
-                sleeps += 1;
-            }
-            self.waiting.fetch_sub(1, Ordering::SeqCst);
-            if let Some(got) = got {
+            let seen = self.announce();
+            if let Some(got) = done() {
                 return got;
+            }
+            if futex::wait(&self.word, seen, Some(LOOK_AGAIN)) == futex::Wake::TimedOut {
+                sleeps += 1;
             }
             if sleeps >= STALLED {
                 sleeps = 0;
@@ -103,33 +106,82 @@ impl WaitQueue {
         }
         let mut pause = LOOK_AGAIN;
         loop {
-            self.waiting.fetch_add(1, Ordering::SeqCst);
-            let seen = self.word.load(Ordering::SeqCst);
+            let seen = self.announce();
             let got = done(Look::BeforeSleep);
             let left = deadline.map_or(pause, |end| end.saturating_sub(clock::monotonic()).min(pause));
-            let over = got.is_some() || left.is_zero();
-            if !over {
-                pause = match futex::wait(&self.word, seen, Some(left)) {
-                    futex::Wake::TimedOut => (pause * 2).min(LOOK_AGAIN_LONG),
-                    futex::Wake::Woken | futex::Wake::Changed => LOOK_AGAIN,
-                };
-            }
-            self.waiting.fetch_sub(1, Ordering::SeqCst);
-            if over {
+            if got.is_some() || left.is_zero() {
                 return got;
             }
+            pause = match futex::wait(&self.word, seen, Some(left)) {
+                futex::Wake::TimedOut => (pause * 2).min(LOOK_AGAIN_LONG),
+                futex::Wake::Woken | futex::Wake::Changed => LOOK_AGAIN,
+            };
             if pause > LOOK_AGAIN {
                 stalled();
             }
         }
     }
 
+    /// Says that somebody is about to sleep, before a last look; the word to sleep on.
+    fn announce(&self) -> u32 {
+        self.word.fetch_or(ASLEEP, Ordering::SeqCst) | ASLEEP
+    }
+
     /// Wakes whoever sleeps here. The caller's change came before, by a sequentially consistent operation.
     #[inline]
     pub(crate) fn wake(&self) {
-        if self.waiting.load(Ordering::SeqCst) != 0 {
-            self.word.fetch_add(1, Ordering::SeqCst);
+        let seen = self.word.load(Ordering::SeqCst);
+        if seen & ASLEEP != 0 {
+            self.wake_sleepers(seen);
+        }
+    }
+
+    #[cold]
+    fn wake_sleepers(&self, seen: u32) {
+        // Who fails here: another did it, after the caller's change.
+        if self.word.compare_exchange(seen, seen.wrapping_add(1), Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             futex::wake(&self.word, u32::MAX);
         }
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    fn queue() -> WaitQueue {
+        WaitQueue { word: AtomicU32::new(0) }
+    }
+
+    #[test]
+    fn only_the_first_wake_after_an_announcement_does_anything() {
+        let queue = queue();
+        queue.wake();
+        assert_eq!(queue.word.load(Ordering::SeqCst), 0, "nobody is asleep");
+        let seen = queue.announce();
+        assert_eq!(queue.announce(), seen, "two sleep on one word");
+        queue.wake();
+        let woken = queue.word.load(Ordering::SeqCst);
+        assert!(woken != seen && woken & ASLEEP == 0, "who sleeps on the old word wakes, or does not fall asleep");
+        queue.wake();
+        assert_eq!(queue.word.load(Ordering::SeqCst), woken, "a second release, or one long after a sleeper was killed");
+    }
+
+    #[test]
+    fn sleepers_see_what_they_were_woken_for() {
+        let (queue, turn) = (queue(), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for me in 0..3 {
+                let (queue, turn) = (&queue, &turn);
+                scope.spawn(move || {
+                    for round in 0..200 {
+                        queue.wait_for(|| (), || (turn.load(Ordering::SeqCst) == 3 * round + me).then_some(()));
+                        turn.fetch_add(1, Ordering::SeqCst);
+                        queue.wake();
+                    }
+                });
+            }
+        });
+        assert_eq!(turn.load(Ordering::SeqCst), 600);
     }
 }
