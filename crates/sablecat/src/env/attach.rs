@@ -235,7 +235,7 @@ impl Core {
             let Some(core) = core.upgrade() else { return };
             if let Ok(seat) = core.kernel.pages.participants.sit() {
                 // What goes wrong is tried again by the next who waits.
-                let _ = core.kernel.reap(&seat);
+                let _ = core.kernel.reap_now_and_then(&seat);
             }
         });
     }

@@ -54,7 +54,7 @@ impl Core {
         let log = &self.kernel.log;
         let Ok(seat) = self.kernel.pages.participants.sit() else { return };
         // Before anything that might wait for the dead. What goes wrong is tried again at the next turn.
-        let _ = self.kernel.reap(&seat);
+        let _ = self.kernel.reap_now_and_then(&seat);
         let Ok(_keeper) = self.kernel.keep(&seat) else { return };
         let caller = caller(&self.kernel.pages.region, seat.number());
         // What fails here poisons the log, or is tried again by the commit that needs it: either way a committer is told.

@@ -82,6 +82,8 @@ pub(crate) struct Header {
     pub(crate) housekeep: Line<Role>,
     /// Who mends what dead processes left undone.
     pub(crate) reap: Line<Role>,
+    /// When the dead were last looked for: milliseconds of the monotonic clock.
+    pub(crate) looked: Line<AtomicU64>,
     /// The serial gate: a transaction that keeps losing holds it while others stay out of commit.
     pub(crate) serial: Line<Role>,
 }
