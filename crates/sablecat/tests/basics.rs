@@ -272,3 +272,30 @@ fn a_visit_shows_exactly_the_records_between_its_bounds() {
         assert_eq!(seen, expected, "{from}..={to}");
     }
 }
+
+#[test]
+fn a_program_without_threads_keeps_house_itself() {
+    let disk = std::sync::Arc::new(sablecat_os::sim::SimDisk::new(9));
+    let open = |disk: std::sync::Arc<sablecat_os::sim::SimDisk>| {
+        let builder = Env::builder().disk(disk).log_buffer_size(1 << 16).durability(sablecat::Durability::NoSync).background(false);
+        builder.flush_interval(std::time::Duration::ZERO).checkpoint_log_size(1 << 16).open("db").unwrap()
+    };
+    let env = open(disk.clone());
+    let db = env.database("records").unwrap();
+    db.insert("flushed", "1").unwrap();
+    env.keep_house().unwrap();
+    db.insert("not flushed", "2").unwrap();
+
+    // The power goes, with all that no flush has covered.
+    let env = open(std::sync::Arc::new(disk.crash_as(sablecat_os::sim::Survival::Nothing, 1)));
+    let db = env.existing_database("records").unwrap().expect("it was created");
+    assert_eq!(db.get("flushed").unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!(db.get("not flushed").unwrap(), None);
+
+    let before = env.stats().unwrap().checkpoint;
+    for n in 0..2_000 {
+        db.insert(key(n), [n as u8; 60]).unwrap();
+    }
+    env.keep_house().unwrap();
+    assert!(env.stats().unwrap().checkpoint > before, "a checkpoint is written when the log has grown enough");
+}

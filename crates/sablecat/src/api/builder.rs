@@ -128,7 +128,8 @@ impl Builder {
         self
     }
 
-    /// Whether a thread flushes and checkpoints in the background. Without it call [`Env::sync`] and [`Env::checkpoint`] yourself.
+    /// Whether a thread keeps house in the background: flushes, checkpoints, finishes what processes that died left undone. Without it call
+    /// [`Env::keep_house`] now and then, or [`Env::sync`] and [`Env::checkpoint`] when you choose.
     /// Default: yes.
     pub fn background(mut self, background: bool) -> Self {
         self.config.background = background;

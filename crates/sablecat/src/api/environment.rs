@@ -219,6 +219,17 @@ impl Env {
         self.core().checkpoint(false)
     }
 
+    /// Does what the housekeeping thread does at one of its turns: for a program that opened the environment with
+    /// [`Builder::background`] off, because it may not have threads, to call now and then, at best every flush interval. It looks for processes
+    /// that died and finishes what they left undone, hands the log to the system, flushes it and writes a checkpoint, each when it is due. If
+    /// another process is at it, it does nothing.
+    ///
+    /// # Errors
+    /// Those of [`Env::sync`] and [`Env::checkpoint`]. What can be tried again is tried again by the next call.
+    pub fn keep_house(&self) -> Result<()> {
+        self.core().keep_house()
+    }
+
     /// Makes the volume as small as it can be without changing trees: moves all pages to the beginning of the file and cuts it off behind
     /// them, by a series of checkpoints. Others go on reading and writing; what they free meanwhile may stay for the next time.
     ///
