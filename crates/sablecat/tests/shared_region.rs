@@ -1,11 +1,13 @@
-//! The memory that processes share: too small, inherited by fork, or full of processes.
+//! The memory that processes share: left behind, damaged or somebody else's, too small, inherited by fork, or full of processes.
 
 use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use sablecat::{Builder, Env, ErrorKind};
+use sablecat::{Builder, Durability, Env, ErrorKind, TxnOptions};
+use sablecat_os::check::sparse;
 
 /// A directory for an environment, and one for its region; removed when dropped.
 struct Place {
@@ -35,6 +37,27 @@ impl Place {
         self.builder().open(self.base.join("env"))
     }
 
+    /// What is left of this one when all of its processes are killed at this moment: its files and its region, and nobody who holds a lock.
+    fn killed(&self, name: &str) -> Place {
+        let left = Place::new(name);
+        copy(&self.base.join("env"), &left.base.join("env"));
+        sparse::copy(&self.region(), &left.region()).expect("copied");
+        left
+    }
+
+    /// Where its region is.
+    fn region(&self) -> PathBuf {
+        let directory = fs::metadata(self.base.join("env")).expect("there");
+        self.base.join("region").join(format!("sablecat-{:x}-{:x}", directory.dev(), directory.ino()))
+    }
+
+    fn spoil(&self, at: u64, how: impl FnOnce(u8) -> u8) {
+        let file = fs::File::options().read(true).write(true).open(self.region()).expect("there");
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).expect("read");
+        file.write_all_at(&[how(byte[0])], at).expect("written");
+    }
+
     /// The files beside the environment: its region, and any that was set aside.
     fn regions(&self) -> Vec<PathBuf> {
         let mut found: Vec<_> = fs::read_dir(self.base.join("region")).expect("there").map(|file| file.expect("read").path()).collect();
@@ -49,12 +72,94 @@ impl Drop for Place {
     }
 }
 
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("made");
+    for entry in fs::read_dir(from).expect("there") {
+        let (from, to) = entry.map(|entry| (entry.path(), to.join(entry.file_name()))).expect("read");
+        if from.is_dir() { copy(&from, &to) } else { fs::copy(&from, &to).map(drop).expect("copied") }
+    }
+}
+
+/// An environment with a value that is durable, and a newer one that is in the region alone.
+fn flushed_then_not(place: &Place) -> Env {
+    let env = place.open().expect("created");
+    put(&env, "flushed");
+    let d = env.database("d").expect("opened");
+    let in_memory = TxnOptions::new().durability(Durability::Memory);
+    env.write_with(in_memory, |txn| txn.insert(&d, "k", "in the region").map(drop)).expect("committed");
+    env
+}
+
 fn put(env: &Env, value: &str) {
     env.database("d").and_then(|d| d.insert("k", value)).expect("inserted");
 }
 
 fn get(env: &Env) -> Option<Vec<u8>> {
     env.database("d").and_then(|d| d.get("k")).expect("read")
+}
+
+#[test]
+fn the_region_of_killed_processes_is_attached_to_and_removed_by_the_last_to_close() {
+    let place = Place::new("warm");
+    let left = {
+        let _env = flushed_then_not(&place);
+        place.killed("warm-left")
+    };
+    assert_eq!(left.regions(), [left.region()]);
+    for _ in 0..2 {
+        let env = left.open().expect("attached");
+        assert_eq!(get(&env).as_deref(), Some(&b"in the region"[..]));
+        assert_eq!(env.processes().len(), 1, "the dead have been struck out");
+        env.close().expect("closed");
+        assert_eq!(left.regions(), Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn a_region_that_is_not_right_is_set_aside_and_the_files_are_recovered() {
+    let place = Place::new("spoilt");
+    let env = flushed_then_not(&place);
+    let other = Place::new("spoilt-other");
+    let _others = flushed_then_not(&other);
+    type Spoil = fn(&Place, &Place);
+    let ways: [(&str, Spoil); 6] = [
+        ("version", |left, _| left.spoil(7, |byte| byte ^ 1)),
+        ("header", |left, _| left.spoil(16, |byte| byte ^ 1)),
+        ("variable", |left, _| drop(fs::File::options().write(true).open(left.region()).and_then(|f| f.write_all_at(&[0xff; 4096], 4096)))),
+        ("zeros", |left, _| {
+            let length = fs::metadata(left.region()).expect("there").len();
+            fs::File::create(left.region()).and_then(|file| file.set_len(length)).expect("emptied");
+        }),
+        ("cut", |left, _| fs::File::options().write(true).open(left.region()).and_then(|file| file.set_len(1 << 20)).expect("cut")),
+        ("foreign", |left, other| {
+            fs::remove_file(left.region()).expect("there");
+            sparse::copy(&other.region(), &left.region()).expect("copied");
+        }),
+    ];
+    for (name, spoil) in ways {
+        let left = place.killed(&format!("spoilt-{name}"));
+        spoil(&left, &other);
+        let env = left.open().unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(get(&env).as_deref(), Some(&b"flushed"[..]), "{name}");
+        let aside = left.region().with_extension("aside");
+        assert_eq!(left.regions(), [left.region(), aside.clone()], "{name}");
+        env.close().expect("closed");
+        assert_eq!(left.regions(), [aside], "{name}");
+    }
+    drop(env);
+}
+
+#[test]
+fn a_region_that_is_in_use_is_never_set_aside() {
+    let place = Place::new("live");
+    let env = flushed_then_not(&place);
+    place.spoil(16, |byte| byte ^ 1);
+    let refused = place.open().expect_err("damaged, and in use");
+    assert_eq!(refused.kind(), ErrorKind::InUse, "{refused}");
+    assert_eq!(place.regions(), [place.region()]);
+    place.spoil(16, |byte| byte ^ 1);
+    assert_eq!(get(&place.open().expect("attached")).as_deref(), Some(&b"in the region"[..]));
+    drop(env);
 }
 
 #[test]

@@ -21,7 +21,7 @@ use std::time::Duration;
 use sablecat_os::liveness::LockFile;
 use sablecat_os::{clock, machine};
 
-use super::open::{LOCK, VOLUME, assemble, build_kernel, find_volume, geometry, open_volume};
+use super::open::{LOCK, VOLUME, assemble, build_kernel, find_volume, geometry, log_memory, open_volume};
 use super::recover::RecoveryReport;
 use super::{Config, Core, Mode, Place};
 use crate::error::{Error, ErrorKind, Result};
@@ -57,12 +57,12 @@ pub(super) fn open_shared(directory: &Path, config: Config, mode: Mode) -> Resul
     if exists {
         let volume = Volume::join(&*config.disk, &volume_path, config.direct_io, false)?;
         let identity = Identity { uuid: volume.superblock().uuid, boot };
-        match open_region(&region_path)? {
-            None => {}
-            Some(file) => match entrance.attach(file, identity)? {
-                Ok(region) => return join(directory, volume, region, region_path, config, mode),
-                Err(why) => entrance.set_aside(&region_path, &why)?,
-            },
+        if let Some(file) = open_region(&region_path)? {
+            match judge(file, identity) {
+                Ok(region) => return join(directory, volume, entrance.admit(region)?, region_path, config, mode),
+                Err(why) if why.kind() == ErrorKind::Invalid => entrance.set_aside(&region_path, &why)?,
+                Err(error) => return Err(error),
+            }
         }
     }
     entrance.check_nobody_lives(&region_path, "its shared memory is not where it should be")?;
@@ -90,6 +90,16 @@ pub(super) fn open_shared(directory: &Path, config: Config, mode: Mode) -> Resul
     core.watch_stalls();
     drop(entrance);
     Ok(core)
+}
+
+/// The region of this environment, for this build, in this run of the machine.
+///
+/// # Errors
+/// Invalid if it is anything else, saying what. Others say only that it could not be looked at: no reason to do without what is in it.
+fn judge(file: File, identity: Identity) -> Result<Region> {
+    let region = Region::attach(file, identity)?;
+    log_memory(&region).check(region.header().visible())?;
+    Ok(region)
 }
 
 /// Becomes one of those who have the environment open.
@@ -160,15 +170,11 @@ impl Entrance {
         })
     }
 
-    /// Attaches to a region; or says why not.
-    fn attach(&self, file: File, identity: Identity) -> Result<std::result::Result<Region, Error>> {
-        let region = match Region::attach(file, identity) {
-            Ok(region) => region,
-            Err(why) => return Ok(Err(why)),
-        };
+    /// Makes this process a member.
+    fn admit(&self, region: Region) -> Result<Region> {
         for number in (0..region.geometry().members).filter(|&number| !region.member(number).is_used()) {
             if let Some(membership) = self.try_member(number)? {
-                return Ok(Ok(region.joined_as(membership)));
+                return Ok(region.joined_as(membership));
             }
         }
         Err(Error::full(format!("{} processes have the environment open already", region.geometry().members)))

@@ -128,6 +128,15 @@ impl LogMemory {
     pub(crate) unsafe fn new(words: NonNull<LogWords>, ring: Ring) -> LogMemory {
         LogMemory { words, ring }
     }
+
+    /// Whether the positions are such as they can be while the log is in use, with everything up to `visible` published.
+    ///
+    /// # Errors
+    /// Invalid, saying what is impossible.
+    pub(crate) fn check(&self, visible: Lsn) -> Result<()> {
+        // SAFETY: as `new` demands.
+        unsafe { self.words.as_ref() }.check_positions(visible, self.ring.len() as u64)
+    }
 }
 
 // SAFETY: the words are atomics, and the ring is copied in and out under the rules of ring.rs, whichever thread does it.

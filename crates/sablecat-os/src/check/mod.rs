@@ -1,0 +1,7 @@
+//! What the checks of the engine need of the system, and the engine does not. With the feature `check` only.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`sparse`] | finds and copies what is in a file with holes |
+
+pub mod sparse;
