@@ -8,7 +8,7 @@
 //! there: if all were killed, what they had committed is in it, at whatever durability. Otherwise a new region is made and the
 //! environment recovered from its files. The region gets its name only when that is done, so a half-made one is never found.
 //!
-//! Who leaves last writes a checkpoint and removes the region.
+//! Who leaves last flushes the log, removes the region, and writes a last checkpoint, in this order.
 
 use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
@@ -246,7 +246,7 @@ impl Core {
         });
     }
 
-    /// Leaves the others; the last one writes a checkpoint and removes the region.
+    /// Leaves the others; the last one removes the region and writes a checkpoint.
     pub(super) fn detach(&self) -> Result<()> {
         let (Some(directory), Some(region_path)) = (&self.directory, &self.shared) else { return Ok(()) };
         let region = &self.kernel.pages.region;
@@ -256,13 +256,7 @@ impl Core {
             while self.kernel.reap(&seat)? {}
         }
         let others = (0..region.geometry().members).any(|n| n != region.number() && region.member(n).is_used());
-        let mut left = Ok(());
-        if !others {
-            left = self.checkpoint_and_remove_log();
-            if left.is_ok() {
-                left = fs::remove_file(region_path).map_err(|e| Error::io("removing the shared memory", region_path, e));
-            }
-        }
+        let left = if others { Ok(()) } else { self.end_region(region_path) };
         self.kernel.pages.participants.leave();
         region.member(region.number()).leave();
         if let Some(membership) = region.membership() {
@@ -270,5 +264,13 @@ impl Core {
         }
         drop(entrance);
         left
+    }
+
+    /// The last thing done with a shared environment. The region goes as soon as nothing hangs on it: who found it after the last checkpoint
+    /// would log on behind a superblock which says that no log is needed, and in files that are not there any more.
+    fn end_region(&self, path: &Path) -> Result<()> {
+        self.sync()?;
+        fs::remove_file(path).map_err(|e| Error::io("removing the shared memory", path, e))?;
+        self.checkpoint_and_remove_log()
     }
 }
