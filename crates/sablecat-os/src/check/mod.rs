@@ -3,5 +3,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`sparse`] | finds and copies what is in a file with holes |
+//! | [`stepped`] | runs a process one instruction at a time |
 
 pub mod sparse;
+pub mod stepped;
