@@ -274,6 +274,11 @@ impl Log {
         self.words().chains.0.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// The turns, by name, and the slots of who has them; 0: nobody.
+    pub(crate) fn turns(&self) -> [(&'static str, u16); 2] {
+        [("log flush", self.words().flush.owner()), ("log supply", self.words().supply.owner())]
+    }
+
     /// Ends what turns the participant in a slot has, who is dead: its successors do the work again.
     pub(crate) fn release_turns_of(&self, slot: u16) {
         self.words().flush.release_for(slot);
