@@ -15,7 +15,8 @@
 //! Where the files have changed, another survivor gets the files alone, as after a failure of the machine that loses no write. (What one does
 //! that loses writes is the business of [`crash`](crate::crash).)
 //!
-//! Then some of the deaths are repeated in earnest: the process is killed there, and the survivor is one that was there before.
+//! Then some of the deaths are repeated in earnest: the process is killed there, and the survivor is one that was there before. In others the
+//! process is not killed but stopped: unless it is seen to hold something, the one beside it must be able to do all of its work meanwhile.
 
 mod operation;
 mod state;
@@ -56,7 +57,7 @@ pub struct Steps {
     pub from: u64,
     /// Instead of after instructions it may die before and after system calls, and `every` counts these: for long operations.
     pub calls: bool,
-    /// How many deaths to repeat in earnest.
+    /// How many deaths to repeat in earnest, and how many times to stop the process instead.
     pub kills: u64,
 }
 
@@ -73,12 +74,17 @@ pub struct Report {
     pub files_alone: u64,
     /// Deaths in earnest.
     pub kills: u64,
+    /// Times the process was stopped while it held nothing, and others went on.
+    pub stops: u64,
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { steps, states, done, files_alone, kills } = self;
-        write!(f, "{steps} steps, {states} states, done in {done} of them; {files_alone} times the files alone; {kills} killed")
+        let Report { steps, states, done, files_alone, kills, stops } = self;
+        write!(
+            f,
+            "{steps} steps, {states} states, done in {done} of them; {files_alone} times the files alone; {kills} killed, {stops} stopped"
+        )
     }
 }
 
@@ -146,6 +152,8 @@ impl Steps {
             let at = dice.pick(&deaths);
             self.kill_at(&start, &possible, at).map_err(|why| at_step(at, why))?;
             report.kills += 1;
+            let at = dice.pick(&deaths);
+            report.stops += u64::from(self.stop_at(&start, &possible, at).map_err(|why| at_step(at, why))?);
         }
         Ok(report)
     }
@@ -247,6 +255,40 @@ impl Steps {
             come_after(&place, &other, &possible)
         })?;
         Ok(())
+    }
+
+    /// Stops the process after so many steps; if it holds nothing, who is there with it works meanwhile. Then the process goes on to its end.
+    /// Whether somebody worked.
+    fn stop_at(&self, start: &State, possible: &Arc<Possible>, at: u64) -> Result<bool, Why> {
+        let place = self.place("place")?;
+        let (Some(company), mut process) = self.begin(start, &place)? else { return Ok(false) };
+        for _ in 0..at {
+            if self.step(&mut process)? != Did::Step {
+                // The operation is over.
+                return Ok(false);
+            }
+        }
+        let holds = |one: &sablecat::Participant| one.pages_latched + one.record_locks + one.roles.len() > 0;
+        let others: Vec<_> = company.processes().into_iter().filter(|other| !other.asking).collect();
+        if self.operation.promises() && !others.iter().any(|other| other.alive) {
+            return Err(Why::Wrong(format!("a process that is stopped is not shown as alive: {others:?}")));
+        }
+        let idle = !others.iter().any(|other| other.participants.iter().any(holds));
+        if idle {
+            let beside = company.clone();
+            patiently(move || survivor::work_beside(&beside))?;
+        }
+        if process.run()? != Did::Mark {
+            return Err(Why::Wrong("the process, let go on, did not come to the end of the operation".to_owned()));
+        }
+        process.kill()?;
+        let (possible, other) = (Arc::clone(possible), self.place("other")?);
+        let done = patiently(move || {
+            go_on(&company, &possible)?;
+            company.close().map_err(|error| format!("closing: {error}"))?;
+            come_after(&place, &other, &possible)
+        })?;
+        if done || !self.operation.promises() { Ok(idle) } else { Err(Why::Wrong(lost(true))) }
     }
 }
 

@@ -95,6 +95,20 @@ impl Stepped {
         self.wait()
     }
 
+    /// Lets it run to its next mark, or its end.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn run(&mut self) -> io::Result<Did> {
+        loop {
+            self.request(libc::PTRACE_CONT as _, 0)?;
+            match self.wait()? {
+                Did::Step => {}
+                did => return Ok(did),
+            }
+        }
+    }
+
     /// Kills it where it stands.
     ///
     /// # Errors
