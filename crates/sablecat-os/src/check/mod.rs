@@ -2,8 +2,10 @@
 //!
 //! | module | does |
 //! |---|---|
+//! | [`signal`] | stops processes |
 //! | [`sparse`] | finds and copies what is in a file with holes |
 //! | [`stepped`] | runs a process one instruction at a time |
 
+pub mod signal;
 pub mod sparse;
 pub mod stepped;
