@@ -1,7 +1,7 @@
 //! The memory that processes share: left behind, damaged or somebody else's, too small, inherited by fork, or full of processes.
 
 use std::fs;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -160,6 +160,97 @@ fn a_region_that_is_in_use_is_never_set_aside() {
     place.spoil(16, |byte| byte ^ 1);
     assert_eq!(get(&place.open().expect("attached")).as_deref(), Some(&b"in the region"[..]));
     drop(env);
+}
+
+/// The permission bits of everything that an environment consists of, by name.
+fn modes(place: &Place) -> Vec<(String, u32)> {
+    let env = place.base.join("env");
+    let mut paths: Vec<_> = ["sablecat.db", "sablecat.lock", "log"].iter().map(|name| env.join(name)).collect();
+    paths.extend(fs::read_dir(env.join("log")).expect("there").map(|file| file.expect("read").path()));
+    paths.push(place.region());
+    let mode = |path: &PathBuf| fs::metadata(path).expect("there").permissions().mode() & 0o777;
+    paths.iter().map(|path| (path.file_name().expect("named").to_string_lossy().into_owned(), mode(path))).collect()
+}
+
+#[test]
+fn everything_has_the_permission_bits_asked_for_or_those_of_the_volume() {
+    let expect = |place: &Place, file: u32, directory: u32| {
+        let modes = modes(place);
+        assert!(modes.len() > 4, "{modes:?}");
+        for (name, mode) in modes {
+            assert_eq!(mode, if name == "log" { directory } else { file }, "{name}: {mode:o}");
+        }
+    };
+    for (file, directory) in [(0o600, 0o700), (0o660, 0o770), (0o640, 0o750), (0o666, 0o777)] {
+        let place = Place::new(&format!("mode-{file:o}"));
+        let env = place.builder().file_mode(file).open(place.base.join("env")).expect("created");
+        put(&env, "v");
+        expect(&place, file, directory);
+        env.close().expect("closed");
+        // Whoever comes later need not say it again; what the volume has is what counts.
+        let env = place.builder().file_mode(0o600).open(place.base.join("env")).expect("opened");
+        put(&env, "w");
+        expect(&place, file, directory);
+    }
+    let place = Place::new("mode-mask");
+    let env = place.open().expect("created");
+    put(&env, "v");
+    let left_by_mask =
+        fs::File::create(place.base.join("file")).and_then(|file| file.metadata()).expect("made").permissions().mode() & 0o777;
+    assert!(modes(&place).iter().filter(|(name, _)| name != "log").all(|(_, mode)| *mode == left_by_mask), "{:?}", modes(&place));
+    for nonsense in [0o777, 0o060, 0o1666] {
+        assert_eq!(place.builder().file_mode(nonsense).open(place.base.join("env")).expect_err("nonsense").kind(), ErrorKind::Invalid);
+    }
+}
+
+const VISITED: &str = "SABLECAT_TEST_VISITED";
+
+#[test]
+#[ignore = "what the process of the next test does"]
+fn visitor() {
+    let Some(base) = std::env::var_os(VISITED) else { return };
+    let place = std::mem::ManuallyDrop::new(Place { base: base.into() });
+    let seen = place.open().and_then(|env| {
+        let seen = env.database("d")?.get("k")?;
+        env.database("d")?.insert("k", "a visitor's")?;
+        env.close().map(|()| seen)
+    });
+    println!("seen: {:?}", seen.map_err(|error| error.kind()));
+}
+
+#[test]
+fn another_user_may_do_what_the_permission_bits_say() {
+    const NOBODY: u32 = 65534;
+    let place = Place::new("user");
+    // A copy that anybody can start, wherever this program is.
+    let program = place.base.join("visitor");
+    fs::copy(std::env::current_exe().expect("a program"), &program).expect("copied");
+    let visit = || {
+        let mut command = Command::new(&program);
+        command.args(["--exact", "visitor", "--ignored", "--nocapture"]).env(VISITED, &place.base).uid(NOBODY).gid(NOBODY);
+        command.output().map(|out| String::from_utf8_lossy(&out.stdout).into_owned())
+    };
+    for directory in ["env", "region"] {
+        fs::set_permissions(place.base.join(directory), fs::Permissions::from_mode(0o777)).expect("opened to all");
+    }
+    let private = place.builder().file_mode(0o600).open(place.base.join("env")).expect("created");
+    put(&private, "mine");
+    let Ok(said) = visit() else {
+        eprintln!("not tested: being another user takes privileges");
+        return;
+    };
+    assert!(said.contains("seen: Err(Io)"), "{said}");
+    assert_eq!(get(&private).as_deref(), Some(&b"mine"[..]));
+    private.close().expect("closed");
+
+    fs::remove_dir_all(place.base.join("env")).expect("removed");
+    fs::create_dir(place.base.join("env")).expect("made");
+    fs::set_permissions(place.base.join("env"), fs::Permissions::from_mode(0o777)).expect("opened to all");
+    let open_to_all = place.builder().file_mode(0o666).open(place.base.join("env")).expect("created");
+    put(&open_to_all, "ours");
+    let said = visit().expect("as before");
+    assert!(said.contains("seen: Ok(Some("), "{said}");
+    assert_eq!(get(&open_to_all).as_deref(), Some(&b"a visitor's"[..]));
 }
 
 #[test]

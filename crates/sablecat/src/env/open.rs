@@ -35,8 +35,9 @@ const SPARES_MAX: usize = 3;
 const _: () = assert!(size_of::<LogWords>() <= LOG_WORDS_BYTES);
 
 /// Opens the environment in a directory, creating or recovering it as need be.
-pub(crate) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<Core>> {
+pub(crate) fn open(directory: &Path, mut config: Config, mode: Mode) -> Result<Arc<Core>> {
     config.check()?;
+    config.take_after(&directory.join(VOLUME))?;
     if config.shared {
         return attach::open_shared(directory, config, mode);
     }

@@ -88,7 +88,7 @@ fn left_behind(name: &str, identity: Identity) -> (File, Vec<u8>) {
     let path = std::env::temp_dir().join(format!("sablecat-region-{name}-{}", std::process::id()));
     let lock = path.with_extension("lock");
     let open = || File::options().read(true).write(true).create(true).truncate(false).open(&path).unwrap();
-    let membership = Membership::new(LockFile::open(&lock, 0o600).unwrap(), 0);
+    let membership = Membership::new(LockFile::open(&lock, Some(0o600)).unwrap(), 0);
     let region = Region::create_shared(open(), shared(), identity, membership).unwrap();
     region.header().set_ready();
     drop(region);
