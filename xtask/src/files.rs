@@ -37,8 +37,12 @@ fn walk(directory: &Path, prefix: &str, found: &mut Vec<TextFile>) -> io::Result
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}/{name}") };
+        // Files of these names too: in a second work tree, `.git` is one.
+        if SKIPPED.contains(&name.as_str()) {
+            continue;
+        }
         let kind = entry.file_type()?;
-        if kind.is_dir() && !SKIPPED.contains(&name.as_str()) {
+        if kind.is_dir() {
             walk(&entry.path(), &path, found)?;
         } else if kind.is_file()
             && !GENERATED.contains(&name.as_str())

@@ -14,6 +14,7 @@
 //! damage.rs     files that are changed behind the engine's back
 //! history/      what concurrent transactions saw, and whether they may have
 //! storm/        processes that share an environment, and are killed
+//! steps/        a process that dies after any instruction
 //! seeds.rs      many seeds, and how to see one again
 //! ```
 //!
@@ -32,6 +33,7 @@ pub mod model;
 pub mod seeds;
 pub mod setting;
 pub mod step;
+pub mod steps;
 pub mod store;
 pub mod storm;
 

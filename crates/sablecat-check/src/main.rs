@@ -1,13 +1,17 @@
 //! Long runs of the checks: `sablecat-check <check> [--seeds N] [--from S]`. Exit code 0: all is well; 1: something is wrong; 2: the command
-//! makes no sense. `sablecat-check storm [--processes N] [--commits N] [--cache BYTES] [--seed S] [--aim ROLE]` kills processes.
+//! makes no sense. `sablecat-check steps [--operation NAME] [--every N] [--from K] [--kills N] [--by instructions|calls]` has a process die after any instruction (3: not
+//! permitted here). `sablecat-check storm [--processes N] [--commits N] [--cache BYTES] [--seed S] [--aim ROLE]` kills processes.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use sablecat_check::seeds;
+use sablecat_check::steps::{self, OPERATIONS, Steps, Why};
 use sablecat_check::storm::{self, Storm};
 
 const USAGE: &str =
     "usage: sablecat-check <model|crash|crash-calls|store|faults|damage|histories|fuzz <pages|log|superblock>> [--seeds N] [--from S]
+       sablecat-check steps [--operation NAME] [--every N] [--from K] [--kills N] [--by instructions|calls]
        sablecat-check storm [--processes N] [--commits N] [--cache BYTES] [--seed S] [--aim any|housekeeping|reaping|checkpoint|commit|serial]";
 
 fn main() -> ExitCode {
@@ -15,6 +19,8 @@ fn main() -> ExitCode {
     match words.first().map(String::as_str) {
         Some("storm") => run_storm(&words[1..]),
         Some("storm-worker") => run_worker(&words),
+        Some("steps") => run_steps(&words[1..]),
+        Some("steps-worker") => run_stepped(&words[1..]),
         _ => run_seeds(words.into_iter()),
     }
 }
@@ -67,6 +73,63 @@ fn storm_of(words: &[String]) -> Option<Storm> {
         }
     }
     Some(storm)
+}
+
+fn run_steps(words: &[String]) -> ExitCode {
+    let Some((steps, one)) = steps_of(words) else {
+        let names: Vec<_> = OPERATIONS.iter().map(|operation| operation.name).collect();
+        eprintln!("{USAGE}\noperations: {}", names.join(" "));
+        return ExitCode::from(2);
+    };
+    let mut exit = ExitCode::SUCCESS;
+    for operation in OPERATIONS.iter().filter(|operation| one.is_none_or(|one| one == operation.name)) {
+        match (Steps { operation, ..steps.clone() }).run() {
+            Ok(report) => println!("{}: {report}", operation.name),
+            Err(Why::NotPermitted) => {
+                println!("not tested: processes cannot be stepped here");
+                return ExitCode::from(3);
+            }
+            Err(Why::Wrong(wrong)) => {
+                println!("{} --every {} --from {}: {wrong}", operation.name, steps.every, steps.from);
+                exit = ExitCode::FAILURE;
+            }
+        }
+    }
+    exit
+}
+
+/// The options, and the one operation asked for.
+fn steps_of(words: &[String]) -> Option<(Steps, Option<&'static str>)> {
+    let memory = PathBuf::from("/dev/shm");
+    let base = if memory.is_dir() { memory } else { std::env::temp_dir() };
+    let directory = base.join(format!("sablecat-steps-{}", std::process::id()));
+    let mut steps = Steps { directory, operation: &OPERATIONS[0], every: 1, from: 0, calls: false, kills: 0 };
+    let mut one = None;
+    for pair in words.chunks(2) {
+        let [option, value] = pair else { return None };
+        match option.as_str() {
+            "--operation" => one = Some(steps::named(value)?.name),
+            "--every" => steps.every = value.parse().ok().filter(|&n| n > 0)?,
+            "--from" => steps.from = value.parse().ok()?,
+            "--by" => steps.calls = ["instructions", "calls"].iter().position(|by| by == value)? == 1,
+            "--kills" => steps.kills = value.parse().ok()?,
+            _ => return None,
+        }
+    }
+    Some((steps, one))
+}
+
+/// What stepping starts; not for people.
+fn run_stepped(words: &[String]) -> ExitCode {
+    let [base, name] = words else { return ExitCode::from(2) };
+    let Some(operation) = steps::named(name) else { return ExitCode::from(2) };
+    match steps::work(base.as_ref(), operation) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(wrong) => {
+            eprintln!("{name}: {wrong}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn run_seeds(mut words: impl Iterator<Item = String>) -> ExitCode {

@@ -22,7 +22,8 @@ pub const CHECKS: [(&str, Check); 10] = [
     ("fuzz superblock", crate::fuzz::volume),
 ];
 
-fn said(panic: &(dyn Any + Send)) -> String {
+/// What a panic says.
+pub(crate) fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     format!("panic: {}", text.unwrap_or("of an unknown kind"))
 }

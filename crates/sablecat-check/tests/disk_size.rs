@@ -50,6 +50,24 @@ fn an_environment_without_its_log_is_not_taken_for_a_closed_one() {
     assert!(small().builder_on(&crashed).open(DIRECTORY).unwrap_err().is_corruption());
 }
 
+#[test]
+fn a_removed_database_takes_no_room_after_a_crash() {
+    let disk = SimDisk::new(3);
+    let env = small().builder_on(&disk).open(DIRECTORY).unwrap();
+    let (kept, removed) = (env.database("kept").unwrap(), env.database("removed").unwrap());
+    for n in 0..100u32 {
+        kept.insert(n.to_be_bytes(), [7; 100]).unwrap();
+        removed.insert(n.to_be_bytes(), [7; 100]).unwrap();
+    }
+    assert!(env.remove_database("removed").unwrap());
+    // The log has the database from its first record to its removal, and nothing of its pages.
+    let crashed = disk.crash_as(Survival::Everything, 1);
+    let env = small().builder_on(&crashed).open(DIRECTORY).unwrap();
+    env.checkpoint().unwrap();
+    let report = env.verify(&mut |_| {}).unwrap();
+    assert_eq!((report.problems, report.databases, report.pages_unreachable), (vec![], 1, 0));
+}
+
 /// Both copies of the newest superblock are lost: what the one before says is not the last word, and is not taken for it.
 #[test]
 fn a_lost_superblock_is_noticed_by_the_log() {

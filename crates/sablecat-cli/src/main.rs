@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{checkpoint, compact, del, get, papers, processes, put, recover, scan, serve, stat, verify, work};
+use commands::{checkpoint, compact, del, get, locks, papers, processes, put, recover, scan, serve, stat, verify, work};
 
 /// Look at, change, check and measure a sablecat environment.
 #[derive(Debug, Parser)]
@@ -43,6 +43,7 @@ enum Command {
     Compact(compact::Arguments),
     Recover(recover::Arguments),
     Processes(processes::Arguments),
+    Locks(locks::Arguments),
     Papers(Box<papers::Arguments>),
     #[command(name = serve::NAME, hide = true)]
     Serve(serve::Arguments),
@@ -73,6 +74,7 @@ fn main() -> ExitCode {
         Command::Compact(arguments) => compact::run(&arguments),
         Command::Recover(arguments) => recover::run(&arguments),
         Command::Processes(arguments) => processes::run(&arguments),
+        Command::Locks(arguments) => locks::run(&arguments),
         Command::Papers(arguments) => papers::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Work(arguments) => work::run(&arguments),

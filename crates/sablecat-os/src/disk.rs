@@ -73,6 +73,19 @@ pub trait Disk: Send + Sync + Debug {
 
     /// Bytes that may still be written to the file system that holds `dir`.
     fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
+
+    /// Who may read and write a file: the nine bits that `chmod` changes. None on a disk that has no such thing.
+    fn mode(&self, path: &Path) -> io::Result<Option<u32>> {
+        let _ = path;
+        Ok(None)
+    }
+
+    /// The same disk, on which every file that is made gets exactly these bits, and every directory the same for whoever may read files. None as
+    /// for [`Disk::mode`].
+    fn with_mode(&self, mode: u32) -> Option<Arc<dyn Disk>> {
+        let _ = mode;
+        None
+    }
 }
 
 /// An open file. Closed, and its lock released, when the last reference goes.

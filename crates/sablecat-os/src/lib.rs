@@ -18,10 +18,14 @@
 //! | [`sim`] | a disk that misbehaves on purpose, from a seed |
 //! | [`clock`], [`random`], [`machine`], [`prefetch`] | what their names say |
 //!
+//! With the feature `check` there is also `check`: what the engine's checks need, and the engine does not.
+//!
 //! It knows nothing of pages, logs or transactions. Linux on x86-64 and arm64 is what it is written for; what only Linux
 //! has is behind a plain name.
 
 pub mod atomic;
+#[cfg(feature = "check")]
+pub mod check;
 pub mod clock;
 pub mod disk;
 pub mod fork;

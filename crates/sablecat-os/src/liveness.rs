@@ -7,10 +7,10 @@
 //! A child made by fork inherits the descriptor, and with it would keep its dead parent's lock alive. So [`LockFile`]s are given up in the
 //! child at once ([`crate::fork`]).
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::fork;
@@ -35,13 +35,23 @@ pub enum Holder {
 }
 
 impl LockFile {
-    /// Opens the file at `path`, creating it (readable and writable for whom `mode` says, less the process's mask) if need be. Two openings
-    /// are two holders, also within one process.
+    /// Opens the file at `path`, creating it if need be: with exactly the permission bits that are given, if some are. Two openings are two
+    /// holders, also within one process.
     ///
     /// # Errors
     /// Those of the system.
-    pub fn open(path: &Path, mode: u32) -> io::Result<LockFile> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(mode).open(path)?;
+    pub fn open(path: &Path, mode: Option<u32>) -> io::Result<LockFile> {
+        let mut how = OpenOptions::new();
+        how.read(true).write(true);
+        let file = match how.open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // Another may make it at the same moment, with the same bits.
+                let file = how.create(true).truncate(false).open(path)?;
+                mode.map_or(Ok(()), |mode| file.set_permissions(Permissions::from_mode(mode)))?;
+                file
+            }
+            opened => opened?,
+        };
         Ok(LockFile { _given_up_by_children: fork::GivenUp::new(file.as_raw_fd())?, file })
     }
 
@@ -113,7 +123,7 @@ mod tests {
     #[test]
     fn a_byte_has_one_holder_and_others_see_it() {
         let path = std::env::temp_dir().join(format!("sablecat-liveness-{}", std::process::id()));
-        let (one, two) = (LockFile::open(&path, 0o600).unwrap(), LockFile::open(&path, 0o600).unwrap());
+        let (one, two) = (LockFile::open(&path, Some(0o600)).unwrap(), LockFile::open(&path, Some(0o600)).unwrap());
         assert!(one.try_lock(7).unwrap());
         assert!(!two.try_lock(7).unwrap());
         assert!(two.try_lock(8).unwrap());
@@ -129,7 +139,7 @@ mod tests {
     #[test]
     fn a_child_does_not_keep_its_parents_lock() {
         let path = std::env::temp_dir().join(format!("sablecat-liveness-fork-{}", std::process::id()));
-        let (one, two) = (LockFile::open(&path, 0o600).unwrap(), LockFile::open(&path, 0o600).unwrap());
+        let (one, two) = (LockFile::open(&path, Some(0o600)).unwrap(), LockFile::open(&path, Some(0o600)).unwrap());
         assert!(one.try_lock(3).unwrap());
         let (mut born, birth) = std::io::pipe().unwrap();
         // SAFETY: the child calls nothing but functions that are safe after fork.

@@ -44,7 +44,7 @@ mod txn;
 mod types;
 
 pub use api::{Builder, DataStore, Database, Entry, Env, Range, ReadTxn, Savepoint, Stats, StoreTable, Txn, TxnOptions};
-pub use env::{CheckpointReport, CompactReport, Participant, Process, Progress, RecoveryReport, VerifyReport};
+pub use env::{CheckpointReport, CompactReport, Participant, Process, Progress, RecordLock, RecoveryReport, VerifyReport};
 pub use error::{Error, ErrorKind, Result};
 pub use txn::{DeadlockPolicy, Durability, Isolation};
 pub use types::{Lsn, PageId};

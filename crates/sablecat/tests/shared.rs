@@ -97,7 +97,18 @@ struct Worker {
 
 impl Worker {
     fn start(path: &Path, me: usize) -> Worker {
-        let mut child = Command::new(std::env::current_exe().expect("a program"))
+        Worker::start_by(Command::new(std::env::current_exe().expect("a program")), path, me)
+    }
+
+    /// A worker in a namespace of process numbers of its own, in which it has the number 1.
+    fn start_as_first(path: &Path, me: usize) -> Worker {
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--pid", "--fork", "--kill-child"]).arg(std::env::current_exe().expect("a program"));
+        Worker::start_by(unshare, path, me)
+    }
+
+    fn start_by(mut command: Command, path: &Path, me: usize) -> Worker {
+        let mut child = command
             .args(["--exact", "worker", "--ignored", "--nocapture", "--test-threads", "1"])
             .env(DIRECTORY, path)
             .env(WORKER, format!("worker {me}"))
@@ -181,6 +192,40 @@ fn killed_processes_lose_nothing_and_hold_up_nobody() {
     let env = open(&path).expect("opened afresh");
     check(&env, &said);
     drop(env);
+    std::fs::remove_dir_all(&path).expect("removed");
+}
+
+/// Whether a process lives is asked of the kernel's locks: its number may be another's, at the same time or later.
+#[test]
+fn process_numbers_do_not_say_who_lives() {
+    let possible = Command::new("unshare").args(["--pid", "--fork", "--kill-child", "true"]).output();
+    if !possible.is_ok_and(|out| out.status.success()) {
+        eprintln!("not tested: namespaces of process numbers take privileges");
+        return;
+    }
+    let path = directory("namespaces");
+    let env = open(&path).expect("created");
+    fill(&env);
+    let mut said = vec![0; 2];
+    let mut workers: Vec<_> = (0..said.len()).map(|me| Worker::start_as_first(&path, me)).collect();
+    let firsts = || env.processes().iter().filter(|process| process.pid == 1 && process.alive).count();
+    for _ in 0..5 {
+        // Both have the number 1, which here is the number of a process that lives and has nothing to do with it.
+        workers.iter_mut().for_each(|worker| assert!(worker.hear() > 0));
+        assert_eq!(firsts(), 2);
+        said[0] = said[0].max(workers.remove(0).kill());
+        // The dead one is mended, the living one is not.
+        while env.processes().len() > 2 {
+            assert!(workers[0].hear() > 0);
+        }
+        assert_eq!(firsts(), 1);
+        workers.insert(0, Worker::start_as_first(&path, 0));
+    }
+    for (me, worker) in workers.into_iter().enumerate() {
+        said[me] = said[me].max(worker.kill());
+    }
+    check(&env, &said);
+    env.close().expect("closed");
     std::fs::remove_dir_all(&path).expect("removed");
 }
 

@@ -1,11 +1,13 @@
-//! The memory that processes share: too small, inherited by fork, or full of processes.
+//! The memory that processes share: left behind, damaged or somebody else's, too small, inherited by fork, or full of processes.
 
 use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use sablecat::{Builder, Env, ErrorKind};
+use sablecat::{Builder, Durability, Env, ErrorKind, TxnOptions};
+use sablecat_os::check::sparse;
 
 /// A directory for an environment, and one for its region; removed when dropped.
 struct Place {
@@ -35,6 +37,27 @@ impl Place {
         self.builder().open(self.base.join("env"))
     }
 
+    /// What is left of this one when all of its processes are killed at this moment: its files and its region, and nobody who holds a lock.
+    fn killed(&self, name: &str) -> Place {
+        let left = Place::new(name);
+        copy(&self.base.join("env"), &left.base.join("env"));
+        sparse::copy(&self.region(), &left.region()).expect("copied");
+        left
+    }
+
+    /// Where its region is.
+    fn region(&self) -> PathBuf {
+        let directory = fs::metadata(self.base.join("env")).expect("there");
+        self.base.join("region").join(format!("sablecat-{:x}-{:x}", directory.dev(), directory.ino()))
+    }
+
+    fn spoil(&self, at: u64, how: impl FnOnce(u8) -> u8) {
+        let file = fs::File::options().read(true).write(true).open(self.region()).expect("there");
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).expect("read");
+        file.write_all_at(&[how(byte[0])], at).expect("written");
+    }
+
     /// The files beside the environment: its region, and any that was set aside.
     fn regions(&self) -> Vec<PathBuf> {
         let mut found: Vec<_> = fs::read_dir(self.base.join("region")).expect("there").map(|file| file.expect("read").path()).collect();
@@ -49,12 +72,185 @@ impl Drop for Place {
     }
 }
 
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("made");
+    for entry in fs::read_dir(from).expect("there") {
+        let (from, to) = entry.map(|entry| (entry.path(), to.join(entry.file_name()))).expect("read");
+        if from.is_dir() { copy(&from, &to) } else { fs::copy(&from, &to).map(drop).expect("copied") }
+    }
+}
+
+/// An environment with a value that is durable, and a newer one that is in the region alone.
+fn flushed_then_not(place: &Place) -> Env {
+    let env = place.open().expect("created");
+    put(&env, "flushed");
+    let d = env.database("d").expect("opened");
+    let in_memory = TxnOptions::new().durability(Durability::Memory);
+    env.write_with(in_memory, |txn| txn.insert(&d, "k", "in the region").map(drop)).expect("committed");
+    env
+}
+
 fn put(env: &Env, value: &str) {
     env.database("d").and_then(|d| d.insert("k", value)).expect("inserted");
 }
 
 fn get(env: &Env) -> Option<Vec<u8>> {
     env.database("d").and_then(|d| d.get("k")).expect("read")
+}
+
+#[test]
+fn the_region_of_killed_processes_is_attached_to_and_removed_by_the_last_to_close() {
+    let place = Place::new("warm");
+    let left = {
+        let _env = flushed_then_not(&place);
+        place.killed("warm-left")
+    };
+    assert_eq!(left.regions(), [left.region()]);
+    for _ in 0..2 {
+        let env = left.open().expect("attached");
+        assert_eq!(get(&env).as_deref(), Some(&b"in the region"[..]));
+        assert_eq!(env.processes().len(), 1, "the dead have been struck out");
+        env.close().expect("closed");
+        assert_eq!(left.regions(), Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn a_region_that_is_not_right_is_set_aside_and_the_files_are_recovered() {
+    let place = Place::new("spoilt");
+    let env = flushed_then_not(&place);
+    let other = Place::new("spoilt-other");
+    let _others = flushed_then_not(&other);
+    type Spoil = fn(&Place, &Place);
+    let ways: [(&str, Spoil); 6] = [
+        ("version", |left, _| left.spoil(7, |byte| byte ^ 1)),
+        ("header", |left, _| left.spoil(16, |byte| byte ^ 1)),
+        ("variable", |left, _| drop(fs::File::options().write(true).open(left.region()).and_then(|f| f.write_all_at(&[0xff; 4096], 4096)))),
+        ("zeros", |left, _| {
+            let length = fs::metadata(left.region()).expect("there").len();
+            fs::File::create(left.region()).and_then(|file| file.set_len(length)).expect("emptied");
+        }),
+        ("cut", |left, _| fs::File::options().write(true).open(left.region()).and_then(|file| file.set_len(1 << 20)).expect("cut")),
+        ("foreign", |left, other| {
+            fs::remove_file(left.region()).expect("there");
+            sparse::copy(&other.region(), &left.region()).expect("copied");
+        }),
+    ];
+    for (name, spoil) in ways {
+        let left = place.killed(&format!("spoilt-{name}"));
+        spoil(&left, &other);
+        let env = left.open().unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(get(&env).as_deref(), Some(&b"flushed"[..]), "{name}");
+        let aside = left.region().with_extension("aside");
+        assert_eq!(left.regions(), [left.region(), aside.clone()], "{name}");
+        env.close().expect("closed");
+        assert_eq!(left.regions(), [aside], "{name}");
+    }
+    drop(env);
+}
+
+#[test]
+fn a_region_that_is_in_use_is_never_set_aside() {
+    let place = Place::new("live");
+    let env = flushed_then_not(&place);
+    place.spoil(16, |byte| byte ^ 1);
+    let refused = place.open().expect_err("damaged, and in use");
+    assert_eq!(refused.kind(), ErrorKind::InUse, "{refused}");
+    assert_eq!(place.regions(), [place.region()]);
+    place.spoil(16, |byte| byte ^ 1);
+    assert_eq!(get(&place.open().expect("attached")).as_deref(), Some(&b"in the region"[..]));
+    drop(env);
+}
+
+/// The permission bits of everything that an environment consists of, by name.
+fn modes(place: &Place) -> Vec<(String, u32)> {
+    let env = place.base.join("env");
+    let mut paths: Vec<_> = ["sablecat.db", "sablecat.lock", "log"].iter().map(|name| env.join(name)).collect();
+    paths.extend(fs::read_dir(env.join("log")).expect("there").map(|file| file.expect("read").path()));
+    paths.push(place.region());
+    let mode = |path: &PathBuf| fs::metadata(path).expect("there").permissions().mode() & 0o777;
+    paths.iter().map(|path| (path.file_name().expect("named").to_string_lossy().into_owned(), mode(path))).collect()
+}
+
+#[test]
+fn everything_has_the_permission_bits_asked_for_or_those_of_the_volume() {
+    let expect = |place: &Place, file: u32, directory: u32| {
+        let modes = modes(place);
+        assert!(modes.len() > 4, "{modes:?}");
+        for (name, mode) in modes {
+            assert_eq!(mode, if name == "log" { directory } else { file }, "{name}: {mode:o}");
+        }
+    };
+    for (file, directory) in [(0o600, 0o700), (0o660, 0o770), (0o640, 0o750), (0o666, 0o777)] {
+        let place = Place::new(&format!("mode-{file:o}"));
+        let env = place.builder().file_mode(file).open(place.base.join("env")).expect("created");
+        put(&env, "v");
+        expect(&place, file, directory);
+        env.close().expect("closed");
+        // Whoever comes later need not say it again; what the volume has is what counts.
+        let env = place.builder().file_mode(0o600).open(place.base.join("env")).expect("opened");
+        put(&env, "w");
+        expect(&place, file, directory);
+    }
+    let place = Place::new("mode-mask");
+    let env = place.open().expect("created");
+    put(&env, "v");
+    let left_by_mask =
+        fs::File::create(place.base.join("file")).and_then(|file| file.metadata()).expect("made").permissions().mode() & 0o777;
+    assert!(modes(&place).iter().filter(|(name, _)| name != "log").all(|(_, mode)| *mode == left_by_mask), "{:?}", modes(&place));
+    for nonsense in [0o777, 0o060, 0o1666] {
+        assert_eq!(place.builder().file_mode(nonsense).open(place.base.join("env")).expect_err("nonsense").kind(), ErrorKind::Invalid);
+    }
+}
+
+const VISITED: &str = "SABLECAT_TEST_VISITED";
+
+#[test]
+#[ignore = "what the process of the next test does"]
+fn visitor() {
+    let Some(base) = std::env::var_os(VISITED) else { return };
+    let place = std::mem::ManuallyDrop::new(Place { base: base.into() });
+    let seen = place.open().and_then(|env| {
+        let seen = env.database("d")?.get("k")?;
+        env.database("d")?.insert("k", "a visitor's")?;
+        env.close().map(|()| seen)
+    });
+    println!("seen: {:?}", seen.map_err(|error| error.kind()));
+}
+
+#[test]
+fn another_user_may_do_what_the_permission_bits_say() {
+    const NOBODY: u32 = 65534;
+    let place = Place::new("user");
+    // A copy that anybody can start, wherever this program is.
+    let program = place.base.join("visitor");
+    fs::copy(std::env::current_exe().expect("a program"), &program).expect("copied");
+    let visit = || {
+        let mut command = Command::new(&program);
+        command.args(["--exact", "visitor", "--ignored", "--nocapture"]).env(VISITED, &place.base).uid(NOBODY).gid(NOBODY);
+        command.output().map(|out| String::from_utf8_lossy(&out.stdout).into_owned())
+    };
+    for directory in ["env", "region"] {
+        fs::set_permissions(place.base.join(directory), fs::Permissions::from_mode(0o777)).expect("opened to all");
+    }
+    let private = place.builder().file_mode(0o600).open(place.base.join("env")).expect("created");
+    put(&private, "mine");
+    let Ok(said) = visit() else {
+        eprintln!("not tested: being another user takes privileges");
+        return;
+    };
+    assert!(said.contains("seen: Err(Io)"), "{said}");
+    assert_eq!(get(&private).as_deref(), Some(&b"mine"[..]));
+    private.close().expect("closed");
+
+    fs::remove_dir_all(place.base.join("env")).expect("removed");
+    fs::create_dir(place.base.join("env")).expect("made");
+    fs::set_permissions(place.base.join("env"), fs::Permissions::from_mode(0o777)).expect("opened to all");
+    let open_to_all = place.builder().file_mode(0o666).open(place.base.join("env")).expect("created");
+    put(&open_to_all, "ours");
+    let said = visit().expect("as before");
+    assert!(said.contains("seen: Ok(Some("), "{said}");
+    assert_eq!(get(&open_to_all).as_deref(), Some(&b"a visitor's"[..]));
 }
 
 #[test]

@@ -27,10 +27,12 @@ pub use worker::work;
 /// Nobody commits for so long: then something holds everybody up.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often to look for somebody in the role aimed at before anybody is killed.
-const LOOKS: u32 = 2000;
+const LOOKS: u32 = 300;
 /// How often to try a check beside the workers before they are killed for it.
 const CHECKS: u32 = 5;
 const KILLS_PER_CHECK: u64 = 25;
+/// With so many processes another dies each time; with twice as many, two others.
+const PROCESSES_PER_KILL: usize = 16;
 /// Commits of each worker between two kills, at most.
 const COMMITS_PER_KILL: u64 = 10;
 
@@ -149,13 +151,14 @@ impl Raging<'_> {
             let commits = 1 + self.dice.below(COMMITS_PER_KILL * self.storm.processes);
             self.wait_for(commits, env)?;
             if self.storm.aim == Some("reaping") {
-                // So that there is something to reap.
-                let dead = self.dice.index(self.workers.len());
-                self.replace(dead)?;
+                // So that there is much to reap, for those who come in their place.
+                let dead = 0..self.workers.len().div_ceil(2);
+                dead.clone().try_for_each(|dead| self.kill(dead))?;
+                dead.into_iter().try_for_each(|dead| self.workers[dead].start(self.storm))?;
             }
-            let victim = self.victim(env);
+            let victim = self.victim(env)?;
             if self.dice.percent(20) {
-                self.workers[victim].signal("STOP")?;
+                self.workers[victim].stop()?;
                 // The others may all be waiting for it: then it is looked at no longer than this.
                 let until = Instant::now() + Duration::from_millis(self.dice.below(20));
                 let enough = self.acknowledged() + 20;
@@ -163,11 +166,15 @@ impl Raging<'_> {
                     std::thread::yield_now();
                 }
                 if self.dice.percent(50) {
-                    self.workers[victim].signal("CONT")?;
+                    self.workers[victim].go_on()?;
                     continue;
                 }
             }
             self.replace(victim)?;
+            for _ in 0..self.workers.len() / PROCESSES_PER_KILL {
+                let another = self.dice.index(self.workers.len());
+                self.replace(another)?;
+            }
             if self.kills / KILLS_PER_CHECK > checked {
                 checked = self.kills / KILLS_PER_CHECK;
                 self.check_beside_workers(env)?;
@@ -176,9 +183,13 @@ impl Raging<'_> {
         Ok(())
     }
 
-    fn replace(&mut self, victim: usize) -> Result<(), String> {
-        self.workers[victim].kill()?;
+    fn kill(&mut self, victim: usize) -> Result<(), String> {
         self.kills += 1;
+        self.workers[victim].kill()
+    }
+
+    fn replace(&mut self, victim: usize) -> Result<(), String> {
+        self.kill(victim)?;
         self.workers[victim].start(self.storm)
     }
 
@@ -205,20 +216,29 @@ impl Raging<'_> {
         Ok(())
     }
 
-    /// Whom to kill: somebody in the role aimed at, if there is one before long.
-    fn victim(&mut self, env: &Env) -> usize {
+    /// Whom to kill: somebody in the role aimed at, if there is one before long. It is stopped then, so that it does not leave the role.
+    fn victim(&mut self, env: &Env) -> Result<usize, String> {
         let any = self.dice.index(self.workers.len());
-        let Some(aim) = self.storm.aim else { return any };
+        let Some(aim) = self.storm.aim else { return Ok(any) };
         for _ in 0..LOOKS {
-            let in_role = |process: &sablecat::Process| process.participants.iter().any(|p| p.roles.contains(&aim));
-            let pid = env.processes().into_iter().find(|p| p.alive && !p.asking && in_role(p)).map(|p| p.pid);
-            if let Some(found) = self.workers.iter().position(|worker| worker.pid().is_some() && worker.pid() == pid) {
-                self.aimed += 1;
-                return found;
+            if let Some(found) = self.in_role(aim, env) {
+                self.workers[found].stop()?;
+                if self.in_role(aim, env) == Some(found) {
+                    self.aimed += 1;
+                    return Ok(found);
+                }
+                self.workers[found].go_on()?;
             }
             std::thread::yield_now();
         }
-        any
+        Ok(any)
+    }
+
+    /// The worker that has a role.
+    fn in_role(&self, role: &str, env: &Env) -> Option<usize> {
+        let has_role = |process: &sablecat::Process| process.participants.iter().any(|p| p.roles.contains(&role));
+        let pid = env.processes().into_iter().find(|p| p.alive && !p.asking && has_role(p)).map(|p| p.pid)?;
+        self.workers.iter().position(|worker| worker.pid() == Some(pid))
     }
 
     fn check_beside_workers(&mut self, env: &Env) -> Result<(), String> {

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
+use sablecat_os::check::signal;
+
 use super::Storm;
 
 /// A worker: the process that it is at the moment, and what all its lives have acknowledged.
@@ -75,11 +77,14 @@ impl Worker {
         }
     }
 
-    /// Stops its process, or has it go on. By the shell, which every system has a `kill` in.
-    pub(super) fn signal(&self, signal: &str) -> Result<(), String> {
-        let Some(pid) = self.pid() else { return Ok(()) };
-        let sent = Command::new("sh").args(["-c", &format!("kill -{signal} {pid}")]).status();
-        sent.map(drop).map_err(|e| format!("sending {signal} to a worker: {e}"))
+    /// Stops its process.
+    pub(super) fn stop(&self) -> Result<(), String> {
+        self.pid().map_or(Ok(()), signal::stop).map_err(|e| format!("stopping a worker: {e}"))
+    }
+
+    /// Has its process go on.
+    pub(super) fn go_on(&self) -> Result<(), String> {
+        self.pid().map_or(Ok(()), signal::go_on).map_err(|e| format!("having a worker go on: {e}"))
     }
 }
 

@@ -30,6 +30,7 @@ pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
                 "in_operation": one.in_operation,
                 "committing": one.committing,
                 "pages_latched": one.pages_latched,
+                "record_locks": one.record_locks,
                 "waits_for_lock": one.waits_for_lock,
                 "roles": one.roles,
             })
@@ -85,6 +86,9 @@ fn doing(one: &Participant) -> String {
     words.extend(facts.into_iter().filter(|(holds, _)| *holds).map(|(_, word)| word.to_owned()));
     if one.pages_latched > 0 {
         words.push(format!("{} pages latched", one.pages_latched));
+    }
+    if one.record_locks > 0 {
+        words.push(format!("{} records locked", one.record_locks));
     }
     if words.is_empty() { "idle".to_owned() } else { words.join(", ") }
 }

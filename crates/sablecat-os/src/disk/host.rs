@@ -5,7 +5,7 @@
 use std::fs;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,75 @@ use crate::machine::page_bytes;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HostDisk;
 
+/// The same, with the permission bits of what is made on it.
+#[derive(Clone, Copy, Debug)]
+struct HostDiskOfMode(u32);
+
+impl Disk for HostDiskOfMode {
+    fn open(&self, path: &Path, how: How) -> io::Result<Arc<dyn File>> {
+        let is_new = (how.create || how.create_new) && !path.try_exists()?;
+        let file = HostDisk.open(path, how)?;
+        if is_new {
+            set_mode(path, self.0)?;
+        }
+        Ok(file)
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        if path.try_exists()? {
+            return Ok(());
+        }
+        fs::create_dir_all(path)?;
+        // Who may read files may look them up.
+        set_mode(path, self.0 | (self.0 & 0o444) >> 2)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        HostDisk.list(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        HostDisk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        HostDisk.remove(path)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        HostDisk.exists(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        HostDisk.sync_dir(dir)
+    }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        HostDisk.free_bytes(dir)
+    }
+
+    fn mode(&self, path: &Path) -> io::Result<Option<u32>> {
+        HostDisk.mode(path)
+    }
+
+    fn with_mode(&self, mode: u32) -> Option<Arc<dyn Disk>> {
+        HostDisk.with_mode(mode)
+    }
+}
+
+fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+}
+
 impl Disk for HostDisk {
+    fn mode(&self, path: &Path) -> io::Result<Option<u32>> {
+        Ok(Some(fs::metadata(path)?.permissions().mode() & 0o777))
+    }
+
+    fn with_mode(&self, mode: u32) -> Option<Arc<dyn Disk>> {
+        Some(Arc::new(HostDiskOfMode(mode)))
+    }
+
     fn open(&self, path: &Path, how: How) -> io::Result<Arc<dyn File>> {
         let open = |direct: bool| {
             fs::OpenOptions::new()

@@ -112,6 +112,14 @@ impl Builder {
         self
     }
 
+    /// Who may read and write a new environment: the permission bits, as of `chmod`, of its files, whatever the process's mask is. Default: what the
+    /// mask leaves of 0666. What is made later on, the memory of a shared environment as well, has the bits of the environment's volume
+    /// (`sablecat.db`), whoever makes it. To share an environment in a group, let the group be that of the directory, with its set-group-ID bit.
+    pub fn file_mode(mut self, mode: u32) -> Self {
+        self.config.file_mode = Some(mode);
+        self
+    }
+
     /// Whether other processes may have the environment open at the same time. Every process that opens it has to say so, and each does its
     /// part of the work: there is no server. What they share lies in a file in memory ([`Builder::region_directory`]), which the last one to
     /// close the environment removes. Any of them may be killed at any moment; the others carry on. Who opens it first decides the cache size

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Env, Range, owned_bounds, prefix_bounds, visit};
 use crate::env::Named;
 use crate::error::Result;
-use crate::txn::{RecordChange, TreeRef};
+use crate::txn::{RecordChange, TreeRef, locks};
 
 /// A named, ordered map from byte keys to byte values, in an environment. A handle; clones name the same database.
 ///
@@ -53,6 +53,14 @@ impl Database {
     /// The environment it is in.
     pub fn env(&self) -> &Env {
         &self.env
+    }
+
+    /// The number that [`Env::locks`] shows for locks on the record of a key. Different records may have one number.
+    ///
+    /// # Errors
+    /// `NotFound` if the database was removed.
+    pub fn lock_number(&self, key: impl AsRef<[u8]>) -> Result<u64> {
+        Ok(locks::kept_of(locks::record_hash(self.named.tree()?.id, key.as_ref())))
     }
 
     /// The value of a key.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::transaction::{ReadTxn, Txn, TxnOptions};
 use super::{Builder, Database, Stats};
-use crate::env::{CheckpointReport, CompactReport, Core, Process, Progress, RecoveryReport, VerifyReport};
+use crate::env::{CheckpointReport, CompactReport, Core, Process, Progress, RecordLock, RecoveryReport, VerifyReport};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How often [`Env::write`] runs its work before it takes the environment to itself.
@@ -113,6 +113,13 @@ impl Env {
     #[must_use]
     pub fn processes(&self) -> Vec<Process> {
         self.core().processes()
+    }
+
+    /// All record locks that anybody has or waits for, in all processes, as seen at a glance while all go on; those of one record stand together,
+    /// who has it before who waits for it. The engine takes them where a transaction reads for update.
+    #[must_use]
+    pub fn locks(&self) -> Vec<RecordLock> {
+        self.core().record_locks()
     }
 
     /// The names of all databases, in order.

@@ -8,12 +8,12 @@
 //! there: if all were killed, what they had committed is in it, at whatever durability. Otherwise a new region is made and the
 //! environment recovered from its files. The region gets its name only when that is done, so a half-made one is never found.
 //!
-//! Who leaves last writes a checkpoint and removes the region.
+//! Who leaves last flushes the log, removes the region, and writes a last checkpoint, in this order.
 
 use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind as IoErrorKind;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use std::time::Duration;
 use sablecat_os::liveness::LockFile;
 use sablecat_os::{clock, machine};
 
-use super::open::{LOCK, VOLUME, assemble, build_kernel, find_volume, geometry, open_volume};
+use super::open::{LOCK, VOLUME, assemble, build_kernel, find_volume, geometry, log_memory, open_volume};
 use super::recover::RecoveryReport;
 use super::{Config, Core, Mode, Place};
 use crate::error::{Error, ErrorKind, Result};
@@ -35,7 +35,7 @@ const ATTACH_PATIENCE: Duration = Duration::from_secs(600);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Opens an environment that other processes may have open.
-pub(super) fn open_shared(directory: &Path, config: Config, mode: Mode) -> Result<Arc<Core>> {
+pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> Result<Arc<Core>> {
     if mode == Mode::DataStore {
         return Err(Error::invalid("a Data Store has one handle; open the environment with transactions to share it"));
     }
@@ -45,33 +45,34 @@ pub(super) fn open_shared(directory: &Path, config: Config, mode: Mode) -> Resul
         find_volume(directory, &config)?;
     }
     let metadata = fs::metadata(directory).map_err(|e| Error::io("looking at", directory, e))?;
-    // Who may enter the directory's files may enter the environment: the region and the locks take after it.
-    let mode_bits = metadata.mode() & 0o666;
     let region_directory = config.region_directory.clone().unwrap_or_else(|| PathBuf::from(REGION_DIRECTORY));
     let region_path = region_directory.join(format!("sablecat-{:x}-{:x}", metadata.dev(), metadata.ino()));
-    let entrance = Entrance::enter(&directory.join(LOCK), mode_bits)?;
+    let entrance = Entrance::enter(&directory.join(LOCK), config.file_mode)?;
 
     // Looked for again: another may have made it while this one waited.
     let exists = config.disk.exists(&volume_path).map_err(looking)?;
+    config.take_after(&volume_path)?;
     let boot = machine::boot_id();
     if exists {
         let volume = Volume::join(&*config.disk, &volume_path, config.direct_io, false)?;
         let identity = Identity { uuid: volume.superblock().uuid, boot };
-        match open_region(&region_path)? {
-            None => {}
-            Some(file) => match entrance.attach(file, identity)? {
-                Ok(region) => return join(directory, volume, region, region_path, config, mode),
-                Err(why) => entrance.set_aside(&region_path, &why)?,
-            },
+        if let Some(file) = open_region(&region_path)? {
+            match judge(file, identity) {
+                Ok(region) => return join(directory, volume, entrance.admit(region)?, region_path, config, mode),
+                Err(why) if why.kind() == ErrorKind::Invalid => entrance.set_aside(&region_path, &why)?,
+                Err(error) => return Err(error),
+            }
         }
     }
     entrance.check_nobody_lives(&region_path, "its shared memory is not where it should be")?;
     find_volume(directory, &config)?;
     let volume = open_volume(exists, &volume_path, &config)?;
+    // Who may write the volume may enter the environment.
+    config.take_after(&volume_path)?;
     let superblock = volume.superblock();
     let identity = Identity { uuid: superblock.uuid, boot };
     let unfinished = beside(&region_path, ".new");
-    let file = create_region(&unfinished, mode_bits)?;
+    let file = create_region(&unfinished, config.file_mode)?;
     let membership = entrance.first_member()?;
     let sizes = geometry(&config, superblock.page_size as usize, false).shared();
     let made = Region::create_shared(file, sizes, identity, membership)
@@ -90,6 +91,16 @@ pub(super) fn open_shared(directory: &Path, config: Config, mode: Mode) -> Resul
     core.watch_stalls();
     drop(entrance);
     Ok(core)
+}
+
+/// The region of this environment, for this build, in this run of the machine.
+///
+/// # Errors
+/// Invalid if it is anything else, saying what. Others say only that it could not be looked at: no reason to do without what is in it.
+fn judge(file: File, identity: Identity) -> Result<Region> {
+    let region = Region::attach(file, identity)?;
+    log_memory(&region).check(region.header().visible())?;
+    Ok(region)
 }
 
 /// Becomes one of those who have the environment open.
@@ -117,13 +128,13 @@ fn enter(region: &Region) {
 /// The right to enter, or to leave: one process at a time has it, until dropped.
 struct Entrance {
     path: PathBuf,
-    mode: u32,
+    file_mode: Option<u32>,
     lock: Membership,
 }
 
 impl Entrance {
-    fn enter(path: &Path, mode: u32) -> Result<Entrance> {
-        let entrance = Entrance { path: path.to_owned(), mode, lock: Membership::new(open_lock(path, mode)?, 0) };
+    fn enter(path: &Path, file_mode: Option<u32>) -> Result<Entrance> {
+        let entrance = Entrance { path: path.to_owned(), file_mode, lock: Membership::new(open_lock(path, file_mode)?, 0) };
         let end = clock::monotonic() + ATTACH_PATIENCE;
         while !entrance.lock.try_attach_lock().map_err(|e| Error::io("locking", path, e))? {
             if entrance.lock.whole_file_is_taken().map_err(|e| Error::io("asking after the locks of", path, e))? {
@@ -148,7 +159,7 @@ impl Entrance {
 
     /// The membership of a number, unless another process has it.
     fn try_member(&self, number: u16) -> Result<Option<Membership>> {
-        let membership = Membership::new(open_lock(&self.path, self.mode)?, number);
+        let membership = Membership::new(open_lock(&self.path, self.file_mode)?, number);
         let taken = membership.take().map_err(|e| Error::io("locking", &self.path, e))?;
         Ok(taken.then_some(membership))
     }
@@ -160,15 +171,11 @@ impl Entrance {
         })
     }
 
-    /// Attaches to a region; or says why not.
-    fn attach(&self, file: File, identity: Identity) -> Result<std::result::Result<Region, Error>> {
-        let region = match Region::attach(file, identity) {
-            Ok(region) => region,
-            Err(why) => return Ok(Err(why)),
-        };
+    /// Makes this process a member.
+    fn admit(&self, region: Region) -> Result<Region> {
         for number in (0..region.geometry().members).filter(|&number| !region.member(number).is_used()) {
             if let Some(membership) = self.try_member(number)? {
-                return Ok(Ok(region.joined_as(membership)));
+                return Ok(region.joined_as(membership));
             }
         }
         Err(Error::full(format!("{} processes have the environment open already", region.geometry().members)))
@@ -205,8 +212,8 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn open_lock(path: &Path, mode: u32) -> Result<LockFile> {
-    LockFile::open(path, mode).map_err(|e| Error::io("opening", path, e))
+fn open_lock(path: &Path, file_mode: Option<u32>) -> Result<LockFile> {
+    LockFile::open(path, file_mode).map_err(|e| Error::io("opening", path, e))
 }
 
 fn open_region(path: &Path) -> Result<Option<File>> {
@@ -217,14 +224,17 @@ fn open_region(path: &Path) -> Result<Option<File>> {
     }
 }
 
-fn create_region(path: &Path, mode: u32) -> Result<File> {
+fn create_region(path: &Path, file_mode: Option<u32>) -> Result<File> {
     match fs::remove_file(path) {
         Ok(()) => {}
         Err(e) if e.kind() == IoErrorKind::NotFound => {}
         Err(e) => return Err(Error::io("removing what was left of", path, e)),
     }
-    let open = OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path);
-    open.map_err(|e| Error::io("creating the shared memory", path, e))
+    let io = |e| Error::io("creating the shared memory", path, e);
+    // Nobody else's until it has the bits it is to have: its records are the files' records.
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path).map_err(io)?;
+    file_mode.map_or(Ok(()), |mode| file.set_permissions(fs::Permissions::from_mode(mode))).map_err(io)?;
+    Ok(file)
 }
 
 impl Core {
@@ -240,23 +250,17 @@ impl Core {
         });
     }
 
-    /// Leaves the others; the last one writes a checkpoint and removes the region.
+    /// Leaves the others; the last one removes the region and writes a checkpoint.
     pub(super) fn detach(&self) -> Result<()> {
         let (Some(directory), Some(region_path)) = (&self.directory, &self.shared) else { return Ok(()) };
         let region = &self.kernel.pages.region;
-        let entrance = Entrance::enter(&directory.join(LOCK), 0o666)?;
+        let entrance = Entrance::enter(&directory.join(LOCK), self.config.file_mode)?;
         {
             let seat = self.kernel.pages.participants.sit()?;
             while self.kernel.reap(&seat)? {}
         }
         let others = (0..region.geometry().members).any(|n| n != region.number() && region.member(n).is_used());
-        let mut left = Ok(());
-        if !others {
-            left = self.checkpoint_and_remove_log();
-            if left.is_ok() {
-                left = fs::remove_file(region_path).map_err(|e| Error::io("removing the shared memory", region_path, e));
-            }
-        }
+        let left = if others { Ok(()) } else { self.end_region(region_path) };
         self.kernel.pages.participants.leave();
         region.member(region.number()).leave();
         if let Some(membership) = region.membership() {
@@ -264,5 +268,13 @@ impl Core {
         }
         drop(entrance);
         left
+    }
+
+    /// The last thing done with a shared environment. The region goes as soon as nothing hangs on it: who found it after the last checkpoint
+    /// would log on behind a superblock which says that no log is needed, and in files that are not there any more.
+    fn end_region(&self, path: &Path) -> Result<()> {
+        self.sync()?;
+        fs::remove_file(path).map_err(|e| Error::io("removing the shared memory", path, e))?;
+        self.checkpoint_and_remove_log()
     }
 }

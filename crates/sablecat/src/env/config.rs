@@ -1,7 +1,7 @@
 //! What an environment can be told when it is opened, and what it does when it is told nothing.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +27,7 @@ pub(crate) struct Config {
     pub(crate) lock_timeout: Duration,
     pub(crate) deadlock_policy: DeadlockPolicy,
     pub(crate) create: bool,
+    pub(crate) file_mode: Option<u32>,
     pub(crate) shared: bool,
     pub(crate) region_directory: Option<PathBuf>,
     pub(crate) background: bool,
@@ -54,6 +55,7 @@ impl Default for Config {
             lock_timeout: Duration::from_secs(10),
             deadlock_policy: DeadlockPolicy::default(),
             create: true,
+            file_mode: None,
             shared: false,
             region_directory: None,
             background: true,
@@ -79,6 +81,23 @@ impl Config {
                 "a log buffer of {} bytes; it must be a power of two and at least 65536",
                 self.log_buffer_bytes
             )));
+        }
+        if self.file_mode.is_some_and(|mode| mode & !0o666 != 0 || mode & 0o600 != 0o600) {
+            return Err(Error::invalid(
+                "permission bits that make no sense for a file of records: the owner reads and writes, nobody executes",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Has what is made from now on take after the volume at a path; without one, after the settings.
+    pub(crate) fn take_after(&mut self, volume: &Path) -> Result<()> {
+        let looking = |e| Error::io("looking at", volume, e);
+        if self.disk.exists(volume).map_err(looking)? {
+            self.file_mode = self.disk.mode(volume).map_err(looking)?;
+        }
+        if let Some(disk) = self.file_mode.and_then(|mode| self.disk.with_mode(mode)) {
+            self.disk = disk;
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ mod verify;
 pub(crate) use config::Config;
 pub(crate) use databases::Named;
 pub(crate) use open::{in_memory, open};
-pub use processes::{Participant, Process};
+pub use processes::{Participant, Process, RecordLock};
 pub use recover::RecoveryReport;
 pub use verify::{Progress, VerifyReport};
 

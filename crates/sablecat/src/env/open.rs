@@ -35,8 +35,9 @@ const SPARES_MAX: usize = 3;
 const _: () = assert!(size_of::<LogWords>() <= LOG_WORDS_BYTES);
 
 /// Opens the environment in a directory, creating or recovering it as need be.
-pub(crate) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<Core>> {
+pub(crate) fn open(directory: &Path, mut config: Config, mode: Mode) -> Result<Arc<Core>> {
     config.check()?;
+    config.take_after(&directory.join(VOLUME))?;
     if config.shared {
         return attach::open_shared(directory, config, mode);
     }
@@ -114,6 +115,13 @@ fn take_lock(config: &Config, directory: &Path) -> Result<Arc<dyn File>> {
     ))
 }
 
+/// Where a region has the log's words and ring. What is made of it must not outlive the region.
+pub(super) fn log_memory(region: &Region) -> LogMemory {
+    // SAFETY: the ring and the words lie in the region at the addresses and sizes the log asks for, are used by nothing else, and live as
+    // long as the region, which its users hold beside this.
+    unsafe { LogMemory::new(region.log_words().cast(), Ring::new(region.ring(), region.geometry().ring_bytes)) }
+}
+
 /// The kernel over a region, which may be in use already.
 pub(super) fn build_kernel(
     directory: Option<&Path>,
@@ -122,9 +130,6 @@ pub(super) fn build_kernel(
     config: &Config,
     mode: Mode,
 ) -> Result<Kernel> {
-    // SAFETY: the ring and the words lie in the region at the addresses and sizes the log asks for, are used by nothing else, and live as
-    // long as the region, which `Pages` holds beside the log in the same `Kernel`.
-    let memory = unsafe { LogMemory::new(region.log_words().cast(), Ring::new(region.ring(), region.geometry().ring_bytes)) };
     let log_disk = directory.filter(|_| mode == Mode::Transactional).map(|_| Arc::clone(&config.disk));
     let log_config = LogConfig {
         segment_bytes: config.log_segment_bytes,
@@ -132,7 +137,7 @@ pub(super) fn build_kernel(
         direct: true,
         spares_max: SPARES_MAX,
     };
-    let log = Log::open(log_disk, &directory.unwrap_or(Path::new("")).join(LOG), log_config, memory)?;
+    let log = Log::open(log_disk, &directory.unwrap_or(Path::new("")).join(LOG), log_config, log_memory(region))?;
     let locks = LockTable::new(region).with_policy(config.deadlock_policy);
     let pages = Pages::new(Arc::clone(region), volume, access::check_page);
     Ok(Kernel { pages, log, locks, bell: Arc::default(), patience: config.lock_timeout })

@@ -3,7 +3,8 @@
 use sablecat_os::atomic::Ordering;
 
 use super::Core;
-use crate::region::{NO_EPOCH, Phase, Role};
+use crate::region::{NO_EPOCH, Phase, STRUCTURE_LATCHES};
+use crate::txn::locks::Mode;
 use crate::types::Lsn;
 
 /// A process that has the environment open, or died while it had.
@@ -40,19 +41,50 @@ pub struct Participant {
     pub committing: bool,
     /// Pages it has latched for a commit.
     pub pages_latched: usize,
+    /// Record locks it has.
+    pub record_locks: usize,
     /// Whether it waits for a record lock.
     pub waits_for_lock: bool,
-    /// Work that one participant does at a time, and this one does: `commit`, `checkpoint`, `housekeeping`, `reaping`, `serial`.
+    /// Work that one participant does at a time, and this one does: `commit`, `checkpoint`, `housekeeping`, `reaping`, `serial`, `log flush`,
+    /// `log supply`; and `structure`, once for each structure latch it has.
     pub roles: Vec<&'static str>,
+}
+
+/// A record lock that somebody has or waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecordLock {
+    /// The record, as the lock table knows it: 44 bits of a hash of database and key, which do not tell either. [`Database::lock_number`] is the
+    /// other direction.
+    ///
+    /// [`Database::lock_number`]: crate::Database::lock_number
+    pub record: u64,
+    /// The slot of the participant that has it, or waits for it.
+    pub slot: u16,
+    /// Its process's number, in its own namespace; 0 if it has ended meanwhile.
+    pub pid: u32,
+    /// Whether it has it, or wants it, alone; otherwise, with others that share it.
+    pub exclusive: bool,
+    /// Whether it has it as part of a lock on many records, for want of room.
+    pub coarse: bool,
+    /// The slots of the participants it waits for; none: it has the lock.
+    pub waits_for: Option<Vec<u16>>,
 }
 
 impl Core {
     /// Everybody who has the environment open.
     pub(crate) fn processes(&self) -> Vec<Process> {
         let region = &self.kernel.pages.region;
+        let locks = self.record_locks();
         let Some(membership) = region.membership() else {
             let command = std::env::args().collect::<Vec<_>>().join(" ");
-            return vec![Process { pid: std::process::id(), command, alive: true, asking: true, participants: self.participants_of(0) }];
+            return vec![Process {
+                pid: std::process::id(),
+                command,
+                alive: true,
+                asking: true,
+                participants: self.participants_of(0, &locks),
+            }];
         };
         (0..region.geometry().members)
             .filter(|&number| region.member(number).is_used())
@@ -61,22 +93,46 @@ impl Core {
                 command: region.member(number).command(),
                 alive: membership.is_alive(number),
                 asking: number == region.number(),
-                participants: self.participants_of(number),
+                participants: self.participants_of(number, &locks),
             })
             .collect()
     }
 
-    fn participants_of(&self, member: u16) -> Vec<Participant> {
+    /// All record locks, and all waits for one.
+    pub(crate) fn record_locks(&self) -> Vec<RecordLock> {
+        let region = &self.kernel.pages.region;
+        let private = region.membership().is_none();
+        let pid = |slot: u16| match region.slot(slot).member() {
+            Some(_) if private => std::process::id(),
+            Some(member) => region.member(member).pid(),
+            None => 0,
+        };
+        let shown = |seen: crate::txn::locks::Seen| RecordLock {
+            record: seen.record,
+            slot: seen.slot,
+            pid: pid(seen.slot),
+            exclusive: seen.mode == Mode::Exclusive,
+            coarse: seen.coarse,
+            waits_for: seen.waits_for,
+        };
+        let mut locks: Vec<_> = self.kernel.locks.look().into_iter().map(shown).collect();
+        locks.sort_by_key(|lock| (lock.record, lock.waits_for.is_some(), lock.slot));
+        locks
+    }
+
+    fn participants_of(&self, member: u16, locks: &[RecordLock]) -> Vec<Participant> {
         let region = &self.kernel.pages.region;
         let header = region.header();
         let visible = header.visible();
-        let roles: [(&'static str, &Role); 5] = [
-            ("commit", &header.commit.0),
-            ("checkpoint", &header.checkpoint.0),
-            ("housekeeping", &header.housekeep.0),
-            ("reaping", &header.reap.0),
-            ("serial", &header.serial.0),
+        let mut roles = vec![
+            ("commit", header.commit.0.look().owner()),
+            ("checkpoint", header.checkpoint.0.look().owner()),
+            ("housekeeping", header.housekeep.0.look().owner()),
+            ("reaping", header.reap.0.look().owner()),
+            ("serial", header.serial.0.look().owner()),
         ];
+        roles.extend(self.kernel.log.turns());
+        roles.extend((0..STRUCTURE_LATCHES).map(|index| ("structure", region.structure(index).look().owner())));
         (1..header.slots_high.0.load(Ordering::SeqCst) as u16)
             .filter(|&number| region.slot(number).member() == Some(member))
             .map(|number| {
@@ -90,8 +146,9 @@ impl Core {
                     in_operation: slot.epoch() != NO_EPOCH,
                     committing: slot.phase() == Phase::Committing,
                     pages_latched: slot.list_len(),
+                    record_locks: locks.iter().filter(|lock| lock.slot == number && lock.waits_for.is_none()).count(),
                     waits_for_lock: slot.waits_for.load(Ordering::Acquire) != 0,
-                    roles: roles.iter().filter(|(_, role)| role.look().owner() == number).map(|&(name, _)| name).collect(),
+                    roles: roles.iter().filter(|(_, owner)| *owner == number).map(|&(name, _)| name).collect(),
                 }
             })
             .collect()

@@ -128,6 +128,15 @@ impl LogMemory {
     pub(crate) unsafe fn new(words: NonNull<LogWords>, ring: Ring) -> LogMemory {
         LogMemory { words, ring }
     }
+
+    /// Whether the positions are such as they can be while the log is in use, with everything up to `visible` published.
+    ///
+    /// # Errors
+    /// Invalid, saying what is impossible.
+    pub(crate) fn check(&self, visible: Lsn) -> Result<()> {
+        // SAFETY: as `new` demands.
+        unsafe { self.words.as_ref() }.check_positions(visible, self.ring.len() as u64)
+    }
 }
 
 // SAFETY: the words are atomics, and the ring is copied in and out under the rules of ring.rs, whichever thread does it.
@@ -263,6 +272,11 @@ impl Log {
     pub(crate) fn new_chain(&self) -> u64 {
         // Relaxed: only uniqueness matters. Starts at the life's first LSN and grows slower than the tail, so lives cannot collide.
         self.words().chains.0.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The turns, by name, and the slots of who has them; 0: nobody.
+    pub(crate) fn turns(&self) -> [(&'static str, u16); 2] {
+        [("log flush", self.words().flush.owner()), ("log supply", self.words().supply.owner())]
     }
 
     /// Ends what turns the participant in a slot has, who is dead: its successors do the work again.

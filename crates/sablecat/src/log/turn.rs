@@ -164,6 +164,11 @@ impl Turn {
         Some(Held { turn: self, holding: mine })
     }
 
+    /// The slot of who has the turn; 0: nobody.
+    pub(super) fn owner(&self) -> u16 {
+        Holding(self.word.load(Ordering::SeqCst)).owner()
+    }
+
     /// Ends the holding of a participant that is dead.
     pub(super) fn release_for(&self, owner: u16) {
         let seen = Holding(self.word.load(Ordering::SeqCst));

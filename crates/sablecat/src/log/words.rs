@@ -15,6 +15,7 @@ use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::turn::Turn;
 use crate::error::{Error, ErrorKind, Result};
+use crate::types::Lsn;
 
 /// A value on cache lines of its own (two, since processors fetch lines in pairs).
 #[repr(C, align(128))]
@@ -83,6 +84,23 @@ impl LogWords {
         for word in [&self.tail, &self.written, &self.durable, &self.target, &self.cached, &self.prepared, &self.chains] {
             word.0.store(life, Ordering::SeqCst);
         }
+    }
+
+    /// Whether the positions are such as they can be with a ring of so many bytes and everything up to `visible` published, whatever their
+    /// writers are doing.
+    ///
+    /// # Errors
+    /// Invalid, naming what is impossible.
+    pub(super) fn check_positions(&self, visible: Lsn, ring_bytes: u64) -> Result<()> {
+        let at = |word: &Line<AtomicU64>| word.0.load(Ordering::SeqCst);
+        // Each only grows and follows the next one, so they are read in this order; the ring's bound the other way round.
+        let (life, durable, written, tail, prepared) =
+            (at(&self.life), at(&self.durable), at(&self.written), at(&self.tail), at(&self.prepared));
+        let unwritten = tail.saturating_sub(at(&self.written));
+        if !(life..=tail).contains(&visible.0) || ![life, durable, written, tail, prepared].is_sorted() || unwritten > ring_bytes {
+            return Err(Error::invalid("the positions of its log are impossible"));
+        }
+        Ok(())
     }
 
     /// An error once the log is poisoned, naming what did it.

@@ -1,4 +1,7 @@
 //! The header: the few words that everybody reads.
+//!
+//! It begins with what is fixed once the region is made, under a checksum: who attaches believes nothing else of a region before that is
+//! right, and looks then whether what varies is within its bounds.
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -6,8 +9,8 @@ use super::{Geometry, Member, Role, Slot, WaitQueue};
 use crate::error::{Error, Result};
 use crate::types::Lsn;
 
-/// What the ready word holds when the region has been created completely ("sablecat", layout 2).
-pub(crate) const READY: u64 = u64::from_le_bytes(*b"sblcat\x00\x02");
+/// What the ready word holds when the region has been created completely ("sablecat", layout 3).
+pub(crate) const READY: u64 = u64::from_le_bytes(*b"sblcat\x00\x03");
 
 /// Which environment a region belongs to, and which run of the machine: with another, its contents mean nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -23,12 +26,10 @@ pub(crate) struct Identity {
 #[derive(Debug)]
 pub(crate) struct Line<T>(pub(crate) T);
 
-/// The header's words, each hot one on its own lines.
-#[repr(C, align(4096))]
+/// What is fixed once the region is made: written by its creator before the ready word.
+#[repr(C)]
 #[derive(Debug)]
-pub(crate) struct Header {
-    /// [`READY`], stored last at creation: a region without it was never finished.
-    pub(crate) ready: AtomicU64,
+struct Fixed {
     /// The sizes of what lies in the region, so that another build's is recognised.
     sizes: AtomicU64,
     page_size: AtomicU64,
@@ -40,6 +41,21 @@ pub(crate) struct Header {
     blocks_max: AtomicU64,
     members: AtomicU64,
     identity: [AtomicU64; 4],
+    /// CRC-32C of the words above.
+    checksum: AtomicU64,
+}
+
+/// How far into a header the ready word and what is fixed reach.
+#[cfg(test)]
+pub(super) const FIXED_BYTES: usize = std::mem::offset_of!(Header, fixed) + size_of::<Fixed>();
+
+/// The header's words, each hot one on its own lines.
+#[repr(C, align(4096))]
+#[derive(Debug)]
+pub(crate) struct Header {
+    /// [`READY`], stored last at creation: a region without it was never finished.
+    pub(crate) ready: AtomicU64,
+    fixed: Fixed,
     /// Published commits: every commit with an LSN at or below it is swung. Written in the commit step and by helpers; only grows.
     pub(crate) visible: Line<AtomicU64>,
     /// Who is in the commit step.
@@ -91,24 +107,8 @@ pub(crate) struct Header {
 impl Header {
     /// Fills in a fresh header, all but the ready word.
     pub(super) fn create(&self, geometry: &Geometry, identity: Identity) {
+        self.fixed.create(geometry, identity);
         // Relaxed stores: nobody reads them before the ready word, whose Release store they precede.
-        let words = [
-            (&self.sizes, sizes()),
-            (&self.page_size, geometry.page_size as u64),
-            (&self.frames, geometry.frames as u64),
-            (&self.slots, u64::from(geometry.slots)),
-            (&self.ring_bytes, geometry.ring_bytes as u64),
-            (&self.lock_words, geometry.lock_words as u64),
-            (&self.pages_max, geometry.pages_max),
-            (&self.blocks_max, geometry.blocks_max),
-            (&self.members, u64::from(geometry.members)),
-        ];
-        for (word, value) in words {
-            word.store(value, Ordering::Relaxed);
-        }
-        for (word, value) in self.identity.iter().zip(identity.words()) {
-            word.store(value, Ordering::Relaxed);
-        }
         self.epoch.0.store(1, Ordering::Relaxed);
         self.hand.0.store(1, Ordering::Relaxed);
         self.slots_high.0.store(1, Ordering::Relaxed);
@@ -125,10 +125,63 @@ impl Header {
     /// # Errors
     /// Invalid, saying what is different.
     pub(super) fn judge(&self, identity: Identity) -> Result<Geometry> {
+        // Acquire: pairs with `set_ready`.
         if self.ready.load(Ordering::Acquire) != READY {
             return Err(Error::invalid("it was never finished, or is of another version"));
         }
+        self.fixed.judge(identity)
+    }
+
+    /// Whether the words that vary are such as they can be in a region of these sizes, whatever its users are doing: so that nobody who
+    /// goes by them leaves the region.
+    ///
+    /// # Errors
+    /// Invalid, naming the word.
+    pub(super) fn check_bounds(&self, geometry: &Geometry) -> Result<()> {
         let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let slots = u64::from(geometry.slots);
+        let bounds = [
+            ("slots used", u64::from(self.slots_high.0.load(Ordering::Relaxed)), 1..=slots),
+            ("frames with memory", word(&self.frames_ready.0), 1..=geometry.frames as u64),
+            ("page ids with memory", word(&self.pages_ready), 0..=geometry.pages_max),
+            ("blocks with memory", word(&self.blocks_ready), 0..=geometry.blocks_max),
+            ("page ids used", word(&self.page_high), 0..=geometry.pages_max),
+            ("blocks used", word(&self.block_high), 0..=geometry.blocks_max),
+        ];
+        for (what, value, possible) in bounds {
+            if !possible.contains(&value) {
+                return Err(Error::invalid(format!("its number of {what}, {value}, is impossible")));
+            }
+        }
+        let roles = [&self.commit, &self.checkpoint, &self.housekeep, &self.reap, &self.serial];
+        if roles.iter().any(|role| role.0.look().owner() >= geometry.slots) {
+            return Err(Error::invalid("a role's owner is impossible"));
+        }
+        Ok(())
+    }
+
+    /// The LSN of the newest published commit. Acquire: pairs with the Release in the commit step, so that whoever sees the LSN sees
+    /// the entries it swung.
+    #[inline]
+    pub(crate) fn visible(&self) -> Lsn {
+        Lsn(self.visible.0.load(Ordering::Acquire))
+    }
+}
+
+impl Fixed {
+    fn create(&self, geometry: &Geometry, identity: Identity) {
+        // Relaxed: as in `Header::create`.
+        for (word, value) in self.words().zip(values(geometry, identity)) {
+            word.store(value, Ordering::Relaxed);
+        }
+        self.checksum.store(self.sum(), Ordering::Relaxed);
+    }
+
+    fn judge(&self, identity: Identity) -> Result<Geometry> {
+        let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        if word(&self.checksum) != self.sum() {
+            return Err(Error::invalid("its header is damaged"));
+        }
         if word(&self.sizes) != sizes() {
             return Err(Error::invalid("it was made by another build"));
         }
@@ -153,12 +206,33 @@ impl Header {
         Ok(geometry)
     }
 
-    /// The LSN of the newest published commit. Acquire: pairs with the Release in the commit step, so that whoever sees the LSN sees
-    /// the entries it swung.
-    #[inline]
-    pub(crate) fn visible(&self) -> Lsn {
-        Lsn(self.visible.0.load(Ordering::Acquire))
+    /// All words but the checksum, in their order.
+    fn words(&self) -> impl Iterator<Item = &AtomicU64> {
+        let sizes = [&self.sizes, &self.page_size, &self.frames, &self.slots, &self.ring_bytes, &self.lock_words];
+        let more = [&self.pages_max, &self.blocks_max, &self.members];
+        sizes.into_iter().chain(more).chain(&self.identity)
     }
+
+    fn sum(&self) -> u64 {
+        let sum = self.words().fold(0, |sum, word| crc32c::crc32c_append(sum, &word.load(Ordering::Relaxed).to_le_bytes()));
+        u64::from(sum)
+    }
+}
+
+/// What stands in [`Fixed::words`].
+fn values(geometry: &Geometry, identity: Identity) -> impl Iterator<Item = u64> {
+    let sizes = [
+        sizes(),
+        geometry.page_size as u64,
+        geometry.frames as u64,
+        u64::from(geometry.slots),
+        geometry.ring_bytes as u64,
+        geometry.lock_words as u64,
+        geometry.pages_max,
+        geometry.blocks_max,
+        u64::from(geometry.members),
+    ];
+    sizes.into_iter().chain(identity.words())
 }
 
 impl Identity {

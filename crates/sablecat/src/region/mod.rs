@@ -111,24 +111,41 @@ impl Region {
         Ok(region)
     }
 
-    /// A region that others made, if it is for this environment and this build: to look at, until [`Region::joined_as`].
+    /// A region that others made, if it is for this environment and this build: to look at, until [`Region::joined_as`]. Nothing but its
+    /// header is mapped before that is found to be so.
     ///
     /// # Errors
-    /// Invalid, saying why it cannot be attached to; those of the system.
+    /// Invalid, saying why it is not such a region; others are the system's, and say nothing about it.
     pub(crate) fn attach(file: File, identity: Identity) -> Result<Region> {
-        let length = file.metadata().map_err(|e| Error::io("looking at", Path::new("the shared memory"), e))?.len();
+        let looking = |e| Error::io("looking at", Path::new("the shared memory"), e);
+        let length = file.metadata().map_err(looking)?.len();
         if length < size_of::<Header>() as u64 {
             return Err(Error::invalid("it is too short"));
         }
-        let length = usize::try_from(length).map_err(|_| Error::invalid("it is too long"))?;
-        let mapping = Mapping::file(file, length).map_err(|e| no_memory(length, &e))?;
+        let start = Mapping::file(file.try_clone().map_err(looking)?, size_of::<Header>()).map_err(looking)?;
         // SAFETY: the mapping is long enough for a header, page-aligned, and a header consists of atomics, valid for any bytes.
-        let header = unsafe { mapping.base().cast::<Header>().as_ref() };
-        let geometry = header.judge(identity)?;
-        if geometry.offsets().end != length {
+        let geometry = unsafe { start.base().cast::<Header>().as_ref() }.judge(identity)?;
+        let end = geometry.offsets().end;
+        if end as u64 != length {
             return Err(Error::invalid("its length is not what its sizes come to"));
         }
-        Ok(Region::at(mapping, geometry, None))
+        let mapping = Mapping::file(file, end).map_err(|e| no_memory(end, &e))?;
+        let region = Region::at(mapping, geometry, None);
+        region.check_bounds()?;
+        Ok(region)
+    }
+
+    /// Whether everything that says where something is stays within the region.
+    fn check_bounds(&self) -> Result<()> {
+        self.header().check_bounds(&self.geometry)?;
+        if (0..STRUCTURE_LATCHES).any(|index| self.structure(index).look().owner() >= self.geometry.slots) {
+            return Err(Error::invalid("the owner of a structure latch is impossible"));
+        }
+        let out_of_bounds = |slot: &Slot| slot.member().is_some_and(|member| member >= self.geometry.members);
+        match (1..self.geometry.slots).find(|&slot| out_of_bounds(self.slot(slot))) {
+            Some(slot) => Err(Error::invalid(format!("the owner of slot {slot} is impossible"))),
+            None => Ok(()),
+        }
     }
 
     /// The region as one of its members.

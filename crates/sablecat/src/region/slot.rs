@@ -85,7 +85,8 @@ impl Slot {
     }
     /// Whose participant it is; none if it is free.
     pub(crate) fn member(&self) -> Option<u16> {
-        self.used.load(Ordering::SeqCst).checked_sub(1).map(|member| member as u16)
+        // A number that no member can have stays one.
+        self.used.load(Ordering::SeqCst).checked_sub(1).map(|member| u16::try_from(member).unwrap_or(u16::MAX))
     }
     /// Gives the slot back.
     pub(crate) fn give_back(&self) {

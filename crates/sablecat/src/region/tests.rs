@@ -1,6 +1,9 @@
-//! One region at two addresses.
+//! One region at two addresses; and regions that are not what they should be.
+
+use std::os::unix::fs::FileExt;
 
 use sablecat_os::atomic::Ordering;
+use sablecat_os::liveness::LockFile;
 
 use super::*;
 
@@ -72,4 +75,98 @@ fn a_role_is_released_once_for_each_holding() {
     assert_ne!(first, second, "the same owner's next holding is another");
     assert!(!role.release(first), "a release meant for the holding before");
     assert_eq!(role.look(), second);
+}
+
+const OURS: Identity = Identity { uuid: [3; 16], boot: [5; 16] };
+
+fn shared() -> Geometry {
+    Geometry { frames: 64, ..small() }
+}
+
+/// A region's file as its processes left it, and its bytes up to the end of the header.
+fn left_behind(name: &str, identity: Identity) -> (File, Vec<u8>) {
+    let path = std::env::temp_dir().join(format!("sablecat-region-{name}-{}", std::process::id()));
+    let lock = path.with_extension("lock");
+    let open = || File::options().read(true).write(true).create(true).truncate(false).open(&path).unwrap();
+    let membership = Membership::new(LockFile::open(&lock, Some(0o600)).unwrap(), 0);
+    let region = Region::create_shared(open(), shared(), identity, membership).unwrap();
+    region.header().set_ready();
+    drop(region);
+    let file = open();
+    std::fs::remove_file(&path).unwrap();
+    std::fs::remove_file(&lock).unwrap();
+    let mut header = vec![0; size_of::<Header>()];
+    file.read_exact_at(&mut header, 0).unwrap();
+    (file, header)
+}
+
+fn why_not(file: &File) -> String {
+    let refused = Region::attach(file.try_clone().unwrap(), OURS).expect_err("nobody's region");
+    assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+    refused.to_string()
+}
+
+#[test]
+fn a_region_is_attached_to_by_its_own_environment_in_its_own_run_of_the_machine() {
+    let (file, _) = left_behind("ours", OURS);
+    assert_eq!(*Region::attach(file, OURS).unwrap().geometry(), shared());
+    for other in [Identity { uuid: [4; 16], ..OURS }, Identity { boot: [6; 16], ..OURS }] {
+        let (file, _) = left_behind("others", other);
+        assert!(why_not(&file).contains("another environment"));
+    }
+}
+
+#[test]
+fn no_bit_of_what_is_fixed_in_the_header_can_be_wrong() {
+    let (file, header) = left_behind("bits", OURS);
+    for bit in 0..8 * header::FIXED_BYTES {
+        let byte = header[bit / 8] ^ 1 << (bit % 8);
+        file.write_all_at(&[byte], (bit / 8) as u64).unwrap();
+        why_not(&file);
+        file.write_all_at(&header[bit / 8..=bit / 8], (bit / 8) as u64).unwrap();
+    }
+    Region::attach(file, OURS).unwrap();
+}
+
+#[test]
+fn a_region_cut_short_empty_unfinished_or_of_another_version_is_refused() {
+    let (file, header) = left_behind("short", OURS);
+    drop(Region::attach(file.try_clone().unwrap(), OURS).unwrap());
+    let length = file.metadata().unwrap().len();
+    for cut in [0, 1, header.len() as u64 - 1, header.len() as u64, length - 1, length + 1] {
+        file.set_len(cut).unwrap();
+        why_not(&file);
+        file.set_len(length).unwrap();
+        file.write_all_at(&header, 0).unwrap();
+    }
+    for ready in [0, header::READY - (1 << 56), header::READY + (1 << 56)] {
+        file.write_all_at(&ready.to_le_bytes(), 0).unwrap();
+        assert!(why_not(&file).contains("another version"));
+    }
+    file.set_len(0).unwrap();
+    file.set_len(length).unwrap();
+    why_not(&file);
+}
+
+#[test]
+fn words_that_lead_out_of_the_region_are_found_before_they_are_followed() {
+    let wrong: [fn(&Region); 12] = [
+        |region| region.header().slots_high.0.store(0, Ordering::SeqCst),
+        |region| region.header().slots_high.0.store(5, Ordering::SeqCst),
+        |region| region.header().frames_ready.0.store(0, Ordering::SeqCst),
+        |region| region.header().frames_ready.0.store(65, Ordering::SeqCst),
+        |region| region.header().pages_ready.store(4097, Ordering::SeqCst),
+        |region| region.header().blocks_ready.store(1 << 40, Ordering::SeqCst),
+        |region| region.header().page_high.store(4097, Ordering::SeqCst),
+        |region| region.header().block_high.store(4097, Ordering::SeqCst),
+        |region| assert!(region.header().commit.0.try_acquire(4).is_ok()),
+        |region| assert!(region.structure(7).try_acquire(4).is_ok()),
+        |region| assert!(region.slot(1).try_take(1)),
+        |region| assert!(region.slot(3).try_take(u16::MAX)),
+    ];
+    for (n, spoil) in wrong.into_iter().enumerate() {
+        let (file, _) = left_behind(&format!("bounds-{n}"), OURS);
+        spoil(&Region::attach(file.try_clone().unwrap(), OURS).unwrap());
+        assert!(why_not(&file).contains("impossible"), "{n}");
+    }
 }

@@ -52,13 +52,15 @@ impl Kernel {
             return Ok(false);
         }
         let role = &region.header().reap.0;
-        let holding = match role.try_acquire(me.number()) {
-            Ok(holding) => holding,
-            Err(other) if other.owner() != 0 && !region.is_alive(other.owner()) => {
-                role.release(other);
-                return Ok(true);
+        let holding = loop {
+            match role.try_acquire(me.number()) {
+                Ok(holding) => break holding,
+                Err(other) if other.owner() != 0 && !region.is_alive(other.owner()) => {
+                    // A reaper died: this one starts again.
+                    role.release(other);
+                }
+                Err(_) => return Ok(true),
             }
-            Err(_) => return Ok(true),
         };
         // Looked at again: until the role was taken another may have reaped one of them, and a living process have taken its number.
         let result = self.reap_members(&dead(), me);

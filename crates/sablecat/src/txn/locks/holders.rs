@@ -1,13 +1,12 @@
-//! What statistics show of the lock table: a look at what goes on, not a lock on it.
+//! What people and statistics are shown of the lock table: a look at what goes on, not a lock on it.
 
 use sablecat_os::atomic::Ordering;
 
-use super::LockTable;
-#[cfg(test)]
-use super::Mode;
 use super::table::Counter;
 #[cfg(test)]
-use super::word::{LockId, Want};
+use super::word::Want;
+use super::word::{LockId, Word};
+use super::{LockTable, Mode};
 
 /// A lock that somebody has.
 #[cfg(test)]
@@ -21,6 +20,26 @@ pub(crate) struct Holder {
     pub(crate) coarse: bool,
     /// Whether somebody may be waiting for it.
     pub(crate) awaited: bool,
+}
+
+/// A lock, or the wait for one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Seen {
+    /// What the table knows of the record.
+    pub(crate) record: u64,
+    /// The participant.
+    pub(crate) slot: u16,
+    /// How it has the record, or wants it.
+    pub(crate) mode: Mode,
+    /// Whether it has it as part of a lock on many records.
+    pub(crate) coarse: bool,
+    /// The participants it waits for; none: it has the lock.
+    pub(crate) waits_for: Option<Vec<u16>>,
+}
+
+/// What the table keeps of a record's hash.
+pub(crate) fn kept_of(hash: u64) -> u64 {
+    LockId::of(hash).0
 }
 
 /// What happened since the region was created.
@@ -46,6 +65,28 @@ impl LockTable {
             holders.push(Holder { slot: lock.owner(), mode: lock.mode(), coarse: lock.is_coarse(), awaited: lock.is_waited() });
         });
         holders
+    }
+
+    /// All locks, and all waits for one, at a glance: no latch is taken, so what was there all the time is shown, and nothing else for sure.
+    pub(crate) fn look(&self) -> Vec<Seen> {
+        let seen = |word: Word, slot, waits_for| Seen { record: word.id().0, slot, mode: word.mode(), coarse: word.is_coarse(), waits_for };
+        let mut found = Vec::new();
+        self.table.each_place(|index| {
+            // Acquire: as in `Table::against`.
+            let word = Word(self.table.word(index).load(Ordering::Acquire));
+            if !word.is_free() {
+                found.push(seen(word, word.owner(), None));
+            }
+        });
+        for (slot, words) in self.table.slots_in_use() {
+            let wait = Word(words.waits_for.load(Ordering::Acquire));
+            if !wait.is_free() {
+                let mut holders = Vec::new();
+                self.table.against(slot, wait.want(), |lock| holders.push(lock.owner()));
+                found.push(seen(wait, slot, Some(holders)));
+            }
+        }
+        found
     }
 
     /// What happened since the region was created.

@@ -52,6 +52,7 @@ mod wait;
 mod word;
 
 pub use deadlock::DeadlockPolicy;
+pub(crate) use holders::{Seen, kept_of};
 pub(crate) use name::record_hash;
 
 use std::sync::Arc;

@@ -1,0 +1,345 @@
+//! Steps: a process that dies after any instruction.
+//!
+//! ```text
+//! operation.rs  what is done, and what there is before
+//! state.rs      the shared bytes of an environment: comparing and copying them
+//! worker.rs     the process that is stepped
+//! survivor.rs   who comes after it
+//! ```
+//!
+//! A process does one operation, one instruction at a time. Whenever an instruction has changed anything that processes share, region or
+//! file, all of it is copied. In the copy nobody holds a lock, so the process is dead there, and everybody else as well: a survivor attaches to
+//! it, works, and looks at everything. It must find the operation done or not done, whole; done if a survivor of an earlier moment found it so;
+//! and done if the process had said that it was. Instructions that change nothing shared need no survivor: what it would find is the same.
+//!
+//! Where the files have changed, another survivor gets the files alone, as after a failure of the machine that loses no write. (What one does
+//! that loses writes is the business of [`crash`](crate::crash).)
+//!
+//! Then some of the deaths are repeated in earnest: the process is killed there, and the survivor is one that was there before. In others the
+//! process is not killed but stopped: unless it is seen to hold something, the one beside it must be able to do all of its work meanwhile.
+
+mod operation;
+mod state;
+mod survivor;
+mod worker;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use sablecat::{Durability, Env};
+use sablecat_os::check::stepped::{Did, Stepped, is_possible};
+
+use crate::dice::Dice;
+use operation::Act;
+pub use operation::{OPERATIONS, Operation, named};
+use state::{Place, State};
+use survivor::{Possible, come_after, go_on, patiently};
+pub use worker::work;
+
+/// The smallest pages and the smallest cache: the less there is to copy.
+const PAGE_BYTES: usize = 512;
+const CACHE_BYTES: u64 = 0;
+/// An operation that takes more instructions never ends.
+const STEPS_MAX: u64 = 50_000_000;
+
+/// An operation to be stepped through.
+#[derive(Clone, Debug)]
+pub struct Steps {
+    /// Where the environments are made; removed afterwards.
+    pub directory: PathBuf,
+    /// What is stepped through.
+    pub operation: &'static Operation,
+    /// The process may die after every so many instructions.
+    pub every: u64,
+    /// The first instruction after which it may die, and chance.
+    pub from: u64,
+    /// Instead of after instructions it may die before and after system calls, and `every` counts these: for long operations.
+    pub calls: bool,
+    /// How many deaths to repeat in earnest, and how many times to stop the process instead.
+    pub kills: u64,
+}
+
+/// What it came to.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Report {
+    /// Instructions of the operation, or moments before and after its system calls.
+    pub steps: u64,
+    /// Different states in which the process died.
+    pub states: u64,
+    /// Of these, states in which the operation was found done.
+    pub done: u64,
+    /// Survivors that had the files alone.
+    pub files_alone: u64,
+    /// Deaths in earnest.
+    pub kills: u64,
+    /// Times the process was stopped while it held nothing, and others went on.
+    pub stops: u64,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { steps, states, done, files_alone, kills, stops } = self;
+        write!(
+            f,
+            "{steps} steps, {states} states, done in {done} of them; {files_alone} times the files alone; {kills} killed, {stops} stopped"
+        )
+    }
+}
+
+/// Why an operation was not stepped through to a good end.
+#[derive(Debug)]
+pub enum Why {
+    /// It cannot be done on this machine.
+    NotPermitted,
+    /// Something is wrong.
+    Wrong(String),
+}
+
+impl From<String> for Why {
+    fn from(wrong: String) -> Why {
+        Why::Wrong(wrong)
+    }
+}
+
+impl From<std::io::Error> for Why {
+    fn from(error: std::io::Error) -> Why {
+        if error.kind() == std::io::ErrorKind::PermissionDenied { Why::NotPermitted } else { Why::Wrong(error.to_string()) }
+    }
+}
+
+impl From<sablecat::Error> for Why {
+    fn from(error: sablecat::Error) -> Why {
+        Why::Wrong(error.to_string())
+    }
+}
+
+fn open(place: &Place) -> sablecat::Result<Env> {
+    Env::builder()
+        .shared(true)
+        .background(false)
+        .page_size(PAGE_BYTES)
+        .cache_size(CACHE_BYTES)
+        .log_buffer_size(1 << 16)
+        .log_segment_size(1 << 16)
+        .durability(Durability::Sync)
+        .region_directory(place.regions())
+        .open(place.environment())
+}
+
+impl Steps {
+    /// Steps through the operation.
+    ///
+    /// # Errors
+    /// What is wrong, and after which instruction; or that processes cannot be stepped here.
+    pub fn run(&self) -> Result<Report, Why> {
+        if !is_possible() {
+            return Err(Why::NotPermitted);
+        }
+        let ran = self.run_in_directory();
+        let _ = std::fs::remove_dir(&self.directory);
+        ran
+    }
+
+    fn run_in_directory(&self) -> Result<Report, Why> {
+        let start = self.start()?;
+        let possible = Arc::new(self.operation.before_and_after()?);
+        let mut report = Report::default();
+        let deaths = self.step_through(&start, &possible, &mut report)?;
+        let mut dice = Dice::new(self.from);
+        for _ in 0..self.kills.min(deaths.len() as u64) {
+            let at = dice.pick(&deaths);
+            self.kill_at(&start, &possible, at).map_err(|why| at_step(at, why))?;
+            report.kills += 1;
+            let at = dice.pick(&deaths);
+            report.stops += u64::from(self.stop_at(&start, &possible, at).map_err(|why| at_step(at, why))?);
+        }
+        Ok(report)
+    }
+
+    fn place(&self, name: &str) -> std::io::Result<Place> {
+        Place::new(self.directory.join(name))
+    }
+
+    /// What there is before the process begins: as if all who made it had been killed.
+    fn start(&self) -> Result<State, Why> {
+        let place = self.place("start")?;
+        let env = open(&place)?;
+        self.operation.fill(&env)?;
+        let filled = State::of(&place)?;
+        drop(env);
+        if !matches!(self.operation.act, Act::Reap) {
+            return Ok(filled);
+        }
+        // In the middle of a commit: at a state that hangs on `from`.
+        filled.put(&place, true)?;
+        let mut victim = start_worker(&place, "commit")?;
+        let mut states = Vec::new();
+        while victim.step()? == Did::Step {
+            if states.last().is_none_or(|last: &State| !last.is_that_of(&place).unwrap_or(false)) {
+                states.push(State::of(&place)?);
+            }
+        }
+        let chosen = Dice::new(self.from).index(states.len());
+        Ok(states.swap_remove(chosen))
+    }
+
+    /// Starts the process in `place`, with or without company.
+    fn begin(&self, start: &State, place: &Place) -> Result<(Option<Env>, Stepped), Why> {
+        start.put(place, !matches!(self.operation.act, Act::Recover))?;
+        let company = if self.operation.in_company { Some(open(place)?) } else { None };
+        Ok((company, start_worker(place, self.operation.name)?))
+    }
+
+    fn step(&self, process: &mut Stepped) -> std::io::Result<Did> {
+        if self.calls { process.step_to_call() } else { process.step() }
+    }
+
+    /// Steps the process through the whole operation, with a survivor for each state. After which steps there was another state.
+    fn step_through(&self, start: &State, possible: &Arc<Possible>, report: &mut Report) -> Result<Vec<u64>, Why> {
+        let place = self.place("place")?;
+        let (_company, mut process) = self.begin(start, &place)?;
+        let copies = Arc::new([self.place("copy")?, self.place("other")?]);
+        let mut after = After { copies, possible: Arc::clone(possible), done: false, done_in_files: false };
+        let mut state: Option<State> = None;
+        let mut deaths = Vec::new();
+        loop {
+            let did = self.step(&mut process)?;
+            if did == Did::Step {
+                report.steps += 1;
+            }
+            let at = report.steps;
+            if at > STEPS_MAX {
+                return Err(Why::Wrong("it does not end".to_owned()));
+            }
+            let ended = did != Did::Step;
+            if !ended && !(at + self.from).is_multiple_of(self.every) {
+                continue;
+            }
+            let known = match &state {
+                Some(state) => state.is_that_of(&place)?,
+                None => false,
+            };
+            if !known || ended {
+                let now = State::of(&place)?;
+                let promised = ended && self.operation.promises();
+                after.look(&now, report, promised).map_err(|why| at_step(at, why))?;
+                deaths.push(at);
+                state = Some(now);
+            }
+            match did {
+                Did::Step => {}
+                Did::Mark => return Ok(deaths),
+                Did::End(status) => return Err(Why::Wrong(format!("the process ended by itself, with status {status:#x}"))),
+            }
+        }
+    }
+
+    /// Kills the process after so many steps. The survivor is who was there with it, if anybody was.
+    fn kill_at(&self, start: &State, possible: &Arc<Possible>, at: u64) -> Result<(), Why> {
+        let place = self.place("place")?;
+        let (company, mut process) = self.begin(start, &place)?;
+        for _ in 0..at {
+            if self.step(&mut process)? != Did::Step {
+                break;
+            }
+        }
+        process.kill()?;
+        let (possible, other) = (Arc::clone(possible), self.place("other")?);
+        patiently(move || {
+            if let Some(env) = company {
+                go_on(&env, &possible)?;
+                env.close().map_err(|error| format!("closing: {error}"))?;
+            }
+            come_after(&place, &other, &possible)
+        })?;
+        Ok(())
+    }
+
+    /// Stops the process after so many steps; if it holds nothing, who is there with it works meanwhile. Then the process goes on to its end.
+    /// Whether somebody worked.
+    fn stop_at(&self, start: &State, possible: &Arc<Possible>, at: u64) -> Result<bool, Why> {
+        let place = self.place("place")?;
+        let (Some(company), mut process) = self.begin(start, &place)? else { return Ok(false) };
+        for _ in 0..at {
+            if self.step(&mut process)? != Did::Step {
+                // The operation is over.
+                return Ok(false);
+            }
+        }
+        let holds = |one: &sablecat::Participant| one.pages_latched + one.record_locks + one.roles.len() > 0;
+        let others: Vec<_> = company.processes().into_iter().filter(|other| !other.asking).collect();
+        if self.operation.promises() && !others.iter().any(|other| other.alive) {
+            return Err(Why::Wrong(format!("a process that is stopped is not shown as alive: {others:?}")));
+        }
+        let idle = !others.iter().any(|other| other.participants.iter().any(holds));
+        if idle {
+            let beside = company.clone();
+            patiently(move || survivor::work_beside(&beside))?;
+        }
+        if process.run()? != Did::Mark {
+            return Err(Why::Wrong("the process, let go on, did not come to the end of the operation".to_owned()));
+        }
+        process.kill()?;
+        let (possible, other) = (Arc::clone(possible), self.place("other")?);
+        let done = patiently(move || {
+            go_on(&company, &possible)?;
+            company.close().map_err(|error| format!("closing: {error}"))?;
+            come_after(&place, &other, &possible)
+        })?;
+        if done || !self.operation.promises() { Ok(idle) } else { Err(Why::Wrong(lost(true))) }
+    }
+}
+
+fn start_worker(place: &Place, operation: &str) -> Result<Stepped, Why> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("steps-worker").arg(place.base()).arg(operation).stdin(Stdio::null());
+    Ok(Stepped::start(&mut command)?)
+}
+
+fn at_step(at: u64, why: impl Into<Why>) -> Why {
+    match why.into() {
+        Why::Wrong(wrong) => Why::Wrong(format!("after {at} steps: {wrong}")),
+        other => other,
+    }
+}
+
+/// What survivors have found so far.
+struct After {
+    copies: Arc<[Place; 2]>,
+    possible: Arc<Possible>,
+    done: bool,
+    done_in_files: bool,
+}
+
+impl After {
+    /// Sends survivors into a state.
+    fn look(&mut self, state: &State, report: &mut Report, promised: bool) -> Result<(), Why> {
+        let done = self.survive(state, true)?;
+        if !done && (self.done || promised) {
+            return Err(Why::Wrong(lost(promised)));
+        }
+        self.done = done;
+        report.states += 1;
+        report.done += u64::from(done);
+        let done = self.survive(state, false).map_err(|wrong| format!("with the files alone: {wrong}"))?;
+        if !done && (self.done_in_files || promised) {
+            return Err(Why::Wrong(format!("with the files alone: {}", lost(promised))));
+        }
+        self.done_in_files = done;
+        report.files_alone += 1;
+        Ok(())
+    }
+
+    fn survive(&self, state: &State, with_regions: bool) -> Result<bool, String> {
+        state.put(&self.copies[0], with_regions).map_err(|error| format!("copying: {error}"))?;
+        let (copies, possible) = (Arc::clone(&self.copies), Arc::clone(&self.possible));
+        patiently(move || come_after(&copies[0], &copies[1], &possible))
+    }
+}
+
+fn lost(promised: bool) -> String {
+    if promised { "what the process was told is done is not there" } else { "what was done a moment before is not there any more" }
+        .to_owned()
+}

@@ -1,0 +1,181 @@
+//! The operations that are stepped, and what there is before them.
+
+use std::collections::BTreeMap;
+
+use sablecat::{Env, Result};
+
+/// All records of all databases.
+pub(super) type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
+
+/// Something that a process does, from one mark to the next.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// Whether another process has the environment open meanwhile.
+    pub(super) in_company: bool,
+    pub(super) act: Act,
+}
+
+/// What is done between the marks.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Act {
+    /// Work in an open environment.
+    Work(fn(&Env) -> Result<()>),
+    /// A checkpoint.
+    Checkpoint,
+    /// Opening an environment whose region is there, whatever was left in it.
+    Attach,
+    /// Opening one without a region: its log is replayed.
+    Recover,
+    /// Opening one in which another died in the middle of a commit.
+    Reap,
+    /// Closing an environment.
+    Close,
+}
+
+const fn work(name: &'static str, work: fn(&Env) -> Result<()>) -> Operation {
+    Operation { name, in_company: true, act: Act::Work(work) }
+}
+
+/// All of them.
+pub const OPERATIONS: [Operation; 20] = [
+    work("get", |env| env.database("d")?.get(key(30)).map(drop)),
+    work("insert", |env| env.database("d")?.insert(key(30), "another")),
+    work("remove", |env| env.database("d")?.remove(key(30)).map(drop)),
+    work("split", |env| env.database("d")?.insert(b"k030-and-more", [b's'; 300])),
+    work("merge", |env| {
+        let d = env.database("d")?;
+        env.write(|txn| (20..40).try_for_each(|n| txn.remove(&d, key(n)).map(drop)))
+    }),
+    work("commit", commit),
+    work("savepoint", |env| {
+        let d = env.database("d")?;
+        env.write(|txn| {
+            txn.insert(&d, key(5), "kept")?;
+            let here = txn.savepoint();
+            txn.insert(&d, key(45), "not kept")?;
+            txn.rollback_to(&here);
+            txn.insert(&d, key(25), "kept too").map(drop)
+        })
+    }),
+    work("abort", |env| {
+        let d = env.database("d")?;
+        let mut txn = env.begin()?;
+        txn.get_for_update(&d, key(5))?;
+        txn.insert(&d, key(5), "never")?;
+        txn.abort();
+        Ok(())
+    }),
+    work("lock", |env| {
+        let d = env.database("d")?;
+        env.write(|txn| {
+            txn.get_for_update(&d, key(8))?;
+            txn.insert(&d, key(8), "locked").map(drop)
+        })
+    }),
+    work("long-value", |env| env.database("d")?.insert(key(30), vec![b'v'; 5000])),
+    work("long-key", |env| env.database("d")?.insert([b'q'; 300], "of a nested key")),
+    work("create-database", |env| env.database("new").map(drop)),
+    work("remove-database", |env| env.remove_database("e").map(drop)),
+    work("evict", |env| env.database("many")?.insert(key(700), "in a page that was not in memory")),
+    Operation { name: "checkpoint", in_company: true, act: Act::Checkpoint },
+    Operation { name: "attach", in_company: true, act: Act::Attach },
+    Operation { name: "recover", in_company: false, act: Act::Recover },
+    Operation { name: "reap", in_company: false, act: Act::Reap },
+    Operation { name: "detach", in_company: true, act: Act::Close },
+    Operation { name: "close", in_company: false, act: Act::Close },
+];
+
+/// The operation of a name.
+#[must_use]
+pub fn named(name: &str) -> Option<&'static Operation> {
+    OPERATIONS.iter().find(|operation| operation.name == name)
+}
+
+impl Operation {
+    /// Whether there is more data than cache.
+    fn is_large(&self) -> bool {
+        self.name == "evict"
+    }
+
+    /// Whether it ends with something promised: everything that it did is on the disk.
+    pub(super) fn promises(&self) -> bool {
+        matches!(self.act, Act::Work(_))
+    }
+
+    /// What is there before, made by nobody who is watched.
+    pub(super) fn fill(&self, env: &Env) -> Result<()> {
+        for (name, records) in [("d", 60), ("e", 12)] {
+            let database = env.database(name)?;
+            (0..records).try_for_each(|n| database.insert(key(n), value(n)))?;
+        }
+        if self.is_large() {
+            let many = env.database("many")?;
+            (0..900).try_for_each(|n| many.insert(key(n), [n as u8; 200]))?;
+        }
+        Ok(())
+    }
+
+    /// What the process does itself before it is watched: pages of its own that no checkpoint has written, and no more to open.
+    pub(super) fn prepare(&self, env: &Env) -> Result<()> {
+        let (d, _) = (env.database("d")?, env.database("e")?);
+        d.insert(key(58), "before")?;
+        if self.is_large() {
+            env.database("many")?;
+        }
+        Ok(())
+    }
+
+    /// The records before and after, as an environment in memory has them that nobody disturbs.
+    pub(super) fn before_and_after(&self) -> Result<[Contents; 2]> {
+        let twin = Env::builder().page_size(super::PAGE_BYTES).in_memory()?;
+        self.fill(&twin)?;
+        if !matches!(self.act, Act::Attach | Act::Recover) {
+            self.prepare(&twin)?;
+        }
+        let before = contents(&twin)?;
+        match self.act {
+            Act::Work(work) => work(&twin)?,
+            // The victim's commit.
+            Act::Reap => commit(&twin)?,
+            Act::Checkpoint | Act::Attach | Act::Recover | Act::Close => {}
+        }
+        Ok([before, contents(&twin)?])
+    }
+}
+
+/// A commit that changes pages of several trees.
+pub(super) fn commit(env: &Env) -> Result<()> {
+    let (d, e) = (env.database("d")?, env.database("e")?);
+    env.write(|txn| {
+        [3, 18, 33, 48].into_iter().try_for_each(|n| txn.insert(&d, key(n), "committed").map(drop))?;
+        txn.remove(&d, key(57))?;
+        txn.insert(&e, key(1), "committed").map(drop)
+    })
+}
+
+/// Everything in an environment, at one snapshot but for the names.
+pub(super) fn contents(env: &Env) -> Result<Contents> {
+    let mut found = Contents::new();
+    let mut snapshot = env.snapshot()?;
+    for name in env.databases()? {
+        let database = env.database(&name)?;
+        let mut records = BTreeMap::new();
+        for record in snapshot.range::<&[u8]>(&database, ..)? {
+            let (key, value) = record?;
+            records.insert(key.to_vec(), value.to_vec());
+        }
+        found.insert(name, records);
+    }
+    Ok(found)
+}
+
+/// The key of a record.
+pub(super) fn key(n: u64) -> Vec<u8> {
+    format!("k{n:03}").into_bytes()
+}
+
+fn value(n: u64) -> Vec<u8> {
+    vec![b'a' + (n % 26) as u8; 40]
+}

@@ -1,0 +1,129 @@
+//! Who comes after the dead: attaches, works, and looks at everything.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use sablecat::Env;
+
+use super::operation::{Contents, contents, key};
+use super::{Place, State, open};
+
+/// Whatever is longer than this stands still.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A record of the survivor's, which must not be lost.
+const MARK: &[u8] = b"zzzz";
+
+/// The contents that there may be: before the operation, and after it.
+pub(super) type Possible = [Contents; 2];
+
+/// Does something that may stand still, in a thread of its own.
+pub(super) fn patiently<T: Send + 'static>(act: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
+    let (say, hear) = mpsc::channel();
+    let thread = std::thread::spawn(move || drop(say.send(act())));
+    match hear.recv_timeout(PATIENCE) {
+        Ok(said) => said,
+        Err(mpsc::RecvTimeoutError::Timeout) => Err(format!("the survivor has been waiting for {PATIENCE:?}")),
+        Err(mpsc::RecvTimeoutError::Disconnected) => Err(thread.join().err().map_or_else(String::new, |panic| crate::seeds::said(&*panic))),
+    }
+}
+
+/// Opens what is in a place, does all that follows, and closes it; then looks again at what the files have. Others look at the files, copied to
+/// `other`, as they were after the first work. Whether the operation was done.
+pub(super) fn come_after(place: &Place, other: &Place, possible: &Possible) -> Result<bool, String> {
+    let env = open(place).map_err(text("attaching"))?;
+    work(&env).map_err(text("the survivor's own work"))?;
+    let marks = env.database("d").map_err(text("opening a database"))?;
+    marks.insert(MARK, MARK).map_err(text("the survivor's own work"))?;
+    let files = |error: std::io::Error| format!("copying: {error}");
+    State::of(place).and_then(|state| state.put(other, false)).map_err(files)?;
+    marks.remove(MARK).map_err(text("the survivor's own work"))?;
+    drop(marks);
+    let done = go_on(&env, possible)?;
+    let dead: Vec<_> = env.processes().into_iter().filter(|process| !process.asking).collect();
+    if !dead.is_empty() {
+        return Err(format!("still there: {dead:?}"));
+    }
+    env.close().map_err(text("closing"))?;
+    let mut expected = possible[usize::from(done)].clone();
+    look_alone(place, &expected).map_err(|wrong| format!("opened alone: {wrong}"))?;
+    expected.entry("d".to_owned()).or_default().insert(MARK.to_vec(), MARK.to_vec());
+    look_alone(other, &expected).map_err(|wrong| format!("opened alone, not closed: {wrong}"))?;
+    Ok(done)
+}
+
+/// Looks at what the files have, and at whether anything in them is lost to use.
+fn look_alone(place: &Place, expected: &Contents) -> Result<(), String> {
+    let env = Env::builder().cache_size(super::CACHE_BYTES).background(false).open(place.environment()).map_err(text("opening"))?;
+    let found = contents(&env).map_err(text("reading"))?;
+    if found != *expected {
+        return Err(format!("the records are not what they were: {}", difference(&found, std::slice::from_ref(expected))));
+    }
+    // What the dead was about to remove is removed by now, which the map says after a checkpoint.
+    env.checkpoint().map_err(text("writing a checkpoint"))?;
+    let report = env.verify(&mut |_| {}).map_err(text("verifying"))?;
+    if !report.problems.is_empty() || report.pages_unreachable > 0 {
+        return Err(format!("verify: {report:?}"));
+    }
+    env.close().map_err(text("closing"))
+}
+
+fn text(doing: &'static str) -> impl Fn(sablecat::Error) -> String {
+    move |error| format!("{doing}: {error}")
+}
+
+/// Works beside where the dead was at work, and undoes it. Durable.
+fn work(env: &Env) -> sablecat::Result<()> {
+    let d = env.database("d")?;
+    let own = [key(31), key(4), b"zzz".to_vec()];
+    let were: Vec<_> = own.iter().map(|key| d.get(key)).collect::<sablecat::Result<_>>()?;
+    d.insert(&own[0], "the survivor's")?;
+    env.write(|txn| {
+        txn.get_for_update(&d, key(8))?;
+        own[1..].iter().try_for_each(|key| txn.insert(&d, key, [b'!'; 100]).map(drop))
+    })?;
+    env.write(|txn| {
+        own.iter().zip(&were).try_for_each(|(key, was)| match was {
+            Some(was) => txn.insert(&d, key, was).map(drop),
+            None => txn.remove(&d, key).map(drop),
+        })
+    })
+}
+
+/// Works, with a checkpoint in between.
+pub(super) fn work_beside(env: &Env) -> Result<(), String> {
+    work(env).and_then(|()| env.checkpoint()).and_then(|_| work(env)).map_err(text("the survivor's own work"))
+}
+
+/// Works, with a checkpoint in between, and holds everything against what there may be. Whether the operation was done.
+pub(super) fn go_on(env: &Env, possible: &Possible) -> Result<bool, String> {
+    work_beside(env)?;
+    let found = contents(env).map_err(text("reading"))?;
+    let Some(which) = possible.iter().rposition(|one| *one == found) else {
+        return Err(format!("the records are neither those before nor those after: {}", difference(&found, possible)));
+    };
+    let report = env.verify(&mut |_| {}).map_err(text("verifying"))?;
+    if !report.problems.is_empty() {
+        return Err(format!("verify: {}", report.problems.join("; ")));
+    }
+    Ok(which == 1)
+}
+
+/// Where contents differ from each that they may be.
+fn difference(found: &Contents, possible: &[Contents]) -> String {
+    let flat = |contents: &Contents| -> std::collections::BTreeSet<(String, Vec<u8>, Vec<u8>)> {
+        let records = |(name, records): (&String, &std::collections::BTreeMap<Vec<u8>, Vec<u8>>)| {
+            records.iter().map(|(key, value)| (name.clone(), key.clone(), value.clone())).collect::<Vec<_>>()
+        };
+        contents.iter().flat_map(records).collect()
+    };
+    let found = flat(found);
+    let show = |one: &Contents| {
+        let one = flat(one);
+        let list = |of: Vec<&(String, Vec<u8>, Vec<u8>)>| {
+            of.iter().map(|(name, key, _)| format!("{name}/{}", key.escape_ascii())).collect::<Vec<_>>().join(" ")
+        };
+        format!("missing {}, not expected {}", list(one.difference(&found).collect()), list(found.difference(&one).collect()))
+    };
+    possible.iter().map(show).collect::<Vec<_>>().join(" | ")
+}

@@ -1,0 +1,44 @@
+//! The process that is stepped.
+
+use std::path::Path;
+
+use sablecat_os::check::stepped;
+
+use super::operation::{Act, Operation};
+use super::{Place, open};
+
+/// Does an operation between two marks, in an environment that its parent has made.
+///
+/// # Errors
+/// What went wrong, in words.
+pub fn work(base: &Path, operation: &Operation) -> Result<(), String> {
+    let place = Place::of_another(base);
+    let text = |error: sablecat::Error| error.to_string();
+    let begin = || {
+        if stepped::offer().is_err() {
+            std::process::exit(stepped::NOT_PERMITTED);
+        }
+        stepped::mark();
+    };
+    if matches!(operation.act, Act::Attach | Act::Recover | Act::Reap) {
+        begin();
+        let env = open(&place).map_err(text)?;
+        stepped::mark();
+        return env.close().map_err(text);
+    }
+    let env = open(&place).map_err(text)?;
+    operation.prepare(&env).map_err(text)?;
+    begin();
+    match operation.act {
+        Act::Work(work) => work(&env).map_err(text)?,
+        Act::Checkpoint => drop(env.checkpoint().map_err(text)?),
+        Act::Close => {
+            env.close().map_err(text)?;
+            stepped::mark();
+            return Ok(());
+        }
+        Act::Attach | Act::Recover | Act::Reap => {}
+    }
+    stepped::mark();
+    Ok(())
+}

@@ -1,0 +1,32 @@
+//! Operations whose process dies after some of their instructions; `sablecat-check steps` for all of them.
+
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The command's exit status where processes cannot be stepped.
+const NOT_PERMITTED: i32 = 3;
+
+fn steps(words: &[&str]) {
+    // Others each time; what fails says how to see it again.
+    let from = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64 % 1_000_000).to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sablecat-check"));
+    let out = command.args(["steps", "--from", &from]).args(words).output().expect("started");
+    let said = String::from_utf8_lossy(&out.stdout);
+    if out.status.code() == Some(NOT_PERMITTED) {
+        eprintln!("{said}");
+        return;
+    }
+    assert!(out.status.success(), "--from {from} {words:?}: {said}{}", String::from_utf8_lossy(&out.stderr));
+}
+
+#[test]
+fn dying_at_any_system_call_leaves_nothing_in_doubt() {
+    steps(&["--by", "calls", "--every", "3"]);
+}
+
+#[test]
+fn dying_after_any_instruction_leaves_nothing_in_doubt() {
+    for operation in ["insert", "commit", "evict"] {
+        steps(&["--operation", operation, "--every", "97", "--kills", "1"]);
+    }
+}
