@@ -16,6 +16,7 @@
 //! | [`mapping`] | memory: anonymous, or shared between processes |
 //! | [`disk`] | files and directories |
 //! | [`sim`] | a disk that misbehaves on purpose, from a seed |
+//! | [`interrupt`] | being asked to end |
 //! | [`clock`], [`random`], [`machine`], [`prefetch`] | what their names say |
 //!
 //! It knows nothing of pages, logs or transactions. Linux on x86-64 and arm64 is what it is written for; what only Linux
@@ -26,6 +27,7 @@ pub mod clock;
 pub mod disk;
 pub mod fork;
 pub mod futex;
+pub mod interrupt;
 pub mod liveness;
 pub mod machine;
 pub mod mapping;
