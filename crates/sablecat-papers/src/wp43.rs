@@ -71,7 +71,7 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
             thousands(records as f64),
             cache.bytes >> 20
         );
-        grids.push(beside_the_paper(&head, &rows, options.rounds));
+        grids.push(beside_the_paper(&head, &rows, field.rounds));
         if rows.iter().any(|row| row.system != OURS && row.system != DEVICE) {
             grids.push(all_systems(&head, &rows));
         }

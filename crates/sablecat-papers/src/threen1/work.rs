@@ -9,24 +9,28 @@ use std::path::Path;
 
 use super::input::Line;
 use super::store::{Account, NEXT, Store, integer, say};
+use super::variant::Variant;
 
-/// After so many integers a worker says that it has done them.
-const REPORT_EVERY: u64 = 64;
+/// How often the workers of a line say, all in all, that they have done more: often enough to kill them after each percent, and too
+/// seldom to be felt.
+const REPORTS: u64 = 1000;
 
-/// Does a worker's part of a line, in the environment that `drive` created. Prints, a line each time, how many more integers it
-/// has done.
+/// Does a worker's part of a line, in the environment that was created for it, with the options of that name. Prints, a line each time,
+/// how many more integers it has done.
 ///
 /// # Errors
-/// A sentence, when an operation failed, when a number is beyond 64 bits, or when nobody reads what is printed.
-pub fn work(dir: &Path, worker: u32, line: &Line, cache_bytes: u64) -> Result<(), String> {
-    let store = Store::open(dir, cache_bytes)?;
+/// A sentence, when an operation failed, when a number is beyond 64 bits, when there are no such options, or when nobody reads what is
+/// printed.
+pub fn work(dir: &Path, worker: u32, line: &Line, cache_bytes: u64, options: &str) -> Result<(), String> {
+    let store = Store::open(dir, cache_bytes, Variant::named(options)?)?;
+    let report_every = (line.count() / REPORTS).max(1);
     let mut worker = Worker { account: store.account(worker)?, store, key: worker.to_le_bytes(), stack: Vec::new() };
     let mut unsaid = 0;
     loop {
         while worker.account.at < worker.account.end {
             worker.next_integer()?;
             unsaid += 1;
-            if unsaid == REPORT_EVERY || worker.account.at == worker.account.end {
+            if unsaid == report_every || worker.account.at == worker.account.end {
                 writeln!(io::stdout(), "{unsaid}").map_err(|error| format!("nobody listens: {error}"))?;
                 unsaid = 0;
             }
