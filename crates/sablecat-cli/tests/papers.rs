@@ -6,6 +6,7 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -89,6 +90,43 @@ fn peers_are_measured_beside_us() {
 
     let unknown = scratch.run_with("papers wp43 --quick --vs oracle", b"", &[("SABLECAT_PEERS", &program)]);
     assert_eq!((unknown.code, unknown.err.as_str()), (2, "sablecat: there is no peer oracle, only twin, ghost\n"));
+}
+
+#[test]
+fn a_shared_environment_is_measured_beside_a_private_one() {
+    let scratch = Scratch::new("shared");
+    let arguments = format!("papers wp43 {TINY} --keys random --vs none --shared");
+    let report = scratch.json(&format!("{arguments} --json -"));
+    let rows = report["rows"].as_array().unwrap();
+    let of = |system: &str| rows.iter().filter(|row| row["system"] == system).map(|row| row["mode"].as_str().unwrap()).collect::<Vec<_>>();
+    let private = of("sablecat");
+    assert_eq!(of("sablecat-shared"), private.iter().copied().filter(|&mode| mode != "DS").collect::<Vec<_>>());
+    assert!(scratch.run(&arguments).out.contains("shared / private"));
+}
+
+#[test]
+fn shared_memory_is_given_back_by_a_measurement_that_is_asked_to_end() {
+    let scratch = Scratch::new("serve-end");
+    let dir = scratch.path().join("environment");
+    let mut serving = Command::new(env!("CARGO_BIN_EXE_sablecat"))
+        .args(["papers-serve", "sablecat-shared"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = serving.stdin.take().unwrap();
+    let open = r#"{"op":"open","dir":"DIR","mode":"NoSync","cache_bytes":16777216,"log_buffer":1048576,"page_size":0,"threads":1}"#;
+    writeln!(input, "{}", open.replace("DIR", dir.to_str().unwrap())).unwrap();
+    let mut answer = String::new();
+    BufReader::new(serving.stdout.as_mut().unwrap()).read_line(&mut answer).unwrap();
+    let metadata = fs::metadata(&dir).unwrap();
+    let region = PathBuf::from(format!("/dev/shm/sablecat-{:x}-{:x}", metadata.dev(), metadata.ino()));
+    assert!(region.exists(), "{answer}");
+    assert!(Command::new("kill").arg(serving.id().to_string()).status().unwrap().success());
+    // As when its driver has ended.
+    drop(input);
+    assert!(serving.wait().unwrap().success());
+    assert!(!region.exists());
 }
 
 #[test]

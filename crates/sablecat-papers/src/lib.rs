@@ -34,7 +34,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-pub use contestant::OURS;
+pub use contestant::{OURS, SHARED};
 pub use grid::{Grid, thousands};
 pub use machine::Machine;
 pub use row::Row;
@@ -99,6 +99,8 @@ pub struct Options {
     pub dir: PathBuf,
     /// How often each run is repeated; figures are medians. `None` for the suite's own number: 3, and 1 of [`Suite::Threen1`].
     pub rounds: Option<u32>,
+    /// Measure [`Suite::Wp43`] in a shared environment too, beside the private one.
+    pub shared: bool,
     /// The parts of the engine's suite; `None` for all, or the fast ones if `quick`.
     pub cases: Option<Vec<Case>>,
     /// Bytes of the large environment that is opened.
@@ -183,7 +185,9 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
             options.dir.display()
         ));
     }
-    let own = [OURS, DEVICE].map(|name| Program::own(name, &options.serve));
+    let shared = (suite == Suite::Wp43 && options.shared).then_some(SHARED);
+    let own: Vec<Program> =
+        [Some(OURS), shared, Some(DEVICE)].into_iter().flatten().map(|name| Program::own(name, &options.serve)).collect();
     let contestants = own.iter().chain(&peers.programs).map(|program| program as &dyn Contestant).collect();
     let field = Field { contestants, dir: place.path(), rounds: options.rounds.unwrap_or(ROUNDS), progress };
     let mut report = match suite {

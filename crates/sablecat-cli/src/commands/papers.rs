@@ -26,6 +26,9 @@ pub(crate) struct Arguments {
     /// Few records and short runs: seconds instead of minutes
     #[arg(long)]
     quick: bool,
+    /// wp43: measure a shared environment too, beside the private one, as a system of its own
+    #[arg(long)]
+    shared: bool,
     /// wp43: one order of the keys instead of both
     #[arg(long)]
     keys: Option<KeysName>,
@@ -139,6 +142,7 @@ impl Arguments {
         let program = std::env::current_exe().map_err(|error| format!("cannot find this program to run it again: {error}"))?;
         Ok(Options {
             quick: self.quick,
+            shared: self.shared,
             keys: self.keys.map(|keys| match keys {
                 KeysName::Sequential => Keys::Sequential,
                 KeysName::Random => Keys::Random,
