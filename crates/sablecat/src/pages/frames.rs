@@ -12,7 +12,11 @@ use crate::region::{BlockWord, FrameState};
 use crate::types::{BlockId, FrameId, Lsn};
 
 /// Own superseded frames that are looked at together.
-const LIMBO_BATCH: usize = 8;
+pub(super) const LIMBO_BATCH: usize = 8;
+/// Own superseded frames remembered at most: more than most transactions supersede, and more than others keep pinned for a moment. Frames that
+/// are forgotten wait for a sweep, and new memory is taken before anybody sweeps: with 32, writing 2 million records of 40 MB filled a pool of 256 MB
+/// in half a second, and took a sixth more processor time.
+const LIMBO_MAX: usize = 512;
 
 /// Places for blocks kept ready beyond the last: more than a checkpoint's map takes between two allocations here.
 const BLOCKS_AHEAD: u64 = 1 << 16;
@@ -48,7 +52,7 @@ impl Pages {
         let full = {
             let mut limbo = me.limbo.borrow_mut();
             limbo.push_back((frame, at));
-            limbo.len() >= LIMBO_BATCH
+            limbo.len().is_multiple_of(LIMBO_BATCH)
         };
         if full {
             self.reclaim_own(me);
@@ -75,9 +79,8 @@ impl Pages {
             }
         }
         // What a long-lived snapshot holds back is left to the sweep.
-        if limbo.len() > 4 * LIMBO_BATCH {
-            limbo.clear();
-        }
+        let too_many = limbo.len().saturating_sub(LIMBO_MAX);
+        limbo.drain(..too_many);
         freed
     }
 
