@@ -51,13 +51,15 @@ pub(super) struct Results {
     pub(super) total: Account,
     /// The first integer that nobody has claimed.
     pub(super) next: Option<u64>,
+    /// How many records there are, if they were looked at.
+    pub(super) records: Option<u64>,
     /// What was found wrong with the records.
     pub(super) problems: Vec<String>,
 }
 
 impl Results {
-    /// Everything that is wrong with them.
-    pub(super) fn problems(&self, line: &Line, expected: &Table) -> Vec<String> {
+    /// Everything that is wrong with them, after so many kills.
+    pub(super) fn problems(&self, line: &Line, expected: &Table, kills: u64) -> Vec<String> {
         let mut problems = self.problems.clone();
         let found = Table { longest: self.total.longest, highest: self.total.highest };
         if found != *expected {
@@ -65,6 +67,13 @@ impl Results {
         }
         if self.next.is_none_or(|next| next <= line.finish) {
             problems.push(format!("not all integers were claimed: {:?}", self.next));
+        }
+        let updates = self.total.updates;
+        // Two workers that met the same number have both stored it; one alone stores each number once. Who was killed has counted too few.
+        if let (Some(records), 0) = (self.records, kills)
+            && (updates < records || (line.workers == 1 && updates != records))
+        {
+            problems.push(format!("{updates} updates were counted, and {records} records are there"));
         }
         problems
     }
@@ -97,19 +106,15 @@ impl Records<'_> {
         self.wrong.len() < WRONG_MAX
     }
 
-    /// What is wrong with them, after the last one and so many counted updates.
-    pub(super) fn problems(self, updates: u64) -> Vec<String> {
+    /// How many there were, and what is wrong with them.
+    pub(super) fn end(self) -> (u64, Vec<String>) {
         let Records { line, count, of_range, mut wrong } = self;
         // The steps of 1 are known without being stored.
         let in_line = line.count() - u64::from(line.start == 1);
         if of_range != in_line {
             wrong.push(format!("{of_range} integers of {in_line} are stored"));
         }
-        // Two workers that met the same number have both stored it; one alone stores each number once, however often it is killed.
-        if updates < count || (line.workers == 1 && updates != count) {
-            wrong.push(format!("{updates} updates were counted, and {count} records are there"));
-        }
-        wrong
+        (count, wrong)
     }
 }
 
@@ -127,22 +132,23 @@ mod tests {
     }
 
     /// The problems of these records.
-    fn problems(records: &[(u64, u64)], updates: u64) -> Vec<String> {
+    fn problems(records: &[(u64, u64)]) -> Vec<String> {
         let mut checked = Records::of(&LINE).unwrap();
         for &(number, steps) in records {
             checked.see(Some(number), Some(steps));
         }
-        checked.problems(updates)
+        let (count, problems) = checked.end();
+        assert_eq!(count, records.len() as u64);
+        problems
     }
 
     #[test]
     fn every_record_counts() {
         let right = [(2, 1), (3, 7), (4, 2), (5, 5), (8, 3), (10, 6), (16, 4)];
-        assert_eq!(problems(&right, 7), [""; 0]);
-        assert_eq!(problems(&right, 8), ["8 updates were counted, and 7 records are there"]);
-        assert_eq!(problems(&right[1..], 6), ["2 integers of 3 are stored"]);
-        assert_eq!(problems(&[(2, 1), (3, 8), (4, 2)], 3), ["Some(3) has Some(7) steps, and not Some(8) as is stored"]);
-        assert_eq!(problems(&[(0, 1), (2, 1), (3, 7), (4, 2)], 4).len(), 1, "0 is no number of a sequence");
+        assert_eq!(problems(&right), [""; 0]);
+        assert_eq!(problems(&right[1..]), ["2 integers of 3 are stored"]);
+        assert_eq!(problems(&[(2, 1), (3, 8), (4, 2)]), ["Some(3) has Some(7) steps, and not Some(8) as is stored"]);
+        assert_eq!(problems(&[(0, 1), (2, 1), (3, 7), (4, 2)]).len(), 1, "0 is no number of a sequence");
     }
 
     #[test]
@@ -150,8 +156,20 @@ mod tests {
         let expected = Table { longest: 7, highest: 16 };
         let results = |longest, next| {
             let total = Account { longest, highest: 16, ..Account::default() };
-            Results { total, next, problems: Vec::new() }.problems(&LINE, &expected).len()
+            Results { total, next, records: None, problems: Vec::new() }.problems(&LINE, &expected, 0).len()
         };
         assert_eq!([results(7, Some(5)), results(8, Some(5)), results(7, Some(4)), results(8, None)], [0, 1, 1, 2]);
+    }
+
+    #[test]
+    fn updates_are_counted_unless_somebody_was_killed() {
+        let expected = Table { longest: 7, highest: 16 };
+        let problems = |workers, updates, kills| {
+            let total = Account { longest: 7, highest: 16, updates, ..Account::default() };
+            let line = Line { workers, ..LINE };
+            Results { total, next: Some(5), records: Some(7), problems: Vec::new() }.problems(&line, &expected, kills).len()
+        };
+        assert_eq!([problems(1, 7, 0), problems(1, 8, 0), problems(1, 6, 0), problems(1, 6, 1)], [0, 1, 1, 0]);
+        assert_eq!([problems(2, 7, 0), problems(2, 8, 0), problems(2, 6, 0)], [0, 0, 1]);
     }
 }

@@ -62,7 +62,7 @@ fn run_created(system: &dyn System, line: &Line, expected: &Table, dir: &Path, k
     crew.run(kills, started)?;
     let (seconds, cpu_seconds) = (started.elapsed().as_secs_f64(), machine::children_cpu_seconds() - cpu);
     let results = system.results(dir, line)?;
-    Ok(Outcome { total: results.total, seconds, cpu_seconds, kills: crew.kills, problems: results.problems(line, expected) })
+    Ok(Outcome { total: results.total, seconds, cpu_seconds, kills: crew.kills, problems: results.problems(line, expected, crew.kills) })
 }
 
 /// The worker processes of a line.

@@ -94,8 +94,8 @@ impl Gtm {
         self.run(dir, "mumps", ["-run", &label, &command], "")
     }
 
-    /// Checks every record, as they are printed.
-    fn check(&self, dir: &Path, mut records: Records<'_>, updates: u64) -> Result<Vec<String>, String> {
+    /// Checks every record, as they are printed: how many there are, and what is wrong with them.
+    fn check(&self, dir: &Path, mut records: Records<'_>) -> Result<(u64, Vec<String>), String> {
         let io = |error: std::io::Error| format!("reading the records: {error}");
         let mut command = self.command(dir, "mumps");
         command.args(["-run", &format!("records^{FILE}")]).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -109,7 +109,7 @@ impl Gtm {
             }
         }
         let status = child.wait().map_err(io)?;
-        if status.success() { Ok(records.problems(updates)) } else { Err(format!("reading the records: {status}")) }
+        if status.success() { Ok(records.end()) } else { Err(format!("reading the records: {status}")) }
     }
 }
 
@@ -155,10 +155,13 @@ impl System for Gtm {
         if accounts.len() != line.workers as usize {
             problems.push(format!("{} workers of {} have an account", accounts.len(), line.workers));
         }
+        let mut count = None;
         if let Some(records) = Records::of(line) {
-            problems.append(&mut self.check(dir, records, total.updates)?);
+            let (found, mut wrong) = self.check(dir, records)?;
+            count = Some(found);
+            problems.append(&mut wrong);
         }
-        Ok(Results { total, next: Some(next), problems })
+        Ok(Results { total, next: Some(next), records: count, problems })
     }
 
     fn abandon(&self, dir: &Path) {

@@ -78,13 +78,16 @@ fn results(store: &Store, line: &Line) -> Result<Results, String> {
         total = total.merge(account);
     }
     let next = store.work.get_with(NEXT, |value| value.and_then(integer)).map_err(say)?;
+    let mut count = None;
     if let Some(mut records) = Records::of(line) {
         let each = |key: &[u8], value: &[u8]| {
             let number = key.try_into().ok().map(u64::from_be_bytes);
             if records.see(number, steps(value).map(u64::from)) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
         store.numbers.visit::<&[u8]>(.., each).map_err(say)?;
-        problems.append(&mut records.problems(total.updates));
+        let (found, mut wrong) = records.end();
+        count = Some(found);
+        problems.append(&mut wrong);
     }
-    Ok(Results { total, next, problems })
+    Ok(Results { total, next, records: count, problems })
 }

@@ -59,8 +59,8 @@ pub(super) fn say(error: sablecat::Error) -> String {
     error.to_string()
 }
 
-/// What a worker has done and what it is at, kept up to date by the same commits that store the steps: whoever carries on after a kill
-/// has it as of the last of them.
+/// What a worker has done and what it is at, stored by some of the commits that store the steps: whoever carries on after a kill has it as of
+/// the last of these. The results are always whole; the counts lack what was done after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Account {
     /// The next integer of the claimed block.
