@@ -6,11 +6,14 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
 
 use serde_json::Value;
-use support::Scratch;
+use support::{Answer, Scratch};
 
 const TINY: &str = "--quick --records 500 --size 1M --dir work";
 
@@ -89,6 +92,43 @@ fn peers_are_measured_beside_us() {
 
     let unknown = scratch.run_with("papers wp43 --quick --vs oracle", b"", &[("SABLECAT_PEERS", &program)]);
     assert_eq!((unknown.code, unknown.err.as_str()), (2, "sablecat: there is no peer oracle, only twin, ghost\n"));
+}
+
+#[test]
+fn a_shared_environment_is_measured_beside_a_private_one() {
+    let scratch = Scratch::new("shared");
+    let arguments = format!("papers wp43 {TINY} --keys random --vs none --shared");
+    let report = scratch.json(&format!("{arguments} --json -"));
+    let rows = report["rows"].as_array().unwrap();
+    let of = |system: &str| rows.iter().filter(|row| row["system"] == system).map(|row| row["mode"].as_str().unwrap()).collect::<Vec<_>>();
+    let private = of("sablecat");
+    assert_eq!(of("sablecat-shared"), private.iter().copied().filter(|&mode| mode != "DS").collect::<Vec<_>>());
+    assert!(scratch.run(&arguments).out.contains("shared / private"));
+}
+
+#[test]
+fn shared_memory_is_given_back_by_a_measurement_that_is_asked_to_end() {
+    let scratch = Scratch::new("serve-end");
+    let dir = scratch.path().join("environment");
+    let mut serving = Command::new(env!("CARGO_BIN_EXE_sablecat"))
+        .args(["papers-serve", "sablecat-shared"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = serving.stdin.take().unwrap();
+    let open = r#"{"op":"open","dir":"DIR","mode":"NoSync","cache_bytes":16777216,"log_buffer":1048576,"page_size":0,"threads":1}"#;
+    writeln!(input, "{}", open.replace("DIR", dir.to_str().unwrap())).unwrap();
+    let mut answer = String::new();
+    BufReader::new(serving.stdout.as_mut().unwrap()).read_line(&mut answer).unwrap();
+    let metadata = fs::metadata(&dir).unwrap();
+    let region = PathBuf::from(format!("/dev/shm/sablecat-{:x}-{:x}", metadata.dev(), metadata.ino()));
+    assert!(region.exists(), "{answer}");
+    assert!(Command::new("kill").arg(serving.id().to_string()).status().unwrap().success());
+    // As when its driver has ended.
+    drop(input);
+    assert!(serving.wait().unwrap().success());
+    assert!(!region.exists());
 }
 
 #[test]
@@ -185,4 +225,129 @@ fn an_input_of_3n_plus_1_is_read_from_a_file() {
     let large = scratch.run("papers threen1 --input input");
     assert_eq!(large.code, 2, "{}", large.out);
     assert!(large.err.contains("the sequence of 6148914691236517207 goes beyond 64 bits"), "{}", large.err);
+}
+
+/// The report of one worker's run on 1 to 300, with more arguments.
+fn small_line(scratch: &Scratch, arguments: &str, variables: &[(&str, &Path)]) -> (Answer, Value) {
+    fs::write(scratch.path().join("input"), "1 300 1 50\n").unwrap();
+    let done = scratch.run_with(&format!("papers threen1 --input input --cache 16M --dir work --json - {arguments}"), b"", variables);
+    assert_eq!(fs::read_dir(scratch.path().join("work")).unwrap().count(), 0, "everything is undone");
+    let report = serde_json::from_str(&done.out).unwrap();
+    (done, report)
+}
+
+fn notes(report: &Value) -> String {
+    report["notes"].to_string()
+}
+
+#[test]
+fn options_are_compared_on_file_systems_that_are_made_for_it() {
+    let scratch = Scratch::new("threen1-fs");
+    let (done, report) = small_line(&scratch, "--options NoSync,writenosync,Sync --fs tmpfs,ext4,jfs", &[]);
+    assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
+    for name in ["tmpfs", "ext4", "jfs"] {
+        let rows: Vec<_> = report["rows"].as_array().unwrap().iter().filter(|row| row["file_system"] == name).collect();
+        if rows.is_empty() {
+            // Not root, no such program, not in this kernel, too little room.
+            assert!(notes(&report).contains(&format!("{name}: skipped: ")), "{report}");
+            continue;
+        }
+        assert_eq!(rows.iter().map(|row| row["options"].as_str().unwrap()).collect::<Vec<_>>(), ["NoSync", "WriteNoSync", "Sync"]);
+        for row in rows {
+            assert_eq!((row["longest"].as_u64(), row["highest"].as_u64()), (Some(127), Some(13_120)), "{row}");
+            assert_eq!((row["correct"].as_bool(), row["median_of"].as_u64()), (Some(true), Some(1)), "{row}");
+        }
+    }
+    assert!(scratch.run("papers threen1 --fs ntfs").err.contains("no such file system, only ext4"));
+    let unknown = scratch.run("papers threen1 --options fast");
+    assert_eq!((unknown.code, unknown.err.as_str()), (2, "sablecat: there are no options fast, only NoSync, WriteNoSync, Sync\n"));
+}
+
+#[test]
+fn gtm_takes_part_where_it_is_installed() {
+    let scratch = Scratch::new("threen1-gtm");
+    let (done, report) = small_line(&scratch, "--vs gtm --repeat 3", &[]);
+    assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
+    match report["rows"].as_array().map(Vec::as_slice) {
+        Some([_]) => assert!(notes(&report).contains("gtm: skipped: "), "{report}"),
+        Some([ours, gtm]) => {
+            assert_eq!((&ours["system"], &gtm["system"]), (&"sablecat".into(), &"gtm".into()));
+            for name in ["longest", "highest", "reads", "updates", "correct", "median_of"] {
+                assert_eq!(ours[name], gtm[name], "{name}: {report}");
+            }
+        }
+        _ => panic!("{report}"),
+    }
+    let (_, report) = small_line(&scratch, "--vs gtm", &[("gtm_dist", Path::new("/there/is/no/gtm"))]);
+    assert!(notes(&report).contains("gtm: skipped: it is not installed (Debian: apt install fis-gtm"), "{report}");
+    assert!(scratch.run("papers threen1 --vs bdb").err.contains("there is no peer bdb for this suite, only gtm"));
+    assert!(scratch.run("papers threen1 --vs gtm --kill-every 5").err.contains("gtm is not made to carry on"));
+}
+
+#[test]
+fn wrong_results_of_gtm_fail_the_run() {
+    let scratch = Scratch::new("threen1-wrong");
+    let dist = scratch.path().join("dist");
+    fs::create_dir(&dist).unwrap();
+    // Its results lack a worker's block, its records all but one.
+    let program = "#!/bin/sh\ncase \"$2\" in %XCMD) echo wrong;; results*) printf '301\\n9 9 127 9231\\n';; records*) echo 2 1;; esac\n";
+    for name in ["mumps", "mupip"] {
+        fs::write(dist.join(name), program).unwrap();
+        fs::set_permissions(dist.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let (done, report) = small_line(&scratch, "--vs gtm", &[("gtm_dist", &dist)]);
+    assert_eq!(done.code, 1, "{report}");
+    for problem in ["1 integers of 299 are stored", "9 updates were counted, and 1 records are there", "highest: 9231 } instead of"] {
+        assert!(report["problems"].to_string().contains(problem), "{problem} in {report}");
+    }
+    let of = |row: &Value| (row["system"].as_str().unwrap().to_owned(), row["correct"].as_bool().unwrap());
+    let rows: Vec<_> = report["rows"].as_array().unwrap().iter().map(of).collect();
+    assert_eq!(rows, [("sablecat".to_owned(), true), ("gtm".to_owned(), false)]);
+}
+
+#[test]
+fn a_run_that_is_asked_to_end_leaves_nothing_behind() {
+    let scratch = Scratch::new("threen1-end");
+    fs::write(scratch.path().join("input"), "1 2000000 1 50000\n").unwrap();
+    let entries = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect::<Vec<_>>();
+    for (arguments, mount) in [("", None), ("--fs tmpfs", Some("tmpfs")), ("--fs ext4", Some("ext4"))] {
+        let work = scratch.path().join("work");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_sablecat"))
+            .args(format!("papers threen1 --input input --cache 16M --dir work {arguments}").split_whitespace())
+            .current_dir(scratch.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The shared memory is there as soon as somebody has the environment open.
+        let region = loop {
+            if let Some(database) = entries(&work).first().map(|place| place.join(mount.unwrap_or_default()).join("database"))
+                && let Ok(metadata) = fs::metadata(&database)
+            {
+                let region = PathBuf::from(format!("/dev/shm/sablecat-{:x}-{:x}", metadata.dev(), metadata.ino()));
+                if region.exists() {
+                    break Some(region);
+                }
+            }
+            if child.try_wait().unwrap().is_some() {
+                break None;
+            }
+            thread::yield_now();
+        };
+        if region.is_some() {
+            assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+        }
+        let output = child.wait_with_output().unwrap();
+        let (said, why) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        match region {
+            Some(region) => {
+                assert_eq!((output.status.code(), why.as_str()), (Some(2), "sablecat: interrupted\n"), "{arguments}: {said}");
+                assert!(!region.exists(), "{arguments}: {}", region.display());
+            }
+            None => assert!(mount.is_some() && said.contains(": skipped: "), "{arguments}: {said} {why}"),
+        }
+        assert_eq!(entries(&work), [""; 0].map(PathBuf::from), "{arguments}");
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        assert!(!mounts.contains("threen1-end"), "{arguments}: {mounts}");
+    }
 }

@@ -16,6 +16,7 @@
 //! | [`mapping`] | memory: anonymous, or shared between processes |
 //! | [`disk`] | files and directories |
 //! | [`sim`] | a disk that misbehaves on purpose, from a seed |
+//! | [`interrupt`] | being asked to end |
 //! | [`clock`], [`random`], [`machine`], [`prefetch`] | what their names say |
 //!
 //! With the feature `check` there is also `check`: what the engine's checks need, and the engine does not.
@@ -30,6 +31,7 @@ pub mod clock;
 pub mod disk;
 pub mod fork;
 pub mod futex;
+pub mod interrupt;
 pub mod liveness;
 pub mod machine;
 pub mod mapping;

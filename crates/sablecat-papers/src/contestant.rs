@@ -19,6 +19,14 @@ use crate::protocol::{Answer, Figures, List, Mode, Request};
 /// The name that our own rows have.
 pub const OURS: &str = "sablecat";
 
+/// The same in an environment that other processes could share.
+pub const SHARED: &str = "sablecat-shared";
+
+/// Whether a system is ours, shared or not.
+pub(crate) fn is_ours(system: &str) -> bool {
+    matches!(system, OURS | SHARED)
+}
+
 /// The disk's rows.
 pub(crate) const DEVICE: &str = "device";
 
@@ -105,6 +113,8 @@ impl Contestant for Program {
     fn takes_part(&self, mode: Mode) -> bool {
         match self.name.as_str() {
             DEVICE => mode == Mode::Sync,
+            // A data store is one handle's.
+            SHARED => mode != Mode::Ds,
             // Elsewhere it is configured as plain lmdb is.
             "lmdb-writemap" => matches!(mode, Mode::WriteNoSync | Mode::Sync),
             _ => !self.by_cursor || mode == Mode::Ds,
@@ -302,6 +312,7 @@ mod tests {
         assert!(program("bdb-cursor", true).takes_part(Mode::Ds));
         assert!(!program("lmdb-writemap", false).takes_part(Mode::Ds));
         assert!(!program("device", false).takes_part(Mode::NoSync));
+        assert!(program(SHARED, false).takes_part(Mode::Tds) && !program(SHARED, false).takes_part(Mode::Ds));
     }
 
     #[test]

@@ -34,7 +34,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-pub use contestant::OURS;
+pub use contestant::{OURS, SHARED};
 pub use grid::{Grid, thousands};
 pub use machine::Machine;
 pub use row::Row;
@@ -43,6 +43,9 @@ pub use serve::{SYSTEMS, serve};
 use contestant::{Contestant, DEVICE, Peers, Program};
 use place::Place;
 use session::Field;
+
+/// Rounds of each session.
+const ROUNDS: u32 = 3;
 
 /// A paper, or a set of measurements of our own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,8 +100,10 @@ pub struct Options {
     pub vs: Option<Vec<String>>,
     /// Where the environments are created, in a directory that is removed afterwards.
     pub dir: PathBuf,
-    /// How often each run is repeated; figures are medians.
-    pub rounds: u32,
+    /// How often each run is repeated; figures are medians. `None` for the suite's own number: 3, and 1 of [`Suite::Threen1`].
+    pub rounds: Option<u32>,
+    /// Measure [`Suite::Wp43`] in a shared environment too, beside the private one.
+    pub shared: bool,
     /// The parts of the engine's suite; `None` for all, or the fast ones if `quick`.
     pub cases: Option<Vec<Case>>,
     /// Bytes of the large environment that is opened.
@@ -131,7 +136,7 @@ impl Progress for () {
 ///  "rows": [{"system", "mode", "op", "keys", "threads", "records", "ops_per_s", "median_of", "errors", "rss_mb", "disk_mb"}]}
 /// ```
 ///
-/// The rows of [`Suite::Threen1`] are [`threen1::Row`]s.
+/// `median_of` says of how many rounds. The rows of [`Suite::Threen1`] are [`threen1::Row`]s.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The suite's name.
@@ -167,8 +172,8 @@ pub enum Rows {
 /// Runs a suite.
 ///
 /// # Errors
-/// When it could not be run at all: the directory cannot be created, a peer does not exist, an input makes no sense, a worker fails. Failures inside it are in
-/// [`Report::problems`].
+/// When it could not be run at all: the directory cannot be created, a peer does not exist, an input makes no sense; or when this process is
+/// asked to end. Failures inside it are in [`Report::problems`].
 pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Result<Report, String> {
     let place = Place::below(&options.dir).map_err(|error| format!("cannot create a directory in {}: {error}", options.dir.display()))?;
     let peers = match suite {
@@ -183,9 +188,11 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
             options.dir.display()
         ));
     }
-    let own = [OURS, DEVICE].map(|name| Program::own(name, &options.serve));
+    let shared = (suite == Suite::Wp43 && options.shared).then_some(SHARED);
+    let own: Vec<Program> =
+        [Some(OURS), shared, Some(DEVICE)].into_iter().flatten().map(|name| Program::own(name, &options.serve)).collect();
     let contestants = own.iter().chain(&peers.programs).map(|program| program as &dyn Contestant).collect();
-    let field = Field { contestants, dir: place.path(), rounds: options.rounds, progress };
+    let field = Field { contestants, dir: place.path(), rounds: options.rounds.unwrap_or(ROUNDS), progress };
     let mut report = match suite {
         Suite::Wp43 => wp43::run(options, field),
         Suite::Engine => engine::run(options, field),

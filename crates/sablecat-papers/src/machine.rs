@@ -49,7 +49,13 @@ pub(crate) fn resident_mb() -> (f64, f64) {
     (status_mb(&status, "VmRSS:"), status_mb(&status, "VmHWM:"))
 }
 
-/// A line of /proc/self/status, which counts in kB; 0 where there is none.
+/// Memory that could be taken without making others give some back; 0 if the system does not tell.
+pub(crate) fn memory_available_bytes() -> u64 {
+    let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    (status_mb(&info, "MemAvailable:") * MB) as u64
+}
+
+/// A line of /proc/self/status or /proc/meminfo, which count in kB; 0 where there is none.
 fn status_mb(status: &str, name: &str) -> f64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kb = line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
@@ -116,7 +122,7 @@ mod tests {
         let status = "VmHWM:\t   10240 kB\nVmRSS:\t    2048 kB\n";
         assert_eq!((status_mb(status, "VmRSS:"), status_mb(status, "VmHWM:")), (2.0, 10.0));
         assert_eq!(status_mb(status, "VmSwap:"), 0.0);
-        assert!(resident_mb().0 > 0.0);
+        assert!(resident_mb().0 > 0.0 && memory_available_bytes() > 0);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::session::{Session, Step};
 /// One system at one operation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// `sablecat`, a peer's name, or `device`.
+    /// `sablecat`, the same with `-shared` for a shared environment, a peer's name, or `device`.
     pub system: String,
     /// What was promised: DS, TDS, Memory, NoSync, WriteNoSync or Sync.
     pub mode: Mode,

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::Progress;
-use crate::contestant::{Contestant, DEVICE, OURS, Refusal, Served};
+use crate::contestant::{Contestant, DEVICE, Refusal, Served, is_ours};
 use crate::machine;
 use crate::protocol::{Figures, Kind, Mode, Open, Request, Run};
 use crate::row::Row;
@@ -122,7 +122,7 @@ impl Field<'_> {
                         return true;
                     }
                     Err(Refusal::Skipped(why)) => outcome.note(format!("skipped: {why}")),
-                    Err(Refusal::Failed(why)) if contestant.name() == OURS => outcome.problems.push(format!("{label}: {why}")),
+                    Err(Refusal::Failed(why)) if is_ours(contestant.name()) => outcome.problems.push(format!("{label}: {why}")),
                     Err(Refusal::Failed(why)) => outcome.note(format!("{label} could not run: {why}")),
                 }
                 false
@@ -183,7 +183,7 @@ impl Session {
             page_size: if self.uncached { contestant.page_size_out_of_cache() } else { 0 },
             threads,
             keep_log: false,
-            direct: self.uncached && contestant.name() == OURS,
+            direct: self.uncached && is_ours(contestant.name()),
         })
     }
 
@@ -258,6 +258,7 @@ fn without_system_cache<T>(dir: &Path, work: impl FnOnce() -> T) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contestant::OURS;
     use crate::place::Place;
     use std::cell::RefCell;
     use std::rc::Rc;

@@ -7,7 +7,7 @@
 //! The paper's figures are those of its Linux machine: 32 KB pages, 32 MB of cache, an 8 MB log buffer. Here every system
 //! has the page size that suits it, the same log buffer, and by default a cache that holds all records, as the paper's did.
 
-use crate::contestant::{DEVICE, OURS, keeps_promise};
+use crate::contestant::{DEVICE, OURS, SHARED, is_ours, keeps_promise};
 use crate::grid::{Grid, ratio, thousands};
 use crate::machine::Machine;
 use crate::protocol::{Kind, Mode};
@@ -71,8 +71,8 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
             thousands(records as f64),
             cache.bytes >> 20
         );
-        grids.push(beside_the_paper(&head, &rows, options.rounds));
-        if rows.iter().any(|row| row.system != OURS && row.system != DEVICE) {
+        grids.push(beside_the_paper(&head, &rows, field.rounds));
+        if rows.iter().any(|row| !is_ours(&row.system) && row.system != DEVICE) {
             grids.push(all_systems(&head, &rows));
         }
         grids.push(sizes(&head, &rows));
@@ -139,7 +139,7 @@ impl Line {
     }
 
     fn best_peer<'a>(&self, rows: &[&'a Row]) -> Option<&'a Row> {
-        let is_peer = |row: &&Row| row.system != OURS && row.system != DEVICE && keeps_promise(&row.system, row.mode);
+        let is_peer = |row: &&Row| !is_ours(&row.system) && row.system != DEVICE && keeps_promise(&row.system, row.mode);
         let peers = rows.iter().copied().filter(|row| is_peer(row) && self.is_of(row));
         peers.max_by(|a, b| a.ops_per_s.total_cmp(&b.ops_per_s))
     }
@@ -149,6 +149,8 @@ fn beside_the_paper(head: &str, rows: &[&Row], rounds: u32) -> Grid {
     let title = format!("wp43, {head}; operations a second, medians of {rounds}");
     let heads = ["operation", "threads", "paper, Linux 2005", OURS, "best peer", "which", "ratio"];
     let mut grid = Grid::new(title, heads, 1);
+    let is_shared = rows.iter().any(|row| row.system == SHARED);
+    grid.heads.extend(is_shared.then_some([SHARED, "shared / private"]).into_iter().flatten().map(str::to_owned));
     for line in &LINES {
         let (ours, best) = (line.of(OURS, rows), line.best_peer(rows));
         let rate = |row: Option<&Row>| row.map_or_else(|| "—".to_owned(), |row| thousands(row.ops_per_s));
@@ -166,6 +168,10 @@ fn beside_the_paper(head: &str, rows: &[&Row], rounds: u32) -> Grid {
             best.map_or("—", |row| &row.system).to_owned(),
             ratio(share(ours, best)),
         ]);
+        if let (true, Some(cells)) = (is_shared, grid.rows.last_mut()) {
+            let shared = line.of(SHARED, rows);
+            cells.extend([rate(shared), ratio(share(shared, ours))]);
+        }
     }
     grid.remarks = shares(rows);
     if let Some(row) = rows.iter().find(|row| !keeps_promise(&row.system, row.mode)) {
@@ -287,6 +293,10 @@ mod tests {
             row(OURS, Mode::Ds, "read", 1, 10.0),
             row(OURS, Mode::Tds, "read", 1, 9.0),
         ];
+        let shared = row(SHARED, Mode::Sync, "write", 1, 99.0);
+        let grid = beside_the_paper("x", &rows.iter().chain([&shared]).collect::<Vec<_>>(), 3);
+        assert_eq!(grid.rows[8][3..], ["90", "60", "b", "1.50", "99", "1.10"], "shared is beside us, and no peer");
+        assert_eq!((&grid.heads[8], grid.heads.len(), &grid.rows[0][8..]), (&"shared / private".to_owned(), 9, &["—".to_owned()][..]));
         let rows: Vec<&Row> = rows.iter().collect();
         let grid = beside_the_paper("x", &rows, 3);
         assert_eq!(grid.rows[8], ["TDS write, sync", "1", "set by the disk", "90", "60", "b", "1.50"]);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
+use sablecat_papers::threen1::FileSystem;
 use sablecat_papers::workload::Keys;
 use sablecat_papers::{Case, Options, Report, Suite, size, threen1};
 use serde::Serialize;
@@ -25,6 +26,9 @@ pub(crate) struct Arguments {
     /// Few records and short runs: seconds instead of minutes
     #[arg(long)]
     quick: bool,
+    /// wp43: measure a shared environment too, beside the private one, as a system of its own
+    #[arg(long)]
+    shared: bool,
     /// wp43: one order of the keys instead of both
     #[arg(long)]
     keys: Option<KeysName>,
@@ -34,7 +38,8 @@ pub(crate) struct Arguments {
     /// Bytes of cache, instead of as much as holds all records; 32M is 32 MiB
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     cache: Option<u64>,
-    /// The peers to compare with, or `none`; without it, all that bench/peers was built for (with --quick, one of each library)
+    /// The peers to compare with, or `none`; without it, all that bench/peers was built for (with --quick, one of each library); threen1:
+    /// `gtm`, and without it none
     #[arg(long, value_name = "PEERS", value_delimiter = ',')]
     vs: Option<Vec<String>>,
     /// Write the figures as JSON, to a file or, with `-`, to standard output instead of the tables
@@ -43,9 +48,9 @@ pub(crate) struct Arguments {
     /// Where to create the environments, in a directory that is removed afterwards; the default is the one for temporary files
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// How often each run is repeated; figures are medians
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = RangedU64ValueParser::<u32>::new().range(3..=99))]
-    repeat: u32,
+    /// How often each run is repeated; figures are medians; without it 3 times, or once for threen1
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(3..=99))]
+    repeat: Option<u32>,
     /// engine: only these parts of it
     #[arg(long, value_name = "CASES", value_delimiter = ',')]
     cases: Option<Vec<CaseName>>,
@@ -58,6 +63,13 @@ pub(crate) struct Arguments {
     /// threen1: how many worker processes, instead of what the input says; several numbers are a run each
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = RangedU64ValueParser::<u32>::new().range(1..=threen1::WORKERS_MAX.into()))]
     workers: Vec<u32>,
+    /// threen1: the options to compare: NoSync, WriteNoSync, Sync; without it NoSync, the paper's guarantee
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    options: Vec<String>,
+    /// threen1: make these file systems in image files in --dir and run on each: ext4, ext3, ext2, jfs, btrfs, xfs, or tmpfs in memory;
+    /// takes root
+    #[arg(long = "fs", value_name = "NAMES", value_delimiter = ',', value_parser = FileSystem::named)]
+    file_systems: Vec<FileSystem>,
     /// threen1: kill a worker every so many milliseconds, and start another
     #[arg(long, value_name = "MS", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
     kill_every: Option<u64>,
@@ -129,6 +141,7 @@ impl Arguments {
         let program = std::env::current_exe().map_err(|error| format!("cannot find this program to run it again: {error}"))?;
         Ok(Options {
             quick: self.quick,
+            shared: self.shared,
             keys: self.keys.map(|keys| match keys {
                 KeysName::Sequential => Keys::Sequential,
                 KeysName::Random => Keys::Random,
@@ -144,6 +157,8 @@ impl Arguments {
             threen1: threen1::Options {
                 input: self.input.as_deref().map(read).transpose()?,
                 workers: self.workers.clone(),
+                options: self.options.clone(),
+                file_systems: self.file_systems.clone(),
                 kills: threen1::Kills { every: self.kill_every.map(Duration::from_millis), all_at_percent: self.kill_all_at },
                 worker: vec![program.into(), work::NAME.into()],
             },

@@ -26,10 +26,12 @@ pub(crate) struct Arguments {
     block: u64,
     /// Bytes of cache
     cache: u64,
+    /// The name of the options
+    options: String,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    let &Arguments { ref directory, number, workers, start, finish, block, cache } = arguments;
-    threen1::work(directory, number, &Line { start, finish, workers, block }, cache)?;
+    let &Arguments { ref directory, number, workers, start, finish, block, cache, ref options } = arguments;
+    threen1::work(directory, number, &Line { start, finish, workers, block }, cache, options)?;
     Ok(Outcome::Done)
 }

@@ -29,8 +29,9 @@ pub(super) enum Engine {
 }
 
 impl Engine {
-    pub(super) fn open(open: &Open) -> Result<Engine, String> {
-        let builder = configure(open);
+    /// Opens what is asked for; `shared`: as processes do that share it, which a data store cannot be.
+    pub(super) fn open(open: &Open, shared: bool) -> Result<Engine, String> {
+        let builder = configure(open).shared(shared);
         let dir = Path::new(&open.dir);
         if open.mode == Mode::Ds {
             let mut store = builder.open_data_store(dir).map_err(say)?;

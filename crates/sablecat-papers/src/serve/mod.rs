@@ -1,6 +1,6 @@
 //! The serving end of the line protocol: one process, one system, one open store at a time.
 //!
-//! It serves `sablecat`, and `device`: the disk itself, whose only operation is to make 4 KB durable, as a bound
+//! It serves `sablecat`, `sablecat-shared`, which opens its environments as processes do that share them, and `device`: the disk itself, whose only operation is to make 4 KB durable, as a bound
 //! for every synchronous commit. What a run means, how it is warmed, timed and checked, is kept the same here as in
 //! `sablecat-peers`, so that one driver can ask both in turn. Unlike there, it is the driver who has to know what a directory holds:
 //! a wrong belief shows as errors, since every value is checked.
@@ -16,6 +16,9 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
 
+use sablecat_os::interrupt;
+
+use crate::contestant::{DEVICE, OURS, SHARED};
 use crate::machine;
 use crate::protocol::{Answer, Figures, Kind, Open, Request, Run};
 use crate::workload::{self, Order, Stage};
@@ -26,7 +29,7 @@ use engine::Engine;
 use loops::{Job, Tally};
 
 /// The systems that can be served.
-pub const SYSTEMS: [&str; 2] = ["sablecat", "device"];
+pub const SYSTEMS: [&str; 3] = [OURS, SHARED, DEVICE];
 
 /// Answers the requests on standard input until it ends; a store that is still open then is dropped.
 ///
@@ -34,6 +37,10 @@ pub const SYSTEMS: [&str; 2] = ["sablecat", "device"];
 /// When standard input or output fails, or there is no such system.
 pub fn serve(system: &str) -> io::Result<()> {
     let mut server = Server::new(system).map_err(io::Error::other)?;
+    if system == SHARED {
+        // Shared memory outlives a process that is killed. Ctrl-C ends the driver, and that the input, after which the store is closed.
+        interrupt::watch()?;
+    }
     let mut out = io::stdout().lock();
     for line in io::stdin().lock().lines() {
         serde_json::to_writer(&mut out, &server.answer(&line?))?;
@@ -45,8 +52,14 @@ pub fn serve(system: &str) -> io::Result<()> {
 
 /// What is served, and the store that is open, if any.
 pub(crate) struct Server {
-    device: bool,
+    system: System,
     opened: Option<Opened>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum System {
+    Engine { shared: bool },
+    Device,
 }
 
 struct Opened {
@@ -64,11 +77,13 @@ enum Store {
 
 impl Server {
     pub(crate) fn new(system: &str) -> Result<Server, String> {
-        match system {
-            "sablecat" => Ok(Server { device: false, opened: None }),
-            "device" => Ok(Server { device: true, opened: None }),
-            other => Err(format!("there is no system {other} to serve, only {}", SYSTEMS.join(" and "))),
-        }
+        let system = match system {
+            OURS => System::Engine { shared: false },
+            SHARED => System::Engine { shared: true },
+            DEVICE => System::Device,
+            other => return Err(format!("there is no system {other} to serve, only {}", SYSTEMS.join(", "))),
+        };
+        Ok(Server { system, opened: None })
     }
 
     /// Answers one line of input.
@@ -101,7 +116,10 @@ impl Server {
         }
         let dir = PathBuf::from(&open.dir);
         let started = Instant::now();
-        let store = if self.device { Store::Device(Device::open(&dir)?) } else { Store::Engine(Engine::open(open)?) };
+        let store = match self.system {
+            System::Device => Store::Device(Device::open(&dir)?),
+            System::Engine { shared } => Store::Engine(Engine::open(open, shared)?),
+        };
         let figures = Figures { replayed: store.replayed(), ..figures(&dir, started) };
         self.opened = Some(Opened { store, dir, threads: open.threads, version: 0 });
         Ok(figures)
@@ -291,14 +309,15 @@ mod tests {
 
     #[test]
     fn every_kind_of_run_finds_what_was_written_in_every_mode() {
-        for mode in [Mode::Ds, Mode::Tds, Mode::Memory, Mode::NoSync, Mode::WriteNoSync, Mode::Sync] {
+        let modes = [Mode::Ds, Mode::Tds, Mode::Memory, Mode::NoSync, Mode::WriteNoSync, Mode::Sync];
+        for (system, mode) in modes.into_iter().map(|mode| (OURS, mode)).chain(modes[1..].iter().map(|&mode| (SHARED, mode))) {
             for keys in [Keys::Sequential, Keys::Random] {
                 let place = Place::below(&std::env::temp_dir()).unwrap();
-                let mut server = Server::new("sablecat").unwrap();
+                let mut server = Server::new(system).unwrap();
                 ask(&mut server, &open(&place.path().join("env"), mode, 1));
                 for (kind, ops) in [(Kind::Write, 300), (Kind::Read, 600), (Kind::Bulk, 600), (Kind::Update, 300), (Kind::Read, 600)] {
                     let done = ask(&mut server, &run(kind, keys, 1));
-                    assert_eq!((done.ops, done.errors, done.first_error.as_str()), (ops, 0, ""), "{mode:?} {keys:?} {kind:?}");
+                    assert_eq!((done.ops, done.errors, done.first_error.as_str()), (ops, 0, ""), "{system} {mode:?} {keys:?} {kind:?}");
                 }
                 ask(&mut server, &Request::Close);
             }

@@ -1,30 +1,38 @@
-//! The parent: starts the workers, kills some if asked to, and waits until all integers are done.
+//! The parent: starts the workers of a system, kills some if asked to, and waits until all integers are done.
 //!
-//! The parent does not have the environment open meanwhile: when all workers are killed nobody has, and those who follow find what
+//! The parent does not have the database open meanwhile: when all workers are killed nobody has, and those who follow find what
 //! they had committed in the memory that they had shared.
 
-use std::ffi::OsString;
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+use sablecat_os::interrupt;
+
+use super::Kills;
+use super::check::Table;
 use super::input::Line;
-use super::store::Store;
-use super::{Kills, check};
+use super::store::Account;
+use super::system::System;
 use crate::machine;
 
 /// How often the workers are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// How long a worker that is told to end may take to put things in order.
+const PATIENCE: Duration = Duration::from_secs(5);
 const SIGKILL: i32 = 9;
 
-/// What a line came to.
+/// What a run of a line came to.
+#[derive(Clone, Debug)]
 pub(super) struct Outcome {
-    pub(super) total: super::store::Account,
+    pub(super) total: Account,
     /// From the first worker's start until the last one has ended, its last checkpoint included.
     pub(super) seconds: f64,
     /// Processor time of all workers, those that were killed included.
@@ -34,30 +42,34 @@ pub(super) struct Outcome {
     pub(super) problems: Vec<String>,
 }
 
-/// Runs a line in a new environment in `dir`.
-pub(super) fn run(line: &Line, dir: &Path, cache_bytes: u64, kills: &Kills, program: &[OsString]) -> Result<Outcome, String> {
-    Store::open(dir, cache_bytes)?.close()?;
-    let done = Arc::default();
-    let mut crew = Crew { line, dir, cache_bytes, program, done, workers: Vec::new(), kills: 0, dice: 0x9e37_79b9_7f4a_7c15 };
+/// Runs a line on a new database in `dir`, which is removed afterwards.
+///
+/// # Errors
+/// A sentence, when something could not be done, a worker fails, or this process is asked to end.
+pub(super) fn run(system: &dyn System, line: &Line, expected: &Table, dir: &Path, kills: &Kills) -> Result<Outcome, String> {
+    let outcome = system.create(dir, line).and_then(|()| run_created(system, line, expected, dir, kills));
+    if outcome.is_err() {
+        system.abandon(dir);
+    }
+    // What could not be cleared away is in a directory that will be removed as a whole.
+    let _ = fs::remove_dir_all(dir);
+    if interrupt::is_asked() { Err(super::INTERRUPTED.to_owned()) } else { outcome }
+}
+
+fn run_created(system: &dyn System, line: &Line, expected: &Table, dir: &Path, kills: &Kills) -> Result<Outcome, String> {
+    let mut crew = Crew { system, line, dir, done: Arc::default(), workers: Vec::new(), kills: 0, dice: 0x9e37_79b9_7f4a_7c15 };
     let (started, cpu) = (Instant::now(), machine::children_cpu_seconds());
-    let ended = crew.run(kills, started);
+    crew.run(kills, started)?;
     let (seconds, cpu_seconds) = (started.elapsed().as_secs_f64(), machine::children_cpu_seconds() - cpu);
-    let kills = crew.kills;
-    // Ends who is left, if something went wrong; then whoever opens and closes removes the shared memory.
-    drop(crew);
-    let store = Store::open(dir, cache_bytes)?;
-    let checked = ended.and_then(|()| check::total(&store, line)).and_then(|total| Ok((total, check::problems(&store, line, &total)?)));
-    store.close()?;
-    let (total, problems) = checked?;
-    Ok(Outcome { total, seconds, cpu_seconds, kills, problems })
+    let results = system.results(dir, line)?;
+    Ok(Outcome { total: results.total, seconds, cpu_seconds, kills: crew.kills, problems: results.problems(line, expected, crew.kills) })
 }
 
 /// The worker processes of a line.
 struct Crew<'a> {
+    system: &'a dyn System,
     line: &'a Line,
     dir: &'a Path,
-    cache_bytes: u64,
-    program: &'a [OsString],
     /// Integers done, as the workers say.
     done: Arc<AtomicU64>,
     /// By their numbers; none has done its part.
@@ -72,6 +84,9 @@ impl Crew<'_> {
         let mut next_kill = kills.every.map(|every| started + every);
         let mut kill_all_at = kills.all_at_percent.map(|percent| u128::from(self.line.count()) * u128::from(percent) / 100);
         while self.is_anybody_at_work()? {
+            if interrupt::is_asked() {
+                return Err(super::INTERRUPTED.to_owned());
+            }
             if let (Some(at), Some(every)) = (next_kill, kills.every)
                 && Instant::now() >= at
             {
@@ -91,15 +106,11 @@ impl Crew<'_> {
     }
 
     fn start(&self, number: u32) -> Result<Process, String> {
-        let Crew { line: Line { start, finish, workers, block }, dir, cache_bytes, program, done, .. } = self;
-        let (name, before) = program.split_first().ok_or("no program to run as a worker")?;
-        let mut command = Command::new(name);
-        command.args(before).arg(dir).args([number, *workers].map(|n| n.to_string()));
-        command.args([start, finish, block, cache_bytes].map(u64::to_string));
+        let mut command = self.system.worker(self.dir, self.line, number)?;
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("cannot start a worker: {error}"))?;
         if let Some(says) = child.stdout.take() {
-            let done = Arc::clone(done);
+            let done = Arc::clone(&self.done);
             // It ends with the worker.
             thread::spawn(move || {
                 for said in BufReader::new(says).lines().map_while(Result::ok) {
@@ -167,9 +178,24 @@ fn failed(number: usize, status: ExitStatus) -> String {
 /// A worker process, which does not outlive its parent's interest.
 struct Process(Child);
 
+impl Process {
+    fn has_ended(&mut self) -> bool {
+        self.0.try_wait().is_ok_and(|status| status.is_some())
+    }
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         // Nothing to do for one that has ended, which is the usual case.
+        if self.has_ended() {
+            return;
+        }
+        // Told, not killed: there are systems whose processes then leave their database in order.
+        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
+        let told = Instant::now();
+        while !self.has_ended() && told.elapsed() < PATIENCE {
+            thread::sleep(LOOK_EVERY);
+        }
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

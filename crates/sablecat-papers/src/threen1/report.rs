@@ -2,29 +2,28 @@
 
 use serde::Serialize;
 
-use super::Kills;
 use super::drive::Outcome;
+use super::gtm;
 use super::input::Line;
-use super::store::DURABILITY_NAME;
+use super::paper;
+use super::system::System;
+use super::variant::VARIANTS;
 use crate::contestant::OURS;
-use crate::grid::{Grid, thousands};
-use crate::row::tenths;
+use crate::grid::{Grid, ratio, thousands};
+use crate::row::{median, tenths};
 
-/// The paper's figures for eight workers on ext4 and a magnetic disk: finish, seconds, reads and updates a second.
-const PAPER: [(u64, &str); 4] = [
-    (1_000_000, "15 s, 211,365 reads/s, 144,698 updates/s"),
-    (10_000_000, "319 s, 99,479 reads/s, 68,131 updates/s"),
-    (20_000_000, "2,213 s, 28,675 reads/s, 19,638 updates/s"),
-    (40_000_000, "41,087 s"),
-];
-
-/// One line of the input.
+/// A system at a line of the input; figures are medians of several rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// `sablecat`.
+    /// `sablecat`, or `gtm`.
     pub system: &'static str,
+    /// Which of the compared options it had: for ours as `--options` names them.
+    pub options: &'static str,
     /// What the commits promised.
     pub durability: &'static str,
+    /// The file system, if it was made for the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_system: Option<&'static str>,
     /// The first integer.
     pub start: u64,
     /// The last one.
@@ -33,9 +32,9 @@ pub struct Row {
     pub workers: u32,
     /// Integers claimed at a time.
     pub block: u64,
-    /// Steps of the longest sequence.
+    /// Steps of the longest sequence, in the last round.
     pub longest: u64,
-    /// The highest number in any sequence.
+    /// The highest number in any sequence, in the last round.
     pub highest: u64,
     /// Numbers looked up.
     pub reads: u64,
@@ -53,37 +52,62 @@ pub struct Row {
     pub reads_per_cpu_s: f64,
     /// Steps stored in a second of processor time that is also spent on the lookups.
     pub updates_per_cpu_s: f64,
-    /// Workers killed.
+    /// Of how many rounds the figures are medians.
+    pub median_of: u32,
+    /// Workers killed, in all rounds.
     pub kills: u64,
-    /// Whether everything that was checked is right.
+    /// Whether everything that was checked is right, in all rounds.
     pub correct: bool,
 }
 
 impl Row {
-    pub(super) fn of(line: &Line, outcome: &Outcome) -> Row {
-        let Outcome { total, seconds, cpu_seconds, kills, problems } = outcome;
+    /// The row of some rounds; none if there were none.
+    pub(super) fn of(system: &dyn System, file_system: Option<&'static str>, line: &Line, rounds: &[Outcome]) -> Option<Row> {
         // A run too short for the clock, which counts processor time in hundredths, counts as one tick.
-        let rate = |count: u64, seconds: f64| tenths(count as f64 / seconds.max(0.01));
-        Row {
-            system: OURS,
-            durability: DURABILITY_NAME,
+        let rate = |count: u64, seconds: f64| count as f64 / seconds.max(0.01);
+        let of = |pick: &dyn Fn(&Outcome) -> f64| median(rounds.iter().map(pick).collect());
+        let last = rounds.last()?.total;
+        Some(Row {
+            system: system.name(),
+            options: system.options(),
+            durability: system.durability(),
+            file_system,
             start: line.start,
             finish: line.finish,
             workers: line.workers,
             block: line.block,
-            longest: total.longest,
-            highest: total.highest,
-            reads: total.reads,
-            updates: total.updates,
-            elapsed_s: hundredths(*seconds),
-            reads_per_s: rate(total.reads, *seconds),
-            updates_per_s: rate(total.updates, *seconds),
-            cpu_s: hundredths(*cpu_seconds),
-            reads_per_cpu_s: rate(total.reads, *cpu_seconds),
-            updates_per_cpu_s: rate(total.updates, *cpu_seconds),
-            kills: *kills,
-            correct: problems.is_empty(),
-        }
+            longest: last.longest,
+            highest: last.highest,
+            reads: of(&|run| run.total.reads as f64)? as u64,
+            updates: of(&|run| run.total.updates as f64)? as u64,
+            elapsed_s: hundredths(of(&|run| run.seconds)?),
+            reads_per_s: tenths(of(&|run| rate(run.total.reads, run.seconds))?),
+            updates_per_s: tenths(of(&|run| rate(run.total.updates, run.seconds))?),
+            cpu_s: hundredths(of(&|run| run.cpu_seconds)?),
+            reads_per_cpu_s: tenths(of(&|run| rate(run.total.reads, run.cpu_seconds))?),
+            updates_per_cpu_s: tenths(of(&|run| rate(run.total.updates, run.cpu_seconds))?),
+            median_of: rounds.len() as u32,
+            kills: rounds.iter().map(|run| run.kills).sum(),
+            correct: rounds.iter().all(|run| run.problems.is_empty()),
+        })
+    }
+
+    fn line(&self) -> Line {
+        Line { start: self.start, finish: self.finish, workers: self.workers, block: self.block }
+    }
+
+    fn is_of(&self, line: &Line) -> bool {
+        (self.start, self.finish, self.block) == (line.start, line.finish, line.block)
+    }
+
+    fn paper(&self) -> Option<paper::Figures> {
+        paper::figures(&self.line(), self.file_system.unwrap_or(paper::FILE_SYSTEM))
+    }
+
+    /// For a sentence about where it ran.
+    fn place(&self) -> String {
+        let workers = format!("{} {}", self.workers, if self.workers == 1 { "worker" } else { "workers" });
+        self.file_system.map_or(workers.clone(), |name| format!("{name}, {workers}"))
     }
 }
 
@@ -91,29 +115,139 @@ fn hundredths(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 
-/// The table of all lines.
-pub(super) fn grid(rows: &[Row], kills: &Kills) -> Grid {
-    let mut heads = vec!["start", "finish", "workers", "longest", "highest", "reads", "updates", "seconds", "reads/s", "updates/s"];
-    heads.extend(["reads/CPU s", "updates/CPU s"]);
-    let is_killing = kills.every.is_some() || kills.all_at_percent.is_some();
-    heads.extend(is_killing.then_some("kills"));
-    let mut grid = Grid::new::<0>("threen1: steps of 3n+1 sequences, by processes that share one environment", [], 0);
-    grid.heads = heads.into_iter().map(str::to_owned).collect();
+/// A table for each range of integers.
+pub(super) fn grids(rows: &[Row], rounds: u32) -> Vec<Grid> {
+    let mut lines: Vec<Line> = Vec::new();
     for row in rows {
-        let count = |count: u64| thousands(count as f64);
-        let mut cells = vec![count(row.start), count(row.finish), row.workers.to_string(), count(row.longest), count(row.highest)];
-        cells.extend([count(row.reads), count(row.updates), format!("{:.2}", row.elapsed_s)]);
-        cells.extend([row.reads_per_s, row.updates_per_s, row.reads_per_cpu_s, row.updates_per_cpu_s].map(thousands));
-        cells.extend(is_killing.then(|| count(row.kills)));
-        grid.rows.push(cells);
-    }
-    grid.remarks.push(format!(
-        "{DURABILITY_NAME} commits: what is written survives any process's death, and an operating-system crash up to the last flush."
-    ));
-    for (finish, figures) in PAPER {
-        if rows.iter().any(|row| (row.start, row.finish) == (1, finish)) {
-            grid.remarks.push(format!("The paper, to {}: {figures} (GT.M, 8 workers, ext4 on a magnetic disk).", thousands(finish as f64)));
+        if !lines.iter().any(|line| row.is_of(line)) {
+            lines.push(row.line());
         }
     }
+    let of = |line: &Line| rows.iter().filter(|row| row.is_of(line)).collect::<Vec<_>>();
+    lines.iter().map(|line| grid(line, &of(line), rounds)).collect()
+}
+
+fn grid(line: &Line, rows: &[&Row], rounds: u32) -> Grid {
+    let count = |count: u64| thousands(count as f64);
+    let (on_file_systems, is_killing) = (rows.iter().any(|row| row.file_system.is_some()), rows.iter().any(|row| row.kills > 0));
+    let has_paper = rows.iter().any(|row| row.paper().is_some());
+    let range = format!("{} to {} in blocks of {}", count(line.start), count(line.finish), count(line.block));
+    let medians = if rounds == 1 { String::new() } else { format!("; medians of {rounds}") };
+    let mut grid = Grid::new::<0>(format!("threen1, {range}: steps of 3n+1 sequences, by processes that share a database{medians}"), [], 2);
+    let mut heads = vec!["system", "options"];
+    heads.splice(0..0, on_file_systems.then_some("file system"));
+    grid.text_columns = heads.len();
+    heads.extend(["workers", "longest", "highest", "reads", "updates", "seconds", "reads/s", "updates/s"]);
+    heads.extend(["CPU s", "reads/CPU s", "updates/CPU s"]);
+    heads.extend(is_killing.then_some("kills"));
+    heads.extend(has_paper.then_some(["paper's s", "paper's updates/s"]).into_iter().flatten());
+    grid.heads = heads.into_iter().map(str::to_owned).collect();
+    for row in rows {
+        let mut cells: Vec<String> = on_file_systems.then(|| row.file_system.unwrap_or("—").to_owned()).into_iter().collect();
+        cells.extend([row.system, row.options].map(str::to_owned));
+        cells.extend([row.workers.to_string(), count(row.longest), count(row.highest), count(row.reads), count(row.updates)]);
+        cells.push(format!("{:.2}", row.elapsed_s));
+        cells.extend([row.reads_per_s, row.updates_per_s].map(thousands));
+        cells.push(format!("{:.2}", row.cpu_s));
+        cells.extend([row.reads_per_cpu_s, row.updates_per_cpu_s].map(thousands));
+        cells.extend(is_killing.then(|| count(row.kills)));
+        if has_paper {
+            let paper = row.paper();
+            let figure = |figure: Option<u64>| figure.map_or("—".to_owned(), count);
+            cells.extend([figure(paper.map(|paper| paper.seconds)), figure(paper.and_then(|paper| paper.updates_per_s))]);
+        }
+        grid.rows.push(cells);
+    }
+    grid.remarks = ratios(rows);
+    for variant in VARIANTS.iter().filter(|variant| rows.iter().any(|row| (row.system, row.options) == (OURS, variant.name))) {
+        grid.remarks.push(format!("{OURS}, {}: {}.", variant.name, variant.promise));
+    }
+    if rows.iter().any(|row| row.system == gtm::NAME) {
+        grid.remarks.push(format!("{}: {}.", gtm::NAME, gtm::PROMISE));
+    }
+    if has_paper {
+        let where_else = if on_file_systems { String::new() } else { format!(", {}", paper::FILE_SYSTEM) };
+        grid.remarks.push(format!("The paper's figures: GT.M, {} workers{where_else}, a magnetic disk of 2010.", paper::WORKERS));
+    }
     grid
+}
+
+/// Ours beside GT.M in the same place.
+fn ratios(rows: &[&Row]) -> Vec<String> {
+    let pairs = rows.iter().filter(|row| row.system == OURS).filter_map(|ours| {
+        let same = |row: &&&Row| row.system == gtm::NAME && (row.workers, row.file_system) == (ours.workers, ours.file_system);
+        Some((ours, rows.iter().find(same)?))
+    });
+    let times = |ours: f64, theirs: f64| ratio((theirs > 0.0).then_some(ours / theirs));
+    let sentence = |(ours, gtm): (&&Row, &&Row)| {
+        format!(
+            "{OURS} {} / {}, {}: {} times the updates a second, {} times the updates per CPU second",
+            ours.options,
+            gtm::NAME,
+            ours.place(),
+            times(ours.updates_per_s, gtm.updates_per_s),
+            times(ours.updates_per_cpu_s, gtm.updates_per_cpu_s)
+        )
+    };
+    pairs.map(sentence).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(system: &'static str, options: &'static str, file_system: Option<&'static str>, updates_per_s: f64) -> Row {
+        Row {
+            system,
+            options,
+            durability: "NoSync",
+            file_system,
+            start: 1,
+            finish: 1_000_000,
+            workers: 8,
+            block: 50_000,
+            longest: 524,
+            highest: 56_991_483_520,
+            reads: 3_168_608,
+            updates: 2_168_610,
+            elapsed_s: 2.5,
+            reads_per_s: 1_000_000.0,
+            updates_per_s,
+            cpu_s: 4.0,
+            reads_per_cpu_s: 900_000.0,
+            updates_per_cpu_s: updates_per_s / 2.0,
+            median_of: 3,
+            kills: 0,
+            correct: true,
+        }
+    }
+
+    #[test]
+    fn ratios_are_of_the_same_place() {
+        let rows = [
+            row(OURS, "NoSync", Some("ext4"), 800.0),
+            row(OURS, "Sync", Some("ext4"), 100.0),
+            row(gtm::NAME, "before-images", Some("ext4"), 200.0),
+            row(OURS, "NoSync", Some("xfs"), 900.0),
+        ];
+        let grids = grids(&rows, 3);
+        assert_eq!(grids.len(), 1);
+        let expected = |options, times| {
+            format!(
+                "sablecat {options} / gtm, ext4, 8 workers: {times} times the updates a second, {times} times the updates per CPU second"
+            )
+        };
+        assert_eq!(grids[0].remarks[..2], [expected("NoSync", "4.00"), expected("Sync", "0.50")]);
+        assert!(grids[0].rows.iter().all(|cells| cells.len() == grids[0].heads.len()));
+        assert_eq!(grids[0].rows[3][grids[0].heads.len() - 2..], ["14", "155,152"], "the paper's on xfs");
+    }
+
+    #[test]
+    fn a_range_has_a_table_of_its_own() {
+        let (first, second) = (row(OURS, "NoSync", None, 1.0), Row { finish: 7, ..row(OURS, "NoSync", None, 1.0) });
+        let grids = grids(&[first.clone(), second, Row { workers: 1, ..first }], 1);
+        assert_eq!(grids.iter().map(|grid| grid.rows.len()).collect::<Vec<_>>(), [2, 1]);
+        assert!(grids[0].heads.contains(&"paper's s".to_owned()) && !grids[1].heads.contains(&"paper's s".to_owned()));
+        assert!(!grids[0].heads.contains(&"file system".to_owned()));
+    }
 }

@@ -10,14 +10,12 @@
 
 use std::path::Path;
 
-use sablecat::{Database, Durability, Env};
+use sablecat::{Database, Env};
+
+use super::variant::Variant;
 
 /// The key of the first unclaimed integer.
 pub(super) const NEXT: &[u8] = b"next";
-
-/// What commits promise: what is written survives the death of any process, and a crash of the system up to the last flush.
-const DURABILITY: Durability = Durability::NoSync;
-pub(super) const DURABILITY_NAME: &str = "NoSync";
 
 /// The environment of one run.
 pub(super) struct Store {
@@ -28,8 +26,9 @@ pub(super) struct Store {
 
 impl Store {
     /// Opens the environment beside whoever has it open, or creates it.
-    pub(super) fn open(dir: &Path, cache_bytes: u64) -> Result<Store, String> {
-        let env = Env::builder().shared(true).cache_size(cache_bytes).durability(DURABILITY).open(dir).map_err(say)?;
+    pub(super) fn open(dir: &Path, cache_bytes: u64, variant: &Variant) -> Result<Store, String> {
+        let builder = (variant.configure)(Env::builder().shared(true).cache_size(cache_bytes));
+        let env = builder.open(dir).map_err(say)?;
         let numbers = env.database("numbers").map_err(say)?;
         let work = env.database("work").map_err(say)?;
         Ok(Store { env, numbers, work })
@@ -60,8 +59,8 @@ pub(super) fn say(error: sablecat::Error) -> String {
     error.to_string()
 }
 
-/// What a worker has done and what it is at, kept up to date by the same commits that store the steps: whoever carries on after a kill
-/// has it as of the last of them.
+/// What a worker has done and what it is at, stored by some of the commits that store the steps: whoever carries on after a kill has it as of
+/// the last of these. The results are always whole; the counts lack what was done after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Account {
     /// The next integer of the claimed block.

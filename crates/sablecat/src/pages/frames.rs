@@ -12,7 +12,7 @@ use crate::region::{BlockWord, FrameState};
 use crate::types::{BlockId, FrameId, Lsn};
 
 /// Own superseded frames that are looked at together.
-const LIMBO_BATCH: usize = 8;
+pub(super) const LIMBO_BATCH: usize = 8;
 /// Own superseded frames that are remembered: those of a few large commits.
 const LIMBO_MAX: usize = 4096;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sablecat_os::atomic::Ordering;
 
+use super::frames::LIMBO_BATCH;
 use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
 use crate::region::{BlockWord, EntryWord, FrameState, Geometry, Region};
 use crate::types::{BlockId, FrameId, Lsn, PageId};
@@ -254,6 +255,26 @@ fn a_version_that_no_snapshot_sees_is_taken_from_the_middle_of_its_chain() {
     last.slot().unpin();
     pages.sweep_all(&writer);
     assert_eq!(pages.census(), Census { free: 15, current: 1, ..Census::default() });
+}
+
+/// Versions that a pin has held back come to who superseded them when it is gone; nobody has to sweep for them.
+#[test]
+fn own_versions_come_back_after_a_pin() {
+    let pages = pool(1024);
+    let (writer, reader) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
+    pages.refill(&writer, 128, 128).unwrap();
+    let page = pages.allocate_page().unwrap();
+    commit(&pages, page, Some(0), &writer).unwrap();
+    pages.pin(&reader);
+    for stamp in 1..=100 {
+        commit(&pages, page, Some(stamp), &writer).unwrap();
+    }
+    assert_eq!(pages.census().old, 100);
+    reader.slot().unpin();
+    for stamp in 0..LIMBO_BATCH as u64 {
+        commit(&pages, page, Some(stamp), &writer).unwrap();
+    }
+    assert!(pages.census().old <= LIMBO_BATCH, "{:?}", pages.census());
 }
 
 /// Frames taken by one and given up are free for all, once.

@@ -1,0 +1,67 @@
+//! Being asked to end: by Ctrl-C, by `kill`, by a terminal that goes away.
+//!
+//! A process that has to undo something first asks here, now and then, whether it was asked to end. Children that it starts do not inherit
+//! that: in a new program these signals do what they usually do.
+
+use std::io;
+use std::ptr;
+// Not this crate's own: a signal handler is no place for an explorer of schedules.
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// From here on the first of the signals INT, TERM and HUP only sets what [`is_asked`] tells. The next one ends the process as usual. One
+/// that the process was started to ignore stays ignored.
+///
+/// # Errors
+/// Those of the system; there is no reason for any.
+pub fn watch() -> io::Result<()> {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        if action(signal, None)?.sa_sigaction == libc::SIG_IGN {
+            continue;
+        }
+        // SAFETY: the struct is of integers and nullable pointers, for which zero is a value: no signal masked, no flag set.
+        let mut noting: libc::sigaction = unsafe { std::mem::zeroed() };
+        noting.sa_sigaction = note as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        noting.sa_flags = libc::SA_RESETHAND | libc::SA_RESTART;
+        action(signal, Some(&noting))?;
+    }
+    Ok(())
+}
+
+/// Whether this process was asked to end since [`watch`].
+pub fn is_asked() -> bool {
+    // Relaxed: pairs with the store in `note`; the flag carries no data.
+    ASKED.load(Ordering::Relaxed)
+}
+
+extern "C" fn note(_signal: libc::c_int) {
+    ASKED.store(true, Ordering::Relaxed);
+}
+
+/// Sets what a signal does, if there is something to set, and tells what it did.
+fn action(signal: libc::c_int, new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
+    // SAFETY: as above.
+    let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to structs that outlive the call, or null; the handler only stores to an atomic, which is allowed in one.
+    match unsafe { libc::sigaction(signal, new.map_or(ptr::null(), ptr::from_ref), &mut old) } {
+        0 => Ok(old),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_asks_and_the_next_one_does_what_it_did_before() {
+        watch().unwrap();
+        assert!(!is_asked());
+        // SAFETY: raising a signal that has a handler runs the handler.
+        assert_eq!(unsafe { libc::raise(libc::SIGTERM) }, 0);
+        assert!(is_asked());
+        assert_eq!(action(libc::SIGTERM, None).unwrap().sa_sigaction, libc::SIG_DFL);
+        assert_ne!(action(libc::SIGINT, None).unwrap().sa_sigaction, libc::SIG_DFL);
+    }
+}
