@@ -40,7 +40,7 @@ fn all_suites_run_without_peers() {
     assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
     assert!(done.out.contains("Peers are skipped"), "{}", done.out);
     for shown in
-        ["wp43, sequential keys", "wp43, random keys", "recovery: 500", "opening an environment of 1 MB", "1,002,200", "threen1: steps"]
+        ["wp43, sequential keys", "wp43, random keys", "recovery: 500", "opening an environment of 1 MB", "1,002,200", "steps of 3n+1 sequences"]
     {
         assert!(done.out.contains(shown), "{shown} in {}", done.out);
     }
