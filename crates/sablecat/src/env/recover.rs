@@ -108,6 +108,7 @@ impl Replay<'_> {
         self.report.operations += 1;
         match operation {
             Operation::Put { tree: CATALOG, key, value } => self.put_catalog(key, value),
+            Operation::Delete { tree: CATALOG, key } => self.delete_catalog(key),
             Operation::Put { tree, key, value } => self.change(tree, key, Some(value)),
             Operation::Delete { tree, key } => self.change(tree, key, None),
         }
@@ -146,6 +147,17 @@ impl Replay<'_> {
         Ok(())
     }
 
+    /// A record of the catalog that goes. The tree may come back in the same commit, under another name: it is what it was then.
+    fn delete_catalog(&mut self, key: &[u8]) -> Result<()> {
+        if let Some(entry) = self.find_in_catalog(|name, _| name == key)? {
+            let tree = self.resolve(&entry)?;
+            self.trees.entry(entry.tree).or_insert(Some(tree));
+        }
+        let catalog = catalog::catalog_tree();
+        self.direct().change(&catalog.tree(), key, None)?;
+        Ok(())
+    }
+
     fn resolve(&self, entry: &CatalogEntry) -> Result<TreeRef> {
         let comparator = match &entry.comparator {
             None => None,
@@ -163,21 +175,21 @@ impl Replay<'_> {
         if let Some(known) = self.trees.get(&id) {
             return Ok(known.clone());
         }
-        let found = self.find_in_catalog(id)?;
+        let found = self.find_in_catalog(|_, entry| entry.tree == id)?.map(|entry| self.resolve(&entry)).transpose()?;
         if found.is_some() {
             self.trees.insert(id, found.clone());
         }
         Ok(found)
     }
 
-    fn find_in_catalog(&self, id: TreeId) -> Result<Option<TreeRef>> {
+    fn find_in_catalog(&self, is_it: impl Fn(&[u8], &CatalogEntry) -> bool) -> Result<Option<CatalogEntry>> {
         let catalog = catalog::catalog_tree();
         let at = self.kernel.pages.region.header().visible();
         let mut source = Committed { kernel: self.kernel, me: self.me, at };
         for (key, value) in collect(&catalog, &mut source)? {
             let entry = CatalogEntry::decode(&key, &value)?;
-            if entry.tree == id {
-                return self.resolve(&entry).map(Some);
+            if is_it(&key, &entry) {
+                return Ok(Some(entry));
             }
         }
         Ok(None)
