@@ -7,7 +7,7 @@ use sablecat_check::seeds;
 use sablecat_check::storm::{self, Storm};
 
 const USAGE: &str =
-    "usage: sablecat-check <model|crash|crash-calls|store|faults|damage|histories|fuzz <pages|log|superblock>> [--seeds N] [--from S]
+    "usage: sablecat-check <model|crash|crash-calls|backward|backward-calls|backward-times|store|faults|damage|histories|fuzz <pages|log|superblock>> [--seeds N] [--from S]
        sablecat-check storm [--processes N] [--commits N] [--cache BYTES] [--seed S] [--aim any|housekeeping|reaping|checkpoint|commit|serial]";
 
 fn main() -> ExitCode {

@@ -16,12 +16,13 @@
 //! | [`mapping`] | memory: anonymous, or shared between processes |
 //! | [`disk`] | files and directories |
 //! | [`sim`] | a disk that misbehaves on purpose, from a seed |
-//! | [`clock`], [`random`], [`machine`], [`prefetch`] | what their names say |
+//! | [`clock`], [`calendar`], [`random`], [`machine`], [`prefetch`] | what their names say |
 //!
 //! It knows nothing of pages, logs or transactions. Linux on x86-64 and arm64 is what it is written for; what only Linux
 //! has is behind a plain name.
 
 pub mod atomic;
+pub mod calendar;
 pub mod clock;
 pub mod disk;
 pub mod fork;

@@ -25,7 +25,7 @@ use super::open::{LOCK, VOLUME, assemble, build_kernel, find_volume, geometry, o
 use super::recover::RecoveryReport;
 use super::{Config, Core, Mode, Place};
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::volume::Volume;
+use crate::pages::volume::{Superblock, Volume};
 use crate::region::{Identity, Membership, Region};
 
 /// Where regions lie unless the configuration says otherwise.
@@ -56,10 +56,11 @@ pub(super) fn open_shared(directory: &Path, config: Config, mode: Mode) -> Resul
     let boot = machine::boot_id();
     if exists {
         let volume = Volume::join(&*config.disk, &volume_path, config.direct_io, false)?;
-        let identity = Identity { uuid: volume.superblock().uuid, boot };
+        let superblock = volume.superblock();
+        let identity = Identity { uuid: superblock.uuid, boot };
         match open_region(&region_path)? {
             None => {}
-            Some(file) => match entrance.attach(file, identity)? {
+            Some(file) => match entrance.attach(file, identity)?.and_then(|region| of_this_volume(region, &superblock)) {
                 Ok(region) => return join(directory, volume, region, region_path, config, mode),
                 Err(why) => entrance.set_aside(&region_path, &why)?,
             },
@@ -92,13 +93,30 @@ pub(super) fn open_shared(directory: &Path, config: Config, mode: Mode) -> Resul
     Ok(core)
 }
 
+/// The region, unless somebody has had the environment for himself since, and the region knows nothing of what he did: the volume then says
+/// that the log has gone further than the region ever did.
+fn of_this_volume(region: Region, superblock: &Superblock) -> std::result::Result<Region, Error> {
+    let visible = region.header().visible();
+    if superblock.checkpoint > visible || superblock.log_floor > visible {
+        return Err(Error::invalid("the environment was used without it since"));
+    }
+    Ok(region)
+}
+
 /// Becomes one of those who have the environment open.
 fn join(directory: &Path, volume: Volume, region: Region, region_path: PathBuf, config: Config, mode: Mode) -> Result<Arc<Core>> {
     let region = Arc::new(region);
     enter(&region);
-    let kernel = build_kernel(Some(directory), Some(volume), &region, &config, mode)?;
+    let journal = volume.superblock().journal;
+    if config.journaling.over(journal.clone()) != journal {
+        return Err(Error::new(
+            ErrorKind::InUse,
+            "others have the environment open, with another journal or none; change that when nobody else has it open",
+        ));
+    }
+    let kernel = build_kernel(Some(directory), Some(volume), &region, &config, (mode, journal.as_ref()))?;
     let place = Place { directory: Some(directory.to_path_buf()), lock: None, region: Some(region_path) };
-    let core = Core::new(kernel, config, mode, RecoveryReport::default(), place);
+    let core = Core::new(kernel, config, (mode, journal), RecoveryReport::default(), place);
     core.watch_stalls();
     {
         let seat = core.kernel.pages.participants.sit()?;

@@ -6,8 +6,8 @@ use super::{Geometry, Member, Role, Slot, WaitQueue};
 use crate::error::{Error, Result};
 use crate::types::Lsn;
 
-/// What the ready word holds when the region has been created completely ("sablecat", layout 2).
-pub(crate) const READY: u64 = u64::from_le_bytes(*b"sblcat\x00\x02");
+/// What the ready word holds when the region has been created completely ("sablecat", layout 3).
+pub(crate) const READY: u64 = u64::from_le_bytes(*b"sblcat\x00\x03");
 
 /// Which environment a region belongs to, and which run of the machine: with another, its contents mean nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
