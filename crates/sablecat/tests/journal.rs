@@ -31,7 +31,7 @@ impl Place {
     fn put(&self, builder: Builder, keys: std::ops::Range<u32>, byte: u8) {
         let env = builder.open(self.directory()).expect("opened");
         let database = env.database("d").expect("made");
-        keys.for_each(|key| _ = database.insert(key.to_be_bytes(), [byte; 1000]).expect("inserted"));
+        keys.for_each(|key| database.insert(key.to_be_bytes(), [byte; 1000]).expect("inserted"));
         drop(database);
         env.close().expect("closed");
     }
@@ -95,7 +95,7 @@ fn epochs_hold_blocks_until_they_are_let_go() {
     let blocks = |place: &Place, builder: Builder| {
         let env = builder.open(place.directory()).expect("opened");
         let database = env.database("d").expect("made");
-        (0..500u32).for_each(|key| _ = database.insert(key.to_be_bytes(), [2; 1000]).expect("inserted"));
+        (0..500u32).for_each(|key| database.insert(key.to_be_bytes(), [2; 1000]).expect("inserted"));
         env.checkpoint().expect("written");
         let blocks = env.stats().expect("read").blocks;
         assert_eq!(env.verify(&mut |_| {}).expect("looked").problems, Vec::<String>::new());
