@@ -58,6 +58,9 @@ pub fn model_check(seed: u64) -> Result<(), Wrong> {
     let mut shape = if small { Shape { snapshots: true, ..Shape::small() } } else { Shape::large() };
     (shape.key_max, shape.stem) = (setting.stem(), setting.stem());
     let in_memory = dice.percent(30);
+    if in_memory {
+        setting.journal = None;
+    }
     shape.reopen = !in_memory;
     let steps = shape.steps(&mut dice, if small { 300 } else { 150 });
     let disk = sablecat_os::sim::SimDisk::new(seed);
