@@ -156,7 +156,7 @@ fn work(env: &Env, disk: &SimDisk, setting: &Setting, steps: &[Step], promise: &
 /// Whatever is not as promised, and where.
 pub fn explore(seed: u64) -> Result<(), Wrong> {
     let mut dice = Dice::new(seed);
-    let setting = Setting::any_small(&mut dice);
+    let setting = Setting::any_journaled(&mut dice);
     let shape =
         Shape { keys: dice.pick(&[10, 60, 300]), value_max: dice.pick(&[200, 3000, 20_000]), stem: setting.stem(), ..Shape::small() };
     let mut disk = SimDisk::new(seed);
@@ -181,7 +181,7 @@ pub fn explore(seed: u64) -> Result<(), Wrong> {
 /// Whatever is not as promised, and after which call.
 pub fn every_call(seed: u64, count: usize) -> Result<u64, Wrong> {
     let mut dice = Dice::new(seed);
-    let setting = Setting::any_small(&mut dice);
+    let setting = Setting::any_journaled(&mut dice);
     let shape = Shape { keys: 30, value_max: dice.pick(&[1200, 12_000]), stem: setting.stem(), ..Shape::small() };
     let steps = shape.steps(&mut dice, count);
     let whole = SimDisk::new(seed);

@@ -171,7 +171,7 @@ pub fn one(seed: u64, setting: &Setting, steps: &[Step], call: u64, fault: Fault
 /// The workload of a seed.
 pub fn workload(seed: u64, count: usize) -> (Setting, Vec<Step>) {
     let mut dice = Dice::new(seed);
-    let setting = Setting::any_small(&mut dice);
+    let setting = Setting::any_journaled(&mut dice);
     let shape = Shape { keys: 30, value_max: dice.pick(&[1200, 12_000]), reopen: false, stem: setting.stem(), ..Shape::small() };
     (setting, shape.steps(&mut dice, count))
 }
@@ -227,7 +227,7 @@ const ROOM: u64 = 1 << 40;
 /// Whatever is not as promised.
 pub fn small_disk(seed: u64) -> Result<Outcome, Wrong> {
     let mut dice = Dice::new(seed ^ 0xd15c);
-    let setting = Setting { log_buffer: 1 << 20, cache: 4 << 20, ..Setting::any_small(&mut dice) };
+    let setting = Setting { log_buffer: 1 << 20, cache: 4 << 20, ..Setting::any_journaled(&mut dice) };
     let shape = Shape { keys: 1500, value_max: 16_000, batch_max: 100, reopen: false, stem: setting.stem(), ..Shape::small() };
     let steps = shape.steps(&mut dice, 250);
     let disk = SimDisk::new(seed);

@@ -8,6 +8,7 @@
 //! alike.rs      both side by side
 //! setting.rs    ways to open an environment
 //! crash.rs      power failures after any call
+//! backward.rs   going back to earlier states
 //! store.rs      the same for the Data Store
 //! faults.rs     calls that fail
 //! fuzz.rs       the engine's own bytes, mutated
@@ -22,6 +23,7 @@
 //! -- <check> --seeds N --from S` runs others.
 
 pub mod alike;
+pub mod backward;
 pub mod crash;
 pub mod damage;
 pub mod dice;
@@ -48,7 +50,7 @@ use step::Shape;
 /// Whatever is not as the model says.
 pub fn model_check(seed: u64) -> Result<(), Wrong> {
     let mut dice = Dice::new(seed);
-    let mut setting = Setting::any_small(&mut dice);
+    let mut setting = Setting::any_journaled(&mut dice);
     setting.log_buffer = 1 << 20;
     let small = dice.percent(70);
     if !small {
@@ -58,6 +60,9 @@ pub fn model_check(seed: u64) -> Result<(), Wrong> {
     let mut shape = if small { Shape { snapshots: true, ..Shape::small() } } else { Shape::large() };
     (shape.key_max, shape.stem) = (setting.stem(), setting.stem());
     let in_memory = dice.percent(30);
+    if in_memory {
+        setting.journal = None;
+    }
     shape.reopen = !in_memory;
     let steps = shape.steps(&mut dice, if small { 300 } else { 150 });
     let disk = sablecat_os::sim::SimDisk::new(seed);

@@ -9,10 +9,13 @@ use crate::alike::Wrong;
 pub type Check = fn(u64) -> Result<(), Wrong>;
 
 /// What can be run by name.
-pub const CHECKS: [(&str, Check); 10] = [
+pub const CHECKS: [(&str, Check); 13] = [
     ("model", crate::model_check),
     ("crash", crate::crash::explore),
     ("crash-calls", |seed| crate::crash::every_call(seed, 25).map(|_| ())),
+    ("backward", crate::backward::explore),
+    ("backward-calls", crate::backward::every_call),
+    ("backward-times", crate::backward::times),
     ("store", crate::store::explore),
     ("faults", crate::faults::explore),
     ("damage", crate::damage::explore),

@@ -132,7 +132,15 @@ const RECORDS: u32 = 60_000;
 
 /// An environment of which nine tenths were deleted, here and there; and the bytes of one that never had more than the rest.
 fn thinned(disk: &SimDisk) -> (Env, u64) {
-    let setting = Setting { page_size: 4096, cache: 64 << 20, durability: Durability::NoSync, log_buffer: 1 << 20, log_segment: 1 << 20 };
+    let setting = Setting {
+        page_size: 4096,
+        cache: 64 << 20,
+        durability: Durability::NoSync,
+        log_buffer: 1 << 20,
+        log_segment: 1 << 20,
+        journal: None,
+        sync_io: false,
+    };
     let (kept, gone) = (shuffled(RECORDS, 1)[..RECORDS as usize / 10].to_vec(), shuffled(RECORDS, 1)[RECORDS as usize / 10..].to_vec());
     let fresh = setting.builder_on(&SimDisk::new(1)).open(DIRECTORY).unwrap();
     insert(&fresh, &kept);

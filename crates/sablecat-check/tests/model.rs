@@ -18,11 +18,27 @@ fn settings() -> Vec<Setting> {
     for page_size in [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536] {
         for cache in [1 << 20, 64 << 20] {
             for durability in RUNGS {
-                settings.push(Setting { page_size, cache, durability, log_buffer: 1 << 20, log_segment: 1 << 20 });
+                settings.push(Setting {
+                    page_size,
+                    cache,
+                    durability,
+                    log_buffer: 1 << 20,
+                    log_segment: 1 << 20,
+                    journal: None,
+                    sync_io: false,
+                });
             }
         }
     }
-    settings.push(Setting { page_size: 4096, cache: 1 << 20, durability: Durability::Sync, log_buffer: 1 << 18, log_segment: 65536 });
+    settings.push(Setting {
+        page_size: 4096,
+        cache: 1 << 20,
+        durability: Durability::Sync,
+        log_buffer: 1 << 18,
+        log_segment: 65536,
+        journal: None,
+        sync_io: false,
+    });
     settings
 }
 

@@ -1,6 +1,6 @@
 //! What several commands accept, and how it becomes an environment, a database, bytes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use sablecat::{Database, Env};
@@ -27,6 +27,11 @@ impl Existing {
     /// Opens it, and creates it if there is none.
     pub(crate) fn open_or_create(&self) -> Result<Env, Failure> {
         Ok(Env::builder().shared(true).open(&self.dir)?)
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.dir
     }
 
     /// The directory as it was given.

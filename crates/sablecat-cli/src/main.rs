@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{checkpoint, compact, del, get, locks, papers, processes, put, recover, scan, serve, stat, verify, work};
+use commands::{checkpoint, compact, del, get, journal, locks, papers, processes, put, recover, scan, serve, stat, verify, work};
 
 /// Look at, change, check and measure a sablecat environment.
 #[derive(Debug, Parser)]
@@ -42,6 +42,7 @@ enum Command {
     Checkpoint(checkpoint::Arguments),
     Compact(compact::Arguments),
     Recover(recover::Arguments),
+    Journal(journal::Arguments),
     Processes(processes::Arguments),
     Locks(locks::Arguments),
     Papers(Box<papers::Arguments>),
@@ -73,6 +74,7 @@ fn main() -> ExitCode {
         Command::Checkpoint(arguments) => checkpoint::run(&arguments),
         Command::Compact(arguments) => compact::run(&arguments),
         Command::Recover(arguments) => recover::run(&arguments),
+        Command::Journal(arguments) => journal::run(&arguments),
         Command::Processes(arguments) => processes::run(&arguments),
         Command::Locks(arguments) => locks::run(&arguments),
         Command::Papers(arguments) => papers::run(&arguments),

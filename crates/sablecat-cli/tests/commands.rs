@@ -240,3 +240,69 @@ fn wrong_usage_is_explained_on_standard_error() {
     }
     assert!(scratch.run("--help").out.contains("Exit codes"));
 }
+
+#[test]
+fn an_environment_with_a_journal_can_be_taken_back() {
+    let scratch = Scratch::new("journal");
+    scratch.run("put env k before");
+    assert_eq!(scratch.run("journal env"), answer(0, "No journal is kept.\n", ""));
+    let refused = scratch.run("recover env --to-lsn 0");
+    assert_eq!((refused.code, refused.out.as_str()), (2, ""));
+    assert!(refused.err.contains("keeps no journal"), "{}", refused.err);
+
+    assert_eq!(scratch.json("journal env --on --epochs 3 --keep-for 3600 --json")["journal"]["epochs_max"], json!(3));
+    scratch.run("put env k first");
+    let first = scratch.json("recover env --list --json");
+    let (epoch, lsn) = {
+        let last = first["epochs"].as_array().unwrap().last().unwrap();
+        (last["number"].clone(), last["lsn"].clone())
+    };
+    scratch.run("put env k second");
+    scratch.run("put env k third");
+
+    let plan = scratch.json(&format!("recover env --to-lsn {lsn} --json"));
+    assert_eq!((&plan["applied"], &plan["lsn"], &plan["commits_lost"]), (&json!(false), &lsn, &json!(2)), "{plan}");
+    assert_eq!(scratch.run("get env k").out, "third", "nothing was changed");
+    assert!(scratch.run(&format!("recover env --to-epoch {epoch}")).out.ends_with("Nothing was changed. With --apply it is done.\n"));
+    assert_eq!(scratch.json(&format!("recover env --to-lsn {lsn} --apply --json"))["applied"], json!(true));
+    assert_eq!(scratch.run("get env k").out, "first");
+    assert_eq!(scratch.run("verify env").code, 0);
+    let files = scratch.json("recover env --list --json")["files"].as_array().unwrap().len();
+    assert!(files >= 3, "what was lost can be looked at");
+
+    scratch.run("put env k fourth");
+    let past = scratch.run("recover env --to-time 2020-01-01");
+    assert_eq!(past.code, 2);
+    assert!(past.err.contains("the oldest epoch is number"), "{}", past.err);
+    assert!(scratch.run("recover env --to-epoch 4711").err.contains("there is no epoch 4711; there are"));
+    assert!(scratch.run("recover env --to-lsn 99999999999").err.contains("the log ends at LSN"));
+    assert_eq!(scratch.json("recover env --to-time 2999-01-01 --json")["commits_lost"], json!(0), "everything is before that");
+    assert_eq!(scratch.run("recover env --to-time yesterday").code, 2);
+    assert_eq!(scratch.run("journal env --off"), answer(0, "No journal is kept.\n", ""));
+    assert_eq!(scratch.run("get env k").out, "fourth");
+}
+
+#[test]
+fn a_journal_that_is_missing_is_named() {
+    let scratch = Scratch::new("gap");
+    scratch.run("put env k 0");
+    scratch.run("journal env --on");
+    for n in 1..5 {
+        scratch.run(&format!("put env k {n}"));
+    }
+    let history = scratch.json("recover env --list --json");
+    let epochs = history["epochs"].as_array().unwrap();
+    let oldest = &epochs[0];
+    let journal = scratch.path().join("env/journal");
+    let mut names: Vec<_> = fs::read_dir(&journal).unwrap().map(|file| file.unwrap().path()).collect();
+    names.sort_by_key(|path| path.to_string_lossy().split('-').next_back().map(str::to_owned));
+    assert!(names.len() >= 4, "{names:?}");
+    fs::remove_file(&names[2]).unwrap();
+    let refused = scratch.run(&format!("recover env --to-lsn {}", epochs.last().unwrap()["lsn"].as_u64().unwrap() - 8));
+    assert_eq!(refused.code, 2, "{refused:?}");
+    let number = names[2].to_string_lossy().split('-').next_back().unwrap().replace(".journal", "");
+    assert!(refused.err.contains(&number) && refused.err.contains("missing"), "{}", refused.err);
+    // An epoch needs no log.
+    assert_eq!(scratch.run(&format!("recover env --to-epoch {} --apply", oldest["number"])).code, 0);
+    assert_eq!(scratch.run("get env k").out, "0");
+}

@@ -39,9 +39,14 @@ fn all_suites_run_without_peers() {
     let done = scratch.run(&format!("papers {TINY} --json figures.json"));
     assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
     assert!(done.out.contains("Peers are skipped"), "{}", done.out);
-    for shown in
-        ["wp43, sequential keys", "wp43, random keys", "recovery: 500", "opening an environment of 1 MB", "1,002,200", "steps of 3n+1 sequences"]
-    {
+    for shown in [
+        "wp43, sequential keys",
+        "wp43, random keys",
+        "recovery: 500",
+        "opening an environment of 1 MB",
+        "1,002,200",
+        "steps of 3n+1 sequences",
+    ] {
         assert!(done.out.contains(shown), "{shown} in {}", done.out);
     }
     assert_eq!(fs::read_dir(scratch.path().join("work")).unwrap().count(), 0, "the environments are removed");

@@ -5,6 +5,7 @@
 //! | done by | survives the process | survives the power |
 //! |---|---|---|
 //! | [`File::write_at`], [`Window::write`] | yes | once [`File::sync`] has returned |
+//! | [`File::write_at`] to a file opened [`How::durable`] | yes | yes |
 //! | creating, renaming, removing | yes | once [`Disk::sync_dir`] of the directory it is in has returned |
 //!
 //! Before that a power failure may keep any part of it, in any order. After a failed sync nothing is known about what was
@@ -39,6 +40,8 @@ pub struct How {
     pub read_only: bool,
     /// Bypass the system's cache where the file system can: see [`File::is_direct`].
     pub direct: bool,
+    /// Every write is durable when it returns, as if [`File::sync`] had followed it, for its own bytes alone. Not stores through a window.
+    pub durable: bool,
 }
 
 /// A place where files are.

@@ -17,7 +17,7 @@
 //! | [`disk`] | files and directories |
 //! | [`sim`] | a disk that misbehaves on purpose, from a seed |
 //! | [`interrupt`] | being asked to end |
-//! | [`clock`], [`random`], [`machine`], [`prefetch`] | what their names say |
+//! | [`clock`], [`calendar`], [`random`], [`machine`], [`prefetch`] | what their names say |
 //!
 //! With the feature `check` there is also `check`: what the engine's checks need, and the engine does not.
 //!
@@ -25,6 +25,7 @@
 //! has is behind a plain name.
 
 pub mod atomic;
+pub mod calendar;
 #[cfg(feature = "check")]
 pub mod check;
 pub mod clock;

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use sablecat_os::disk::{Disk, File, How};
 use sablecat_os::sim::{SimDisk, Survival};
 
-const CREATE: How = How { create: true, create_new: false, read_only: false, direct: false };
+const CREATE: How = How { create: true, create_new: false, read_only: false, direct: false, durable: false };
 const SEEDS: u64 = 1000;
 
 fn open(disk: &SimDisk, path: &str) -> Arc<dyn File> {
@@ -473,5 +473,29 @@ proptest! {
                 prop_assert!(was_there, "sector {} at seed {}", number, seed);
             }
         }
+    }
+}
+
+#[test]
+fn a_write_that_is_durable_by_itself_survives_every_crash_and_takes_nothing_along() {
+    let disk = SimDisk::new(1);
+    let path = Path::new("f");
+    let file = disk.open(path, CREATE).unwrap();
+    file.write_at(&[1; 4096], 0).unwrap();
+    file.sync().unwrap();
+    disk.sync_dir(Path::new("")).unwrap();
+    // Pending on both sides of it, and under it.
+    file.write_at(&[2; 2048], 512).unwrap();
+    disk.open(path, How { durable: true, ..CREATE }).unwrap().write_at(&[3; 512], 1024).unwrap();
+    let found = |disk: SimDisk| {
+        let mut bytes = vec![0; 4096];
+        disk.open(path, CREATE).unwrap().read_at(&mut bytes, 0).unwrap();
+        bytes
+    };
+    let parts = |bytes: &[u8]| -> Vec<u8> { bytes.chunks(512).map(|sector| sector[0]).collect() };
+    assert_eq!(parts(&found(disk.crash_as(Survival::Nothing, 1))), [1, 1, 3, 1, 1, 1, 1, 1]);
+    assert_eq!(parts(&found(disk.crash_as(Survival::Everything, 1))), [1, 2, 3, 2, 2, 1, 1, 1]);
+    for seed in 0..200 {
+        assert_eq!(parts(&found(disk.crash(seed)))[2], 3);
     }
 }

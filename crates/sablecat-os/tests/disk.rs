@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use sablecat_os::disk::{AlignedBuf, Disk, File, HostDisk, How};
 use sablecat_os::sim::SimDisk;
 
-const CREATE: How = How { create: true, create_new: false, read_only: false, direct: false };
+const CREATE: How = How { create: true, create_new: false, read_only: false, direct: false, durable: false };
 const EXISTING: How = How { create: false, ..CREATE };
 const READ_ONLY: How = How { read_only: true, ..EXISTING };
 const DIRECT: How = How { direct: true, ..CREATE };

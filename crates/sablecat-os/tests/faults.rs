@@ -10,7 +10,7 @@ use std::sync::Arc;
 use sablecat_os::disk::{Disk, File, How};
 use sablecat_os::sim::{Fault, PowerLost, SimDisk, Survival};
 
-const CREATE: How = How { create: true, create_new: false, read_only: false, direct: false };
+const CREATE: How = How { create: true, create_new: false, read_only: false, direct: false, durable: false };
 const ROOT: &str = "";
 
 fn open(disk: &SimDisk, path: &str) -> Arc<dyn File> {

@@ -200,6 +200,22 @@ fn a_transaction_larger_than_the_log_buffer_commits_and_is_recovered() {
 }
 
 #[test]
+fn a_database_renamed_after_a_checkpoint_has_its_records_after_a_crash() {
+    for (from, to) in [("a", "b"), ("b", "a")] {
+        let disk = std::sync::Arc::new(sablecat_os::sim::SimDisk::new(9));
+        let env = Env::builder().disk(disk.clone()).background(false).open("/env").unwrap();
+        env.database(from).unwrap().insert(b"k", b"v").unwrap();
+        env.checkpoint().unwrap();
+        env.rename_database(from, to).unwrap();
+        let env = Env::builder().disk(std::sync::Arc::new(disk.crash(1))).background(false).open("/env").unwrap();
+        assert_eq!(env.databases().unwrap(), [to]);
+        assert_eq!(env.database(to).unwrap().get(b"k").unwrap().as_deref(), Some(&b"v"[..]), "{from} to {to}");
+        let report = env.verify(&mut |_| {}).unwrap();
+        assert_eq!((report.problems.len(), report.pages_unreachable), (0, 0));
+    }
+}
+
+#[test]
 fn a_bulk_load_fills_an_empty_database_and_survives_a_crash() {
     let disk = std::sync::Arc::new(sablecat_os::sim::SimDisk::new(8));
     let open = |disk: std::sync::Arc<sablecat_os::sim::SimDisk>| {

@@ -17,7 +17,7 @@ mod worker;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use sablecat::{Durability, Env, ErrorKind};
+use sablecat::{Durability, Env, ErrorKind, Journal, Target};
 
 use crate::dice::Dice;
 use plan::Expected;
@@ -58,7 +58,8 @@ impl Storm {
     pub const AIMS: [&'static str; 5] = ["housekeeping", "reaping", "checkpoint", "commit", "serial"];
 
     fn open(&self, background: bool) -> sablecat::Result<Env> {
-        Env::builder()
+        let builder = if self.keeps_journal() { Env::builder().journal(Journal::new().epochs(3)) } else { Env::builder() };
+        builder
             .shared(true)
             .cache_size(self.cache)
             .log_segment_size(1 << 20)
@@ -67,6 +68,26 @@ impl Storm {
             .durability(Durability::NoSync)
             .background(background)
             .open(&self.directory)
+    }
+
+    /// Every other storm goes over an environment with a journal.
+    fn keeps_journal(&self) -> bool {
+        self.seed % 2 == 1
+    }
+
+    /// That the journal has all of the log since the oldest epoch, and that it can be gone back to.
+    fn check_journal(&self) -> Result<(), String> {
+        let text = |error: sablecat::Error| error.to_string();
+        let history = Env::builder().history(&self.directory).map_err(text)?;
+        let oldest = history.epochs.first().ok_or("no epoch, not even the last checkpoint")?.number;
+        let plan = Env::builder().recovery(&self.directory, Target::Epoch(oldest)).and_then(|recovery| recovery.apply()).map_err(text)?;
+        if let Some(damage) = plan.damage {
+            return Err(damage);
+        }
+        let env = self.open(false).map_err(text)?;
+        let report = env.verify(&mut |_| {}).map_err(text)?;
+        env.close().map_err(text)?;
+        if report.problems.is_empty() { Ok(()) } else { Err(report.problems.join("; ")) }
     }
 
     fn words_for_worker(&self, worker: u64) -> Vec<String> {
@@ -110,6 +131,9 @@ impl Storm {
         let env = self.open(false).map_err(text)?;
         raging.check(&env)?.map_err(text)?;
         env.close().map_err(text)?;
+        if self.keeps_journal() {
+            self.check_journal().map_err(|wrong| format!("the journal: {wrong}"))?;
+        }
         remove(&self.directory)?;
         Ok(format!("{} commits, {} killed, {} of them in the role aimed at", raging.acknowledged(), raging.kills, raging.aimed))
     }

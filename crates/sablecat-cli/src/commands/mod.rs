@@ -4,6 +4,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod compact;
 pub(crate) mod del;
 pub(crate) mod get;
+pub(crate) mod journal;
 pub(crate) mod locks;
 pub(crate) mod papers;
 pub(crate) mod processes;

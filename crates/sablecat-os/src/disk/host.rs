@@ -92,12 +92,13 @@ impl Disk for HostDisk {
 
     fn open(&self, path: &Path, how: How) -> io::Result<Arc<dyn File>> {
         let open = |direct: bool| {
+            let flags = (if direct { libc::O_DIRECT } else { 0 }) | (if how.durable { libc::O_DSYNC } else { 0 });
             fs::OpenOptions::new()
                 .read(true)
                 .write(!how.read_only)
                 .create(how.create)
                 .create_new(how.create_new)
-                .custom_flags(if direct { libc::O_DIRECT } else { 0 })
+                .custom_flags(flags)
                 .open(path)
         };
         if how.direct {

@@ -87,6 +87,32 @@ impl FileState {
         self.changes.push(Change { moment, what });
     }
 
+    /// Makes the bytes of a range durable, and no others. A range beyond the durable length takes everything else along, as the length has to
+    /// become durable too.
+    pub(super) fn sync_range(&mut self, offset: u64, len: usize) {
+        let end = offset + len as u64;
+        if end > self.durable.len() {
+            self.sync();
+            return;
+        }
+        let mut bytes = vec![0; len];
+        self.now.read(&mut bytes, offset);
+        self.durable.write(offset, &bytes);
+        // Of earlier writes what lies outside is pending still.
+        for Change { moment, what } in std::mem::take(&mut self.changes) {
+            let What::Write { offset: from, bytes, window } = what else {
+                self.changes.push(Change { moment, what });
+                continue;
+            };
+            let within = |at: u64| (at.max(from) - from).min(bytes.len() as u64) as usize;
+            for (begins, part) in [(from, &bytes[..within(offset)]), (end.max(from), &bytes[within(end)..])] {
+                if !part.is_empty() {
+                    self.changes.push(Change { moment, what: What::Write { offset: begins, bytes: part.into(), window } });
+                }
+            }
+        }
+    }
+
     pub(super) fn sync(&mut self) {
         for change in self.changes.drain(..) {
             change.what.apply(&mut self.durable);

@@ -48,11 +48,25 @@ impl SimFile {
         };
         let moment = state.tick();
         if allowed == wanted && fault.is_none() {
+            let len = bytes.len();
             state.file(self.node).write(moment, offset, bytes, false);
-            return Ok(());
+            drop(state);
+            return if self.how.durable { self.sync_range(offset, len) } else { Ok(()) };
         }
         state.file(self.node).write(moment, offset, bytes[..allowed as usize].into(), false);
         Err(error.into())
+    }
+
+    /// The second half of a write that is durable when it returns: between the two the power may fail.
+    fn sync_range(&self, offset: u64, len: usize) -> io::Result<()> {
+        let (mut state, fault) = self.disk.call(Call::Sync)?;
+        if fault == Some(Fault::SyncFails) {
+            let mut fates = state.fates();
+            state.file(self.node).fail_to_sync(&mut fates);
+            return Err(sync_failed());
+        }
+        state.file(self.node).sync_range(offset, len);
+        Ok(())
     }
 
     /// Does something that takes space for a range.

@@ -8,8 +8,9 @@ use std::time::Duration;
 use sablecat_os::disk::Disk;
 
 use super::{DataStore, Env};
-use crate::env::{self, Config, Mode};
+use crate::env::{self, Config, History, Journaling, Mode, Recovery, Target};
 use crate::error::Result;
+use crate::pages::volume::Journal;
 use crate::txn::{Comparator, DeadlockPolicy, Durability, Isolation};
 
 /// Settings of an environment. Each has a default that needs no tuning; begin with [`Env::builder`].
@@ -70,8 +71,20 @@ impl Builder {
     }
 
     /// Whether the volume is read and written around the operating system's page cache. Default: no.
+    ///
+    /// Either way checkpoints write whole pages at multiples of the page size, and so whole blocks of the file system, if pages are as large as these;
+    /// smaller pages share them, and are always written through the page cache, which writes whole blocks of its own.
     pub fn direct_io(mut self, direct: bool) -> Self {
         self.config.direct_io = direct;
+        self
+    }
+
+    /// Whether the log is flushed by writes that are durable when they return (`O_DIRECT | O_DSYNC`) instead of by a write and a flush: one
+    /// system call instead of two. Disks that write through, or have a cache that outlives the power, may be faster that way, others not:
+    /// measure. It is a matter of each process. Commits at [`Durability::WriteNoSync`] go through the page cache in any case, and the
+    /// flush after them is an ordinary one. Default: no.
+    pub fn sync_io(mut self, sync: bool) -> Self {
+        self.config.sync_io = sync;
         self
     }
 
@@ -82,7 +95,7 @@ impl Builder {
         self
     }
 
-    /// How often a checkpoint is written if anything was committed. Default: 60 s.
+    /// How often a checkpoint is written if anything was committed: any time, a second or five minutes. Default: 60 s.
     pub fn checkpoint_interval(mut self, interval: Duration) -> Self {
         self.config.checkpoint_interval = interval;
         self
@@ -144,6 +157,26 @@ impl Builder {
         self
     }
 
+    /// Whether the environment is to keep a journal, and how: old log segments are put into a directory instead of being used again, checkpoints
+    /// are retained as *epochs*, and the log says when commits were made. So the environment can be taken back to any of its commits since
+    /// the oldest epoch: [`Builder::recovery`]. The setting is the environment's and stays until it is changed; when nothing is said here it is
+    /// left as it is. It can only be changed by who opens the environment first. [`Builder::no_journal`] ends it. Default: none is kept.
+    ///
+    /// What it costs: the disk for all of it; 32 bytes of log every 10 milliseconds in which something is committed; log segments that are
+    /// written twice, since none is used again. While epochs are retained, the file keeps its size but for what is free at its end: free
+    /// space within it is used again and not given back.
+    pub fn journal(mut self, journal: Journal) -> Self {
+        self.config.journaling = Journaling::On(journal);
+        self
+    }
+
+    /// Ends the journal and lets go of all epochs. The files that it has stay where they are, to be removed by hand; a journal that is begun
+    /// later does not go on with them.
+    pub fn no_journal(mut self) -> Self {
+        self.config.journaling = Journaling::Off;
+        self
+    }
+
     /// The disk to live on: for tests with a simulated one. Default: the machine's.
     pub fn disk(mut self, disk: Arc<dyn Disk>) -> Self {
         self.config.disk = disk;
@@ -165,6 +198,37 @@ impl Builder {
     /// damaged; `Invalid` for settings that make no sense; `Io` and `Full` from the operating system.
     pub fn open(self, directory: impl AsRef<Path>) -> Result<Env> {
         env::open(directory.as_ref(), self.config, Mode::Transactional).map(Env::new)
+    }
+
+    /// What the environment in a directory has kept to go back to. Reads superblocks and names of files, and changes nothing; others may have
+    /// the environment open.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no environment; `Corruption` if its superblocks or the header of a log segment are damaged; `Io`.
+    pub fn history(self, directory: impl AsRef<Path>) -> Result<History> {
+        env::history(directory.as_ref(), &self.config)
+    }
+
+    /// Prepares to take the environment in a directory back to an earlier state: to the newest epoch at or before the target, and from
+    /// there forwards over the log. Keeps everybody else out until the answer is dropped, and changes nothing: [`Recovery::plan`] says what
+    /// would be replayed and what lost, [`Recovery::apply`] does it. Commits that only the memory of killed processes holds are not seen.
+    ///
+    /// ```no_run
+    /// # fn main() -> sablecat::Result<()> {
+    /// use sablecat::{Env, Lsn, Target};
+    ///
+    /// let recovery = Env::builder().recovery("some/directory", Target::Lsn(Lsn(4_711_000)))?;
+    /// println!("{} commits would be lost", recovery.plan().commits_lost);
+    /// recovery.apply()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `InUse` if somebody has it open; `NotFound` if there is no environment, no such epoch, none before the target, or nothing as late as
+    /// the target; `Invalid` if it keeps no journal; `Corruption` if the log up to the target is damaged or a file of it is missing, naming it.
+    pub fn recovery(self, directory: impl AsRef<Path>, target: Target) -> Result<Recovery> {
+        env::prepare_recovery(directory.as_ref(), self.config, target)
     }
 
     /// An environment in memory alone. It ends with its last handle. Commits have the durability of [`Durability::Memory`], whatever is

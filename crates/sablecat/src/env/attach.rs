@@ -25,7 +25,7 @@ use super::open::{LOCK, VOLUME, assemble, build_kernel, find_volume, geometry, l
 use super::recover::RecoveryReport;
 use super::{Config, Core, Mode, Place};
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::volume::Volume;
+use crate::pages::volume::{Superblock, Volume};
 use crate::region::{Identity, Membership, Region};
 
 /// Where regions lie unless the configuration says otherwise.
@@ -55,9 +55,9 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
     let boot = machine::boot_id();
     if exists {
         let volume = Volume::join(&*config.disk, &volume_path, config.direct_io, false)?;
-        let identity = Identity { uuid: volume.superblock().uuid, boot };
+        let superblock = volume.superblock();
         if let Some(file) = open_region(&region_path)? {
-            match judge(file, identity) {
+            match judge(file, &superblock, boot) {
                 Ok(region) => return join(directory, volume, entrance.admit(region)?, region_path, config, mode),
                 Err(why) if why.kind() == ErrorKind::Invalid => entrance.set_aside(&region_path, &why)?,
                 Err(error) => return Err(error),
@@ -97,9 +97,14 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
 ///
 /// # Errors
 /// Invalid if it is anything else, saying what. Others say only that it could not be looked at: no reason to do without what is in it.
-fn judge(file: File, identity: Identity) -> Result<Region> {
-    let region = Region::attach(file, identity)?;
-    log_memory(&region).check(region.header().visible())?;
+fn judge(file: File, superblock: &Superblock, boot: [u8; 16]) -> Result<Region> {
+    let region = Region::attach(file, Identity { uuid: superblock.uuid, boot })?;
+    let visible = region.header().visible();
+    log_memory(&region).check(visible)?;
+    // Somebody has had the environment for himself since, and the region knows nothing of what he did: the log has gone further than it ever did.
+    if superblock.checkpoint > visible || superblock.log_floor > visible {
+        return Err(Error::invalid("the environment was used without it since"));
+    }
     Ok(region)
 }
 
@@ -107,9 +112,16 @@ fn judge(file: File, identity: Identity) -> Result<Region> {
 fn join(directory: &Path, volume: Volume, region: Region, region_path: PathBuf, config: Config, mode: Mode) -> Result<Arc<Core>> {
     let region = Arc::new(region);
     enter(&region);
-    let kernel = build_kernel(Some(directory), Some(volume), &region, &config, mode)?;
+    let journal = volume.superblock().journal;
+    if config.journaling.over(journal.clone()) != journal {
+        return Err(Error::new(
+            ErrorKind::InUse,
+            "others have the environment open, with another journal or none; change that when nobody else has it open",
+        ));
+    }
+    let kernel = build_kernel(Some(directory), Some(volume), &region, &config, (mode, journal.as_ref()))?;
     let place = Place { directory: Some(directory.to_path_buf()), lock: None, region: Some(region_path) };
-    let core = Core::new(kernel, config, mode, RecoveryReport::default(), place);
+    let core = Core::new(kernel, config, (mode, journal), RecoveryReport::default(), place);
     core.watch_stalls();
     {
         let seat = core.kernel.pages.participants.sit()?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use sablecat_os::disk::{Disk, HostDisk};
 
 use crate::error::{Error, Result};
+use crate::pages::volume::Journal;
 use crate::txn::{Comparator, DeadlockPolicy, Durability, Isolation};
 
 /// The settings of an environment, with defaults that need no tuning.
@@ -21,6 +22,7 @@ pub(crate) struct Config {
     pub(crate) durability: Durability,
     pub(crate) isolation: Isolation,
     pub(crate) direct_io: bool,
+    pub(crate) sync_io: bool,
     pub(crate) flush_interval: Duration,
     pub(crate) checkpoint_interval: Duration,
     pub(crate) checkpoint_log_bytes: u64,
@@ -32,6 +34,28 @@ pub(crate) struct Config {
     pub(crate) region_directory: Option<PathBuf>,
     pub(crate) background: bool,
     pub(crate) comparators: HashMap<String, Arc<Comparator>>,
+    pub(crate) journaling: Journaling,
+}
+
+/// Whether an environment is to keep a journal from now on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Journaling {
+    /// If it does so far, and as it does.
+    #[default]
+    AsItIs,
+    Off,
+    On(Journal),
+}
+
+impl Journaling {
+    /// What is kept from now on by an environment of which the superblock says what is kept so far.
+    pub(crate) fn over(&self, so_far: Option<Journal>) -> Option<Journal> {
+        match self {
+            Journaling::AsItIs => so_far,
+            Journaling::Off => None,
+            Journaling::On(journal) => Some(journal.clone()),
+        }
+    }
 }
 
 /// The smallest cache: room for the paths of some tens of operations at once.
@@ -49,6 +73,7 @@ impl Default for Config {
             durability: Durability::Sync,
             isolation: Isolation::Serializable,
             direct_io: false,
+            sync_io: false,
             flush_interval: Duration::from_millis(50),
             checkpoint_interval: Duration::from_secs(60),
             checkpoint_log_bytes: 128 << 20,
@@ -60,6 +85,7 @@ impl Default for Config {
             region_directory: None,
             background: true,
             comparators: HashMap::new(),
+            journaling: Journaling::AsItIs,
         }
     }
 }
@@ -86,6 +112,9 @@ impl Config {
             return Err(Error::invalid(
                 "permission bits that make no sense for a file of records: the owner reads and writes, nobody executes",
             ));
+        }
+        if let Journaling::On(journal) = &self.journaling {
+            journal.check().map_err(Error::invalid)?;
         }
         Ok(())
     }

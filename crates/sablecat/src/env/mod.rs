@@ -5,6 +5,9 @@
 //! open.rs          from a directory to a running environment
 //! attach.rs        joining the processes that have it open
 //! recover.rs       forward replay of the log over the last checkpoint
+//! journal.rs       what is kept so that the environment can go back
+//! history.rs       what there is to go back to
+//! backward.rs      going back to an epoch, and forwards from there
 //! catalog.rs       which databases there are
 //! databases.rs     creating, opening, renaming, removing them
 //! processes.rs     who has it open and holds what
@@ -12,17 +15,24 @@
 //! ```
 
 mod attach;
+mod backward;
 mod catalog;
 mod config;
 mod databases;
+mod history;
 mod housekeeping;
+mod journal;
 mod open;
 mod processes;
 mod recover;
 mod verify;
 
-pub(crate) use config::Config;
+pub(crate) use backward::prepare as prepare_recovery;
+pub use backward::{Recovery, RecoveryPlan, Target};
+pub(crate) use config::{Config, Journaling};
 pub(crate) use databases::Named;
+pub(crate) use history::history;
+pub use history::{Epoch, History, JournalFile};
 pub(crate) use open::{in_memory, open};
 pub use processes::{Participant, Process, RecordLock};
 pub use recover::RecoveryReport;
@@ -36,6 +46,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sablecat_os::disk::File;
 
 use crate::error::Result;
+use crate::pages::volume::Journal;
 use crate::pages::{self, Moving};
 use crate::txn::{Kernel, caller};
 use crate::types::Lsn;
@@ -55,6 +66,8 @@ pub(crate) struct Core {
     pub(crate) kernel: Kernel,
     pub(crate) config: Config,
     pub(crate) mode: Mode,
+    /// What is kept so that the environment can go back.
+    journal: Option<Journal>,
     pub(crate) recovery: RecoveryReport,
     /// Where it lives; none: in memory alone.
     pub(crate) directory: Option<PathBuf>,
@@ -117,11 +130,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Core {
     /// An environment over a kernel, which keeps no house yet.
-    fn new(kernel: Kernel, config: Config, mode: Mode, recovery: RecoveryReport, place: Place) -> Arc<Core> {
+    fn new(kernel: Kernel, config: Config, (mode, journal): (Mode, Option<Journal>), recovery: RecoveryReport, place: Place) -> Arc<Core> {
         Arc::new(Core {
             kernel,
             config,
             mode,
+            journal,
             recovery,
             directory: place.directory,
             names: Mutex::default(),
@@ -141,12 +155,11 @@ impl Core {
 
     fn checkpoint_as(&self, me: &pages::Participant, clean: bool, moving: Moving) -> Result<CheckpointReport> {
         let captured = self.kernel.pages.checkpoint(me, moving, |at, superblock| {
-            // Without a log nothing is ever in it.
-            superblock.clean = clean || !self.kernel.log.keeps_records();
+            self.describe(at, clean, superblock);
             // The log up to the snapshot must be durable before a superblock says that the pages hold it.
             self.kernel.log.make_durable(at, caller(&self.kernel.pages.region, me.number()))
         })?;
-        self.kernel.log.recycle_before(captured.needed, caller(&self.kernel.pages.region, me.number()))?;
+        self.let_go_of_log(captured.needed, me)?;
         self.moving.store(captured.moving, Ordering::Relaxed);
         Ok(CheckpointReport { lsn: captured.at, pages: captured.pages, written: captured.written, moved: captured.moved })
     }
@@ -177,7 +190,7 @@ impl Core {
     fn recycle_log(&self) -> Result<()> {
         let Some(volume) = self.kernel.pages.volume() else { return Ok(()) };
         let seat = self.kernel.pages.participants.sit()?;
-        self.kernel.log.recycle_before(volume.superblock().log_position, caller(&self.kernel.pages.region, seat.number()))
+        self.let_go_of_log(volume.superblock().log_position, &seat)
     }
 
     /// Whether another checkpoint would make the volume smaller.
@@ -215,7 +228,7 @@ impl Core {
     /// The last thing done with an environment.
     fn checkpoint_and_remove_log(&self) -> Result<()> {
         let seat = self.kernel.pages.participants.sit()?;
-        self.checkpoint_as(&seat, true, Moving::Little)?;
-        self.kernel.log.remove_files(caller(&self.kernel.pages.region, seat.number()))
+        let last = self.checkpoint_as(&seat, true, Moving::Little)?;
+        self.kernel.log.give_up_files(last.lsn, caller(&self.kernel.pages.region, seat.number()))
     }
 }

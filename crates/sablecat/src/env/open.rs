@@ -4,6 +4,7 @@
 //! <directory>/sablecat.lock   locked while processes have the environment open
 //! <directory>/sablecat.db     the volume
 //! <directory>/log/            log segments
+//! <directory>/journal/        those that are kept although recovery does not need them any more
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -21,14 +22,15 @@ use crate::access::{self, PageWrite};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Log, LogConfig, LogMemory, LogWords, Ring};
 use crate::pages::Pages;
-use crate::pages::volume::Volume;
+use crate::pages::volume::{Journal, Superblock, Volume};
 use crate::region::{Geometry, LOG_WORDS_BYTES, Region};
 use crate::txn::locks::LockTable;
 use crate::txn::{self, Direct, Kernel};
+use crate::types::Lsn;
 
 pub(super) const VOLUME: &str = "sablecat.db";
 pub(super) const LOCK: &str = "sablecat.lock";
-const LOG: &str = "log";
+pub(super) const LOG: &str = "log";
 /// Segments kept for reuse.
 const SPARES_MAX: usize = 3;
 
@@ -99,9 +101,9 @@ fn make_directory(config: &Config, directory: &Path) -> Result<()> {
     made.into_iter().try_for_each(|parent| disk.sync_dir(parent)).map_err(io)
 }
 
-fn take_lock(config: &Config, directory: &Path) -> Result<Arc<dyn File>> {
+pub(super) fn take_lock(config: &Config, directory: &Path) -> Result<Arc<dyn File>> {
     let path = directory.join(LOCK);
-    let how = How { create: true, create_new: false, read_only: false, direct: false };
+    let how = How { create: true, create_new: false, read_only: false, direct: false, durable: false };
     let file = config.disk.open(&path, how).map_err(|e| Error::io("opening", &path, e))?;
     if file.try_lock().map_err(|e| Error::io("locking", &path, e))? {
         return Ok(file);
@@ -128,14 +130,16 @@ pub(super) fn build_kernel(
     volume: Option<Volume>,
     region: &Arc<Region>,
     config: &Config,
-    mode: Mode,
+    (mode, journal): (Mode, Option<&Journal>),
 ) -> Result<Kernel> {
     let log_disk = directory.filter(|_| mode == Mode::Transactional).map(|_| Arc::clone(&config.disk));
     let log_config = LogConfig {
         segment_bytes: config.log_segment_bytes,
         uuid: volume.as_ref().map_or([0; 16], |volume| volume.superblock().uuid),
         direct: true,
+        sync_io: config.sync_io,
         spares_max: SPARES_MAX,
+        archive: directory.zip(journal).map(|(directory, journal)| directory.join(&journal.directory)),
     };
     let log = Log::open(log_disk, &directory.unwrap_or(Path::new("")).join(LOG), log_config, log_memory(region))?;
     let locks = LockTable::new(region).with_policy(config.deadlock_policy);
@@ -166,17 +170,18 @@ pub(super) fn assemble(
         .as_ref()
         .map(|directory| directory.join(LOG))
         .filter(|log| mode == Mode::DataStore && config.disk.exists(log).unwrap_or(false));
-    let kernel = build_kernel(directory.as_deref(), volume, &region, &config, mode)?;
+    let journal = config.journaling.over(superblock.as_ref().and_then(|superblock| superblock.journal.clone()));
+    if journal.is_some() && (mode == Mode::DataStore || directory.is_none()) {
+        return Err(Error::invalid(
+            "an environment without a log has nothing to keep a journal of; open it once with transactions and turn the journal off",
+        ));
+    }
+    let kernel = build_kernel(directory.as_deref(), volume, &region, &config, (mode, journal.as_ref()))?;
 
     let header = region.header();
     let mut report = RecoveryReport::default();
     if let Some(superblock) = &superblock {
-        region.reserve_pages(u64::from(superblock.pages_high))?;
-        region.reserve_blocks(superblock.blocks_high)?;
-        kernel.pages.page_ids().assume_used_below(u64::from(superblock.pages_high))?;
-        kernel.pages.blocks().assume_used_below(superblock.blocks_high)?;
-        header.tree_next.0.store(superblock.tree_next.max(FIRST_TREE), Ordering::Release);
-        header.visible.0.store(superblock.checkpoint.0, Ordering::Release);
+        begin_from(&kernel, superblock)?;
         report.checkpoint = superblock.checkpoint;
         report.created = superblock.map_height == 0;
     } else {
@@ -208,11 +213,21 @@ pub(super) fn assemble(
         changed |= recover::replay(&kernel, &seat, &config, superblock.as_ref(), &mut report)?;
     }
     let end = if kernel.log.keeps_records() { report.end } else { header.visible() };
-    let start = kernel.log.start_fresh(end, txn::caller(&region, seat.number()))?;
+    let caller = txn::caller(&region, seat.number());
+    let mut floor = Lsn(0);
+    if let Some(superblock) = superblock.as_ref().filter(|_| kernel.log.keeps_records()) {
+        floor = superblock.checkpoint.max(superblock.log_floor);
+        if superblock.log_floor > superblock.log_position {
+            // Taken back to an earlier time, and the files that say what came after it are still where the log goes on.
+            kernel.log.give_up_files(superblock.log_floor, caller)?;
+        }
+    }
+    let start = kernel.log.start_fresh(end, floor, caller)?;
+    kernel.log.time_is_at_least(superblock.as_ref().map_or(0, |superblock| superblock.time_ms));
     header.visible.0.store(start.0, Ordering::Release);
     drop(seat);
 
-    let core = Core::new(kernel, config, mode, report, Place { directory, lock, region: shared });
+    let core = Core::new(kernel, config, (mode, journal), report, Place { directory, lock, region: shared });
     header.checkpointed.store(start.0, Ordering::Release);
     if changed || core.kernel.log.keeps_records() {
         // So that the log before this life is not needed again, and the next recovery begins where this life does.
@@ -221,6 +236,18 @@ pub(super) fn assemble(
     core.finish_drops()?;
     core.start_housekeeping()?;
     Ok(core)
+}
+
+/// Makes a new region go on from a superblock: what it says is in use is, until the maps have been looked at.
+pub(super) fn begin_from(kernel: &Kernel, superblock: &Superblock) -> Result<()> {
+    let (region, header) = (&kernel.pages.region, kernel.pages.region.header());
+    region.reserve_pages(u64::from(superblock.pages_high))?;
+    region.reserve_blocks(superblock.blocks_high)?;
+    kernel.pages.page_ids().assume_used_below(u64::from(superblock.pages_high))?;
+    kernel.pages.blocks().assume_used_below(superblock.blocks_high)?;
+    header.tree_next.0.store(superblock.tree_next.max(FIRST_TREE), Ordering::Release);
+    header.visible.0.store(superblock.checkpoint.0, Ordering::Release);
+    Ok(())
 }
 
 /// What a region is sized for.

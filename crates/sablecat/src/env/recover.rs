@@ -10,7 +10,7 @@ use super::catalog::{self, CATALOG, CatalogEntry};
 use crate::access::PageWrite;
 use crate::access::btree::{self, Source};
 use crate::error::{Error, Result};
-use crate::log::{Chains, EndReason, Kind, Operation};
+use crate::log::{Chains, EndReason, Kind, Operation, Scan};
 use crate::pages::Participant;
 use crate::pages::volume::Superblock;
 use crate::txn::{Committed, Direct, Kernel, TreeRef};
@@ -46,7 +46,7 @@ pub(super) fn replay(
 ) -> Result<bool> {
     if let Some(superblock) = superblock.filter(|superblock| superblock.clean) {
         // Closed by its last user: whatever the log had is in the pages. Every later life began with a checkpoint before it logged anything.
-        if kernel.log.goes_on_after(superblock.log_position)? {
+        if kernel.log.goes_on_after(superblock.log_position, superblock.log_floor)? {
             return Err(Error::corruption(
                 "the log goes on after the last checkpoint that can be read, so a later one was lost; restore the environment from a backup",
             ));
@@ -61,13 +61,33 @@ pub(super) fn replay(
         ));
     }
     let from = superblock.map_or(Lsn(0), |superblock| superblock.log_position);
+    let mut scan = kernel.log.scan(from)?;
+    let checkpoint = superblock.map_or(Lsn(0), |superblock| superblock.checkpoint);
+    replay_records(kernel, me, config, &mut scan, (checkpoint, Lsn::MAX), report)?;
+    let end = scan.end().ok_or_else(|| Error::corruption("the log's end was not found"))?;
+    report.end = end.lsn;
+    report.torn = end.reason == EndReason::Torn;
+    report.recovered = report.commits > 0 || report.torn;
+    Ok(report.commits > 0)
+}
+
+/// Replays the commits of a scan above the checkpoint that the pages hold and up to `until`.
+pub(super) fn replay_records(
+    kernel: &Kernel,
+    me: &Participant,
+    config: &Config,
+    scan: &mut Scan<'_>,
+    (checkpoint, until): (Lsn, Lsn),
+    report: &mut RecoveryReport,
+) -> Result<()> {
     let mut replay = Replay { kernel, me, config, trees: HashMap::new(), report };
     let mut chains = Chains::default();
-    let mut scan = kernel.log.scan(from)?;
-    // Below the checkpoint there may be chunks of write sets that were committed above it; all else there is in the pages already.
-    let checkpoint = superblock.map_or(Lsn(0), |superblock| superblock.checkpoint);
     while let Some(record) = scan.next()? {
+        if record.end > until {
+            break;
+        }
         match record.kind {
+            // Below the checkpoint there may be chunks of write sets that were committed above it; all else there is in the pages already.
             Kind::Commit | Kind::CommitChunked if record.start < checkpoint => {}
             Kind::Commit => {
                 let mut operations = record.operations();
@@ -78,20 +98,16 @@ pub(super) fn replay(
             }
             Kind::Chunk => chains.add(&record)?,
             Kind::CommitChunked => {
-                let mut operations = chains.commit(&kernel.log, &record)?;
+                let mut operations = chains.commit(kernel.log.segments()?, &record)?;
                 while let Some(operation) = operations.next()? {
                     replay.apply(operation)?;
                 }
                 replay.report.commits += 1;
             }
-            Kind::Filler | Kind::Checkpoint => {}
+            Kind::Filler | Kind::Checkpoint | Kind::Time => {}
         }
     }
-    let end = scan.end().ok_or_else(|| Error::corruption("the log's end was not found"))?;
-    report.end = end.lsn;
-    report.torn = end.reason == EndReason::Torn;
-    report.recovered = report.commits > 0 || report.torn;
-    Ok(report.commits > 0)
+    Ok(())
 }
 
 struct Replay<'a> {
@@ -111,6 +127,7 @@ impl Replay<'_> {
             // The removal of a database is over: its pages are free. Here they are not yet, since no record tells of each, so the note that they
             // are to be freed stays; whoever opens the environment acts upon it (`Core::finish_drops`).
             Operation::Delete { tree: CATALOG, key } if !catalog::is_name(key) => Ok(()),
+            Operation::Delete { tree: CATALOG, key } => self.delete_catalog(key),
             Operation::Put { tree, key, value } => self.change(tree, key, Some(value)),
             Operation::Delete { tree, key } => self.change(tree, key, None),
         }
@@ -149,6 +166,17 @@ impl Replay<'_> {
         Ok(())
     }
 
+    /// A record of the catalog that goes. The tree may come back in the same commit, under another name: it is what it was then.
+    fn delete_catalog(&mut self, key: &[u8]) -> Result<()> {
+        if let Some(entry) = self.find_in_catalog(|name, _| name == key)? {
+            let tree = self.resolve(&entry)?;
+            self.trees.entry(entry.tree).or_insert(Some(tree));
+        }
+        let catalog = catalog::catalog_tree();
+        self.direct().change(&catalog.tree(), key, None)?;
+        Ok(())
+    }
+
     fn resolve(&self, entry: &CatalogEntry) -> Result<TreeRef> {
         let comparator = match &entry.comparator {
             None => None,
@@ -166,21 +194,21 @@ impl Replay<'_> {
         if let Some(known) = self.trees.get(&id) {
             return Ok(known.clone());
         }
-        let found = self.find_in_catalog(id)?;
+        let found = self.find_in_catalog(|_, entry| entry.tree == id)?.map(|entry| self.resolve(&entry)).transpose()?;
         if found.is_some() {
             self.trees.insert(id, found.clone());
         }
         Ok(found)
     }
 
-    fn find_in_catalog(&self, id: TreeId) -> Result<Option<TreeRef>> {
+    fn find_in_catalog(&self, is_it: impl Fn(&[u8], &CatalogEntry) -> bool) -> Result<Option<CatalogEntry>> {
         let catalog = catalog::catalog_tree();
         let at = self.kernel.pages.region.header().visible();
         let mut source = Committed { kernel: self.kernel, me: self.me, at };
         for (key, value) in collect(&catalog, &mut source)? {
             let entry = CatalogEntry::decode(&key, &value)?;
-            if entry.tree == id {
-                return self.resolve(&entry).map(Some);
+            if is_it(&key, &entry) {
+                return Ok(Some(entry));
             }
         }
         Ok(None)

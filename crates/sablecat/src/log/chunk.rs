@@ -12,9 +12,9 @@
 
 use std::collections::HashMap;
 
-use super::Log;
 use super::operation::{self, Bad, Operation};
 use super::record::{Kind, Record, RecordBuilder, u64_at};
+use super::segment::Segments;
 use crate::error::Result;
 use crate::types::Lsn;
 
@@ -83,21 +83,29 @@ impl Chains {
     ///
     /// # Errors
     /// `Corruption` when chunks are missing.
-    pub(crate) fn commit<'l>(&mut self, log: &'l Log, record: &Record<'_>) -> Result<ChainOperations<'l>> {
+    pub(crate) fn commit<'l>(&mut self, segments: &'l Segments, record: &Record<'_>) -> Result<ChainOperations<'l>> {
         let (chain, chunks, bytes) = record.as_commit_chunked()?;
         let places = self.open.remove(&chain).unwrap_or_default();
         if places.len() as u64 != chunks {
             let why = format!("it has {chunks} chunks and {} of them are in the log that was read", places.len());
             return Err(operation::damaged(record.start, &why));
         }
-        Ok(ChainOperations { log, lsn: record.start, places: places.into_iter(), expected: bytes, seen: 0, buffer: Vec::new(), used: 0 })
+        Ok(ChainOperations {
+            segments,
+            lsn: record.start,
+            places: places.into_iter(),
+            expected: bytes,
+            seen: 0,
+            buffer: Vec::new(),
+            used: 0,
+        })
     }
 }
 
 /// The operations of a chunked commit, read as they are asked for.
 #[derive(Debug)]
 pub(crate) struct ChainOperations<'l> {
-    log: &'l Log,
+    segments: &'l Segments,
     lsn: Lsn,
     places: std::vec::IntoIter<Lsn>,
     expected: u64,
@@ -134,7 +142,7 @@ impl ChainOperations<'_> {
         let Some(place) = self.places.next() else { return Ok(false) };
         self.buffer.drain(..self.used);
         self.used = 0;
-        let bytes = self.log.read_record(place)?;
+        let bytes = self.segments.read_record(place)?;
         let (_, chunk) = match Record::parse(&bytes, place)? {
             Some(record) => record.as_chunk()?,
             None => return Err(operation::damaged(self.lsn, "a chunk that was good when it was scanned is not any more")),

@@ -82,7 +82,7 @@ impl Log {
     #[cold]
     fn make_room(&self, len: usize, caller: Caller<'_>) -> Result<()> {
         let files = self.files()?;
-        assert!(len <= self.record_bytes_max(), "long write sets are logged in chunks");
+        assert!(len <= self.record_bytes_max() + self.stamp_bytes(), "long write sets are logged in chunks");
         while !self.has_room(len) {
             self.prepare_to(Lsn(self.tail().0 + len as u64), caller)?;
             self.until(caller, SPINS_HAND_OVER, || self.ring_has_room(len), || false, |held| self.write_cached(files, held))?;
@@ -162,6 +162,8 @@ impl Log {
     fn write_with(&self, files: &Files, lane: &mut Lane, to: Lsn, way: Way, sync: bool) -> Result<()> {
         let words = self.words();
         let from = self.written();
+        // What was written before this has to be flushed, whoever wrote it and however.
+        let is_durable = way == Way::Direct && files.sync_io && from == self.durable();
         if from < to {
             if way != Way::Direct {
                 // Before the write, so that whoever dies in it leaves the truth behind. Release: pairs with the Acquire in `flush`.
@@ -173,7 +175,9 @@ impl Log {
             words.written.0.store(to.0, Ordering::Release);
         }
         if sync || lane.open_segments() > OPEN_MAX {
-            lane.sync(&files.segments, &words.counters.0, (self.durable(), to))?;
+            if !is_durable {
+                lane.sync(&files.segments, &words.counters.0, (self.durable(), to))?;
+            }
             // SeqCst: in one order with the waiters' looks before they sleep.
             words.durable.0.store(to.0, Ordering::SeqCst);
             lane.close_before(&files.segments, to);

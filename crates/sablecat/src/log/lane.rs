@@ -38,6 +38,8 @@ pub(super) struct Lane {
     resident: Option<Lsn>,
     /// The last block of a write, with zeros behind the tail.
     last_block: AlignedBuf,
+    /// Direct writes are durable when they return.
+    sync_io: bool,
 }
 
 #[derive(Debug)]
@@ -54,8 +56,8 @@ fn block_of(lsn: Lsn) -> Lsn {
 }
 
 impl Lane {
-    pub(super) fn new() -> Lane {
-        Lane { open: Vec::new(), resident: None, last_block: AlignedBuf::new(BLOCK as usize) }
+    pub(super) fn new(sync_io: bool) -> Lane {
+        Lane { open: Vec::new(), resident: None, last_block: AlignedBuf::new(BLOCK as usize), sync_io }
     }
 
     /// How many segments are open.
@@ -65,7 +67,7 @@ impl Lane {
 
     /// Forgets all shortcuts, after a holder of the turn panicked.
     pub(super) fn reset(&mut self) {
-        *self = Lane::new();
+        *self = Lane::new(self.sync_io);
     }
 
     /// Closes segments below the one that holds `lsn`.
@@ -157,7 +159,8 @@ impl Lane {
             self.last_block[..rest].copy_from_slice(bytes);
             self.last_block[rest..].fill(0);
         }
-        let file = self.segment(segments, number)?.file(segments, way)?;
+        let sync_io = self.sync_io;
+        let file = self.segment(segments, number)?.file(segments, way, sync_io)?;
         let last: &[u8] = if rest == 0 { &[] } else { &self.last_block };
         let mut pieces = [first; 3];
         let mut filled = 0;
@@ -189,12 +192,12 @@ impl Lane {
 }
 
 impl OpenSegment {
-    fn file(&mut self, segments: &Segments, way: Way) -> Result<Arc<dyn File>> {
+    fn file(&mut self, segments: &Segments, way: Way, sync_io: bool) -> Result<Arc<dyn File>> {
         if way != Way::Direct {
             return Ok(Arc::clone(&self.cached));
         }
         if self.direct.is_none() {
-            self.direct = Some(segments.open_file(Name::Log(self.number), true, false)?);
+            self.direct = Some(segments.open_direct(self.number, sync_io)?);
         }
         Ok(Arc::clone(self.direct.as_ref().unwrap_or(&self.cached)))
     }

@@ -29,7 +29,7 @@ fn log(directory: &std::path::Path, direct: bool) -> TestLog {
     let mut config = config(SEGMENT);
     config.direct = direct;
     let log = TestLog::open(Some(disk), &directory.join("log"), config, RING).expect("open");
-    log.log.start_fresh(Lsn(0), me(1)).expect("start");
+    log.log.start_fresh(Lsn(0), Lsn(0), me(1)).expect("start");
     log
 }
 

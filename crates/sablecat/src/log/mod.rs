@@ -21,7 +21,8 @@
 //! written again with more in it. The bytes below the old `written` are the same each time, so a torn rewrite cannot hurt them. Two ways
 //! out:
 //!
-//! - *Direct* (O_DIRECT, then fdatasync), for a flush while nothing of the log is dirty in the page cache.
+//! - *Direct* (O_DIRECT, then fdatasync; or O_DIRECT and O_DSYNC alone, if so configured), for a flush while nothing of the log is dirty in
+//!   the page cache.
 //! - *Cached* (page cache), for everything else. One shortcut: while the block holding `written` is the one this process cached last,
 //!   the new bytes go in by a store through a mapped window.
 //!
@@ -49,10 +50,16 @@
 //! segments name its first LSN and the LSN at which the life before ended. So torn remains of one life are never taken for records of the
 //! next, and a scan crosses from one to the next without guessing.
 //!
+//! # Archive
+//!
+//! Where a journal is kept, segments that would be used again are renamed into a directory instead (archive.rs), time records stand
+//! between the others (stamp.rs), and a scan can go through both, along the lives that lead to the present one.
+//!
 //! What this module does not do: decide when to commit, when to checkpoint, or what a record's operations mean.
 //!
 //! `unsafe` here: the pointers into the region (this file) and the copies in and out of the ring (ring.rs).
 
+mod archive;
 mod chunk;
 mod flush;
 mod lane;
@@ -61,6 +68,7 @@ mod record;
 mod ring;
 mod scan;
 mod segment;
+mod stamp;
 mod supply;
 mod turn;
 mod words;
@@ -74,11 +82,13 @@ pub(crate) use chunk::Chains;
 pub(crate) use operation::{Operation, operation_bytes_max};
 #[cfg(feature = "fuzzing")]
 pub(crate) use record::seal_record;
-pub(crate) use record::{Kind, RECORD_BYTES_MAX, RecordBuilder};
+pub(crate) use record::{Kind, RECORD_BYTES_MAX, Record, RecordBuilder};
 pub(crate) use ring::Ring;
 #[cfg(test)]
 pub(crate) use scan::End;
-pub(crate) use scan::EndReason;
+pub(crate) use scan::{EndReason, Scan};
+pub(crate) use segment::Segments;
+pub(crate) use supply::Kept;
 pub(crate) use turn::Caller;
 pub(crate) use words::LogWords;
 
@@ -94,7 +104,6 @@ use sablecat_os::disk::Disk;
 use crate::error::{Error, Result};
 use crate::types::Lsn;
 use lane::Lane;
-use segment::Segments;
 
 /// The unit in which the log is written: blocks of the ring and of the files.
 pub(crate) const BLOCK: u64 = 4096;
@@ -108,8 +117,12 @@ pub(crate) struct LogConfig {
     pub(crate) uuid: [u8; 16],
     /// Whether flushes may go around the page cache.
     pub(crate) direct: bool,
+    /// Whether writes around the page cache are durable when they return, instead of being flushed.
+    pub(crate) sync_io: bool,
     /// How many segments no longer needed are kept for reuse instead of being removed.
     pub(crate) spares_max: usize,
+    /// Where segments no longer needed are archived; none: they are not.
+    pub(crate) archive: Option<PathBuf>,
 }
 
 /// Where the log's shared state is: words and ring in the region.
@@ -149,6 +162,8 @@ pub(crate) struct Log {
     memory: LogMemory,
     /// The files; none when the environment lives in memory alone.
     files: Option<Files>,
+    /// Whether segments no longer needed are archived, and so the log says when commits were made.
+    is_archived: bool,
 }
 
 /// What a log with files needs of the disk.
@@ -156,6 +171,7 @@ struct Files {
     segments: Segments,
     spares_max: usize,
     direct: bool,
+    sync_io: bool,
     /// The holder of the flush turn's own things. Never waited for: the turn already excludes everybody.
     lane: Mutex<Lane>,
 }
@@ -177,16 +193,25 @@ impl Log {
     /// `Invalid` for a segment size that is not a multiple of 4096; `Io`; `Corruption` when the newest segment's header is damaged or is
     /// of another environment.
     pub(crate) fn open(disk: Option<Arc<dyn Disk>>, directory: &Path, config: LogConfig, memory: LogMemory) -> Result<Log> {
+        let is_archived = disk.is_some() && config.archive.is_some();
         let files = match disk {
             None => None,
             Some(disk) => Some(Files {
-                segments: Segments::open(disk, PathBuf::from(directory), config.segment_bytes, config.uuid)?,
+                segments: Segments::open(disk, PathBuf::from(directory), config.archive, config.segment_bytes, config.uuid)?,
                 spares_max: config.spares_max,
                 direct: config.direct,
-                lane: Mutex::new(Lane::new()),
+                sync_io: config.sync_io,
+                lane: Mutex::new(Lane::new(config.sync_io)),
             }),
         };
-        Ok(Log { memory, files })
+        Ok(Log { memory, files, is_archived })
+    }
+
+    /// Where recovery of an environment that is closed now is to begin: where the log ended, which is in an earlier life if this one has no
+    /// commit below `visible`. So a life in which nothing happened leaves no trace.
+    pub(crate) fn closing_position(&self, visible: Lsn) -> Lsn {
+        let words = self.words();
+        if visible.0 == words.life.0.load(Ordering::Acquire) { Lsn(words.continues.load(Ordering::Acquire)) } else { visible }
     }
 
     #[inline]
@@ -232,13 +257,13 @@ impl Log {
         Lsn(self.words().durable.0.load(Ordering::Acquire))
     }
 
-    /// Copies a sealed record to its place in the ring. The caller holds the commit role, has seen [`Log::has_room`] under it, and
-    /// passes `tail` as `start`; the record counts once [`Log::advance_tail`] has moved over it.
+    /// Copies a sealed record to its place in the ring. The caller holds the commit role, has seen [`Log::has_room`] under it for all it
+    /// copies, and passes the tail as `start`, or the end of the last record copied; it counts once [`Log::advance_tail`] has moved over it.
     #[inline]
     pub(crate) fn copy_record(&self, start: Lsn, record: &[u8]) {
-        debug_assert_eq!(start, self.tail());
+        debug_assert!(start >= self.tail());
         if self.files.is_some() {
-            debug_assert!(self.has_room(record.len()));
+            debug_assert!(self.has_room((start.0 - self.tail().0) as usize + record.len()));
             // SAFETY: the commit role makes this the only writer of the ring; `has_room` kept [start, start + len) clear of the block that
             // holds `written` and all after it, which is what flushers read.
             unsafe { self.memory.ring.copy_in(start, record) };
@@ -283,6 +308,14 @@ impl Log {
     pub(crate) fn release_turns_of(&self, slot: u16) {
         self.words().flush.release_for(slot);
         self.words().supply.release_for(slot);
+    }
+
+    /// The log's files, to be read.
+    ///
+    /// # Errors
+    /// `Invalid` in memory alone.
+    pub(crate) fn segments(&self) -> Result<&Segments> {
+        Ok(&self.files()?.segments)
     }
 
     /// The files, or the mistake of asking a log in memory for them.

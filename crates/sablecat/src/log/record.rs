@@ -41,11 +41,15 @@ pub(crate) enum Kind {
     CommitChunked = 4,
     /// A note that a checkpoint was made.
     Checkpoint = 5,
+    /// What time it is.
+    Time = 6,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Kind> {
-        [Kind::Commit, Kind::Filler, Kind::Chunk, Kind::CommitChunked, Kind::Checkpoint].into_iter().find(|&kind| kind as u8 == byte)
+        [Kind::Commit, Kind::Filler, Kind::Chunk, Kind::CommitChunked, Kind::Checkpoint, Kind::Time]
+            .into_iter()
+            .find(|&kind| kind as u8 == byte)
     }
 }
 
@@ -316,7 +320,7 @@ mod tests {
                 bytes[0..4].copy_from_slice(&(len as u32).to_le_bytes());
                 bytes[8..16].copy_from_slice(&lsn.to_le_bytes());
                 bytes[21] = VERSION;
-                bytes[20] %= 7;
+                bytes[20] %= 8;
                 let crc = seal_crc(crc32c::crc32c(&bytes[24..len]), &bytes);
                 bytes[4..8].copy_from_slice(&crc.to_le_bytes());
             }

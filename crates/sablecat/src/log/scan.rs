@@ -7,6 +7,10 @@
 //! A life that another one follows has a known end, since the recovery between them read up to there and flushed it. Any bad place
 //! before it is damage.
 //!
+//! Which lives lead to the end is found backwards: each says where the one before it ended (`continues`), and the life that holds that place
+//! is the one that begins last at or below it. Lives that lie between were cut off, when the environment was taken back to a
+//! time before them.
+//!
 //! Nothing here trusts a byte: lengths are bounded, places checked, and whatever is wrong becomes an error or the end.
 
 use std::sync::Arc;
@@ -14,7 +18,7 @@ use std::sync::Arc;
 use sablecat_os::disk::File;
 
 use super::record::{self, Record};
-use super::segment::{Header, Name, Segments};
+use super::segment::Segments;
 use super::{BLOCK, Log};
 use crate::error::{Error, Result};
 use crate::types::Lsn;
@@ -67,22 +71,19 @@ impl Log {
     /// # Errors
     /// `Corruption` when a segment is missing or its header is damaged; `Io`; `Invalid` in memory alone.
     pub(crate) fn scan(&self, from: Lsn) -> Result<Scan<'_>> {
-        let segments = &self.files()?.segments;
-        let mut lives = lives(segments, from)?.into_iter();
-        let first = Life { from, limit: from, followed: false };
-        let life = lives.next().unwrap_or(first);
-        Ok(Scan { reader: Reader::new(segments), lives, life, at: from, end: None })
+        self.segments()?.scan(from)
     }
 
-    /// Whether a life that followed the one which ended at `end` has a record, that is, whether anything was logged since.
+    /// Whether a life that followed the one which ended at `end`, and that begins at `floor` or later, has a record: whether anything was
+    /// logged since.
     ///
     /// # Errors
     /// As [`Log::scan`].
-    pub(crate) fn goes_on_after(&self, end: Lsn) -> Result<bool> {
-        let segments = &self.files()?.segments;
+    pub(crate) fn goes_on_after(&self, end: Lsn, floor: Lsn) -> Result<bool> {
+        let segments = self.segments()?;
         for number in segments.numbers()? {
             let begins = segments.first_lsn(number);
-            if begins < end {
+            if begins < end.max(floor) {
                 continue;
             }
             let header = segments.read_header(number)?;
@@ -93,19 +94,41 @@ impl Log {
         }
         Ok(false)
     }
+}
+
+impl Segments {
+    /// As [`Log::scan`].
+    pub(super) fn scan(&self, from: Lsn) -> Result<Scan<'_>> {
+        self.scan_lives(lives(self, &self.numbers()?, from, None)?, from)
+    }
+
+    /// The records from `from` on in all segments there are, archived ones included; up to `end` if that is where the log ends, and otherwise
+    /// to where no good record begins.
+    ///
+    /// # Errors
+    /// As [`Log::scan`].
+    pub(crate) fn scan_kept(&self, from: Lsn, end: Option<Lsn>) -> Result<Scan<'_>> {
+        self.scan_lives(lives(self, &self.numbers_kept()?, from, end)?, from)
+    }
+
+    fn scan_lives(&self, lives: Vec<Life>, from: Lsn) -> Result<Scan<'_>> {
+        let mut lives = lives.into_iter();
+        let first = Life { from, limit: from, followed: false };
+        let life = lives.next().unwrap_or(first);
+        Ok(Scan { reader: Reader::new(self), lives, life, at: from, end: None })
+    }
 
     /// The bytes of the record that begins at `lsn`, read from the files.
     ///
     /// # Errors
     /// `Corruption` when no record does.
     pub(super) fn read_record(&self, lsn: Lsn) -> Result<Vec<u8>> {
-        let segments = &self.files()?.segments;
-        let mut reader = Reader::new(segments);
+        let mut reader = Reader::new(self);
         let limit = Lsn(lsn.0.saturating_add(record::RECORD_BYTES_MAX as u64));
         let claimed = record::claimed_len(reader.bytes(lsn, record::HEADER_BYTES, limit)?, lsn);
         match claimed {
             Some(len) => Ok(reader.bytes(lsn, len, limit)?.to_vec()),
-            None => Err(damaged(segments, lsn, "no record begins there any more")),
+            None => Err(damaged(self, lsn, "no record begins there any more")),
         }
     }
 }
@@ -194,13 +217,38 @@ impl Scan<'_> {
 }
 
 fn damaged(segments: &Segments, lsn: Lsn, why: &str) -> Error {
-    let path = segments.path(Name::Log(segments.number_of(lsn)));
+    let path = segments.path_of(segments.number_of(lsn));
     Error::corruption(format!("log segment {} is damaged at offset {} (LSN {lsn}): {why}", path.display(), segments.offset_of(lsn)))
 }
 
-/// The lives that a scan from `from` goes through. None when there is nothing and should be nothing.
-fn lives(segments: &Segments, from: Lsn) -> Result<Vec<Life>> {
-    let numbers = segments.numbers()?;
+/// A life, as its segments' headers have it.
+#[derive(Debug)]
+struct Stretch {
+    life: Lsn,
+    continues: Lsn,
+    /// Its segments, ascending.
+    numbers: Vec<u64>,
+}
+
+impl Stretch {
+    /// Checks that the segments from `first` on reach `end`, or are without a gap if that is not known; says how far they reach.
+    fn reach(&self, segments: &Segments, first: u64, end: Option<Lsn>) -> Result<Lsn> {
+        let mut next = first;
+        for &number in self.numbers.iter().filter(|&&number| number >= first) {
+            if number != next {
+                break;
+            }
+            next += 1;
+        }
+        let reach = segments.first_lsn(next);
+        let is_whole = end.map_or(self.numbers.last().is_some_and(|&last| last < next), |end| end <= reach);
+        if is_whole { Ok(end.unwrap_or(reach)) } else { Err(missing(segments, next)) }
+    }
+}
+
+/// The lives that a scan of these segments from `from` goes through: those that lead to `end`, or else to the newest. None when there is
+/// nothing and should be nothing.
+fn lives(segments: &Segments, numbers: &[u64], from: Lsn, end: Option<Lsn>) -> Result<Vec<Life>> {
     let wanted = segments.number_of(from);
     let at_start = segments.first_lsn(wanted) == from;
     // A log that ended exactly with a segment may have no next one yet.
@@ -210,44 +258,40 @@ fn lives(segments: &Segments, from: Lsn) -> Result<Vec<Life>> {
         }
         return Err(missing(segments, wanted));
     };
-    let mut lives: Vec<(Header, Life)> = Vec::new();
-    let mut next = first;
+    let mut stretches: Vec<Stretch> = Vec::new();
     for &number in numbers.iter().filter(|&&number| number >= first) {
         let header = segments.read_header(number)?;
-        let limit = segments.first_lsn(number + 1);
-        match lives.last_mut() {
-            Some((last, life)) if last.life == header.life => {
-                if number != next {
-                    return Err(missing(segments, next));
-                }
-                life.limit = limit;
-            }
-            last => {
-                let begins = segments.first_lsn(number);
-                if let Some((_, life)) = last {
-                    if header.life != begins.0 {
-                        return Err(missing(segments, segments.number_of(Lsn(header.life))));
-                    }
-                    if header.continues < life.from.0 {
-                        return Err(contradicts(segments, number, header.continues, life.from));
-                    }
-                    if header.continues > life.limit.0 {
-                        return Err(missing(segments, next));
-                    }
-                    life.limit = Lsn(header.continues);
-                    life.followed = true;
-                }
-                let from = if lives.is_empty() { from } else { begins };
-                lives.push((header, Life { from, limit, followed: false }));
-            }
+        match stretches.last_mut() {
+            Some(last) if last.life.0 == header.life => last.numbers.push(number),
+            _ => stretches.push(Stretch { life: Lsn(header.life), continues: Lsn(header.continues), numbers: vec![number] }),
         }
-        next = number + 1;
     }
-    Ok(lives.into_iter().map(|(_, life)| life).collect())
+    let mut lives = Vec::new();
+    let (mut limit, mut below) = (end, stretches.len());
+    loop {
+        // The life that holds the place: the last to begin at or below it.
+        let holds = |stretch: &Stretch| limit.is_none_or(|limit| stretch.life <= limit);
+        let Some(n) = stretches[..below].iter().rposition(holds) else {
+            return Err(missing(segments, limit.map_or(wanted, |limit| segments.number_of(limit))));
+        };
+        let stretch = &stretches[n];
+        let is_first = stretch.life <= from;
+        let (begins, first_number) = if is_first { (from, first) } else { (stretch.life, segments.number_of(stretch.life)) };
+        let followed = limit.is_some();
+        lives.push(Life { from: begins, limit: stretch.reach(segments, first_number, limit)?, followed });
+        if is_first {
+            lives.reverse();
+            return Ok(lives);
+        }
+        if stretch.continues < from {
+            return Err(contradicts(segments, stretch.numbers[0], stretch.continues.0, from));
+        }
+        (limit, below) = (Some(stretch.continues), n);
+    }
 }
 
 fn missing(segments: &Segments, number: u64) -> Error {
-    let path = segments.path(Name::Log(number));
+    let path = segments.path_of(number);
     Error::corruption(format!(
         "log segment {} is missing, and recovery needs it; restore the file, or the environment from a backup",
         path.display()
@@ -255,7 +299,7 @@ fn missing(segments: &Segments, number: u64) -> Error {
 }
 
 fn contradicts(segments: &Segments, number: u64, continues: u64, from: Lsn) -> Error {
-    let path = segments.path(Name::Log(number));
+    let path = segments.path_of(number);
     Error::corruption(format!(
         "log segment {} says that it goes on from LSN {continues}, but the checkpoint is at LSN {from}; files of different times were mixed",
         path.display()
@@ -304,7 +348,7 @@ impl<'l> Reader<'l> {
             let piece = (stop.min(self.segments.first_lsn(number + 1).0) - at.0) as usize;
             let file = match &self.file {
                 Some((open, file)) if *open == number => file,
-                _ => match self.segments.open_file(Name::Log(number), false, true) {
+                _ => match self.segments.open_to_read(number) {
                     Ok(file) => &self.file.insert((number, file)).1,
                     Err(_) if at.0 >= needed => break,
                     Err(error) => return Err(error),
@@ -313,11 +357,16 @@ impl<'l> Reader<'l> {
             let filled = self.buffer.len();
             self.buffer.resize(filled + piece, 0);
             let offset = self.segments.offset_of(at);
-            let got = file.read_at(&mut self.buffer[filled..], offset).map_err(|e| {
-                Error::io(format_args!("reading at offset {offset} of log segment"), &self.segments.path(Name::Log(number)), e)
-            })?;
+            let got = file
+                .read_at(&mut self.buffer[filled..], offset)
+                .map_err(|e| Error::io(format_args!("reading at offset {offset} of log segment"), &self.segments.path_of(number), e))?;
             if got < piece {
                 let whole = Lsn(at.0 + got as u64);
+                if whole.0 >= needed {
+                    // An archived segment that was cut to what it holds.
+                    self.buffer.truncate(filled + got);
+                    break;
+                }
                 self.buffer.clear();
                 return Err(damaged(self.segments, whole, "the file is shorter than a segment"));
             }

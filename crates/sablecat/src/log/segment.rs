@@ -10,6 +10,8 @@
 //!          │ 48 life u64 │ 56 continues u64 │ zeros
 //! ```
 //!
+//! Archived segments have other names (archive.rs) and are the same files, the last one of a life cut short.
+//!
 //! All integers are little-endian; the checksum covers the header block with the checksum itself zero. `life` is the first LSN of the
 //! stretch between two recoveries that the segment belongs to, `continues` the LSN at which the stretch before ended. A file has a `.log`
 //! name only when its whole length has been made and its header written, both flushed, so a bad header is damage, never an accident of timing.
@@ -17,9 +19,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sablecat_os::calendar::Moment;
 use sablecat_os::disk::{AlignedBuf, Disk, File, How};
 
 use super::BLOCK;
+use super::archive::Archive;
 use crate::error::{Error, Result};
 use crate::types::Lsn;
 
@@ -122,25 +126,44 @@ impl Header {
     }
 }
 
+/// What a file of the log is, for people.
+#[derive(Clone, Debug)]
+pub(crate) struct SegmentFile {
+    pub(crate) path: PathBuf,
+    pub(crate) first: Lsn,
+    pub(crate) life: Lsn,
+    pub(crate) continues: Lsn,
+    pub(crate) bytes: u64,
+    /// When it was archived; none: it is in use.
+    pub(crate) archived: Option<Moment>,
+}
+
 /// The segment files of one log.
 #[derive(Debug)]
-pub(super) struct Segments {
+pub(crate) struct Segments {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
+    /// Where segments no longer needed are; none if they are not kept.
+    archive: Option<Archive>,
     bytes: u64,
     uuid: [u8; 16],
 }
 
 impl Segments {
-    /// The segments in `directory`. The newest one's header says how long they are; `bytes` does when there is none.
-    pub(super) fn open(disk: Arc<dyn Disk>, directory: PathBuf, bytes: u64, uuid: [u8; 16]) -> Result<Segments> {
+    /// The segments in `directory`, with those in `archive`. The newest one's header says how long they are; `bytes` does when there is none.
+    pub(crate) fn open(disk: Arc<dyn Disk>, directory: PathBuf, archive: Option<PathBuf>, bytes: u64, uuid: [u8; 16]) -> Result<Segments> {
         check_size(bytes).map_err(Error::invalid)?;
         disk.create_dir_all(&directory).map_err(|e| Error::io("creating the log directory", &directory, e))?;
-        let mut segments = Segments { disk, directory, bytes, uuid };
-        if let Some(newest) = segments.numbers()?.last() {
+        let archive = archive.map(|directory| Archive::new(Arc::clone(&disk), directory));
+        let mut segments = Segments { disk, directory, archive, bytes, uuid };
+        if let Some(newest) = segments.numbers_kept()?.last() {
             segments.bytes = segments.read_header(*newest)?.bytes;
         }
         Ok(segments)
+    }
+
+    pub(super) fn archive(&self) -> Option<&Archive> {
+        self.archive.as_ref()
     }
 
     pub(super) fn disk(&self) -> &dyn Disk {
@@ -192,10 +215,64 @@ impl Segments {
         Ok(numbers)
     }
 
+    /// The numbers of all segments there are, in use or archived, ascending.
+    pub(super) fn numbers_kept(&self) -> Result<Vec<u64>> {
+        let mut numbers = self.numbers()?;
+        if let Some(archive) = &self.archive {
+            numbers.extend(archive.list()?.iter().map(|archived| archived.number));
+        }
+        numbers.sort_unstable();
+        numbers.dedup();
+        Ok(numbers)
+    }
+
+    /// All segments there are, in use or archived, ascending. What is removed meanwhile is left out.
+    pub(crate) fn files(&self) -> Result<Vec<SegmentFile>> {
+        let mut files = Vec::new();
+        for number in self.numbers_kept()? {
+            let archived = self.archive.as_ref().map(|archive| archive.find(number)).transpose()?.flatten().map(|archived| archived.time);
+            let path = self.path_of(number);
+            let Ok(file) = self.open_to_read(number) else { continue };
+            let bytes = file.len().map_err(|e| Error::io("asking the length of", &path, e))?;
+            let header = self.read_header(number)?;
+            let (life, continues) = (Lsn(header.life), Lsn(header.continues));
+            files.push(SegmentFile { path, first: self.first_lsn(number), life, continues, bytes, archived });
+        }
+        Ok(files)
+    }
+
+    /// Where numbers begin that no segment has had.
+    pub(crate) fn end_of_numbers(&self) -> Result<Lsn> {
+        Ok(self.numbers_kept()?.last().map_or(Lsn(0), |last| self.first_lsn(last + 1)))
+    }
+
+    /// Opens a segment to read it, whether it is in use or archived.
+    pub(super) fn open_to_read(&self, number: u64) -> Result<Arc<dyn File>> {
+        if let Some(archive) = &self.archive
+            && let Some(archived) = archive.find(number)?
+        {
+            return archive.open(&archived);
+        }
+        self.open_file(Name::Log(number), false, true)
+    }
+
+    /// Where a segment is, or would be in use.
+    pub(super) fn path_of(&self, number: u64) -> PathBuf {
+        let archived = self.archive.as_ref().and_then(|archive| Some(archive.path(&archive.find(number).ok()??)));
+        archived.unwrap_or_else(|| self.path(Name::Log(number)))
+    }
+
     /// Opens an existing file.
     pub(super) fn open_file(&self, name: Name, direct: bool, read_only: bool) -> Result<Arc<dyn File>> {
         let path = self.path(name);
-        let how = How { create: false, create_new: false, read_only, direct };
+        let how = How { create: false, create_new: false, read_only, direct, durable: false };
+        self.disk.open(&path, how).map_err(|e| Error::io("opening log segment", &path, e))
+    }
+
+    /// Opens a segment to write it around the page cache; `durable`: each write so that it is durable when it returns.
+    pub(super) fn open_direct(&self, number: u64, durable: bool) -> Result<Arc<dyn File>> {
+        let path = self.path(Name::Log(number));
+        let how = How { create: false, create_new: false, read_only: false, direct: true, durable };
         self.disk.open(&path, how).map_err(|e| Error::io("opening log segment", &path, e))
     }
 
@@ -207,6 +284,18 @@ impl Segments {
     pub(super) fn remove(&self, name: Name) -> Result<()> {
         let path = self.path(name);
         self.disk.remove(&path).map_err(|e| Error::io("removing log segment", &path, e))
+    }
+
+    /// Cuts a segment off at `end`, which lies within it: a block may stay that is only part of the log up to there. Durable when it returns.
+    pub(super) fn cut(&self, number: u64, end: Lsn) -> Result<()> {
+        let path = self.path(Name::Log(number));
+        let io = |e| Error::io("shortening log segment", &path, e);
+        let file = self.open_file(Name::Log(number), false, false)?;
+        let len = self.offset_of(end).next_multiple_of(BLOCK);
+        if file.len().map_err(io)? > len {
+            file.set_len(len).and_then(|()| file.sync()).map_err(io)?;
+        }
+        Ok(())
     }
 
     /// Makes creations, renames and removals durable.
@@ -222,8 +311,8 @@ impl Segments {
 
     /// The header of segment `number`, checked against its name, the environment and the segment size.
     pub(super) fn read_header(&self, number: u64) -> Result<Header> {
-        let file = self.open_file(Name::Log(number), false, true)?;
-        let path = self.path(Name::Log(number));
+        let file = self.open_to_read(number)?;
+        let path = self.path_of(number);
         let mut block = vec![0; HEADER_BYTES as usize];
         let got = file.read_at(&mut block, 0).map_err(|e| Error::io("reading the header of log segment", &path, e))?;
         let damaged = |why: &str| Error::corruption(format!("log segment {} cannot be used: {why}", path.display()));

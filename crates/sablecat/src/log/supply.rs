@@ -11,11 +11,14 @@
 //!
 //! How much is made ready follows the need: as much ahead as this life has used, from half a megabyte to half a segment. So opening costs
 //! a megabyte of zeros, a short life never fills a segment, and after some megabytes of log whole segments are made. Likewise as many
-//! spares are kept as the last stretch between two checkpoints used up.
+//! spares are kept as the last stretch between two checkpoints used up. Where segments are archived none becomes a spare, and all are made anew.
 
 use sablecat_os::atomic::Ordering;
+use sablecat_os::calendar::Moment;
+use sablecat_os::clock;
 use sablecat_os::disk::{AlignedBuf, File, How};
 
+use super::archive::Archive;
 use super::segment::{HEADER_BYTES, Name};
 use super::turn::{Caller, Held};
 use super::words::count;
@@ -27,6 +30,15 @@ use crate::types::Lsn;
 const FILL_BYTES: usize = 1 << 20;
 /// So much is made ready beyond the tail at least.
 const AHEAD_MIN: u64 = 512 << 10;
+
+/// What is kept of the archive, beyond what is needed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Kept {
+    /// So many bytes; none: any number.
+    pub(crate) bytes_max: Option<u64>,
+    /// What was archived at this time or later; none: everything.
+    pub(crate) since: Option<Moment>,
+}
 
 impl Log {
     /// Whether more should be made ready: less is left than [is wanted ahead](Log::ahead).
@@ -140,7 +152,7 @@ impl Log {
         let segments = &files.segments;
         let name = Name::New(number);
         let path = segments.path(name);
-        let how = How { create: true, create_new: false, read_only: false, direct: files.direct };
+        let how = How { create: true, create_new: false, read_only: false, direct: files.direct, durable: false };
         let made = segments
             .disk()
             .open(&path, how)
@@ -157,9 +169,9 @@ impl Log {
         made.map(|()| name)
     }
 
-    /// Gives back the segments that lie wholly below `lsn`, for reuse or to the disk: as many spares are kept as segments are given back
-    /// now, that is, as were used up since the last time. The caller knows that nothing below `lsn` will be read again: a durable
-    /// checkpoint begins there or above.
+    /// Gives back the segments that lie wholly below `lsn`: to the archive if there is one, else for reuse or to the disk. As many spares are
+    /// kept as segments are given back now, that is, as were used up since the last time. The caller knows that nothing below `lsn` will
+    /// be read again for recovery: a durable checkpoint begins there or above.
     ///
     /// # Errors
     /// `Io`; what was not given back this time will be the next.
@@ -172,8 +184,9 @@ impl Log {
         let names = segments.list()?;
         // Strictly below: a scan from exactly the end of a segment wants to see that it was there.
         let is_over = |name: &Name| matches!(name, Name::Log(number) if segments.first_lsn(number + 1) < lsn);
-        let over = names.iter().filter(|name| is_over(name)).count();
-        let mut wanted = over.min(files.spares_max);
+        let mut over: Vec<u64> = names.iter().filter(|name| is_over(name)).filter_map(|name| name.number_used()).collect();
+        over.sort_unstable();
+        let mut wanted = over.len().min(files.spares_max);
         let mut changed = false;
         // Those that are spares already first.
         for name in names.iter().filter(|name| matches!(name, Name::Spare(_))) {
@@ -184,13 +197,15 @@ impl Log {
                 changed = true;
             }
         }
-        for name in names.iter().filter(|name| is_over(name)) {
-            match name {
-                Name::Log(number) if wanted > 0 => {
-                    segments.rename(*name, Name::Spare(*number))?;
-                    wanted -= 1;
-                }
-                _ => segments.remove(*name)?,
+        if let Some(archive) = segments.archive() {
+            return self.archive(files, archive, &over, None).and_then(|()| if changed { self.sync_directory(files) } else { Ok(()) });
+        }
+        for &number in &over {
+            if wanted > 0 {
+                segments.rename(Name::Log(number), Name::Spare(number))?;
+                wanted -= 1;
+            } else {
+                segments.remove(Name::Log(number))?;
             }
             changed = true;
         }
@@ -198,18 +213,77 @@ impl Log {
         if changed { self.sync_directory(files) } else { Ok(()) }
     }
 
-    /// Removes all files of the log, after the last commit of a life. The caller knows that a durable checkpoint holds everything and says
-    /// so. The names need not be gone for good: whichever a crash brings back, the next life passes them by.
+    /// Gives up all files of the log, after the last commit of a life: to the archive, if there is one, those that hold something of what
+    /// was logged before `end`. The caller knows that a durable checkpoint holds everything and says so. The names need not be gone for
+    /// good: whichever a crash brings back, the next life passes them by.
     ///
     /// # Errors
     /// `Io`; what is left is of no use, and does no harm.
-    pub(crate) fn remove_files(&self, caller: Caller<'_>) -> Result<()> {
+    pub(crate) fn give_up_files(&self, end: Lsn, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
+        let segments = &files.segments;
         let _held = self.words().supply.take(caller);
-        let mut names = files.segments.list()?;
+        if let Some(archive) = segments.archive() {
+            let held: Vec<u64> = segments.numbers()?.into_iter().filter(|&number| segments.first_lsn(number) < end).collect();
+            self.archive(files, archive, &held, Some(end))?;
+        }
+        let mut names = segments.list()?;
         // Oldest first, so that a log of which a part is left lacks its beginning, and is not taken for a shorter one.
         names.sort_unstable_by_key(|name| name.number_used());
-        names.into_iter().try_for_each(|name| files.segments.remove(name))
+        names.into_iter().try_for_each(|name| segments.remove(name))
+    }
+
+    /// Archives segments, given in ascending order. A life of which the end is known, from the life after it or because it is `end`, is cut
+    /// off there. The caller has the supply turn.
+    fn archive(&self, files: &Files, archive: &Archive, numbers: &[u64], end: Option<Lsn>) -> Result<()> {
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        let segments = &files.segments;
+        archive.create()?;
+        let in_use = segments.numbers()?;
+        let now = clock::wall_coarse();
+        for &number in numbers {
+            let next = in_use.iter().find(|&&other| other > number).map(|&next| segments.read_header(next)).transpose()?;
+            let own = segments.read_header(number)?;
+            let ends = match next {
+                Some(next) if next.life == own.life => None,
+                Some(next) => Some(Lsn(next.continues)),
+                None => end,
+            };
+            let within = segments.first_lsn(number)..segments.first_lsn(number + 1);
+            if let Some(ends) = ends.filter(|ends| within.contains(ends)) {
+                segments.cut(number, ends)?;
+            }
+            archive.take_in(&segments.path(Name::Log(number)), number, now)?;
+        }
+        // The new names first: a segment is never without one.
+        archive.sync().map_err(|error| self.words().poison(&error))?;
+        self.sync_directory(files)
+    }
+
+    /// Removes archived segments, the oldest first, as long as they are more than is to be kept and lie wholly below `needed`.
+    ///
+    /// # Errors
+    /// `Io`; what was not removed this time will be the next.
+    pub(crate) fn prune_archive(&self, kept: Kept, needed: Lsn, caller: Caller<'_>) -> Result<()> {
+        let Some(files) = &self.files else { return Ok(()) };
+        let segments = &files.segments;
+        let Some(archive) = segments.archive() else { return Ok(()) };
+        let _held = self.words().supply.take(caller);
+        let archived = archive.list()?;
+        let lengths = archived.iter().map(|one| archive.len(one)).collect::<Result<Vec<_>>>()?;
+        let mut bytes: u64 = lengths.iter().sum();
+        for (one, len) in archived.iter().zip(lengths) {
+            let is_needed = segments.first_lsn(one.number + 1) >= needed;
+            let is_too_much = kept.bytes_max.is_some_and(|max| bytes > max) || kept.since.is_some_and(|since| one.time < since);
+            if is_needed || !is_too_much {
+                break;
+            }
+            archive.remove(one)?;
+            bytes -= len;
+        }
+        Ok(())
     }
 
     /// Whether there are segments. Without any, nothing was logged since the log was last given up.
@@ -225,12 +299,13 @@ impl Log {
         files.segments.sync_directory().map_err(|error| self.words().poison(&error))
     }
 
-    /// Begins a new life of the log that goes on after `end`, which is where a [scan](Log::scan) ended (0 for a new environment), and
-    /// returns its first LSN. From here on commits may come; everything below `end` has been made durable. The caller is alone.
+    /// Begins a new life of the log that goes on after `end`, which is where a [scan](Log::scan) ended (0 for a new environment), at `floor`
+    /// or above, and returns its first LSN. From here on commits may come; everything below `end` has been made durable. The caller is
+    /// alone.
     ///
     /// # Errors
     /// `Io`, `Full`; it may be tried again.
-    pub(crate) fn start_fresh(&self, end: Lsn, caller: Caller<'_>) -> Result<Lsn> {
+    pub(crate) fn start_fresh(&self, end: Lsn, floor: Lsn, caller: Caller<'_>) -> Result<Lsn> {
         let Some(files) = &self.files else {
             self.words().start(end.0, end.0);
             return Ok(end);
@@ -239,11 +314,13 @@ impl Log {
         segments.sync_parent()?;
         let names = segments.list()?;
         let last = segments.number_of(end);
-        let highest = names.iter().filter_map(|name| name.number_used()).max();
+        let archived = segments.numbers_kept()?.last().copied();
+        let highest = names.iter().filter_map(|name| name.number_used()).chain(archived).max();
         let number = match highest {
             None if end.0 == 0 => 0,
             highest => highest.unwrap_or(0).max(last) + 1,
         };
+        let number = number.max(floor.0.div_ceil(segments.bytes()));
         let life = number.checked_mul(segments.bytes()).filter(|&life| life < 1 << 62);
         let life = life.ok_or_else(|| Error::full("the log has used up its numbers; back up and restore into a new environment"))?;
         let mut newest_first = names;

@@ -3,6 +3,7 @@
 //! | word | written by | means |
 //! |---|---|---|
 //! | `tail` | the holder of the commit role | end of the last record |
+//! | `stamped` | the holder of the commit role | the time in the last time record, 0 when there is none in this life |
 //! | `written`, `durable`, `target`, `cached` | the holder of the flush turn | how far the files got, and by which way |
 //! | `prepared` | the holder of the supply turn | below it there are segment files |
 //! | `life`, `continues` | whoever recovers, alone | where this stretch of the log began and the one before ended |
@@ -44,6 +45,8 @@ pub(crate) struct LogWords {
     pub(super) life: Line<AtomicU64>,
     pub(super) continues: AtomicU64,
     pub(super) chains: Line<AtomicU64>,
+    /// The time in the last time record.
+    pub(super) stamped: AtomicU64,
     pub(super) counters: Line<Counters>,
     poisoned: Line<AtomicU32>,
     cause_len: AtomicU32,

@@ -12,7 +12,8 @@
 //! Who frees a block: one that a checkpoint has named (`captured`) is freed by the checkpoint that replaces it in the map; any other, by
 //! whoever frees the version it holds. The exception are runs (run.rs): of a freed one, old snapshots may read the blocks when the checkpoint
 //! takes it out of the map; so it gives them back to the pages' entries, and they are released with the run. That takes this role, so a
-//! checkpoint finds a run as a whole or gone as a whole.
+//! checkpoint finds a run as a whole or gone as a whole. And where epochs are retained a block stays named until the last map that names it
+//! is dropped, that of an epoch perhaps: then the maps say what is free (volume/orphans.rs).
 
 use sablecat_os::atomic::{Ordering, fence};
 
@@ -217,26 +218,37 @@ impl Pages {
         if !changes.is_empty() || moving == Moving::Much {
             self.learn_free(volume)?;
         }
-        let mut next = volume.superblock();
+        let before = volume.superblock();
+        let mut next = before.clone();
         next.checkpoint = at;
         next.log_position = needed;
         next.page_count = self.page_ids.used_count();
         next.pages_high = self.page_ids.high_water() as u32;
         next.tree_next = self.region.header().tree_next.0.load(Ordering::Acquire);
         describe(at, &mut next)?;
+        if before.epochs.iter().any(|epoch| !next.epochs.contains(epoch)) {
+            // Blocks will be released, which must not happen while all count as used: they would be made free again later on.
+            self.learn_free(volume)?;
+        }
         let (freed, moved) = self.write_checkpoint(volume, &changes, moving, next, me)?;
         self.region.header().generation.0.store(volume.generation(), Ordering::SeqCst);
         self.region.header().checkpointed.store(at.0, Ordering::Release);
         let changed = moved > 0 || !freed.is_empty();
-        given_up.sort_unstable();
-        for block in freed {
-            if given_up.binary_search_by_key(&block, |given_up| given_up.0).is_err() {
-                self.blocks.release(block.0);
+        let after = volume.superblock();
+        if before.epochs.is_empty() && after.epochs.is_empty() {
+            given_up.sort_unstable();
+            for block in freed {
+                if given_up.binary_search_by_key(&block, |given_up| given_up.0).is_err() {
+                    self.blocks.release(block.0);
+                }
             }
-        }
-        // No map names these any more; some snapshot may read them. They go with the pages.
-        for (_, page) in given_up {
-            self.change_block(page, me, BlockWord::uncaptured);
+            // No map names these any more; some snapshot may read them. They go with the pages.
+            for (_, page) in given_up {
+                self.change_block(page, me, BlockWord::uncaptured);
+            }
+        } else {
+            // Which of the blocks no epoch names, and which only epochs did that are retained no longer.
+            volume.orphans(&before, &after).into_iter().for_each(|(page, block)| self.let_go(page, block, me));
         }
         for word in 0..words {
             self.region.capturing(word).store(0, Ordering::SeqCst);
@@ -311,6 +323,15 @@ impl Pages {
             changed.done_below = u64::from(page.0) + 1;
         }
         Ok(())
+    }
+
+    /// Frees a block that no map names any more. If it is that of a run that was freed and is still read by some snapshot, it goes with the run.
+    fn let_go(&self, page: PageId, block: BlockId, me: &Participant) {
+        let is_known = page != PageId::NONE && u64::from(page.0) < self.page_ids.high_water();
+        let own = |word: BlockWord| if word.block() == block { word.uncaptured() } else { word };
+        if !is_known || self.change_block(page, me, own).block() != block {
+            self.blocks.release(block.0);
+        }
     }
 
     /// Changes, under the latch, what is known of the block of a page's only version, and says what it is then.

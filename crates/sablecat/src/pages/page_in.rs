@@ -56,6 +56,8 @@ impl Pages {
         let read = volume.read_block(word.block(), bytes).and_then(|()| self.check_page(page, word.block(), bytes));
         if let Err(error) = read {
             self.drop_frame(frame, me);
+            // What a failed flush has dropped is not the disk's damage.
+            self.fail_if_poisoned()?;
             return Err(error);
         }
         let desc = self.region.frame(frame);

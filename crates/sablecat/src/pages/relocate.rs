@@ -14,7 +14,8 @@
 //! becomes visible, the next checkpoint may capture it and name its block. So that block is kept back, until a checkpoint has captured the page.
 //!
 //! Each checkpoint moves a bounded number of blocks, looking at a bounded number of map leaves, and the next one goes on from there.
-//! Moving is worth nothing if it costs the checkpoint: a page that cannot be read stays where it is, and if the disk is full, all do.
+//! Moving is worth nothing if it costs the checkpoint: a page that cannot be read stays where it is, and if the disk is full, all do. While
+//! epochs are retained, or will be, nothing is moved: they would keep the old places, and the file would grow instead.
 
 use std::collections::HashSet;
 use std::sync::PoisonError;
@@ -107,7 +108,7 @@ impl Pages {
         next: Superblock,
         me: &Participant,
     ) -> Result<(Vec<BlockId>, u64)> {
-        let moves = self.copy_down(volume, changes, moving)?;
+        let moves = self.copy_down(volume, changes, if next.retains() { None } else { Some(moving) })?;
         if !moves.is_empty() {
             let all = moves.with(changes);
             let plan = CheckpointPlan { changes: &all, blocks: &self.blocks, rewrite_from: moves.bound, next: next.clone() };
@@ -131,7 +132,7 @@ impl Pages {
     pub(super) fn is_worth_moving(&self, volume: &Volume, moving: Moving) -> bool {
         let high = self.blocks.high_water();
         let free = high.saturating_sub(self.blocks.used_count());
-        free > 0 && (moving == Moving::Much || 4 * free > high.saturating_sub(volume.first_block().0))
+        free > 0 && !volume.superblock().retains() && (moving == Moving::Much || 4 * free > high.saturating_sub(volume.first_block().0))
     }
 
     /// True unless the search for blocks to move has just come to its end.
@@ -139,11 +140,12 @@ impl Pages {
         self.moved_below.load(StdOrdering::Relaxed) != 0
     }
 
-    /// Copies pages to lower blocks.
-    fn copy_down(&self, volume: &Volume, changes: &[(PageId, BlockId)], moving: Moving) -> Result<Moves> {
+    /// Copies pages to lower blocks, unless none are to be moved.
+    fn copy_down(&self, volume: &Volume, changes: &[(PageId, BlockId)], moving: Option<Moving>) -> Result<Moves> {
         let bound = BlockId(self.blocks.used_count());
         let mut moves = Moves { pages: Vec::new(), touched: Vec::new(), bound };
-        if self.region.header().free_known.load(Ordering::Acquire) != 0 && self.is_worth_moving(volume, moving) {
+        let is_known = self.region.header().free_known.load(Ordering::Acquire) != 0;
+        if let Some(moving) = moving.filter(|&moving| is_known && self.is_worth_moving(volume, moving)) {
             self.choose(volume, changes, moving, &mut moves)?;
             self.copy(volume, &mut moves)?;
         } else {

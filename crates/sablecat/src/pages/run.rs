@@ -268,6 +268,7 @@ impl Snapshot<'_> {
                     });
                     // A block that was moved meanwhile is read where it is now.
                     if read.is_err() && !stale && !(done - from..blocks).any(is_moved) {
+                        pages.fail_if_poisoned()?;
                         return read;
                     }
                 }

@@ -40,10 +40,11 @@ pub(crate) fn publish(
     let me = changes.participant();
     let header = pages.region.header();
     let slot = me.slot();
+    let needed = record.len() + log.stamp_bytes();
     let holding = loop {
-        log.ensure_room(record.len(), super::caller(&pages.region, me.number()))?;
+        log.ensure_room(needed, super::caller(&pages.region, me.number()))?;
         let holding = acquire(pages, log, me);
-        if log.has_room(record.len()) {
+        if log.has_room(needed) {
             break holding;
         }
         // Others have filled what was free a moment ago.
@@ -66,7 +67,7 @@ pub(crate) fn publish(
         return Err(error);
     }
 
-    let start = log.tail();
+    let start = log.stamp();
     let bytes = record.seal(start, log.durable());
     let commit = Lsn(start.0 + bytes.len() as u64);
     log.copy_record(start, bytes);

@@ -53,12 +53,33 @@ fn run(log: &TestLog, stream: &[(usize, Then)]) -> Vec<(Lsn, Vec<u8>)> {
 }
 
 fn reopen(disk: Arc<SimDisk>) -> TestLog {
-    TestLog::open(Some(disk), Path::new("log"), config(SEGMENT), RING).unwrap()
+    reopen_with(disk, config(SEGMENT))
+}
+
+fn reopen_with(disk: Arc<SimDisk>, config: LogConfig) -> TestLog {
+    TestLog::open(Some(disk), Path::new("log"), config, RING).unwrap()
+}
+
+/// The ways in which a log may be kept.
+fn configs() -> [LogConfig; 3] {
+    let archive = Some(PathBuf::from("journal"));
+    [config(SEGMENT), LogConfig { sync_io: true, ..config(SEGMENT) }, LogConfig { archive, ..config(SEGMENT) }]
+}
+
+/// All records that there are, archived ones too, and the end.
+fn read_kept(log: &Log) -> Result<(Vec<Found>, End)> {
+    read(log.segments()?.scan_kept(Lsn(0), None)?)
 }
 
 /// That `log` holds a prefix of `model` with everything durable in it; returns its length and the end.
 fn check_prefix(log: &Log, from: Lsn, model: &[(Lsn, Vec<u8>)], durable: Lsn) -> (usize, Lsn) {
-    let (records, end) = read_all(log, from).unwrap_or_else(|error| panic!("durable {durable}: {error}"));
+    check_records(read_all(log, from), from, model, durable)
+}
+
+fn check_records(read: Result<(Vec<Found>, End)>, from: Lsn, model: &[(Lsn, Vec<u8>)], durable: Lsn) -> (usize, Lsn) {
+    let (records, end) = read.unwrap_or_else(|error| panic!("durable {durable}: {error}"));
+    // When it was is told by the clock, not by the model.
+    let records: Vec<_> = records.into_iter().filter(|(kind, ..)| *kind != Kind::Time).collect();
     let ends = model.iter().filter(|(lsn, _)| *lsn > from).take(records.len());
     let got: Vec<_> = records.iter().map(|(_, _, end, body)| (*end, body.clone())).collect();
     assert!(ends.cloned().eq(got), "not a prefix");
@@ -81,7 +102,7 @@ proptest! {
         let (kept, end) = check_prefix(&log.log, Lsn(0), &model, durable);
 
         let mut whole = model[..kept].to_vec();
-        let fresh = log.log.start_fresh(end, me(1)).unwrap();
+        let fresh = log.log.start_fresh(end, Lsn(0), me(1)).unwrap();
         whole.extend(run(&log, &second));
         // Everything before the new life became durable with its start.
         let durable = if log.log.durable() == fresh { end } else { log.log.durable() };
@@ -163,7 +184,7 @@ fn what_only_the_page_cache_kept_is_flushed_before_the_log_goes_on() {
     let log = reopen(disk.clone());
     let (_, end) = read_all(&log.log, Lsn(0)).unwrap();
     assert_eq!(end.lsn, lsn);
-    log.log.start_fresh(end.lsn, me(1)).unwrap();
+    log.log.start_fresh(end.lsn, Lsn(0), me(1)).unwrap();
     let second = log.put(b"key", b"built upon it", me(1)).unwrap();
     log.log.make_durable(second, me(1)).unwrap();
     for survival in Survival::ALL {
@@ -175,13 +196,14 @@ fn what_only_the_page_cache_kept_is_flushed_before_the_log_goes_on() {
 
 /// A life with everything in it: start, commits of all kinds, preparing, recycling, a new start. Returns what is durable for certain
 /// and everything appended, and where the log may be read from.
-fn busy(disk: &Arc<SimDisk>, model: &mut Vec<(Lsn, Vec<u8>)>, sure: &mut (Lsn, Lsn)) -> Result<()> {
-    let log = TestLog::open(Some(disk.clone()), Path::new("log"), config(SEGMENT), RING)?;
+fn busy(disk: &Arc<SimDisk>, config: &LogConfig, model: &mut Vec<(Lsn, Vec<u8>)>, sure: &mut (Lsn, Lsn)) -> Result<()> {
+    let log = TestLog::open(Some(disk.clone()), Path::new("log"), config.clone(), RING)?;
     let (records, end) = read_all(&log.log, sure.0)?;
     assert!(end.lsn >= sure.1);
     model.retain(|(lsn, _)| *lsn <= end.lsn);
-    assert_eq!(records.len(), model.iter().filter(|(lsn, _)| *lsn > sure.0).count());
-    log.log.start_fresh(end.lsn, me(1))?;
+    let commits = records.iter().filter(|(kind, ..)| *kind != Kind::Time).count();
+    assert_eq!(commits, model.iter().filter(|(lsn, _)| *lsn > sure.0).count());
+    log.log.start_fresh(end.lsn, Lsn(0), me(1))?;
     // What was recovered is durable from here.
     sure.1 = end.lsn;
     for n in 0..60usize {
@@ -210,48 +232,64 @@ fn busy(disk: &Arc<SimDisk>, model: &mut Vec<(Lsn, Vec<u8>)>, sure: &mut (Lsn, L
     Ok(())
 }
 
-fn calls_of_two_lives() -> u64 {
+fn calls_of_two_lives(config: &LogConfig) -> u64 {
     let disk = Arc::new(SimDisk::new(3));
     let (mut model, mut sure) = (Vec::new(), (Lsn(0), Lsn(0)));
-    busy(&disk, &mut model, &mut sure).unwrap();
-    busy(&disk, &mut model, &mut sure).unwrap();
+    busy(&disk, config, &mut model, &mut sure).unwrap();
+    busy(&disk, config, &mut model, &mut sure).unwrap();
     disk.calls()
 }
 
 #[test]
 fn power_may_fail_after_any_call() {
-    let calls = calls_of_two_lives();
+    for config in configs() {
+        power_may_fail_after_any_call_of(&config);
+    }
+}
+
+fn power_may_fail_after_any_call_of(config: &LogConfig) {
+    let calls = calls_of_two_lives(config);
     for n in 0..calls {
         for seed in 0..4 {
             let disk = Arc::new(SimDisk::new(3));
             disk.crash_at(n);
             let (mut model, mut sure) = (Vec::new(), (Lsn(0), Lsn(0)));
-            let _ = busy(&disk, &mut model, &mut sure).and_then(|()| busy(&disk, &mut model, &mut sure));
+            let _ = busy(&disk, config, &mut model, &mut sure).and_then(|()| busy(&disk, config, &mut model, &mut sure));
             let after = Arc::new(disk.crash(n * 16 + seed));
-            let log = reopen(after.clone());
+            let log = reopen_with(after.clone(), config.clone());
             let (_, end) = check_prefix(&log.log, sure.0, &model, sure.1);
+            if config.archive.is_some() {
+                // Nothing of the log is ever lost.
+                assert_eq!(check_records(read_kept(&log.log), Lsn(0), &model, sure.1).1, end);
+            }
             // And the next life works upon what is left.
-            log.log.start_fresh(end, me(1)).unwrap();
+            log.log.start_fresh(end, Lsn(0), me(1)).unwrap();
             drop(log);
             model.retain(|(lsn, _)| *lsn <= end);
             sure.1 = end;
-            busy(&after, &mut model, &mut sure).unwrap_or_else(|error| panic!("call {n}, seed {seed}: {error}"));
+            busy(&after, config, &mut model, &mut sure).unwrap_or_else(|error| panic!("call {n}, seed {seed}: {error}"));
+            if config.archive.is_some() {
+                check_records(read_kept(&reopen_with(after, config.clone()).log), Lsn(0), &model, sure.1);
+            }
         }
     }
 }
 
 #[test]
 fn any_call_may_fail() {
-    let calls = calls_of_two_lives();
-    for n in 1..=calls {
-        for fault in FAULTS {
-            let disk = Arc::new(SimDisk::new(3));
-            disk.fail_at(n, fault);
-            let (mut model, mut sure) = (Vec::new(), (Lsn(0), Lsn(0)));
-            let _ = busy(&disk, &mut model, &mut sure).and_then(|()| busy(&disk, &mut model, &mut sure));
-            let after = Arc::new(disk.crash(n));
-            let log = reopen(after.clone());
-            check_prefix(&log.log, sure.0, &model, sure.1);
+    for config in configs() {
+        for n in 1..=calls_of_two_lives(&config) {
+            for fault in FAULTS {
+                let disk = Arc::new(SimDisk::new(3));
+                disk.fail_at(n, fault);
+                let (mut model, mut sure) = (Vec::new(), (Lsn(0), Lsn(0)));
+                let _ = busy(&disk, &config, &mut model, &mut sure).and_then(|()| busy(&disk, &config, &mut model, &mut sure));
+                let log = reopen_with(Arc::new(disk.crash(n)), config.clone());
+                check_prefix(&log.log, sure.0, &model, sure.1);
+                if config.archive.is_some() {
+                    check_records(read_kept(&log.log), Lsn(0), &model, sure.1);
+                }
+            }
         }
     }
 }
@@ -310,11 +348,11 @@ fn a_start_that_is_cut_short_leaves_no_gap() {
             let disk = Arc::new(torn.crash(0));
             let log = reopen(disk.clone());
             disk.crash_at(disk.calls() + n);
-            let _ = log.log.start_fresh(first, me(1));
+            let _ = log.log.start_fresh(first, Lsn(0), me(1));
             let log = reopen(Arc::new(disk.crash(seed)));
             let (records, end) = read_all(&log.log, Lsn(0)).unwrap_or_else(|error| panic!("call {n}, seed {seed}: {error}"));
             assert_eq!(records.len(), 1);
-            log.log.start_fresh(end.lsn, me(1)).unwrap();
+            log.log.start_fresh(end.lsn, Lsn(0), me(1)).unwrap();
         }
     }
 }

@@ -24,7 +24,7 @@ fn three_lives(disk: &Arc<SimDisk>) -> (Vec<Lsn>, Lsn) {
     for n in 0..3u8 {
         let log = reopen(disk);
         end = if n == 0 { Lsn(0) } else { read_all(&log.log, Lsn(0)).unwrap().1.lsn };
-        starts.push(log.log.start_fresh(end, me(1)).unwrap());
+        starts.push(log.log.start_fresh(end, Lsn(0), me(1)).unwrap());
         log.put(&[n], b"first", me(1)).unwrap();
         end = log.put(&[n], b"second", me(1)).unwrap();
         log.log.make_durable(end, me(1)).unwrap();
@@ -51,7 +51,7 @@ fn opening_again_and_again_does_not_pile_up_files() {
         let log = reopen(&disk);
         let from = log.log.files().unwrap().segments.numbers().unwrap().last().map_or(Lsn(0), |n| Lsn(n * SEGMENT));
         let end = read_all(&log.log, from).unwrap().1.lsn;
-        let start = log.log.start_fresh(end, me(1)).unwrap();
+        let start = log.log.start_fresh(end, Lsn(0), me(1)).unwrap();
         log.log.prepare_next(me(1)).unwrap();
         log.log.recycle_before(start, me(1)).unwrap();
     }
@@ -132,7 +132,7 @@ fn a_log_may_end_exactly_with_a_segment() {
     assert_eq!(read_all(&log.log, end).unwrap(), (vec![], End { lsn: end, reason: EndReason::Clean }));
     let log = reopen(&disk);
     let (_, found) = read_all(&log.log, end).unwrap();
-    let start = log.log.start_fresh(found.lsn, me(1)).unwrap();
+    let start = log.log.start_fresh(found.lsn, Lsn(0), me(1)).unwrap();
     assert!(start > end);
     let log = reopen(&disk);
     assert_eq!(read_all(&log.log, end).unwrap().1.lsn, start);

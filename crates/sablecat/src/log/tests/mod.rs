@@ -1,5 +1,6 @@
 //! Tests of the log as a whole. This file holds what they share: a log over memory and a disk of their own.
 
+mod archive;
 mod crash;
 mod group;
 mod lives;
@@ -34,7 +35,7 @@ pub(super) struct TestLog {
 pub(super) const UUID: [u8; 16] = *b"0123456789abcdef";
 
 pub(super) fn config(segment_bytes: u64) -> LogConfig {
-    LogConfig { segment_bytes, uuid: UUID, direct: true, spares_max: 2 }
+    LogConfig { segment_bytes, uuid: UUID, direct: true, sync_io: false, spares_max: 2, archive: None }
 }
 
 impl TestLog {
@@ -54,17 +55,18 @@ impl TestLog {
     /// The same, begun as new.
     pub(super) fn create(disk: Arc<dyn Disk>, segment_bytes: u64, ring_bytes: usize) -> TestLog {
         let log = TestLog::open(Some(disk), Path::new("log"), config(segment_bytes), ring_bytes).expect("open");
-        log.log.start_fresh(Lsn(0), me(1)).expect("start");
+        log.log.start_fresh(Lsn(0), Lsn(0), me(1)).expect("start");
         log
     }
 
     /// Commits a record as the commit step does; returns its end.
     pub(super) fn append(&self, record: &mut RecordBuilder, caller: Caller<'_>) -> Result<Lsn> {
         loop {
-            self.log.ensure_room(record.len(), caller)?;
+            let needed = record.len() + self.log.stamp_bytes();
+            self.log.ensure_room(needed, caller)?;
             let _commit = self.commit.lock().expect("the commit role");
-            if self.log.has_room(record.len()) {
-                let start = self.log.tail();
+            if self.log.has_room(needed) {
+                let start = self.log.stamp();
                 let bytes = record.seal(start, self.log.durable());
                 self.log.copy_record(start, bytes);
                 let end = Lsn(start.0 + bytes.len() as u64);
@@ -89,7 +91,11 @@ pub(super) type Found = (Kind, Lsn, Lsn, Vec<u8>);
 
 /// All records from `from` on, and the end.
 pub(super) fn read_all(log: &Log, from: Lsn) -> Result<(Vec<Found>, End)> {
-    let mut scan = log.scan(from)?;
+    read(log.scan(from)?)
+}
+
+/// All records of a scan, and the end.
+pub(super) fn read(mut scan: Scan<'_>) -> Result<(Vec<Found>, End)> {
     let mut records = Vec::new();
     while let Some(record) = scan.next()? {
         records.push((record.kind, record.start, record.end, record.body.to_vec()));

@@ -40,7 +40,7 @@ proptest! {
         let mut config = config(SEGMENT);
         config.direct = direct;
         let log = TestLog::open(Some(disk), Path::new("log"), config, RING).unwrap();
-        let start = log.log.start_fresh(Lsn(0), me(1)).unwrap();
+        let start = log.log.start_fresh(Lsn(0), Lsn(0), me(1)).unwrap();
         let mut model = Vec::new();
         let mut at = start;
         for (n, step) in steps.iter().enumerate() {
@@ -80,7 +80,7 @@ proptest! {
 #[test]
 fn in_memory_everything_counts_at_once() {
     let log = TestLog::open(None, Path::new("unused"), config(SEGMENT), RING).unwrap();
-    log.log.start_fresh(Lsn(0), me(1)).unwrap();
+    log.log.start_fresh(Lsn(0), Lsn(0), me(1)).unwrap();
     assert!(!log.log.keeps_records());
     for _ in 0..10_000 {
         let lsn = log.put(b"key", b"value", me(1)).unwrap();
@@ -235,13 +235,13 @@ fn a_large_write_set_comes_back_from_its_chunks() {
         match record.kind {
             Kind::Chunk => chains.add(&record).unwrap(),
             Kind::CommitChunked => {
-                let mut operations = chains.commit(&log.log, &record).unwrap();
+                let mut operations = chains.commit(log.log.segments().unwrap(), &record).unwrap();
                 while let Some(operation) = operations.next().unwrap() {
                     let value = vec![seen as u8; seen as usize * 3];
                     assert_eq!(operation, Operation::Put { tree: TreeId(seen), key: &seen.to_be_bytes(), value: &value });
                     seen += 1;
                 }
-                assert!(chains.commit(&log.log, &record).unwrap_err().is_corruption(), "its chunks are used up");
+                assert!(chains.commit(log.log.segments().unwrap(), &record).unwrap_err().is_corruption(), "its chunks are used up");
             }
             _ => {}
         }

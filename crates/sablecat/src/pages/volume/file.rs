@@ -14,7 +14,9 @@ use sablecat_os::disk::{Disk, File, How};
 
 use super::batch::BlockBatch;
 use super::growth::Growth;
-use super::map::{MapReader, leaf_span};
+use super::keeping::Epoch;
+use super::map::{MapReader, MapRoot, leaf_span};
+use super::orphans;
 use super::scan::{self, Found, InUse};
 use super::scratch::Scratch;
 use super::space::BitSpace;
@@ -54,7 +56,7 @@ impl Volume {
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(".new");
         let unfinished = PathBuf::from(unfinished);
-        let how = How { create: true, create_new: false, read_only: false, direct: false };
+        let how = How { create: true, create_new: false, read_only: false, direct: false, durable: false };
         let file = disk.open(&unfinished, how).map_err(|e| Error::io("creating", &unfinished, e))?;
         let io = |e| Error::io("creating", &unfinished, e);
         file.set_len(0).map_err(io)?;
@@ -87,7 +89,7 @@ impl Volume {
     /// As [`Volume::open`].
     pub(crate) fn join(disk: &dyn Disk, path: &Path, direct: bool, read_only: bool) -> Result<Volume> {
         let open = |direct| {
-            let how = How { create: false, create_new: false, read_only, direct };
+            let how = How { create: false, create_new: false, read_only, direct, durable: false };
             disk.open(path, how).map_err(|e| match e.kind() {
                 std::io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("there is no volume {}", path.display())),
                 _ => Error::io("opening", path, e),
@@ -301,12 +303,57 @@ impl Volume {
         self.map.lookup_leaf(self, page)
     }
 
-    /// What the generation in force uses, found by walking its map. No checkpoint may end meanwhile.
+    /// What the generation in force uses, found by walking its map, and the blocks of the epochs. No checkpoint may end meanwhile.
     ///
     /// # Errors
     /// Corruption if the map is damaged or names a block twice; those of the file.
     pub(crate) fn scan(&self) -> Result<InUse> {
-        scan::in_use(self, &self.map.root())
+        let superblock = self.superblock();
+        let mut found = scan::in_use(self, &superblock.map())?;
+        superblock.epochs.iter().try_for_each(|epoch| scan::add_blocks(self, &superblock.map_of(epoch), &mut found.blocks))?;
+        Ok(found)
+    }
+
+    /// The blocks that the superblock `before` named, by its map or by those of its epochs, and that `after`, which has taken its place, does
+    /// not: those of pages with their pages, those of maps with page 0.
+    pub(crate) fn orphans(&self, before: &Superblock, after: &Superblock) -> Vec<(PageId, BlockId)> {
+        let blocks_high = before.blocks_high.max(after.blocks_high);
+        let roots = |superblock: &Superblock| -> Vec<MapRoot> {
+            let epochs = superblock.epochs.iter().map(|epoch| superblock.map_of(epoch));
+            epochs.chain([superblock.map()]).map(|root| MapRoot { blocks_high, ..root }).collect()
+        };
+        let mut others = roots(after);
+        let dropped: Vec<MapRoot> =
+            roots(before).into_iter().filter(|root| !others.iter().any(|kept| kept.generation == root.generation)).collect();
+        let mut found = Vec::new();
+        for (n, root) in dropped.iter().enumerate() {
+            // What several of them name goes with the last.
+            let kept = others.len();
+            others.extend_from_slice(&dropped[n + 1..]);
+            found.extend(orphans::orphans(self, root, &others));
+            others.truncate(kept);
+        }
+        found
+    }
+
+    /// Puts an epoch in force in place of the newest generation, for this process alone: what is read is the epoch's, and the next checkpoint
+    /// will be built upon it. Nothing is written before that.
+    ///
+    /// Blocks of the newest generation are not to be reused until that checkpoint is durable.
+    pub(crate) fn go_back_to(&self, epoch: &Epoch) {
+        let now = self.superblock();
+        self.adopt(Superblock {
+            checkpoint: epoch.checkpoint,
+            log_position: epoch.log_position,
+            time_ms: epoch.time_ms,
+            map_root: epoch.map_root,
+            map_height: epoch.map_height,
+            pages_high: epoch.pages_high,
+            tree_next: epoch.tree_next,
+            page_count: 0,
+            epochs: Vec::new(),
+            ..now
+        });
     }
 
     /// Calls `visit` for everything the map in force names of these page ids, pages in ascending order, a map block before what it leads

@@ -12,7 +12,9 @@
 //! changed pages and changed map blocks to free blocks, flushes, writes the superblock whose turn it is, flushes; until that last
 //! flush the old generation is whole, after it the new one is. So there are no torn pages to mend and nothing to undo.
 //!
-//! Free space is not stored: a block is free when the map does not name it. Until the map has been scanned ([`scan`]) everything below
+//! Earlier generations may be retained as *epochs* ([`keeping`]): the superblock names their maps, and their blocks are not reused.
+//!
+//! Free space is not stored: a block is free when neither the map nor that of an epoch names it. Until the map has been scanned ([`scan`]) everything below
 //! the superblock's high-water marks counts as used, so that opening need not read it and allocation goes on at the end.
 //!
 //! Invariants:
@@ -32,7 +34,9 @@ mod checkpoint_write;
 mod extent;
 mod file;
 mod growth;
+mod keeping;
 mod map;
+mod orphans;
 mod scan;
 mod scratch;
 mod space;
@@ -45,6 +49,8 @@ mod used;
 pub(crate) use block::seal as seal_block;
 pub(crate) use checkpoint_write::CheckpointPlan;
 pub(crate) use file::Volume;
+pub(crate) use keeping::Epoch;
+pub use keeping::Journal;
 pub(crate) use scan::Found;
 pub(crate) use space::BitSpace;
 pub(crate) use superblock::Superblock;

@@ -71,6 +71,36 @@ fn walk_from(
     Ok(())
 }
 
+/// Adds the blocks of another map, which may share blocks with those found, to what is in use. What hangs on a damaged block of that map is
+/// left out: nobody will find it there either.
+///
+/// # Errors
+/// Those of the file.
+pub(super) fn add_blocks(volume: &Volume, root: &MapRoot, found: &mut Used) -> Result<()> {
+    if root.height == 0 {
+        return Ok(());
+    }
+    let mut buffer = AlignedBuf::new(volume.page_size());
+    let mut open = vec![(Place { level: root.height - 1, first: 0 }, root.root)];
+    while let Some((place, block)) = open.pop() {
+        if !found.insert(block.0) {
+            continue;
+        }
+        let node = match Node::read(volume, root, place, block, &mut buffer) {
+            Err(error) if error.is_corruption() => continue,
+            node => node?,
+        };
+        for (n, &entry) in node.entries.iter().enumerate().filter(|(_, entry)| **entry != BlockId::NONE) {
+            if place.level > 0 {
+                open.push((place.child(volume.page_size(), n), entry));
+            } else {
+                found.insert(entry.0);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Finds what a generation uses.
 pub(super) fn in_use(volume: &Volume, root: &MapRoot) -> Result<InUse> {
     let end = volume.file().len().map_err(|e| Error::io("finding the size of", volume.path(), e))?;

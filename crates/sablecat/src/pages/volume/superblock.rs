@@ -8,10 +8,11 @@
 //! 48  generation u64            56  checkpoint LSN u64         64  log position u64
 //! 72  map root block u64        80  map height u8, zero 3      84  page ids below this may be in use u32
 //! 88  blocks high water u64     96  next tree u32, zero 4      104 page count u64
-//! 112 zero to 4096
+//! 112 time of the checkpoint u64, ms since 1970           120 log floor u64
+//! 128 what is kept to go back: journal, epochs (keeping.rs), to 4096; zero otherwise
 //! ```
 //!
-//! All little-endian. Magic, version and checksum keep their places in every later format. The magic is PNG's trick: a transfer that
+//! All little-endian. In version 1 the bytes from 112 on were zero, which is what an environment without a journal has there. Magic, version and checksum keep their places in every later format. The magic is PNG's trick: a transfer that
 //! strips the high bit or rewrites line ends is recognised for what it is.
 //!
 //! Generation g is written to slot g mod 2 (byte 0 or 65536), so the other slot still holds g - 1. Each slot holds the superblock twice,
@@ -23,6 +24,7 @@ use std::path::Path;
 
 use sablecat_os::disk::{AlignedBuf, File};
 
+use super::keeping::{self, Epoch, Journal};
 use super::map::{MapRoot, height_max};
 use super::{BLOCKS_MAX, RESERVED_BYTES, first_block};
 use crate::error::{Error, Result};
@@ -30,15 +32,19 @@ use crate::types::{BlockId, Lsn};
 
 /// Bytes of one encoded superblock.
 pub(crate) const SUPERBLOCK_BYTES: usize = 4096;
-/// The format this build writes, and the only one it reads.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+/// The format this build writes.
+pub(crate) const FORMAT_VERSION: u32 = 2;
+/// The oldest that it reads: it differs from the present one in what it cannot say.
+const FORMAT_VERSION_MIN: u32 = 1;
 
 const MAGIC: [u8; 16] = *b"\x89sablecat\r\n\x1a\n\0\0\0";
 const SLOT_BYTES: u64 = RESERVED_BYTES / 2;
 const COPIES: usize = 2;
 const CRC_AT: usize = 20;
 const FLAG_CLEAN: u32 = 1;
-const USED_BYTES: usize = 112;
+const FLAG_JOURNAL: u32 = 2;
+/// Bytes of a superblock of version 1 that are not zero throughout.
+const USED_BYTES_1: usize = 112;
 
 /// What a volume says about itself as of one checkpoint.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,6 +73,14 @@ pub(crate) struct Superblock {
     pub(crate) page_count: u64,
     /// True when the environment was closed with nothing in the log after the checkpoint.
     pub(crate) clean: bool,
+    /// When the checkpoint was written, in milliseconds since 1970; 0 if that is not known.
+    pub(crate) time_ms: u64,
+    /// The next life of the log begins here or above: everything below has been used, though the log may go on from a place before it.
+    pub(crate) log_floor: Lsn,
+    /// What is kept of the log and of earlier checkpoints; none: nothing.
+    pub(crate) journal: Option<Journal>,
+    /// Earlier checkpoints that are retained, the oldest first. Their blocks are in use.
+    pub(crate) epochs: Vec<Epoch>,
 }
 
 /// What one copy turned out to be.
@@ -74,6 +88,8 @@ pub(crate) struct Superblock {
 enum Copy {
     Valid(Superblock),
     Empty,
+    /// Not written to its end when the power failed: in part still the one that was there before.
+    Torn,
     /// Whole, but of a format that this build does not know. Nothing older may be used in its place.
     Unknown(String),
     Damaged(String),
@@ -103,6 +119,40 @@ impl Superblock {
             tree_next: 1,
             page_count: 0,
             clean: true,
+            time_ms: 0,
+            log_floor: Lsn(0),
+            journal: None,
+            epochs: Vec::new(),
+        }
+    }
+
+    /// Whether checkpoints are retained, or are going to be.
+    pub(crate) fn retains(&self) -> bool {
+        !self.epochs.is_empty() || self.journal.as_ref().is_some_and(|journal| journal.epochs_max > 0)
+    }
+
+    /// The checkpoint itself, as it would be retained.
+    pub(crate) fn epoch(&self) -> Epoch {
+        Epoch {
+            generation: self.generation,
+            checkpoint: self.checkpoint,
+            log_position: self.log_position,
+            time_ms: self.time_ms,
+            map_root: self.map_root,
+            map_height: self.map_height,
+            pages_high: self.pages_high,
+            tree_next: self.tree_next,
+        }
+    }
+
+    /// The map of a retained epoch. Its blocks are below this superblock's mark, since they are in use.
+    pub(crate) fn map_of(&self, epoch: &Epoch) -> MapRoot {
+        MapRoot {
+            root: epoch.map_root,
+            height: epoch.map_height,
+            generation: epoch.generation,
+            pages_high: epoch.pages_high,
+            blocks_high: self.blocks_high,
         }
     }
 
@@ -124,7 +174,8 @@ impl Superblock {
         put(0, &MAGIC);
         put(16, &FORMAT_VERSION.to_le_bytes());
         put(24, &self.page_size.to_le_bytes());
-        put(28, &(if self.clean { FLAG_CLEAN } else { 0 }).to_le_bytes());
+        let flags = (if self.clean { FLAG_CLEAN } else { 0 }) | (if self.journal.is_some() { FLAG_JOURNAL } else { 0 });
+        put(28, &flags.to_le_bytes());
         put(32, &self.uuid);
         put(48, &self.generation.to_le_bytes());
         put(56, &self.checkpoint.0.to_le_bytes());
@@ -135,6 +186,9 @@ impl Superblock {
         put(88, &self.blocks_high.to_le_bytes());
         put(96, &self.tree_next.to_le_bytes());
         put(104, &self.page_count.to_le_bytes());
+        put(112, &self.time_ms.to_le_bytes());
+        put(120, &self.log_floor.0.to_le_bytes());
+        keeping::encode(&mut bytes, self.generation, self.journal.as_ref(), &self.epochs);
         seal(&mut bytes);
         bytes
     }
@@ -148,6 +202,7 @@ impl Superblock {
         match decode(bytes) {
             Copy::Valid(superblock) => Ok(superblock),
             Copy::Empty => Err("all zeroes".into()),
+            Copy::Torn => Err("parts of two".into()),
             Copy::Unknown(why) | Copy::Damaged(why) => Err(why),
         }
     }
@@ -177,6 +232,23 @@ impl Superblock {
         if self.page_count > u64::from(self.pages_high) {
             return Err(format!("{} pages with ids below {}", self.page_count, self.pages_high));
         }
+        let mut before = None;
+        for epoch in &self.epochs {
+            let ordered = before.is_none_or(|before: &Epoch| before.generation < epoch.generation && before.checkpoint <= epoch.checkpoint);
+            let root_there = (first..self.blocks_high).contains(&epoch.map_root.0);
+            if !ordered
+                || epoch.generation == 0
+                || epoch.generation >= self.generation
+                || epoch.checkpoint > self.checkpoint
+                || epoch.log_position > epoch.checkpoint
+                || epoch.map_height == 0
+                || epoch.map_height > height_max(page_size)
+                || !root_there
+            {
+                return Err(format!("the retained epoch of generation {} cannot be", epoch.generation));
+            }
+            before = Some(epoch);
+        }
         Ok(())
     }
 }
@@ -197,7 +269,8 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+/// The number at `at`.
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
@@ -206,22 +279,35 @@ fn decode(bytes: &[u8]) -> Copy {
     if bytes.iter().all(|&b| b == 0) {
         return Copy::Empty;
     }
-    if bytes.len() < SUPERBLOCK_BYTES {
+    let Some(bytes) = bytes.first_chunk::<SUPERBLOCK_BYTES>() else {
         return Copy::Damaged(format!("only {} bytes of it are there", bytes.len()));
+    };
+    let (found, expected) = (u32_at(bytes, CRC_AT), checksum(bytes));
+    if found != expected && keeping::is_torn(bytes) {
+        return Copy::Torn;
     }
-    let bytes = &bytes[..SUPERBLOCK_BYTES];
     if bytes[..16] != MAGIC {
         return Copy::Damaged(wrong_magic(bytes).into());
     }
-    let (found, expected) = (u32_at(bytes, CRC_AT), checksum(bytes));
     if found != expected {
         return Copy::Damaged(format!("its checksum is {found:08x}, its content gives {expected:08x}"));
     }
     let version = u32_at(bytes, 16);
-    if version != FORMAT_VERSION {
-        return Copy::Unknown(format!("the volume has format version {version}; this build reads version {FORMAT_VERSION}"));
+    if !(FORMAT_VERSION_MIN..=FORMAT_VERSION).contains(&version) {
+        return Copy::Unknown(format!(
+            "the volume has format version {version}; this build reads versions {FORMAT_VERSION_MIN} to {FORMAT_VERSION}"
+        ));
     }
+    let unknown = || Copy::Unknown("the volume uses parts of the format that this build does not know; use a newer build".into());
     let flags = u32_at(bytes, 28);
+    if version == 1 && (flags & FLAG_JOURNAL != 0 || bytes[USED_BYTES_1..].iter().any(|&b| b != 0)) {
+        return unknown();
+    }
+    let (journal, epochs) = match (flags & FLAG_JOURNAL != 0).then(|| keeping::decode(bytes)) {
+        None => (None, Vec::new()),
+        Some(Ok((journal, epochs))) => (Some(journal), epochs),
+        Some(Err(why)) => return Copy::Damaged(why),
+    };
     let superblock = Superblock {
         uuid: std::array::from_fn(|n| bytes[32 + n]),
         page_size: u32_at(bytes, 24),
@@ -235,14 +321,18 @@ fn decode(bytes: &[u8]) -> Copy {
         tree_next: u32_at(bytes, 96),
         page_count: u64_at(bytes, 104),
         clean: flags & FLAG_CLEAN != 0,
+        time_ms: u64_at(bytes, 112),
+        log_floor: Lsn(u64_at(bytes, 120)),
+        journal,
+        epochs,
     };
-    if flags & !FLAG_CLEAN != 0 || bytes[USED_BYTES..].iter().any(|&b| b != 0) {
-        return Copy::Unknown("the volume uses parts of the format that this build does not know; use a newer build".into());
+    if let Err(why) = superblock.check() {
+        return Copy::Damaged(why);
     }
-    match superblock.check() {
-        Ok(()) => Copy::Valid(superblock),
-        Err(why) => Copy::Damaged(why),
-    }
+    // Whatever else is in the bytes would not be in those of this superblock.
+    let mut again = superblock.encode();
+    again[16..24].copy_from_slice(&bytes[16..24]);
+    if again == *bytes { Copy::Valid(superblock) } else { unknown() }
 }
 
 fn wrong_magic(bytes: &[u8]) -> &'static str {
@@ -264,7 +354,7 @@ pub(crate) fn read_newest(file: &dyn File, path: &Path) -> Result<Newest> {
     let mut newest: Option<Superblock> = None;
     let mut complaints = Vec::new();
     let mut buffer = AlignedBuf::new(SUPERBLOCK_BYTES);
-    let mut empty = 0;
+    let mut useless = 0;
     for slot in 0..2u64 {
         for copy in 0..COPIES as u64 {
             let at = slot * SLOT_BYTES + copy * SUPERBLOCK_BYTES as u64;
@@ -286,7 +376,8 @@ pub(crate) fn read_newest(file: &dyn File, path: &Path) -> Result<Newest> {
                         newest = Some(found);
                     }
                 }
-                Copy::Empty => empty += 1,
+                // One that was torn never counted.
+                Copy::Empty | Copy::Torn => useless += 1,
                 Copy::Unknown(why) => return Err(Error::invalid(format!("{}: {why}", path.display()))),
                 Copy::Damaged(why) => complaints.push(format!("superblock at byte {at}: {why}")),
             }
@@ -294,7 +385,9 @@ pub(crate) fn read_newest(file: &dyn File, path: &Path) -> Result<Newest> {
     }
     match newest {
         Some(superblock) => Ok(Newest { superblock, complaints }),
-        None if empty == 2 * COPIES => Err(Error::corruption(format!("{} is not a sablecat volume: it has no superblock", path.display()))),
+        None if useless == 2 * COPIES => {
+            Err(Error::corruption(format!("{} is not a sablecat volume: it has no superblock", path.display())))
+        }
         None => Err(Error::corruption(format!("{}: no superblock is valid: {}", path.display(), complaints.join("; ")))),
     }
 }

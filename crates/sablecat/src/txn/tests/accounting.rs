@@ -85,6 +85,8 @@ fn random_life(seed: u64, frames: usize, volume: Option<Volume>) {
                 let seat = store.kernel.pages.participants.sit().unwrap();
                 store.kernel.pages.sweep_some(&seat);
             }
+            // Epochs and moving exclude each other.
+            _ if seed % 4 == 3 => _ = store.checkpoint_retaining(&mut dice).unwrap(),
             _ => _ = store.checkpoint_moving(if dice.below(2) == 0 { Moving::Much } else { Moving::Little }).unwrap(),
         }
     }

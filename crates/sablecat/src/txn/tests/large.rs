@@ -89,6 +89,48 @@ fn a_snapshot_reads_a_freed_value_while_checkpoints_pass_and_others_are_stored()
     }
 }
 
+/// The blocks of a freed value are an epoch's and a snapshot's: whichever lets go last frees them.
+#[test]
+fn a_snapshot_reads_a_freed_value_that_an_epoch_named_before_and_after_it_is_dropped() {
+    for dropped_first in [true, false] {
+        let store = Store::new(200, 6, Some(volume(1)));
+        let checkpoint = |drop: bool| {
+            let seat = store.kernel.pages.participants.sit().unwrap();
+            let before = store.kernel.pages.volume().unwrap().superblock();
+            let describe = |at, next: &mut Superblock| {
+                next.journal = Some(Journal::new());
+                if drop {
+                    next.epochs.clear();
+                } else if before.epochs.is_empty() && before.checkpoint < at {
+                    next.epochs.push(before.epoch());
+                }
+                Ok(())
+            };
+            store.kernel.pages.checkpoint(&seat, Moving::Little, describe).unwrap();
+        };
+        store.put(b"old", &value(1, PAGES)).unwrap();
+        store.checkpoint().unwrap();
+        let mut snapshot = Some(begin_reading(&store));
+        store.put(b"old", &value(2, PAGES)).unwrap();
+        for round in 0..5 {
+            checkpoint(round > 0 && dropped_first);
+            store.put(format!("other {round}").as_bytes(), &value(10 + round, PAGES)).unwrap();
+            if round == 3 && !dropped_first {
+                snapshot = None;
+            }
+            if let Some(snapshot) = &mut snapshot {
+                assert!(read(snapshot, &store, b"old") == Some(value(1, PAGES)), "round {round}, dropped first: {dropped_first}");
+            }
+        }
+        drop(snapshot);
+        let volume = store.kernel.pages.volume().unwrap();
+        assert_eq!(volume.superblock().epochs.is_empty(), dropped_first);
+        store.assert_nothing_leaks();
+        checkpoint(true);
+        store.assert_nothing_leaks();
+    }
+}
+
 #[test]
 fn overwriting_a_large_value_over_and_over_takes_the_room_of_a_few() {
     let store = Store::new(400, 6, Some(volume(1)));

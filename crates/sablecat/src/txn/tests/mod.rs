@@ -21,7 +21,7 @@ use crate::access::btree;
 use crate::access::{self, PageWrite};
 use crate::error::Result;
 use crate::log::{Log, LogConfig, LogMemory, Ring};
-use crate::pages::volume::Volume;
+use crate::pages::volume::{Journal, Superblock, Volume};
 use crate::pages::{Moving, Pages};
 use crate::region::{Geometry, Region};
 use crate::types::{Lsn, PageId, TreeId};
@@ -48,7 +48,7 @@ fn kernel(region: Region, volume: Option<Volume>) -> Kernel {
     let region = Arc::new(region);
     // SAFETY: the ring and the words lie in the region, are used for this alone, and live as long as the region, which `Pages` holds.
     let memory = unsafe { LogMemory::new(region.log_words().cast(), Ring::new(region.ring(), region.geometry().ring_bytes)) };
-    let config = LogConfig { segment_bytes: 65536, uuid: [0; 16], direct: true, spares_max: 1 };
+    let config = LogConfig { segment_bytes: 65536, uuid: [0; 16], direct: true, sync_io: false, spares_max: 1, archive: None };
     let log = Log::open(None, Path::new(""), config, memory).expect("a log in memory");
     let locks = LockTable::new(&region);
     let pages = Pages::new(region, volume, access::check_page);
@@ -103,6 +103,24 @@ impl Store {
 
     fn checkpoint(&self) -> Result<Lsn> {
         self.checkpoint_moving(Moving::Little)
+    }
+
+    /// A checkpoint that retains the one before it and drops one of the epochs, as chance will have it.
+    fn checkpoint_retaining(&self, dice: &mut Dice) -> Result<Lsn> {
+        let seat = self.kernel.pages.participants.sit()?;
+        let before = self.kernel.pages.volume().map(Volume::superblock);
+        let describe = |at, next: &mut Superblock| {
+            next.journal = Some(Journal::new());
+            let Some(before) = before.filter(|before| before.map_height > 0 && before.checkpoint < at) else { return Ok(()) };
+            if dice.below(2) == 0 {
+                next.epochs.push(before.epoch());
+            }
+            if !next.epochs.is_empty() && (dice.below(3) == 0 || next.epochs.len() > 6) {
+                next.epochs.remove(dice.below(next.epochs.len() as u64) as usize);
+            }
+            Ok(())
+        };
+        self.kernel.pages.checkpoint(&seat, Moving::Little, describe).map(|captured| captured.at)
     }
 
     fn checkpoint_moving(&self, moving: Moving) -> Result<Lsn> {

@@ -9,7 +9,7 @@ use super::*;
 use crate::pages::volume::Found;
 
 fn raw(disk: &SimDisk) -> std::sync::Arc<dyn File> {
-    disk.open(path(), How { create: false, create_new: false, read_only: false, direct: false }).expect("it exists")
+    disk.open(path(), How { create: false, create_new: false, read_only: false, direct: false, durable: false }).expect("it exists")
 }
 
 fn flip(file: &dyn File, bit: u64) {

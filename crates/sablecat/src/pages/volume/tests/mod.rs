@@ -2,6 +2,7 @@
 
 mod crash;
 mod damage;
+mod epochs;
 mod lookup;
 mod model;
 mod superblock;
@@ -13,7 +14,7 @@ use sablecat_os::disk::Disk;
 use sablecat_os::sim::SimDisk;
 
 use super::space::tests::Owned;
-use super::{CheckpointPlan, Volume};
+use super::{CheckpointPlan, Superblock, Volume};
 use crate::error::Result;
 use crate::types::{BlockId, Lsn, PageId};
 
@@ -86,6 +87,11 @@ impl Store {
 
     /// As `checkpoint`, but the blocks that became free are not released.
     pub(super) fn checkpoint_keeping(&self, changes: &Changes) -> Result<Vec<BlockId>> {
+        self.checkpoint_with(changes, |_| {})
+    }
+
+    /// As `checkpoint_keeping`; `describe` adds to what the superblock says.
+    pub(super) fn checkpoint_with(&self, changes: &Changes, describe: impl FnOnce(&mut Superblock)) -> Result<Vec<BlockId>> {
         let page_size = self.volume.page_size();
         let mut map = Vec::new();
         let mut images = Vec::new();
@@ -106,6 +112,7 @@ impl Store {
         next.checkpoint = Lsn(next.generation * 100);
         let above = changes.keys().next_back().map_or(1, |last| last + 1);
         next.pages_high = next.pages_high.max(above);
+        describe(&mut next);
         self.volume.write_checkpoint(CheckpointPlan { changes: &map, blocks: &self.blocks, rewrite_from: BlockId(u64::MAX), next })
     }
 

@@ -1,5 +1,7 @@
 //! The superblock's bytes.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use sablecat_os::disk::{File, How};
@@ -7,6 +9,7 @@ use sablecat_os::disk::{File, How};
 use super::*;
 use crate::error::ErrorKind;
 use crate::pages::volume::superblock::{SUPERBLOCK_BYTES, Superblock, read_newest, seal, write};
+use crate::pages::volume::{Epoch, Journal};
 
 fn sample() -> Superblock {
     Superblock {
@@ -22,11 +25,35 @@ fn sample() -> Superblock {
         tree_next: 17,
         page_count: 800,
         clean: true,
+        time_ms: 0x0102_0304_0506,
+        log_floor: Lsn(0x1122_0000_0000_0000),
+        journal: None,
+        epochs: Vec::new(),
     }
 }
 
+fn sample_epoch(generation: u64) -> Epoch {
+    Epoch {
+        generation,
+        checkpoint: Lsn(generation * 100),
+        log_position: Lsn(generation * 100 - 8),
+        time_ms: generation,
+        map_root: BlockId(700),
+        map_height: 1,
+        pages_high: 400,
+        tree_next: 16,
+    }
+}
+
+/// One that says everything there is to say.
+fn keeping() -> Superblock {
+    let journal = Journal::new().directory("../old").keep_bytes(1 << 30).keep_for(Duration::from_secs(60)).epochs(32);
+    let journal = journal.epoch_spacing(Duration::from_secs(300)).keep_epochs_for(Duration::from_secs(3600));
+    Superblock { journal: Some(journal), epochs: (1..=32).map(sample_epoch).collect(), ..sample() }
+}
+
 fn blank() -> std::sync::Arc<dyn File> {
-    let how = How { create: true, create_new: false, read_only: false, direct: false };
+    let how = How { create: true, create_new: false, read_only: false, direct: false, durable: false };
     let file = disk(1).open(path(), how).expect("no faults");
     file.set_len(131_072).expect("no faults");
     file
@@ -41,6 +68,7 @@ fn resealed(mut bytes: [u8; SUPERBLOCK_BYTES]) -> [u8; SUPERBLOCK_BYTES] {
 fn what_is_encoded_is_decoded() {
     let superblock = sample();
     assert_eq!(Superblock::decode(&superblock.encode()), Ok(superblock));
+    assert_eq!(Superblock::decode(&keeping().encode()), Ok(keeping()));
     let initial = Superblock::initial(UUID, 65536);
     assert_eq!(Superblock::decode(&initial.encode()), Ok(initial));
 }
@@ -48,13 +76,38 @@ fn what_is_encoded_is_decoded() {
 #[test]
 fn the_bytes_are_those_of_the_format() {
     let bytes = sample().encode();
-    assert_eq!(&bytes[..20], b"\x89sablecat\r\n\x1a\n\0\0\0\x01\0\0\0");
+    assert_eq!(&bytes[..20], b"\x89sablecat\r\n\x1a\n\0\0\0\x02\0\0\0");
     assert_eq!(bytes[24..32], [0, 16, 0, 0, 1, 0, 0, 0]);
     assert_eq!(bytes[32..48], UUID);
     assert_eq!(bytes[48..64], [6, 5, 4, 3, 2, 1, 0, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11]);
     assert_eq!(bytes[64..88], [77, 0, 0, 0, 0, 0, 0, 0, 0x84, 3, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0x88, 0x13, 0, 0]);
     assert_eq!(bytes[88..112], [0xe8, 3, 0, 0, 0, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0, 0, 0x20, 3, 0, 0, 0, 0, 0, 0]);
-    assert!(bytes[112..].iter().all(|&b| b == 0));
+    assert_eq!(bytes[112..128], [6, 5, 4, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0x22, 0x11]);
+    assert!(bytes[128..].iter().all(|&b| b == 0));
+    let bytes = keeping().encode();
+    assert_eq!(bytes[28], 3);
+    assert_eq!(
+        bytes[128..168],
+        [&1u64.rotate_right(34), &60_000, &300_000, &3_600_000, &(32 | 6 << 32 | 32 << 48)].map(|n| n.to_le_bytes()).concat()
+    );
+    assert_eq!(&bytes[168..175], b"../old\0");
+    let epoch = [1u64, 100, 92, 1, 700, 400 | 16 << 32, 1].map(u64::to_le_bytes).concat();
+    assert_eq!(bytes[512..568], epoch);
+    assert_eq!(bytes[1024..1032], 9u64.to_le_bytes());
+    assert!(bytes.chunks(512).all(|sector| sector[504..] == sample().generation.to_le_bytes()));
+}
+
+/// As version 1 wrote it.
+#[test]
+fn a_superblock_of_version_1_is_read() {
+    let mut bytes = sample().encode();
+    bytes[16] = 1;
+    bytes[112..].fill(0);
+    let read = Superblock::decode(&resealed(bytes)).expect("known");
+    assert_eq!(read, Superblock { time_ms: 0, log_floor: Lsn(0), ..sample() });
+    // It had no journal.
+    bytes[28] |= 2;
+    assert!(Superblock::decode(&resealed(bytes)).is_err());
 }
 
 #[test]
@@ -70,7 +123,11 @@ fn no_bit_of_it_may_change() {
 #[test]
 fn every_absurd_field_is_refused_in_spite_of_its_checksum() {
     type Change = fn(&mut Superblock);
-    let absurd: [(&str, Change); 10] = [
+    let absurd: [(&str, Change); 14] = [
+        ("retained epoch", |s| s.epochs[3].generation = 2),
+        ("retained epoch", |s| s.epochs[3].checkpoint = Lsn(u64::MAX)),
+        ("retained epoch", |s| s.epochs[3].map_root = BlockId(1000)),
+        ("retained epoch", |s| s.epochs[3].map_height = 200),
         ("page size", |s| s.page_size = 1000),
         ("page size", |s| s.page_size = 131_072),
         ("page size", |s| s.page_size = 0),
@@ -83,10 +140,33 @@ fn every_absurd_field_is_refused_in_spite_of_its_checksum() {
         ("pages", |s| s.page_count = 6000),
     ];
     for (word, change) in absurd {
-        let mut superblock = sample();
+        let mut superblock = keeping();
         change(&mut superblock);
         let why = Superblock::decode(&superblock.encode()).expect_err(word);
         assert!(why.contains(word), "{why}");
+    }
+}
+
+/// Of two superblocks with a journal, one written over the other, any sectors may be there after a crash.
+#[test]
+fn what_a_crash_tore_is_not_taken_for_damage() {
+    let (old, new) = (Superblock { generation: 60, ..keeping() }, Superblock { generation: 62, epochs: Vec::new(), ..keeping() });
+    let plain = Superblock { generation: 62, ..sample() };
+    for (old, new) in [(&old, &new), (&old, &plain), (&plain, &old)] {
+        for torn in 1..255u32 {
+            let mut bytes = old.encode();
+            for sector in (0..8).filter(|sector| torn >> sector & 1 == 1) {
+                bytes[sector * 512..][..512].copy_from_slice(&new.encode()[sector * 512..][..512]);
+            }
+            if bytes == old.encode() || bytes == new.encode() {
+                continue;
+            }
+            let file = blank();
+            file.write_at(&bytes, 0).expect("no faults");
+            write(&*file, path(), &Superblock { generation: 61, ..keeping() }).expect("no faults");
+            let newest = read_newest(&*file, path()).expect("one is whole");
+            assert_eq!((newest.superblock.generation, newest.complaints.len()), (61, 0), "{torn:08b}: {:?}", newest.complaints);
+        }
     }
 }
 
@@ -130,7 +210,7 @@ fn a_later_format_is_refused_although_an_older_generation_is_readable() {
     // Another version, an unknown flag, a field where there was none.
     for later in [16, 28, 2000] {
         let mut bytes = Superblock { generation: 8, ..sample() }.encode();
-        bytes[later] |= 2;
+        bytes[later] |= 4;
         file.write_at(&resealed(bytes), 0).expect("no faults");
         let error = read_newest(&*file, path()).expect_err("unknown");
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
@@ -152,7 +232,7 @@ proptest! {
         patch in prop::collection::vec(any::<u8>(), 1..64),
         length in 0usize..=SUPERBLOCK_BYTES,
     ) {
-        let mut bytes = sample().encode();
+        let mut bytes = keeping().encode();
         let end = SUPERBLOCK_BYTES.min(at + patch.len());
         bytes[at..end].copy_from_slice(&patch[..end - at]);
         let _ = Superblock::decode(&bytes[..length]);

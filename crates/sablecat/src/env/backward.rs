@@ -1,0 +1,270 @@
+//! Backward recovery: to an epoch, and from there forwards over the log to a time or a commit.
+//!
+//! Nothing is undone: the epoch's blocks were kept. What is written goes to blocks that nothing uses, and one superblock makes the whole
+//! the present state, in the place of the one that is left behind:
+//!
+//! ```text
+//! map of the epoch ─▶ replay in memory, up to the target ─▶ checkpoint: changed pages, map, flush, superblock, flush ─▶ archive the log
+//! ```
+//!
+//! Before the superblock is durable the environment is as it was, after it as it is to be. It says that the log ends at the target and goes
+//! on above all LSNs that were ever given (its floor); so whatever the log's files say of the time after the target counts for nothing, and
+//! they are archived, by this or by the next opening.
+//!
+//! The newest state need not be sound, nor the log beyond the target: neither is looked at but to say what will be lost.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sablecat_os::atomic::Ordering;
+use sablecat_os::calendar::Moment;
+use sablecat_os::disk::File;
+
+use super::history::{self, Epoch};
+use super::open::{VOLUME, begin_from, build_kernel, geometry, take_lock};
+use super::recover::{RecoveryReport, replay_records};
+use super::{Config, Mode};
+use crate::error::{Error, ErrorKind, Result};
+use crate::log::{Chains, Kind, Record};
+use crate::pages::Moving;
+use crate::pages::volume::{self, Journal, Superblock, Volume};
+use crate::region::Region;
+use crate::txn::caller;
+use crate::types::Lsn;
+
+/// What to go back to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Target {
+    /// What had been committed at this time. Commits of the next 10 milliseconds may be included.
+    Time(Moment),
+    /// The commits at or below this LSN.
+    Lsn(Lsn),
+    /// The epoch of this number, and nothing after it.
+    Epoch(u64),
+}
+
+/// What going back would do, or did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct RecoveryPlan {
+    /// The epoch that it begins from: the newest at or before the target.
+    pub epoch: Epoch,
+    /// The last commit that is kept, or the epoch's LSN if none is replayed: the state that results.
+    pub lsn: Lsn,
+    /// When that commit was made, as far as the log says: at this time or up to 10 milliseconds later.
+    pub time: Option<Moment>,
+    /// Commits that are replayed over the epoch.
+    pub commits: u64,
+    /// Changes of single records in them.
+    pub operations: u64,
+    /// Commits after the target: they will be lost.
+    pub commits_lost: u64,
+    /// When the first of them was made, as `time`.
+    pub lost_from: Option<Moment>,
+    /// When the last of them was made, as `time`.
+    pub lost_to: Option<Moment>,
+    /// Where the log ends.
+    pub end: Lsn,
+    /// What is wrong with the log after the target, if anything is: more may be lost than was counted.
+    pub damage: Option<String>,
+}
+
+/// An environment about to be taken back. Nobody else can open it until this is dropped.
+#[derive(Debug)]
+#[must_use]
+pub struct Recovery {
+    directory: PathBuf,
+    config: Config,
+    journal: Journal,
+    superblock: Superblock,
+    base: volume::Epoch,
+    plan: RecoveryPlan,
+    _lock: Arc<dyn File>,
+}
+
+/// Takes an environment to itself and finds out what going back to a target means. Nothing is changed.
+pub(crate) fn prepare(directory: &Path, config: Config, target: Target) -> Result<Recovery> {
+    config.check()?;
+    let path = directory.join(VOLUME);
+    if !config.disk.exists(&path).map_err(|e| Error::io("looking into", directory, e))? {
+        return Err(Error::new(ErrorKind::NotFound, format!("there is no environment in {}", directory.display())));
+    }
+    let lock = take_lock(&config, directory)?;
+    let superblock = Volume::join(&*config.disk, &path, false, true)?.superblock();
+    let Some(journal) = superblock.journal.clone() else {
+        return Err(Error::invalid(format!(
+            "the environment in {} keeps no journal, so there is nothing to go back to; turn it on for the next time",
+            directory.display()
+        )));
+    };
+    let base = choose(&history::epochs(&superblock), target)?;
+    let plan = plan(directory, &config, &superblock, &base, target)?;
+    Ok(Recovery { directory: directory.to_owned(), config, journal, superblock, base, plan, _lock: lock })
+}
+
+/// The newest epoch at or before the target.
+fn choose(epochs: &[volume::Epoch], target: Target) -> Result<volume::Epoch> {
+    let is_before = |epoch: &&volume::Epoch| match target {
+        Target::Time(time) => epoch.time_ms <= time.ms,
+        Target::Lsn(lsn) => epoch.checkpoint <= lsn,
+        Target::Epoch(number) => epoch.generation == number,
+    };
+    if let Some(epoch) = epochs.iter().rfind(is_before) {
+        return Ok(*epoch);
+    }
+    let oldest = epochs.first().map(|oldest| {
+        format!("the oldest epoch is number {}, at LSN {}, of {}", oldest.generation, oldest.checkpoint, Moment { ms: oldest.time_ms })
+    });
+    let oldest = oldest.unwrap_or_default();
+    Err(Error::new(
+        ErrorKind::NotFound,
+        match target {
+            Target::Time(time) => format!("there is no epoch at or before {time}; {oldest}"),
+            Target::Lsn(lsn) => format!("there is no epoch at or before LSN {lsn}; {oldest}"),
+            Target::Epoch(number) => {
+                let numbers: Vec<_> = epochs.iter().map(|epoch| epoch.generation.to_string()).collect();
+                format!("there is no epoch {number}; there are {}", numbers.join(", "))
+            }
+        },
+    ))
+}
+
+/// Where the log of an environment ends, if its superblock knows.
+fn known_end(superblock: &Superblock) -> Option<Lsn> {
+    superblock.clean.then_some(superblock.log_position)
+}
+
+/// Goes over the log from the epoch on.
+fn plan(directory: &Path, config: &Config, superblock: &Superblock, base: &volume::Epoch, target: Target) -> Result<RecoveryPlan> {
+    let segments = history::segments(directory, config, superblock)?;
+    let mut plan = RecoveryPlan {
+        epoch: Epoch::of(superblock, base),
+        lsn: base.checkpoint,
+        time: None,
+        commits: 0,
+        operations: 0,
+        commits_lost: 0,
+        lost_from: None,
+        lost_to: None,
+        end: base.checkpoint,
+        damage: None,
+    };
+    let mut chains = Chains::default();
+    let (mut is_past, mut time) = (matches!(target, Target::Epoch(_)), None);
+    let mut scan = match segments.scan_kept(base.log_position, known_end(superblock)) {
+        // An epoch is a state by itself, without any log.
+        Err(error) if is_past => {
+            plan.damage = Some(error.to_string());
+            return Ok(plan);
+        }
+        scan => scan?,
+    };
+    loop {
+        let record = match scan.next() {
+            Ok(Some(record)) => record,
+            Ok(None) => break,
+            // What will be lost may be damaged: that may be why somebody wants to go back.
+            Err(error) if is_past => {
+                plan.damage = Some(error.to_string());
+                break;
+            }
+            Err(error) => return Err(error),
+        };
+        plan.end = plan.end.max(record.end);
+        time = record.time().or(time);
+        let is_commit = matches!(record.kind, Kind::Commit | Kind::CommitChunked) && record.start >= base.checkpoint;
+        is_past |= match target {
+            Target::Time(limit) => record.time().is_some_and(|time| time > limit),
+            Target::Lsn(limit) => is_commit && record.end > limit,
+            Target::Epoch(_) => false,
+        };
+        if record.kind == Kind::Chunk {
+            chains.add(&record)?;
+        }
+        if is_commit && is_past {
+            plan.commits_lost += 1;
+            plan.lost_from = plan.lost_from.or(time);
+            plan.lost_to = time;
+        } else if is_commit {
+            plan.commits += 1;
+            plan.operations += count_operations(&record, &mut chains, &segments)?;
+            (plan.lsn, plan.time) = (record.end, time);
+        }
+    }
+    if let Some(end) = scan.end() {
+        plan.end = plan.end.max(end.lsn);
+    }
+    match target {
+        Target::Lsn(lsn) if lsn > plan.end && !is_past => {
+            Err(Error::new(ErrorKind::NotFound, format!("the log ends at LSN {}, before LSN {lsn}", plan.end)))
+        }
+        _ => Ok(plan),
+    }
+}
+
+fn count_operations(record: &Record<'_>, chains: &mut Chains, segments: &crate::log::Segments) -> Result<u64> {
+    let mut count = 0;
+    if record.kind == Kind::Commit {
+        let mut operations = record.operations();
+        while operations.next()?.is_some() {
+            count += 1;
+        }
+    } else {
+        let mut operations = chains.commit(segments, record)?;
+        while operations.next()?.is_some() {
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+impl Recovery {
+    /// What [`Recovery::apply`] would do.
+    #[must_use]
+    pub fn plan(&self) -> &RecoveryPlan {
+        &self.plan
+    }
+
+    /// Goes back. Durable when it returns; after a crash or an error the environment is as it was or as it was to be, as a whole. What was
+    /// committed after the target stays in the journal, for looking at: the environment cannot go forward to it again.
+    ///
+    /// # Errors
+    /// `Corruption` if the epoch or the log up to the target is damaged, or a journal is missing, naming it; `Invalid` if the replay needs a
+    /// comparator that the builder was not given; `Io`, `Full`.
+    pub fn apply(self) -> Result<RecoveryPlan> {
+        let Recovery { directory, config, journal, superblock, base, plan, .. } = &self;
+        let volume = Volume::open(&*config.disk, &directory.join(VOLUME), config.direct_io, false)?;
+        let segments = history::segments(directory, config, superblock)?;
+        let floor = segments.end_of_numbers()?.max(superblock.log_floor).max(superblock.checkpoint);
+        let time_ms = superblock.time_ms.max(sablecat_os::clock::wall_coarse().ms);
+        volume.go_back_to(base);
+        let from = volume.superblock();
+        let region = Arc::new(Region::private(geometry(config, from.page_size as usize, false))?);
+        let kernel = build_kernel(Some(directory), Some(volume), &region, config, (Mode::Transactional, Some(journal)))?;
+        begin_from(&kernel, &from)?;
+        let header = region.header();
+        // What the epoch does not use others do, until the switch: only blocks beyond all of them are free.
+        header.free_known.store(1, Ordering::Release);
+        let seat = kernel.pages.participants.sit()?;
+        let mut report = RecoveryReport::default();
+        if plan.commits > 0 {
+            let mut scan = kernel.log.segments()?.scan_kept(base.log_position, known_end(superblock))?;
+            replay_records(&kernel, &seat, config, &mut scan, (base.checkpoint, plan.lsn), &mut report)?;
+        }
+        header.visible.0.store(plan.lsn.0, Ordering::Release);
+        let mut epochs = history::epochs(superblock);
+        epochs.retain(|epoch| epoch.checkpoint <= plan.lsn && epoch.map_height > 0);
+        epochs.drain(..epochs.len().saturating_sub(journal.epochs_max as usize));
+        kernel.pages.checkpoint(&seat, Moving::Little, |_, next| {
+            next.clean = true;
+            next.log_position = plan.lsn;
+            next.log_floor = floor;
+            next.time_ms = time_ms;
+            next.epochs = epochs;
+            Ok(())
+        })?;
+        kernel.log.give_up_files(plan.end, caller(&region, seat.number()))?;
+        Ok(plan.clone())
+    }
+}

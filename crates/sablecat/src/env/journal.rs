@@ -1,0 +1,115 @@
+//! The journal: what is kept so that the environment can go back. Which checkpoints are retained as epochs, and which of the old log is kept.
+//!
+//! Both are decided by each checkpoint: its superblock says which of the ones before it stay. A checkpoint becomes an epoch when
+//! the next one takes its place, if it is far enough from the last epoch and holds another state. Old segments are archived, and removed
+//! from the archive, after it, by whoever wrote it.
+
+use sablecat_os::calendar::Moment;
+
+use super::Core;
+use crate::error::Result;
+use crate::log::Kept;
+use crate::pages::Participant;
+use crate::pages::volume::{Epoch, Journal, Superblock};
+use crate::txn::caller;
+use crate::types::Lsn;
+
+impl Core {
+    /// What the superblock of a checkpoint at `at` says beyond the pages. `clean`: it is the last one.
+    pub(super) fn describe(&self, at: Lsn, clean: bool, next: &mut Superblock) {
+        let log = &self.kernel.log;
+        // Without a log nothing is ever in it.
+        next.clean = clean || !log.keeps_records();
+        next.time_ms = log.time().max(next.time_ms);
+        next.journal = self.journal.clone();
+        next.epochs = match (&self.journal, self.kernel.pages.volume()) {
+            (Some(journal), Some(volume)) => retained(journal, &volume.superblock(), at, next.time_ms),
+            _ => Vec::new(),
+        };
+        if clean && self.journal.is_some() {
+            next.log_position = log.closing_position(next.log_position);
+        }
+    }
+
+    /// Gives up the log that nothing needs after a checkpoint from which recovery begins at `needed`.
+    pub(super) fn let_go_of_log(&self, needed: Lsn, me: &Participant) -> Result<()> {
+        let caller = caller(&self.kernel.pages.region, me.number());
+        self.kernel.log.recycle_before(needed, caller)?;
+        let (Some(journal), Some(volume)) = (&self.journal, self.kernel.pages.volume()) else { return Ok(()) };
+        let oldest = volume.superblock().epochs.first().map_or(needed, |oldest| oldest.log_position.min(needed));
+        let limit = |limit: u64| (limit != 0).then_some(limit);
+        let kept = Kept {
+            bytes_max: limit(journal.bytes_max),
+            since: limit(journal.age_max_ms).map(|age| Moment { ms: self.kernel.log.time().saturating_sub(age) }),
+        };
+        self.kernel.log.prune_archive(kept, oldest, caller)
+    }
+}
+
+/// The epochs after a checkpoint at `at`, which takes the place of the one of `before`.
+fn retained(journal: &Journal, before: &Superblock, at: Lsn, now_ms: u64) -> Vec<Epoch> {
+    let mut epochs = before.epochs.clone();
+    let last = epochs.last();
+    // Of a checkpoint without a journal the log is not kept.
+    let is_possible = before.journal.is_some() && before.map_height > 0;
+    let is_new = before.checkpoint < at && last.is_none_or(|last| last.map_root != before.map_root);
+    let is_spaced = last.is_none_or(|last| before.time_ms >= last.time_ms.saturating_add(journal.epoch_spacing_ms));
+    if is_possible && is_new && is_spaced {
+        epochs.push(before.epoch());
+    }
+    epochs.retain(|epoch| journal.epoch_age_max_ms == 0 || epoch.time_ms.saturating_add(journal.epoch_age_max_ms) >= now_ms);
+    let too_many = epochs.len().saturating_sub(journal.epochs_max as usize);
+    epochs.drain(..too_many);
+    epochs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::BlockId;
+
+    /// A superblock whose checkpoint was made at `n` seconds and `n` times 100.
+    fn superblock(n: u64, epochs: Vec<Epoch>) -> Superblock {
+        Superblock {
+            generation: n,
+            checkpoint: Lsn(n * 100),
+            time_ms: n * 1000,
+            map_root: BlockId(1000 + n),
+            map_height: 1,
+            journal: Some(Journal::new()),
+            epochs,
+            ..Superblock::initial([0; 16], 4096)
+        }
+    }
+
+    /// The generations retained after checkpoints every second.
+    fn run(journal: &Journal, checkpoints: u64) -> Vec<u64> {
+        let mut epochs = Vec::new();
+        for n in 1..checkpoints {
+            epochs = retained(journal, &superblock(n, epochs), Lsn(n * 100 + 100), (n + 1) * 1000);
+        }
+        epochs.iter().map(|epoch| epoch.generation).collect()
+    }
+
+    #[test]
+    fn epochs_are_as_many_as_far_apart_and_as_old_as_wanted() {
+        use std::time::Duration;
+        let seconds = Duration::from_secs;
+        assert_eq!(run(&Journal::new().epochs(3), 10), [7, 8, 9]);
+        assert_eq!(run(&Journal::new().epochs(0), 10), [0u64; 0]);
+        assert_eq!(run(&Journal::new().epoch_spacing(seconds(3)), 12), [1, 4, 7, 10]);
+        assert_eq!(run(&Journal::new().keep_epochs_for(seconds(2)), 10), [8, 9]);
+    }
+
+    #[test]
+    fn a_state_is_retained_once() {
+        let journal = Journal::new();
+        let first = retained(&journal, &superblock(1, Vec::new()), Lsn(200), 2000);
+        assert_eq!(first.len(), 1);
+        let same_map = Superblock { map_root: BlockId(1001), ..superblock(2, first.clone()) };
+        assert_eq!(retained(&journal, &same_map, Lsn(300), 3000), first);
+        assert_eq!(retained(&journal, &superblock(2, first.clone()), Lsn(200), 3000), first, "nothing was committed since");
+        let without = Superblock { journal: None, ..superblock(2, Vec::new()) };
+        assert_eq!(retained(&journal, &without, Lsn(300), 3000), [], "its log was not kept");
+    }
+}
