@@ -346,7 +346,7 @@ fn a_run_that_is_asked_to_end_leaves_nothing_behind() {
         let (said, why) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
         match region {
             Some(region) => {
-                assert_eq!((output.status.code(), why.as_str()), (Some(2), "sablecat: interrupted\n"), "{arguments}: {said}");
+                assert_eq!((output.status.code(), why.as_str()), (Some(1), "sablecat: threen1: interrupted\n"), "{arguments}: {said}");
                 assert!(!region.exists(), "{arguments}: {}", region.display());
             }
             None => assert!(mount.is_some() && said.contains(": skipped: "), "{arguments}: {said} {why}"),

@@ -172,8 +172,8 @@ pub enum Rows {
 /// Runs a suite.
 ///
 /// # Errors
-/// When it could not be run at all: the directory cannot be created, a peer does not exist, an input makes no sense; or when this process is
-/// asked to end. Failures inside it are in [`Report::problems`].
+/// When it could not be run at all: the directory cannot be created, a peer does not exist, an input makes no sense.
+/// Failures inside it are in [`Report::problems`].
 pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Result<Report, String> {
     let place = Place::below(&options.dir).map_err(|error| format!("cannot create a directory in {}: {error}", options.dir.display()))?;
     let peers = match suite {

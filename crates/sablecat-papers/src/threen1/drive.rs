@@ -53,7 +53,7 @@ pub(super) fn run(system: &dyn System, line: &Line, expected: &Table, dir: &Path
     }
     // What could not be cleared away is in a directory that will be removed as a whole.
     let _ = fs::remove_dir_all(dir);
-    if interrupt::is_asked() { Err(super::INTERRUPTED.to_owned()) } else { outcome }
+    outcome
 }
 
 fn run_created(system: &dyn System, line: &Line, expected: &Table, dir: &Path, kills: &Kills) -> Result<Outcome, String> {
@@ -85,7 +85,7 @@ impl Crew<'_> {
         let mut kill_all_at = kills.all_at_percent.map(|percent| u128::from(self.line.count()) * u128::from(percent) / 100);
         while self.is_anybody_at_work()? {
             if interrupt::is_asked() {
-                return Err(super::INTERRUPTED.to_owned());
+                return Err("interrupted".to_owned());
             }
             if let (Some(at), Some(every)) = (next_kill, kills.every)
                 && Instant::now() >= at

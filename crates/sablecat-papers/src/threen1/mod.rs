@@ -61,9 +61,6 @@ use variant::{VARIANTS, Variant};
 const CACHE_BYTES: u64 = 256 << 20;
 const CACHE_BYTES_QUICK: u64 = 32 << 20;
 
-/// Why a run that was asked to end has failed.
-const INTERRUPTED: &str = "interrupted";
-
 /// How to run this suite.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -118,18 +115,24 @@ pub(crate) fn run(options: &crate::Options, dir: &Path, progress: &mut dyn Progr
     let places = file_systems.len().max(1);
     progress.start((places * plan.lines.len() * plan.systems.len()) as u64 * u64::from(plan.rounds));
     if file_systems.is_empty() {
-        plan.run(None, dir, progress, &mut found)?;
+        plan.run(None, dir, progress, &mut found);
     }
     let bytes = plan.lines.iter().map(|(line, _)| line.disk_bytes()).max().unwrap_or(0);
     for &file_system in file_systems {
+        if interrupt::is_asked() {
+            break;
+        }
         match Mounted::new(file_system, bytes, dir) {
             Ok(mounted) => {
-                plan.run(Some(file_system.name), mounted.path(), progress, &mut found)?;
+                plan.run(Some(file_system.name), mounted.path(), progress, &mut found);
                 mounted.unmount().unwrap_or_else(|error| found.problems.push(format!("{}: {error}", file_system.name)));
             }
-            Err(_) if interrupt::is_asked() => return Err(INTERRUPTED.to_owned()),
             Err(why) => found.notes.push(format!("{}: skipped: {why}", file_system.name)),
         }
+    }
+    if interrupt::is_asked() {
+        // What has been measured by then is worth seeing.
+        found.problems.push("interrupted".to_owned());
     }
     let Found { rows, notes, problems } = found;
     let grids = report::grids(&rows, plan.rounds);
@@ -175,14 +178,17 @@ impl<'a> Plan<'a> {
         Ok(Plan { lines, systems, rounds: options.rounds.unwrap_or(1), kills: *kills })
     }
 
-    /// Runs everything in one place.
-    fn run(&self, file_system: Option<&'static str>, dir: &Path, progress: &mut dyn Progress, found: &mut Found) -> Result<(), String> {
+    /// Runs everything in one place, or what can be run until this process is asked to end.
+    fn run(&self, file_system: Option<&'static str>, dir: &Path, progress: &mut dyn Progress, found: &mut Found) {
         for (line, expected) in &self.lines {
             let place = file_system.map_or(String::new(), |name| format!("{name}, "));
             let label = format!("{place}{} to {}, {} workers", thousands(line.start as f64), thousands(line.finish as f64), line.workers);
             let mut rounds = vec![Vec::new(); self.systems.len()];
             for _ in 0..self.rounds {
                 for (system, outcomes) in self.systems.iter().zip(&mut rounds) {
+                    if interrupt::is_asked() {
+                        break;
+                    }
                     let label = format!("{label}, {} {}", system.name(), system.options());
                     progress.step(&label);
                     match drive::run(&**system, line, expected, &dir.join("database"), &self.kills) {
@@ -190,7 +196,8 @@ impl<'a> Plan<'a> {
                             found.problems.extend(outcome.problems.iter().map(|problem| format!("{label}: {problem}")));
                             outcomes.push(outcome);
                         }
-                        Err(why) if why == INTERRUPTED => return Err(why),
+                        // It has been ended, and why is said once.
+                        Err(_) if interrupt::is_asked() => {}
                         Err(why) => found.problems.push(format!("{label}: {why}")),
                     }
                 }
@@ -198,6 +205,5 @@ impl<'a> Plan<'a> {
             let rows = self.systems.iter().zip(&rounds).filter_map(|(system, outcomes)| Row::of(&**system, file_system, line, outcomes));
             found.rows.extend(rows);
         }
-        Ok(())
     }
 }
