@@ -41,16 +41,14 @@ impl LockFile {
     /// # Errors
     /// Those of the system.
     pub fn open(path: &Path, mode: Option<u32>) -> io::Result<LockFile> {
-        let mut how = OpenOptions::new();
-        how.read(true).write(true);
-        let file = match how.open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // Another may make it at the same moment, with the same bits.
-                let file = how.create(true).truncate(false).open(path)?;
+        let how = OpenOptions::new().read(true).write(true).clone();
+        let file = match how.clone().create_new(true).open(path) {
+            Ok(file) => {
                 mode.map_or(Ok(()), |mode| file.set_permissions(Permissions::from_mode(mode)))?;
                 file
             }
-            opened => opened?,
+            // Also where one may not make files.
+            Err(made) => how.open(path).map_err(|error| if error.kind() == io::ErrorKind::NotFound { made } else { error })?,
         };
         Ok(LockFile { _given_up_by_children: fork::GivenUp::new(file.as_raw_fd())?, file })
     }

@@ -14,21 +14,18 @@ use super::{Place, open};
 pub fn work(base: &Path, operation: &Operation) -> Result<(), String> {
     let place = Place::of_another(base);
     let text = |error: sablecat::Error| error.to_string();
-    let begin = || {
-        if stepped::offer().is_err() {
-            std::process::exit(stepped::NOT_PERMITTED);
-        }
-        stepped::mark();
-    };
+    if stepped::offer().is_err() {
+        std::process::exit(stepped::NOT_PERMITTED);
+    }
     if matches!(operation.act, Act::Attach | Act::Recover | Act::Reap) {
-        begin();
+        stepped::mark();
         let env = open(&place).map_err(text)?;
         stepped::mark();
         return env.close().map_err(text);
     }
     let env = open(&place).map_err(text)?;
     operation.prepare(&env).map_err(text)?;
-    begin();
+    stepped::mark();
     match operation.act {
         Act::Work(work) => work(&env).map_err(text)?,
         Act::Checkpoint => drop(env.checkpoint().map_err(text)?),

@@ -10,6 +10,8 @@
 use std::io;
 use std::process::{Child, Command};
 
+use rustix::process::{Signal, set_parent_process_death_signal};
+
 /// The status with which a process ends that may not be traced.
 pub const NOT_PERMITTED: i32 = 77;
 
@@ -22,11 +24,12 @@ pub fn is_possible() -> bool {
     return cfg!(target_arch = "x86_64");
 }
 
-/// Lets this process's parent step it, from the next [`mark`] on.
+/// Lets this process's parent step it, from the next [`mark`] on. The process ends with its parent from now on.
 ///
 /// # Errors
 /// If it is not permitted here.
 pub fn offer() -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
     // SAFETY: this request takes no addresses.
     let answer = unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) };
     if answer == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -64,17 +67,12 @@ impl Stepped {
     pub fn start(command: &mut Command) -> io::Result<Stepped> {
         let mut stepped = Stepped { child: command.spawn()?, ended: false };
         match stepped.wait()? {
+            Did::Mark => Ok(stepped),
             Did::End(status) if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == NOT_PERMITTED => {
-                return Err(io::ErrorKind::PermissionDenied.into());
+                Err(io::ErrorKind::PermissionDenied.into())
             }
-            Did::End(status) => {
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, format!("the process ended with status {status:#x}")));
-            }
-            Did::Step | Did::Mark => {}
+            other => Err(io::Error::new(io::ErrorKind::UnexpectedEof, format!("the process came to no mark: {other:?}"))),
         }
-        // So that it does not outlive this one.
-        stepped.request(libc::PTRACE_SETOPTIONS as _, libc::PTRACE_O_EXITKILL as usize)?;
-        Ok(stepped)
     }
 
     /// Lets it execute one instruction.

@@ -27,12 +27,14 @@ struct HostDiskOfMode(u32);
 
 impl Disk for HostDiskOfMode {
     fn open(&self, path: &Path, how: How) -> io::Result<Arc<dyn File>> {
-        let is_new = (how.create || how.create_new) && !path.try_exists()?;
-        let file = HostDisk.open(path, how)?;
-        if is_new {
-            set_mode(path, self.0)?;
+        if !how.create && !how.create_new {
+            return HostDisk.open(path, how);
         }
-        Ok(file)
+        match HostDisk.open(path, How { create_new: true, ..how }) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !how.create_new => HostDisk.open(path, how),
+            Err(error) => Err(error),
+            Ok(file) => set_mode(path, self.0).map(|()| file),
+        }
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
