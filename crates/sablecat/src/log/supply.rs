@@ -13,6 +13,8 @@
 //! a megabyte of zeros, a short life never fills a segment, and after some megabytes of log whole segments are made. Likewise as many
 //! spares are kept as the last stretch between two checkpoints used up. Where segments are archived none becomes a spare, and all are made anew.
 
+use std::path::PathBuf;
+
 use sablecat_os::atomic::Ordering;
 use sablecat_os::calendar::Moment;
 use sablecat_os::clock;
@@ -260,6 +262,15 @@ impl Log {
         // The new names first: a segment is never without one.
         archive.sync().map_err(|error| self.words().poison(&error))?;
         self.sync_directory(files)
+    }
+
+    /// The first of the archived segments, if there is one.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn oldest_archived(&self) -> Result<Option<PathBuf>> {
+        let Some(archive) = self.files.as_ref().and_then(|files| files.segments.archive()) else { return Ok(None) };
+        Ok(archive.list()?.first().map(|oldest| archive.path(oldest)))
     }
 
     /// Removes archived segments, the oldest first, as long as they are more than is to be kept and lie wholly below `needed`.
