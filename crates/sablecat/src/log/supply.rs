@@ -280,7 +280,7 @@ impl Log {
     pub(crate) fn prune_archive(&self, kept: Kept, needed: Lsn, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         let segments = &files.segments;
-        let Some(archive) = segments.archive() else { return Ok(()) };
+        let Some(archive) = segments.archive().filter(|_| kept.bytes_max.is_some() || kept.since.is_some()) else { return Ok(()) };
         let _held = self.words().supply.take(caller);
         let archived = archive.list()?;
         let lengths = archived.iter().map(|one| archive.len(one)).collect::<Result<Vec<_>>>()?;
