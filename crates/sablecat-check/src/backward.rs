@@ -1,6 +1,6 @@
 //! Going back: random lives of an environment with a journal, and then every state that it has been in is asked for again.
 //!
-//! Each life ends by closing, by killing the process or by cutting the power. After each step it is noted where the log ends and what the
+//! Each life ends by closing, or by cutting the power: after the last step, while closing, or while opening the next time. After each step it is noted where the log ends and what the
 //! state is. Going back to an LSN must give the state of which the log ended there, or, within a step of several commits, one of the two
 //! around it; and the environment must be as good as any other afterwards, so the check goes on with it.
 
@@ -49,7 +49,7 @@ fn is_fit(step: &Step) -> bool {
     !matches!(step, Step::Hold | Step::Look(..) | Step::Release | Step::Reopen)
 }
 
-/// One life: opens, does steps, and ends in one of three ways. Returns the disk that is left.
+/// One life: opens, does steps, and ends in one of several ways. Returns the disk that is left.
 fn live(disk: SimDisk, setting: &Setting, steps: &[Step], past: &mut Past, dice: &mut Dice) -> Result<SimDisk, Wrong> {
     let env = setting.builder_on(&disk).open(DIRECTORY).map_err(|error| format!("opening: {}", text(&error)))?;
     compare(&env, past.newest()).map_err(|wrong| format!("after opening: {wrong}"))?;
@@ -68,8 +68,18 @@ fn live(disk: SimDisk, setting: &Setting, steps: &[Step], past: &mut Past, dice:
         return Ok(disk);
     }
     env.sync().map_err(|error| text(&error))?;
-    let survival = dice.pick(&Survival::ALL);
-    Ok(disk.crash_as(survival, dice.throw()))
+    if dice.percent(50) {
+        disk.crash_at(disk.calls() + dice.below(60));
+        let _ = env.close();
+    }
+    let disk = disk.crash_as(dice.pick(&Survival::ALL), dice.throw());
+    if dice.percent(50) {
+        return Ok(disk);
+    }
+    // Opening changes nothing, however far it gets.
+    disk.crash_at(disk.calls() + dice.below(80));
+    let _ = setting.builder_on(&disk).open(DIRECTORY);
+    Ok(disk.crash_as(dice.pick(&Survival::ALL), dice.throw()))
 }
 
 /// The LSNs that can be gone back to: that of the oldest epoch, and of every state since.
@@ -127,7 +137,7 @@ fn some_past(seed: u64, lives: usize, count: usize) -> Result<(Dice, Setting, Si
     Ok((dice, setting, disk, past))
 }
 
-/// One seed: lives, then going back to many LSNs; from one of them on it lives and goes back again.
+/// One seed: lives, then going back to many LSNs, every eighth seed to all; from one of them on it lives and goes back again.
 ///
 /// # Errors
 /// Whatever is not as it was.
@@ -142,11 +152,10 @@ pub fn explore(seed: u64) -> Result<(), Wrong> {
         if refused.is_some_and(|outcome| outcome.is_ok()) {
             return Err(wrong("went back beyond the oldest epoch".to_owned()));
         }
-        for _ in 0..6 {
-            let lsn = Lsn(dice.pick(&lsns).0 + dice.pick(&[0, 0, 0, 8]));
-            if lsns.iter().all(|known| *known < lsn) {
-                continue;
-            }
+        let some: Vec<Lsn> = (0..6).map(|_| Lsn(dice.pick(&lsns).0 + dice.pick(&[0, 0, 0, 8]))).collect();
+        // All of them with some seeds.
+        let chosen = if seed.is_multiple_of(8) { &lsns } else { &some };
+        for &lsn in chosen.iter().filter(|lsn| lsns.iter().any(|known| known >= lsn)) {
             go_back(&disk, &setting, lsn, &past).map_err(|why| wrong(format!("to LSN {lsn}: {why}")))?;
         }
         let lsn = dice.pick(&lsns);

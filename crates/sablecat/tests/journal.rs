@@ -107,6 +107,21 @@ fn epochs_hold_blocks_until_they_are_let_go() {
 }
 
 #[test]
+fn a_journal_does_not_go_on_with_that_of_another_time() {
+    let place = Place::new("again");
+    place.put(place.builder().journal(Journal::new()), 0..10, 1);
+    place.put(place.builder().no_journal().log_segment_size(1 << 20), 0..10, 2);
+    let refused = place.builder().journal(Journal::new()).open(place.directory()).expect_err("there is one");
+    assert!(refused.kind() == ErrorKind::Exists && refused.to_string().contains(".journal is of a journal from before"), "{refused}");
+    assert_eq!(place.get(3), Some(2));
+    place.put(place.builder().journal(Journal::new().directory("journal.2")), 0..10, 3);
+    place.put(place.builder(), 0..10, 4);
+    let lsn = place.builder().history(place.directory()).expect("read").epochs[1].lsn;
+    place.builder().recovery(place.directory(), Target::Lsn(lsn)).and_then(|recovery| recovery.apply()).expect("gone back");
+    assert_eq!(place.get(3), Some(3));
+}
+
+#[test]
 fn what_cannot_be_is_refused() {
     let place = Place::new("refused");
     let refusal = |outcome: sablecat::Result<()>| outcome.expect_err("refused").kind();

@@ -170,8 +170,8 @@ impl Builder {
         self
     }
 
-    /// Ends the journal and lets go of all epochs. The files that it has stay where they are, to be removed by hand; a journal that is begun
-    /// later does not go on with them.
+    /// Ends the journal and lets go of all epochs. The files that it has stay where they are, to be removed by hand; where they are no
+    /// other journal can be begun ([`ErrorKind::Exists`](crate::ErrorKind::Exists)).
     pub fn no_journal(mut self) -> Self {
         self.config.journaling = Journaling::Off;
         self

@@ -80,6 +80,9 @@ pub struct Recovery {
     superblock: Superblock,
     base: volume::Epoch,
     plan: RecoveryPlan,
+    /// The end of the last record that is kept: where the log goes on from. Below the plan's LSN if that is the checkpoint of a life in which
+    /// nothing was logged, and which has no file.
+    position: Lsn,
     _lock: Arc<dyn File>,
 }
 
@@ -99,8 +102,8 @@ pub(crate) fn prepare(directory: &Path, config: Config, target: Target) -> Resul
         )));
     };
     let base = choose(&history::epochs(&superblock), target)?;
-    let plan = plan(directory, &config, &superblock, &base, target)?;
-    Ok(Recovery { directory: directory.to_owned(), config, journal, superblock, base, plan, _lock: lock })
+    let (plan, position) = plan(directory, &config, &superblock, &base, target)?;
+    Ok(Recovery { directory: directory.to_owned(), config, journal, superblock, base, plan, position, _lock: lock })
 }
 
 /// The newest epoch at or before the target.
@@ -135,8 +138,8 @@ fn known_end(superblock: &Superblock) -> Option<Lsn> {
     superblock.clean.then_some(superblock.log_position)
 }
 
-/// Goes over the log from the epoch on.
-fn plan(directory: &Path, config: &Config, superblock: &Superblock, base: &volume::Epoch, target: Target) -> Result<RecoveryPlan> {
+/// Goes over the log from the epoch on. Also says where the last record that is kept ends.
+fn plan(directory: &Path, config: &Config, superblock: &Superblock, base: &volume::Epoch, target: Target) -> Result<(RecoveryPlan, Lsn)> {
     let segments = history::segments(directory, config, superblock)?;
     let mut plan = RecoveryPlan {
         epoch: Epoch::of(superblock, base),
@@ -147,7 +150,7 @@ fn plan(directory: &Path, config: &Config, superblock: &Superblock, base: &volum
         commits_lost: 0,
         lost_from: None,
         lost_to: None,
-        end: base.checkpoint,
+        end: base.log_position,
         damage: None,
     };
     let mut chains = Chains::default();
@@ -156,10 +159,11 @@ fn plan(directory: &Path, config: &Config, superblock: &Superblock, base: &volum
         // An epoch is a state by itself, without any log.
         Err(error) if is_past => {
             plan.damage = Some(error.to_string());
-            return Ok(plan);
+            return Ok((plan, base.checkpoint));
         }
         scan => scan?,
     };
+    let mut position = base.log_position;
     loop {
         let record = match scan.next() {
             Ok(Some(record)) => record,
@@ -167,11 +171,18 @@ fn plan(directory: &Path, config: &Config, superblock: &Superblock, base: &volum
             // What will be lost may be damaged: that may be why somebody wants to go back.
             Err(error) if is_past => {
                 plan.damage = Some(error.to_string());
+                if plan.end < base.checkpoint {
+                    // Not even known is where the log stood then.
+                    position = base.checkpoint;
+                }
                 break;
             }
             Err(error) => return Err(error),
         };
         plan.end = plan.end.max(record.end);
+        if record.end <= base.checkpoint {
+            position = record.end;
+        }
         time = record.time().or(time);
         let is_commit = matches!(record.kind, Kind::Commit | Kind::CommitChunked) && record.start >= base.checkpoint;
         is_past |= match target {
@@ -190,16 +201,19 @@ fn plan(directory: &Path, config: &Config, superblock: &Superblock, base: &volum
             plan.commits += 1;
             plan.operations += count_operations(&record, &mut chains, &segments)?;
             (plan.lsn, plan.time) = (record.end, time);
+            position = record.end;
         }
     }
     if let Some(end) = scan.end() {
         plan.end = plan.end.max(end.lsn);
     }
+    // The last life may have begun after that, and have logged nothing.
+    let end = plan.end.max(superblock.checkpoint);
     match target {
-        Target::Lsn(lsn) if lsn > plan.end && !is_past => {
-            Err(Error::new(ErrorKind::NotFound, format!("the log ends at LSN {}, before LSN {lsn}", plan.end)))
+        Target::Lsn(lsn) if lsn > end && !is_past => {
+            Err(Error::new(ErrorKind::NotFound, format!("the log ends at LSN {end}, before LSN {lsn}")))
         }
-        _ => Ok(plan),
+        _ => Ok((plan, position)),
     }
 }
 
@@ -233,7 +247,7 @@ impl Recovery {
     /// `Corruption` if the epoch or the log up to the target is damaged, or a journal is missing, naming it; `Invalid` if the replay needs a
     /// comparator that the builder was not given; `Io`, `Full`.
     pub fn apply(self) -> Result<RecoveryPlan> {
-        let Recovery { directory, config, journal, superblock, base, plan, .. } = &self;
+        let Recovery { directory, config, journal, superblock, base, plan, position, .. } = &self;
         let volume = Volume::open(&*config.disk, &directory.join(VOLUME), config.direct_io, false)?;
         let segments = history::segments(directory, config, superblock)?;
         let floor = segments.end_of_numbers()?.max(superblock.log_floor).max(superblock.checkpoint);
@@ -258,13 +272,15 @@ impl Recovery {
         epochs.drain(..epochs.len().saturating_sub(journal.epochs_max as usize));
         kernel.pages.checkpoint(&seat, Moving::Little, |_, next| {
             next.clean = true;
-            next.log_position = plan.lsn;
+            next.log_position = *position;
             next.log_floor = floor;
             next.time_ms = time_ms;
             next.epochs = epochs;
             Ok(())
         })?;
-        kernel.log.give_up_files(plan.end, caller(&region, seat.number()))?;
+        // The segment that begins where the log ended included: the log may go on from there.
+        let logged_to = if plan.damage.is_some() { Lsn::MAX } else { Lsn(plan.end.0 + 1) };
+        kernel.log.give_up_files(logged_to, caller(&region, seat.number()))?;
         Ok(plan.clone())
     }
 }

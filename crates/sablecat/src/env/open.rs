@@ -177,6 +177,14 @@ pub(super) fn assemble(
         ));
     }
     let kernel = build_kernel(directory.as_deref(), volume, &region, &config, (mode, journal.as_ref()))?;
+    let begins = superblock.as_ref().is_some_and(|superblock| superblock.journal.is_none());
+    if let Some(old) = kernel.log.oldest_archived()?.filter(|_| begins) {
+        // It would not go on with what is to come.
+        return Err(Error::new(
+            ErrorKind::Exists,
+            format!("{} is of a journal from before; move that away, or keep the new one in another directory", old.display()),
+        ));
+    }
 
     let header = region.header();
     let mut report = RecoveryReport::default();

@@ -15,7 +15,7 @@
 //! the supply turn does that, ahead of the tail and off the commit path, as for a log that is growing.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sablecat_os::calendar::Moment;
 use sablecat_os::disk::{Disk, File, How};
@@ -27,6 +27,9 @@ use crate::error::{Error, Result};
 pub(super) struct Archive {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
+    /// What was there when last looked for: who reads a long log does not list it once a segment. A segment that is archived stays so under its
+    /// name until it is removed.
+    seen: Mutex<Vec<Archived>>,
 }
 
 /// An archived segment, as its name has it.
@@ -54,7 +57,7 @@ impl Archived {
 impl Archive {
     /// The archive in a directory, which need not exist yet.
     pub(super) fn new(disk: Arc<dyn Disk>, directory: PathBuf) -> Archive {
-        Archive { disk, directory }
+        Archive { disk, directory, seen: Mutex::default() }
     }
 
     /// Makes the directory, and makes its name last.
@@ -85,7 +88,13 @@ impl Archive {
 
     /// The archived segment of a number.
     pub(super) fn find(&self, number: u64) -> Result<Option<Archived>> {
-        Ok(self.list()?.into_iter().find(|one| one.number == number))
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = |seen: &[Archived]| seen.binary_search_by_key(&number, |one| one.number).ok().map(|at| seen[at].clone());
+        if let Some(found) = known(&seen) {
+            return Ok(Some(found));
+        }
+        *seen = self.list()?;
+        Ok(known(&seen))
     }
 
     pub(super) fn open(&self, archived: &Archived) -> Result<Arc<dyn File>> {

@@ -24,7 +24,7 @@ use sablecat_os::disk::{AlignedBuf, Disk, File, How};
 
 use super::BLOCK;
 use super::archive::Archive;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::types::Lsn;
 
 const MAGIC: &[u8; 8] = b"sablelog";
@@ -150,14 +150,16 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    /// The segments in `directory`, with those in `archive`. The newest one's header says how long they are; `bytes` does when there is none.
+    /// The segments in `directory`, with those in `archive`. The header of the newest one in use says how long they are, or of the newest
+    /// archived; `bytes` does when there is none.
     pub(crate) fn open(disk: Arc<dyn Disk>, directory: PathBuf, archive: Option<PathBuf>, bytes: u64, uuid: [u8; 16]) -> Result<Segments> {
         check_size(bytes).map_err(Error::invalid)?;
         disk.create_dir_all(&directory).map_err(|e| Error::io("creating the log directory", &directory, e))?;
         let archive = archive.map(|directory| Archive::new(Arc::clone(&disk), directory));
         let mut segments = Segments { disk, directory, archive, bytes, uuid };
-        if let Some(newest) = segments.numbers_kept()?.last() {
-            segments.bytes = segments.read_header(*newest)?.bytes;
+        let in_use = segments.numbers()?.last().copied();
+        if let Some(newest) = in_use.or(segments.numbers_kept()?.last().copied()) {
+            segments.bytes = segments.read_header(newest)?.bytes;
         }
         Ok(segments)
     }
@@ -234,7 +236,10 @@ impl Segments {
             let path = self.path_of(number);
             let Ok(file) = self.open_to_read(number) else { continue };
             let bytes = file.len().map_err(|e| Error::io("asking the length of", &path, e))?;
-            let header = self.read_header(number)?;
+            let header = match self.read_header(number) {
+                Err(error) if error.kind() == ErrorKind::Io => continue,
+                header => header?,
+            };
             let (life, continues) = (Lsn(header.life), Lsn(header.continues));
             files.push(SegmentFile { path, first: self.first_lsn(number), life, continues, bytes, archived });
         }

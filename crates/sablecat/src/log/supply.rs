@@ -13,6 +13,8 @@
 //! a megabyte of zeros, a short life never fills a segment, and after some megabytes of log whole segments are made. Likewise as many
 //! spares are kept as the last stretch between two checkpoints used up. Where segments are archived none becomes a spare, and all are made anew.
 
+use std::path::PathBuf;
+
 use sablecat_os::atomic::Ordering;
 use sablecat_os::calendar::Moment;
 use sablecat_os::clock;
@@ -262,6 +264,15 @@ impl Log {
         self.sync_directory(files)
     }
 
+    /// The first of the archived segments, if there is one.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn oldest_archived(&self) -> Result<Option<PathBuf>> {
+        let Some(archive) = self.files.as_ref().and_then(|files| files.segments.archive()) else { return Ok(None) };
+        Ok(archive.list()?.first().map(|oldest| archive.path(oldest)))
+    }
+
     /// Removes archived segments, the oldest first, as long as they are more than is to be kept and lie wholly below `needed`.
     ///
     /// # Errors
@@ -269,7 +280,7 @@ impl Log {
     pub(crate) fn prune_archive(&self, kept: Kept, needed: Lsn, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         let segments = &files.segments;
-        let Some(archive) = segments.archive() else { return Ok(()) };
+        let Some(archive) = segments.archive().filter(|_| kept.bytes_max.is_some() || kept.since.is_some()) else { return Ok(()) };
         let _held = self.words().supply.take(caller);
         let archived = archive.list()?;
         let lengths = archived.iter().map(|one| archive.len(one)).collect::<Result<Vec<_>>>()?;
