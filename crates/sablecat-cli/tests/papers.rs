@@ -248,7 +248,7 @@ fn notes(report: &Value) -> String {
 #[test]
 fn options_are_compared_on_file_systems_that_are_made_for_it() {
     let scratch = Scratch::new("threen1-fs");
-    let (done, report) = small_line(&scratch, "--options NoSync,writenosync,Sync --fs tmpfs,ext4,jfs", &[]);
+    let (done, report) = small_line(&scratch, "--options NoSync,writenosync,Sync,journal,sync_io --fs tmpfs,ext4,jfs", &[]);
     assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
     for name in ["tmpfs", "ext4", "jfs"] {
         let rows: Vec<_> = report["rows"].as_array().unwrap().iter().filter(|row| row["file_system"] == name).collect();
@@ -257,7 +257,10 @@ fn options_are_compared_on_file_systems_that_are_made_for_it() {
             assert!(notes(&report).contains(&format!("{name}: skipped: ")), "{report}");
             continue;
         }
-        assert_eq!(rows.iter().map(|row| row["options"].as_str().unwrap()).collect::<Vec<_>>(), ["NoSync", "WriteNoSync", "Sync"]);
+        assert_eq!(
+            rows.iter().map(|row| row["options"].as_str().unwrap()).collect::<Vec<_>>(),
+            ["NoSync", "WriteNoSync", "Sync", "journal", "sync_io"]
+        );
         for row in rows {
             assert_eq!((row["longest"].as_u64(), row["highest"].as_u64()), (Some(127), Some(13_120)), "{row}");
             assert_eq!((row["correct"].as_bool(), row["median_of"].as_u64()), (Some(true), Some(1)), "{row}");
@@ -265,7 +268,10 @@ fn options_are_compared_on_file_systems_that_are_made_for_it() {
     }
     assert!(scratch.run("papers threen1 --fs ntfs").err.contains("no such file system, only ext4"));
     let unknown = scratch.run("papers threen1 --options fast");
-    assert_eq!((unknown.code, unknown.err.as_str()), (2, "sablecat: there are no options fast, only NoSync, WriteNoSync, Sync\n"));
+    assert_eq!(
+        (unknown.code, unknown.err.as_str()),
+        (2, "sablecat: there are no options fast, only NoSync, WriteNoSync, Sync, journal, sync_io\n")
+    );
 }
 
 #[test]

@@ -63,7 +63,7 @@ pub(crate) struct Arguments {
     /// threen1: how many worker processes, instead of what the input says; several numbers are a run each
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = RangedU64ValueParser::<u32>::new().range(1..=threen1::WORKERS_MAX.into()))]
     workers: Vec<u32>,
-    /// threen1: the options to compare: NoSync, WriteNoSync, Sync; without it NoSync, the paper's guarantee
+    /// threen1: the options to compare: NoSync, WriteNoSync, Sync, journal, sync_io; without it NoSync, the paper's guarantee
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     options: Vec<String>,
     /// threen1: make these file systems in image files in --dir and run on each: ext4, ext3, ext2, jfs, btrfs, xfs, or tmpfs in memory;

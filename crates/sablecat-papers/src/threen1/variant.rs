@@ -1,6 +1,6 @@
 //! The options that a run compares: what a commit of ours waits for. A variant is a name and what it sets before opening.
 
-use sablecat::{Builder, Durability};
+use sablecat::{Builder, Durability, Journal};
 
 /// One way to keep the journal.
 pub(super) struct Variant {
@@ -15,7 +15,7 @@ pub(super) struct Variant {
 }
 
 /// All of them; the first has the paper's guarantee.
-pub(super) const VARIANTS: [Variant; 3] = [
+pub(super) const VARIANTS: [Variant; 5] = [
     Variant {
         name: "NoSync",
         durability: "NoSync",
@@ -33,6 +33,18 @@ pub(super) const VARIANTS: [Variant; 3] = [
         durability: "Sync",
         promise: "what is written survives everything: each commit is flushed",
         configure: |builder| builder.durability(Durability::Sync),
+    },
+    Variant {
+        name: "journal",
+        durability: "NoSync",
+        promise: "as NoSync; old log and the last checkpoints are kept, and the environment can be taken back to any commit since the oldest",
+        configure: |builder| builder.durability(Durability::NoSync).journal(Journal::new()),
+    },
+    Variant {
+        name: "sync_io",
+        durability: "Sync",
+        promise: "as Sync, by direct synchronous writes of the log instead of writes and flushes",
+        configure: |builder| builder.durability(Durability::Sync).sync_io(true),
     },
 ];
 
@@ -56,6 +68,6 @@ mod tests {
     fn variants_have_names() {
         assert_eq!(Variant::named("writenosync").map(|variant| variant.name), Ok("WriteNoSync"));
         let error = Variant::named("fast").map(|variant| variant.name);
-        assert_eq!(error, Err("there are no options fast, only NoSync, WriteNoSync, Sync".to_owned()));
+        assert_eq!(error, Err("there are no options fast, only NoSync, WriteNoSync, Sync, journal, sync_io".to_owned()));
     }
 }
