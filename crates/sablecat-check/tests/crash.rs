@@ -4,7 +4,7 @@ use sablecat_check::seeds;
 
 #[test]
 fn a_crash_anywhere_keeps_what_was_promised() {
-    seeds::all("crash", 0..1000);
+    seeds::all("crash", 0..2500);
 }
 
 #[test]
@@ -14,5 +14,5 @@ fn a_crash_after_each_call_of_a_workload_keeps_what_was_promised() {
 
 #[test]
 fn a_data_store_is_whole_as_of_its_last_checkpoint() {
-    seeds::all("store", 0..600);
+    seeds::all("store", 0..1000);
 }
