@@ -21,7 +21,7 @@ use sablecat_os::calendar::Moment;
 use sablecat_os::disk::File;
 
 use super::history::{self, Epoch};
-use super::open::{VOLUME, begin_from, build_kernel, geometry, take_lock};
+use super::open::{VOLUME, begin_from, build_kernel, existing_volume, geometry, take_lock};
 use super::recover::{RecoveryReport, replay_records};
 use super::{Config, Mode};
 use crate::error::{Error, ErrorKind, Result};
@@ -89,10 +89,7 @@ pub struct Recovery {
 /// Takes an environment to itself and finds out what going back to a target means. Nothing is changed.
 pub(crate) fn prepare(directory: &Path, config: Config, target: Target) -> Result<Recovery> {
     config.check()?;
-    let path = directory.join(VOLUME);
-    if !config.disk.exists(&path).map_err(|e| Error::io("looking into", directory, e))? {
-        return Err(Error::new(ErrorKind::NotFound, format!("there is no environment in {}", directory.display())));
-    }
+    let path = existing_volume(directory, &config)?;
     let lock = take_lock(&config, directory)?;
     let superblock = Volume::join(&*config.disk, &path, false, true)?.superblock();
     let Some(journal) = superblock.journal.clone() else {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use sablecat_os::calendar::Moment;
 
 use super::Config;
-use super::open::{LOG, VOLUME};
-use crate::error::{Error, ErrorKind, Result};
+use super::open::{LOG, existing_volume};
+use crate::error::{Error, Result};
 use crate::log::Segments;
 use crate::pages::volume::{self, Journal, Superblock, Volume};
 use crate::types::Lsn;
@@ -81,10 +81,7 @@ pub(super) fn segments(directory: &Path, config: &Config, superblock: &Superbloc
 
 /// Looks at what an environment has kept, and changes nothing. Others may have it open.
 pub(crate) fn history(directory: &Path, config: &Config) -> Result<History> {
-    let path = directory.join(VOLUME);
-    if !config.disk.exists(&path).map_err(|e| Error::io("looking into", directory, e))? {
-        return Err(Error::new(ErrorKind::NotFound, format!("there is no environment in {}", directory.display())));
-    }
+    let path = existing_volume(directory, config)?;
     let superblock = Volume::join(&*config.disk, &path, false, true)?.superblock();
     let has_log = config.disk.exists(&directory.join(LOG)).map_err(|e| Error::io("looking into", directory, e))?;
     let files = if has_log { segments(directory, config, &superblock)?.files()? } else { Vec::new() };

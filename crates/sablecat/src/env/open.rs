@@ -56,7 +56,7 @@ pub(super) fn find_volume(directory: &Path, config: &Config) -> Result<(bool, Pa
     let io = |tried: &'static str| move |e| Error::io(tried, directory, e);
     let exists = disk.exists(&path).map_err(io("looking into"))?;
     if !exists && !config.create {
-        return Err(Error::new(ErrorKind::NotFound, format!("there is no environment in {}", directory.display())));
+        return Err(none_in(directory));
     }
     if exists {
         // As above: for who opened it last, the volume's name need not have been durable yet.
@@ -65,6 +65,17 @@ pub(super) fn find_volume(directory: &Path, config: &Config) -> Result<(bool, Pa
         make_directory(config, directory)?;
     }
     Ok((exists, path))
+}
+
+/// Where the volume of an environment is that is there already.
+pub(super) fn existing_volume(directory: &Path, config: &Config) -> Result<PathBuf> {
+    let path = directory.join(VOLUME);
+    let exists = config.disk.exists(&path).map_err(|e| Error::io("looking into", directory, e))?;
+    if exists { Ok(path) } else { Err(none_in(directory)) }
+}
+
+fn none_in(directory: &Path) -> Error {
+    Error::new(ErrorKind::NotFound, format!("there is no environment in {}", directory.display()))
 }
 
 /// Opens the volume, or creates it. The caller is the only one to do so.

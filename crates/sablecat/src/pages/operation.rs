@@ -153,6 +153,16 @@ impl Pages {
         self.with_frames(me, work)
     }
 
+    /// Shows `look` a page as of `at`, which `me` has pinned, in an operation of its own.
+    pub(crate) fn show<R>(&self, page: PageId, at: Lsn, me: &Participant, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        let mut look = Some(look);
+        self.operate(me, || {
+            let snapshot = self.at_pin(me, at)?;
+            let bytes = snapshot.page(page)?;
+            Ok(look.take().expect("the page is shown once")(bytes))
+        })
+    }
+
     /// As [`Pages::operate`], for work that begins no operation: it may hold latches.
     #[inline]
     pub(crate) fn with_frames<T>(&self, me: &Participant, mut work: impl FnMut() -> Result<T>) -> Result<T> {

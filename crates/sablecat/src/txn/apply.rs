@@ -132,8 +132,7 @@ impl Kernel {
     }
 
     /// Applies a write set as long as leaves alone suffice.
-    pub(super) fn apply_leaves(&self, changes: &mut Changes<'_>, writes: &WriteSet, at: Lsn, check: WriteCheck<'_>) -> Result<Leaves> {
-        let mut at = at;
+    pub(super) fn apply_leaves(&self, changes: &mut Changes<'_>, writes: &WriteSet, mut at: Lsn, check: WriteCheck<'_>) -> Result<Leaves> {
         for (tree, records) in writes.trees() {
             let view = tree.tree();
             let mut last = PageId::NONE;

@@ -284,12 +284,7 @@ impl PageRead for Changes<'_> {
             // SAFETY: latched by us, or our own building frame; `look` cannot reach `self` mutably.
             return Ok(look(unsafe { self.pages.region.page(frame) }));
         }
-        let mut look = Some(look);
-        self.pages.operate(self.me, || {
-            let snapshot = self.pages.at_pin(self.me, self.at)?;
-            let bytes = snapshot.page(page)?;
-            Ok(look.take().expect("the page is shown once")(bytes))
-        })
+        self.pages.show(page, self.at, self.me, look)
     }
 
     fn page_size(&self) -> usize {

@@ -19,12 +19,7 @@ pub(crate) struct Committed<'a> {
 
 impl PageRead for Committed<'_> {
     fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
-        let mut look = Some(look);
-        self.kernel.pages.operate(self.me, || {
-            let snapshot = self.kernel.pages.at_pin(self.me, self.at)?;
-            let bytes = snapshot.page(page)?;
-            Ok(look.take().expect("the page is shown once")(bytes))
-        })
+        self.kernel.pages.show(page, self.at, self.me, look)
     }
 
     fn page_size(&self) -> usize {

@@ -31,15 +31,16 @@ const SLOTS_A_MILLISECOND: u64 = 16;
 impl Kernel {
     /// As [`Kernel::reap`], for who asks again and again: does nothing if anybody has looked a moment ago. A look costs the more the more
     /// processes there are, and so do those who ask: together they would do nothing else.
-    pub(crate) fn reap_now_and_then(&self, me: &Participant) -> Result<bool> {
+    pub(crate) fn reap_now_and_then(&self, me: &Participant) -> Result<()> {
         let header = self.pages.region.header();
         let now = sablecat_os::clock::monotonic().as_millis() as u64;
         let last = header.looked.0.load(Ordering::Relaxed);
         let soon = LOOK_EVERY + u64::from(header.slots_high.0.load(Ordering::Relaxed)) / SLOTS_A_MILLISECOND;
         if now.wrapping_sub(last) < soon || header.looked.0.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_err() {
-            return Ok(false);
+            return Ok(());
         }
-        self.reap(me)
+        // What is left for later is done at a later look.
+        self.reap(me).map(drop)
     }
 
     /// Reaps the participants of all members that have died, unless somebody else is at it. True if there is more to do later.

@@ -11,7 +11,7 @@
 //! Keys too long for a page are nested: nest.rs.
 //!
 //! Splits leave room for any entry in both halves (node/limits.rs), so a put splits each level at most once. Merges take a page into
-//! its right neighbour's company when both fit one page, once it is less than a quarter full.
+//! its right neighbour's company when both fit one page, once it is less than a third full.
 
 mod load;
 pub(crate) mod nest;

@@ -71,6 +71,16 @@ fn assert_corrupt(result: Result<impl Sized>, why: &str) {
     assert!(message.contains(why) && message.contains("page "), "{message}");
 }
 
+/// Whatever goes to the key's record, or over everything, meets the damage.
+fn assert_all_corrupt(store: &Store, key: &[u8], why: &str) {
+    assert_corrupt(store.kernel.read_one(&store.tree, key, |_| {}), why);
+    assert_corrupt(store.put(key, b"new"), why);
+    assert_corrupt(store.remove(key), why);
+    assert_corrupt(store.scan(true), why);
+    assert_corrupt(store.scan(false), why);
+    assert_corrupt(store.free_all(), why);
+}
+
 fn reference(root: PageId) -> [u8; 8] {
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&(!root.0).to_le_bytes());
@@ -91,12 +101,7 @@ fn a_reference_that_is_none_is_damage() {
         for depth in 0..2 {
             let (store, key) = store(3);
             store.damage(&key, depth, value);
-            assert_corrupt(store.kernel.read_one(&store.tree, &key, |_| {}), why);
-            assert_corrupt(store.put(&key, b"new"), why);
-            assert_corrupt(store.remove(&key), why);
-            assert_corrupt(store.scan(true), why);
-            assert_corrupt(store.scan(false), why);
-            assert_corrupt(store.free_all(), why);
+            assert_all_corrupt(&store, &key, why);
             assert!(store.problems().iter().any(|problem| problem.contains(why)), "{:?}", store.problems());
             assert_eq!(store.get(b"a").as_deref(), Some(&b"short"[..]));
         }
@@ -111,12 +116,7 @@ fn a_reference_to_a_page_of_something_else_is_damage() {
         for depth in 0..2 {
             let good = store.subtree(&key, depth + 1).root;
             store.damage(&key, depth, &reference(PageId(root)));
-            assert_corrupt(store.kernel.read_one(&store.tree, &key, |_| {}), why);
-            assert_corrupt(store.put(&key, b"new"), why);
-            assert_corrupt(store.remove(&key), why);
-            assert_corrupt(store.scan(true), why);
-            assert_corrupt(store.scan(false), why);
-            assert_corrupt(store.free_all(), why);
+            assert_all_corrupt(&store, &key, why);
             assert!(!store.problems().is_empty());
             store.damage(&key, depth, &reference(good));
             assert!(store.problems().is_empty(), "{:?}", store.problems());

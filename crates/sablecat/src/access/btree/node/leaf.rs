@@ -150,12 +150,12 @@ impl<'a> Record<'a> {
         let Cell { key_at, key_len, .. } = self.cell;
         match key_len {
             0 => Some((0, 0)),
-            // One load where eight bytes can be read, whatever the last of them belong to.
-            1..=8 if key_at + 8 <= self.page.len() => Some((key_len, u64_at(self.page, key_at) & (u64::MAX >> (64 - 8 * key_len)))),
-            1..=8 => Some((
-                key_len,
-                u64_at(self.page, self.page.len() - 8) >> (8 * (key_at + 8 - self.page.len())) & (u64::MAX >> (64 - 8 * key_len)),
-            )),
+            1..=8 => {
+                // Eight bytes from the suffix on, whatever the last of them belong to; near the page's end the eight that it ends with.
+                let from = key_at.min(self.page.len() - 8);
+                let word = u64_at(self.page, from) >> (8 * (key_at - from));
+                Some((key_len, word & (u64::MAX >> (64 - 8 * key_len))))
+            }
             _ => None,
         }
     }
