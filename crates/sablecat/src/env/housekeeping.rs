@@ -4,7 +4,9 @@
 //!
 //! Errors do not end it: what went wrong poisons the log or the volume, and the next commit reports it.
 //!
-//! A program that may not have threads calls [`Core::keep_house`] instead, now and then.
+//! A second thread, which nothing of that can hold up, writes dirty pages ahead of need while the cache is too small for what is in use.
+//!
+//! A program that may not have threads calls [`Core::keep_house`] instead, now and then; its operations write dirty pages themselves.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
@@ -12,12 +14,16 @@ use std::time::Duration;
 
 use super::{Core, lock};
 use crate::error::{Error, ErrorKind, Result};
-use crate::txn::{Bell, caller};
+use crate::pages::Bell;
+use crate::txn::{Kernel, caller};
+
+/// How long the cleaning thread sleeps when nobody calls it: only to see whether the environment is still there.
+const CLEANER_SLEEP: Duration = Duration::from_secs(1);
 
 /// Who keeps house in this process.
 #[derive(Debug)]
 pub(super) struct Keeper {
-    thread: Mutex<Option<JoinHandle<()>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
     done: Mutex<Done>,
 }
 
@@ -31,41 +37,51 @@ struct Done {
 impl Default for Keeper {
     fn default() -> Keeper {
         let now = sablecat_os::clock::monotonic();
-        Keeper { thread: Mutex::default(), done: Mutex::new(Done { flush: now, checkpoint: now }) }
+        Keeper { threads: Mutex::default(), done: Mutex::new(Done { flush: now, checkpoint: now }) }
     }
 }
 
 impl Keeper {
     pub(super) fn start(&self, core: &Arc<Core>) -> Result<()> {
-        let weak = Arc::downgrade(core);
-        let bell = Arc::clone(&core.kernel.bell);
         let interval = core.config.flush_interval.max(Duration::from_millis(1));
-        let thread = std::thread::Builder::new()
-            .name("sablecat".to_owned())
-            .spawn(move || keep(&weak, &bell, interval))
-            .map_err(|e| Error::new(ErrorKind::Io, format!("starting the housekeeping thread: {e}")))?;
-        *lock(&self.thread) = Some(thread);
+        // What fails poisons the log, or is tried again by the commit that needs it: either way a committer is told.
+        self.spawn("sablecat", core, &core.kernel.bell, interval, |core| drop(core.keep_house()))?;
+        // What could not be written is written by the operation that needs its frame, which is told what is wrong.
+        self.spawn("sablecat-clean", core, &core.kernel.pages.cleaner, CLEANER_SLEEP, |core| drop(core.clean()))
+    }
+
+    /// Starts a thread that works whenever the bell is rung, and every so often.
+    fn spawn(&self, name: &str, core: &Arc<Core>, bell: &Arc<Bell>, every: Duration, work: fn(&Core)) -> Result<()> {
+        let (weak, bell) = (Arc::downgrade(core), Arc::clone(bell));
+        let keep = move || {
+            while bell.listen(every) {
+                let Some(core) = Weak::upgrade(&weak) else { return };
+                work(&core);
+            }
+        };
+        let started = std::thread::Builder::new().name(name.to_owned()).spawn(keep);
+        let thread = started.map_err(|e| Error::new(ErrorKind::Io, format!("starting the thread {name}: {e}")))?;
+        lock(&self.threads).push(thread);
         Ok(())
     }
 
-    pub(super) fn stop(&self, bell: &Bell) {
-        bell.stop();
-        if let Some(thread) = lock(&self.thread).take() {
+    pub(super) fn stop(&self, kernel: &Kernel) {
+        kernel.bell.stop();
+        kernel.pages.cleaner.stop();
+        for thread in lock(&self.threads).drain(..) {
             // A panic of the thread has been printed; there is nothing to add.
             let _ = thread.join();
         }
     }
 }
 
-fn keep(core: &Weak<Core>, bell: &Bell, interval: Duration) {
-    while bell.listen(interval) {
-        let Some(core) = core.upgrade() else { return };
-        // What fails poisons the log, or is tried again by the commit that needs it: either way a committer is told.
-        let _ = core.keep_house();
-    }
-}
-
 impl Core {
+    /// Writes dirty pages that would be in the way of those who need frames.
+    fn clean(&self) -> Result<()> {
+        let seat = self.kernel.pages.participants.sit()?;
+        self.kernel.pages.clean(&seat)
+    }
+
     /// Does what is due; nothing if another thread or process is at it.
     pub(crate) fn keep_house(&self) -> Result<()> {
         let log = &self.kernel.log;

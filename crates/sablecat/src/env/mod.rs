@@ -217,7 +217,7 @@ impl Core {
             // In a child made by fork nothing of this is the child's.
             return Ok(());
         }
-        self.keeper.stop(&self.kernel.bell);
+        self.keeper.stop(&self.kernel);
         if self.shared.is_some() {
             return self.detach();
         }

@@ -32,6 +32,8 @@ impl Pages {
                 return Err(Error::out_of_frames());
             };
             if self.region.frame(frame).change(FrameState::Free, building) {
+                // What is about to come into it is in use.
+                self.touch(frame);
                 return Ok(frame);
             }
         }

@@ -14,7 +14,9 @@
 //! Inside an operation nothing waits for frames: what runs out of them gets an error that [`Pages::operate`] answers by leaving the
 //! operation, sweeping, and running it again. So a sweep never waits for itself.
 
+mod bell;
 mod checkpoint;
+mod clean;
 mod frames;
 mod horizon;
 mod latch;
@@ -29,6 +31,7 @@ mod sweep;
 pub(crate) mod tests;
 pub(crate) mod volume;
 
+pub(crate) use bell::Bell;
 pub(crate) use operation::Snapshot;
 pub(crate) use participants::{Participant, Participants, Seat};
 pub(crate) use relocate::Moving;
@@ -61,6 +64,8 @@ pub(crate) struct Pages {
     /// Blocks that pages were moved from and that old versions may name. Touched by the checkpointer only.
     kept_back: Mutex<relocate::KeptBack>,
     freed_runs: run::FreedRuns,
+    /// Rung when dirty frames are in the way of sweeps.
+    pub(crate) cleaner: Arc<Bell>,
 }
 
 /// Byte 20 of a page: what kind of page it is. The access methods own all kinds but this one.
@@ -94,6 +99,7 @@ impl Pages {
             moved_below: AtomicU64::new(0),
             kept_back: Mutex::default(),
             freed_runs: run::FreedRuns::default(),
+            cleaner: Arc::default(),
         }
     }
 

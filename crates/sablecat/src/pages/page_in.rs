@@ -63,7 +63,6 @@ impl Pages {
         let desc = self.region.frame(frame);
         desc.describe(page, FrameId::NONE, word);
         desc.set_state(FrameState::Published);
-        self.touch(frame);
         Ok(frame)
     }
 

@@ -31,6 +31,8 @@ pub(crate) struct Participant {
     number: u16,
     /// Frames that were free when last seen. Hints: taking one is a compare-and-swap on its state.
     pub(super) free: RefCell<Vec<FrameId>>,
+    /// Frames this participant retired, oldest first. Hints as well: sweeps by others free them too.
+    pub(super) retired: RefCell<VecDeque<FrameId>>,
     /// Frames this participant superseded, oldest first, with the LSN at which.
     pub(super) limbo: RefCell<VecDeque<(FrameId, Lsn)>>,
     hints: [Cell<(TreeId, PageId)>; HINTS],
@@ -52,6 +54,7 @@ impl Participant {
             region,
             number,
             free: RefCell::default(),
+            retired: RefCell::default(),
             limbo: RefCell::default(),
             hints: Default::default(),
             scratch: Cell::default(),

@@ -1,9 +1,14 @@
 //! The sweep: frames for those who have run out of them.
 //!
 //! A clock hand passes over the pool and finds free, reclaimable and cold frames; cold dirty ones are written to fresh blocks in batches
-//! and evicted on the next round. The sweep claims a frame by compare-and-swap on its state before it looks closer, so two sweeps never
-//! free one twice. When rounds bring nothing it waits for those who will give way by themselves, and only then has the oldest snapshot
-//! given up.
+//! and evicted on the next round, unless somebody cleans ahead of the hand (clean.rs). The sweep claims a frame by compare-and-swap on its
+//! state before it looks closer, so two sweeps never free one twice. When rounds bring nothing it waits for those who will give way by
+//! themselves, and only then has the oldest snapshot given up.
+//!
+//! An evicted frame is *retired* until the operations in progress have ended, which is at once if there are none. It counts as found, or the
+//! hand would empty the pool while a few operations last: the participant remembers it and looks again before it sweeps for more.
+//!
+//! Costs (sketch): a page evicted is some frames looked at, 10 ns each while they are cold, and a share of a look at all slots.
 
 use std::time::Duration;
 
@@ -17,7 +22,7 @@ use crate::region::{BlockWord, EntryWord, FrameState, NO_EPOCH};
 use crate::types::{BlockId, FrameId, Lsn, PageId};
 
 /// Frames a sweep looks at between two looks at the clock hand.
-const SWEEP_STEP: u64 = 32;
+const SWEEP_STEP: u64 = 16;
 /// Dirty frames written together.
 const WRITE_BATCH: usize = 64;
 /// Rounds of the clock without progress after which a sweep takes stronger means.
@@ -28,6 +33,8 @@ const WAITS_MAX: u32 = if cfg!(feature = "shuttle") { 4 } else { 1000 };
 const WAITS_MAX_LATCHED: u32 = if cfg!(feature = "shuttle") { 2 } else { 40 };
 const YIELDS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(1);
+/// After so many waits for the operations in progress a sweep looks for what they do not hold back.
+const WAITS_FOR_RETIRED: u32 = if cfg!(feature = "shuttle") { 1 } else { YIELDS };
 
 /// What one round of the clock brought.
 #[derive(Default)]
@@ -36,6 +43,16 @@ struct Round {
     progress: bool,
     /// Some frame waits for operations in progress. They end by themselves, unless they wait for a latch of ours.
     waiting: bool,
+}
+
+/// Which current versions a sweep evicts, if they are cold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Evict {
+    None,
+    /// Those that are on a block.
+    Saved,
+    /// Those too that must be written first.
+    All,
 }
 
 /// What a sweep did with one frame.
@@ -69,7 +86,7 @@ impl Pages {
                 me.free.borrow_mut().extend(fresh.map(FrameId));
                 continue;
             }
-            let round = self.sweep_round(me, want)?;
+            let round = self.sweep_round(me, want, waits >= WAITS_FOR_RETIRED)?;
             idle = if round.progress { 0 } else { idle + 1 };
             if idle <= ROUNDS {
                 continue;
@@ -94,21 +111,31 @@ impl Pages {
         Ok(())
     }
 
-    /// Lets the hand of the clock pass over as many frames as there are, or until `want` frames are at hand.
-    fn sweep_round(&self, me: &Participant, want: usize) -> Result<Round> {
+    /// Lets the hand of the clock pass over as many frames as there are, or until `want` frames are at hand or retired; with `all` those that
+    /// are retired do not count, but no more than `want` are.
+    fn sweep_round(&self, me: &Participant, want: usize, all: bool) -> Result<Round> {
         let frames = self.frames_ready();
         let mut round = Round::default();
         let mut looked = 0;
-        while looked < frames && me.free.borrow().len() < want {
+        let retired = || me.retired.borrow().len();
+        let found = || me.free.borrow().len() + if all { 0 } else { retired() };
+        self.take_retired(me, &mut round);
+        while looked < frames && found() < want {
             let mut dirty = Vec::new();
             let horizon = self.horizon();
             let oldest = self.oldest_epoch();
-            while looked < frames && dirty.len() < WRITE_BATCH && me.free.borrow().len() < want {
+            while looked < frames && dirty.len() < WRITE_BATCH && found() < want {
                 let start = self.region.header().hand.0.fetch_add(SWEEP_STEP, Ordering::Relaxed);
+                let evict = match self.is_beyond_cleaned(start) {
+                    _ if retired() >= want => Evict::None,
+                    true => Evict::All,
+                    false => Evict::Saved,
+                };
                 looked += SWEEP_STEP;
                 for frame in start..start + SWEEP_STEP {
                     let frame = FrameId((1 + frame % frames) as u32);
-                    match self.sweep_frame(frame, &horizon, oldest, me)? {
+                    let swept = self.sweep_frame(frame, &horizon, oldest, evict, me);
+                    match swept.inspect_err(|_| self.end_writes(&dirty, false))? {
                         // A frame counts once, however often the hand comes by.
                         Swept::Free if me.free.borrow().contains(&frame) => {}
                         Swept::Free => {
@@ -116,7 +143,10 @@ impl Pages {
                             round.progress = true;
                         }
                         Swept::Dirty(block) => dirty.push((frame, block)),
-                        Swept::Retired => round.progress = true,
+                        Swept::Retired => {
+                            me.retired.borrow_mut().push_back(frame);
+                            round.progress = true;
+                        }
                         Swept::Waiting => round.waiting = true,
                         Swept::Kept => {}
                     }
@@ -124,10 +154,36 @@ impl Pages {
             }
             if !dirty.is_empty() {
                 round.progress = true;
+                self.call_cleaner();
                 self.write_back(&dirty)?;
             }
         }
+        self.take_retired(me, &mut round);
         Ok(round)
+    }
+
+    /// Frees what `me` has retired, as far as the operations that were in progress then have ended.
+    fn take_retired(&self, me: &Participant, round: &mut Round) {
+        let mut retired = me.retired.borrow_mut();
+        if retired.is_empty() {
+            return;
+        }
+        let oldest = self.oldest_epoch();
+        while let Some(&frame) = retired.front() {
+            let desc = self.region.frame(frame);
+            // Another sweep may have been here first.
+            if desc.state() == FrameState::Retired {
+                if desc.superseded().0 >= oldest {
+                    round.waiting = true;
+                    return;
+                }
+                if desc.change(FrameState::Retired, FrameState::Free) {
+                    me.free.borrow_mut().push(frame);
+                    round.progress = true;
+                }
+            }
+            retired.pop_front();
+        }
     }
 
     /// Whether frames will become free if the others get to run: a checkpoint needs fewer versions the further it comes, and a snapshot
@@ -144,7 +200,7 @@ impl Pages {
     }
 
     /// Frames that there is memory for, frame 0 not counted.
-    fn frames_ready(&self) -> u64 {
+    pub(super) fn frames_ready(&self) -> u64 {
         self.region.header().frames_ready.0.load(Ordering::Acquire) - 1
     }
 
@@ -165,7 +221,7 @@ impl Pages {
         }
     }
 
-    fn sweep_frame(&self, frame: FrameId, horizon: &Horizon, oldest: u64, me: &Participant) -> Result<Swept> {
+    fn sweep_frame(&self, frame: FrameId, horizon: &Horizon, oldest: u64, evict: Evict, me: &Participant) -> Result<Swept> {
         let desc = self.region.frame(frame);
         Ok(match desc.state() {
             FrameState::Free => Swept::Free,
@@ -177,7 +233,7 @@ impl Pages {
             FrameState::Published => {
                 let superseded = desc.superseded();
                 if superseded == Lsn::MAX {
-                    self.sweep_current(frame, horizon, me)?
+                    self.sweep_current(frame, horizon, evict, me)?
                 } else if superseded <= horizon.of(desc.page()) {
                     if self.reclaim(frame, horizon, me) { Swept::Free } else { Swept::Kept }
                 } else {
@@ -187,10 +243,13 @@ impl Pages {
         })
     }
 
-    /// A current version: evict it if it is cold.
-    fn sweep_current(&self, frame: FrameId, horizon: &Horizon, me: &Participant) -> Result<Swept> {
+    /// A current version: evict it if it is cold, or give it a block if it must be written first.
+    fn sweep_current(&self, frame: FrameId, horizon: &Horizon, evict: Evict, me: &Participant) -> Result<Swept> {
         let referenced = self.region.referenced(frame);
         self.region.header().pressure.0.store(1, Ordering::Relaxed);
+        if evict == Evict::None {
+            return Ok(Swept::Kept);
+        }
         if referenced.load(Ordering::Relaxed) != 0 {
             referenced.store(0, Ordering::Relaxed);
             return Ok(Swept::Kept);
@@ -205,7 +264,7 @@ impl Pages {
         if word.frame() != frame || word.owner() != 0 || !entry.change(word, EntryWord::new(frame, me.number())) {
             return Ok(Swept::Kept);
         }
-        let swept = self.evict_latched(page, frame, horizon, me);
+        let swept = self.evict_latched(page, frame, horizon, evict, me);
         if matches!(swept, Ok(Swept::Retired)) {
             self.leave_pool(page, frame, me);
         } else {
@@ -235,7 +294,7 @@ impl Pages {
         let Some(frame) = self.try_latch(first, me) else { return false };
         // SAFETY: the page is latched and this is its current version, which only its latch's holder could supersede.
         let is_last = frame != FrameId::NONE && unsafe { self.region.page(frame) }[KIND_OFFSET] == KIND_FREE;
-        if is_last && matches!(self.evict_latched(first, frame, horizon, me), Ok(Swept::Retired)) {
+        if is_last && matches!(self.evict_latched(first, frame, horizon, Evict::Saved, me), Ok(Swept::Retired)) {
             self.leave_pool(first, frame, me);
             return true;
         }
@@ -273,7 +332,7 @@ impl Pages {
         self.region.frame(frame).set_state(FrameState::Retired);
     }
 
-    fn evict_latched(&self, page: PageId, frame: FrameId, horizon: &Horizon, me: &Participant) -> Result<Swept> {
+    fn evict_latched(&self, page: PageId, frame: FrameId, horizon: &Horizon, evict: Evict, me: &Participant) -> Result<Swept> {
         let desc = self.region.frame(frame);
         // SAFETY: the page is latched and this is its current version, which only its latch's holder could supersede.
         let bytes = unsafe { self.region.page(frame) };
@@ -288,13 +347,8 @@ impl Pages {
         }
         let block = desc.block();
         if !free && !block.is_saved() {
-            if block.is_writing() || self.volume.is_none() {
-                return Ok(Swept::Kept);
-            }
-            // Under the latch the version can be neither superseded nor freed; once marked as being written, not freed either.
-            let claim = BlockWord::fresh(self.allocate_block()?).writing(me.number());
-            desc.set_block(claim);
-            return Ok(Swept::Dirty(claim));
+            let claim = if evict == Evict::All { self.claim_write(frame, me)? } else { None };
+            return Ok(claim.map_or(Swept::Kept, Swept::Dirty));
         }
         // Claimed, because a sweep that comes late may hold the state word for a moment (see `reclaim`).
         if !desc.change(FrameState::Published, FrameState::Building(me.number())) {
@@ -311,6 +365,18 @@ impl Pages {
             self.region.entry(page).set_block(block);
         }
         Ok(Swept::Retired)
+    }
+
+    /// Gives a current version that is on no block one that the caller is to write it to, unless somebody is writing it. Its page is latched
+    /// by `me`: so it can be neither superseded nor freed; once marked as being written, not freed either.
+    pub(super) fn claim_write(&self, frame: FrameId, me: &Participant) -> Result<Option<BlockWord>> {
+        let desc = self.region.frame(frame);
+        if desc.block().is_writing() || self.volume.is_none() {
+            return Ok(None);
+        }
+        let claim = BlockWord::fresh(self.allocate_block()?).writing(me.number());
+        desc.set_block(claim);
+        Ok(Some(claim))
     }
 
     /// An old version that some snapshot below its end may not need: unlink it from its page's chain.
@@ -357,7 +423,7 @@ impl Pages {
     }
 
     /// Writes cold dirty versions to the blocks they were given, so that the next round can evict them.
-    fn write_back(&self, dirty: &[(FrameId, BlockWord)]) -> Result<()> {
+    pub(super) fn write_back(&self, dirty: &[(FrameId, BlockWord)]) -> Result<()> {
         let Some(volume) = &self.volume else { return Ok(()) };
         // SAFETY: a version whose block is marked as being written is neither reclaimed nor evicted, and published bytes do not change.
         let images: Vec<_> = dirty.iter().map(|&(frame, claim)| (claim.block(), unsafe { self.region.page(frame) })).collect();

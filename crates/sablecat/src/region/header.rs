@@ -102,6 +102,8 @@ pub(crate) struct Header {
     pub(crate) looked: Line<AtomicU64>,
     /// The serial gate: a transaction that keeps losing holds it while others stay out of commit.
     pub(crate) serial: Line<Role>,
+    /// How far ahead of the hand somebody has seen to dirty frames. Written by who cleans; a hint.
+    pub(crate) cleaned: Line<AtomicU64>,
 }
 
 impl Header {

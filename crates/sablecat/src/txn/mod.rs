@@ -15,12 +15,10 @@
 //! single.rs       one-record commits without a write set
 //! bulk.rs         loading an empty tree
 //! scratch.rs      the record in the making
-//! bell.rs         calling the housekeeping thread
 //! locks/          record locks
 //! ```
 
 mod apply;
-mod bell;
 mod bulk;
 mod changes;
 mod chunks;
@@ -39,7 +37,6 @@ mod transaction;
 mod trees;
 mod write_set;
 
-pub(crate) use bell::Bell;
 use chunks::ChainHold;
 pub(crate) use committed::Committed;
 pub(crate) use direct::Direct;
@@ -56,7 +53,7 @@ use crate::access::btree::node::Order;
 use crate::access::btree::{self, Tree, node};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Caller, Log};
-use crate::pages::{Pages, Participant, Snapshot};
+use crate::pages::{Bell, Pages, Participant, Snapshot};
 use crate::region::Region;
 use crate::types::{Lsn, PageId, TreeId};
 

@@ -1,5 +1,6 @@
-//! The bell by which commits call the housekeeping thread before its time: when the log's buffer is half full, or its next segment is
-//! wanted. Ringing it again before it was answered costs one load.
+//! Bells, by which work in the background is called for before its time: commits ring for the housekeeping thread when the log's buffer is
+//! half full, or its next segment is wanted; sweeps for the cleaning thread, when dirty frames are in their way. Ringing again before it was
+//! answered costs one load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -17,7 +18,7 @@ impl Bell {
     /// Calls whoever listens.
     #[inline]
     pub(crate) fn ring(&self) {
-        // Relaxed: a listener that misses it hears the next one, or wakes by itself.
+        // Relaxed: whoever rang before has called.
         if !self.rung.load(Ordering::Relaxed) {
             self.ring_loudly();
         }
@@ -26,6 +27,8 @@ impl Bell {
     #[cold]
     fn ring_loudly(&self) {
         if !self.rung.swap(true, Ordering::AcqRel) {
+            // A listener between its look at the word and its sleep holds the lock: it is asleep afterwards, and hears.
+            drop(self.stopped.lock().unwrap_or_else(PoisonError::into_inner));
             self.heard.notify_one();
         }
     }
