@@ -232,3 +232,19 @@ fn a_damaged_page_stays_where_it_is() {
     let read = engine::state(&env);
     assert!(read.is_err() || read.unwrap() == state);
 }
+
+#[test]
+fn a_clean_close_gives_back_the_free_end_of_the_file() {
+    let disk = SimDisk::new(9);
+    let setting = Setting { page_size: 4096, durability: Durability::NoSync, ..small() };
+    let env = setting.builder_on(&disk).open(DIRECTORY).unwrap();
+    insert(&env, &(0..RECORDS).collect::<Vec<_>>());
+    env.close().unwrap();
+    let file = disk.open(&Path::new(DIRECTORY).join("sablecat.db"), How::default()).unwrap();
+    let length = file.len().unwrap();
+    let env = setting.builder_on(&disk).open(DIRECTORY).unwrap();
+    let needed = env.stats().unwrap().blocks * 4096;
+    // The file's length is a multiple of 64 KiB; a few blocks below its end are those of the generation before.
+    assert!(length < needed + 2 * 65536, "{length} bytes, {needed} in use");
+    assert_eq!(env.database("records").unwrap().len().unwrap(), u64::from(RECORDS));
+}

@@ -112,3 +112,29 @@ impl Core {
         prepared.and(written).and(checkpointed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use sablecat_os::atomic::Ordering;
+    use sablecat_os::sim::SimDisk;
+
+    use super::super::{Config, Mode, open};
+    use super::*;
+    use crate::txn::{Durability, RecordChange};
+
+    /// Many more pages than the smallest cache has, changed until the thread has seen to some of them.
+    #[test]
+    fn a_thread_cleans_once_the_cache_is_too_small() {
+        let config = Config { disk: Arc::new(SimDisk::new(1)), cache_bytes: 0, ..Config::default() };
+        let core = open(Path::new("cleaning"), config, Mode::Transactional).unwrap();
+        let records = core.database("records", true, None).unwrap().unwrap();
+        let cleaned = || core.kernel.pages.region.header().cleaned.0.load(Ordering::Relaxed);
+        for n in (0u32..).take_while(|_| cleaned() == 0) {
+            let key = n.wrapping_mul(2_654_435_761).to_be_bytes();
+            core.kernel.change_one(&records.tree, &key, RecordChange::Put(&[7; 300]), Durability::Memory).unwrap();
+        }
+        core.close().unwrap();
+    }
+}

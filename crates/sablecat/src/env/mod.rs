@@ -229,6 +229,7 @@ impl Core {
     fn checkpoint_and_remove_log(&self) -> Result<()> {
         let seat = self.kernel.pages.participants.sit()?;
         let last = self.checkpoint_as(&seat, true, Moving::Little)?;
+        self.kernel.pages.give_back_tail();
         self.kernel.log.give_up_files(last.lsn, caller(&self.kernel.pages.region, seat.number()))
     }
 }

@@ -262,6 +262,12 @@ impl Pages {
         Ok(Captured { at, needed, pages: changes.len() as u64, written, moved, moving })
     }
 
+    /// Gives the free end of the file back, all of it. For the last to write to the volume, whose checkpoint stands whether or not this can be
+    /// done.
+    pub(crate) fn give_back_tail(&self) {
+        let _ = self.volume.as_ref().map(|volume| volume.give_back_tail(&self.blocks, true));
+    }
+
     /// Moves a word of `unsaved` to `capturing` and lists all pages of the latter.
     fn take_unsaved(&self, word: usize) -> Vec<PageId> {
         let unsaved = self.region.unsaved(word);

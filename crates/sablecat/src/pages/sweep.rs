@@ -22,7 +22,7 @@ use crate::region::{BlockWord, EntryWord, FrameState, NO_EPOCH};
 use crate::types::{BlockId, FrameId, Lsn, PageId};
 
 /// Frames a sweep looks at between two looks at the clock hand.
-const SWEEP_STEP: u64 = 16;
+const SWEEP_STEP: u64 = 32;
 /// Dirty frames written together.
 const WRITE_BATCH: usize = 64;
 /// Rounds of the clock without progress after which a sweep takes stronger means.
@@ -38,7 +38,7 @@ const WAITS_FOR_RETIRED: u32 = if cfg!(feature = "shuttle") { 1 } else { YIELDS 
 
 /// What one round of the clock brought.
 #[derive(Default)]
-struct Round {
+pub(super) struct Round {
     /// Some frame is closer to free than before.
     progress: bool,
     /// Some frame waits for operations in progress. They end by themselves, unless they wait for a latch of ours.
@@ -113,7 +113,7 @@ impl Pages {
 
     /// Lets the hand of the clock pass over as many frames as there are, or until `want` frames are at hand or retired; with `all` those that
     /// are retired do not count, but no more than `want` are.
-    fn sweep_round(&self, me: &Participant, want: usize, all: bool) -> Result<Round> {
+    pub(super) fn sweep_round(&self, me: &Participant, want: usize, all: bool) -> Result<Round> {
         let frames = self.frames_ready();
         let mut round = Round::default();
         let mut looked = 0;
@@ -126,14 +126,11 @@ impl Pages {
             let oldest = self.oldest_epoch();
             while looked < frames && dirty.len() < WRITE_BATCH && found() < want {
                 let start = self.region.header().hand.0.fetch_add(SWEEP_STEP, Ordering::Relaxed);
-                let evict = match self.is_beyond_cleaned(start) {
-                    _ if retired() >= want => Evict::None,
-                    true => Evict::All,
-                    false => Evict::Saved,
-                };
+                let evict = if self.is_beyond_cleaned(start) { Evict::All } else { Evict::Saved };
                 looked += SWEEP_STEP;
                 for frame in start..start + SWEEP_STEP {
                     let frame = FrameId((1 + frame % frames) as u32);
+                    let evict = if found() < want && retired() < want { evict } else { Evict::None };
                     let swept = self.sweep_frame(frame, &horizon, oldest, evict, me);
                     match swept.inspect_err(|_| self.end_writes(&dirty, false))? {
                         // A frame counts once, however often the hand comes by.

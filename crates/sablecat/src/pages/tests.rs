@@ -50,8 +50,9 @@ impl Pages {
 
     /// Sweeps over the whole pool several times, with all that was remembered of free frames forgotten.
     pub(crate) fn sweep_all(&self, me: &Participant) {
-        for _ in 0..32 {
-            self.sweep_some(me);
+        for _ in 0..8 {
+            self.forget_free(me);
+            let _ = self.sweep_round(me, usize::MAX, true);
         }
         self.forget_free(me);
     }

@@ -84,6 +84,7 @@ fn random_life(seed: u64, frames: usize, volume: Option<Volume>) {
             18 => {
                 let seat = store.kernel.pages.participants.sit().unwrap();
                 store.kernel.pages.sweep_some(&seat);
+                store.kernel.pages.clean(&seat).unwrap();
             }
             // Epochs and moving exclude each other.
             _ if seed % 4 == 3 => _ = store.checkpoint_retaining(&mut dice).unwrap(),
@@ -140,6 +141,8 @@ fn lives_together(seed: u64, frames: usize, volume: Option<Volume>) {
             .collect();
         if store.kernel.pages.volume().is_some() {
             for n in 0..20 {
+                let seat = store.kernel.pages.participants.sit().unwrap();
+                store.kernel.pages.clean(&seat).unwrap();
                 store.checkpoint_moving(if n % 2 == 0 { Moving::Much } else { Moving::Little }).unwrap();
             }
         }

@@ -7,6 +7,7 @@ mod large;
 mod mapped_twice;
 mod nested;
 mod order;
+mod pressure;
 
 use std::collections::HashSet;
 use std::path::Path;

@@ -60,3 +60,23 @@ fn commits_meet_eviction() {
         store.check_end(2, 2);
     });
 }
+
+/// What is written ahead of the hand is changed, evicted and captured at the same time.
+#[test]
+fn commits_and_eviction_meet_cleaning() {
+    explore(24, 150, || {
+        let store = Store::with_two_leaves(16, 6, Some(volume(1)));
+        store.sweep(1);
+        together(
+            &store,
+            &[
+                |store| (0..2).for_each(|_| store.add_to_both()),
+                |store| store.clean(3),
+                |store| store.clean(2),
+                |store| store.sweep(4),
+                |store| _ = store.checkpoint().unwrap(),
+            ],
+        );
+        store.check_end(2, 0);
+    });
+}

@@ -185,6 +185,12 @@ impl Store {
         }
     }
 
+    /// Writes ahead of the hand what is dirty.
+    pub(super) fn clean(&self, times: usize) {
+        let seat = self.kernel.pages.participants.sit().unwrap();
+        (0..times).for_each(|_| self.kernel.pages.clean(&seat).unwrap());
+    }
+
     /// What must hold when all have ended: both records say `both`, nothing is latched, no frame is lost.
     pub(super) fn check_end(&self, both: u32, beside: u32) {
         let end: Vec<_> = [LEFT, RIGHT, BESIDE_LEFT].map(|key| self.kernel.read_one(&self.tree, key, watch).unwrap()).into();

@@ -1,0 +1,89 @@
+//! A pool that is smaller than the data: what is in it, and who writes what leaves it.
+
+use sablecat_os::atomic::Ordering;
+use sablecat_os::sim::Fault;
+
+use super::*;
+use crate::region::FrameState;
+use crate::types::FrameId;
+
+const FRAMES: usize = 256;
+const RECORDS: u64 = 5000;
+
+fn key(n: u64) -> [u8; 8] {
+    n.to_be_bytes()
+}
+
+/// Records in some four times as many leaves as there are frames.
+fn store(disk: &SimDisk) -> Store {
+    let volume = Volume::create(disk, Path::new("sablecat.db"), 512, [7; 16], false).expect("no faults");
+    let store = Store::new(FRAMES, 6, Some(volume));
+    for n in 0..RECORDS {
+        store.put(&key(n), &[n as u8; 40]).unwrap();
+    }
+    store
+}
+
+impl Store {
+    /// Changes records here and there.
+    fn change_some(&self, dice: &mut Dice) {
+        (0..300).for_each(|_| self.put(&key(dice.below(RECORDS)), &[dice.below(256) as u8; 40]).unwrap());
+    }
+
+    /// The versions in the frames that the hand comes to next and that were seen to, if a sweep would evict them: saved or not.
+    fn cold_ahead(&self) -> Vec<bool> {
+        let (region, header) = (&self.kernel.pages.region, self.kernel.pages.region.header());
+        let (hand, cleaned) = (header.hand.0.load(Ordering::SeqCst), header.cleaned.0.load(Ordering::SeqCst));
+        let ahead = (hand..cleaned).map(|n| FrameId(1 + (n % FRAMES as u64) as u32));
+        let is_current = |frame| region.frame(frame).state() == FrameState::Published && region.frame(frame).superseded() == Lsn::MAX;
+        let cold = ahead.filter(|&frame| is_current(frame) && region.referenced(frame).load(Ordering::SeqCst) == 0);
+        cold.map(|frame| region.frame(frame).block().is_saved()).collect()
+    }
+}
+
+#[test]
+fn a_pool_under_pressure_is_full() {
+    let store = store(&SimDisk::new(1));
+    let mut dice = Dice(1);
+    for _ in 0..2000 {
+        let n = dice.below(RECORDS);
+        assert_eq!(store.get(&key(n)), Some(vec![n as u8; 40]));
+        let census = store.kernel.pages.census();
+        assert!(census.current > FRAMES * 3 / 4, "{census:?}");
+    }
+}
+
+#[test]
+fn what_was_cleaned_is_evicted_without_being_written() {
+    let store = store(&SimDisk::new(1));
+    let pages = &store.kernel.pages;
+    let mut dice = Dice(1);
+    for _ in 0..20 {
+        store.change_some(&mut dice);
+        let seat = pages.participants.sit().unwrap();
+        pages.clean(&seat).unwrap();
+        let cold = store.cold_ahead();
+        assert!(cold.iter().all(|&saved| saved), "{cold:?}");
+        let used = pages.blocks().used_count();
+        pages.forget_free(&seat);
+        pages.refill(&seat, cold.len().min(16), 1).unwrap();
+        assert!(pages.blocks().used_count() <= used, "a sweep wrote what it evicts");
+    }
+}
+
+#[test]
+fn what_a_cleaner_could_not_write_is_as_dirty_as_before() {
+    let disk = SimDisk::new(1);
+    let store = store(&disk);
+    let pages = &store.kernel.pages;
+    store.change_some(&mut Dice(1));
+    let seat = pages.participants.sit().unwrap();
+    let used = pages.blocks().used_count();
+    disk.fail_at(disk.calls(), Fault::Error(std::io::ErrorKind::Other));
+    pages.clean(&seat).unwrap_err();
+    disk.clear_faults();
+    assert_eq!(pages.blocks().used_count(), used);
+    assert!(store.cold_ahead().contains(&false));
+    drop(seat);
+    store.assert_nothing_leaks();
+}
