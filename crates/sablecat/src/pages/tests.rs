@@ -257,6 +257,69 @@ fn a_version_that_no_snapshot_sees_is_taken_from_the_middle_of_its_chain() {
     assert_eq!(pages.census(), Census { free: 15, current: 1, ..Census::default() });
 }
 
+/// Between a sweep's walk along a chain and what it does there the pins may go, and the version in front of the one that it wants be freed, its
+/// frame be used for another page: that page's chain is left as it is.
+#[test]
+fn a_chain_that_has_been_freed_under_a_sweep_is_left_alone() {
+    let pages = pool(16);
+    let [writer, idle, sweeper, reader] = [(); 4].map(|()| pages.participants.sit().unwrap());
+    let (page, other) = (pages.allocate_page().unwrap(), pages.allocate_page().unwrap());
+    commit(&pages, page, Some(1), &writer).unwrap();
+    pages.pin(&reader);
+    // Who supersedes a version is the first to free it: one remains, of an older state than one that is freed.
+    for seat in [&writer, &idle, &writer] {
+        commit(&pages, page, Some(2), seat).unwrap();
+    }
+    let current = pages.latch(page, &sweeper);
+    let newer = pages.region.frame(current).previous();
+    let old = pages.region.frame(newer).previous();
+    let superseded = pages.region.frame(old).superseded();
+    assert_eq!(pages.newer_in_chain(current, old, page), Some(newer));
+
+    reader.slot().unpin();
+    assert!(pages.reclaim_own(&writer));
+    pages.pin(&reader);
+    let reused = || pages.region.frame(newer).state() == FrameState::Published && pages.region.frame(newer).page() == other;
+    let stamp =
+        (0..16).find(|&stamp| commit(&pages, other, Some(stamp), &writer).is_ok() && reused()).expect("a frame that is free is used");
+    let before = pages.region.frame(newer).previous();
+    let at = pages.pin(&sweeper);
+    commit(&pages, other, Some(99), &writer).unwrap();
+    assert!(!pages.take_from_chain(newer, false, (old, superseded), page, &sweeper));
+    assert_eq!(pages.region.frame(newer).previous(), before);
+    assert_eq!(read(&pages, other.0, at, &sweeper).unwrap(), stamp);
+    pages.unlatch(page, &sweeper);
+    [&sweeper, &reader].iter().for_each(|seat| seat.slot().unpin());
+    pages.sweep_all(&writer);
+    assert_eq!(pages.census(), Census { free: 14, current: 2, ..Census::default() });
+}
+
+/// A process that dies as it takes a version out of the middle of its chain leaves it claimed until that is mended under the page's latch. Who holds
+/// the latch, to commit, may have to read what is behind it first.
+#[test]
+fn a_version_claimed_by_the_dead_is_read_and_passed_by_who_holds_the_latch() {
+    for claimed in 0..3 {
+        let pages = pool(16);
+        let (writer, dead) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
+        let page = pages.allocate_page().unwrap();
+        commit(&pages, page, Some(1), &writer).unwrap();
+        let at = pages.pin(&writer);
+        (2..6).for_each(|stamp| _ = commit(&pages, page, Some(stamp), &writer).unwrap());
+        let mut chain = vec![pages.latch(page, &writer)];
+        while let frame @ FrameId(1..) = pages.region.frame(chain[chain.len() - 1]).previous() {
+            chain.push(frame);
+        }
+        assert_eq!(chain.len(), 5);
+        let claim = chain[[1, 3, 4][claimed]];
+        assert!(pages.region.frame(claim).change(FrameState::Published, FrameState::Building(dead.number())));
+        assert!(!pages.free_frames_of(dead.number(), &dead), "the page is latched");
+        assert_eq!(read(&pages, page.0, at, &writer).unwrap(), 1);
+        pages.unlatch(page, &writer);
+        assert!(pages.free_frames_of(dead.number(), &dead));
+        assert_eq!(read(&pages, page.0, at, &writer).unwrap(), 1);
+    }
+}
+
 /// Versions that a pin has held back come to who superseded them when it is gone; nobody has to sweep for them.
 #[test]
 fn own_versions_come_back_after_a_pin() {
