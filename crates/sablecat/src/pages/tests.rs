@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sablecat_os::atomic::Ordering;
 
-use super::frames::LIMBO_BATCH;
+use super::frames::{LIMBO_BATCH, PATIENCE};
 use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
 use crate::region::{BlockWord, EntryWord, FrameState, Geometry, Region};
 use crate::types::{BlockId, FrameId, Lsn, PageId};
@@ -338,6 +338,34 @@ fn own_versions_come_back_after_a_pin() {
         commit(&pages, page, Some(stamp), &writer).unwrap();
     }
     assert!(pages.census().old <= LIMBO_BATCH, "{:?}", pages.census());
+}
+
+/// Others are given the processor for every so many versions that a pin holds back, and no more often however long it lasts.
+#[test]
+fn who_is_held_up_by_a_pin_gives_way_now_and_then() {
+    let pages = pool(8192);
+    let (writer, reader) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
+    pages.refill(&writer, 8000, 8000).unwrap();
+    let page = pages.allocate_page().unwrap();
+    let gives_way = |times: usize| -> usize {
+        let mut ways = 0;
+        for _ in 0..times {
+            commit(&pages, page, Some(7), &writer).unwrap();
+            ways += usize::from(writer.crowded.take());
+        }
+        ways
+    };
+    assert_eq!(gives_way(10 * PATIENCE), 0, "nothing is held back");
+    for _ in 0..2 {
+        pages.pin(&reader);
+        assert_eq!(gives_way(PATIENCE - LIMBO_BATCH), 0, "a pin that is over soon");
+        assert_eq!(gives_way(10 * PATIENCE), 10);
+        reader.slot().unpin();
+        assert_eq!(gives_way(10 * PATIENCE), 0);
+    }
+    pages.pin(&reader);
+    let for_all_remembered = gives_way(5000);
+    assert_eq!((for_all_remembered, gives_way(1000)), (4096 / PATIENCE, 0), "a pin that stays");
 }
 
 /// Frames taken by one and given up are free for all, once.
