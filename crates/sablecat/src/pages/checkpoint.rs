@@ -432,6 +432,17 @@ impl Pages {
         }
     }
 
+    /// As [`Pages::learn_free`], for who makes no checkpoint; unless somebody does, who will.
+    pub(super) fn learn_free_early(&self, me: &Participant) -> Result<()> {
+        let Some(volume) = &self.volume else { return Ok(()) };
+        if self.region.header().free_known.load(Ordering::Acquire) != 0 {
+            return Ok(());
+        }
+        let Some(_hold) = self.try_hold_checkpoint(me) else { return Ok(()) };
+        self.follow_generation(volume)?;
+        self.learn_free(volume)
+    }
+
     /// Learns, once, which page ids and blocks below the opening high-water marks are free: until then all count as used, so that opening
     /// need not read the map.
     fn learn_free(&self, volume: &Volume) -> Result<()> {

@@ -62,6 +62,10 @@ impl Pages {
         let header = self.region.header();
         let (frames, ahead) = (self.frames_ready(), self.ahead());
         let mut more = self.under_pressure();
+        if more {
+            // Or the file would grow by all that is written before the first checkpoint.
+            self.learn_free_early(me)?;
+        }
         while more {
             let mut dirty = Vec::new();
             let horizon = self.horizon();

@@ -76,6 +76,7 @@ fn what_a_cleaner_could_not_write_is_as_dirty_as_before() {
     let disk = SimDisk::new(1);
     let store = store(&disk);
     let pages = &store.kernel.pages;
+    store.checkpoint().unwrap();
     store.change_some(&mut Dice(1));
     let seat = pages.participants.sit().unwrap();
     let used = pages.blocks().used_count();
@@ -84,6 +85,43 @@ fn what_a_cleaner_could_not_write_is_as_dirty_as_before() {
     disk.clear_faults();
     assert_eq!(pages.blocks().used_count(), used);
     assert!(store.cold_ahead().contains(&false));
+    drop(seat);
+    store.assert_nothing_leaks();
+}
+
+#[test]
+fn a_cleaner_that_runs_out_of_blocks_keeps_none() {
+    let store = store(&SimDisk::new(1));
+    let pages = &store.kernel.pages;
+    store.checkpoint().unwrap();
+    store.change_some(&mut Dice(1));
+    let seat = pages.participants.sit().unwrap();
+    let mut taken: Vec<u64> = std::iter::from_fn(|| pages.blocks().allocate_one()).collect();
+    taken.drain(..3).for_each(|block| _ = pages.blocks().release(block));
+    let used = pages.blocks().used_count();
+    pages.clean(&seat).unwrap_err();
+    assert_eq!(pages.blocks().used_count(), used);
+    taken.into_iter().for_each(|block| _ = pages.blocks().release(block));
+    drop(seat);
+    store.assert_nothing_leaks();
+}
+
+/// What opening takes for used, because it does not read the map, is used again long before the first checkpoint.
+#[test]
+fn who_cleans_learns_what_is_free() {
+    let store = store(&SimDisk::new(1));
+    let pages = &store.kernel.pages;
+    for _ in 0..2 {
+        store.change_some(&mut Dice(1));
+        store.checkpoint().unwrap();
+    }
+    let used = pages.blocks().used_count();
+    pages.blocks().assume_used_below(pages.blocks().high_water()).unwrap();
+    assert!(pages.blocks().used_count() > used);
+    pages.region.header().free_known.store(0, Ordering::SeqCst);
+    let seat = pages.participants.sit().unwrap();
+    pages.clean(&seat).unwrap();
+    assert_eq!(pages.blocks().used_count(), used, "a checkpoint has left nothing to clean");
     drop(seat);
     store.assert_nothing_leaks();
 }
