@@ -149,9 +149,9 @@ impl Builder {
         self
     }
 
-    /// Whether a thread keeps house in the background: flushes, checkpoints, finishes what processes that died left undone. Without it call
-    /// [`Env::keep_house`] now and then, or [`Env::sync`] and [`Env::checkpoint`] when you choose.
-    /// Default: yes.
+    /// Whether threads keep house in the background: one flushes, checkpoints, finishes what processes that died left undone, another writes
+    /// changed pages ahead of need while the cache is too small. Without them call [`Env::keep_house`] now and then, or [`Env::sync`] and
+    /// [`Env::checkpoint`] when you choose. Default: yes.
     pub fn background(mut self, background: bool) -> Self {
         self.config.background = background;
         self

@@ -11,7 +11,7 @@
 //! catalog.rs       which databases there are
 //! databases.rs     creating, opening, renaming, removing them
 //! processes.rs     who has it open and holds what
-//! housekeeping.rs  the thread that flushes and checkpoints
+//! housekeeping.rs  the threads that flush, checkpoint and clean
 //! ```
 
 mod attach;
