@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use sablecat_os::atomic::{Ordering, fence};
 use sablecat_os::disk::{Disk, File, How};
 
 use super::batch::BlockBatch;
@@ -20,7 +21,8 @@ use super::orphans;
 use super::scan::{self, Found, InUse};
 use super::scratch::Scratch;
 use super::space::BitSpace;
-use super::superblock::{self, Superblock};
+use super::superblock::{self, Newest, Superblock};
+use super::watch::Watch;
 use super::{BLOCKS_MAX, RESERVED_BYTES, block, first_block};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{BlockId, PageId};
@@ -39,6 +41,8 @@ pub(crate) struct Volume {
     /// The superblock in force; `map` reads what it names.
     superblock: Mutex<Superblock>,
     map: MapReader,
+    /// When opened for reading only: how to see that the superblock in force is still the newest.
+    watch: Mutex<Option<Watch>>,
     complaints: Vec<String>,
 }
 
@@ -96,10 +100,11 @@ impl Volume {
             })
         };
         let mut file = open(false)?;
-        let newest = superblock::read_newest(&*file, path)?;
+        let (newest, watch) = newest(&*file, path, read_only)?;
         let superblock = newest.superblock;
         let page_size = superblock.page_size as usize;
-        if direct && page_size >= DIRECT_PAGE_MIN {
+        // Who only reads looks at the superblocks time and again, which should not be a matter of the disk.
+        if direct && !read_only && page_size >= DIRECT_PAGE_MIN {
             file = open(true)?;
         }
         let length = file.len().map_err(|e| Error::io("finding the size of", path, e))?;
@@ -111,8 +116,37 @@ impl Volume {
             growth: Growth::new(length),
             map: MapReader::new(superblock.map()),
             superblock: Mutex::new(superblock),
+            watch: Mutex::new(watch),
             complaints: newest.complaints,
         })
+    }
+
+    /// Whether it is opened for reading only, while others may write it.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Whether a generation is in force and still the newest that the file holds, of a volume opened for reading only. Then all that was read
+    /// before, as what that generation names, is so.
+    ///
+    /// # Errors
+    /// As [`Volume::open`].
+    pub(crate) fn is_newest(&self, generation: u64) -> Result<bool> {
+        // The look must not be taken before the reads that it is to justify; pairs with the flushes around a superblock's write.
+        fence(Ordering::SeqCst);
+        let watch = *self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.generation() != generation {
+            return Ok(false);
+        }
+        if let Some(watch) = watch
+            && watch.shows(generation, &*self.file, &self.path)?
+        {
+            return Ok(true);
+        }
+        let superblock = self.superblock();
+        let (newest, watch) = Watch::begin(&*self.file, &self.path)?;
+        *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = watch;
+        Ok(superblock.generation == generation && newest.superblock == superblock)
     }
 
     /// Reads the newest complete generation again, makes sure it is durable, and goes on from it.
@@ -137,10 +171,13 @@ impl Volume {
     /// # Errors
     /// As [`Volume::open`].
     pub(crate) fn follow(&self) -> Result<()> {
-        let superblock = superblock::read_newest(&*self.file, &self.path)?.superblock;
-        if superblock.page_size as usize != self.page_size {
+        let (newest, watch) = newest(&*self.file, &self.path, self.read_only)?;
+        let superblock = newest.superblock;
+        let replaced = self.read_only && superblock.generation <= self.generation() && superblock != self.superblock();
+        if superblock.page_size as usize != self.page_size || replaced {
             return Err(Error::corruption(format!("{}: the file was replaced while it was open", self.path.display())));
         }
+        *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = watch;
         self.adopt(superblock);
         Ok(())
     }
@@ -378,4 +415,9 @@ impl Volume {
     fn offset(&self, number: BlockId) -> Option<u64> {
         (number >= self.first_block() && number.0 < BLOCKS_MAX).then(|| number.0 * self.page_size as u64)
     }
+}
+
+/// The newest superblock of a file, and how a reader sees that it has been replaced.
+fn newest(file: &dyn File, path: &Path, read_only: bool) -> Result<(Newest, Option<Watch>)> {
+    if read_only { Watch::begin(file, path) } else { Ok((superblock::read_newest(file, path)?, None)) }
 }
