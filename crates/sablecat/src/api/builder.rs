@@ -8,7 +8,7 @@ use std::time::Duration;
 use sablecat_os::disk::Disk;
 
 use super::{DataStore, Env};
-use crate::env::{self, Config, History, Journaling, Mode, Recovery, Target};
+use crate::env::{self, Activity, Config, History, Journaling, Mode, Recovery, Target};
 use crate::error::Result;
 use crate::pages::volume::Journal;
 use crate::txn::{Comparator, DeadlockPolicy, Durability, Isolation};
@@ -246,6 +246,30 @@ impl Builder {
     /// `NotFound` if there is no environment; `Corruption` if its superblocks or the header of a log segment are damaged; `Io`.
     pub fn history(self, directory: impl AsRef<Path>) -> Result<History> {
         env::history(directory.as_ref(), &self.config)
+    }
+
+    /// Looks at who shares the environment in a directory and what they hold, from outside: as [`Env::processes`] and [`Env::locks`] do, but
+    /// without becoming one of them. It waits for nobody, not even for a process that was stopped while it was entering, and changes nothing; the
+    /// environment's files and its shared memory need only be readable.
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let directory = std::env::temp_dir().join(format!("sablecat-doc-activity-{}", std::process::id()));
+    /// let env = sablecat::Env::builder().shared(true).open(&directory)?;
+    /// let seen = sablecat::Env::builder().activity(&directory)?;
+    /// assert_eq!(seen.processes[0].pid, std::process::id());
+    /// assert!(seen.locks.is_empty());
+    /// # drop(env);
+    /// # std::fs::remove_dir_all(directory).unwrap();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `NotFound` if there is no environment; `InUse` if a process has it for itself alone; `Invalid` if its shared memory is of another build;
+    /// `Io`.
+    pub fn activity(self, directory: impl AsRef<Path>) -> Result<Activity> {
+        env::activity(directory.as_ref(), &self.config)
     }
 
     /// Prepares to take the environment in a directory back to an earlier state: to the newest epoch at or before the target, and from

@@ -36,7 +36,8 @@ pub(crate) use databases::Named;
 pub(crate) use history::history;
 pub use history::{Epoch, History, JournalFile};
 pub(crate) use open::{in_memory, open};
-pub use processes::{Participant, Process, RecordLock};
+pub(crate) use processes::activity;
+pub use processes::{Activity, Participant, Process, RecordLock};
 pub use recover::RecoveryReport;
 pub use verify::{Progress, VerifyReport};
 
