@@ -32,6 +32,7 @@ pub(crate) fn run(Arguments { place, reading }: &Arguments) -> Result<Outcome, F
             "records": report.records,
             "pages": report.pages,
             "pages_unreachable": report.pages_unreachable,
+            "epochs": report.epochs,
         }))?;
     } else {
         for problem in &report.problems {
@@ -44,6 +45,7 @@ pub(crate) fn run(Arguments { place, reading }: &Arguments) -> Result<Outcome, F
             ("records", number(report.records)),
             ("pages", number(report.pages)),
             ("pages that nothing leads to", number(report.pages_unreachable)),
+            ("retained epochs", number(report.epochs)),
         ])?;
     }
     Ok(if report.problems.is_empty() { Outcome::Done } else { Outcome::No })

@@ -6,6 +6,7 @@
 use sablecat_os::atomic::Ordering;
 
 use super::follow::Following;
+use super::volume::Volume;
 use super::{Pages, Participant};
 use crate::error::{Error, Result};
 use crate::region::{BlockWord, EntryWord, FrameState};
@@ -80,6 +81,15 @@ impl Pages {
         }
         self.region.frame(frame).describe(page, FrameId::NONE, word);
         Ok(frame)
+    }
+
+    /// Checks what a block holds, which is to be a version of this page. `buffer` is one page long.
+    ///
+    /// # Errors
+    /// Corruption, saying what is wrong; those of the file.
+    pub(crate) fn check_stored(&self, volume: &Volume, page: PageId, block: BlockId, buffer: &mut [u8]) -> Result<()> {
+        volume.read_block(block, buffer)?;
+        self.check_page(page, block, buffer)
     }
 
     pub(super) fn check_page(&self, page: PageId, block: BlockId, bytes: &[u8]) -> Result<()> {

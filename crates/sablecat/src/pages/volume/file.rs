@@ -402,6 +402,14 @@ impl Volume {
         scan::walk(self, &self.map.root(), pages, visit)
     }
 
+    /// As [`Volume::walk`], of the map of a retained epoch; what hangs on a block of the map is left out if `visit` says so of the block.
+    ///
+    /// # Errors
+    /// As [`Volume::walk`].
+    pub(crate) fn walk_epoch(&self, epoch: &Epoch, visit: &mut dyn FnMut(Found) -> Result<bool>) -> Result<()> {
+        scan::walk_parts(self, &self.superblock().map_of(epoch), 0..u64::MAX, visit)
+    }
+
     /// How many pages a map leaf covers.
     pub(crate) fn leaf_span(&self) -> u64 {
         leaf_span(self.page_size) as u64
