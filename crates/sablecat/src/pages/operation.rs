@@ -5,6 +5,7 @@ use sablecat_os::prefetch::Ahead;
 
 use super::{Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
+use crate::region::FrameState;
 use crate::types::{FrameId, Lsn, PageId};
 
 /// Frames an operation wants at hand before it begins, once the pool is under pressure: a path from a root to a leaf, and some.
@@ -229,7 +230,7 @@ impl Pages {
                     }
                     continue 'again;
                 }
-                if !self.links(frame, born, previous, page) {
+                if !self.leads_on(born, previous, page) {
                     continue 'again;
                 }
                 frame = previous;
@@ -248,9 +249,21 @@ impl Pages {
     }
 
     /// Whether `previous` still is an older version of `page` behind one born at `born`.
-    pub(super) fn links(&self, _frame: FrameId, born: Lsn, previous: FrameId, page: PageId) -> bool {
+    pub(super) fn links(&self, born: Lsn, previous: FrameId, page: PageId) -> bool {
         let desc = self.region.frame(previous);
-        desc.state() == crate::region::FrameState::Published && desc.page() == page && desc.superseded() <= born
+        desc.state() == FrameState::Published && desc.page() == page && desc.superseded() <= born
+    }
+
+    /// As [`Pages::links`], for who has pinned a snapshot that this version or an older one belongs to.
+    ///
+    /// A sweep may have claimed the version, to look at it closer or to take it out of the chain; and it may have died at that, which is
+    /// mended under the page's latch, and that the reader itself may hold, in a commit that is being validated. A claim changes nothing of what the reader
+    /// needs: nobody frees a version that is superseded above a pin, and one that is taken out of the middle keeps its bytes and where it leads
+    /// until the operations in progress have ended.
+    fn leads_on(&self, born: Lsn, previous: FrameId, page: PageId) -> bool {
+        let desc = self.region.frame(previous);
+        let whole = matches!(desc.state(), FrameState::Published | FrameState::Building(_));
+        whole && desc.page() == page && desc.superseded() <= born
     }
 
     /// The frame of the current version, read in if it is not in memory. The caller is in an operation.

@@ -11,6 +11,7 @@ use super::changes::Changes;
 use super::locks::{Held, Mode, record_hash};
 use super::reads::ReadSet;
 use super::scratch::Record;
+use super::short::Short;
 use super::write_set::WriteSet;
 use super::{Committed, Durability, Isolation, Kernel, TreeRef, conflict, publish};
 use crate::access::btree::node::{self, Leaf};
@@ -297,7 +298,7 @@ impl<'k> Transaction<'k> {
         }
         self.kernel.check_record(tree, key, value.map_or(0, <[u8]>::len))?;
         self.used += 1;
-        self.writes.set(tree, key, value.map(Box::from));
+        self.writes.set(tree, key, value.map(Short::from));
         Ok(())
     }
 
