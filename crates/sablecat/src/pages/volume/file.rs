@@ -21,7 +21,7 @@ use super::orphans;
 use super::scan::{self, Found, InUse};
 use super::scratch::Scratch;
 use super::space::BitSpace;
-use super::superblock::{self, Newest, Superblock};
+use super::superblock::{self, Superblock};
 use super::watch::Watch;
 use super::{BLOCKS_MAX, RESERVED_BYTES, block, first_block};
 use crate::error::{Error, ErrorKind, Result};
@@ -100,7 +100,7 @@ impl Volume {
             })
         };
         let mut file = open(false)?;
-        let (newest, watch) = newest(&*file, path, read_only)?;
+        let (newest, watch) = if read_only { Watch::begin(&*file, path)? } else { (superblock::read_newest(&*file, path)?, None) };
         let superblock = newest.superblock;
         let page_size = superblock.page_size as usize;
         // Who only reads looks at the superblocks time and again, which should not be a matter of the disk.
@@ -144,7 +144,7 @@ impl Volume {
             return Ok(true);
         }
         let superblock = self.superblock();
-        let (newest, watch) = Watch::begin(&*self.file, &self.path)?;
+        let (newest, watch) = Watch::again(&*self.file, &self.path)?;
         *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = watch;
         Ok(superblock.generation == generation && newest.superblock == superblock)
     }
@@ -171,7 +171,8 @@ impl Volume {
     /// # Errors
     /// As [`Volume::open`].
     pub(crate) fn follow(&self) -> Result<()> {
-        let (newest, watch) = newest(&*self.file, &self.path, self.read_only)?;
+        let (newest, watch) =
+            if self.read_only { Watch::again(&*self.file, &self.path)? } else { (superblock::read_newest(&*self.file, &self.path)?, None) };
         let superblock = newest.superblock;
         let replaced = self.read_only && superblock.generation <= self.generation() && superblock != self.superblock();
         if superblock.page_size as usize != self.page_size || replaced {
@@ -423,9 +424,4 @@ impl Volume {
     fn offset(&self, number: BlockId) -> Option<u64> {
         (number >= self.first_block() && number.0 < BLOCKS_MAX).then(|| number.0 * self.page_size as u64)
     }
-}
-
-/// The newest superblock of a file, and how a reader sees that it has been replaced.
-fn newest(file: &dyn File, path: &Path, read_only: bool) -> Result<(Newest, Option<Watch>)> {
-    if read_only { Watch::begin(file, path) } else { Ok((superblock::read_newest(file, path)?, None)) }
 }

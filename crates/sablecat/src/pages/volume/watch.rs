@@ -49,14 +49,23 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Reads the newest superblock, which somebody may be about to replace, and how to see that it has been. None if that cannot be seen by
-    /// the heads: that of a later superblock is there, which was not, or not yet, written to its end.
+    /// the heads: that of a later superblock is there, which was not, or not yet, written to its end, or one of them is damaged.
     pub(super) fn begin(file: &dyn File, path: &Path) -> Result<(Newest, Option<Watch>)> {
+        Watch::begin_by(file, path, |newest| newest.complaints.is_empty())
+    }
+
+    /// The same, for who does not report what is damaged.
+    pub(super) fn again(file: &dyn File, path: &Path) -> Result<(Newest, Option<Watch>)> {
+        Watch::begin_by(file, path, |_| true)
+    }
+
+    fn begin_by(file: &dyn File, path: &Path, will_do: impl Fn(&Newest) -> bool) -> Result<(Newest, Option<Watch>)> {
         let mut tries = 1;
         loop {
             // In this order: a superblock that is written after the heads were read changes them.
             let heads = Heads::read(file, path)?;
             match superblock::read_newest(file, path) {
-                Ok(newest) if newest.complaints.is_empty() || tries == TRIES => {
+                Ok(newest) if will_do(&newest) || tries == TRIES => {
                     let generation = newest.superblock.generation;
                     let slot = generation % 2;
                     let is_newest = heads.generation(slot) == generation && heads.generation(1 - slot) < generation;
