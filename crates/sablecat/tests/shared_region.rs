@@ -378,16 +378,30 @@ fn a_look_believes_nothing_that_stands_in_the_region() {
     let left = place.killed("look-damaged-left");
     let file = fs::File::options().read(true).write(true).open(left.region()).expect("there");
     let mut looked = 0;
-    // What is not zero of the header, the members, the slots and the lock table, word by word.
-    let table: Vec<_> = bytes(&left.region()).into_iter().take_while(|(start, _)| *start < 1 << 22).collect();
-    for (start, bytes) in &table {
-        for (n, word) in bytes.chunks_exact(8).enumerate().filter(|(_, word)| word.iter().any(|&byte| byte != 0)).take(100) {
-            for value in [[0xff; 8], [0xff, 0xff, 0, 0, 0, 0, 0, 0]] {
-                file.write_all_at(&value, start + 8 * n as u64).expect("written");
-                looked += u32::from(left.builder().activity(left.base.join("env")).is_ok());
-            }
-            file.write_all_at(word, start + 8 * n as u64).expect("written");
+    // What is not zero of the header, the members, the slots and the lock table: the first words, and some of the rest.
+    let pages = bytes(&left.region()).into_iter().take_while(|(start, _)| *start < 1 << 22);
+    let words: Vec<(u64, [u8; 8])> = pages
+        .flat_map(|(start, page)| (start..).step_by(8).zip(page.as_chunks().0.to_vec()).collect::<Vec<_>>())
+        .filter(|(_, word)| *word != [0; 8])
+        .collect();
+    let (first, rest) = words.split_at(100);
+    for (at, word) in first.iter().chain(rest.iter().step_by(1 + rest.len() / 200)) {
+        for value in [[0xff; 8], [0xff, 0xff, 0, 0, 0, 0, 0, 0]] {
+            file.write_all_at(&value, *at).expect("written");
+            looked += u32::from(left.builder().activity(left.base.join("env")).is_ok());
         }
+        file.write_all_at(word, *at).expect("written");
+    }
+    // The words of locks are few, and their owners are what leads elsewhere.
+    let record = env.locks()[0].record.to_le_bytes();
+    let of_locks: Vec<_> = words.iter().filter(|(_, word)| u64::from_le_bytes(*word) >> 20 == u64::from_le_bytes(record)).collect();
+    assert!(!of_locks.is_empty());
+    for (at, word) in of_locks {
+        let owner = u64::from_le_bytes(*word) | 0xffff;
+        file.write_all_at(&owner.to_le_bytes(), *at).expect("written");
+        let seen = left.builder().activity(left.base.join("env")).expect("it may be a lock");
+        assert!(seen.locks.iter().any(|lock| (lock.slot, lock.pid) == (u16::MAX, 0)));
+        file.write_all_at(word, *at).expect("written");
     }
     assert!(looked > 100, "{looked}");
 }
