@@ -11,6 +11,9 @@ use crate::types::{FrameId, Lsn, PageId};
 /// Frames an operation wants at hand before it begins, once the pool is under pressure: a path from a root to a leaf, and some.
 const FRAMES_WANTED: usize = 16;
 
+/// It sweeps for them when it has fewer than this.
+const FRAMES_LOW: usize = 4;
+
 /// After so many tries to find a version somebody dead may be in the way.
 const TRIES_STALLED: u32 = 10_000;
 
@@ -148,7 +151,7 @@ impl Pages {
     #[inline]
     pub(crate) fn operate<T>(&self, me: &Participant, work: impl FnMut() -> Result<T>) -> Result<T> {
         // In memory alone nothing is ever read in, so looking takes no frame, and must be possible when none is left.
-        if self.under_pressure() && self.volume.is_some() {
+        if self.under_pressure() && self.volume.is_some() && me.free.borrow().len() < FRAMES_LOW {
             self.refill(me, FRAMES_WANTED, 1)?;
         }
         self.with_frames(me, work)

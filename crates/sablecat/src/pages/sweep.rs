@@ -71,13 +71,14 @@ impl Pages {
             }
             let round = self.sweep_round(me, want)?;
             idle = if round.progress { 0 } else { idle + 1 };
+            // Who looked for more in vain would do so before every operation, as long as frames are scarce.
+            if idle > 0 && me.free.borrow().len() >= least {
+                return Ok(());
+            }
             if idle <= ROUNDS {
                 continue;
             }
             idle = 0;
-            if me.free.borrow().len() >= least {
-                return Ok(());
-            }
             if (round.waiting || self.others_will_give_way(me)) && waits < waits_max {
                 waits += 1;
                 if waits < YIELDS {

@@ -113,17 +113,24 @@ impl<'k> Transaction<'k> {
         })
     }
 
-    /// Forgets everything and pins the newest state: the same transaction, to be run again. Record locks are kept, so that the second
-    /// attempt finds the records it waited for unchanged.
-    pub(crate) fn restart(&mut self) {
+    /// Forgets everything, and the snapshot with it, so that whatever is waited for before [`Transaction::restart`] keeps no old versions. Record
+    /// locks are kept, so that the second attempt finds the records it waited for unchanged.
+    pub(crate) fn give_up(&mut self) {
         self.writes = WriteSet::default();
         self.reads.clear();
         self.used = 0;
+        self.seat.slot().unpin();
+    }
+
+    /// Forgets everything and pins the newest state: the same transaction, to be run again.
+    pub(crate) fn restart(&mut self) {
+        self.give_up();
         self.seat.slot().clear_revoked();
         self.at = self.kernel.pages.pin(&self.seat);
     }
 
-    /// Takes the serial gate: until this transaction ends, nobody else begins a commit.
+    /// Takes the serial gate: until this transaction ends, nobody else begins a commit. The snapshot has been given up: others may have the gate
+    /// for long, and one from before would have missed what they commit.
     pub(crate) fn take_gate(&mut self) {
         if self.gate.is_none() {
             // Whoever has the gate now may be waiting for them.
