@@ -11,6 +11,7 @@
 //! catalog.rs       which databases there are
 //! databases.rs     creating, opening, renaming, removing them
 //! processes.rs     who has it open and holds what
+//! read_only.rs     reading the last checkpoint, for who may not write
 //! housekeeping.rs  the threads that flush, checkpoint and clean
 //! ```
 
@@ -24,6 +25,7 @@ mod housekeeping;
 mod journal;
 mod open;
 mod processes;
+mod read_only;
 mod recover;
 mod verify;
 
@@ -34,7 +36,8 @@ pub(crate) use databases::Named;
 pub(crate) use history::history;
 pub use history::{Epoch, History, JournalFile};
 pub(crate) use open::{in_memory, open};
-pub use processes::{Participant, Process, RecordLock};
+pub(crate) use processes::activity;
+pub use processes::{Activity, Participant, Process, RecordLock};
 pub use recover::RecoveryReport;
 pub use verify::{Progress, VerifyReport};
 
@@ -218,6 +221,9 @@ impl Core {
             return Ok(());
         }
         self.keeper.stop(&self.kernel);
+        if self.config.read_only {
+            return Ok(());
+        }
         if self.shared.is_some() {
             return self.detach();
         }

@@ -17,6 +17,7 @@
 mod bell;
 mod checkpoint;
 mod clean;
+mod follow;
 mod frames;
 mod horizon;
 mod latch;
@@ -66,6 +67,8 @@ pub(crate) struct Pages {
     freed_runs: run::FreedRuns,
     /// Rung when dirty frames are in the way of sweeps.
     pub(crate) cleaner: Arc<Bell>,
+    /// None: what is in the region is the newest state, not the volume's.
+    following: Option<follow::Following>,
 }
 
 /// Byte 20 of a page: what kind of page it is. The access methods own all kinds but this one.
@@ -75,7 +78,7 @@ pub(crate) const KIND_FREE: u8 = 4;
 pub(crate) const FREED_OFFSET: usize = 24;
 
 impl Pages {
-    /// Pages over a region: of `volume`, or of memory alone.
+    /// Pages over a region: of `volume`, or of memory alone. A volume that may only be read is followed (follow.rs).
     pub(crate) fn new(region: Arc<Region>, volume: Option<Volume>, check: PageCheck) -> Pages {
         let header = region.header();
         let (words, capacity) = region.page_bits();
@@ -85,6 +88,7 @@ impl Pages {
         // SAFETY: as above.
         let blocks = unsafe { BitSpace::new(words, capacity, (&header.block_hint.0).into(), (&header.block_high).into()) };
         let participants = Participants::new(&region);
+        let following = volume.as_ref().filter(|volume| volume.is_read_only()).map(|_| follow::Following::default());
         if let Some(volume) = &volume {
             // Whoever made the region says which generation is in force; later only checkpointers do.
             let _ = header.generation.0.compare_exchange(0, volume.generation(), Ordering::SeqCst, Ordering::Relaxed);
@@ -100,6 +104,7 @@ impl Pages {
             kept_back: Mutex::default(),
             freed_runs: run::FreedRuns::default(),
             cleaner: Arc::default(),
+            following,
         }
     }
 

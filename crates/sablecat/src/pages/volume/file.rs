@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use sablecat_os::atomic::{Ordering, fence};
 use sablecat_os::disk::{Disk, File, How};
 
 use super::batch::BlockBatch;
@@ -21,6 +22,7 @@ use super::scan::{self, Found, InUse};
 use super::scratch::Scratch;
 use super::space::BitSpace;
 use super::superblock::{self, Superblock};
+use super::watch::Watch;
 use super::{BLOCKS_MAX, RESERVED_BYTES, block, first_block};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{BlockId, PageId};
@@ -39,6 +41,8 @@ pub(crate) struct Volume {
     /// The superblock in force; `map` reads what it names.
     superblock: Mutex<Superblock>,
     map: MapReader,
+    /// When opened for reading only: how to see that the superblock in force is still the newest.
+    watch: Mutex<Option<Watch>>,
     complaints: Vec<String>,
 }
 
@@ -96,10 +100,11 @@ impl Volume {
             })
         };
         let mut file = open(false)?;
-        let newest = superblock::read_newest(&*file, path)?;
+        let (newest, watch) = if read_only { Watch::begin(&*file, path)? } else { (superblock::read_newest(&*file, path)?, None) };
         let superblock = newest.superblock;
         let page_size = superblock.page_size as usize;
-        if direct && page_size >= DIRECT_PAGE_MIN {
+        // Who only reads looks at the superblocks time and again, which should not be a matter of the disk.
+        if direct && !read_only && page_size >= DIRECT_PAGE_MIN {
             file = open(true)?;
         }
         let length = file.len().map_err(|e| Error::io("finding the size of", path, e))?;
@@ -111,8 +116,37 @@ impl Volume {
             growth: Growth::new(length),
             map: MapReader::new(superblock.map()),
             superblock: Mutex::new(superblock),
+            watch: Mutex::new(watch),
             complaints: newest.complaints,
         })
+    }
+
+    /// Whether it is opened for reading only, while others may write it.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Whether a generation is in force and still the newest that the file holds, of a volume opened for reading only. Then all that was read
+    /// before, as what that generation names, is so.
+    ///
+    /// # Errors
+    /// As [`Volume::open`].
+    pub(crate) fn is_newest(&self, generation: u64) -> Result<bool> {
+        // The look must not be taken before the reads that it is to justify; pairs with the flushes around a superblock's write.
+        fence(Ordering::SeqCst);
+        let watch = *self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.generation() != generation {
+            return Ok(false);
+        }
+        if let Some(watch) = watch
+            && watch.shows(generation, &*self.file, &self.path)?
+        {
+            return Ok(true);
+        }
+        let superblock = self.superblock();
+        let (newest, watch) = Watch::again(&*self.file, &self.path)?;
+        *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = watch;
+        Ok(superblock.generation == generation && newest.superblock == superblock)
     }
 
     /// Reads the newest complete generation again, makes sure it is durable, and goes on from it.
@@ -137,10 +171,14 @@ impl Volume {
     /// # Errors
     /// As [`Volume::open`].
     pub(crate) fn follow(&self) -> Result<()> {
-        let superblock = superblock::read_newest(&*self.file, &self.path)?.superblock;
-        if superblock.page_size as usize != self.page_size {
+        let (newest, watch) =
+            if self.read_only { Watch::again(&*self.file, &self.path)? } else { (superblock::read_newest(&*self.file, &self.path)?, None) };
+        let superblock = newest.superblock;
+        let replaced = self.read_only && superblock.generation <= self.generation() && superblock != self.superblock();
+        if superblock.page_size as usize != self.page_size || replaced {
             return Err(Error::corruption(format!("{}: the file was replaced while it was open", self.path.display())));
         }
+        *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = watch;
         self.adopt(superblock);
         Ok(())
     }
@@ -363,6 +401,14 @@ impl Volume {
     /// Those of `visit`: damage is reported to it as [`Found::Damaged`].
     pub(crate) fn walk(&self, pages: Range<u64>, visit: &mut dyn FnMut(Found) -> Result<()>) -> Result<()> {
         scan::walk(self, &self.map.root(), pages, visit)
+    }
+
+    /// As [`Volume::walk`], of the map of a retained epoch; what hangs on a block of the map is left out if `visit` says so of the block.
+    ///
+    /// # Errors
+    /// As [`Volume::walk`].
+    pub(crate) fn walk_epoch(&self, epoch: &Epoch, visit: &mut dyn FnMut(Found) -> Result<bool>) -> Result<()> {
+        scan::walk_parts(self, &self.superblock().map_of(epoch), 0..u64::MAX, visit)
     }
 
     /// How many pages a map leaf covers.
