@@ -26,10 +26,17 @@ fn schedule() {
 #[inline(always)]
 fn schedule() {}
 
-/// Whether the calling thread is one of an exploration's.
+/// Whether the calling thread is one of an exploration's: there, others run at every step, and time does not pass.
 #[cfg(feature = "shuttle")]
-pub(crate) fn explored() -> bool {
+pub fn explored() -> bool {
     shuttle::current::try_get_current_task().is_some()
+}
+
+/// Without the feature nobody is.
+#[cfg(not(feature = "shuttle"))]
+#[inline(always)]
+pub fn explored() -> bool {
+    false
 }
 
 /// Runs `body` under `runs` random thread schedules, the same ones for the same `seed`.

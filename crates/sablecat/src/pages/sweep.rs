@@ -27,14 +27,28 @@ const SWEEP_STEP: u64 = 32;
 const WRITE_BATCH: usize = 64;
 /// Rounds of the clock without progress after which a sweep takes stronger means.
 const ROUNDS: u64 = 4;
-/// How often a sweep lets others run before it takes from them; the first times it only gives up the processor, then it sleeps. Less
-/// often for who holds latches: the others may be waiting for these. Few when explored: there, others run at every step.
-const WAITS_MAX: u32 = if cfg!(feature = "shuttle") { 4 } else { 1000 };
-const WAITS_MAX_LATCHED: u32 = if cfg!(feature = "shuttle") { 2 } else { 40 };
+/// How often a sweep lets others run: the first times it only gives up the processor, then it sleeps.
 const YIELDS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(1);
-/// After so many waits for the operations in progress a sweep looks for what they do not hold back.
-const WAITS_FOR_RETIRED: u32 = if cfg!(feature = "shuttle") { 1 } else { YIELDS };
+
+/// How long a sweep waits for others, in times that it lets them run.
+struct Patience {
+    /// Before it takes from them.
+    all: u32,
+    /// The same if it holds latches: the others may be waiting for these.
+    latched: u32,
+    /// Before it looks for what the operations in progress do not hold back.
+    retired: u32,
+}
+
+impl Patience {
+    fn now() -> Patience {
+        if sablecat_os::atomic::explored() {
+            return Patience { all: 4, latched: 2, retired: 1 };
+        }
+        Patience { all: 1000, latched: 40, retired: YIELDS }
+    }
+}
 
 /// What one round of the clock brought.
 #[derive(Default)]
@@ -79,14 +93,15 @@ impl Pages {
         self.reclaim_own(me);
         let want = want.min(self.frames_ready() as usize / 8).max(1);
         let least = least.min(want);
-        let waits_max = if me.slot().list_len() == 0 { WAITS_MAX } else { WAITS_MAX_LATCHED };
+        let patience = Patience::now();
+        let waits_max = if me.slot().list_len() == 0 { patience.all } else { patience.latched };
         let (mut idle, mut waits) = (0, 0);
         while me.free.borrow().len() < want {
             if let Some(fresh) = self.region.more_frames() {
                 me.free.borrow_mut().extend(fresh.map(FrameId));
                 continue;
             }
-            let round = self.sweep_round(me, want, waits >= WAITS_FOR_RETIRED)?;
+            let round = self.sweep_round(me, want, waits >= patience.retired)?;
             idle = if round.progress { 0 } else { idle + 1 };
             // Who looked for more in vain would do so before every operation, as long as frames are scarce.
             if idle > 0 && me.free.borrow().len() >= least {
