@@ -66,7 +66,7 @@ impl Core {
                     .push(format!("database {name:?}: its comparator {:?} was not given, so it was not checked", entry.comparator));
                 continue;
             }
-            trees.push((format!("database {name:?}"), entry.tree(comparator)));
+            trees.push((format!("database {name:?}"), entry.tree(comparator, None)));
         }
         for (name, tree) in &trees {
             let mut problems = Vec::new();

@@ -14,7 +14,7 @@ use super::run::freed_after;
 use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::{BlockWord, EntryWord, FrameState, NO_EPOCH};
-use crate::types::{BlockId, FrameId, Lsn, PageId};
+use crate::types::{FrameId, Lsn, PageId};
 
 /// Frames a sweep looks at between two looks at the clock hand.
 const SWEEP_STEP: u64 = 32;
@@ -292,7 +292,7 @@ impl Pages {
                 return Ok(Swept::Kept);
             }
             // Under the latch the version can be neither superseded nor freed; once marked as being written, not freed either.
-            let claim = BlockWord::fresh(self.allocate_block()?).writing(me.number());
+            let claim = BlockWord::fresh(self.allocate_block(block.volume())?).writing(me.number());
             desc.set_block(claim);
             return Ok(Swept::Dirty(claim));
         }
@@ -303,9 +303,9 @@ impl Pages {
         if free {
             // Nobody can reach the page any more: all that is left of it is its number. The word first: should this process die here, the
             // block is lost until the next opening, and not freed twice.
-            desc.set_block(BlockWord::fresh(BlockId::NONE));
+            desc.set_block(BlockWord::NOTHING);
             self.forget_block(block);
-            self.region.entry(page).set_block(BlockWord::fresh(BlockId::NONE));
+            self.region.entry(page).set_block(BlockWord::NOTHING);
             self.clear_rest(page, freed_after, me);
         } else {
             self.region.entry(page).set_block(block);
@@ -340,7 +340,7 @@ impl Pages {
                     if desc.superseded() == superseded && desc.page() == page && !desc.block().is_writing() {
                         newer_desc.set_previous(desc.previous());
                         let block = desc.block();
-                        desc.set_block(BlockWord::fresh(BlockId::NONE));
+                        desc.set_block(block.dropped());
                         self.forget_block(block);
                         self.retire(frame);
                         swept = Swept::Retired;
@@ -372,8 +372,8 @@ impl Pages {
             if written {
                 self.region.frame(frame).set_block(claim.written());
             } else {
-                self.region.frame(frame).set_block(BlockWord::fresh(BlockId::NONE));
-                self.blocks.release(claim.block().0);
+                self.region.frame(frame).set_block(claim.dropped());
+                self.blocks.release(claim.block());
             }
         }
     }
