@@ -104,7 +104,8 @@ fn judge(file: File, superblock: &Superblock, boot: [u8; 16]) -> Result<Region> 
     let visible = region.header().visible();
     log_memory(&region).check(visible)?;
     // Somebody has had the environment for himself since, and the region knows nothing of what he did: the log has gone further than it ever did.
-    if superblock.checkpoint > visible || superblock.log_floor > visible {
+    let is_behind = superblock.checkpoint > visible || superblock.log_floor > visible;
+    if is_behind || region.geometry().volumes != superblock.volume_count() {
         return Err(Error::invalid("the environment was used without it since"));
     }
     Ok(region)

@@ -92,7 +92,7 @@ pub(crate) struct Superblock {
 /// What one copy turned out to be.
 #[derive(Debug)]
 enum Copy {
-    Valid(Superblock),
+    Valid(Box<Superblock>),
     Empty,
     /// Not written to its end when the power failed: in part still the one that was there before.
     Torn,
@@ -225,7 +225,7 @@ impl Superblock {
     #[cfg(test)]
     pub(crate) fn decode(bytes: &[u8]) -> std::result::Result<Superblock, String> {
         match decode(bytes) {
-            Copy::Valid(superblock) => Ok(superblock),
+            Copy::Valid(superblock) => Ok(*superblock),
             Copy::Empty => Err("all zeroes".into()),
             Copy::Torn => Err("parts of two".into()),
             Copy::Unknown(why) | Copy::Damaged(why) => Err(why),
@@ -375,7 +375,7 @@ fn decode(bytes: &[u8]) -> Copy {
     // Whatever else is in the bytes would not be in those of this superblock.
     let mut again = superblock.encode();
     again[16..24].copy_from_slice(&bytes[16..24]);
-    if again == *bytes { Copy::Valid(superblock) } else { unknown() }
+    if again == *bytes { Copy::Valid(Box::new(superblock)) } else { unknown() }
 }
 
 fn wrong_magic(bytes: &[u8]) -> &'static str {
@@ -416,7 +416,7 @@ pub(crate) fn read_newest(file: &dyn File, path: &Path) -> Result<Newest> {
                         )));
                     }
                     if newest.as_ref().is_none_or(|other| other.generation < found.generation) {
-                        newest = Some(found);
+                        newest = Some(*found);
                     }
                 }
                 // One that was torn never counted.
