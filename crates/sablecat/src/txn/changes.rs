@@ -87,6 +87,9 @@ impl<'a> Changes<'a> {
         debug_assert_eq!(old, FrameId::NONE, "a page just allocated has no version");
         self.note(page, index);
         let new = self.frame()?;
+        // What was in the frame before is no part of this page, and perhaps of another volume.
+        // SAFETY: the frame is building and ours.
+        unsafe { self.pages.region.page_mut(new) }.fill(0);
         self.pages.region.frame(new).describe(page, FrameId::NONE, BlockWord::unwritten(home));
         let item = ListItem { page, old: FrameId::NONE, new };
         self.items[index] = item;
