@@ -208,6 +208,29 @@ fn records_of_a_prefix_are_in_its_volume_but_for_the_leaves_at_its_edges() {
 }
 
 #[test]
+fn a_leaf_that_is_merged_over_the_edge_of_a_prefix_leaves_its_volume() {
+    let site = Site::new("merged");
+    let env = site.open(site.builder().volume("one", site.volume("one")).place(Place::keys("d", "log/"), "one"));
+    let database = env.database("d").expect("made");
+    let keys = |part: &'static str| (0..200).map(move |n| format!("{part}{n:03}"));
+    for key in keys("a/").chain(keys("log/")).chain(keys("z/")) {
+        database.insert(&key, value(&key, "")).expect("inserted");
+    }
+    // The leaves empty from the upper end on, and each takes in the one behind it; so the last of the prefix takes in the one at its edge.
+    for key in keys("z/").take(197).chain(keys("log/").skip(30)).collect::<Vec<_>>().into_iter().rev() {
+        assert!(database.remove(&key).expect("removed"));
+    }
+    for key in ["log/new", "z/0new"] {
+        database.insert(key, value(key, "")).expect("inserted");
+    }
+    assert_sound(&env);
+    drop(database);
+    env.close().expect("closed");
+    let there = named(&site.volume("one"));
+    assert!(!there.contains(&b"z/0new "[..]), "it is in a leaf that holds some of the prefix");
+}
+
+#[test]
 fn values_in_pages_of_their_own_and_nested_keys_follow_the_prefix() {
     let site = Site::new("values");
     let builder = site.builder().volume("one", site.volume("one")).place(Place::keys("d", "log/"), "one");
