@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use sablecat::{Database, Env};
+use sablecat::{Builder, Database, Env};
 
 use crate::Failure;
+use crate::placing::Placing;
 
 /// An environment that must exist.
 #[derive(Debug, Args)]
@@ -16,17 +17,24 @@ pub(crate) struct Existing {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    placing: Placing,
 }
 
 impl Existing {
+    /// Settings with the volumes that were declared.
+    pub(crate) fn builder(&self) -> Builder {
+        self.placing.declare(Env::builder())
+    }
+
     /// Opens it beside whoever shares it, recovering it if it was not closed.
     pub(crate) fn open(&self) -> Result<Env, Failure> {
-        Ok(Env::builder().shared(true).create(false).open(&self.dir)?)
+        Ok(self.builder().shared(true).create(false).open(&self.dir)?)
     }
 
     /// Opens it, and creates it if there is none.
     pub(crate) fn open_or_create(&self) -> Result<Env, Failure> {
-        Ok(Env::builder().shared(true).open(&self.dir)?)
+        Ok(self.builder().shared(true).open(&self.dir)?)
     }
 
     /// Where it is.

@@ -149,13 +149,11 @@ pub(super) fn create(disk: &dyn Disk, path: &Path, header: &Header, known: impl 
 /// Whether a file is a volume that was made for this environment, and then no superblock came to name it.
 fn is_left_over(disk: &dyn Disk, path: &Path, header: &Header, known: impl Fn(&[u8; 16]) -> bool) -> Result<bool> {
     let file = super::data_file::open(disk, path, false, true).map_err(|e| Error::io("opening", path, e))?;
-    let length = file.len().map_err(|e| Error::io("finding the size of", path, e))?;
     let found = match Header::read(&*file, path) {
         Err(error) if error.is_corruption() => return Ok(false),
         found => found?.0,
     };
-    // It grows with its first block.
-    Ok(length == EXTRA_RESERVED_BYTES && found.environment == header.environment && found.generation == 0 && !known(&found.uuid))
+    Ok(found.environment == header.environment && found.generation == 0 && !known(&found.uuid))
 }
 
 #[cfg(test)]

@@ -111,6 +111,16 @@ fn killed_before_the_last_flush(seed: u64) -> (SimDisk, Store) {
 }
 
 #[test]
+fn an_added_volume_stays() {
+    for seed in 0..64 {
+        let disk = disk(seed);
+        drop(Store::create(&disk, 512).expect("no faults"));
+        drop(Store::open_with(&disk, 2).expect("no faults"));
+        assert_eq!(Store::open(&disk.crash(seed)).expect("whole").volume.count(), 3, "seed {seed}");
+    }
+}
+
+#[test]
 fn a_superblock_that_an_opener_believed_stays() {
     for seed in 0..64 {
         let (disk, store) = killed_before_the_last_flush(seed);
