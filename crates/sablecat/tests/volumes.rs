@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use sablecat::{Builder, Durability, Env, Error, ErrorKind, Journal, Place, Target};
@@ -356,6 +356,14 @@ fn what_is_in_the_way_of_a_new_volume_stays_and_what_cannot_be_is_refused() {
     let env = site.open(site.builder());
     check(&env, "d", 0..10);
     assert_eq!(env.stats().expect("counted").volumes.len(), 2);
+}
+
+#[test]
+fn a_volume_is_for_those_for_whom_the_environment_is() {
+    let site = Site::new("mode");
+    site.open(site.builder().file_mode(0o640)).close().expect("closed");
+    site.open(site.far()).close().expect("closed");
+    assert_eq!(fs::metadata(site.volume("one")).expect("there").permissions().mode() & 0o777, 0o640);
 }
 
 #[test]

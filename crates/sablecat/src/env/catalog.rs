@@ -102,3 +102,21 @@ pub(crate) fn dropped_key(tree: TreeId) -> Vec<u8> {
 pub(crate) fn is_name(key: &[u8]) -> bool {
     key.first().is_some_and(|&byte| byte != 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_what_was_encoded_and_one_of_version_1_is_in_the_main_volume() {
+        let entry = |volume| CatalogEntry { tree: TreeId(17), root: PageId(4711), volume, comparator: Some("order".into()) };
+        let bytes = entry(VolumeId(3)).encode();
+        assert_eq!(bytes, b"\x02\x01\x11\0\0\0\x67\x12\0\0\x03order");
+        assert_eq!(CatalogEntry::decode(b"d", &bytes).expect("good"), entry(VolumeId(3)));
+        let old = b"\x01\x01\x11\0\0\0\x67\x12\0\0order";
+        assert_eq!(CatalogEntry::decode(b"d", old).expect("good"), entry(VolumeId::MAIN));
+        for wrong in [&b""[..], b"\x01\x01\x11", &bytes[..10], b"\x03\x01\x11\0\0\0\x67\x12\0\0\x03order"] {
+            assert!(CatalogEntry::decode(b"d", wrong).expect_err("wrong").is_corruption());
+        }
+    }
+}
