@@ -97,7 +97,9 @@ fn file(dice: &mut Dice) -> bool {
         0 => {
             // Both copies, so that the change counts.
             let slot = dice.pick(&[0, 65536]);
-            mutate(&mut input, slot + 24..slot + 120, dice);
+            // The checkpoint itself, or the list of volumes.
+            let (from, to) = dice.pick(&[(24, 120), (2560, 2640)]);
+            mutate(&mut input, slot + from..slot + to, dice);
             input.copy_within(slot..slot + 4096, slot + 4096);
         }
         kind => {

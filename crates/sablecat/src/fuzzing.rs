@@ -20,7 +20,7 @@ use sablecat_os::sim::{SimDisk, Survival};
 use crate::access::btree::node;
 use crate::pages::volume::seal_block;
 use crate::types::BlockId;
-use crate::{Durability, Env, Result};
+use crate::{Durability, Env, Place, Result};
 
 /// Bytes of a page in the samples.
 pub const PAGE_SIZE: usize = 512;
@@ -96,7 +96,7 @@ fn builder(disk: &SimDisk) -> crate::Builder {
         .durability(Durability::WriteNoSync)
 }
 
-/// A small environment with some of everything: trees of three levels, long values, two databases, a chunked commit in the log.
+/// A small environment with some of everything: trees of three levels, long values, databases in two volumes, a chunked commit in the log.
 fn sample(closed: bool) -> SimDisk {
     static SAMPLES: OnceLock<[SimDisk; 2]> = OnceLock::new();
     let samples = SAMPLES.get_or_init(|| [false, true].map(|closed| make_sample(closed).expect("an empty disk takes a small environment")));
@@ -105,7 +105,8 @@ fn sample(closed: bool) -> SimDisk {
 
 fn make_sample(closed: bool) -> Result<SimDisk> {
     let disk = SimDisk::new(1);
-    let env = builder(&disk).open(DIRECTORY)?;
+    let env = builder(&disk).volume("one", "one.db").place(Place::database("third"), "one").open(DIRECTORY)?;
+    env.database("third")?.insert("in another", "volume")?;
     let (first, second) = (env.database("first")?, env.database("second")?);
     for n in 0..if closed { 1200u32 } else { 120 } {
         first.insert(format!("key {:05}", n * 7919 % 10007), [n as u8; 30])?;
