@@ -44,16 +44,19 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) -> Wake 
     }
 }
 
-/// Wakes up to `n` of those who sleep on `word`. The caller has changed the word before.
-pub fn wake(word: &AtomicU32, n: u32) {
+/// Wakes up to `n` of those who sleep on `word`, and says how many. The caller has changed the word before.
+///
+/// Inside an exploration all see that the word has changed; it says `n`.
+pub fn wake(word: &AtomicU32, n: u32) -> u32 {
     #[cfg(feature = "shuttle")]
     if crate::atomic::explored() {
-        return;
+        return n;
     }
     // The kernel counts in signed integers.
     let n = n.min(i32::MAX as u32);
     let woken = kernel::wake(word.raw(), Flags::empty(), n);
     debug_assert!(woken.is_ok(), "futex wake on a word of our own: {woken:?}");
+    woken.map_or(0, |woken| woken as u32)
 }
 
 #[cfg(feature = "shuttle")]

@@ -197,7 +197,6 @@ fn killed_processes_lose_nothing_and_hold_up_nobody() {
 
 /// Whether a process lives is asked of the kernel's locks: its number may be another's, at the same time or later.
 #[test]
-#[ignore = "open: stood still once, cause unknown"]
 fn process_numbers_do_not_say_who_lives() {
     let possible = Command::new("unshare").args(["--pid", "--fork", "--kill-child", "true"]).output();
     if !possible.is_ok_and(|out| out.status.success()) {

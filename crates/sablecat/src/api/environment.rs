@@ -192,7 +192,7 @@ impl Env {
             match outcome {
                 Err(error) if error.is_retryable() && attempts < ATTEMPTS_MAX => {
                     attempts += 1;
-                    txn.restart();
+                    txn.give_up();
                     if matches!(error.kind(), ErrorKind::Deadlock | ErrorKind::Timeout) {
                         txn.release_locks();
                         // Whoever it gave way to must get the lock before this one takes it again.
@@ -201,6 +201,7 @@ impl Env {
                     if attempts >= ATTEMPTS_BEFORE_GATE {
                         txn.take_gate();
                     }
+                    txn.restart();
                 }
                 outcome => return outcome,
             }

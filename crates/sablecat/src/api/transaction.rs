@@ -253,6 +253,10 @@ impl<'env> Txn<'env> {
         self.inner.commit(self.durability).map(|_| ())
     }
 
+    pub(super) fn give_up(&mut self) {
+        self.inner.give_up();
+    }
+
     pub(super) fn restart(&mut self) {
         self.inner.restart();
     }

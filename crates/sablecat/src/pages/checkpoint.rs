@@ -376,7 +376,7 @@ impl Pages {
             if previous == FrameId::NONE {
                 return Ok(Found::Younger);
             }
-            if !self.links(frame, born, previous, page) {
+            if !self.links(born, previous, page) {
                 // A sweep may have claimed the frame for a moment, to look at it closer; under the latch nobody builds a version of this page.
                 let desc = self.region.frame(previous);
                 let claimed = matches!(desc.state(), FrameState::Building(_)) && desc.page() == page;

@@ -3,6 +3,11 @@
 //! A committer's own superseded frames come back to it first, still warm in its processor's cache. When they do not suffice, a sweep over
 //! the pool finds others (`sweep.rs`).
 //!
+//! A pin holds back all that is superseded while it lasts, some microseconds if its owner runs; but if the owner lost the processor meanwhile, as many
+//! frames as the others supersede until it is their turn to wait: with eight processes on two processors some ten thousand, too many for
+//! any cache. So who sees [`PATIENCE`] frames held back gives up the processor as soon as it has no pin itself. The owner of the pin comes to run, and
+//! soon nobody loses the processor but at such a moment ([decision 16](../../../../docs/decisions/0016-giving-way.md)).
+//!
 //! Costs: taking a remembered frame 5 ns; reclaiming an own one 15 ns and a scan of the slots a batch of [`LIMBO_BATCH`].
 
 use super::horizon::Horizon;
@@ -15,6 +20,8 @@ use crate::types::{BlockId, FrameId, Lsn, VolumeId};
 pub(super) const LIMBO_BATCH: usize = 8;
 /// Own superseded frames that are remembered: those of a few large commits.
 const LIMBO_MAX: usize = 4096;
+/// Own superseded frames that must be held back, since the last time, before others are given the processor.
+pub(super) const PATIENCE: usize = 64;
 
 /// Places for blocks kept ready beyond the last: more than a checkpoint's map takes between two allocations here.
 const BLOCKS_AHEAD: u64 = 1 << 16;
@@ -79,6 +86,13 @@ impl Pages {
         // What a long-lived snapshot holds back is left to the sweep.
         let over = limbo.len().saturating_sub(LIMBO_MAX);
         limbo.drain(..over);
+        if freed {
+            me.patience.set(limbo.len() + PATIENCE);
+        } else if limbo.len() >= me.patience.get() {
+            // Not again for the same frames: the pin may be that of a long transaction.
+            me.patience.set(limbo.len() + PATIENCE);
+            me.crowded.set(true);
+        }
         freed
     }
 

@@ -3,13 +3,13 @@
 //! The latch is the owner field of the page's entry. Latch order: docs/locks.md.
 
 use super::{Pages, Participant};
-use crate::region::{EntryWord, Queue};
+use crate::region::{EntryWord, PAGE_QUEUES, Queue};
 use crate::types::{FrameId, PageId};
 
 impl Pages {
     #[inline]
     pub(super) fn latch_queue(&self, page: PageId) -> Queue<'_> {
-        self.region.queue(page.0 as usize)
+        self.region.queue(page.0 as usize % PAGE_QUEUES)
     }
 
     /// Latches a page for `me`, waiting for whoever has it, and says its current frame (none: not in memory).

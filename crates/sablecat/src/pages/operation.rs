@@ -5,10 +5,14 @@ use sablecat_os::prefetch::Ahead;
 
 use super::{Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
+use crate::region::FrameState;
 use crate::types::{FrameId, Lsn, PageId};
 
 /// Frames an operation wants at hand before it begins, once the pool is under pressure: a path from a root to a leaf, and some.
 const FRAMES_WANTED: usize = 16;
+
+/// It sweeps for them when it has fewer than this.
+const FRAMES_LOW: usize = 4;
 
 /// After so many tries to find a version somebody dead may be in the way.
 const TRIES_STALLED: u32 = 10_000;
@@ -147,7 +151,7 @@ impl Pages {
     #[inline]
     pub(crate) fn operate<T>(&self, me: &Participant, work: impl FnMut() -> Result<T>) -> Result<T> {
         // In memory alone nothing is ever read in, so looking takes no frame, and must be possible when none is left.
-        if self.under_pressure() && self.volume.is_some() {
+        if self.under_pressure() && self.volume.is_some() && me.free.borrow().len() < FRAMES_LOW {
             self.refill(me, FRAMES_WANTED, 1)?;
         }
         self.with_frames(me, work)
@@ -221,7 +225,7 @@ impl Pages {
                     }
                     continue 'again;
                 }
-                if !self.links(frame, born, previous, page) {
+                if !self.leads_on(born, previous, page) {
                     continue 'again;
                 }
                 frame = previous;
@@ -240,9 +244,21 @@ impl Pages {
     }
 
     /// Whether `previous` still is an older version of `page` behind one born at `born`.
-    pub(super) fn links(&self, _frame: FrameId, born: Lsn, previous: FrameId, page: PageId) -> bool {
+    pub(super) fn links(&self, born: Lsn, previous: FrameId, page: PageId) -> bool {
         let desc = self.region.frame(previous);
-        desc.state() == crate::region::FrameState::Published && desc.page() == page && desc.superseded() <= born
+        desc.state() == FrameState::Published && desc.page() == page && desc.superseded() <= born
+    }
+
+    /// As [`Pages::links`], for who has pinned a snapshot that this version or an older one belongs to.
+    ///
+    /// A sweep may have claimed the version, to look at it closer or to take it out of the chain; and it may have died at that, which is
+    /// mended under the page's latch, and that the reader itself may hold, in a commit that is being validated. A claim changes nothing of what the reader
+    /// needs: nobody frees a version that is superseded above a pin, and one that is taken out of the middle keeps its bytes and where it leads
+    /// until the operations in progress have ended.
+    fn leads_on(&self, born: Lsn, previous: FrameId, page: PageId) -> bool {
+        let desc = self.region.frame(previous);
+        let whole = matches!(desc.state(), FrameState::Published | FrameState::Building(_));
+        whole && desc.page() == page && desc.superseded() <= born
     }
 
     /// The frame of the current version, read in if it is not in memory. The caller is in an operation.

@@ -4,6 +4,8 @@
 //! to the process, not to threads, so a transaction may move between threads; each thread prefers the seat it used last, so its slot and
 //! caches stay in its processor's cache. Taking a seat is one compare-and-swap on a line nobody else touches.
 //!
+//! Whoever leaves a seat may give up the processor to others then ([`Participant::crowded`]): it is the moment at which it holds nothing.
+//!
 //! `unsafe` here: the seat's busy word is the lock that makes its private part exclusive.
 
 use std::cell::{Cell, RefCell, UnsafeCell};
@@ -12,9 +14,10 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use sablecat_os::atomic::{AtomicU32, Ordering};
+use sablecat_os::atomic::{AtomicU32, Ordering, yield_now};
 use sablecat_os::fork;
 
+use super::frames::PATIENCE;
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::{ListItem, Region, Slot};
 use crate::types::{FrameId, Lsn, PageId, TreeId};
@@ -33,6 +36,10 @@ pub(crate) struct Participant {
     pub(super) free: RefCell<Vec<FrameId>>,
     /// Frames this participant superseded, oldest first, with the LSN at which.
     pub(super) limbo: RefCell<VecDeque<(FrameId, Lsn)>>,
+    /// How long `limbo` may become before others are given the processor (pages/frames.rs).
+    pub(super) patience: Cell<usize>,
+    /// Whether it has become that long. Whoever's pin holds these frames back may be waiting for the processor.
+    pub(super) crowded: Cell<bool>,
     hints: [Cell<(TreeId, PageId)>; HINTS],
     /// Memory for the log record being built, so that single operations allocate nothing.
     pub(crate) scratch: Cell<Vec<u8>>,
@@ -53,6 +60,8 @@ impl Participant {
             number,
             free: RefCell::default(),
             limbo: RefCell::default(),
+            patience: Cell::new(PATIENCE),
+            crowded: Cell::default(),
             hints: Default::default(),
             scratch: Cell::default(),
             list: RefCell::default(),
@@ -251,7 +260,11 @@ impl Deref for Seat<'_> {
 impl Drop for Seat<'_> {
     #[inline]
     fn drop(&mut self) {
+        let crowded = self.ready() && self.crowded.take();
         self.place.busy.store(0, Ordering::Release);
+        if crowded {
+            yield_now();
+        }
     }
 }
 

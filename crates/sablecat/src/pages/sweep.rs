@@ -71,13 +71,14 @@ impl Pages {
             }
             let round = self.sweep_round(me, want)?;
             idle = if round.progress { 0 } else { idle + 1 };
+            // Who looked for more in vain would do so before every operation, as long as frames are scarce.
+            if idle > 0 && me.free.borrow().len() >= least {
+                return Ok(());
+            }
             if idle <= ROUNDS {
                 continue;
             }
             idle = 0;
-            if me.free.borrow().len() >= least {
-                return Ok(());
-            }
             if (round.waiting || self.others_will_give_way(me)) && waits < waits_max {
                 waits += 1;
                 if waits < YIELDS {
@@ -325,35 +326,61 @@ impl Pages {
         if self.region.entry(page).word().owner() == me.number() {
             return Swept::Kept;
         }
-        let Some(mut newer) = self.try_latch(page, me) else { return Swept::Kept };
-        let mut swept = Swept::Kept;
+        let Some(current) = self.try_latch(page, me) else { return Swept::Kept };
+        let swept = match self.newer_in_chain(current, frame, page) {
+            Some(newer) if self.take_from_chain(newer, newer == current, (frame, superseded), page, me) => Swept::Retired,
+            _ => Swept::Kept,
+        };
+        self.unlatch(page, me);
+        swept
+    }
+
+    /// The version in front of `frame` in the chain that begins with `current`, which the caller has latched.
+    pub(super) fn newer_in_chain(&self, current: FrameId, frame: FrameId, page: PageId) -> Option<FrameId> {
+        let mut newer = current;
         while newer != FrameId::NONE {
-            let newer_desc = self.region.frame(newer);
-            let next = newer_desc.previous();
-            let newer_born = Lsn(self.region.born(newer).load(Ordering::Acquire));
-            if next == FrameId::NONE || !self.links(newer, newer_born, next, page) {
-                break;
+            let next = self.region.frame(newer).previous();
+            let born = Lsn(self.region.born(newer).load(Ordering::Acquire));
+            if next == FrameId::NONE || !self.links(born, next, page) {
+                return None;
             }
             if next == frame {
-                if desc.change(FrameState::Published, FrameState::Building(me.number())) {
-                    // Claimed; now look again: the frame may have been freed and published anew since the caller's look.
-                    if desc.superseded() == superseded && desc.page() == page && !desc.block().is_writing() {
-                        newer_desc.set_previous(desc.previous());
-                        let block = desc.block();
-                        desc.set_block(block.dropped());
-                        self.forget_block(block);
-                        self.retire(frame);
-                        swept = Swept::Retired;
-                    } else {
-                        desc.set_state(FrameState::Published);
-                    }
-                }
-                break;
+                return Some(newer);
             }
             newer = next;
         }
-        self.unlatch(page, me);
-        swept
+        None
+    }
+
+    /// Takes a version of a latched page out of the middle of its chain: `old`, a frame and where it was superseded, which stands behind
+    /// `newer`. False if it cannot be had.
+    ///
+    /// Both are claimed, and then looked at again: pins may have moved since the chain was walked, and others have freed either frame and built
+    /// something else in it. The current version is safe from that while the page is latched.
+    pub(super) fn take_from_chain(&self, newer: FrameId, is_current: bool, old: (FrameId, Lsn), page: PageId, me: &Participant) -> bool {
+        let building = FrameState::Building(me.number());
+        let (frame, superseded) = old;
+        let (newer, old) = (self.region.frame(newer), self.region.frame(frame));
+        if !is_current && !newer.change(FrameState::Published, building) {
+            return false;
+        }
+        let mut taken = false;
+        if newer.page() == page && newer.previous() == frame && old.change(FrameState::Published, building) {
+            if old.superseded() == superseded && old.page() == page && !old.block().is_writing() {
+                newer.set_previous(old.previous());
+                let block = old.block();
+                old.set_block(block.dropped());
+                self.forget_block(block);
+                self.retire(frame);
+                taken = true;
+            } else {
+                old.set_state(FrameState::Published);
+            }
+        }
+        if !is_current {
+            newer.set_state(FrameState::Published);
+        }
+        taken
     }
 
     /// Writes cold dirty versions to the blocks they were given, so that the next round can evict them.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sablecat_os::atomic::Ordering;
 
-use super::frames::LIMBO_BATCH;
+use super::frames::{LIMBO_BATCH, PATIENCE};
 use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
 use crate::region::{BlockWord, EntryWord, FrameState, Geometry, Region};
 use crate::types::{FrameId, Lsn, PageId};
@@ -258,6 +258,69 @@ fn a_version_that_no_snapshot_sees_is_taken_from_the_middle_of_its_chain() {
     assert_eq!(pages.census(), Census { free: 15, current: 1, ..Census::default() });
 }
 
+/// Between a sweep's walk along a chain and what it does there the pins may go, and the version in front of the one that it wants be freed, its
+/// frame be used for another page: that page's chain is left as it is.
+#[test]
+fn a_chain_that_has_been_freed_under_a_sweep_is_left_alone() {
+    let pages = pool(16);
+    let [writer, idle, sweeper, reader] = [(); 4].map(|()| pages.participants.sit().unwrap());
+    let (page, other) = (pages.allocate_page().unwrap(), pages.allocate_page().unwrap());
+    commit(&pages, page, Some(1), &writer).unwrap();
+    pages.pin(&reader);
+    // Who supersedes a version is the first to free it: one remains, of an older state than one that is freed.
+    for seat in [&writer, &idle, &writer] {
+        commit(&pages, page, Some(2), seat).unwrap();
+    }
+    let current = pages.latch(page, &sweeper);
+    let newer = pages.region.frame(current).previous();
+    let old = pages.region.frame(newer).previous();
+    let superseded = pages.region.frame(old).superseded();
+    assert_eq!(pages.newer_in_chain(current, old, page), Some(newer));
+
+    reader.slot().unpin();
+    assert!(pages.reclaim_own(&writer));
+    pages.pin(&reader);
+    let reused = || pages.region.frame(newer).state() == FrameState::Published && pages.region.frame(newer).page() == other;
+    let stamp =
+        (0..16).find(|&stamp| commit(&pages, other, Some(stamp), &writer).is_ok() && reused()).expect("a frame that is free is used");
+    let before = pages.region.frame(newer).previous();
+    let at = pages.pin(&sweeper);
+    commit(&pages, other, Some(99), &writer).unwrap();
+    assert!(!pages.take_from_chain(newer, false, (old, superseded), page, &sweeper));
+    assert_eq!(pages.region.frame(newer).previous(), before);
+    assert_eq!(read(&pages, other.0, at, &sweeper).unwrap(), stamp);
+    pages.unlatch(page, &sweeper);
+    [&sweeper, &reader].iter().for_each(|seat| seat.slot().unpin());
+    pages.sweep_all(&writer);
+    assert_eq!(pages.census(), Census { free: 14, current: 2, ..Census::default() });
+}
+
+/// A process that dies as it takes a version out of the middle of its chain leaves it claimed until that is mended under the page's latch. Who holds
+/// the latch, to commit, may have to read what is behind it first.
+#[test]
+fn a_version_claimed_by_the_dead_is_read_and_passed_by_who_holds_the_latch() {
+    for claimed in 0..3 {
+        let pages = pool(16);
+        let (writer, dead) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
+        let page = pages.allocate_page().unwrap();
+        commit(&pages, page, Some(1), &writer).unwrap();
+        let at = pages.pin(&writer);
+        (2..6).for_each(|stamp| _ = commit(&pages, page, Some(stamp), &writer).unwrap());
+        let mut chain = vec![pages.latch(page, &writer)];
+        while let frame @ FrameId(1..) = pages.region.frame(chain[chain.len() - 1]).previous() {
+            chain.push(frame);
+        }
+        assert_eq!(chain.len(), 5);
+        let claim = chain[[1, 3, 4][claimed]];
+        assert!(pages.region.frame(claim).change(FrameState::Published, FrameState::Building(dead.number())));
+        assert!(!pages.free_frames_of(dead.number(), &dead), "the page is latched");
+        assert_eq!(read(&pages, page.0, at, &writer).unwrap(), 1);
+        pages.unlatch(page, &writer);
+        assert!(pages.free_frames_of(dead.number(), &dead));
+        assert_eq!(read(&pages, page.0, at, &writer).unwrap(), 1);
+    }
+}
+
 /// Versions that a pin has held back come to who superseded them when it is gone; nobody has to sweep for them.
 #[test]
 fn own_versions_come_back_after_a_pin() {
@@ -276,6 +339,34 @@ fn own_versions_come_back_after_a_pin() {
         commit(&pages, page, Some(stamp), &writer).unwrap();
     }
     assert!(pages.census().old <= LIMBO_BATCH, "{:?}", pages.census());
+}
+
+/// Others are given the processor for every so many versions that a pin holds back, and no more often however long it lasts.
+#[test]
+fn who_is_held_up_by_a_pin_gives_way_now_and_then() {
+    let pages = pool(8192);
+    let (writer, reader) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
+    pages.refill(&writer, 8000, 8000).unwrap();
+    let page = pages.allocate_page().unwrap();
+    let gives_way = |times: usize| -> usize {
+        let mut ways = 0;
+        for _ in 0..times {
+            commit(&pages, page, Some(7), &writer).unwrap();
+            ways += usize::from(writer.crowded.take());
+        }
+        ways
+    };
+    assert_eq!(gives_way(10 * PATIENCE), 0, "nothing is held back");
+    for _ in 0..2 {
+        pages.pin(&reader);
+        assert_eq!(gives_way(PATIENCE - LIMBO_BATCH), 0, "a pin that is over soon");
+        assert_eq!(gives_way(10 * PATIENCE), 10);
+        reader.slot().unpin();
+        assert_eq!(gives_way(10 * PATIENCE), 0);
+    }
+    pages.pin(&reader);
+    let for_all_remembered = gives_way(5000);
+    assert_eq!((for_all_remembered, gives_way(1000)), (4096 / PATIENCE, 0), "a pin that stays");
 }
 
 /// Frames taken by one and given up are free for all, once.

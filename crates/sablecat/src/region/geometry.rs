@@ -9,6 +9,8 @@ use crate::types::BlockId;
 pub(crate) const LOG_WORDS_BYTES: usize = 4096;
 /// Wait queues that waiters hash to.
 pub(super) const WAIT_QUEUES: usize = 256;
+/// Those below are for the latches of pages, the others for one structure latch or role each.
+pub(crate) const PAGE_QUEUES: usize = 128;
 /// Latches under which trees change shape; trees hash to them.
 pub(crate) const STRUCTURE_LATCHES: usize = 64;
 

@@ -30,7 +30,7 @@ mod wait;
 
 pub(crate) use entry::{BlockWord, EntryWord, PageEntry};
 pub(crate) use frame::{FrameDesc, FrameState};
-pub(crate) use geometry::{Geometry, LOG_WORDS_BYTES, STRUCTURE_LATCHES, VOLUMES_MAX};
+pub(crate) use geometry::{Geometry, LOG_WORDS_BYTES, PAGE_QUEUES, STRUCTURE_LATCHES, VOLUMES_MAX};
 pub(crate) use header::{Header, Identity};
 pub(crate) use member::Member;
 pub(crate) use membership::Membership;

@@ -1,5 +1,8 @@
 //! Wait queues: futex words that waiters for latches and roles hash to.
 //!
+//! Pages hash to the lower half of the queues; each structure latch and role has one of the upper half to itself, so that those who sleep there all wait
+//! for the same thing.
+//!
 //! Waiting is always bounded: a waiter that missed its wake (its owner died, or two things hashed to one queue) looks again after a
 //! few milliseconds.
 //!
@@ -50,6 +53,12 @@ impl Queue<'_> {
     #[inline]
     pub(crate) fn wake(&self) {
         self.words.wake();
+    }
+
+    /// [`WaitQueue::wake_one`].
+    #[inline]
+    pub(crate) fn wake_one(&self) {
+        self.words.wake_one();
     }
 }
 
@@ -143,6 +152,27 @@ impl WaitQueue {
             futex::wake(&self.word, u32::MAX);
         }
     }
+
+    /// Wakes one of those who sleep here, if all wait for the same thing and one alone can have it: that one does the same when it gives it
+    /// back. If it is killed before it has it, the others look again by themselves.
+    #[inline]
+    pub(crate) fn wake_one(&self) {
+        let seen = self.word.load(Ordering::SeqCst);
+        if seen & ASLEEP != 0 {
+            self.wake_one_sleeper(seen);
+        }
+    }
+
+    #[cold]
+    fn wake_one_sleeper(&self, seen: u32) {
+        // The bit stays, for there may be more of them. Who fails here: another did it, for this change or a later one.
+        let next = seen.wrapping_add(2);
+        let counted = self.word.compare_exchange(seen, next, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        if counted && futex::wake(&self.word, 1) == 0 {
+            // Nobody sleeps; who is about to finds the word changed.
+            let _ = self.word.compare_exchange(next, next.wrapping_add(1), Ordering::SeqCst, Ordering::SeqCst);
+        }
+    }
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]
@@ -165,6 +195,28 @@ mod tests {
         assert!(woken != seen && woken & ASLEEP == 0, "who sleeps on the old word wakes, or does not fall asleep");
         queue.wake();
         assert_eq!(queue.word.load(Ordering::SeqCst), woken, "a second release, or one long after a sleeper was killed");
+    }
+
+    #[test]
+    fn waking_one_leaves_word_of_the_others_until_nobody_sleeps() {
+        let (queue, free) = (queue(), AtomicU32::new(0));
+        let take = || free.compare_exchange(1, 0, Ordering::SeqCst, Ordering::SeqCst).ok().map(drop);
+        std::thread::scope(|scope| {
+            let sleepers: Vec<_> = (0..2).map(|_| scope.spawn(|| queue.wait_for(|| (), take))).collect();
+            for left in [1, 0] {
+                while queue.word.load(Ordering::SeqCst) & ASLEEP == 0 {
+                    std::thread::yield_now();
+                }
+                free.store(1, Ordering::SeqCst);
+                queue.wake_one();
+                while sleepers.iter().filter(|sleeper| !sleeper.is_finished()).count() > left {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        queue.announce();
+        queue.wake_one();
+        assert_eq!(queue.word.load(Ordering::SeqCst) & ASLEEP, 0, "whoever announced itself was killed");
     }
 
     #[test]

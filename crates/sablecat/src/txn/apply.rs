@@ -17,11 +17,11 @@ use crate::access::btree::{self, Tree, nest};
 use crate::access::{PageRead, PageWrite, long};
 use crate::error::Result;
 use crate::pages::{Participant, Run};
-use crate::region::{Holding, STRUCTURE_LATCHES};
+use crate::region::{Holding, PAGE_QUEUES, STRUCTURE_LATCHES};
 use crate::types::{FrameId, Lsn, PageId, TreeId};
 
 /// Wait queues of the structure latches.
-pub(super) const STRUCTURE_QUEUE: usize = 128;
+pub(super) const STRUCTURE_QUEUE: usize = PAGE_QUEUES;
 
 /// Structure latches, held until dropped.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Drop for StructureHold<'_> {
     fn drop(&mut self) {
         for &(index, holding) in self.held.iter().rev() {
             self.kernel.pages.region.structure(index).release(holding);
-            self.kernel.pages.region.queue(STRUCTURE_QUEUE + index).wake();
+            self.kernel.pages.region.queue(STRUCTURE_QUEUE + index).wake_one();
         }
     }
 }

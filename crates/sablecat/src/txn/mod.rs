@@ -32,6 +32,7 @@ mod publish;
 mod reads;
 mod reap;
 mod scratch;
+mod short;
 mod single;
 #[cfg(test)]
 mod tests;

@@ -115,7 +115,7 @@ impl Kernel {
             let latch = region.structure(index);
             let holding = latch.look();
             if holding.owner() == dead && latch.release(holding) {
-                region.queue(super::apply::STRUCTURE_QUEUE + index).wake();
+                region.queue(super::apply::STRUCTURE_QUEUE + index).wake_one();
             }
         }
         for role in [&header.serial.0, &header.housekeep.0] {

@@ -11,6 +11,7 @@ use super::changes::Changes;
 use super::locks::{Held, Mode, record_hash};
 use super::reads::ReadSet;
 use super::scratch::Record;
+use super::short::Short;
 use super::write_set::WriteSet;
 use super::{Committed, Durability, Isolation, Kernel, TreeRef, conflict, publish};
 use crate::access::btree::node::{self, Leaf};
@@ -112,17 +113,24 @@ impl<'k> Transaction<'k> {
         })
     }
 
-    /// Forgets everything and pins the newest state: the same transaction, to be run again. Record locks are kept, so that the second
-    /// attempt finds the records it waited for unchanged.
-    pub(crate) fn restart(&mut self) {
+    /// Forgets everything, and the snapshot with it, so that whatever is waited for before [`Transaction::restart`] keeps no old versions. Record
+    /// locks are kept, so that the second attempt finds the records it waited for unchanged.
+    pub(crate) fn give_up(&mut self) {
         self.writes = WriteSet::default();
         self.reads.clear();
         self.used = 0;
+        self.seat.slot().unpin();
+    }
+
+    /// Forgets everything and pins the newest state: the same transaction, to be run again.
+    pub(crate) fn restart(&mut self) {
+        self.give_up();
         self.seat.slot().clear_revoked();
         self.at = self.kernel.pages.pin(&self.seat);
     }
 
-    /// Takes the serial gate: until this transaction ends, nobody else begins a commit.
+    /// Takes the serial gate: until this transaction ends, nobody else begins a commit. The snapshot has been given up: others may have the gate
+    /// for long, and one from before would have missed what they commit.
     pub(crate) fn take_gate(&mut self) {
         if self.gate.is_none() {
             // Whoever has the gate now may be waiting for them.
@@ -296,7 +304,7 @@ impl<'k> Transaction<'k> {
         }
         self.kernel.check_record(tree, key, value.map_or(0, <[u8]>::len))?;
         self.used += 1;
-        self.writes.set(tree, key, value.map(Box::from));
+        self.writes.set(tree, key, value.map(Short::from));
         Ok(())
     }
 

@@ -3,23 +3,25 @@
 //! Savepoints are positions in a journal of what each entry was before; the journal is kept only once a savepoint has been asked for.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
 use std::ops::Bound;
+use std::slice;
 use std::sync::Arc;
 
+use super::short::Short;
 use super::{Comparator, TreeRef};
 use crate::types::TreeId;
 
 /// What a record is to become: a value, or none (removed).
-pub(crate) type Pending = Option<Box<[u8]>>;
+pub(crate) type Pending = Option<Short>;
 
 /// The pending records of one tree, in its order.
 #[derive(Debug)]
 pub(crate) enum Records {
     /// In the order of bytes.
-    Bytes(BTreeMap<Vec<u8>, Pending>),
+    Bytes(BTreeMap<Short, Pending>),
     /// In a user's order: a sorted vector.
-    Custom(Arc<Comparator>, Vec<(Vec<u8>, Pending)>),
+    Custom(Arc<Comparator>, Vec<(Short, Pending)>),
 }
 
 impl Records {
@@ -30,7 +32,7 @@ impl Records {
         }
     }
 
-    fn place(comparator: &Comparator, records: &[(Vec<u8>, Pending)], key: &[u8]) -> Result<usize, usize> {
+    fn place(comparator: &Comparator, records: &[(Short, Pending)], key: &[u8]) -> Result<usize, usize> {
         records.binary_search_by(|(have, _)| (comparator.compare)(have, key))
     }
 
@@ -45,12 +47,12 @@ impl Records {
         match self {
             Records::Bytes(map) => match map.get_mut(key) {
                 Some(have) => Some(std::mem::replace(have, value)),
-                None => map.insert(key.to_vec(), value),
+                None => map.insert(key.into(), value),
             },
             Records::Custom(comparator, records) => match Self::place(comparator, records, key) {
                 Ok(at) => Some(std::mem::replace(&mut records[at].1, value)),
                 Err(at) => {
-                    records.insert(at, (key.to_vec(), value));
+                    records.insert(at, (key.into(), value));
                     None
                 }
             },
@@ -78,10 +80,10 @@ impl Records {
     }
 
     /// All records, in order.
-    pub(crate) fn iter(&self) -> Box<dyn Iterator<Item = (&[u8], &Pending)> + '_> {
+    pub(crate) fn iter(&self) -> Iter<'_> {
         match self {
-            Records::Bytes(map) => Box::new(map.iter().map(|(key, value)| (key.as_slice(), value))),
-            Records::Custom(_, records) => Box::new(records.iter().map(|(key, value)| (key.as_slice(), value))),
+            Records::Bytes(map) => Iter::Bytes(map.iter()),
+            Records::Custom(_, records) => Iter::Custom(records.iter()),
         }
     }
 
@@ -94,7 +96,7 @@ impl Records {
                 }
                 let mut range = map.range::<[u8], _>((lower, upper));
                 let found = if forward { range.next() } else { range.next_back() };
-                found.map(|(key, value)| (key.as_slice(), value))
+                found.map(|(key, value)| (&**key, value))
             }
             Records::Custom(comparator, records) => {
                 let compare = |a: &[u8], b: &[u8]| (comparator.compare)(a, b);
@@ -109,8 +111,26 @@ impl Records {
                     Bound::Excluded(bound) => compare(key, bound).is_lt(),
                 });
                 let found = if from >= to { None } else { records.get(if forward { from } else { to - 1 }) };
-                found.map(|(key, value)| (key.as_slice(), value))
+                found.map(|(key, value)| (&**key, value))
             }
+        }
+    }
+}
+
+/// The records of a tree, in order.
+pub(crate) enum Iter<'a> {
+    Bytes(btree_map::Iter<'a, Short, Pending>),
+    Custom(slice::Iter<'a, (Short, Pending)>),
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (&'a [u8], &'a Pending);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Iter::Bytes(records) => records.next().map(|(key, value)| (&**key, value)),
+            Iter::Custom(records) => records.next().map(|(key, value)| (&**key, value)),
         }
     }
 }
@@ -127,7 +147,7 @@ fn is_empty(lower: Bound<&[u8]>, upper: Bound<&[u8]>, compare: impl Fn(&[u8], &[
 #[derive(Debug)]
 struct Undo {
     tree: TreeId,
-    key: Vec<u8>,
+    key: Short,
     /// What was there: nothing, or a pending record.
     before: Option<Pending>,
 }
@@ -171,7 +191,7 @@ impl WriteSet {
         };
         let before = self.trees[at].1.set(key, value);
         if self.journaling {
-            self.journal.push(Undo { tree: tree.id, key: key.to_vec(), before });
+            self.journal.push(Undo { tree: tree.id, key: key.into(), before });
         }
     }
 
