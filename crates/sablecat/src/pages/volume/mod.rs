@@ -42,6 +42,7 @@ mod file;
 mod growth;
 mod keeping;
 mod map;
+mod open;
 mod orphans;
 mod placement;
 mod scan;
