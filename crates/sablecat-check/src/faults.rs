@@ -30,7 +30,8 @@ fn is_clear(error: &Error) -> bool {
     let says_what_to_do = ["open it again", "reopen", "close the environment", "free", "room", "run it again", "try"]
         .iter()
         .any(|words| message.contains(words));
-    let fits = matches!(error.kind(), ErrorKind::Io | ErrorKind::Full | ErrorKind::Poisoned);
+    // `ReadOnly`: what is not permitted when opening to write.
+    let fits = matches!(error.kind(), ErrorKind::Io | ErrorKind::Full | ErrorKind::Poisoned | ErrorKind::ReadOnly);
     fits && (names_a_place || says_what_to_do)
 }
 

@@ -88,8 +88,10 @@ fn segment(dice: &mut Dice) -> bool {
 
 /// Mutations of a volume: of a superblock, of a block of the map, of any block.
 fn file(dice: &mut Dice) -> bool {
-    static VOLUME: OnceLock<Vec<u8>> = OnceLock::new();
-    let mut input = VOLUME.get_or_init(fuzzing::sample_volume).clone();
+    static VOLUMES: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
+    let volumes = VOLUMES.get_or_init(|| [fuzzing::sample_volume(), fuzzing::sample_volume_with_epochs()]);
+    let has_epochs = dice.percent(50);
+    let mut input = volumes[usize::from(has_epochs)].clone();
     let blocks: Vec<usize> =
         (131_072..input.len()).step_by(PAGE_SIZE).filter(|&at| input[at..at + PAGE_SIZE].iter().any(|&b| b != 0)).collect();
     let of_map: Vec<usize> = blocks.iter().copied().filter(|at| input[at + 4..at + 8] == *b"smap").collect();
@@ -97,9 +99,14 @@ fn file(dice: &mut Dice) -> bool {
         0 => {
             // Both copies, so that the change counts.
             let slot = dice.pick(&[0, 65536]);
-            // The checkpoint itself, or the list of volumes.
-            let (from, to) = dice.pick(&[(24, 120), (2560, 2640)]);
-            mutate(&mut input, slot + from..slot + to, dice);
+            // Settings, epochs, and anything beside them; or the list of volumes.
+            let epochs = 512 + 56 * fuzzing::SAMPLE_EPOCHS;
+            let (from, end) = if has_epochs {
+                dice.pick(&[(24, 120), (128, 200), (512, epochs), (512, epochs), (24, 4096)])
+            } else {
+                dice.pick(&[(24, 120), (2560, 2640)])
+            };
+            mutate(&mut input, slot + from..slot + end, dice);
             input.copy_within(slot..slot + 4096, slot + 4096);
         }
         kind => {

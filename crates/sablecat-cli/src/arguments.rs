@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use sablecat::{Builder, Database, Env};
+use sablecat::{Builder, Database, Env, ErrorKind};
 
 use crate::Failure;
 use crate::placing::Placing;
@@ -32,6 +32,21 @@ impl Existing {
         Ok(self.builder().shared(true).create(false).open(&self.dir)?)
     }
 
+    /// Opens it to look at it: as [`Existing::open`] does, or its last checkpoint if that was asked for or nothing else is permitted.
+    pub(crate) fn open_to_read(&self, reading: &Reading) -> Result<Env, Failure> {
+        let last_checkpoint = || Ok(self.builder().read_only(true).open(&self.dir)?);
+        if reading.read_only {
+            return last_checkpoint();
+        }
+        match self.builder().shared(true).create(false).open(&self.dir) {
+            Err(error) if error.kind() == ErrorKind::ReadOnly => {
+                eprintln!("sablecat: {error}, as it does here");
+                last_checkpoint()
+            }
+            opened => Ok(opened?),
+        }
+    }
+
     /// Opens it, and creates it if there is none.
     pub(crate) fn open_or_create(&self) -> Result<Env, Failure> {
         Ok(self.builder().shared(true).open(&self.dir)?)
@@ -46,6 +61,14 @@ impl Existing {
     pub(crate) fn shown(&self) -> String {
         self.dir.display().to_string()
     }
+}
+
+/// How an environment that is only to be looked at is opened.
+#[derive(Debug, Args)]
+pub(crate) struct Reading {
+    /// Read the last checkpoint and write nothing, not even a lock; what was committed since is not seen
+    #[arg(long)]
+    pub(crate) read_only: bool,
 }
 
 /// One of its databases, and how its bytes are written.
@@ -64,7 +87,15 @@ pub(crate) struct InDatabase {
 impl InDatabase {
     /// Opens a database that must exist; the error names those that do.
     pub(crate) fn open(&self) -> Result<(Env, Database), Failure> {
-        let env = self.environment.open()?;
+        self.find_in(self.environment.open()?)
+    }
+
+    /// As [`InDatabase::open`], to look at it: see [`Existing::open_to_read`].
+    pub(crate) fn open_to_read(&self, reading: &Reading) -> Result<(Env, Database), Failure> {
+        self.find_in(self.environment.open_to_read(reading)?)
+    }
+
+    fn find_in(&self, env: Env) -> Result<(Env, Database), Failure> {
         match env.existing_database(&self.db)? {
             Some(database) => Ok((env, database)),
             None => {

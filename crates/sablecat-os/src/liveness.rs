@@ -53,6 +53,15 @@ impl LockFile {
         Ok(LockFile { _given_up_by_children: fork::GivenUp::new(file.as_raw_fd())?, file })
     }
 
+    /// Opens the file at `path` to ask after locks: it need only be readable. Nothing can be locked.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn open_to_ask(path: &Path) -> io::Result<LockFile> {
+        let file = File::open(path)?;
+        Ok(LockFile { _given_up_by_children: fork::GivenUp::new(file.as_raw_fd())?, file })
+    }
+
     /// Locks a byte unless another has it. True if it is this holder's now.
     ///
     /// # Errors

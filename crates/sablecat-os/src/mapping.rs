@@ -62,6 +62,14 @@ impl Mapping {
         Mapping::of(Arc::new(file.into()), len)
     }
 
+    /// The same, to be looked at: a store to it is a fault. The file need only be open for reading.
+    ///
+    /// # Errors
+    /// As [`Mapping::file`].
+    pub fn file_to_look_at(file: std::fs::File, len: usize) -> io::Result<Mapping> {
+        Mapping::with(Arc::new(file.into()), len, ProtFlags::READ)
+    }
+
     /// Makes sure of room for a range, so that storing to it cannot fail later. Does nothing for anonymous memory.
     ///
     /// # Errors
@@ -90,9 +98,13 @@ impl Mapping {
     }
 
     fn of(memory: Arc<OwnedFd>, len: usize) -> io::Result<Mapping> {
+        Mapping::with(memory, len, read_write())
+    }
+
+    fn with(memory: Arc<OwnedFd>, len: usize, access: ProtFlags) -> io::Result<Mapping> {
         let flags = MapFlags::SHARED | MapFlags::NORESERVE;
         // SAFETY: no address is asked for, so the kernel picks one where nothing is mapped.
-        let base = unsafe { mmap(ptr::null_mut(), len, read_write(), flags, &*memory, 0)? };
+        let base = unsafe { mmap(ptr::null_mut(), len, access, flags, &*memory, 0)? };
         Ok(Mapping { base: not_null(base.cast()), len, memory: Some(memory) })
     }
 

@@ -24,7 +24,8 @@ pub enum ErrorKind {
     Deadlock,
     /// A lock or a latch was not free within the time allowed. Run it again, or allow more.
     Timeout,
-    /// The snapshot kept too many old versions alive and was given up. Take a new one.
+    /// The snapshot kept too many old versions alive and was given up, or is that of a checkpoint which is no longer the last one, read by who
+    /// may only read. Take a new one.
     SnapshotTooOld,
     /// The cache, the disk or another bounded resource is full.
     Full,
@@ -40,6 +41,8 @@ pub enum ErrorKind {
     Invalid,
     /// The operation is not allowed here: a write in a read-only transaction, say.
     NotAllowed,
+    /// Nothing can be written: the environment was opened to be read only, or its files permit nothing else.
+    ReadOnly,
 }
 
 /// The error of every operation: a kind for programs, a sentence for people.
@@ -93,6 +96,22 @@ impl Error {
     #[cold]
     pub(crate) fn no_room(what: impl Display) -> Self {
         Error { signal: Signal::NoRoom, ..Self::full(what) }
+    }
+
+    /// A reader of the last checkpoint has come upon a newer one.
+    #[cold]
+    pub(crate) fn newer_checkpoint() -> Self {
+        Self::new(
+            ErrorKind::SnapshotTooOld,
+            "a newer checkpoint has been made, and the blocks of the one that was being read may have been used again; begin a new transaction, which \
+             reads the newest",
+        )
+    }
+
+    /// Whether the system refused because of permissions, or of a file system mounted to be read only.
+    pub(crate) fn is_not_permitted(&self) -> bool {
+        use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+        self.source.as_ref().is_some_and(|source| matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem))
     }
 
     pub(crate) fn is_no_room(&self) -> bool {

@@ -20,14 +20,19 @@ use sablecat_os::sim::{SimDisk, Survival};
 use crate::access::btree::node;
 use crate::pages::volume::seal_block;
 use crate::types::BlockId;
-use crate::{Durability, Env, Place, Result};
+use crate::{Durability, Env, Journal, Place, Result};
 
 /// Bytes of a page in the samples.
 pub const PAGE_SIZE: usize = 512;
+/// Epochs of the sample that has some.
+pub const SAMPLE_EPOCHS: usize = 3;
 const SEGMENT_BYTES: u64 = 65536;
 const DIRECTORY: &str = "/env";
 const VOLUME: &str = "/env/sablecat.db";
 const SEGMENT: &str = "/env/log/0000000000000000.log";
+/// Where in a superblock the flags are, and the one that says that there is a journal.
+const FLAGS_AT: usize = 28;
+const FLAG_JOURNAL: u8 = 2;
 /// Bytes before the blocks of a volume.
 const RESERVED_BYTES: usize = 131_072;
 /// Bytes before the records of a segment.
@@ -48,12 +53,13 @@ pub fn page(input: &[u8]) -> bool {
 
 /// The file of the only log segment of an environment that was not closed.
 pub fn segment(input: &[u8]) -> bool {
-    open_with(&sample(false), SEGMENT, input)
+    open_with(&sample(Sample::Open), SEGMENT, input)
 }
 
 /// The volume of an environment that was closed.
 pub fn volume(input: &[u8]) -> bool {
-    open_with(&sample(true), VOLUME, input)
+    let has_journal = input.get(FLAGS_AT).is_some_and(|flags| flags & FLAG_JOURNAL != 0);
+    open_with(&sample(if has_journal { Sample::Journal } else { Sample::Closed }), VOLUME, input)
 }
 
 /// Puts another file into an environment, opens it and reads everything.
@@ -64,6 +70,9 @@ fn open_with(disk: &SimDisk, path: &str, input: &[u8]) -> bool {
         file.write_at(bytes, 0)
     };
     write(&input[..input.len().min(FILE_BYTES_MAX)]).expect("the simulated disk has room");
+    // What there is to go back to, and the last checkpoint, are read without the rest.
+    let _ = builder(disk).history(DIRECTORY);
+    let _ = builder(disk).read_only(true).open(DIRECTORY).and_then(|env| env.verify(&mut |_| {}).and(read_all(&env)));
     let Ok(env) = builder(disk).open(DIRECTORY) else { return false };
     let problems = env.verify(&mut |_| {}).map(|report| report.problems);
     let read = read_all(&env);
@@ -96,19 +105,35 @@ fn builder(disk: &SimDisk) -> crate::Builder {
         .durability(Durability::WriteNoSync)
 }
 
-/// A small environment with some of everything: trees of three levels, long values, databases in two volumes, a chunked commit in the log.
-fn sample(closed: bool) -> SimDisk {
-    static SAMPLES: OnceLock<[SimDisk; 2]> = OnceLock::new();
-    let samples = SAMPLES.get_or_init(|| [false, true].map(|closed| make_sample(closed).expect("an empty disk takes a small environment")));
-    samples[usize::from(closed)].crash_as(Survival::Everything, 1)
+/// Which of the small environments there are.
+#[derive(Clone, Copy)]
+enum Sample {
+    /// Not closed.
+    Open,
+    /// Closed.
+    Closed,
+    /// Closed, with a journal and retained epochs.
+    Journal,
 }
 
-fn make_sample(closed: bool) -> Result<SimDisk> {
+/// A small environment with some of everything: trees of three levels, long values, two databases, a chunked commit in the log.
+fn sample(which: Sample) -> SimDisk {
+    static SAMPLES: OnceLock<[SimDisk; 3]> = OnceLock::new();
+    let make = |which| make_sample(which).expect("an empty disk takes a small environment");
+    let samples = SAMPLES.get_or_init(|| [Sample::Open, Sample::Closed, Sample::Journal].map(make));
+    samples[which as usize].crash_as(Survival::Everything, 1)
+}
+
+fn make_sample(which: Sample) -> Result<SimDisk> {
     let disk = SimDisk::new(1);
-    let env = builder(&disk).volume("one", "one.db").place(Place::database("third"), "one").open(DIRECTORY)?;
+    let builder = match which {
+        Sample::Open | Sample::Closed => builder(&disk),
+        Sample::Journal => builder(&disk).journal(Journal::new().epochs(SAMPLE_EPOCHS as u32)),
+    };
+    let env = builder.volume("one", "one.db").place(Place::database("third"), "one").open(DIRECTORY)?;
     env.database("third")?.insert("in another", "volume")?;
     let (first, second) = (env.database("first")?, env.database("second")?);
-    for n in 0..if closed { 1200u32 } else { 120 } {
+    for n in 0..if matches!(which, Sample::Open) { 120u32 } else { 1200 } {
         first.insert(format!("key {:05}", n * 7919 % 10007), [n as u8; 30])?;
     }
     for n in 0..40u8 {
@@ -117,18 +142,27 @@ fn make_sample(closed: bool) -> Result<SimDisk> {
     }
     // More than half the log's buffer goes in chunks.
     env.write(|txn| (0..12u8).try_for_each(|n| txn.insert(&second, [7, n], vec![n; 2500])))?;
-    if closed {
-        drop((first, second));
-        env.close()?;
-        return Ok(disk);
+    match which {
+        Sample::Open => {
+            env.sync()?;
+            return Ok(disk.crash_as(Survival::Everything, 1));
+        }
+        Sample::Closed => {}
+        Sample::Journal => {
+            for n in 0..=SAMPLE_EPOCHS {
+                first.insert(format!("key {n:05}"), [n as u8; 30])?;
+                env.checkpoint()?;
+            }
+        }
     }
-    env.sync()?;
-    Ok(disk.crash_as(Survival::Everything, 1))
+    drop((first, second));
+    env.close()?;
+    Ok(disk)
 }
 
 /// The file that [`segment`] or [`volume`] mutates.
-fn sample_file(closed: bool, path: &str) -> Vec<u8> {
-    let disk = sample(closed);
+fn sample_file(which: Sample, path: &str) -> Vec<u8> {
+    let disk = sample(which);
     let read = || -> std::io::Result<Vec<u8>> {
         let file = disk.open(Path::new(path), How::default())?;
         let mut bytes = vec![0; file.len()? as usize];
@@ -140,12 +174,17 @@ fn sample_file(closed: bool, path: &str) -> Vec<u8> {
 
 /// A segment, as the engine wrote it.
 pub fn sample_segment() -> Vec<u8> {
-    sample_file(false, SEGMENT)
+    sample_file(Sample::Open, SEGMENT)
 }
 
 /// A volume, as the engine wrote it.
 pub fn sample_volume() -> Vec<u8> {
-    sample_file(true, VOLUME)
+    sample_file(Sample::Closed, VOLUME)
+}
+
+/// One with a journal and [`SAMPLE_EPOCHS`] retained epochs.
+pub fn sample_volume_with_epochs() -> Vec<u8> {
+    sample_file(Sample::Journal, VOLUME)
 }
 
 /// Pages, as the engine wrote them.

@@ -45,7 +45,7 @@ mod types;
 
 pub use api::{Builder, DataStore, Database, Entry, Env, Range, ReadTxn, Savepoint, Stats, StoreTable, Txn, TxnOptions};
 pub use env::VolumeStats;
-pub use env::{CheckpointReport, CompactReport, Participant, Process, Progress, RecordLock, RecoveryReport, VerifyReport};
+pub use env::{Activity, CheckpointReport, CompactReport, Participant, Process, Progress, RecordLock, RecoveryReport, VerifyReport};
 pub use env::{Epoch, History, JournalFile, Recovery, RecoveryPlan, Target};
 pub use error::{Error, ErrorKind, Result};
 pub use pages::volume::{Journal, Place};

@@ -183,3 +183,35 @@ fn a_region_from_before_going_back_is_set_aside() {
     assert_eq!(value.map(|value| value[0]), Some(1));
     env.close().expect("closed");
 }
+
+#[test]
+fn damage_in_what_only_an_epoch_names_is_found_and_says_where() {
+    use std::os::unix::fs::FileExt;
+
+    const PAGE: u64 = 512;
+    let place = Place::new("epoch-damage");
+    let env = place.builder().page_size(PAGE as usize).journal(Journal::new().epochs(4)).open(place.directory()).expect("created");
+    let database = env.database("d").expect("made");
+    for round in 0..4u8 {
+        (0..50u32).for_each(|key| database.insert(key.to_be_bytes(), [round; 100]).expect("inserted"));
+        env.checkpoint().expect("written");
+    }
+    let problems = || env.verify(&mut |_| {}).map(|report| (report.problems, report.epochs)).expect("checked");
+    assert_eq!(problems(), (vec![], 4));
+    let file = fs::File::options().read(true).write(true).open(place.directory().join("sablecat.db")).expect("there");
+    let (mut pages, mut maps, mut byte) = (0, 0, [0]);
+    for at in (131_072 + 99..file.metadata().expect("there").len()).step_by(PAGE as usize) {
+        file.read_exact_at(&mut byte, at).expect("read");
+        file.write_all_at(&[byte[0] ^ 1], at).expect("written");
+        let (found, _) = problems();
+        // Every page that the trees consist of is in memory, so what is found is found in an epoch, or in the map in force.
+        for problem in &found {
+            assert!(problem.contains(&format!("block {} ", at / PAGE)), "{problem}");
+            pages += u32::from(problem.starts_with("epoch ") && problem.contains(": page "));
+            maps += u32::from(problem.starts_with("epoch ") && problem.contains(": map block "));
+        }
+        file.write_all_at(&byte, at).expect("written");
+    }
+    assert!(pages > 60 && maps >= 4, "{pages} pages, {maps} blocks of maps");
+    assert_eq!(problems(), (vec![], 4));
+}

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use sablecat::{Builder, Durability, Env, ErrorKind, TxnOptions};
 use sablecat_os::check::sparse;
+use sablecat_os::liveness::LockFile;
 
 /// A directory for an environment, and one for its region; removed when dropped.
 struct Place {
@@ -251,6 +252,158 @@ fn another_user_may_do_what_the_permission_bits_say() {
     let said = visit().expect("as before");
     assert!(said.contains("seen: Ok(Some("), "{said}");
     assert_eq!(get(&open_to_all).as_deref(), Some(&b"a visitor's"[..]));
+}
+
+#[test]
+#[ignore = "what the process of the next test does, until it is killed"]
+fn is_stopped_while_it_enters() {
+    let Some(base) = std::env::var_os(VISITED) else { return };
+    let place = std::mem::ManuallyDrop::new(Place { base: base.into() });
+    let _env = place.open().expect("attached");
+    // Byte 0 is the entrance.
+    let entrance = LockFile::open(&place.base.join("env/sablecat.lock"), None).expect("opened");
+    assert!(entrance.try_lock(0).expect("asked"));
+    println!("\nentering");
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+#[ignore = "what another user does in the next test"]
+fn looker() {
+    let Some(base) = std::env::var_os(VISITED) else { return };
+    let place = std::mem::ManuallyDrop::new(Place { base: base.into() });
+    println!("attached: {:?}", place.open().map(drop).map_err(|error| error.kind()));
+    let seen = place.builder().activity(place.base.join("env")).expect("looked");
+    println!("{} processes, {} locks", seen.processes.len(), seen.locks.len());
+}
+
+/// A copy of this program that anybody can start, about to do what an ignored test does.
+fn program(place: &Place, test: &str) -> Command {
+    let program = place.base.join(test);
+    fs::copy(std::env::current_exe().expect("a program"), &program).expect("copied");
+    let mut command = Command::new(program);
+    command.args(["--exact", test, "--ignored", "--nocapture"]).env(VISITED, &place.base);
+    command
+}
+
+/// A process that does not outlive this.
+struct Mortal(std::process::Child);
+
+impl Mortal {
+    fn kill(&mut self) {
+        self.0.kill().and_then(|()| self.0.wait()).expect("killed");
+    }
+}
+
+impl Drop for Mortal {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The pages of a region that are not zero, with their places.
+fn bytes(region: &Path) -> Vec<(u64, Vec<u8>)> {
+    const PAGE: usize = 4096;
+    let file = fs::File::open(region).expect("there");
+    let mut found = Vec::new();
+    for extent in sparse::extents(&file).expect("asked") {
+        let mut bytes = vec![0; (extent.end - extent.start) as usize];
+        file.read_exact_at(&mut bytes, extent.start).expect("read");
+        let pages = bytes.chunks(PAGE).enumerate().filter(|(_, page)| page.iter().any(|&byte| byte != 0));
+        found.extend(pages.map(|(n, page)| (extent.start + (n * PAGE) as u64, page.to_vec())));
+    }
+    found
+}
+
+#[test]
+fn a_look_from_outside_waits_for_nobody_and_changes_nothing() {
+    let place = Place::new("look");
+    let directory = place.base.join("env");
+    let look = || place.builder().activity(&directory);
+    assert_eq!(look().expect_err("there is nothing").kind(), ErrorKind::NotFound);
+    let env = place.builder().file_mode(0o644).open(&directory).expect("created");
+    put(&env, "v");
+    let d = env.database("d").expect("there");
+    let mut txn = env.begin().expect("begun");
+    txn.get_for_update(&d, "k").expect("locked");
+
+    let stopped = program(&place, "is_stopped_while_it_enters").stdout(std::process::Stdio::piped()).spawn().expect("started");
+    let (stopped_id, mut stopped) = (stopped.id(), Mortal(stopped));
+    let said = std::io::BufReader::new(stopped.0.stdout.take().expect("piped"));
+    assert!(std::io::BufRead::lines(said).any(|line| line.is_ok_and(|line| line == "entering")));
+    let signal = |name: &str| Command::new("kill").args([name, &stopped_id.to_string()]).status().expect("sent");
+    assert!(signal("-STOP").success());
+
+    let before = bytes(&place.region());
+    let seen = look().expect("looked");
+    let mut pids: Vec<_> = seen.processes.iter().map(|process| (process.pid, process.alive, process.asking)).collect();
+    pids.sort_unstable();
+    let mut expected = [(std::process::id(), true, false), (stopped_id, true, false)];
+    expected.sort_unstable();
+    assert_eq!(pids, expected);
+    assert_eq!(seen.locks, env.locks());
+    assert_eq!(seen.locks.len(), 1);
+    match program(&place, "looker").uid(65534).gid(65534).output() {
+        Err(_) => eprintln!("not tested: being another user takes privileges"),
+        Ok(out) => {
+            let said = String::from_utf8_lossy(&out.stdout);
+            assert!(said.contains("attached: Err(ReadOnly)") && said.contains("2 processes, 1 locks"), "{said}");
+        }
+    }
+    assert!(bytes(&place.region()) == before, "the region was changed");
+
+    stopped.kill();
+    let dead = look().expect("looked").processes.into_iter().find(|process| process.pid == stopped_id).expect("not reaped");
+    assert!(!dead.alive);
+    drop(txn);
+    drop(d);
+    env.close().expect("closed");
+    assert_eq!(look().expect("looked").processes, []);
+
+    let alone = Env::builder().open(&directory).expect("opened");
+    assert_eq!(look().expect_err("one has it for himself").kind(), ErrorKind::InUse);
+    drop(alone);
+}
+
+/// Whatever stands in the words that are looked at, a look ends, within bounds.
+#[test]
+fn a_look_believes_nothing_that_stands_in_the_region() {
+    let place = Place::new("look-damaged");
+    let env = flushed_then_not(&place);
+    let d = env.database("d").expect("there");
+    let mut txn = env.begin().expect("begun");
+    txn.get_for_update(&d, "k").expect("locked");
+    let left = place.killed("look-damaged-left");
+    let file = fs::File::options().read(true).write(true).open(left.region()).expect("there");
+    let mut looked = 0;
+    // What is not zero of the header, the members, the slots and the lock table: the first words, and some of the rest.
+    let pages = bytes(&left.region()).into_iter().take_while(|(start, _)| *start < 1 << 22);
+    let words: Vec<(u64, [u8; 8])> = pages
+        .flat_map(|(start, page)| (start..).step_by(8).zip(page.as_chunks().0.to_vec()).collect::<Vec<_>>())
+        .filter(|(_, word)| *word != [0; 8])
+        .collect();
+    let (first, rest) = words.split_at(100);
+    for (at, word) in first.iter().chain(rest.iter().step_by(1 + rest.len() / 200)) {
+        for value in [[0xff; 8], [0xff, 0xff, 0, 0, 0, 0, 0, 0]] {
+            file.write_all_at(&value, *at).expect("written");
+            looked += u32::from(left.builder().activity(left.base.join("env")).is_ok());
+        }
+        file.write_all_at(word, *at).expect("written");
+    }
+    // The words of locks are few, and their owners are what leads elsewhere.
+    let record = env.locks()[0].record.to_le_bytes();
+    let of_locks: Vec<_> = words.iter().filter(|(_, word)| u64::from_le_bytes(*word) >> 20 == u64::from_le_bytes(record)).collect();
+    assert!(!of_locks.is_empty());
+    for (at, word) in of_locks {
+        let owner = u64::from_le_bytes(*word) | 0xffff;
+        file.write_all_at(&owner.to_le_bytes(), *at).expect("written");
+        let seen = left.builder().activity(left.base.join("env")).expect("it may be a lock");
+        assert!(seen.locks.iter().any(|lock| (lock.slot, lock.pid) == (u16::MAX, 0)));
+        file.write_all_at(word, *at).expect("written");
+    }
+    assert!(looked > 100, "{looked}");
 }
 
 #[test]

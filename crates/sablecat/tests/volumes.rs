@@ -501,3 +501,24 @@ fn a_data_store_has_volumes_as_well() {
     let env = site.open(site.builder());
     check(&env, "far", 0..100);
 }
+
+#[test]
+fn who_only_reads_reads_all_volumes_and_finds_those_that_were_moved() {
+    let site = Site::new("reading");
+    site.put(site.far(), "far", 0..100);
+    let read_only = || site.builder().read_only(true);
+    let (reader, writer) = (site.open(read_only()), site.open(site.builder()));
+    check(&reader, "far", 0..100);
+    fill(&writer, "far", 100..200);
+    writer.checkpoint().expect("written");
+    check(&reader, "far", 0..200);
+    assert_sound(&reader);
+    assert_eq!(site.refusal(read_only().volume("two", site.volume("two"))).kind(), ErrorKind::Invalid);
+    drop(writer);
+    site.put(site.builder().volume("two", site.volume("two")), "far", 200..201);
+    let error = reader.databases().expect_err("there are others now");
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    drop(reader);
+    fs::rename(site.volume("one"), site.volume("moved")).expect("moved");
+    check(&site.open(read_only().volume("one", site.volume("moved"))), "far", 0..201);
+}

@@ -3,7 +3,7 @@
 use sablecat::{Database, Env};
 use serde_json::Value;
 
-use crate::arguments::InDatabase;
+use crate::arguments::{InDatabase, Reading};
 use crate::{Failure, Outcome, output};
 
 /// Bytes of a value in memory at once.
@@ -16,13 +16,15 @@ const PART_BYTES: usize = 1 << 20;
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: InDatabase,
+    #[command(flatten)]
+    reading: Reading,
     /// The key
     key: String,
 }
 
-pub(crate) fn run(Arguments { place, key }: &Arguments) -> Result<Outcome, Failure> {
+pub(crate) fn run(Arguments { place, reading, key }: &Arguments) -> Result<Outcome, Failure> {
     let key = place.bytes(key)?;
-    let (env, database) = place.open()?;
+    let (env, database) = place.open_to_read(reading)?;
     let found = if place.environment.json { as_json(&database, &key, place.hex) } else { as_bytes(&env, &database, &key, place.hex) };
     drop(database);
     env.close()?;

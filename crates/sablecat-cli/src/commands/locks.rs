@@ -1,16 +1,16 @@
 //! `locks`: who has records locked, who waits for whom, who has which role.
 
-use sablecat::{Process, RecordLock};
+use sablecat::{Activity, Env, Process, RecordLock};
 use sablecat_papers::Grid;
 use serde_json::json;
 
-use crate::arguments::InDatabase;
+use crate::arguments::{InDatabase, Reading};
 use crate::{Failure, Outcome, output};
 
 /// List who has records locked, who waits for whom, and who has which role
 ///
-/// A record is shown by a number, from which nobody can tell its database and key; with --key only the record of that key is shown. Looking takes
-/// nothing from anybody: no lock, no snapshot.
+/// A record is shown by a number, from which nobody can tell its database and key; with --key only the record of that key is shown, of a database
+/// that was there at the last checkpoint. Looking takes nothing from anybody and waits for nobody.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -21,24 +21,12 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(Arguments { place, key }: &Arguments) -> Result<Outcome, Failure> {
-    let (locks, processes) = match key {
-        None => {
-            let env = place.environment.open()?;
-            let seen = (env.locks(), env.processes());
-            env.close()?;
-            seen
-        }
-        Some(key) => {
-            let (env, database) = place.open()?;
-            let record = database.lock_number(place.bytes(key)?)?;
-            let mut locks = env.locks();
-            locks.retain(|lock| lock.record == record);
-            let seen = (locks, env.processes());
-            drop(database);
-            env.close()?;
-            seen
-        }
-    };
+    let Activity { mut locks, processes, .. } = Env::builder().activity(place.environment.path())?;
+    if let Some(key) = key {
+        let (_env, database) = place.open_to_read(&Reading { read_only: true })?;
+        let record = database.lock_number(place.bytes(key)?)?;
+        locks.retain(|lock| lock.record == record);
+    }
     let roles = roles(&processes);
     if place.environment.json {
         let lock = |lock: &RecordLock| {
@@ -85,9 +73,8 @@ fn mode(lock: &RecordLock) -> &'static str {
     }
 }
 
-/// Each role that others have: what it is, whose process and slot.
+/// Each role that somebody has: what it is, whose process and slot.
 fn roles(processes: &[Process]) -> Vec<(&'static str, u32, u16)> {
-    let others = processes.iter().filter(|process| !process.asking);
-    let participants = others.flat_map(|process| process.participants.iter().map(move |one| (process.pid, one)));
+    let participants = processes.iter().flat_map(|process| process.participants.iter().map(move |one| (process.pid, one)));
     participants.flat_map(|(pid, one)| one.roles.iter().map(move |&role| (role, pid, one.slot))).collect()
 }

@@ -1,6 +1,6 @@
 //! `processes`: who has an environment open, and what each holds.
 
-use sablecat::Participant;
+use sablecat::{Env, Participant};
 use sablecat_papers::Grid;
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::{Failure, Outcome, output};
 
 /// List the processes that have an environment open, and what each holds
 ///
-/// Looking takes nothing from anybody: no lock, no snapshot. A process that was stopped shows what it still holds.
+/// Looking takes nothing from anybody and waits for nobody: a process that was stopped shows what it still holds.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -17,9 +17,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
-    let env = place.open()?;
-    let processes: Vec<_> = env.processes().into_iter().filter(|process| !process.asking).collect();
-    env.close()?;
+    let processes = Env::builder().activity(place.path())?.processes;
     if place.json {
         let participant = |one: &Participant| {
             json!({

@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use sablecat::{Database, Range};
 
-use crate::arguments::InDatabase;
+use crate::arguments::{InDatabase, Reading};
 use crate::output::Records;
 use crate::{Failure, Outcome};
 
@@ -15,6 +15,8 @@ use crate::{Failure, Outcome};
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: InDatabase,
+    #[command(flatten)]
+    reading: Reading,
     /// The first key to show, or the first after it
     #[arg(long, value_name = "KEY")]
     from: Option<String>,
@@ -36,7 +38,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    let (env, database) = arguments.place.open()?;
+    let (env, database) = arguments.place.open_to_read(&arguments.reading)?;
     arguments.print(&database)?;
     drop(database);
     env.close()?;

@@ -3,7 +3,7 @@
 use sablecat_papers::{Grid, thousands};
 use serde_json::json;
 
-use crate::arguments::Existing;
+use crate::arguments::{Existing, Reading};
 use crate::{Failure, Outcome, output};
 
 /// Print numbers about an environment: its databases, pages, files, log
@@ -11,10 +11,12 @@ use crate::{Failure, Outcome, output};
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: Existing,
+    #[command(flatten)]
+    reading: Reading,
 }
 
-pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
-    let env = place.open()?;
+pub(crate) fn run(Arguments { place, reading }: &Arguments) -> Result<Outcome, Failure> {
+    let env = place.open_to_read(reading)?;
     let stats = env.stats()?;
     env.close()?;
     if place.json {

@@ -3,7 +3,7 @@
 use sablecat_papers::thousands;
 use serde_json::json;
 
-use crate::arguments::Existing;
+use crate::arguments::{Existing, Reading};
 use crate::progress::Bar;
 use crate::{Failure, Outcome, output};
 
@@ -14,10 +14,12 @@ use crate::{Failure, Outcome, output};
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: Existing,
+    #[command(flatten)]
+    reading: Reading,
 }
 
-pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
-    let env = place.open()?;
+pub(crate) fn run(Arguments { place, reading }: &Arguments) -> Result<Outcome, Failure> {
+    let env = place.open_to_read(reading)?;
     let bar = Bar::new();
     let report = env.verify(&mut |progress| bar.set(progress.pages, progress.pages_total));
     bar.finish();
@@ -30,6 +32,7 @@ pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
             "records": report.records,
             "pages": report.pages,
             "pages_unreachable": report.pages_unreachable,
+            "epochs": report.epochs,
         }))?;
     } else {
         for problem in &report.problems {
@@ -42,6 +45,7 @@ pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
             ("records", number(report.records)),
             ("pages", number(report.pages)),
             ("pages that nothing leads to", number(report.pages_unreachable)),
+            ("retained epochs", number(report.epochs)),
         ])?;
     }
     Ok(if report.problems.is_empty() { Outcome::Done } else { Outcome::No })

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sablecat_os::disk::Disk;
 
 use super::{DataStore, Env};
-use crate::env::{self, Config, History, Journaling, Mode, Recovery, Target};
+use crate::env::{self, Activity, Config, History, Journaling, Mode, Recovery, Target};
 use crate::error::Result;
 use crate::pages::volume::{Journal, Place};
 use crate::txn::{Comparator, DeadlockPolicy, Durability, Isolation};
@@ -125,6 +125,44 @@ impl Builder {
         self
     }
 
+    /// Whether to read the last checkpoint and nothing else: for who may read the environment's files but not write them, or wants to be sure to
+    /// write nothing. Nothing is written anywhere, no lock is taken and nobody waits; others may have the environment open and go on, or
+    /// nobody may have had it open since it crashed. What was committed after the last checkpoint is not seen: the log is not read.
+    ///
+    /// Each transaction and each single operation begins at the newest checkpoint there is by then. Once the next one has been written, blocks of
+    /// the one before may be used again; so who goes on reading that gets [`SnapshotTooOld`](crate::ErrorKind::SnapshotTooOld), and a
+    /// new transaction reads the newer one. Whatever would change the environment is [`ReadOnly`](crate::ErrorKind::ReadOnly). Of the other
+    /// settings only the cache's size and comparators matter. Default: no.
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let directory = std::env::temp_dir().join(format!("sablecat-doc-read-only-{}", std::process::id()));
+    /// use sablecat::{Env, ErrorKind};
+    ///
+    /// let env = Env::open(&directory)?;
+    /// let stock = env.database("stock")?;
+    /// stock.insert("apples", "3")?;
+    /// env.checkpoint()?;
+    /// stock.insert("apples", "4")?;
+    ///
+    /// // Most likely by somebody else, in another process.
+    /// let reader = Env::builder().read_only(true).open(&directory)?;
+    /// let seen = reader.database("stock")?;
+    /// assert_eq!(seen.get("apples")?.as_deref(), Some(&b"3"[..]));
+    /// assert_eq!(seen.insert("apples", "5").unwrap_err().kind(), ErrorKind::ReadOnly);
+    ///
+    /// env.checkpoint()?;
+    /// assert_eq!(seen.get("apples")?.as_deref(), Some(&b"4"[..]));
+    /// # drop((env, stock));
+    /// # std::fs::remove_dir_all(directory).unwrap();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.config.read_only = read_only;
+        self
+    }
+
     /// Who may read and write a new environment: the permission bits, as of `chmod`, of its files, whatever the process's mask is. Default: what the
     /// mask leaves of 0666. What is made later on, the memory of a shared environment as well, has the bits of the environment's volume
     /// (`sablecat.db`), whoever makes it. To share an environment in a group, let the group be that of the directory, with its set-group-ID bit.
@@ -238,7 +276,8 @@ impl Builder {
     /// # Errors
     /// `InUse` if it is open already; `NotFound` if there is none and [`Builder::create`] is off; `Corruption` if what is on disk is
     /// damaged; `Invalid` for settings that make no sense; `NotFound` and `Invalid` if a volume is not where it should be, or not itself;
-    /// `Exists` if another file is where a new volume is to be made; `Io` and `Full` from the operating system.
+    /// `Exists` if another file is where a new volume is to be made; `ReadOnly` if its files cannot be written and can be read; `Io` and `Full`
+    /// from the operating system.
     pub fn open(self, directory: impl AsRef<Path>) -> Result<Env> {
         env::open(directory.as_ref(), self.config, Mode::Transactional).map(Env::new)
     }
@@ -250,6 +289,30 @@ impl Builder {
     /// `NotFound` if there is no environment; `Corruption` if its superblocks or the header of a log segment are damaged; `Io`.
     pub fn history(self, directory: impl AsRef<Path>) -> Result<History> {
         env::history(directory.as_ref(), &self.config)
+    }
+
+    /// Looks at who shares the environment in a directory and what they hold, from outside: as [`Env::processes`] and [`Env::locks`] do, but
+    /// without becoming one of them. It waits for nobody, not even for a process that was stopped while it was entering, and changes nothing; the
+    /// environment's files and its shared memory need only be readable.
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let directory = std::env::temp_dir().join(format!("sablecat-doc-activity-{}", std::process::id()));
+    /// let env = sablecat::Env::builder().shared(true).open(&directory)?;
+    /// let seen = sablecat::Env::builder().activity(&directory)?;
+    /// assert_eq!(seen.processes[0].pid, std::process::id());
+    /// assert!(seen.locks.is_empty());
+    /// # drop(env);
+    /// # std::fs::remove_dir_all(directory).unwrap();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `NotFound` if there is no environment; `InUse` if a process has it for itself alone; `Invalid` if its shared memory is of another build;
+    /// `Io`.
+    pub fn activity(self, directory: impl AsRef<Path>) -> Result<Activity> {
+        env::activity(directory.as_ref(), &self.config)
     }
 
     /// Prepares to take the environment in a directory back to an earlier state: to the newest epoch at or before the target, and from

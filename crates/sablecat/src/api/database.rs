@@ -129,10 +129,10 @@ impl Database {
     /// Sets the value of a key, whether or not there was one.
     ///
     /// # Errors
-    /// `Invalid` for a key or value that is too long; `Full` for a full disk or cache; `Poisoned` after a failed flush.
+    /// `Invalid` for a key or value that is too long; `Full` for a full disk or cache; `Poisoned` after a failed flush; `ReadOnly`.
     #[inline]
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        let core = self.env.core();
+        let core = self.env.core().to_write()?;
         let (key, value) = (key.as_ref(), value.as_ref());
         let tree = self.tree()?;
         core.kernel.check_record(tree, key, value.len())?;
@@ -144,7 +144,7 @@ impl Database {
     /// # Errors
     /// As [`Database::insert`].
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let core = self.env.core();
+        let core = self.env.core().to_write()?;
         let tree = self.tree()?;
         core.kernel.check_record(tree, key.as_ref(), 0)?;
         core.kernel.change_one(tree, key.as_ref(), RecordChange::Remove, core.config.durability)
@@ -202,7 +202,7 @@ impl Database {
     /// As [`Database::range`].
     pub fn visit<K: AsRef<[u8]>>(&self, bounds: impl RangeBounds<K>, each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
         let kernel = &self.env.core().kernel;
-        let seat = kernel.pages.participants.sit()?;
+        let seat = kernel.pages.sit()?;
         let at = kernel.pages.pin(&seat);
         let bounds = owned_bounds(&bounds);
         let result = visit::visit(kernel, &seat, at, self.tree()?, bounds, each);
@@ -242,7 +242,7 @@ impl Database {
     /// `Invalid` if the database is not empty or the records are not in order; `Conflict` if somebody inserted meanwhile; as
     /// [`Database::insert`].
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, records: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
-        let core = self.env.core();
+        let core = self.env.core().to_write()?;
         core.kernel.bulk_load(self.tree()?, records, core.config.durability)
     }
 

@@ -81,7 +81,8 @@ impl Env {
     /// Opens a database, creating it if there is none of that name. Names have 1 to 48 bytes. Creation is a commit of its own.
     ///
     /// # Errors
-    /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered; those of commits.
+    /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered; those of commits; `ReadOnly` if there is
+    /// none and none can be created.
     pub fn database(&self, name: &str) -> Result<Database> {
         match self.core().database(name, true, None)? {
             Some(named) => Ok(Database::new(self.clone(), named)),
@@ -135,7 +136,7 @@ impl Env {
     /// # Errors
     /// `NotFound` if there is none of the first name, `Exists` if there is one of the second; those of commits.
     pub fn rename_database(&self, from: &str, to: &str) -> Result<()> {
-        self.core().rename_database(from, to)
+        self.core().to_write()?.rename_database(from, to)
     }
 
     /// Removes a database with all its records; false if there was none. Handles to it get `NotFound` from then on.
@@ -143,13 +144,13 @@ impl Env {
     /// # Errors
     /// Those of commits.
     pub fn remove_database(&self, name: &str) -> Result<bool> {
-        self.core().remove_database(name)
+        self.core().to_write()?.remove_database(name)
     }
 
     /// Begins a read-write transaction with the environment's isolation and durability. Dropped, it changes nothing.
     ///
     /// # Errors
-    /// `Full` when more than a thousand transactions and operations are in progress.
+    /// `Full` when more than a thousand transactions and operations are in progress; `ReadOnly`.
     pub fn begin(&self) -> Result<Txn<'_>> {
         self.begin_with(TxnOptions::default())
     }
@@ -224,7 +225,7 @@ impl Env {
     /// # Errors
     /// `Full` when the disk is full (nothing is lost; it may be tried again); `Poisoned` when a write or flush failed.
     pub fn checkpoint(&self) -> Result<CheckpointReport> {
-        self.core().checkpoint(false)
+        self.core().to_write()?.checkpoint(false)
     }
 
     /// Does what the housekeeping thread does at one of its turns: for a program that opened the environment with
@@ -235,7 +236,7 @@ impl Env {
     /// # Errors
     /// Those of [`Env::sync`] and [`Env::checkpoint`]. What can be tried again is tried again by the next call.
     pub fn keep_house(&self) -> Result<()> {
-        self.core().keep_house()
+        self.core().to_write()?.keep_house()
     }
 
     /// Makes the volume as small as it can be without changing trees: moves all pages to the beginning of the file and cuts it off behind
@@ -244,7 +245,7 @@ impl Env {
     /// # Errors
     /// As [`Env::checkpoint`].
     pub fn compact(&self) -> Result<CompactReport> {
-        self.core().compact()
+        self.core().to_write()?.compact()
     }
 
     /// Numbers about the environment.
@@ -276,6 +277,7 @@ impl Env {
     pub fn close(self) -> Result<()> {
         match Arc::try_unwrap(self.owner) {
             Ok(mut owner) => owner.close(),
+            Err(shared) if shared.core.config.read_only => Ok(()),
             Err(shared) => shared.core.checkpoint(false).map(|_| ()),
         }
     }

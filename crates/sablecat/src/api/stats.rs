@@ -44,17 +44,20 @@ impl Stats {
         let geometry = kernel.pages.region.geometry();
         let volume = kernel.pages.volume();
         let locks = kernel.locks.counts();
+        // Of the log a reader of the last checkpoint sees what is in that.
+        let log = |lsn| if core.config.read_only { core.checkpointed() } else { lsn };
+        let databases = core.database_names()?;
         Ok(Stats {
-            databases: core.database_names()?,
+            databases,
             page_size: geometry.page_size as u64,
             cache_bytes: ((geometry.frames - 1) * geometry.page_size) as u64,
             pages: kernel.pages.page_ids().used_count().saturating_sub(1),
             blocks: volume.map_or(0, |_| kernel.pages.blocks().used_count()),
             volume_bytes: volume.map_or(Ok(0), |volume| volume.file_bytes())?,
             volumes: core.volumes()?,
-            log_tail: kernel.log.tail(),
-            log_written: kernel.log.written(),
-            log_durable: kernel.log.durable(),
+            log_tail: log(kernel.log.tail()),
+            log_written: log(kernel.log.written()),
+            log_durable: log(kernel.log.durable()),
             lock_waits: locks.waits,
             deadlocks: locks.deadlocks,
             lock_timeouts: locks.timeouts,

@@ -91,6 +91,7 @@ pub struct Savepoint(Position);
 impl<'env> Txn<'env> {
     pub(super) fn begin(env: &'env Env, options: TxnOptions) -> Result<Txn<'env>> {
         let options = options.resolve(env);
+        env.core().to_write()?;
         Ok(Txn { env, durability: options.durability, inner: Transaction::begin(&env.core().kernel, options)? })
     }
 
@@ -285,7 +286,7 @@ impl<'env> ReadTxn<'env> {
 
     /// The LSN whose state it sees.
     pub fn lsn(&self) -> Lsn {
-        self.txn.inner.at()
+        self.txn.env.core().kernel.pages.lsn_of(self.txn.inner.at())
     }
 
     /// The value of a key.

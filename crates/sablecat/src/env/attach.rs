@@ -44,9 +44,7 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
     if !config.disk.exists(&volume_path).map_err(looking)? {
         find_volume(directory, &config)?;
     }
-    let metadata = fs::metadata(directory).map_err(|e| Error::io("looking at", directory, e))?;
-    let region_directory = config.region_directory.clone().unwrap_or_else(|| PathBuf::from(REGION_DIRECTORY));
-    let region_path = region_directory.join(format!("sablecat-{:x}-{:x}", metadata.dev(), metadata.ino()));
+    let region_path = region_path(directory, &config)?;
     let entrance = Entrance::enter(&directory.join(LOCK), config.file_mode)?;
 
     // Looked for again: another may have made it while this one waited.
@@ -93,6 +91,13 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
     core.watch_stalls();
     drop(entrance);
     Ok(core)
+}
+
+/// Where the region of the environment in a directory is, if there is one.
+pub(super) fn region_path(directory: &Path, config: &Config) -> Result<PathBuf> {
+    let metadata = fs::metadata(directory).map_err(|e| Error::io("looking at", directory, e))?;
+    let region_directory = config.region_directory.clone().unwrap_or_else(|| PathBuf::from(REGION_DIRECTORY));
+    Ok(region_directory.join(format!("sablecat-{:x}-{:x}", metadata.dev(), metadata.ino())))
 }
 
 /// The region of this environment, for this build, in this run of the machine.
@@ -160,13 +165,7 @@ impl Entrance {
         let end = clock::monotonic() + ATTACH_PATIENCE;
         while !entrance.lock.try_attach_lock().map_err(|e| Error::io("locking", path, e))? {
             if entrance.lock.whole_file_is_taken().map_err(|e| Error::io("asking after the locks of", path, e))? {
-                return Err(Error::new(
-                    ErrorKind::InUse,
-                    format!(
-                        "{}: a process has the environment open for itself alone; close it there, or open it shared in both",
-                        path.display()
-                    ),
-                ));
+                return Err(taken_alone(path));
             }
             if clock::monotonic() >= end {
                 return Err(Error::new(
@@ -225,6 +224,14 @@ impl Drop for Entrance {
     fn drop(&mut self) {
         self.lock.unlock_attach();
     }
+}
+
+/// The error of who finds the whole lock file locked.
+pub(super) fn taken_alone(path: &Path) -> Error {
+    Error::new(
+        ErrorKind::InUse,
+        format!("{}: a process has the environment open for itself alone; close it there, or open it shared in both", path.display()),
+    )
 }
 
 /// The file of that name with something after it.

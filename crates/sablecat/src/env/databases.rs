@@ -57,7 +57,9 @@ impl Core {
     #[cold]
     fn look_again(&self, named: &Named) -> Result<()> {
         let changed = self.names_changed();
-        if !self.catalog_entries()?.iter().any(|(_, entry)| entry.tree == named.tree.id) {
+        // An environment that was taken back to an earlier time may have given the number again.
+        let is_it = |entry: &CatalogEntry| entry.tree == named.tree.id && entry.root == named.tree.root;
+        if !self.catalog_entries()?.iter().any(|(_, entry)| is_it(entry)) {
             named.removed.store(true, StdOrdering::Release);
         }
         named.seen.store(changed, StdOrdering::Relaxed);
@@ -85,6 +87,7 @@ impl Core {
     /// Opens a database; `create` says whether to make it, and with which comparator, if there is none of that name.
     pub(crate) fn database(&self, name: &str, create: bool, comparator: Option<&str>) -> Result<Option<Arc<Named>>> {
         catalog::check_name(name)?;
+        self.kernel.pages.catch_up()?;
         let mut names = lock(&self.names);
         let changed = self.names_changed();
         if self.names_seen.swap(changed, StdOrdering::Relaxed) != changed {
@@ -97,7 +100,7 @@ impl Core {
         }
         let entry = match self.look_up(name)? {
             Some(entry) => entry,
-            None if create => self.create_database(name, comparator)?,
+            None if create => self.to_write()?.create_database(name, comparator)?,
             None => return Ok(None),
         };
         let tree = self.resolve(name, &entry)?;

@@ -12,6 +12,7 @@
 //! databases.rs     creating, opening, renaming, removing them
 //! volumes.rs       what of them is in which volume
 //! processes.rs     who has it open and holds what
+//! read_only.rs     reading the last checkpoint, for who may not write
 //! housekeeping.rs  the thread that flushes and checkpoints
 //! ```
 
@@ -25,6 +26,7 @@ mod housekeeping;
 mod journal;
 mod open;
 mod processes;
+mod read_only;
 mod recover;
 mod verify;
 mod volumes;
@@ -36,7 +38,8 @@ pub(crate) use databases::Named;
 pub(crate) use history::history;
 pub use history::{Epoch, History, JournalFile};
 pub(crate) use open::{in_memory, open};
-pub use processes::{Participant, Process, RecordLock};
+pub(crate) use processes::activity;
+pub use processes::{Activity, Participant, Process, RecordLock};
 pub use recover::RecoveryReport;
 pub use verify::{Progress, VerifyReport};
 pub use volumes::VolumeStats;
@@ -221,6 +224,9 @@ impl Core {
             return Ok(());
         }
         self.keeper.stop(&self.kernel.bell);
+        if self.config.read_only {
+            return Ok(());
+        }
         if self.shared.is_some() {
             return self.detach();
         }

@@ -15,6 +15,7 @@ use sablecat_os::disk::{File, How};
 
 use super::attach;
 use super::catalog::{CATALOG, CATALOG_ROOT, FIRST_TREE};
+use super::read_only;
 use super::recover::{self, RecoveryReport};
 use super::{Config, Core, Mode, Place};
 use crate::access::btree;
@@ -37,8 +38,16 @@ const SPARES_MAX: usize = 3;
 const _: () = assert!(size_of::<LogWords>() <= LOG_WORDS_BYTES);
 
 /// Opens the environment in a directory, creating or recovering it as need be.
-pub(crate) fn open(directory: &Path, mut config: Config, mode: Mode) -> Result<Arc<Core>> {
+pub(crate) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<Core>> {
     config.check()?;
+    if config.read_only {
+        return read_only::open(directory, config, mode);
+    }
+    let disk = Arc::clone(&config.disk);
+    open_to_write(directory, config, mode).map_err(|error| read_only::explain(error, directory, &*disk))
+}
+
+fn open_to_write(directory: &Path, mut config: Config, mode: Mode) -> Result<Arc<Core>> {
     config.take_after(&directory.join(VOLUME))?;
     if config.shared {
         return attach::open_shared(directory, config, mode);
@@ -95,6 +104,9 @@ pub(crate) fn in_memory(mut config: Config, mode: Mode) -> Result<Arc<Core>> {
     config.check()?;
     if !config.declared.is_empty() {
         return Err(Error::invalid("an environment in memory alone has no volumes; place nothing, or open it in a directory"));
+    }
+    if config.read_only {
+        return Err(Error::invalid("an environment in memory alone that can only be read would be empty for ever"));
     }
     // Nothing can be evicted, so the cache is all there is: room for as much as the machine has. It is taken as it is used.
     config.cache_bytes = config.cache_bytes.max(sablecat_os::machine::memory_bytes());

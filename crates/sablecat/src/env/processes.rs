@@ -1,10 +1,20 @@
-//! Who has the environment open, and what each holds: a look at the shared words while everybody goes on.
+//! Who has the environment open, and what each holds: a look at the shared words while everybody goes on, from inside or from outside.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
 
 use sablecat_os::atomic::Ordering;
+use sablecat_os::liveness::LockFile;
+use sablecat_os::machine;
 
-use super::Core;
-use crate::region::{NO_EPOCH, Phase, STRUCTURE_LATCHES};
-use crate::txn::locks::Mode;
+use super::attach::{region_path, taken_alone};
+use super::open::{LOCK, existing_volume, log_memory};
+use super::{Config, Core};
+use crate::error::{Error, Result};
+use crate::pages::volume::Volume;
+use crate::region::{Identity, Membership, NO_EPOCH, Phase, Region, STRUCTURE_LATCHES};
+use crate::txn::locks::{LockTable, Mode, Seen};
 use crate::types::Lsn;
 
 /// A process that has the environment open, or died while it had.
@@ -71,11 +81,79 @@ pub struct RecordLock {
     pub waits_for: Option<Vec<u16>>,
 }
 
+/// What is looked at.
+struct Shared<'a> {
+    region: &'a Region,
+    locks: &'a LockTable,
+    /// The log's turns, by name, and who has them.
+    turns: [(&'static str, u16); 2],
+}
+
+/// Who shares an environment, and what they hold: see [`Builder::activity`](crate::Builder::activity).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Activity {
+    /// The processes that have it open.
+    pub processes: Vec<Process>,
+    /// All record locks that anybody has or waits for; those of one record stand together, who has it before who waits for it.
+    pub locks: Vec<RecordLock>,
+}
+
+/// Looks at who shares the environment in a directory, from outside: takes no number and no lock, waits for nobody and changes nothing. What it
+/// reads others write meanwhile, or have damaged: nothing of it is believed to be within bounds.
+pub(crate) fn activity(directory: &Path, config: &Config) -> Result<Activity> {
+    let volume = existing_volume(directory, config)?;
+    let (lock_path, region_path) = (directory.join(LOCK), region_path(directory, config)?);
+    let lock = match LockFile::open_to_ask(&lock_path) {
+        Ok(lock) => Membership::outside(lock),
+        // Nobody has ever had it open to the end.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Activity::default()),
+        Err(error) => return Err(Error::io("opening", &lock_path, error)),
+    };
+    let file = match File::open(&region_path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let taken = lock.whole_file_is_taken().map_err(|e| Error::io("asking after the locks of", &lock_path, e))?;
+            return if taken { Err(taken_alone(&lock_path)) } else { Ok(Activity::default()) };
+        }
+        Err(error) => return Err(Error::io("opening the shared memory", &region_path, error)),
+    };
+    let uuid = Volume::join(&*config.disk, &volume, false, true)?.superblock().uuid;
+    let region = Region::look_at(file, Identity { uuid, boot: machine::boot_id() }, lock)
+        .map_err(|error| Error::new(error.kind(), format!("the shared memory {} cannot be looked at: {error}", region_path.display())))?;
+    let region = Arc::new(region);
+    let shared = Shared { region: &region, locks: &LockTable::new(&region), turns: log_memory(&region).turns() };
+    let locks = shared.record_locks();
+    Ok(Activity { processes: shared.processes(&locks), locks })
+}
+
 impl Core {
+    fn shared(&self) -> Shared<'_> {
+        Shared { region: &self.kernel.pages.region, locks: &self.kernel.locks, turns: self.kernel.log.turns() }
+    }
+
     /// Everybody who has the environment open.
     pub(crate) fn processes(&self) -> Vec<Process> {
-        let region = &self.kernel.pages.region;
-        let locks = self.record_locks();
+        let mut processes = self.shared().processes(&self.record_locks());
+        if self.config.read_only {
+            // Who follows checkpoints pins their numbers.
+            for one in processes.iter_mut().flat_map(|process| &mut process.participants) {
+                one.snapshot = one.snapshot.map(|at| self.kernel.pages.lsn_of(at));
+                one.snapshot_lag = one.snapshot.map_or(0, |at| self.checkpointed().0.saturating_sub(at.0));
+            }
+        }
+        processes
+    }
+
+    /// All record locks, and all waits for one.
+    pub(crate) fn record_locks(&self) -> Vec<RecordLock> {
+        self.shared().record_locks()
+    }
+}
+
+impl Shared<'_> {
+    fn processes(&self, locks: &[RecordLock]) -> Vec<Process> {
+        let region = self.region;
         let Some(membership) = region.membership() else {
             let command = std::env::args().collect::<Vec<_>>().join(" ");
             return vec![Process {
@@ -83,7 +161,7 @@ impl Core {
                 command,
                 alive: true,
                 asking: true,
-                participants: self.participants_of(0, &locks),
+                participants: self.participants_of(0, locks),
             }];
         };
         (0..region.geometry().members)
@@ -93,35 +171,38 @@ impl Core {
                 command: region.member(number).command(),
                 alive: membership.is_alive(number),
                 asking: number == region.number(),
-                participants: self.participants_of(number, &locks),
+                participants: self.participants_of(number, locks),
             })
             .collect()
     }
 
-    /// All record locks, and all waits for one.
-    pub(crate) fn record_locks(&self) -> Vec<RecordLock> {
-        let region = &self.kernel.pages.region;
-        let private = region.membership().is_none();
-        let pid = |slot: u16| match region.slot(slot).member() {
-            Some(_) if private => std::process::id(),
-            Some(member) => region.member(member).pid(),
-            None => 0,
-        };
-        let shown = |seen: crate::txn::locks::Seen| RecordLock {
+    fn record_locks(&self) -> Vec<RecordLock> {
+        let shown = |seen: Seen| RecordLock {
             record: seen.record,
             slot: seen.slot,
-            pid: pid(seen.slot),
+            pid: self.pid(seen.slot),
             exclusive: seen.mode == Mode::Exclusive,
             coarse: seen.coarse,
             waits_for: seen.waits_for,
         };
-        let mut locks: Vec<_> = self.kernel.locks.look().into_iter().map(shown).collect();
+        let mut locks: Vec<_> = self.locks.look().into_iter().map(shown).collect();
         locks.sort_by_key(|lock| (lock.record, lock.waits_for.is_some(), lock.slot));
         locks
     }
 
+    /// The process that a slot belongs to; 0 if it belongs to none.
+    fn pid(&self, slot: u16) -> u32 {
+        let geometry = self.region.geometry();
+        let member = (slot < geometry.slots).then(|| self.region.slot(slot).member()).flatten();
+        match member.filter(|&member| member < geometry.members) {
+            Some(_) if self.region.membership().is_none() => std::process::id(),
+            Some(member) => self.region.member(member).pid(),
+            None => 0,
+        }
+    }
+
     fn participants_of(&self, member: u16, locks: &[RecordLock]) -> Vec<Participant> {
-        let region = &self.kernel.pages.region;
+        let region = self.region;
         let header = region.header();
         let visible = header.visible();
         let mut roles = vec![
@@ -131,9 +212,9 @@ impl Core {
             ("reaping", header.reap.0.look().owner()),
             ("serial", header.serial.0.look().owner()),
         ];
-        roles.extend(self.kernel.log.turns());
+        roles.extend(self.turns);
         roles.extend((0..STRUCTURE_LATCHES).map(|index| ("structure", region.structure(index).look().owner())));
-        (1..header.slots_high.0.load(Ordering::SeqCst) as u16)
+        (1..header.slots_high.0.load(Ordering::SeqCst).min(region.geometry().slots.into()) as u16)
             .filter(|&number| region.slot(number).member() == Some(member))
             .map(|number| {
                 let slot = region.slot(number);

@@ -1,11 +1,14 @@
-//! Verification: every invariant of pages, trees, map and catalog, at one snapshot, while others work.
+//! Verification: every invariant of pages, trees, map and catalog, at one snapshot, while others work; and whether the epochs are whole.
 
 use std::collections::HashSet;
+
+use sablecat_os::disk::AlignedBuf;
 
 use super::Core;
 use super::catalog;
 use crate::access::btree;
 use crate::error::Result;
+use crate::pages::volume::Found;
 use crate::txn::{Isolation, Options, Transaction};
 use crate::types::PageId;
 
@@ -33,6 +36,8 @@ pub struct VerifyReport {
     pub pages: u64,
     /// Pages in use that nothing leads to: room lost, but nothing else.
     pub pages_unreachable: u64,
+    /// Retained epochs looked at.
+    pub epochs: u64,
 }
 
 impl Core {
@@ -80,14 +85,58 @@ impl Core {
                 report.records += shape.records;
             }
         }
+        let at = txn.at();
         drop(txn);
         self.verify_map(&seen, &mut report)?;
+        self.verify_epochs(&mut report)?;
+        // Of who reads checkpoints: whether all that was still there, or blocks that are used again by now.
+        self.kernel.pages.confirm(at)?;
         Ok(report)
+    }
+
+    /// Checks that everything that the maps of retained epochs name is as it was written, and is not free. What several of them name is read
+    /// once. No checkpoint is written while the blocks of one epoch are read.
+    fn verify_epochs(&self, report: &mut VerifyReport) -> Result<()> {
+        let Some(volume) = self.kernel.pages.volume() else { return Ok(()) };
+        let seat = self.kernel.pages.participants.sit()?;
+        let pages = &self.kernel.pages;
+        let (mut seen, mut buffer) = (HashSet::new(), AlignedBuf::new(volume.page_size()));
+        for epoch in volume.superblock().epochs {
+            let _no_checkpoint = pages.hold_checkpoint(&seat);
+            pages.follow_generation(volume)?;
+            if !volume.superblock().epochs.contains(&epoch) {
+                continue;
+            }
+            report.epochs += 1;
+            let mut problem = |what: String| report.problems.push(format!("epoch {}: {what}", epoch.generation));
+            volume.walk_epoch(&epoch, &mut |found| {
+                let (block, what) = match &found {
+                    Found::Map(block) => (*block, "the map".to_owned()),
+                    Found::Page(page, block) => (*block, format!("page {page}")),
+                    Found::Damaged(block, error) => {
+                        problem(format!("map block {block}: {error}"));
+                        return Ok(false);
+                    }
+                };
+                if !seen.insert(block) {
+                    return Ok(false);
+                }
+                if !pages.blocks().is_used(block) {
+                    problem(format!("{what}: block {block} is free"));
+                }
+                if let Found::Page(page, block) = found
+                    && let Err(error) = pages.check_stored(volume, page, block, &mut buffer)
+                {
+                    problem(format!("page {page}: {error}"));
+                }
+                Ok(true)
+            })?;
+        }
+        Ok(())
     }
 
     /// Checks what the last checkpoint's map names against what the trees reach.
     fn verify_map(&self, seen: &HashSet<PageId>, report: &mut VerifyReport) -> Result<()> {
-        use crate::pages::volume::Found;
         let Some(volume) = self.kernel.pages.volume() else { return Ok(()) };
         let mut blocks = HashSet::new();
         let mut problems = Vec::new();

@@ -150,6 +150,13 @@ impl LogMemory {
         // SAFETY: as `new` demands.
         unsafe { self.words.as_ref() }.check_positions(visible, self.ring.len() as u64)
     }
+
+    /// The turns, by name, and the slots of who has them; 0: nobody.
+    pub(crate) fn turns(&self) -> [(&'static str, u16); 2] {
+        // SAFETY: as `new` demands.
+        let words = unsafe { self.words.as_ref() };
+        [("log flush", words.flush.owner()), ("log supply", words.supply.owner())]
+    }
 }
 
 // SAFETY: the words are atomics, and the ring is copied in and out under the rules of ring.rs, whichever thread does it.
@@ -299,9 +306,9 @@ impl Log {
         self.words().chains.0.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The turns, by name, and the slots of who has them; 0: nobody.
+    /// See [`LogMemory::turns`].
     pub(crate) fn turns(&self) -> [(&'static str, u16); 2] {
-        [("log flush", self.words().flush.owner()), ("log supply", self.words().supply.owner())]
+        self.memory.turns()
     }
 
     /// Ends what turns the participant in a slot has, who is dead: its successors do the work again.

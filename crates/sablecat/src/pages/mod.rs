@@ -15,6 +15,7 @@
 //! operation, sweeping, and running it again. So a sweep never waits for itself.
 
 mod checkpoint;
+mod follow;
 mod frames;
 mod horizon;
 mod latch;
@@ -61,6 +62,8 @@ pub(crate) struct Pages {
     /// Blocks that pages were moved from and that old versions may name. Touched by the checkpointer only.
     kept_back: Mutex<relocate::KeptBack>,
     freed_runs: run::FreedRuns,
+    /// None: what is in the region is the newest state, not the volume's.
+    following: Option<follow::Following>,
 }
 
 /// Byte 20 of a page: what kind of page it is. The access methods own all kinds but this one.
@@ -70,7 +73,7 @@ pub(crate) const KIND_FREE: u8 = 4;
 pub(crate) const FREED_OFFSET: usize = 24;
 
 impl Pages {
-    /// Pages over a region: of `volume`, or of memory alone.
+    /// Pages over a region: of `volume`, or of memory alone. A volume that may only be read is followed (follow.rs).
     pub(crate) fn new(region: Arc<Region>, volume: Option<Volume>, check: PageCheck) -> Pages {
         let header = region.header();
         let (words, capacity) = region.page_bits();
@@ -83,6 +86,7 @@ impl Pages {
         });
         let blocks = BlockSpace::new(blocks.collect());
         let participants = Participants::new(&region);
+        let following = volume.as_ref().filter(|volume| volume.is_read_only()).map(|_| follow::Following::default());
         if let Some(volume) = &volume {
             assert_eq!(volume.count(), region.geometry().volumes, "the region was made for the volumes there are");
             // Whoever made the region says which generation is in force; later only checkpointers do.
@@ -98,6 +102,7 @@ impl Pages {
             moved_below: AtomicU64::new(0),
             kept_back: Mutex::default(),
             freed_runs: run::FreedRuns::default(),
+            following,
         }
     }
 

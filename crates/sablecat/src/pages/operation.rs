@@ -207,7 +207,12 @@ impl Pages {
             if tries > 1 {
                 self.try_again(tries);
             }
-            let newest = self.current(page, me)?;
+            let read = self.current(page, me);
+            if read.is_err() {
+                // What is wrong may be wrong with a newer checkpoint than the one that is being read.
+                self.confirm(at)?;
+            }
+            let newest = read?;
             let mut frame = newest;
             loop {
                 let born = Lsn(self.region.born(frame).load(Ordering::Acquire));
@@ -218,6 +223,9 @@ impl Pages {
                 if previous == FrameId::NONE {
                     if me.slot().is_revoked() {
                         return Err(Error::new(ErrorKind::SnapshotTooOld, "the snapshot was given up while it was being read"));
+                    }
+                    if self.is_following() {
+                        return Err(Error::newer_checkpoint());
                     }
                     // The chain was cut under us (a version freed, a page evicted and read again), or the page is younger than the snapshot.
                     if self.region.entry(page).word().frame() == newest {

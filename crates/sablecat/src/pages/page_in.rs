@@ -5,10 +5,12 @@
 
 use sablecat_os::atomic::Ordering;
 
+use super::follow::Following;
+use super::volume::Volume;
 use super::{Pages, Participant};
 use crate::error::{Error, Result};
 use crate::region::{BlockWord, EntryWord, FrameState};
-use crate::types::{BlockId, FrameId, PageId};
+use crate::types::{BlockId, FrameId, Lsn, PageId};
 
 impl Pages {
     /// The current version's frame, after reading it if nobody else did meanwhile.
@@ -44,6 +46,23 @@ impl Pages {
     }
 
     fn load_latched(&self, page: PageId, me: &Participant) -> Result<FrameId> {
+        let view = self.following.as_ref().map(Following::view).transpose()?;
+        let loaded = self.load(page, me);
+        if let Some(view) = view {
+            if let Err(error) = self.confirm(Lsn(view)) {
+                loaded.into_iter().for_each(|frame| self.drop_frame(frame, me));
+                return Err(error);
+            }
+            loaded.iter().for_each(|&frame| self.region.born(frame).store(view, Ordering::Release));
+        }
+        let frame = loaded?;
+        self.region.frame(frame).set_state(FrameState::Published);
+        self.touch(frame);
+        Ok(frame)
+    }
+
+    /// Reads a page into a frame that is building still.
+    fn load(&self, page: PageId, me: &Participant) -> Result<FrameId> {
         let Some(volume) = &self.volume else { return Err(Error::not_there(page)) };
         self.learn_block(page)?;
         let word = self.region.entry(page).block();
@@ -60,11 +79,17 @@ impl Pages {
             self.fail_if_poisoned()?;
             return Err(error);
         }
-        let desc = self.region.frame(frame);
-        desc.describe(page, FrameId::NONE, word);
-        desc.set_state(FrameState::Published);
-        self.touch(frame);
+        self.region.frame(frame).describe(page, FrameId::NONE, word);
         Ok(frame)
+    }
+
+    /// Checks what a block holds, which is to be a version of this page. `buffer` is one page long.
+    ///
+    /// # Errors
+    /// Corruption, saying what is wrong; those of the file.
+    pub(crate) fn check_stored(&self, volume: &Volume, page: PageId, block: BlockId, buffer: &mut [u8]) -> Result<()> {
+        volume.read_block(block, buffer)?;
+        self.check_page(page, block, buffer)
     }
 
     pub(super) fn check_page(&self, page: PageId, block: BlockId, bytes: &[u8]) -> Result<()> {
@@ -80,6 +105,9 @@ impl Pages {
         let Some(volume) = &self.volume else { return Ok(()) };
         if self.region.entry(page).block().is_known() {
             return Ok(());
+        }
+        if let Some(following) = &self.following {
+            return self.learn_followed(volume, following, page);
         }
         // The blocks of a map that is no longer in force are written anew, perhaps by another process: what was read there counts only if
         // that map was in force to the end. The blocks that it named hold: what has changed since has an entry that says so.

@@ -251,7 +251,11 @@ impl Snapshot<'_> {
         let mut done = 0;
         while done < count {
             let extent = match &pages.volume {
-                Some(volume) if count > POOLED_MAX => pages.extent(page(done), count - done)?.map(|extent| (volume, extent)),
+                Some(volume) if count > POOLED_MAX => {
+                    let extent = pages.extent(page(done), count - done);
+                    pages.confirm(self.at)?;
+                    extent?.map(|extent| (volume, extent))
+                }
                 _ => None,
             };
             match extent {
@@ -273,6 +277,7 @@ impl Snapshot<'_> {
                         done += 1;
                         Ok(())
                     });
+                    pages.confirm(self.at)?;
                     // A block that was moved meanwhile is read where it is now.
                     if read.is_err() && !stale && !(done - from..blocks).any(is_moved) {
                         pages.fail_if_poisoned()?;

@@ -10,6 +10,9 @@ fn member_byte(number: u16) -> u64 {
     ATTACH_BYTE + 1 + u64::from(number)
 }
 
+/// The number of no member.
+const OUTSIDE: u16 = u16::MAX;
+
 /// This process as a member: its number, and the lock that says it lives. Ends when dropped, or with the process.
 #[derive(Debug)]
 pub(crate) struct Membership {
@@ -21,6 +24,11 @@ impl Membership {
     /// The member `number`, whose byte of `lock` this process holds.
     pub(crate) fn new(lock: LockFile, number: u16) -> Membership {
         Membership { lock, number }
+    }
+
+    /// Who is no member, and asks after those who are.
+    pub(crate) fn outside(lock: LockFile) -> Membership {
+        Membership { lock, number: OUTSIDE }
     }
 
     /// Whether a member lives. One that cannot be asked after counts as alive.

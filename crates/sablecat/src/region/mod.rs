@@ -117,19 +117,32 @@ impl Region {
     /// # Errors
     /// Invalid, saying why it is not such a region; others are the system's, and say nothing about it.
     pub(crate) fn attach(file: File, identity: Identity) -> Result<Region> {
+        Region::attach_by(Mapping::file, file, identity)
+    }
+
+    /// The same, to look at and nothing else: for who may perhaps not even write to it. Whatever of it is changed through this is a fault of the
+    /// process.
+    ///
+    /// # Errors
+    /// As [`Region::attach`].
+    pub(crate) fn look_at(file: File, identity: Identity, outside: Membership) -> Result<Region> {
+        Region::attach_by(Mapping::file_to_look_at, file, identity).map(|region| region.joined_as(outside))
+    }
+
+    fn attach_by(map: fn(File, usize) -> std::io::Result<Mapping>, file: File, identity: Identity) -> Result<Region> {
         let looking = |e| Error::io("looking at", Path::new("the shared memory"), e);
         let length = file.metadata().map_err(looking)?.len();
         if length < size_of::<Header>() as u64 {
             return Err(Error::invalid("it is too short"));
         }
-        let start = Mapping::file(file.try_clone().map_err(looking)?, size_of::<Header>()).map_err(looking)?;
+        let start = map(file.try_clone().map_err(looking)?, size_of::<Header>()).map_err(looking)?;
         // SAFETY: the mapping is long enough for a header, page-aligned, and a header consists of atomics, valid for any bytes.
         let geometry = unsafe { start.base().cast::<Header>().as_ref() }.judge(identity)?;
         let end = geometry.offsets().end;
         if end as u64 != length {
             return Err(Error::invalid("its length is not what its sizes come to"));
         }
-        let mapping = Mapping::file(file, end).map_err(|e| no_memory(end, &e))?;
+        let mapping = map(file, end).map_err(|e| no_memory(end, &e))?;
         let region = Region::at(mapping, geometry, None);
         region.check_bounds()?;
         Ok(region)

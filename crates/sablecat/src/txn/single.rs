@@ -8,6 +8,7 @@
 
 use super::changes::Changes;
 use super::scratch::Record;
+use super::transaction::is_too_old;
 use super::{Durability, Kernel, TreeRef, publish};
 use crate::access::PageWrite;
 use crate::access::btree::node::{Leaf, LeafMut, Value};
@@ -67,10 +68,9 @@ impl Kernel {
         if self.is_nested(&view, key) {
             return Ok(None);
         }
-        let seat = self.pages.participants.sit()?;
-        self.patiently(|| {
-            self.pages.operate(&seat, || {
-                let snapshot = self.pages.snapshot(&seat);
+        self.read_newest(|seat| {
+            self.pages.operate(seat, || {
+                let snapshot = self.pages.snapshot(seat);
                 self.look_up(&snapshot, &view, key, |value| match value {
                     Some(Value::Long { .. }) => None,
                     Some(Value::Inline(value)) => look.take().map(|look| look(Some(value))),
@@ -80,16 +80,27 @@ impl Kernel {
         })
     }
 
+    /// Runs `read`, an operation at a snapshot of its own, and again when that was given up: nobody has seen anything of it.
+    #[inline]
+    fn read_newest<R>(&self, mut read: impl FnMut(&Participant) -> Result<R>) -> Result<R> {
+        loop {
+            let seat = self.pages.sit()?;
+            let read = self.patiently(|| read(&seat));
+            if !is_too_old(&read) {
+                return read;
+            }
+        }
+    }
+
     /// How long the newest committed value of a record is; none if there is no record. Reads nothing but the leaf.
     pub(crate) fn value_len(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<u64>> {
         let view = tree.tree();
         if self.is_nested(&view, key) {
             return self.value_len_nested(tree, key);
         }
-        let seat = self.pages.participants.sit()?;
-        self.patiently(|| {
-            self.pages.operate(&seat, || {
-                let snapshot = self.pages.snapshot(&seat);
+        self.read_newest(|seat| {
+            self.pages.operate(seat, || {
+                let snapshot = self.pages.snapshot(seat);
                 self.look_up(&snapshot, &view, key, |value| {
                     value.map(|value| match value {
                         Value::Inline(value) => value.len() as u64,

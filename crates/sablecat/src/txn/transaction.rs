@@ -97,7 +97,7 @@ impl Drop for Transaction<'_> {
 impl<'k> Transaction<'k> {
     /// Begins: takes a seat and pins the newest published state.
     pub(crate) fn begin(kernel: &'k Kernel, options: Options) -> Result<Transaction<'k>> {
-        let seat = kernel.pages.participants.sit()?;
+        let seat = kernel.pages.sit()?;
         seat.slot().clear_revoked();
         let at = kernel.pages.pin(&seat);
         Ok(Transaction {
@@ -163,7 +163,8 @@ impl<'k> Transaction<'k> {
 
     /// An error once the snapshot was given up.
     pub(crate) fn check_snapshot(&self) -> Result<()> {
-        self.kernel.pages.at_pin(&self.seat, self.at).map(drop)
+        self.kernel.pages.at_pin(&self.seat, self.at).map(drop)?;
+        self.kernel.pages.confirm(self.at)
     }
 
     fn tracks_reads(&self) -> bool {
@@ -577,6 +578,7 @@ impl Kernel {
     }
 }
 
-fn is_too_old<T>(result: &Result<T>) -> bool {
+/// Whether a snapshot was given up.
+pub(super) fn is_too_old<T>(result: &Result<T>) -> bool {
     result.as_ref().is_err_and(|error| error.kind() == ErrorKind::SnapshotTooOld)
 }

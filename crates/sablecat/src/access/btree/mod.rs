@@ -57,6 +57,7 @@ const LEVELS_MAX: usize = 48;
 enum Down {
     Leaf,
     Child { slot: usize, page: PageId },
+    OfAnother,
     Wrong(&'static str),
 }
 
@@ -71,7 +72,7 @@ pub(crate) enum Toward {
 
 fn look(bytes: &[u8], tree: &Tree<'_>, key: &[u8], toward: Toward) -> Down {
     if node::tree_id(bytes) != tree.id {
-        return Down::Wrong("belongs to another tree");
+        return Down::OfAnother;
     }
     match node::kind(bytes) {
         Some(Kind::Leaf) => Down::Leaf,
@@ -111,6 +112,7 @@ pub(crate) fn find_leaf<R: PageRead>(
                 path(Step { page, slot });
                 page = child;
             }
+            Down::OfAnother => return Err(misplaced(tree, page)),
             Down::Wrong(why) => return Err(damaged(tree, page, why)),
         }
     }
@@ -124,7 +126,7 @@ pub(crate) fn find_edge<R: PageRead>(reader: &R, tree: &Tree<'_>, front: bool, m
         let down = reader
             .read(page, |bytes| {
                 if node::tree_id(bytes) != tree.id {
-                    return Down::Wrong("belongs to another tree");
+                    return Down::OfAnother;
                 }
                 match node::kind(bytes) {
                     Some(Kind::Leaf) => Down::Leaf,
@@ -143,6 +145,7 @@ pub(crate) fn find_edge<R: PageRead>(reader: &R, tree: &Tree<'_>, front: bool, m
                 path(Step { page, slot });
                 page = child;
             }
+            Down::OfAnother => return Err(misplaced(tree, page)),
             Down::Wrong(why) => return Err(damaged(tree, page, why)),
         }
     }
@@ -152,9 +155,18 @@ pub(crate) fn find_edge<R: PageRead>(reader: &R, tree: &Tree<'_>, front: bool, m
 /// The error of a descent, told apart where the tree itself has no version as old as the reader's snapshot.
 #[cold]
 fn unborn(tree: &Tree<'_>, page: PageId, error: Error) -> Error {
-    if page != tree.root || tree.is_subtree() || !error.is_not_there() {
-        return error;
-    }
+    if page != tree.root || tree.is_subtree() || !error.is_not_there() { error } else { absent(tree) }
+}
+
+/// The error for a page of another tree. Where the root should be it is one that was there before, or has been since.
+#[cold]
+fn misplaced(tree: &Tree<'_>, page: PageId) -> Error {
+    // The catalog, tree 1, is always there.
+    let may_be_absent = page == tree.root && !tree.is_subtree() && tree.id != TreeId(1);
+    if may_be_absent { absent(tree) } else { damaged(tree, page, "belongs to another tree") }
+}
+
+fn absent(tree: &Tree<'_>) -> Error {
     let message = format!(
         "tree {} has no root page at this snapshot: its database was created, or removed, after the transaction began; begin a new one",
         tree.id

@@ -117,7 +117,6 @@ impl BlockSpace {
     }
 
     /// True if the block is in use.
-    #[cfg(test)]
     pub(crate) fn is_used(&self, block: BlockId) -> bool {
         self.of(block.volume()).is_used(block.within())
     }

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use sablecat_os::atomic::{Ordering, fence};
 use sablecat_os::disk::File;
 
 use super::batch::BlockBatch;
@@ -20,6 +21,7 @@ use super::map::{MapReader, MapRoot, leaf_span};
 use super::orphans;
 use super::scan::{self, Found, InUse};
 use super::superblock::{self, Superblock};
+use super::watch::Watch;
 use super::{BlockSpace, Bounds};
 use crate::error::{Error, Result};
 use crate::types::{BlockId, PageId, VolumeId};
@@ -34,10 +36,40 @@ pub(crate) struct Volume {
     /// The superblock in force; `map` reads what it names.
     pub(super) superblock: Mutex<Superblock>,
     pub(super) map: MapReader,
+    /// When opened for reading only: how to see that the superblock in force is still the newest.
+    pub(super) watch: Mutex<Option<Watch>>,
     pub(super) complaints: Vec<String>,
 }
 
 impl Volume {
+    /// Whether it is opened for reading only, while others may write it.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Whether a generation is in force and still the newest that the file holds, of a volume opened for reading only. Then all that was read
+    /// before, as what that generation names, is so.
+    ///
+    /// # Errors
+    /// As [`Volume::open`].
+    pub(crate) fn is_newest(&self, generation: u64) -> Result<bool> {
+        // The look must not be taken before the reads that it is to justify; pairs with the flushes around a superblock's write.
+        fence(Ordering::SeqCst);
+        let watch = *self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.generation() != generation {
+            return Ok(false);
+        }
+        if let Some(watch) = watch
+            && watch.shows(generation, self.file(), self.path())?
+        {
+            return Ok(true);
+        }
+        let superblock = self.superblock();
+        let (newest, watch) = Watch::again(self.file(), self.path())?;
+        *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = watch;
+        Ok(superblock.generation == generation && newest.superblock == superblock)
+    }
+
     /// Reads the newest complete generation again, makes sure it is durable, and goes on from it.
     ///
     /// For who takes over from a dead checkpointer: the superblock it was writing may be in the file although nobody was told. If so its
@@ -60,10 +92,23 @@ impl Volume {
     /// # Errors
     /// As [`Volume::open`].
     pub(crate) fn follow(&self) -> Result<()> {
-        let superblock = superblock::read_newest(self.file(), self.path())?.superblock;
-        if superblock.page_size as usize != self.page_size || superblock.volume_count() != self.count() {
+        let (newest, watch) = if self.read_only {
+            Watch::again(self.file(), self.path())?
+        } else {
+            (superblock::read_newest(self.file(), self.path())?, None)
+        };
+        let superblock = newest.superblock;
+        if self.read_only && superblock.uuid == self.superblock().uuid && superblock.volume_count() != self.count() {
+            return Err(Error::invalid(format!(
+                "{}: volumes were added to the environment; open it again to read on",
+                self.path().display()
+            )));
+        }
+        let replaced = self.read_only && superblock.generation <= self.generation() && superblock != self.superblock();
+        if superblock.page_size as usize != self.page_size || superblock.volume_count() != self.count() || replaced {
             return Err(Error::corruption(format!("{}: the file was replaced while it was open", self.path().display())));
         }
+        *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = watch;
         self.adopt(superblock);
         Ok(())
     }
@@ -283,6 +328,14 @@ impl Volume {
     /// Those of `visit`: damage is reported to it as [`Found::Damaged`].
     pub(crate) fn walk(&self, pages: Range<u64>, visit: &mut dyn FnMut(Found) -> Result<()>) -> Result<()> {
         scan::walk(self, &self.map.root(), pages, visit)
+    }
+
+    /// As [`Volume::walk`], of the map of a retained epoch; what hangs on a block of the map is left out if `visit` says so of the block.
+    ///
+    /// # Errors
+    /// As [`Volume::walk`].
+    pub(crate) fn walk_epoch(&self, epoch: &Epoch, visit: &mut dyn FnMut(Found) -> Result<bool>) -> Result<()> {
+        scan::walk_parts(self, &self.superblock().map_of(epoch), 0..u64::MAX, visit)
     }
 
     /// How many pages a map leaf covers.

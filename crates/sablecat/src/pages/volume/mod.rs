@@ -52,6 +52,7 @@ mod superblock;
 #[cfg(test)]
 mod tests;
 mod used;
+mod watch;
 
 #[cfg(feature = "fuzzing")]
 pub(crate) use block::seal as seal_block;

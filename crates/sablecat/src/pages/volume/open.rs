@@ -15,6 +15,7 @@ use super::file::Volume;
 use super::map::MapReader;
 use super::placement::{Declared, ExtraVolume};
 use super::superblock::{self, Superblock};
+use super::watch::Watch;
 use super::{RESERVED_BYTES, first_within};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::VolumeId;
@@ -92,6 +93,20 @@ impl Volume {
         Volume::begin(disk, path, Opening { direct, read_only, alone: false, declared: &Declared::default() })
     }
 
+    /// Opens volumes to read what others may be writing; those that were moved are where they are declared to be.
+    ///
+    /// # Errors
+    /// As [`Volume::open`]; invalid if the declaration has volumes or rules that are not known.
+    pub(crate) fn read(disk: &dyn Disk, path: &Path, declared: &Declared) -> Result<Volume> {
+        let volume = Volume::begin(disk, path, Opening { direct: false, read_only: true, alone: false, declared })?;
+        let known = volume.superblock().placement;
+        let placement = declared.over(&known, volume.first_of_extra())?;
+        if placement.volumes.len() != known.volumes.len() || placement.rules != known.rules {
+            return Err(Error::invalid("who only reads an environment cannot add volumes or rules; open it to be written to"));
+        }
+        Ok(volume)
+    }
+
     /// Whether a declaration says anything new.
     ///
     /// # Errors
@@ -113,10 +128,11 @@ impl Volume {
         let Opening { direct, read_only, declared, .. } = how;
         let open = |direct| open_main(disk, path, direct, read_only);
         let mut file = open(false)?;
-        let newest = superblock::read_newest(&*file, path)?;
+        let (newest, watch) = if read_only { Watch::begin(&*file, path)? } else { (superblock::read_newest(&*file, path)?, None) };
         let superblock = newest.superblock;
         let page_size = superblock.page_size as usize;
-        if direct && page_size >= DIRECT_PAGE_MIN {
+        // Who only reads looks at the superblocks time and again, which should not be a matter of the disk.
+        if direct && !read_only && page_size >= DIRECT_PAGE_MIN {
             file = open(true)?;
         }
         let mut volume = Volume {
@@ -125,6 +141,7 @@ impl Volume {
             files: vec![DataFile::new(path, file, VolumeId::MAIN, page_size, read_only)?],
             map: MapReader::new(superblock.map()),
             superblock: Mutex::new(superblock),
+            watch: Mutex::new(watch),
             complaints: newest.complaints,
         };
         let superblock = volume.superblock();

@@ -35,6 +35,11 @@ pub(crate) struct InUse {
 
 /// Calls `visit` for everything the map names of `pages`, in ascending order. An error of `visit` ends the walk.
 pub(super) fn walk(volume: &Volume, root: &MapRoot, pages: Range<u64>, visit: &mut dyn FnMut(Found) -> Result<()>) -> Result<()> {
+    walk_parts(volume, root, pages, &mut |found| visit(found).map(|()| true))
+}
+
+/// As [`walk`], but what hangs on a block of the map is left out if `visit` says so of the block.
+pub(super) fn walk_parts(volume: &Volume, root: &MapRoot, pages: Range<u64>, visit: &mut dyn FnMut(Found) -> Result<bool>) -> Result<()> {
     if root.height == 0 {
         return Ok(());
     }
@@ -49,12 +54,14 @@ fn walk_from(
     place: Place,
     block: BlockId,
     buffer: &mut AlignedBuf,
-    visit: &mut dyn FnMut(Found) -> Result<()>,
+    visit: &mut dyn FnMut(Found) -> Result<bool>,
 ) -> Result<()> {
-    visit(Found::Map(block))?;
+    if !visit(Found::Map(block))? {
+        return Ok(());
+    }
     let node = match Node::read(volume, root, place, block, buffer) {
         Ok(node) => node,
-        Err(error) => return visit(Found::Damaged(block, error)),
+        Err(error) => return visit(Found::Damaged(block, error)).map(drop),
     };
     let each = place.pages_per_entry(volume.page_size());
     for (n, &entry) in node.entries.iter().enumerate() {
@@ -78,28 +85,20 @@ fn walk_from(
 /// # Errors
 /// Those of the file.
 pub(super) fn add_blocks(volume: &Volume, root: &MapRoot, found: &mut UsedBlocks) -> Result<()> {
-    if root.height == 0 {
-        return Ok(());
-    }
-    let mut buffer = AlignedBuf::new(volume.page_size());
-    let mut open = vec![(Place { level: root.height - 1, first: 0 }, root.root)];
-    while let Some((place, block)) = open.pop() {
-        if !found.insert(block) {
-            continue;
+    walk_parts(volume, root, 0..u64::MAX, &mut |named| match named {
+        Found::Map(block) => Ok(found.insert(block)),
+        Found::Page(_, block) => {
+            found.insert(block);
+            Ok(true)
         }
-        let node = match Node::read(volume, root, place, block, &mut buffer) {
-            Err(error) if error.is_corruption() => continue,
-            node => node?,
-        };
-        for (n, &entry) in node.entries.iter().enumerate().filter(|(_, entry)| **entry != BlockId::NONE) {
-            if place.level > 0 {
-                open.push((place.child(volume.page_size(), n), entry));
+        Found::Damaged(_, error) => {
+            if error.is_corruption() {
+                Ok(false)
             } else {
-                found.insert(entry);
+                Err(error)
             }
         }
-    }
-    Ok(())
+    })
 }
 
 /// Finds what a generation uses.

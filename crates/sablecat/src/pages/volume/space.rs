@@ -229,7 +229,6 @@ impl BitSpace {
     }
 
     /// True if the number is in use.
-    #[cfg(test)]
     pub(crate) fn is_used(&self, number: u64) -> bool {
         number < self.capacity() && self.word(0, (number / 64) as usize).load(SeqCst) & 1 << (number % 64) != 0
     }

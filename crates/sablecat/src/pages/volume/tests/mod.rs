@@ -6,6 +6,7 @@ mod epochs;
 mod lookup;
 mod model;
 mod superblock;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,0 +1,62 @@
+//! Reading the last checkpoint of an environment, for who may not write: no lock, no log, a region of its own, and nothing written anywhere
+//! (pages/follow.rs).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use sablecat_os::disk::Disk;
+
+use super::open::{VOLUME, build_kernel, existing_volume, geometry};
+use super::recover::RecoveryReport;
+use super::{Config, Core, Mode, Place};
+use crate::error::{Error, ErrorKind, Result};
+use crate::pages::volume::Volume;
+use crate::region::Region;
+
+/// Opens an environment at its last checkpoint.
+pub(super) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<Core>> {
+    if mode == Mode::DataStore {
+        return Err(Error::invalid("a Data Store that can only be read is an environment like any other; open it with transactions"));
+    }
+    let path = existing_volume(directory, &config)?;
+    let volume = Volume::read(&*config.disk, &path, &config.declared)?;
+    let superblock = volume.superblock();
+    if superblock.map_height == 0 {
+        return Err(Error::new(
+            ErrorKind::NotFound,
+            format!("the environment in {} has no checkpoint that could be read; it was never opened to the end", directory.display()),
+        ));
+    }
+    let region = Arc::new(Region::private(geometry(&config, superblock.page_size as usize, false).with_volumes(volume.count()))?);
+    // Without the directory: there is no log.
+    let kernel = build_kernel(None, Some(volume), &region, &config, (mode, None))?;
+    kernel.pages.catch_up()?;
+    let report = RecoveryReport { checkpoint: superblock.checkpoint, end: superblock.checkpoint, ..RecoveryReport::default() };
+    let place = Place { directory: Some(directory.to_path_buf()), lock: None, region: None };
+    Ok(Core::new(kernel, config, (mode, None), report, place))
+}
+
+/// The error of who could not open an environment to write: if that was not permitted and reading is, it says so.
+pub(super) fn explain(error: Error, directory: &Path, disk: &dyn Disk) -> Error {
+    if error.is_not_permitted() && Volume::join(disk, &directory.join(VOLUME), false, true).is_ok() {
+        let message = format!("{error}; opened with read_only(true), the environment shows its last checkpoint");
+        return Error::new(ErrorKind::ReadOnly, message);
+    }
+    error
+}
+
+impl Core {
+    /// The environment, to be changed.
+    ///
+    /// # Errors
+    /// `ReadOnly` if it was opened to be read only.
+    #[inline]
+    pub(crate) fn to_write(&self) -> Result<&Core> {
+        if self.config.read_only { Err(read_only()) } else { Ok(self) }
+    }
+}
+
+#[cold]
+fn read_only() -> Error {
+    Error::new(ErrorKind::ReadOnly, "the environment was opened to be read only; open it without read_only(true) to change it")
+}
