@@ -99,10 +99,13 @@ fn file(dice: &mut Dice) -> bool {
         0 => {
             // Both copies, so that the change counts.
             let slot = dice.pick(&[0, 65536]);
-            // Settings, epochs, and anything beside them.
+            // Settings, epochs, and anything beside them; or the list of volumes.
             let epochs = 512 + 56 * fuzzing::SAMPLE_EPOCHS;
-            let (from, end) =
-                if has_epochs { dice.pick(&[(24, 120), (128, 200), (512, epochs), (512, epochs), (24, 4096)]) } else { (24, 120) };
+            let (from, end) = if has_epochs {
+                dice.pick(&[(24, 120), (128, 200), (512, epochs), (512, epochs), (24, 4096)])
+            } else {
+                dice.pick(&[(24, 120), (2560, 2640)])
+            };
             mutate(&mut input, slot + from..slot + end, dice);
             input.copy_within(slot..slot + 4096, slot + 4096);
         }

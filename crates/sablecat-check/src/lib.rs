@@ -62,6 +62,7 @@ pub fn model_check(seed: u64) -> Result<(), Wrong> {
     let in_memory = dice.percent(30);
     if in_memory {
         setting.journal = None;
+        setting.volumes = 0;
     }
     shape.reopen = !in_memory;
     let steps = shape.steps(&mut dice, if small { 300 } else { 150 });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sablecat::{Builder, Durability, Env, Journal};
+use sablecat::{Builder, Durability, Env, Journal, Place};
 use sablecat_os::sim::SimDisk;
 
 use crate::dice::Dice;
@@ -28,18 +28,21 @@ pub struct Setting {
     pub journal: Option<Journal>,
     /// Whether the log is written by writes that are durable by themselves.
     pub sync_io: bool,
+    /// Volumes beside the main one, up to 2, with something of the databases `a`, `b` and `r` placed in them.
+    pub volumes: u8,
 }
 
 impl Setting {
     /// Small in everything, so that every limit is met.
     pub fn small(page_size: usize, durability: Durability) -> Setting {
-        Setting { page_size, cache: 0, durability, log_buffer: 65536, log_segment: 65536, journal: None, sync_io: false }
+        Setting { page_size, cache: 0, durability, log_buffer: 65536, log_segment: 65536, journal: None, sync_io: false, volumes: 0 }
     }
 
     /// A small setting from a seed.
     pub fn any_small(dice: &mut Dice) -> Setting {
         let durability = dice.pick(&crate::step::RUNGS);
-        Setting::small(dice.pick(&[512, 1024, 4096]), durability)
+        let setting = Setting::small(dice.pick(&[512, 1024, 4096]), durability);
+        Setting { volumes: dice.pick(&[0, 0, 1, 2]), ..setting }
     }
 
     /// A small setting from a seed, which may have a journal and write its log in another way.
@@ -60,7 +63,7 @@ impl Setting {
             Some(journal) => Env::builder().journal(journal.clone()),
             None => Env::builder(),
         };
-        builder
+        self.place(builder)
             .page_size(self.page_size)
             .cache_size(self.cache)
             .durability(self.durability)
@@ -69,6 +72,20 @@ impl Setting {
             .background(false)
             .sync_io(self.sync_io)
             .comparator(REVERSED, |a, b| b.cmp(a))
+    }
+
+    /// Declares the volumes, and what is in them.
+    fn place(&self, mut builder: Builder) -> Builder {
+        for n in 1..=self.volumes {
+            builder = builder.volume(format!("v{n}"), format!("v{n}.db"));
+        }
+        if self.volumes > 0 {
+            builder = builder.place(Place::database("b"), "v1").place(Place::keys("a", "common prefix "), "v1");
+        }
+        if self.volumes > 1 {
+            builder = builder.place(Place::databases_beginning_with("r"), "v2").place(Place::keys("b", "m"), "v2");
+        }
+        builder
     }
 
     /// The builder on a simulated disk.

@@ -140,6 +140,7 @@ fn thinned(disk: &SimDisk) -> (Env, u64) {
         log_segment: 1 << 20,
         journal: None,
         sync_io: false,
+        volumes: 0,
     };
     let (kept, gone) = (shuffled(RECORDS, 1)[..RECORDS as usize / 10].to_vec(), shuffled(RECORDS, 1)[RECORDS as usize / 10..].to_vec());
     let fresh = setting.builder_on(&SimDisk::new(1)).open(DIRECTORY).unwrap();

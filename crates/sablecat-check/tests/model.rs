@@ -26,6 +26,7 @@ fn settings() -> Vec<Setting> {
                     log_segment: 1 << 20,
                     journal: None,
                     sync_io: false,
+                    volumes: 0,
                 });
             }
         }
@@ -38,7 +39,13 @@ fn settings() -> Vec<Setting> {
         log_segment: 65536,
         journal: None,
         sync_io: false,
+        volumes: 0,
     });
+    for page_size in [512, 4096, 65536] {
+        for volumes in [0, 2] {
+            settings.push(Setting { log_buffer: 1 << 20, volumes, ..Setting::small(page_size, Durability::Sync) });
+        }
+    }
     settings
 }
 

@@ -11,6 +11,8 @@ fn storm(words: &[&str]) {
 #[test]
 fn processes_killed_anywhere_lose_nothing() {
     storm(&["--commits", "1000", "--seed", "1"]);
+    // With a journal and two volumes.
+    storm(&["--commits", "1000", "--seed", "3"]);
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use sablecat::{Database, Env, ErrorKind};
+use sablecat::{Builder, Database, Env, ErrorKind};
 
 use crate::Failure;
+use crate::placing::Placing;
 
 /// An environment that must exist.
 #[derive(Debug, Args)]
@@ -16,21 +17,28 @@ pub(crate) struct Existing {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    placing: Placing,
 }
 
 impl Existing {
+    /// Settings with the volumes that were declared.
+    pub(crate) fn builder(&self) -> Builder {
+        self.placing.declare(Env::builder())
+    }
+
     /// Opens it beside whoever shares it, recovering it if it was not closed.
     pub(crate) fn open(&self) -> Result<Env, Failure> {
-        Ok(Env::builder().shared(true).create(false).open(&self.dir)?)
+        Ok(self.builder().shared(true).create(false).open(&self.dir)?)
     }
 
     /// Opens it to look at it: as [`Existing::open`] does, or its last checkpoint if that was asked for or nothing else is permitted.
     pub(crate) fn open_to_read(&self, reading: &Reading) -> Result<Env, Failure> {
-        let last_checkpoint = || Ok(Env::builder().read_only(true).open(&self.dir)?);
+        let last_checkpoint = || Ok(self.builder().read_only(true).open(&self.dir)?);
         if reading.read_only {
             return last_checkpoint();
         }
-        match Env::builder().shared(true).create(false).open(&self.dir) {
+        match self.builder().shared(true).create(false).open(&self.dir) {
             Err(error) if error.kind() == ErrorKind::ReadOnly => {
                 eprintln!("sablecat: {error}, as it does here");
                 last_checkpoint()
@@ -41,7 +49,7 @@ impl Existing {
 
     /// Opens it, and creates it if there is none.
     pub(crate) fn open_or_create(&self) -> Result<Env, Failure> {
-        Ok(Env::builder().shared(true).open(&self.dir)?)
+        Ok(self.builder().shared(true).open(&self.dir)?)
     }
 
     /// Where it is.

@@ -15,6 +15,7 @@
 mod arguments;
 mod commands;
 mod output;
+mod placing;
 mod progress;
 
 use std::process::ExitCode;

@@ -306,3 +306,20 @@ fn a_journal_that_is_missing_is_named() {
     assert_eq!(scratch.run(&format!("recover env --to-epoch {} --apply", oldest["number"])).code, 0);
     assert_eq!(scratch.run("get env k").out, "0");
 }
+
+#[test]
+fn volumes_are_declared_listed_moved_and_verified() {
+    let scratch = Scratch::new("volumes");
+    fs::create_dir_all(scratch.path().join("far")).unwrap();
+    assert_eq!(scratch.run("put env k v --db logs --volume far=../far/one.db --place log*=far --place main:2019/*=far"), answer(0, "", ""));
+    let volumes = scratch.json("stat env --json")["volumes"].clone();
+    assert_eq!((&volumes[0]["name"], &volumes[1]["name"], &volumes[1]["blocks"]), (&json!("main"), &json!("far"), &json!(1)));
+    assert!(scratch.run("stat env").out.contains("env/../far/one.db"));
+    fs::rename(scratch.path().join("far/one.db"), scratch.path().join("env/two.db")).unwrap();
+    let refused = scratch.run("get env k --db logs");
+    assert!(refused.code == 2 && refused.err.contains("far/one.db") && refused.err.contains("\"far\""), "{}", refused.err);
+    assert_eq!(scratch.run("get env k --db logs --volume far=two.db"), answer(0, "v", ""));
+    assert_eq!(scratch.run("verify env").code, 0);
+    let refused = scratch.run("put env k v --place main=nowhere");
+    assert!(refused.code == 2 && refused.err.contains("nowhere"), "{}", refused.err);
+}

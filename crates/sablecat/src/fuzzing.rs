@@ -20,7 +20,7 @@ use sablecat_os::sim::{SimDisk, Survival};
 use crate::access::btree::node;
 use crate::pages::volume::seal_block;
 use crate::types::BlockId;
-use crate::{Durability, Env, Journal, Result};
+use crate::{Durability, Env, Journal, Place, Result};
 
 /// Bytes of a page in the samples.
 pub const PAGE_SIZE: usize = 512;
@@ -130,7 +130,8 @@ fn make_sample(which: Sample) -> Result<SimDisk> {
         Sample::Open | Sample::Closed => builder(&disk),
         Sample::Journal => builder(&disk).journal(Journal::new().epochs(SAMPLE_EPOCHS as u32)),
     };
-    let env = builder.open(DIRECTORY)?;
+    let env = builder.volume("one", "one.db").place(Place::database("third"), "one").open(DIRECTORY)?;
+    env.database("third")?.insert("in another", "volume")?;
     let (first, second) = (env.database("first")?, env.database("second")?);
     for n in 0..if matches!(which, Sample::Open) { 120u32 } else { 1200 } {
         first.insert(format!("key {:05}", n * 7919 % 10007), [n as u8; 30])?;

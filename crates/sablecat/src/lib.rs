@@ -44,10 +44,11 @@ mod txn;
 mod types;
 
 pub use api::{Builder, DataStore, Database, Entry, Env, Range, ReadTxn, Savepoint, Stats, StoreTable, Txn, TxnOptions};
+pub use env::VolumeStats;
 pub use env::{Activity, CheckpointReport, CompactReport, Participant, Process, Progress, RecordLock, RecoveryReport, VerifyReport};
 pub use env::{Epoch, History, JournalFile, Recovery, RecoveryPlan, Target};
 pub use error::{Error, ErrorKind, Result};
-pub use pages::volume::Journal;
+pub use pages::volume::{Journal, Place};
 pub use sablecat_os::calendar::Moment;
 pub use txn::{DeadlockPolicy, Durability, Isolation};
 pub use types::{Lsn, PageId};

@@ -44,7 +44,12 @@ word! {
     TreeId(u32)
 }
 word! {
-    /// A block of a volume, counted from the start of the file in page-size units. 0 names no block.
+    /// The number of a volume. 0 is the main one, `sablecat.db`.
+    VolumeId(u8)
+}
+word! {
+    /// A block of a volume: in the low 34 bits its place there, counted from the start of the file in page-size units, in the 6 above the
+    /// volume. Place 0 names no block.
     BlockId(u64)
 }
 
@@ -60,7 +65,41 @@ impl FrameId {
     /// No frame.
     pub(crate) const NONE: FrameId = FrameId(0);
 }
+impl VolumeId {
+    /// The main volume: it holds the superblocks, the map, and whatever is not placed elsewhere.
+    pub(crate) const MAIN: VolumeId = VolumeId(0);
+
+    /// The number as a place in an array.
+    #[inline]
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
 impl BlockId {
     /// No block.
     pub(crate) const NONE: BlockId = BlockId(0);
+    const WITHIN_BITS: u32 = 34;
+    /// Places in a volume are below this.
+    pub(crate) const WITHIN_MAX: u64 = 1 << Self::WITHIN_BITS;
+    /// Numbers of blocks are below this.
+    pub(crate) const MAX: u64 = 1 << 40;
+
+    /// A place in a volume.
+    #[inline]
+    pub(crate) fn new(volume: VolumeId, within: u64) -> BlockId {
+        debug_assert!(within < Self::WITHIN_MAX);
+        BlockId(u64::from(volume.0) << Self::WITHIN_BITS | within)
+    }
+
+    /// Which volume it is in.
+    #[inline]
+    pub(crate) fn volume(self) -> VolumeId {
+        VolumeId((self.0 >> Self::WITHIN_BITS) as u8)
+    }
+
+    /// Where it is in its volume.
+    #[inline]
+    pub(crate) fn within(self) -> u64 {
+        self.0 & (Self::WITHIN_MAX - 1)
+    }
 }

@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use sablecat::{Durability, Env};
+use sablecat::{Durability, Env, Place as Where};
 use sablecat_os::check::stepped::{Did, Stepped, is_possible};
 
 use crate::dice::Dice;
@@ -125,6 +125,9 @@ fn open(place: &Place) -> sablecat::Result<Env> {
         .log_segment_size(1 << 16)
         .durability(Durability::Sync)
         .region_directory(place.regions())
+        // Half of what is done is done in another file.
+        .volume("one", "one.db")
+        .place(Where::database("d"), "one")
         .open(place.environment())
 }
 

@@ -17,7 +17,7 @@ mod worker;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use sablecat::{Durability, Env, ErrorKind, Journal, Target};
+use sablecat::{Durability, Env, ErrorKind, Journal, Place, Target};
 
 use crate::dice::Dice;
 use plan::Expected;
@@ -59,6 +59,7 @@ impl Storm {
 
     fn open(&self, background: bool) -> sablecat::Result<Env> {
         let builder = if self.keeps_journal() { Env::builder().journal(Journal::new().epochs(3)) } else { Env::builder() };
+        let builder = if self.has_volume() { builder.volume("one", "one.db").place(Place::database("accounts"), "one") } else { builder };
         builder
             .shared(true)
             .cache_size(self.cache)
@@ -68,6 +69,11 @@ impl Storm {
             .durability(Durability::NoSync)
             .background(background)
             .open(&self.directory)
+    }
+
+    /// Every third storm goes over an environment of two volumes, across which money is moved.
+    fn has_volume(&self) -> bool {
+        self.seed.is_multiple_of(3)
     }
 
     /// Every other storm goes over an environment with a journal.

@@ -71,7 +71,7 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let place = &arguments.place;
-    let open = || Env::builder().shared(true).create(false);
+    let open = || place.builder().shared(true).create(false);
     if arguments.on {
         open().journal(arguments.wanted()).open(place.path())?.close()?;
     } else if arguments.off {

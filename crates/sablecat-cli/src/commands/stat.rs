@@ -1,6 +1,6 @@
 //! `stat`: numbers about an environment.
 
-use sablecat_papers::thousands;
+use sablecat_papers::{Grid, thousands};
 use serde_json::json;
 
 use crate::arguments::{Existing, Reading};
@@ -27,6 +27,12 @@ pub(crate) fn run(Arguments { place, reading }: &Arguments) -> Result<Outcome, F
             "pages": stats.pages,
             "blocks": stats.blocks,
             "volume_bytes": stats.volume_bytes,
+            "volumes": stats.volumes.iter().map(|volume| json!({
+                "name": volume.name,
+                "path": volume.path,
+                "blocks": volume.blocks,
+                "bytes": volume.bytes,
+            })).collect::<Vec<_>>(),
             "log_tail": stats.log_tail.0,
             "log_written": stats.log_written.0,
             "log_durable": stats.log_durable.0,
@@ -41,12 +47,18 @@ pub(crate) fn run(Arguments { place, reading }: &Arguments) -> Result<Outcome, F
             ("cache, bytes", number(stats.cache_bytes)),
             ("pages in use", number(stats.pages)),
             ("blocks in use", number(stats.blocks)),
-            ("volume file, bytes", number(stats.volume_bytes)),
+            ("volumes, bytes", number(stats.volume_bytes)),
             ("end of the log, LSN", number(stats.log_tail.0)),
             ("log written up to", number(stats.log_written.0)),
             ("log durable up to", number(stats.log_durable.0)),
             ("last checkpoint", number(stats.checkpoint.0)),
         ])?;
+        let mut volumes = Grid::new("\nVolumes", ["name", "blocks in use", "bytes", "file"], 0);
+        for volume in &stats.volumes {
+            let path = volume.path.display().to_string();
+            volumes.rows.push(vec![volume.name.clone(), number(volume.blocks), number(volume.bytes), path]);
+        }
+        output::table(&volumes)?;
     }
     Ok(Outcome::Done)
 }

@@ -11,7 +11,7 @@
 use super::PageWrite;
 use crate::error::{Error, Result};
 use crate::pages::Snapshot;
-use crate::types::{PageId, TreeId};
+use crate::types::{PageId, TreeId, VolumeId};
 
 /// Kind byte of a page that holds part of a long value.
 pub(crate) const KIND_LONG: u8 = 3;
@@ -42,10 +42,10 @@ pub(crate) fn form(bytes: &mut [u8], page: PageId, tree: TreeId, value: &[u8], n
     rest.fill(0);
 }
 
-/// Writes a value into pages of its own and says which is the first.
-pub(crate) fn store<W: PageWrite>(writer: &mut W, tree: TreeId, value: &[u8]) -> Result<PageId> {
+/// Writes a value into pages of its own, in a volume, and says which is the first.
+pub(crate) fn store<W: PageWrite>(writer: &mut W, (tree, home): (TreeId, VolumeId), value: &[u8]) -> Result<PageId> {
     let count = page_count(value.len() as u64, writer.page_size());
-    let first = writer.allocate_run(count)?;
+    let first = writer.allocate_run(home, count)?;
     for n in 0..count {
         let page = PageId(first.0 + n as u32);
         form(writer.write(page)?, page, tree, value, n);

@@ -4,11 +4,14 @@
 //! a read means (a snapshot, or the newest state under latches) and what a write means (a new version, or the page itself).
 
 pub(crate) mod btree;
+mod home;
 pub(crate) mod long;
+
+pub(crate) use home::{Home, KeyRule};
 
 use crate::error::Result;
 use crate::pages::Snapshot;
-use crate::types::PageId;
+use crate::types::{PageId, VolumeId};
 
 /// Sees pages.
 pub(crate) trait PageRead {
@@ -44,11 +47,14 @@ pub(crate) trait PageWrite: PageRead {
     /// The bytes of two different pages.
     fn write_two(&mut self, first: PageId, second: PageId) -> Result<(&mut [u8], &mut [u8])>;
 
-    /// Adds a page; its bytes are undefined until the caller has formatted them.
-    fn allocate(&mut self) -> Result<PageId>;
+    /// Adds a page, to be in this volume; its bytes are undefined until the caller has formatted them.
+    fn allocate(&mut self, home: VolumeId) -> Result<PageId>;
 
-    /// Adds pages with consecutive ids and names the first. At least one.
-    fn allocate_run(&mut self, count: u64) -> Result<PageId>;
+    /// Adds pages with consecutive ids, to be in this volume, and names the first. At least one.
+    fn allocate_run(&mut self, home: VolumeId, count: u64) -> Result<PageId>;
+
+    /// Has a page that is being written be in this volume from now on.
+    fn settle(&mut self, page: PageId, home: VolumeId) -> Result<()>;
 
     /// Ends a page: nothing in the state this writer makes refers to it.
     fn free(&mut self, page: PageId) -> Result<()>;

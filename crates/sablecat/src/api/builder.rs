@@ -10,7 +10,7 @@ use sablecat_os::disk::Disk;
 use super::{DataStore, Env};
 use crate::env::{self, Activity, Config, History, Journaling, Mode, Recovery, Target};
 use crate::error::Result;
-use crate::pages::volume::Journal;
+use crate::pages::volume::{Journal, Place};
 use crate::txn::{Comparator, DeadlockPolicy, Durability, Isolation};
 
 /// Settings of an environment. Each has a default that needs no tuning; begin with [`Env::builder`].
@@ -215,6 +215,48 @@ impl Builder {
         self
     }
 
+    /// Declares a volume: a file, beside the main one in the environment's directory, in which databases, or records of some, can be placed
+    /// ([`Builder::place`]); on another file system, say. It is made with the environment, or added to one that is there. The path is that of
+    /// the file, absolute or relative to the environment's directory; the directory that it is to be in must be there. Names have 1 to 48
+    /// bytes; `main` is the main volume's. Up to 15 volumes, and as many rules as the superblock has room for: with short names and paths some tens.
+    ///
+    /// The environment remembers its volumes: they need not be declared again. All of them are opened with it, and belong to every transaction,
+    /// checkpoint and recovery. One that is declared with another path has been moved there: close the environment, move the file,
+    /// open it with the new path. Volumes are never removed.
+    ///
+    /// A file that is not there, or is of another environment, another volume, or an older state of this one, is an error that says what is wanted
+    /// where ([`Builder::open`]); nothing is changed then. New volumes and rules can be declared only by who opens the environment first.
+    ///
+    /// ```no_run
+    /// # fn main() -> sablecat::Result<()> {
+    /// use sablecat::{Env, Place};
+    ///
+    /// let env = Env::builder()
+    ///     .volume("archive", "/mnt/large/archive.db")
+    ///     .place(Place::databases_beginning_with("log."), "archive")
+    ///     .place(Place::keys("orders", "2019/"), "archive")
+    ///     .open("some/directory")?;
+    /// # let _ = env;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn volume(mut self, name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        self.config.declared.volumes.push((name.into(), path.into()));
+        self
+    }
+
+    /// Says in which volume, `main` included, something is placed. The environment remembers it; the same place may be given another volume later on.
+    ///
+    /// Rules count for what is placed from then on. *Databases* go where the rule for the whole name says, or else that for the longest beginning of it, when
+    /// they are created, and stay there. *Records* are placed by the longest prefix of 1 to 48 bytes that their keys begin with: leaf pages that can hold no other keys are
+    /// in that volume, from the next time on that they are split or merged, and long values from the next time on that they are written. Inner pages, and
+    /// the leaves at the edges of a prefix, which hold other keys as well, are where the database is. In a database with a comparator
+    /// rules for keys mean nothing. The rules for keys go by the name that a database has when it is opened.
+    pub fn place(mut self, place: Place, volume: impl Into<String>) -> Self {
+        self.config.declared.places.push((place, volume.into()));
+        self
+    }
+
     /// The disk to live on: for tests with a simulated one. Default: the machine's.
     pub fn disk(mut self, disk: Arc<dyn Disk>) -> Self {
         self.config.disk = disk;
@@ -233,8 +275,9 @@ impl Builder {
     ///
     /// # Errors
     /// `InUse` if it is open already; `NotFound` if there is none and [`Builder::create`] is off; `Corruption` if what is on disk is
-    /// damaged; `Invalid` for settings that make no sense; `ReadOnly` if its files cannot be written and can be read; `Io` and `Full` from the
-    /// operating system.
+    /// damaged; `Invalid` for settings that make no sense; `NotFound` and `Invalid` if a volume is not where it should be, or not itself;
+    /// `Exists` if another file is where a new volume is to be made; `ReadOnly` if its files cannot be written and can be read; `Io` and `Full`
+    /// from the operating system.
     pub fn open(self, directory: impl AsRef<Path>) -> Result<Env> {
         env::open(directory.as_ref(), self.config, Mode::Transactional).map(Env::new)
     }

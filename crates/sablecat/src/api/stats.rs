@@ -1,6 +1,6 @@
 //! Numbers about an environment.
 
-use crate::env::Core;
+use crate::env::{Core, VolumeStats};
 use crate::error::Result;
 use crate::types::Lsn;
 
@@ -16,10 +16,12 @@ pub struct Stats {
     pub cache_bytes: u64,
     /// Page numbers in use, and those that only older snapshots see.
     pub pages: u64,
-    /// Blocks of the volume in use; 0 in memory alone.
+    /// Blocks of the volumes in use; 0 in memory alone.
     pub blocks: u64,
-    /// Bytes of the volume's file; 0 in memory alone.
+    /// Bytes of the volumes' files; 0 in memory alone.
     pub volume_bytes: u64,
+    /// The volumes, the main one first; none in memory alone.
+    pub volumes: Vec<VolumeStats>,
     /// The end of the log.
     pub log_tail: Lsn,
     /// Everything below is with the operating system.
@@ -52,6 +54,7 @@ impl Stats {
             pages: kernel.pages.page_ids().used_count().saturating_sub(1),
             blocks: volume.map_or(0, |_| kernel.pages.blocks().used_count()),
             volume_bytes: volume.map_or(Ok(0), |volume| volume.file_bytes())?,
+            volumes: core.volumes()?,
             log_tail: log(kernel.log.tail()),
             log_written: log(kernel.log.written()),
             log_durable: log(kernel.log.durable()),

@@ -52,11 +52,13 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
     config.take_after(&volume_path)?;
     let boot = machine::boot_id();
     if exists {
-        let volume = Volume::join(&*config.disk, &volume_path, config.direct_io, false)?;
-        let superblock = volume.superblock();
+        let superblock = Volume::look(&*config.disk, &volume_path)?;
         if let Some(file) = open_region(&region_path)? {
             match judge(file, &superblock, boot) {
-                Ok(region) => return join(directory, volume, entrance.admit(region)?, region_path, config, mode),
+                Ok(region) => {
+                    let volume = Volume::join(&*config.disk, &volume_path, config.direct_io, false)?;
+                    return join(directory, volume, entrance.admit(region)?, region_path, config, mode);
+                }
                 Err(why) if why.kind() == ErrorKind::Invalid => entrance.set_aside(&region_path, &why)?,
                 Err(error) => return Err(error),
             }
@@ -72,7 +74,7 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
     let unfinished = beside(&region_path, ".new");
     let file = create_region(&unfinished, config.file_mode)?;
     let membership = entrance.first_member()?;
-    let sizes = geometry(&config, superblock.page_size as usize, false).shared();
+    let sizes = geometry(&config, superblock.page_size as usize, false).with_volumes(volume.count()).shared();
     let made = Region::create_shared(file, sizes, identity, membership)
         .and_then(|region| assemble(Some((directory, volume)), None, Some((region, region_path.clone())), config, mode));
     let core = match made {
@@ -107,7 +109,8 @@ fn judge(file: File, superblock: &Superblock, boot: [u8; 16]) -> Result<Region> 
     let visible = region.header().visible();
     log_memory(&region).check(visible)?;
     // Somebody has had the environment for himself since, and the region knows nothing of what he did: the log has gone further than it ever did.
-    if superblock.checkpoint > visible || superblock.log_floor > visible {
+    let is_behind = superblock.checkpoint > visible || superblock.log_floor > visible;
+    if is_behind || region.geometry().volumes != superblock.volume_count() {
         return Err(Error::invalid("the environment was used without it since"));
     }
     Ok(region)
@@ -122,6 +125,13 @@ fn join(directory: &Path, volume: Volume, region: Region, region_path: PathBuf, 
         return Err(Error::new(
             ErrorKind::InUse,
             "others have the environment open, with another journal or none; change that when nobody else has it open",
+        ));
+    }
+    if volume.is_news(&config.declared)? {
+        return Err(Error::new(
+            ErrorKind::InUse,
+            "others have the environment open, or were killed, and know of other volumes or rules; declare them when nobody has it open: \
+             if all were killed, open it and close it once without",
         ));
     }
     let kernel = build_kernel(Some(directory), Some(volume), &region, &config, (mode, journal.as_ref()))?;

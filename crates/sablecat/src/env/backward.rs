@@ -91,7 +91,7 @@ pub(crate) fn prepare(directory: &Path, config: Config, target: Target) -> Resul
     config.check()?;
     let path = existing_volume(directory, &config)?;
     let lock = take_lock(&config, directory)?;
-    let superblock = Volume::join(&*config.disk, &path, false, true)?.superblock();
+    let superblock = Volume::look(&*config.disk, &path)?;
     let Some(journal) = superblock.journal.clone() else {
         return Err(Error::invalid(format!(
             "the environment in {} keeps no journal, so there is nothing to go back to; turn it on for the next time",
@@ -245,13 +245,13 @@ impl Recovery {
     /// comparator that the builder was not given; `Io`, `Full`.
     pub fn apply(self) -> Result<RecoveryPlan> {
         let Recovery { directory, config, journal, superblock, base, plan, position, .. } = &self;
-        let volume = Volume::open(&*config.disk, &directory.join(VOLUME), config.direct_io, false)?;
+        let volume = Volume::open_with(&*config.disk, &directory.join(VOLUME), config.direct_io, &config.declared)?;
         let segments = history::segments(directory, config, superblock)?;
         let floor = segments.end_of_numbers()?.max(superblock.log_floor).max(superblock.checkpoint);
         let time_ms = superblock.time_ms.max(sablecat_os::clock::wall_coarse().ms);
         volume.go_back_to(base);
         let from = volume.superblock();
-        let region = Arc::new(Region::private(geometry(config, from.page_size as usize, false))?);
+        let region = Arc::new(Region::private(geometry(config, from.page_size as usize, false).with_volumes(volume.count()))?);
         let kernel = build_kernel(Some(directory), Some(volume), &region, config, (Mode::Transactional, Some(journal)))?;
         begin_from(&kernel, &from)?;
         let header = region.header();

@@ -2,18 +2,19 @@
 //!
 //! ```text
 //! key    name of the database; or 0x00 'd' tree-number (big-endian) for one that was removed and whose pages are being freed
-//! value  version u8 = 1 | flags u8 (1: ordered by a comparator) | tree u32 | root page u32 | comparator's name, to the end
+//! value  version u8 = 2 | flags u8 (1: ordered by a comparator) | tree u32 | root page u32 | volume u8 | comparator's name, to the end
 //! ```
 //!
-//! Names are UTF-8, not empty, and do not begin with a zero byte. Changes of the catalog are logged as ordinary changes of tree 1. The log
+//! Version 1 had no volume; everything was in the main one. Names are UTF-8, not empty, and do not begin with a zero byte. Changes of the catalog are logged as ordinary changes of tree 1. The log
 //! cannot know at which page a replayed tree's root will be, so replay gives a tree it has not seen a root of its own, and writes that into the
 //! record.
 
 use std::sync::Arc;
 
+use crate::access::KeyRule;
 use crate::error::{Error, Result};
 use crate::txn::{Comparator, TreeRef};
-use crate::types::{PageId, TreeId};
+use crate::types::{PageId, TreeId, VolumeId};
 
 /// The catalog's own tree.
 pub(crate) const CATALOG: TreeId = TreeId(1);
@@ -22,15 +23,18 @@ pub(crate) const CATALOG_ROOT: PageId = PageId(1);
 /// The first tree number that databases get.
 pub(crate) const FIRST_TREE: u32 = 16;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// The oldest that it reads.
+const VERSION_MIN: u8 = 1;
 const CUSTOM: u8 = 1;
-const HEADER_BYTES: usize = 10;
+const VOLUME_AT: usize = 10;
+const HEADER_BYTES: usize = 11;
 /// The longest name.
 const NAME_BYTES_MAX: usize = 48;
 
 /// The catalog as a tree.
 pub(crate) fn catalog_tree() -> TreeRef {
-    TreeRef { id: CATALOG, root: CATALOG_ROOT, comparator: None }
+    TreeRef { id: CATALOG, root: CATALOG_ROOT, comparator: None, volume: VolumeId::MAIN, keys: None }
 }
 
 /// What the catalog says of a database.
@@ -38,6 +42,8 @@ pub(crate) fn catalog_tree() -> TreeRef {
 pub(crate) struct CatalogEntry {
     pub(crate) tree: TreeId,
     pub(crate) root: PageId,
+    /// The volume of its pages.
+    pub(crate) volume: VolumeId,
     pub(crate) comparator: Option<String>,
 }
 
@@ -46,27 +52,32 @@ impl CatalogEntry {
         let mut bytes = vec![VERSION, if self.comparator.is_some() { CUSTOM } else { 0 }];
         bytes.extend(self.tree.0.to_le_bytes());
         bytes.extend(self.root.0.to_le_bytes());
+        bytes.push(self.volume.0);
         bytes.extend(self.comparator.as_deref().unwrap_or_default().as_bytes());
         bytes
     }
 
     pub(crate) fn decode(name: &[u8], bytes: &[u8]) -> Result<CatalogEntry> {
         let wrong = |why: &str| Error::corruption(format!("the catalog's entry for {:?} {why}", String::from_utf8_lossy(name)));
-        if bytes.len() < HEADER_BYTES {
-            return Err(wrong("is too short"));
-        }
-        if bytes[0] != VERSION {
+        let version = bytes.first().copied().unwrap_or_default();
+        if !(VERSION_MIN..=VERSION).contains(&version) {
             return Err(wrong("has a version this build does not know"));
         }
+        let header_bytes = if version == VERSION_MIN { VOLUME_AT } else { HEADER_BYTES };
+        if bytes.len() < header_bytes {
+            return Err(wrong("is too short"));
+        }
+        let volume = if version == VERSION_MIN { VolumeId::MAIN } else { VolumeId(bytes[VOLUME_AT]) };
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let comparator =
-            String::from_utf8(bytes[HEADER_BYTES..].to_vec()).map_err(|_| wrong("names its comparator in bytes that are no text"))?;
-        Ok(CatalogEntry { tree: TreeId(word(2)), root: PageId(word(6)), comparator: (bytes[1] & CUSTOM != 0).then_some(comparator) })
+            String::from_utf8(bytes[header_bytes..].to_vec()).map_err(|_| wrong("names its comparator in bytes that are no text"))?;
+        let comparator = (bytes[1] & CUSTOM != 0).then_some(comparator);
+        Ok(CatalogEntry { tree: TreeId(word(2)), root: PageId(word(6)), volume, comparator })
     }
 
-    /// The tree, once its comparator has been found.
-    pub(crate) fn tree(&self, comparator: Option<Arc<Comparator>>) -> TreeRef {
-        TreeRef { id: self.tree, root: self.root, comparator }
+    /// The tree, once its comparator has been found, and which of its records go into other volumes than it.
+    pub(crate) fn tree(&self, comparator: Option<Arc<Comparator>>, keys: Option<Arc<[KeyRule]>>) -> TreeRef {
+        TreeRef { id: self.tree, root: self.root, comparator, volume: self.volume, keys }
     }
 }
 
@@ -90,4 +101,22 @@ pub(crate) fn dropped_key(tree: TreeId) -> Vec<u8> {
 /// Whether a catalog key is a database's name.
 pub(crate) fn is_name(key: &[u8]) -> bool {
     key.first().is_some_and(|&byte| byte != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_what_was_encoded_and_one_of_version_1_is_in_the_main_volume() {
+        let entry = |volume| CatalogEntry { tree: TreeId(17), root: PageId(4711), volume, comparator: Some("order".into()) };
+        let bytes = entry(VolumeId(3)).encode();
+        assert_eq!(bytes, b"\x02\x01\x11\0\0\0\x67\x12\0\0\x03order");
+        assert_eq!(CatalogEntry::decode(b"d", &bytes).expect("good"), entry(VolumeId(3)));
+        let old = b"\x01\x01\x11\0\0\0\x67\x12\0\0order";
+        assert_eq!(CatalogEntry::decode(b"d", old).expect("good"), entry(VolumeId::MAIN));
+        for wrong in [&b""[..], b"\x01\x01\x11", &bytes[..10], b"\x03\x01\x11\0\0\0\x67\x12\0\0\x03order"] {
+            assert!(CatalogEntry::decode(b"d", wrong).expect_err("wrong").is_corruption());
+        }
+    }
 }

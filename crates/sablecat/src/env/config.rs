@@ -8,7 +8,7 @@ use std::time::Duration;
 use sablecat_os::disk::{Disk, HostDisk};
 
 use crate::error::{Error, Result};
-use crate::pages::volume::Journal;
+use crate::pages::volume::{Declared, Journal};
 use crate::txn::{Comparator, DeadlockPolicy, Durability, Isolation};
 
 /// The settings of an environment, with defaults that need no tuning.
@@ -36,6 +36,7 @@ pub(crate) struct Config {
     pub(crate) background: bool,
     pub(crate) comparators: HashMap<String, Arc<Comparator>>,
     pub(crate) journaling: Journaling,
+    pub(crate) declared: Declared,
 }
 
 /// Whether an environment is to keep a journal from now on.
@@ -88,6 +89,7 @@ impl Default for Config {
             background: true,
             comparators: HashMap::new(),
             journaling: Journaling::AsItIs,
+            declared: Declared::default(),
         }
     }
 }

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering as StdOrdering};
 use sablecat_os::atomic::Ordering;
 
 use super::catalog::{self, CatalogEntry};
-use super::{Core, lock, recover};
+use super::{Core, lock, recover, volumes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::{Durability, Isolation, Options, Transaction, TreeRef};
-use crate::types::TreeId;
+use crate::types::{TreeId, VolumeId};
 
 /// A database as this process knows it.
 #[derive(Debug)]
@@ -119,7 +119,8 @@ impl Core {
                 ))
             })?),
         };
-        Ok(entry.tree(comparator))
+        let keys = volumes::keys(&self.kernel.pages, name, entry)?;
+        Ok(entry.tree(comparator, keys))
     }
 
     fn create_database(&self, name: &str, comparator: Option<&str>) -> Result<CatalogEntry> {
@@ -131,11 +132,12 @@ impl Core {
         let tree = TreeId(self.kernel.pages.region.header().tree_next.0.fetch_add(1, Ordering::AcqRel));
         let comparator = comparator.map(str::to_owned);
         let durability = self.durability();
-        let root = self.kernel.create_tree(tree, comparator.is_some(), durability, |root| {
-            let entry = CatalogEntry { tree, root, comparator: comparator.clone() };
+        let volume = self.kernel.pages.volume().map_or(VolumeId::MAIN, |volume| volume.superblock().placement.of_database(name));
+        let root = self.kernel.create_tree(tree, volume, comparator.is_some(), durability, |root| {
+            let entry = CatalogEntry { tree, root, volume, comparator: comparator.clone() };
             (catalog::catalog_tree(), name.as_bytes().to_vec(), entry.encode())
         })?;
-        Ok(CatalogEntry { tree, root, comparator })
+        Ok(CatalogEntry { tree, root, volume, comparator })
     }
 
     fn durability(&self) -> Durability {
@@ -234,7 +236,7 @@ impl Core {
 
     fn free_tree(&self, entry: &CatalogEntry) -> Result<()> {
         // Freeing looks at pages, not keys, so the comparator does not matter.
-        let tree = entry.tree(None);
+        let tree = entry.tree(None, None);
         while self.kernel.free_some(&tree)? {}
         let catalog = catalog::catalog_tree();
         self.kernel.free_root(&tree, &catalog, &catalog::dropped_key(entry.tree), self.durability())

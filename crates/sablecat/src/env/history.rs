@@ -82,7 +82,7 @@ pub(super) fn segments(directory: &Path, config: &Config, superblock: &Superbloc
 /// Looks at what an environment has kept, and changes nothing. Others may have it open.
 pub(crate) fn history(directory: &Path, config: &Config) -> Result<History> {
     let path = existing_volume(directory, config)?;
-    let superblock = Volume::join(&*config.disk, &path, false, true)?.superblock();
+    let superblock = Volume::look(&*config.disk, &path)?;
     let has_log = config.disk.exists(&directory.join(LOG)).map_err(|e| Error::io("looking into", directory, e))?;
     let files = if has_log { segments(directory, config, &superblock)?.files()? } else { Vec::new() };
     let files = files.into_iter().map(|file| JournalFile {

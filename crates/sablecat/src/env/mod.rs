@@ -10,6 +10,7 @@
 //! backward.rs      going back to an epoch, and forwards from there
 //! catalog.rs       which databases there are
 //! databases.rs     creating, opening, renaming, removing them
+//! volumes.rs       what of them is in which volume
 //! processes.rs     who has it open and holds what
 //! read_only.rs     reading the last checkpoint, for who may not write
 //! housekeeping.rs  the threads that flush, checkpoint and clean
@@ -28,6 +29,7 @@ mod processes;
 mod read_only;
 mod recover;
 mod verify;
+mod volumes;
 
 pub(crate) use backward::prepare as prepare_recovery;
 pub use backward::{Recovery, RecoveryPlan, Target};
@@ -40,6 +42,7 @@ pub(crate) use processes::activity;
 pub use processes::{Activity, Participant, Process, RecordLock};
 pub use recover::RecoveryReport;
 pub use verify::{Progress, VerifyReport};
+pub use volumes::VolumeStats;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -116,9 +119,9 @@ pub struct CheckpointReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactReport {
-    /// Bytes of the volume before.
+    /// Bytes of the volumes before.
     pub bytes_before: u64,
-    /// Bytes of the volume after.
+    /// Bytes of the volumes after.
     pub bytes_after: u64,
     /// Pages moved, counting one as often as it was moved.
     pub moved: u64,
@@ -177,14 +180,14 @@ impl Core {
         let (mut moved, mut fruitless) = (0, 0);
         // What a checkpoint frees can be used by the next one only: hence more than one without success.
         while fruitless < COMPACT_FRUITLESS_MAX {
-            let end = self.kernel.pages.blocks().high_water();
+            let end = self.kernel.pages.blocks().bounds().sum();
             loop {
                 moved += self.checkpoint_as(&seat, false, Moving::Much)?.moved;
                 if !self.kernel.pages.is_moving() {
                     break;
                 }
             }
-            fruitless = if self.kernel.pages.blocks().high_water() < end { 0 } else { fruitless + 1 };
+            fruitless = if self.kernel.pages.blocks().bounds().sum() < end { 0 } else { fruitless + 1 };
         }
         Ok(CompactReport { bytes_before, bytes_after: volume.file_bytes()?, moved })
     }

@@ -27,7 +27,7 @@ use crate::pages::volume::{Journal, Superblock, Volume};
 use crate::region::{Geometry, LOG_WORDS_BYTES, Region};
 use crate::txn::locks::LockTable;
 use crate::txn::{self, Direct, Kernel};
-use crate::types::Lsn;
+use crate::types::{Lsn, VolumeId};
 
 pub(super) const VOLUME: &str = "sablecat.db";
 pub(super) const LOCK: &str = "sablecat.lock";
@@ -90,16 +90,21 @@ fn none_in(directory: &Path) -> Error {
 /// Opens the volume, or creates it. The caller is the only one to do so.
 pub(super) fn open_volume(exists: bool, path: &Path, config: &Config) -> Result<Volume> {
     if exists {
-        return Volume::open(&*config.disk, path, config.direct_io, false);
+        return Volume::open_with(&*config.disk, path, config.direct_io, &config.declared);
     }
     let mut uuid = [0; 16];
     sablecat_os::random::bytes(&mut uuid);
-    Volume::create(&*config.disk, path, config.page_size, uuid, config.direct_io)
+    let mut volume = Volume::create(&*config.disk, path, config.page_size, uuid, config.direct_io)?;
+    volume.add(&*config.disk, config.direct_io, &config.declared)?;
+    Ok(volume)
 }
 
 /// An environment in memory alone.
 pub(crate) fn in_memory(mut config: Config, mode: Mode) -> Result<Arc<Core>> {
     config.check()?;
+    if !config.declared.is_empty() {
+        return Err(Error::invalid("an environment in memory alone has no volumes; place nothing, or open it in a directory"));
+    }
     if config.read_only {
         return Err(Error::invalid("an environment in memory alone that can only be read would be empty for ever"));
     }
@@ -186,7 +191,10 @@ pub(super) fn assemble(
     let page_size = superblock.as_ref().map_or(config.page_size, |superblock| superblock.page_size as usize);
     let (region, shared) = match shared {
         Some((region, path)) => (region, Some(path)),
-        None => (Region::private(geometry(&config, page_size, volume.is_none()))?, None),
+        None => {
+            let volumes = volume.as_ref().map_or(1, Volume::count);
+            (Region::private(geometry(&config, page_size, volume.is_none()).with_volumes(volumes))?, None)
+        }
     };
     let region = Arc::new(region);
     let leftover_log = directory
@@ -233,7 +241,7 @@ pub(super) fn assemble(
     if report.created {
         // SAFETY: no handle exists yet: nobody else is in the environment.
         let mut direct = unsafe { Direct::new(&kernel.pages, &seat) };
-        let root = direct.allocate()?;
+        let root = direct.allocate(VolumeId::MAIN)?;
         if root != CATALOG_ROOT {
             return Err(Error::corruption(format!("the superblock says that there are no pages, and that ids below {root} may be in use")));
         }
@@ -273,9 +281,10 @@ pub(super) fn assemble(
 pub(super) fn begin_from(kernel: &Kernel, superblock: &Superblock) -> Result<()> {
     let (region, header) = (&kernel.pages.region, kernel.pages.region.header());
     region.reserve_pages(u64::from(superblock.pages_high))?;
-    region.reserve_blocks(superblock.blocks_high)?;
+    let blocks = kernel.pages.blocks();
+    blocks.volumes().try_for_each(|volume| region.reserve_blocks(volume, superblock.bounds()[volume]))?;
     kernel.pages.page_ids().assume_used_below(u64::from(superblock.pages_high))?;
-    kernel.pages.blocks().assume_used_below(superblock.blocks_high)?;
+    blocks.assume_used_below(&superblock.bounds())?;
     header.tree_next.0.store(superblock.tree_next.max(FIRST_TREE), Ordering::Release);
     header.visible.0.store(superblock.checkpoint.0, Ordering::Release);
     Ok(())

@@ -19,7 +19,7 @@ pub(super) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<C
         return Err(Error::invalid("a Data Store that can only be read is an environment like any other; open it with transactions"));
     }
     let path = existing_volume(directory, &config)?;
-    let volume = Volume::join(&*config.disk, &path, false, true)?;
+    let volume = Volume::read(&*config.disk, &path, &config.declared)?;
     let superblock = volume.superblock();
     if superblock.map_height == 0 {
         return Err(Error::new(
@@ -27,7 +27,7 @@ pub(super) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<C
             format!("the environment in {} has no checkpoint that could be read; it was never opened to the end", directory.display()),
         ));
     }
-    let region = Arc::new(Region::private(geometry(&config, superblock.page_size as usize, false))?);
+    let region = Arc::new(Region::private(geometry(&config, superblock.page_size as usize, false).with_volumes(volume.count()))?);
     // Without the directory: there is no log.
     let kernel = build_kernel(None, Some(volume), &region, &config, (mode, None))?;
     kernel.pages.catch_up()?;

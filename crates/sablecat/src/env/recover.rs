@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use super::Config;
 use super::catalog::{self, CATALOG, CatalogEntry};
+use super::{Config, volumes};
 use crate::access::PageWrite;
 use crate::access::btree::{self, Source};
 use crate::error::{Error, Result};
@@ -154,12 +154,12 @@ impl Replay<'_> {
             Some(tree) => tree.root,
             None => {
                 let mut direct = self.direct();
-                let root = direct.allocate()?;
+                let root = direct.allocate(entry.volume)?;
                 btree::format_root(direct.write(root)?, entry.tree, root, entry.comparator.is_some());
                 root
             }
         };
-        let tree = self.resolve(&entry)?;
+        let tree = self.resolve(key, &entry)?;
         self.trees.insert(entry.tree, Some(tree));
         let catalog = catalog::catalog_tree();
         self.direct().change(&catalog.tree(), key, Some(&entry.encode()))?;
@@ -168,8 +168,8 @@ impl Replay<'_> {
 
     /// A record of the catalog that goes. The tree may come back in the same commit, under another name: it is what it was then.
     fn delete_catalog(&mut self, key: &[u8]) -> Result<()> {
-        if let Some(entry) = self.find_in_catalog(|name, _| name == key)? {
-            let tree = self.resolve(&entry)?;
+        if let Some((_, entry)) = self.find_in_catalog(|name, _| name == key)? {
+            let tree = self.resolve(key, &entry)?;
             self.trees.entry(entry.tree).or_insert(Some(tree));
         }
         let catalog = catalog::catalog_tree();
@@ -177,14 +177,15 @@ impl Replay<'_> {
         Ok(())
     }
 
-    fn resolve(&self, entry: &CatalogEntry) -> Result<TreeRef> {
+    fn resolve(&self, name: &[u8], entry: &CatalogEntry) -> Result<TreeRef> {
         let comparator = match &entry.comparator {
             None => None,
             Some(name) => Some(self.config.comparators.get(name).cloned().ok_or_else(|| {
                 Error::invalid(format!("recovery needs the comparator {name:?}; give it to the builder under that name"))
             })?),
         };
-        Ok(entry.tree(comparator))
+        let keys = volumes::keys(&self.kernel.pages, &String::from_utf8_lossy(name), entry)?;
+        Ok(entry.tree(comparator, keys))
     }
 
     fn tree(&mut self, id: TreeId) -> Result<Option<TreeRef>> {
@@ -194,21 +195,22 @@ impl Replay<'_> {
         if let Some(known) = self.trees.get(&id) {
             return Ok(known.clone());
         }
-        let found = self.find_in_catalog(|_, entry| entry.tree == id)?.map(|entry| self.resolve(&entry)).transpose()?;
+        let found = self.find_in_catalog(|_, entry| entry.tree == id)?;
+        let found = found.map(|(name, entry)| self.resolve(&name, &entry)).transpose()?;
         if found.is_some() {
             self.trees.insert(id, found.clone());
         }
         Ok(found)
     }
 
-    fn find_in_catalog(&self, is_it: impl Fn(&[u8], &CatalogEntry) -> bool) -> Result<Option<CatalogEntry>> {
+    fn find_in_catalog(&self, is_it: impl Fn(&[u8], &CatalogEntry) -> bool) -> Result<Option<(Vec<u8>, CatalogEntry)>> {
         let catalog = catalog::catalog_tree();
         let at = self.kernel.pages.region.header().visible();
         let mut source = Committed { kernel: self.kernel, me: self.me, at };
         for (key, value) in collect(&catalog, &mut source)? {
             let entry = CatalogEntry::decode(&key, &value)?;
             if is_it(&key, &entry) {
-                return Ok(Some(entry));
+                return Ok(Some((key, entry)));
             }
         }
         Ok(None)

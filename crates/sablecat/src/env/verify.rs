@@ -71,7 +71,7 @@ impl Core {
                     .push(format!("database {name:?}: its comparator {:?} was not given, so it was not checked", entry.comparator));
                 continue;
             }
-            trees.push((format!("database {name:?}"), entry.tree(comparator)));
+            trees.push((format!("database {name:?}"), entry.tree(comparator, None)));
         }
         for (name, tree) in &trees {
             let mut problems = Vec::new();
@@ -121,7 +121,7 @@ impl Core {
                 if !seen.insert(block) {
                     return Ok(false);
                 }
-                if !pages.blocks().is_used(block.0) {
+                if !pages.blocks().is_used(block) {
                     problem(format!("{what}: block {block} is free"));
                 }
                 if let Found::Page(page, block) = found

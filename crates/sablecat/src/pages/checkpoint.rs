@@ -239,7 +239,7 @@ impl Pages {
             given_up.sort_unstable();
             for block in freed {
                 if given_up.binary_search_by_key(&block, |given_up| given_up.0).is_err() {
-                    self.blocks.release(block.0);
+                    self.blocks.release(block);
                 }
             }
             // No map names these any more; some snapshot may read them. They go with the pages.
@@ -336,7 +336,7 @@ impl Pages {
         let is_known = page != PageId::NONE && u64::from(page.0) < self.page_ids.high_water();
         let own = |word: BlockWord| if word.block() == block { word.uncaptured() } else { word };
         if !is_known || self.change_block(page, me, own).block() != block {
-            self.blocks.release(block.0);
+            self.blocks.release(block);
         }
     }
 
@@ -404,7 +404,7 @@ impl Pages {
             desc.set_block(word.captured());
             Ok(Found::Block(word.block()))
         } else {
-            let claim = BlockWord::fresh(self.allocate_block()?).writing(me.number());
+            let claim = BlockWord::fresh(self.allocate_block(word.volume())?).writing(me.number());
             desc.set_block(claim);
             Ok(Found::Write(frame, claim))
         }

@@ -122,8 +122,9 @@ impl Pages {
         if u64::from(superblock.pages_high) > self.page_ids.high_water() {
             self.page_ids.assume_used_below(u64::from(superblock.pages_high))?;
         }
-        if superblock.blocks_high > self.blocks.high_water() {
-            self.blocks.assume_used_below(superblock.blocks_high)?;
+        let bounds = superblock.bounds();
+        if bounds.or(self.blocks.bounds()) != self.blocks.bounds() {
+            self.blocks.assume_used_below(&bounds)?;
         }
         let oldest = self.horizon().all().0;
         header.generation.0.store(superblock.generation, Ordering::SeqCst);

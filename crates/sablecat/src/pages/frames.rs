@@ -14,7 +14,7 @@ use super::horizon::Horizon;
 use super::{Pages, Participant};
 use crate::error::{Error, Result};
 use crate::region::{BlockWord, FrameState};
-use crate::types::{BlockId, FrameId, Lsn};
+use crate::types::{BlockId, FrameId, Lsn, VolumeId};
 
 /// Own superseded frames that are looked at together.
 pub(super) const LIMBO_BATCH: usize = 8;
@@ -112,7 +112,7 @@ impl Pages {
         }
         // The word first: should this process die here, or as it builds the next version in this frame, the frame may be published again as what
         // it was (pages/mend.rs), and be reclaimed a second time.
-        desc.set_block(BlockWord::fresh(BlockId::NONE));
+        desc.set_block(block.dropped());
         self.forget_block(block);
         desc.set_state(FrameState::Free);
         true
@@ -121,25 +121,24 @@ impl Pages {
     /// Frees the block of a version that is gone, unless a checkpoint has named it: then checkpoints free it.
     pub(crate) fn forget_block(&self, block: BlockWord) {
         if block.block() != BlockId::NONE && !block.is_captured() {
-            self.blocks.release(block.block().0);
+            self.blocks.release(block.block());
         }
     }
 
-    /// A free block, past the end of the file if need be.
-    pub(crate) fn allocate_block(&self) -> Result<BlockId> {
-        self.region.reserve_blocks(self.blocks.high_water() + BLOCKS_AHEAD)?;
-        match self.blocks.allocate_one() {
-            Some(block) => Ok(BlockId(block)),
-            None => Err(Error::full("the volume has reached its largest size")),
-        }
+    /// A free block of a volume, past the end of the file if need be.
+    pub(crate) fn allocate_block(&self, volume: VolumeId) -> Result<BlockId> {
+        self.region.reserve_blocks(volume, self.blocks.of(volume).high_water() + BLOCKS_AHEAD)?;
+        self.blocks.allocate(volume).ok_or_else(volume_is_full)
     }
 
-    /// Free blocks, `count` in a row; the first.
-    pub(super) fn allocate_blocks(&self, count: u64) -> Result<BlockId> {
-        self.region.reserve_blocks(self.blocks.high_water().saturating_add(count) + BLOCKS_AHEAD)?;
-        match self.blocks.allocate_run(count) {
-            Some(first) => Ok(BlockId(first)),
-            None => Err(Error::full("the volume has reached its largest size")),
-        }
+    /// Free blocks of a volume, `count` in a row; the first.
+    pub(super) fn allocate_blocks(&self, volume: VolumeId, count: u64) -> Result<BlockId> {
+        self.region.reserve_blocks(volume, self.blocks.of(volume).high_water().saturating_add(count) + BLOCKS_AHEAD)?;
+        self.blocks.allocate_run(volume, count).ok_or_else(volume_is_full)
     }
+}
+
+#[cold]
+fn volume_is_full() -> Error {
+    Error::full("the volume has reached its largest size")
 }

@@ -4,8 +4,8 @@ use sablecat_os::atomic::Ordering;
 
 use super::{Pages, Participant};
 use crate::error::Result;
-use crate::region::{BlockWord, EntryWord, FrameState, ListItem};
-use crate::types::{BlockId, FrameId, Lsn, PageId};
+use crate::region::{EntryWord, FrameState, ListItem};
+use crate::types::{FrameId, Lsn, PageId};
 
 impl Pages {
     /// Ends all latches of the participant that was in slot `dead`. `list` is what it had listed for a commit that did not happen; where it
@@ -69,8 +69,8 @@ impl Pages {
             // In whatever state: a sweep may have claimed it for a moment, and puts it back when it sees that it is being written.
             if block.is_writing() && block.writer() == dead {
                 // Whether it was written nobody knows. The next one writes it to another block.
-                desc.set_block(BlockWord::fresh(BlockId::NONE));
-                self.blocks.release(block.block().0);
+                desc.set_block(block.dropped());
+                self.blocks.release(block.block());
             }
         }
         done

@@ -45,8 +45,8 @@ use sablecat_os::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::region::Region;
-use crate::types::{FrameId, PageId};
-use volume::{BitSpace, Volume};
+use crate::types::{FrameId, PageId, VolumeId};
+use volume::{BitSpace, BlockSpace, Volume};
 
 /// Tells whether bytes read from disk form a page that the access methods can work on without looking back.
 pub(crate) type PageCheck = fn(&[u8]) -> std::result::Result<(), String>;
@@ -58,7 +58,7 @@ pub(crate) struct Pages {
     pub(crate) participants: Participants,
     volume: Option<Volume>,
     page_ids: BitSpace,
-    blocks: BitSpace,
+    blocks: BlockSpace,
     check: PageCheck,
     /// Where the search for blocks to move goes on: a page id, 0 when it begins anew.
     moved_below: AtomicU64,
@@ -84,12 +84,16 @@ impl Pages {
         let (words, capacity) = region.page_bits();
         // SAFETY: the bitmaps and their words lie in the region, which lives as long as `Pages` holds it.
         let page_ids = unsafe { BitSpace::new(words, capacity, (&header.page_hint.0).into(), (&header.page_high).into()) };
-        let (words, capacity) = region.block_bits();
-        // SAFETY: as above.
-        let blocks = unsafe { BitSpace::new(words, capacity, (&header.block_hint.0).into(), (&header.block_high).into()) };
+        let blocks = (0..region.geometry().volumes as u8).map(VolumeId).map(|volume| {
+            let (bits, words) = (region.block_bits(volume), &header.blocks[volume.index()].0);
+            // SAFETY: as above.
+            unsafe { BitSpace::new(bits.0, bits.1, (&words.hint).into(), (&words.high).into()) }
+        });
+        let blocks = BlockSpace::new(blocks.collect());
         let participants = Participants::new(&region);
         let following = volume.as_ref().filter(|volume| volume.is_read_only()).map(|_| follow::Following::default());
         if let Some(volume) = &volume {
+            assert_eq!(volume.count(), region.geometry().volumes, "the region was made for the volumes there are");
             // Whoever made the region says which generation is in force; later only checkpointers do.
             let _ = header.generation.0.compare_exchange(0, volume.generation(), Ordering::SeqCst, Ordering::Relaxed);
         }
@@ -119,7 +123,7 @@ impl Pages {
     }
 
     /// The allocator of blocks.
-    pub(crate) fn blocks(&self) -> &BitSpace {
+    pub(crate) fn blocks(&self) -> &BlockSpace {
         &self.blocks
     }
 

@@ -1,7 +1,7 @@
 //! Moving blocks down, so that the free end of the file can be given back.
 //!
-//! Deletions leave holes all over the file. A checkpoint that finds many of them copies pages from above the *bound* (as many blocks as are
-//! in use would end there) to the lowest free blocks, and names the copies in the map together with what it captured. Map blocks above
+//! Deletions leave holes all over a file. A checkpoint that finds many of them copies pages from above the *bound* (as many blocks as are
+//! in use would end there) to the lowest free blocks of the same volume, and names the copies in the map together with what it captured. Map blocks above
 //! the bound are written anew, which moves them down as well. Nothing is ever overwritten, so a crash leaves the old places or the new.
 //!
 //! What is moved is what the map in force names and this checkpoint does not change: bytes that nobody can change, read from the file.
@@ -24,11 +24,11 @@ use std::sync::atomic::Ordering as StdOrdering;
 use sablecat_os::atomic::Ordering;
 use sablecat_os::disk::AlignedBuf;
 
-use super::volume::{CheckpointPlan, Found, Superblock, Volume};
+use super::volume::{Bounds, CheckpointPlan, Found, Superblock, Volume, first_within};
 use super::{Pages, Participant};
 use crate::error::{ErrorKind, Result};
 use crate::region::BlockWord;
-use crate::types::{BlockId, FrameId, PageId};
+use crate::types::{BlockId, FrameId, PageId, VolumeId};
 
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
@@ -79,8 +79,8 @@ struct Moves {
     pages: Vec<Move>,
     /// Pages that stay where they are, under map blocks that do not.
     touched: Vec<(PageId, BlockId)>,
-    /// Nothing at or above this block is to remain.
-    bound: BlockId,
+    /// Of each volume: nothing at or above this place is to remain.
+    bounds: Bounds,
 }
 
 impl Moves {
@@ -111,7 +111,12 @@ impl Pages {
         let moves = self.copy_down(volume, changes, if next.retains() { None } else { Some(moving) })?;
         if !moves.is_empty() {
             let all = moves.with(changes);
-            let plan = CheckpointPlan { changes: &all, blocks: &self.blocks, rewrite_from: moves.bound, next: next.clone() };
+            let plan = CheckpointPlan {
+                changes: &all,
+                blocks: &self.blocks,
+                rewrite_from: BlockId(moves.bounds[VolumeId::MAIN]),
+                next: next.clone(),
+            };
             match volume.write_checkpoint(plan) {
                 Ok(mut freed) => {
                     self.keep_back(&moves.pages, changes, &mut freed, me);
@@ -130,9 +135,14 @@ impl Pages {
 
     /// Whether a checkpoint would look for something to move.
     pub(super) fn is_worth_moving(&self, volume: &Volume, moving: Moving) -> bool {
-        let high = self.blocks.high_water();
-        let free = high.saturating_sub(self.blocks.used_count());
-        free > 0 && !volume.superblock().retains() && (moving == Moving::Much || 4 * free > high.saturating_sub(volume.first_block().0))
+        !volume.superblock().retains() && self.blocks.volumes().any(|one| self.has_holes(volume, one, moving))
+    }
+
+    /// Whether so much of a volume is free that its pages should be moved down.
+    fn has_holes(&self, volume: &Volume, one: VolumeId, moving: Moving) -> bool {
+        let high = self.blocks.of(one).high_water();
+        let free = high.saturating_sub(self.blocks.of(one).used_count());
+        free > 0 && (moving == Moving::Much || 4 * free > high.saturating_sub(first_within(one, volume.page_size())))
     }
 
     /// True unless the search for blocks to move has just come to its end.
@@ -142,10 +152,14 @@ impl Pages {
 
     /// Copies pages to lower blocks, unless none are to be moved.
     fn copy_down(&self, volume: &Volume, changes: &[(PageId, BlockId)], moving: Option<Moving>) -> Result<Moves> {
-        let bound = BlockId(self.blocks.used_count());
-        let mut moves = Moves { pages: Vec::new(), touched: Vec::new(), bound };
+        let mut moves = Moves { pages: Vec::new(), touched: Vec::new(), bounds: Bounds::new([]) };
         let is_known = self.region.header().free_known.load(Ordering::Acquire) != 0;
         if let Some(moving) = moving.filter(|&moving| is_known && self.is_worth_moving(volume, moving)) {
+            moves.bounds = Bounds::new(
+                self.blocks
+                    .volumes()
+                    .map(|one| if self.has_holes(volume, one, moving) { self.blocks.of(one).used_count() } else { u64::MAX }),
+            );
             self.choose(volume, changes, moving, &mut moves)?;
             self.copy(volume, &mut moves)?;
         } else {
@@ -162,13 +176,13 @@ impl Pages {
         let (mut above, mut full) = (false, false);
         volume.walk(from..to, &mut |found| {
             match found {
-                Found::Map(block) => above |= block >= moves.bound,
+                Found::Map(block) => above |= block.within() >= moves.bounds[VolumeId::MAIN],
                 // Whoever needs it will say so.
                 Found::Damaged(..) => {}
                 Found::Page(page, block) => {
                     let changed = changes.binary_search_by_key(&page, |change| change.0).is_ok();
                     if full || changed {
-                    } else if block >= moves.bound {
+                    } else if block.within() >= moves.bounds[block.volume()] {
                         moves.pages.push(Move { page, from: block, to: BlockId::NONE });
                     } else if above {
                         moves.touched.push((page, block));
@@ -194,8 +208,9 @@ impl Pages {
         let chosen = std::mem::take(&mut moves.pages);
         for batch in chosen.chunks(COPY_BYTES / page_size) {
             let mut copied = Vec::with_capacity(batch.len());
-            for (one, bytes) in batch.iter().zip(memory.chunks_exact_mut(page_size)) {
-                let Some(to) = self.block_below(moves.bound) else { break };
+            for one in batch {
+                let Some(to) = self.block_below(one.from.volume(), &moves.bounds) else { continue };
+                let bytes = &mut memory[copied.len() * page_size..][..page_size];
                 copied.push((Move { to, ..*one }, volume.read_block(one.from, bytes).is_ok()));
             }
             let images: Vec<_> = copied
@@ -216,11 +231,11 @@ impl Pages {
         Ok(())
     }
 
-    /// The lowest free block, if it is below `bound`.
-    fn block_below(&self, bound: BlockId) -> Option<BlockId> {
-        let block = self.blocks.allocate_one()?;
-        if block < bound.0 {
-            return Some(BlockId(block));
+    /// The lowest free block of a volume, if it is within the bounds.
+    fn block_below(&self, volume: VolumeId, bounds: &Bounds) -> Option<BlockId> {
+        let block = self.blocks.allocate(volume)?;
+        if block.within() < bounds[volume] {
+            return Some(block);
         }
         self.blocks.release(block);
         None
@@ -228,7 +243,7 @@ impl Pages {
 
     /// Frees the blocks of copies that nothing will name.
     fn give_up(&self, moves: &[Move]) {
-        moves.iter().for_each(|one| _ = self.blocks.release(one.to.0));
+        moves.iter().for_each(|one| _ = self.blocks.release(one.to));
     }
 
     /// Makes everything in memory that names the block a page was moved from name the new one. False if there are older versions, one of

@@ -30,7 +30,7 @@ use super::volume::Volume;
 use super::{FREED_OFFSET, KIND_FREE, KIND_OFFSET, Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::{BlockWord, EntryWord, FrameState};
-use crate::types::{BlockId, FrameId, PageId};
+use crate::types::{BlockId, FrameId, PageId, VolumeId};
 
 /// Runs of up to this many pages are kept and read in the pool: about where a write or a read of its own costs less than that many frames.
 const POOLED_MAX: u64 = 16;
@@ -46,6 +46,7 @@ pub(super) type FreedRuns = Mutex<VecDeque<PageId>>;
 pub(crate) struct Run<'a> {
     pages: &'a Pages,
     me: &'a Participant,
+    home: VolumeId,
     first: PageId,
     count: u64,
 }
@@ -54,6 +55,11 @@ impl Run<'_> {
     /// The first page, which is for the owner to add and to publish.
     pub(crate) fn first(&self) -> PageId {
         self.first
+    }
+
+    /// The volume that it is in.
+    pub(crate) fn home(&self) -> VolumeId {
+        self.home
     }
 
     /// How many pages it has.
@@ -91,7 +97,7 @@ impl Pages {
         self.volume.is_some() && count > POOLED_MAX
     }
 
-    /// Stores the rest of a run of `count` pages past the pool. `fill` forms the bytes of the n-th page under its id. The caller holds no
+    /// Stores the rest of a run of `count` pages past the pool, in the volume `home`. `fill` forms the bytes of the n-th page under its id. The caller holds no
     /// latch, since this may take long.
     ///
     /// # Errors
@@ -99,16 +105,17 @@ impl Pages {
     pub(crate) fn store_run<'a>(
         &'a self,
         me: &'a Participant,
+        home: VolumeId,
         count: u64,
         fill: &mut dyn FnMut(u64, PageId, &mut [u8]),
     ) -> Result<Run<'a>> {
         let volume = self.volume.as_ref().ok_or_else(|| Error::invalid("an environment in memory alone keeps all its pages in frames"))?;
         self.release_freed(me);
-        let run = Run { pages: self, me, first: self.allocate_run(count)?, count };
+        let run = Run { pages: self, me, home, first: self.allocate_run(count)?, count };
         let (mut done, mut extent) = (1, count);
         while done < count {
             extent = extent.min(count - done);
-            match self.save_extent(volume, run.first, done, extent, fill) {
+            match self.save_extent(volume, &run, done, extent, fill) {
                 Ok(()) => done += extent,
                 // No room for so many in a row, but perhaps for fewer.
                 Err(error) if error.kind() == ErrorKind::Full && extent > 1 => extent = extent.div_ceil(2),
@@ -122,16 +129,16 @@ impl Pages {
     fn save_extent(
         &self,
         volume: &Volume,
-        first: PageId,
+        run: &Run<'_>,
         from: u64,
         count: u64,
         fill: &mut dyn FnMut(u64, PageId, &mut [u8]),
     ) -> Result<()> {
-        let page = |n: u64| PageId((u64::from(first.0) + from + n) as u32);
-        let block = self.allocate_blocks(count)?;
+        let page = |n: u64| PageId((u64::from(run.first.0) + from + n) as u32);
+        let block = self.allocate_blocks(run.home, count)?;
         let written = volume.write_extent(block, count, &mut |n, bytes| fill(from + n, page(n), bytes));
         if written.is_err() {
-            self.blocks.release_run(block.0, count);
+            self.blocks.release_run(block, count);
         } else {
             for n in 0..count {
                 self.region.entry(page(n)).set_block(BlockWord::fresh(BlockId(block.0 + n)).rest());
@@ -179,7 +186,7 @@ impl Pages {
                 self.mark_unsaved(page);
             }
             // The word before the block, which is lost rather than freed twice should this process die in between.
-            entry.set_block(BlockWord::fresh(BlockId::NONE));
+            entry.set_block(BlockWord::NOTHING);
             self.forget_block(block);
             self.unlatch(page, me);
         }

@@ -19,7 +19,7 @@ use super::run::freed_after;
 use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::{BlockWord, EntryWord, FrameState, NO_EPOCH};
-use crate::types::{BlockId, FrameId, Lsn, PageId};
+use crate::types::{FrameId, Lsn, PageId};
 
 /// Frames a sweep looks at between two looks at the clock hand.
 const SWEEP_STEP: u64 = 32;
@@ -370,9 +370,9 @@ impl Pages {
         if free {
             // Nobody can reach the page any more: all that is left of it is its number. The word first: should this process die here, the
             // block is lost until the next opening, and not freed twice.
-            desc.set_block(BlockWord::fresh(BlockId::NONE));
+            desc.set_block(BlockWord::NOTHING);
             self.forget_block(block);
-            self.region.entry(page).set_block(BlockWord::fresh(BlockId::NONE));
+            self.region.entry(page).set_block(BlockWord::NOTHING);
             self.clear_rest(page, freed_after, me);
         } else {
             self.region.entry(page).set_block(block);
@@ -387,7 +387,7 @@ impl Pages {
         if desc.block().is_writing() || self.volume.is_none() {
             return Ok(None);
         }
-        let claim = BlockWord::fresh(self.allocate_block()?).writing(me.number());
+        let claim = BlockWord::fresh(self.allocate_block(desc.block().volume())?).writing(me.number());
         desc.set_block(claim);
         Ok(Some(claim))
     }
@@ -447,7 +447,7 @@ impl Pages {
             if old.superseded() == superseded && old.page() == page && !old.block().is_writing() {
                 newer.set_previous(old.previous());
                 let block = old.block();
-                old.set_block(BlockWord::fresh(BlockId::NONE));
+                old.set_block(block.dropped());
                 self.forget_block(block);
                 self.retire(frame);
                 taken = true;
@@ -477,8 +477,8 @@ impl Pages {
             if written {
                 self.region.frame(frame).set_block(claim.written());
             } else {
-                self.region.frame(frame).set_block(BlockWord::fresh(BlockId::NONE));
-                self.blocks.release(claim.block().0);
+                self.region.frame(frame).set_block(claim.dropped());
+                self.blocks.release(claim.block());
             }
         }
     }

@@ -8,7 +8,7 @@ use sablecat_os::atomic::Ordering;
 use super::frames::{LIMBO_BATCH, PATIENCE};
 use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
 use crate::region::{BlockWord, EntryWord, FrameState, Geometry, Region};
-use crate::types::{BlockId, FrameId, Lsn, PageId};
+use crate::types::{FrameId, Lsn, PageId};
 
 /// Where the frames of a pool are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,6 +84,7 @@ fn pool(frames: usize) -> Pages {
         lock_words: 64,
         pages_max: 4096,
         blocks_max: 4096,
+        volumes: 1,
         members: 1,
     };
     let pages = Pages::new(Arc::new(Region::shareable(geometry).unwrap()), None, |_| Ok(()));
@@ -111,7 +112,7 @@ fn commit(pages: &Pages, page: PageId, stamp: Option<u64>, me: &Participant) -> 
         Some(stamp) => bytes[64..].chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&stamp.to_le_bytes())),
         None => bytes[KIND_OFFSET] = KIND_FREE,
     }
-    pages.region.frame(new).describe(page, old, BlockWord::fresh(BlockId::NONE));
+    pages.region.frame(new).describe(page, old, BlockWord::NOTHING);
     let at = Lsn(pages.region.header().visible().0 + 8);
     pages.region.born(new).store(at.0, Ordering::Relaxed);
     pages.region.frame(new).set_state(FrameState::Published);

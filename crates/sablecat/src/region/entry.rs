@@ -9,7 +9,7 @@
 
 use sablecat_os::atomic::{AtomicU64, Ordering};
 
-use crate::types::{BlockId, FrameId};
+use crate::types::{BlockId, FrameId, VolumeId};
 
 /// One page's entry.
 #[repr(C, align(16))]
@@ -38,7 +38,7 @@ impl EntryWord {
     }
 }
 
-/// Bits of a word B for the block's number.
+/// Bits of a word B for the block's number; where the version is on no block, they say in which volume it is to be.
 const BLOCK_BITS: u32 = 40;
 
 /// A block and what is known of it: word B of an entry, and the same word in a frame's descriptor.
@@ -59,10 +59,22 @@ impl BlockWord {
     /// While it is being written: by the participant of which slot.
     const WRITER: u64 = 0xffff << BLOCK_BITS;
 
-    /// A known block (or known absence of one), not captured.
+    /// A known block, not captured.
     #[inline]
     pub(crate) fn fresh(block: BlockId) -> BlockWord {
         BlockWord(block.0 | Self::KNOWN)
+    }
+    /// Known to be on no block yet; it will be given one in this volume.
+    #[inline]
+    pub(crate) fn unwritten(volume: VolumeId) -> BlockWord {
+        BlockWord(BlockId::new(volume, 0).0 | Self::KNOWN)
+    }
+    /// No page, and so on no block.
+    pub(crate) const NOTHING: BlockWord = BlockWord(Self::KNOWN);
+    /// On no block any more; it will be given another one in the same volume.
+    #[inline]
+    pub(crate) fn dropped(self) -> BlockWord {
+        Self::unwritten(self.volume())
     }
     /// A block that the durable map names.
     #[inline]
@@ -71,7 +83,13 @@ impl BlockWord {
     }
     #[inline]
     pub(crate) fn block(self) -> BlockId {
-        BlockId(self.0 & Self::BLOCK)
+        let block = BlockId(self.0 & Self::BLOCK);
+        if block.within() == 0 { BlockId::NONE } else { block }
+    }
+    /// The volume of the block, or of the one that it will be given.
+    #[inline]
+    pub(crate) fn volume(self) -> VolumeId {
+        BlockId(self.0 & Self::BLOCK).volume()
     }
     #[inline]
     pub(crate) fn is_known(self) -> bool {
@@ -88,7 +106,7 @@ impl BlockWord {
     /// True when the version's bytes can be read back from its block.
     #[inline]
     pub(crate) fn is_saved(self) -> bool {
-        self.block().0 != 0 && !self.is_writing()
+        self.block() != BlockId::NONE && !self.is_writing()
     }
     #[inline]
     pub(crate) fn captured(self) -> BlockWord {

@@ -3,6 +3,7 @@
 use sablecat_os::atomic::{AtomicU8, AtomicU64};
 
 use super::{FrameDesc, Header, Member, PageEntry, Role, Slot, WaitQueue};
+use crate::types::BlockId;
 
 /// Bytes kept for the log's words.
 pub(crate) const LOG_WORDS_BYTES: usize = 4096;
@@ -12,6 +13,9 @@ pub(super) const WAIT_QUEUES: usize = 256;
 pub(crate) const PAGE_QUEUES: usize = 128;
 /// Latches under which trees change shape; trees hash to them.
 pub(crate) const STRUCTURE_LATCHES: usize = 64;
+
+/// Volumes of an environment at most, the main one included: what the superblock has room for, about.
+pub(crate) const VOLUMES_MAX: usize = 16;
 
 /// Processes that may share a region, and participants that they may have in all.
 const MEMBERS_MAX: u16 = 1024;
@@ -34,8 +38,10 @@ pub(crate) struct Geometry {
     pub(crate) lock_words: usize,
     /// Page ids the table has room for, a multiple of 64.
     pub(crate) pages_max: u64,
-    /// Blocks the block bitmap has room for, a multiple of 64.
+    /// Blocks that the bitmap of each volume has room for, a multiple of 64.
     pub(crate) blocks_max: u64,
+    /// Volumes, the main one included: bitmaps of blocks.
+    pub(crate) volumes: usize,
     /// Processes that can be attached at once.
     pub(crate) members: u16,
 }
@@ -76,7 +82,8 @@ impl Geometry {
             ring_bytes,
             lock_words: 1 << 16,
             pages_max: if bounded { (frames as u64 + 65536).next_multiple_of(65536) } else { 1 << 32 },
-            blocks_max: if bounded { 1 << 16 } else { 1 << 34 },
+            blocks_max: if bounded { 1 << 16 } else { BlockId::WITHIN_MAX },
+            volumes: 1,
             members: 1,
         }
     }
@@ -84,6 +91,12 @@ impl Geometry {
     /// The same for many processes.
     pub(crate) fn shared(self) -> Geometry {
         Geometry { slots: SHARED_SLOTS, members: MEMBERS_MAX, ..self }
+    }
+
+    /// The same for an environment of so many volumes.
+    pub(crate) fn with_volumes(self, volumes: usize) -> Geometry {
+        assert!((1..=VOLUMES_MAX).contains(&volumes));
+        Geometry { volumes, ..self }
     }
 
     /// Whether sizes read from somewhere are such as this module makes.
@@ -98,7 +111,8 @@ impl Geometry {
             && self.lock_words.is_power_of_two()
             && self.lock_words <= 1 << 24
             && (64..=1 << 32).contains(&self.pages_max)
-            && (64..=1 << 40).contains(&self.blocks_max)
+            && (64..=BlockId::WITHIN_MAX).contains(&self.blocks_max)
+            && (1..=VOLUMES_MAX).contains(&self.volumes)
     }
 
     pub(super) fn offsets(&self) -> Offsets {
@@ -123,7 +137,7 @@ impl Geometry {
         let blocks = usize::try_from(self.blocks_max).expect("a 64-bit address space");
         let table = part(pages * size_of::<PageEntry>(), 4096);
         let page_bits = part(pages / 8, 4096);
-        let block_bits = part(blocks / 8, 4096);
+        let block_bits = part(self.volumes * (blocks / 8), 4096);
         let unsaved = part(pages / 8, 4096);
         let capturing = part(pages / 8, 4096);
         let frames = part(self.frames * self.page_size, HUGE);

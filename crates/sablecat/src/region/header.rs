@@ -5,12 +5,12 @@
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::{Geometry, Member, Role, Slot, WaitQueue};
+use super::{Geometry, Member, Role, Slot, VOLUMES_MAX, WaitQueue};
 use crate::error::{Error, Result};
 use crate::types::Lsn;
 
-/// What the ready word holds when the region has been created completely ("sablecat", layout 3).
-pub(crate) const READY: u64 = u64::from_le_bytes(*b"sblcat\x00\x03");
+/// What the ready word holds when the region has been created completely ("sablecat", layout 4).
+pub(crate) const READY: u64 = u64::from_le_bytes(*b"sblcat\x00\x04");
 
 /// Which environment a region belongs to, and which run of the machine: with another, its contents mean nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -26,6 +26,18 @@ pub(crate) struct Identity {
 #[derive(Debug)]
 pub(crate) struct Line<T>(pub(crate) T);
 
+/// What there is of a volume's allocator beside its bitmap.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct BlockWords {
+    /// Where allocation last succeeded. A hint.
+    pub(crate) hint: AtomicU64,
+    /// Blocks at or above this are free.
+    pub(crate) high: AtomicU64,
+    /// Blocks below this have their places in the bitmap for certain. Only grows.
+    pub(crate) ready: AtomicU64,
+}
+
 /// What is fixed once the region is made: written by its creator before the ready word.
 #[repr(C)]
 #[derive(Debug)]
@@ -39,6 +51,7 @@ struct Fixed {
     lock_words: AtomicU64,
     pages_max: AtomicU64,
     blocks_max: AtomicU64,
+    volumes: AtomicU64,
     members: AtomicU64,
     identity: [AtomicU64; 4],
     /// CRC-32C of the words above.
@@ -75,9 +88,8 @@ pub(crate) struct Header {
     /// Allocation hint and high-water mark of the page ids.
     pub(crate) page_hint: Line<AtomicU64>,
     pub(crate) page_high: AtomicU64,
-    /// Allocation hint and high-water mark of the blocks.
-    pub(crate) block_hint: Line<AtomicU64>,
-    pub(crate) block_high: AtomicU64,
+    /// Allocation hint and high-water mark of the blocks of each volume.
+    pub(crate) blocks: [Line<BlockWords>; VOLUMES_MAX],
     /// The next tree number to give out.
     pub(crate) tree_next: Line<AtomicU32>,
     /// The generation of the volume in force. Written by the checkpointer once it is durable; only grows.
@@ -90,10 +102,9 @@ pub(crate) struct Header {
     pub(crate) volume_poisoned: AtomicU32,
     /// Counts the commits that took a name from a database: who knows databases by name looks again when it has changed.
     pub(crate) names_changed: AtomicU64,
-    /// Frames below this have memory for certain, and so page ids and blocks their places in the tables. Only grow.
+    /// Frames below this have memory for certain, and so page ids their places in the tables. Only grow.
     pub(crate) frames_ready: Line<AtomicU64>,
     pub(crate) pages_ready: AtomicU64,
-    pub(crate) blocks_ready: AtomicU64,
     /// Who keeps house: flushes in the background, makes checkpoints.
     pub(crate) housekeep: Line<Role>,
     /// Who mends what dead processes left undone.
@@ -146,13 +157,18 @@ impl Header {
             ("slots used", u64::from(self.slots_high.0.load(Ordering::Relaxed)), 1..=slots),
             ("frames with memory", word(&self.frames_ready.0), 1..=geometry.frames as u64),
             ("page ids with memory", word(&self.pages_ready), 0..=geometry.pages_max),
-            ("blocks with memory", word(&self.blocks_ready), 0..=geometry.blocks_max),
             ("page ids used", word(&self.page_high), 0..=geometry.pages_max),
-            ("blocks used", word(&self.block_high), 0..=geometry.blocks_max),
         ];
         for (what, value, possible) in bounds {
             if !possible.contains(&value) {
                 return Err(Error::invalid(format!("its number of {what}, {value}, is impossible")));
+            }
+        }
+        for volume in &self.blocks[..geometry.volumes] {
+            for (what, value) in [("blocks with memory", &volume.0.ready), ("blocks used", &volume.0.high)] {
+                if word(value) > geometry.blocks_max {
+                    return Err(Error::invalid(format!("its number of {what}, {}, is impossible", word(value))));
+                }
             }
         }
         let roles = [&self.commit, &self.checkpoint, &self.housekeep, &self.reap, &self.serial];
@@ -200,6 +216,7 @@ impl Fixed {
             lock_words: word(&self.lock_words) as usize,
             pages_max: word(&self.pages_max),
             blocks_max: word(&self.blocks_max),
+            volumes: word(&self.volumes) as usize,
             members: small(&self.members),
         };
         if !geometry.is_possible() {
@@ -211,7 +228,7 @@ impl Fixed {
     /// All words but the checksum, in their order.
     fn words(&self) -> impl Iterator<Item = &AtomicU64> {
         let sizes = [&self.sizes, &self.page_size, &self.frames, &self.slots, &self.ring_bytes, &self.lock_words];
-        let more = [&self.pages_max, &self.blocks_max, &self.members];
+        let more = [&self.pages_max, &self.blocks_max, &self.volumes, &self.members];
         sizes.into_iter().chain(more).chain(&self.identity)
     }
 
@@ -232,6 +249,7 @@ fn values(geometry: &Geometry, identity: Identity) -> impl Iterator<Item = u64> 
         geometry.lock_words as u64,
         geometry.pages_max,
         geometry.blocks_max,
+        geometry.volumes as u64,
         u64::from(geometry.members),
     ];
     sizes.into_iter().chain(identity.words())

@@ -30,7 +30,7 @@ mod wait;
 
 pub(crate) use entry::{BlockWord, EntryWord, PageEntry};
 pub(crate) use frame::{FrameDesc, FrameState};
-pub(crate) use geometry::{Geometry, LOG_WORDS_BYTES, PAGE_QUEUES, STRUCTURE_LATCHES};
+pub(crate) use geometry::{Geometry, LOG_WORDS_BYTES, PAGE_QUEUES, STRUCTURE_LATCHES, VOLUMES_MAX};
 pub(crate) use header::{Header, Identity};
 pub(crate) use member::Member;
 pub(crate) use membership::Membership;
@@ -49,7 +49,7 @@ use sablecat_os::mapping::Mapping;
 use sablecat_os::prefetch::Ahead;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::types::{FrameId, PageId};
+use crate::types::{FrameId, PageId, VolumeId};
 
 /// Cache lines at the start of a page that a search looks at: 128 bytes of header and hints, and six bytes a record for some 85 records.
 const SEARCH_LINES: usize = 10;
@@ -200,7 +200,7 @@ impl Region {
         header.create(&self.geometry, identity);
         header.frames_ready.0.store(ready.clamp(1, self.geometry.frames as u64), Ordering::Relaxed);
         header.pages_ready.store(ready, Ordering::Relaxed);
-        header.blocks_ready.store(ready, Ordering::Relaxed);
+        header.blocks.iter().for_each(|volume| volume.0.ready.store(ready.min(self.geometry.blocks_max), Ordering::Relaxed));
         if self.membership.is_none() {
             header.set_ready();
         }
@@ -259,18 +259,20 @@ impl Region {
         Ok(())
     }
 
-    /// Makes memory certain for the bits of blocks below `end`.
+    /// Makes memory certain for the bits of a volume's blocks below `end`.
     ///
     /// # Errors
     /// Full when there is none left.
     #[inline]
-    pub(crate) fn reserve_blocks(&self, end: u64) -> Result<()> {
-        if end > self.header().blocks_ready.load(Ordering::Relaxed) { self.reserve_blocks_slowly(end) } else { Ok(()) }
+    pub(crate) fn reserve_blocks(&self, volume: VolumeId, end: u64) -> Result<()> {
+        let ready = &self.header().blocks[volume.index()].0.ready;
+        if end > ready.load(Ordering::Relaxed) { self.reserve_blocks_slowly(volume, end) } else { Ok(()) }
     }
 
     #[cold]
-    fn reserve_blocks_slowly(&self, end: u64) -> Result<()> {
-        self.reserve_places(&self.header().blocks_ready, (end, self.geometry.blocks_max), &[(self.offsets.block_bits, 1)])
+    fn reserve_blocks_slowly(&self, volume: VolumeId, end: u64) -> Result<()> {
+        let ready = &self.header().blocks[volume.index()].0.ready;
+        self.reserve_places(ready, (end, self.geometry.blocks_max), &[(self.block_bits_at(volume), 1)])
     }
 
     /// This process's number among the members; 0 when the region is private.
@@ -406,9 +408,14 @@ impl Region {
         (self.pointer(self.offsets.page_bits).cast(), self.geometry.pages_max)
     }
 
-    /// The bitmap of blocks in use.
-    pub(crate) fn block_bits(&self) -> (NonNull<AtomicU64>, u64) {
-        (self.pointer(self.offsets.block_bits).cast(), self.geometry.blocks_max)
+    /// The bitmap of a volume's blocks in use.
+    pub(crate) fn block_bits(&self, volume: VolumeId) -> (NonNull<AtomicU64>, u64) {
+        (self.pointer(self.block_bits_at(volume)).cast(), self.geometry.blocks_max)
+    }
+
+    fn block_bits_at(&self, volume: VolumeId) -> usize {
+        assert!(volume.index() < self.geometry.volumes);
+        self.offsets.block_bits + volume.index() * (self.geometry.blocks_max / 8) as usize
     }
 
     /// A word of the bitmap of pages changed since a checkpoint last looked.

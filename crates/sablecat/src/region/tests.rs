@@ -8,7 +8,17 @@ use sablecat_os::liveness::LockFile;
 use super::*;
 
 fn small() -> Geometry {
-    Geometry { page_size: 512, frames: 9, slots: 4, ring_bytes: 65536, lock_words: 64, pages_max: 4096, blocks_max: 4096, members: 1 }
+    Geometry {
+        page_size: 512,
+        frames: 9,
+        slots: 4,
+        ring_bytes: 65536,
+        lock_words: 64,
+        pages_max: 4096,
+        blocks_max: 4096,
+        volumes: 3,
+        members: 1,
+    }
 }
 
 #[test]
@@ -156,9 +166,9 @@ fn words_that_lead_out_of_the_region_are_found_before_they_are_followed() {
         |region| region.header().frames_ready.0.store(0, Ordering::SeqCst),
         |region| region.header().frames_ready.0.store(65, Ordering::SeqCst),
         |region| region.header().pages_ready.store(4097, Ordering::SeqCst),
-        |region| region.header().blocks_ready.store(1 << 40, Ordering::SeqCst),
+        |region| region.header().blocks[2].0.ready.store(1 << 40, Ordering::SeqCst),
         |region| region.header().page_high.store(4097, Ordering::SeqCst),
-        |region| region.header().block_high.store(4097, Ordering::SeqCst),
+        |region| region.header().blocks[1].0.high.store(4097, Ordering::SeqCst),
         |region| assert!(region.header().commit.0.try_acquire(4).is_ok()),
         |region| assert!(region.structure(7).try_acquire(4).is_ok()),
         |region| assert!(region.slot(1).try_take(1)),

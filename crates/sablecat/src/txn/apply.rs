@@ -77,9 +77,10 @@ impl Kernel {
         value: Option<&[u8]>,
         run: Option<&Run<'_>>,
     ) -> Result<bool> {
+        let home = tree.home.of_key(key);
         let store = |changes: &mut Changes<'_>, within: TreeId, value: &[u8]| match run {
             Some(run) => changes.add_run(run, tree.id, value),
-            None => long::store(changes, within, value),
+            None => long::store(changes, (within, home), value),
         };
         if self.is_nested(tree, key) {
             return nest::change(changes, tree, key, value, store);

@@ -12,7 +12,7 @@ use crate::access::{PageRead, PageWrite, long};
 use crate::error::{Error, Result};
 use crate::log::{self, RecordBuilder};
 use crate::pages::{Participant, Run};
-use crate::types::{FrameId, Lsn, PageId, TreeId};
+use crate::types::{FrameId, Lsn, PageId, TreeId, VolumeId};
 
 /// Pages published together.
 const PAGES_AT_ONCE: usize = 64;
@@ -69,7 +69,8 @@ impl<'a> Loading<'a> {
         for (key, value) in records {
             let (key, value) = (key.as_ref(), value.as_ref());
             kernel.check_record(self.tree, key, value.len())?;
-            load.push(&mut changes, key, value, |changes, within, value| self.store(changes, within, value))?;
+            let home = self.tree.tree().home.of_key(key);
+            load.push(&mut changes, key, value, |changes, within, value| self.store(changes, (within, home), value))?;
             self.log.record.begin_put(self.tree.id, key, value.len());
             for part in value.chunks(kernel.log.record_bytes_max() / 4) {
                 self.log.record.raw(part);
@@ -99,11 +100,11 @@ impl<'a> Loading<'a> {
     }
 
     /// Stores a long value in pages of its own, past the pool if it is large, and says which is the first.
-    fn store(&mut self, changes: &mut Changes<'a>, within: TreeId, value: &[u8]) -> Result<PageId> {
+    fn store(&mut self, changes: &mut Changes<'a>, (within, home): (TreeId, VolumeId), value: &[u8]) -> Result<PageId> {
         if !self.kernel.is_large(value) {
-            return long::store(changes, within, value);
+            return long::store(changes, (within, home), value);
         }
-        let run = self.kernel.store_large(self.me, within, value)?;
+        let run = self.kernel.store_large(self.me, (within, home), value)?;
         let first = changes.add_run(&run, within, value);
         self.large.push(run);
         first

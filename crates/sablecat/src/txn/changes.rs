@@ -17,7 +17,7 @@ use crate::access::{PageRead, PageWrite, long};
 use crate::error::Result;
 use crate::pages::{FREED_OFFSET, KIND_FREE, KIND_OFFSET, Pages, Participant, Run};
 use crate::region::{BlockWord, ListItem, SLOT_LIST_INLINE};
-use crate::types::{BlockId, FrameId, Lsn, PageId, TreeId};
+use crate::types::{FrameId, Lsn, PageId, TreeId, VolumeId};
 
 /// Above this many changed pages they are found by hashing.
 const LINEAR_MAX: usize = 12;
@@ -80,14 +80,17 @@ impl<'a> Changes<'a> {
     }
 
     /// Holds a page whose id nobody else knows, with a building frame for its first version. The id is for the caller to give back.
-    fn add(&mut self, page: PageId) -> Result<()> {
+    fn add(&mut self, page: PageId, home: VolumeId) -> Result<()> {
         let index = self.items.len();
         self.set(index, ListItem { page, old: FrameId::NONE, new: FrameId::NONE })?;
         let old = self.pages.latch(page, self.me);
         debug_assert_eq!(old, FrameId::NONE, "a page just allocated has no version");
         self.note(page, index);
         let new = self.frame()?;
-        self.pages.region.frame(new).describe(page, FrameId::NONE, BlockWord::fresh(BlockId::NONE));
+        // What was in the frame before is no part of this page, and perhaps of another volume.
+        // SAFETY: the frame is building and ours.
+        unsafe { self.pages.region.page_mut(new) }.fill(0);
+        self.pages.region.frame(new).describe(page, FrameId::NONE, BlockWord::unwritten(home));
         let item = ListItem { page, old: FrameId::NONE, new };
         self.items[index] = item;
         self.set(index, item)
@@ -96,7 +99,7 @@ impl<'a> Changes<'a> {
     /// Holds the first page of a run whose rest is stored, and forms it. Who has the run gives all its ids back, or keeps it.
     pub(super) fn add_run(&mut self, run: &Run<'_>, tree: TreeId, value: &[u8]) -> Result<PageId> {
         let first = run.first();
-        self.add(first)?;
+        self.add(first, run.home())?;
         long::form(self.write(first)?, first, tree, value, 0);
         Ok(first)
     }
@@ -221,7 +224,9 @@ impl<'a> Changes<'a> {
         let new = self.frame()?;
         // SAFETY: the new frame is building and ours; the old one is current and latched by us.
         unsafe { self.pages.region.page_mut(new).copy_from_slice(self.pages.region.page(item.old)) };
-        self.pages.region.frame(new).describe(item.page, item.old, BlockWord::fresh(BlockId::NONE));
+        // Latched, so the version has a block or is to have one: which volume that is in does not change.
+        let home = self.pages.region.frame(item.old).block().dropped();
+        self.pages.region.frame(new).describe(item.page, item.old, home);
         let item = ListItem { new, ..item };
         self.items[index] = item;
         self.set(index, item)?;
@@ -311,19 +316,26 @@ impl PageWrite for Changes<'_> {
         Ok(unsafe { (self.pages.region.page_mut(one), self.pages.region.page_mut(two)) })
     }
 
-    fn allocate(&mut self) -> Result<PageId> {
+    fn allocate(&mut self, home: VolumeId) -> Result<PageId> {
         let page = self.pages.allocate_page()?;
         self.allocated.push(page);
-        self.add(page)?;
+        self.add(page, home)?;
         Ok(page)
     }
 
-    fn allocate_run(&mut self, count: u64) -> Result<PageId> {
+    fn allocate_run(&mut self, home: VolumeId, count: u64) -> Result<PageId> {
         let first = self.pages.allocate_run(count)?;
         let run = (first.0..first.0 + count as u32).map(PageId);
         self.allocated.extend(run.clone());
-        run.into_iter().try_for_each(|page| self.add(page))?;
+        run.into_iter().try_for_each(|page| self.add(page, home))?;
         Ok(first)
+    }
+
+    fn settle(&mut self, page: PageId, home: VolumeId) -> Result<()> {
+        let index = self.hold(page, true)?.expect("waiting ends with the latch");
+        let frame = self.version(index)?;
+        self.pages.region.frame(frame).set_block(BlockWord::unwritten(home));
+        Ok(())
     }
 
     fn free(&mut self, page: PageId) -> Result<()> {

@@ -12,7 +12,7 @@ use crate::access::{PageRead, PageWrite, long};
 use crate::error::{Error, Result};
 use crate::pages::{Pages, Participant};
 use crate::region::{BlockWord, EntryWord, FrameState};
-use crate::types::{BlockId, FrameId, PageId, TreeId};
+use crate::types::{BlockId, FrameId, PageId, TreeId, VolumeId};
 
 /// A writer in place.
 #[derive(Debug)]
@@ -46,18 +46,21 @@ impl<'a> Direct<'a> {
         let block = desc.block();
         if block.block() != BlockId::NONE {
             self.pages.forget_block(block);
-            desc.set_block(BlockWord::fresh(BlockId::NONE));
+            desc.set_block(block.dropped());
         }
         self.pages.mark_unsaved(page);
         Ok(frame)
     }
 
-    fn add(&mut self, page: PageId) -> Result<()> {
+    fn add(&mut self, page: PageId, home: VolumeId) -> Result<()> {
         let frame = self.pages.with_frames(self.me, || self.pages.take_frame(self.me))?;
         let region = &self.pages.region;
         // SAFETY: the frame is building and ours.
-        unsafe { region.page_mut(frame) }.fill(0);
-        region.frame(frame).describe(page, FrameId::NONE, BlockWord::fresh(BlockId::NONE));
+        let bytes = unsafe { region.page_mut(frame) };
+        bytes.fill(0);
+        // It may be swept out before its owner forms it: so it is a page that can be read in again.
+        LeafMut::format(bytes, page, TreeId(0), 0, node::Fences::NONE);
+        region.frame(frame).describe(page, FrameId::NONE, BlockWord::unwritten(home));
         region.frame(frame).set_state(FrameState::Published);
         let entry = region.entry(page);
         let changed = entry.change(entry.word(), EntryWord::new(frame, 0));
@@ -68,8 +71,10 @@ impl<'a> Direct<'a> {
 
     /// Sets or removes a record. False if there was nothing to remove.
     pub(crate) fn change(&mut self, tree: &Tree<'_>, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
+        let home = tree.home.of_key(key);
+        let store = |direct: &mut Self, within: TreeId, value: &[u8]| direct.store_long((within, home), value);
         if nest::is_nested(tree, key, self.page_size()) {
-            return nest::change(self, tree, key, value, Self::store_long);
+            return nest::change(self, tree, key, value, store);
         }
         let page = self.locate(tree, key)?;
         let place = self.read(page, |bytes| {
@@ -94,7 +99,7 @@ impl<'a> Direct<'a> {
             }
             return Ok(true);
         };
-        let stored = nest::store_value(self, tree.id, key.len(), value, Self::store_long)?;
+        let stored = nest::store_value(self, tree.id, key.len(), value, store)?;
         let mut leaf = LeafMut::new(self.write(page)?);
         let put = match slot {
             Ok(slot) => leaf.replace_value(slot, stored),
@@ -126,20 +131,21 @@ impl<'a> Direct<'a> {
         for (key, value) in records {
             let (key, value) = (key.as_ref(), value.as_ref());
             super::check_record(tree, self.page_size(), key, value.len())?;
-            load.push(self, key, value, Self::store_long)?;
+            let home = tree.home.of_key(key);
+            load.push(self, key, value, |direct, within, value| direct.store_long((within, home), value))?;
         }
         load.finish(self)
     }
 
-    /// Stores a long value in pages of its own, past the pool if it is large, and says which is the first.
-    fn store_long(&mut self, tree: TreeId, value: &[u8]) -> Result<PageId> {
+    /// Stores a long value in pages of its own, in a volume, past the pool if it is large, and says which is the first.
+    fn store_long(&mut self, (tree, home): (TreeId, VolumeId), value: &[u8]) -> Result<PageId> {
         let count = long::page_count(value.len() as u64, self.page_size());
         if !self.pages.passes_pool(count) {
-            return long::store(self, tree, value);
+            return long::store(self, (tree, home), value);
         }
-        let run = self.pages.store_run(self.me, count, &mut |n, page, bytes| long::form(bytes, page, tree, value, n))?;
+        let run = self.pages.store_run(self.me, home, count, &mut |n, page, bytes| long::form(bytes, page, tree, value, n))?;
         let first_page = run.first();
-        self.add(first_page)?;
+        self.add(first_page, home)?;
         long::form(self.write(first_page)?, first_page, tree, value, 0);
         run.keep();
         Ok(first_page)
@@ -205,18 +211,24 @@ impl PageWrite for Direct<'_> {
         }
     }
 
-    fn allocate(&mut self) -> Result<PageId> {
+    fn allocate(&mut self, home: VolumeId) -> Result<PageId> {
         let page = self.pages.allocate_page()?;
-        self.add(page)?;
+        self.add(page, home)?;
         Ok(page)
     }
 
-    fn allocate_run(&mut self, count: u64) -> Result<PageId> {
+    fn allocate_run(&mut self, home: VolumeId, count: u64) -> Result<PageId> {
         let first = self.pages.allocate_run(count)?;
         for page in first.0..first.0 + count as u32 {
-            self.add(PageId(page))?;
+            self.add(PageId(page), home)?;
         }
         Ok(first)
+    }
+
+    fn settle(&mut self, page: PageId, home: VolumeId) -> Result<()> {
+        let frame = self.frame(page)?;
+        self.pages.region.frame(frame).set_block(BlockWord::unwritten(home));
+        Ok(())
     }
 
     fn free(&mut self, page: PageId) -> Result<()> {
@@ -232,7 +244,7 @@ impl PageWrite for Direct<'_> {
             let changed = entry.change(entry.word(), EntryWord::new(FrameId::NONE, 0));
             debug_assert!(changed, "nobody else is here");
         }
-        entry.set_block(BlockWord::fresh(BlockId::NONE));
+        entry.set_block(BlockWord::NOTHING);
         self.pages.mark_unsaved(page);
         self.pages.release_page(page);
         Ok(())

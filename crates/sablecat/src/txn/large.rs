@@ -9,7 +9,7 @@ use super::write_set::WriteSet;
 use crate::access::long;
 use crate::error::Result;
 use crate::pages::{Participant, Run};
-use crate::types::TreeId;
+use crate::types::{TreeId, VolumeId};
 
 /// The large values of a write set, in its order.
 #[derive(Debug)]
@@ -34,10 +34,10 @@ impl Kernel {
         self.pages.passes_pool(long::page_count(value.len() as u64, self.page_size()))
     }
 
-    /// Stores a large value. The caller holds no latch.
-    pub(super) fn store_large<'a>(&'a self, me: &'a Participant, tree: TreeId, value: &[u8]) -> Result<Run<'a>> {
+    /// Stores a large value in a volume. The caller holds no latch.
+    pub(super) fn store_large<'a>(&'a self, me: &'a Participant, (tree, home): (TreeId, VolumeId), value: &[u8]) -> Result<Run<'a>> {
         let count = long::page_count(value.len() as u64, self.page_size());
-        self.pages.store_run(me, count, &mut |n, page, bytes| long::form(bytes, page, tree, value, n))
+        self.pages.store_run(me, home, count, &mut |n, page, bytes| long::form(bytes, page, tree, value, n))
     }
 
     /// Stores the large values of a write set. Their pages say they are of the outermost tree: which subtrees a commit makes shows later.
@@ -45,9 +45,9 @@ impl Kernel {
     pub(super) fn store_all_large<'a>(&'a self, me: &'a Participant, writes: &WriteSet) -> Result<Large<'a>> {
         let mut large = Large { runs: Vec::new() };
         for (tree, records) in writes.trees() {
-            for (_, value) in records.iter() {
+            for (key, value) in records.iter() {
                 if let Some(value) = value.as_deref().filter(|value| self.is_large(value)) {
-                    large.runs.push(self.store_large(me, tree.id, value)?);
+                    large.runs.push(self.store_large(me, (tree.id, tree.tree().home.of_key(key)), value)?);
                 }
             }
         }

@@ -52,11 +52,12 @@ use std::time::Duration;
 use crate::access::btree::nest::{self, Place};
 use crate::access::btree::node::Order;
 use crate::access::btree::{self, Tree, node};
+use crate::access::{Home, KeyRule};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Caller, Log};
 use crate::pages::{Bell, Pages, Participant, Snapshot};
 use crate::region::Region;
-use crate::types::{Lsn, PageId, TreeId};
+use crate::types::{Lsn, PageId, TreeId, VolumeId};
 
 /// What becomes of a commit when the process or the machine stops right after it returned.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -88,6 +89,10 @@ pub(crate) struct TreeRef {
     pub(crate) id: TreeId,
     pub(crate) root: PageId,
     pub(crate) comparator: Option<std::sync::Arc<Comparator>>,
+    /// The volume of its pages.
+    pub(crate) volume: VolumeId,
+    /// Which of its records go elsewhere; none: none.
+    pub(crate) keys: Option<std::sync::Arc<[KeyRule]>>,
 }
 
 /// A user's order of keys, by the name that the catalog remembers it under.
@@ -119,7 +124,8 @@ impl TreeRef {
             Some(comparator) => Order::Custom(&*comparator.compare),
             None => Order::Bytes,
         };
-        Tree { id: self.id, root: self.root, order }
+        let home = Home { volume: self.volume, keys: self.keys.as_deref().unwrap_or_default() };
+        Tree { id: self.id, root: self.root, order, home }
     }
 }
 

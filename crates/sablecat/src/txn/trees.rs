@@ -9,23 +9,24 @@ use crate::access::{PageRead, PageWrite, long};
 use crate::error::Result;
 use crate::log::{self, RecordBuilder};
 use crate::pages::Participant;
-use crate::types::{Lsn, PageId, TreeId};
+use crate::types::{Lsn, PageId, TreeId, VolumeId};
 
 /// Pages that a commit which frees some changes, about.
 const CHANGED_AT_ONCE: usize = 64;
 
 impl Kernel {
-    /// Makes an empty tree and puts the record that `describe` gives, knowing its root, into another tree: one commit. Returns the root.
+    /// Makes an empty tree in a volume and puts the record that `describe` gives, knowing its root, into another tree: one commit. Returns the root.
     pub(crate) fn create_tree(
         &self,
         tree: TreeId,
+        home: VolumeId,
         custom_order: bool,
         durability: Durability,
         describe: impl Fn(PageId) -> (TreeRef, Vec<u8>, Vec<u8>),
     ) -> Result<PageId> {
         let mut made = PageId::NONE;
         self.commit_shape(&[super::catalog_id()], durability, |changes, record| {
-            let root = changes.allocate()?;
+            let root = changes.allocate(home)?;
             btree::format_root(changes.write(root)?, tree, root, custom_order);
             let (into, key, value) = describe(root);
             self.apply_one(changes, &into.tree(), &key, Some(&value), None)?;

@@ -54,8 +54,9 @@ impl<'t> Load<'t> {
         self.records += 1;
         // With an order of its own a tree has no stems, and nothing is below it.
         let mut rest = &key[self.below.len().saturating_mul(self.stem_bytes)..];
-        while let Some((_, after)) = rest.split_at_checked(self.stem_bytes) {
-            self.below.push(TreeLoad::new(nest::make(writer)?, writer.page_size()));
+        while let Some((stem, after)) = rest.split_at_checked(self.stem_bytes) {
+            let home = self.below.last().map_or(self.tree.home, |around| around.tree.home).of_subtree(stem);
+            self.below.push(TreeLoad::new(nest::make(writer, home)?, writer.page_size()));
             rest = after;
         }
         match self.below.last_mut() {
@@ -133,8 +134,11 @@ impl<'t> TreeLoad<'t> {
 
     fn push_stored<W: PageWrite>(&mut self, writer: &mut W, key: &[u8], value: Value<'_>) -> Result<()> {
         if self.leaves.push(key, value) {
-            let page = writer.allocate()?;
-            let separator = self.leaves.emit(writer.write(page)?, page);
+            let page = writer.allocate(self.tree.home.volume)?;
+            let bytes = writer.write(page)?;
+            let separator = self.leaves.emit(bytes, page);
+            let home = self.tree.home.of_page(bytes);
+            writer.settle(page, home)?;
             self.complete(writer, 0, page, separator)?;
         }
         Ok(())
@@ -150,7 +154,7 @@ impl<'t> TreeLoad<'t> {
         };
         let before = std::mem::replace(&mut above.before, separator);
         if above.loader.push(&before, page) {
-            let full = writer.allocate()?;
+            let full = writer.allocate(self.tree.home.volume)?;
             let separator = above.loader.emit(writer.write(full)?, full);
             self.complete(writer, level + 1, full, separator)?;
         }
@@ -170,7 +174,7 @@ impl<'t> TreeLoad<'t> {
             let id = self.place(writer, &mut page)?;
             let before = std::mem::take(&mut self.levels[level].before);
             if self.levels[level].loader.push(&before, id) {
-                let full = writer.allocate()?;
+                let full = writer.allocate(self.tree.home.volume)?;
                 let separator = self.levels[level].loader.emit(writer.write(full)?, full);
                 self.complete(writer, level + 1, full, separator)?;
             }
@@ -186,7 +190,7 @@ impl<'t> TreeLoad<'t> {
 
     /// Gives the page in hand a place of its own.
     fn place<W: PageWrite>(&self, writer: &mut W, page: &mut [u8]) -> Result<PageId> {
-        let id = writer.allocate()?;
+        let id = writer.allocate(self.tree.home.of_page(page))?;
         node::set_page_id(page, id);
         writer.write(id)?.copy_from_slice(page);
         Ok(id)

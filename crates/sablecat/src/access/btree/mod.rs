@@ -26,7 +26,7 @@ pub(crate) use shape::{merge_up, put, remove, should_merge};
 pub(crate) use verify::verify;
 
 use self::node::{Inner, Kind, Leaf, LeafMut, Order, Value};
-use super::PageRead;
+use super::{Home, PageRead};
 use crate::error::{Error, Result};
 use crate::types::{PageId, TreeId};
 
@@ -39,6 +39,8 @@ pub(crate) struct Tree<'a> {
     pub(crate) root: PageId,
     /// How its keys are ordered.
     pub(crate) order: Order<'a>,
+    /// Where its pages go.
+    pub(crate) home: Home<'a>,
 }
 
 /// One step of a descent: at `page`, the child in place `slot` was taken.

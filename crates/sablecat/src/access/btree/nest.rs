@@ -24,7 +24,7 @@
 
 use super::node::{self, Inner, Kind, Leaf, Order, Value, inline_value_bytes_max};
 use super::{Toward, Tree, damaged, find_leaf, format_root, put, remove};
-use crate::access::{PageRead, PageWrite, long};
+use crate::access::{Home, PageRead, PageWrite, long};
 use crate::error::{Error, Result};
 use crate::types::{PageId, TreeId};
 
@@ -58,9 +58,9 @@ pub(crate) fn key_bytes_max(order: Order<'_>, page_size: usize) -> usize {
 }
 
 impl Tree<'_> {
-    /// The subtree with this root.
-    fn below(root: PageId) -> Tree<'static> {
-        Tree { id: TreeId(!root.0), root, order: Order::Bytes }
+    /// The subtree with this root, whose pages go there.
+    fn below(root: PageId, home: Home<'static>) -> Tree<'static> {
+        Tree { id: TreeId(!root.0), root, order: Order::Bytes, home }
     }
 
     /// Whether the tree is a subtree of another.
@@ -84,7 +84,8 @@ pub(crate) fn subtree(value: Value<'_>) -> std::result::Result<Tree<'static>, &'
     if root == PageId::NONE || id != !root.0 {
         return Err("has a reference to a subtree whose number and root page do not fit each other");
     }
-    Ok(Tree::below(root))
+    // For reading. Who changes a subtree has come by its stem.
+    Ok(Tree::below(root, Home::MAIN))
 }
 
 /// The subtree in a leaf's slot, whose key is a stem.
@@ -127,7 +128,7 @@ fn find_nested<'t, 'k, R: PageRead>(reader: &R, tree: &Tree<'t>, key: &'k [u8], 
     while let Some((stem, _)) = rest.split_at_checked(stem_bytes(tree.order, reader.page_size())) {
         let Some(below) = find_subtree(reader, &tree, stem)? else { break };
         passed(tree);
-        tree = below;
+        tree = Tree { home: tree.home.of_subtree(stem), ..below };
         (stems, rest) = key.split_at(stems.len() + stem.len());
     }
     Ok(Place { tree, stems, rest })
@@ -227,21 +228,23 @@ fn insert<W: PageWrite>(
 ) -> Result<()> {
     let stem_len = stem_bytes(place.tree.order, writer.page_size());
     let (stems, last) = place.rest.split_at(place.rest.len() / stem_len * stem_len);
-    let mut tree = if stems.is_empty() { place.tree } else { make(writer)? };
+    // Whatever is nested in it is where the outermost of the new ones is.
+    let home = place.tree.home.of_subtree(stems);
+    let mut tree = if stems.is_empty() { place.tree } else { make(writer, home)? };
     let stored = store_value(writer, tree.id, last.len(), value, store)?;
     put(writer, &tree, last, stored)?;
     for (depth, stem) in stems.chunks_exact(stem_len).enumerate().rev() {
-        let around = if depth == 0 { place.tree } else { make(writer)? };
+        let around = if depth == 0 { place.tree } else { make(writer, home)? };
         put(writer, &around, stem, Value::Inline(&reference(tree.root)))?;
         tree = around;
     }
     Ok(())
 }
 
-/// Makes an empty subtree.
-pub(super) fn make<W: PageWrite>(writer: &mut W) -> Result<Tree<'static>> {
-    let root = writer.allocate()?;
-    let tree = Tree::below(root);
+/// Makes an empty subtree, whose pages go there.
+pub(super) fn make<W: PageWrite>(writer: &mut W, home: Home<'static>) -> Result<Tree<'static>> {
+    let root = writer.allocate(home.volume)?;
+    let tree = Tree::below(root, home);
     format_root(writer.write(root)?, tree.id, root, false);
     Ok(tree)
 }

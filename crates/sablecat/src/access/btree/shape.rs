@@ -29,7 +29,7 @@ fn split<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, path: &[Step], page: Pag
         return split(writer, tree, above, parent.page, key);
     }
     let source = writer.read(page, <[u8]>::to_vec)?;
-    let right = writer.allocate()?;
+    let right = writer.allocate(tree.home.volume)?;
     let (left_bytes, right_bytes) = writer.write_two(page, right)?;
     let separator = if node::kind(&source) == Some(Kind::Leaf) {
         node::split_leaf(&source, left_bytes, right_bytes, right, split_point(&source, tree, key))
@@ -38,8 +38,19 @@ fn split<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, path: &[Step], page: Pag
         let at = if inner.find(key, tree.order).0 == inner.count() { SplitPoint::Append } else { SplitPoint::Middle };
         node::split_inner(&source, left_bytes, right_bytes, right, at)
     };
+    settle(writer, tree, page)?;
+    settle(writer, tree, right)?;
     let mut inner = InnerMut::new(writer.write(parent.page)?);
     inner.insert(parent.slot, &separator, right).map_err(|_| damaged(tree, parent.page, "has less room than it says"))
+}
+
+/// Has a leaf that got other fences be where it belongs now.
+fn settle<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, page: PageId) -> Result<()> {
+    if tree.home.keys.is_empty() {
+        return Ok(());
+    }
+    let home = writer.read(page, |bytes| tree.home.of_page(bytes))?;
+    writer.settle(page, home)
 }
 
 /// Where to split a leaf: in the middle, unless the key goes to one of its ends, as it does when keys come in order.
@@ -54,7 +65,7 @@ fn split_point(source: &[u8], tree: &Tree<'_>, key: &[u8]) -> SplitPoint {
 
 /// Moves the root's content one level down; the root then has one child, which can be split.
 fn grow<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
-    let child = writer.allocate()?;
+    let child = writer.allocate(tree.home.volume)?;
     let (root, below) = writer.write_two(tree.root, child)?;
     below.copy_from_slice(root);
     node::set_page_id(below, child);
@@ -85,7 +96,7 @@ pub(crate) fn merge_up<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]
 fn merge_path<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, leaf: PageId, mut path: Vec<Step>) -> Result<()> {
     let mut page = leaf;
     while let Some(parent) = path.pop() {
-        if !writer.read(page, should_merge)? || !merge(writer, parent, page)? {
+        if !writer.read(page, should_merge)? || !merge(writer, tree, parent, page)? {
             break;
         }
         page = parent.page;
@@ -99,7 +110,7 @@ pub(crate) fn should_merge(bytes: &[u8]) -> bool {
 }
 
 /// Merges `page`, the child that `parent` names, with a neighbour below the same parent, if the two fit one page.
-fn merge<W: PageWrite>(writer: &mut W, parent: Step, page: PageId) -> Result<bool> {
+fn merge<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, parent: Step, page: PageId) -> Result<bool> {
     let (left_slot, neighbours) = writer.read(parent.page, |bytes| {
         let inner = Inner::new(bytes);
         // A parent has one child more than separators.
@@ -139,6 +150,7 @@ fn merge<W: PageWrite>(writer: &mut W, parent: Step, page: PageId) -> Result<boo
         node::merge_inner(&left_image, &right_image, &separator, into)
     };
     assert!(merged, "two pages that may be merged fit one");
+    settle(writer, tree, left)?;
     InnerMut::new(writer.write(parent.page)?).remove(left_slot);
     writer.free(right)?;
     Ok(true)

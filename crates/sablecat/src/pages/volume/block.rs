@@ -39,9 +39,10 @@ pub(crate) fn verify(path: &Path, block: BlockId, bytes: &[u8]) -> Result<()> {
     }
     let hint = if bytes.iter().all(|&b| b == 0) { "; the block is all zeroes, as if it had never been written" } else { "" };
     Err(Error::corruption(format!(
-        "{}: block {block} (byte {}) is damaged: its checksum is {found:08x}, its content gives {expected:08x}{hint}",
+        "{}: block {} (byte {}) is damaged: its checksum is {found:08x}, its content gives {expected:08x}{hint}",
         path.display(),
-        block.0.saturating_mul(bytes.len() as u64),
+        block.within(),
+        block.within().saturating_mul(bytes.len() as u64),
     )))
 }
 

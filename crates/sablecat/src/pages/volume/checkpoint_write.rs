@@ -1,7 +1,7 @@
 //! The disk half of a checkpoint.
 //!
 //! ```text
-//! pages to free blocks ─▶ map blocks to free blocks ─▶ flush ─▶ superblock g + 1 to its slot ─▶ flush ─▶ generation g's own blocks are free
+//! pages to free blocks ─▶ map blocks to free blocks ─▶ flush, every volume that has pages named anew ─▶ superblock g + 1 to its slot ─▶ flush ─▶ generation g's own blocks are free
 //! ```
 //!
 //! The pages come first, by [`Volume::write_blocks`], in as many batches as the caller likes; this module does the rest.
@@ -10,12 +10,14 @@
 //! until the last has succeeded nobody knows which, so no block of either may be reused: an error in between is of kind `Poisoned` and
 //! ends the environment. The successor of a checkpointer that *died* there asks the file ([`Volume::settle`]).
 
+use std::collections::BTreeSet;
+
+use super::BlockSpace;
 use super::file::Volume;
 use super::map::{MapChange, MapRoot, update};
-use super::space::BitSpace;
 use super::superblock::Superblock;
 use crate::error::{Error, ErrorKind, Result};
-use crate::types::{BlockId, PageId};
+use crate::types::{BlockId, PageId, VolumeId};
 
 /// What the next generation is to be.
 #[derive(Debug)]
@@ -23,10 +25,10 @@ pub(crate) struct CheckpointPlan<'a> {
     /// What is different in the map: sorted by page, each page once; block 0 removes a page. The blocks hold the pages already.
     pub(crate) changes: &'a [(PageId, BlockId)],
     /// Where blocks for the map come from.
-    pub(crate) blocks: &'a BitSpace,
+    pub(crate) blocks: &'a BlockSpace,
     /// Map blocks from this one on are written anew if they lead to a page among the changes, even to one that stays where it is.
     pub(crate) rewrite_from: BlockId,
-    /// What the superblock is to say. Identity, generation, map and block high-water mark are filled in.
+    /// What the superblock is to say. Identity, generation, map and what may be in use of each volume are filled in.
     pub(crate) next: Superblock,
 }
 
@@ -43,7 +45,9 @@ impl Volume {
         let CheckpointPlan { changes, blocks, rewrite_from, mut next } = plan;
         let named = |change: &&(PageId, BlockId)| change.1 != BlockId::NONE;
         assert!(changes.iter().rfind(named).is_none_or(|last| last.0.0 < next.pages_high), "pages in use are below the mark");
-        assert!(changes.iter().all(|change| change.1.0 < blocks.high_water()), "blocks are allocated before they are named");
+        let bounds = blocks.bounds();
+        let allocated = |block: BlockId| block.within() < bounds[block.volume()];
+        assert!(changes.iter().filter(named).all(|change| allocated(change.1)), "blocks are allocated before they are named");
         let now = self.superblock();
         next.uuid = now.uuid;
         next.page_size = now.page_size;
@@ -52,18 +56,33 @@ impl Volume {
         let MapChange { root, height, freed } = self.write_map(&now.map(), next.generation, (changes, rewrite_from), blocks)?;
         next.map_root = root;
         next.map_height = height;
-        next.blocks_high = blocks.high_water();
-        self.switch(&next).map_err(in_doubt)?;
+        let bounds = blocks.bounds();
+        next.blocks_high = bounds[VolumeId::MAIN];
+        let written: BTreeSet<VolumeId> =
+            changes.iter().map(|change| change.1.volume()).filter(|&volume| volume != VolumeId::MAIN).collect();
+        for (number, volume) in (1..).map(VolumeId).zip(&mut next.placement.volumes) {
+            volume.blocks_high = bounds[number];
+            if written.contains(&number) {
+                volume.generation = next.generation;
+            }
+        }
+        self.switch(&next, &written).map_err(in_doubt)?;
         self.adopt(next);
         Ok(freed)
     }
 
-    fn write_map(&self, old: &MapRoot, generation: u64, changes: (&[(PageId, BlockId)], BlockId), blocks: &BitSpace) -> Result<MapChange> {
+    fn write_map(
+        &self,
+        old: &MapRoot,
+        generation: u64,
+        changes: (&[(PageId, BlockId)], BlockId),
+        blocks: &BlockSpace,
+    ) -> Result<MapChange> {
         let mut allocated = Vec::new();
         let mut allocate = || {
-            let block = blocks.allocate_one().ok_or_else(|| Error::full("the volume has reached its largest size"))?;
+            let block = blocks.allocate(VolumeId::MAIN).ok_or_else(|| Error::full("the main volume has reached its largest size"))?;
             allocated.push(block);
-            Ok(BlockId(block))
+            Ok(block)
         };
         let result = update(self, old, generation, changes, &mut allocate);
         if result.is_err() {
@@ -74,7 +93,9 @@ impl Volume {
         result
     }
 
-    fn switch(&self, next: &Superblock) -> Result<()> {
+    fn switch(&self, next: &Superblock, written: &BTreeSet<VolumeId>) -> Result<()> {
+        // What it names anew in other volumes, whoever wrote it there. What was named before has been flushed before.
+        written.iter().try_for_each(|&volume| self.sync_extra(volume, next))?;
         self.sync()?;
         self.write_superblock(next)?;
         self.sync()

@@ -1,126 +1,47 @@
-//! The file of a volume: reading, writing and flushing blocks.
+//! The volumes of an environment as one space of blocks: reading, writing and flushing them, and what the superblock says.
 //!
 //! All reads are verified, all writes sealed. Writes go to blocks beyond what the durable generation names; that they do is the caller's
-//! part, by allocating them from the [`super::BitSpace`] of the volume.
+//! part, by allocating them from the [`super::BlockSpace`].
 //!
-//! Threads and processes may use one file at once: no call here depends on what another does, save that nobody may write a block while
+//! Threads and processes may use the files at once: no call here depends on what another does, save that nobody may write a block while
 //! another reads or writes it.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use sablecat_os::atomic::{Ordering, fence};
-use sablecat_os::disk::{Disk, File, How};
+use sablecat_os::disk::File;
 
 use super::batch::BlockBatch;
-use super::growth::Growth;
+use super::data_file::DataFile;
+use super::extra::Header;
 use super::keeping::Epoch;
 use super::map::{MapReader, MapRoot, leaf_span};
 use super::orphans;
 use super::scan::{self, Found, InUse};
-use super::scratch::Scratch;
-use super::space::BitSpace;
 use super::superblock::{self, Superblock};
 use super::watch::Watch;
-use super::{BLOCKS_MAX, RESERVED_BYTES, block, first_block};
-use crate::error::{Error, ErrorKind, Result};
-use crate::types::{BlockId, PageId};
+use super::{BlockSpace, Bounds};
+use crate::error::{Error, Result};
+use crate::types::{BlockId, PageId, VolumeId};
 
-/// The smallest page for which direct input and output is used; smaller ones would not fit the sectors of every disk.
-const DIRECT_PAGE_MIN: usize = 4096;
-
-/// An open volume.
+/// The open volumes of an environment.
 #[derive(Debug)]
 pub(crate) struct Volume {
-    path: PathBuf,
-    file: Arc<dyn File>,
-    page_size: usize,
-    read_only: bool,
-    growth: Growth,
+    pub(super) page_size: usize,
+    pub(super) read_only: bool,
+    /// The main volume first.
+    pub(super) files: Vec<DataFile>,
     /// The superblock in force; `map` reads what it names.
-    superblock: Mutex<Superblock>,
-    map: MapReader,
+    pub(super) superblock: Mutex<Superblock>,
+    pub(super) map: MapReader,
     /// When opened for reading only: how to see that the superblock in force is still the newest.
-    watch: Mutex<Option<Watch>>,
-    complaints: Vec<String>,
+    pub(super) watch: Mutex<Option<Watch>>,
+    pub(super) complaints: Vec<String>,
 }
 
 impl Volume {
-    /// Creates the file of an empty volume; it is durable, or not there at all, whatever happens meanwhile.
-    ///
-    /// The file is made under a name of its own and renamed, replacing a file of that name if there is one.
-    ///
-    /// # Errors
-    /// Invalid for a page size that is not a power of two from 512 to 65536, and those of the disk.
-    pub(crate) fn create(disk: &dyn Disk, path: &Path, page_size: usize, uuid: [u8; 16], direct: bool) -> Result<Volume> {
-        if !page_size.is_power_of_two() || !(512..=65536).contains(&page_size) {
-            return Err(Error::invalid(format!("page size {page_size}: choose a power of two from 512 to 65536")));
-        }
-        let mut unfinished = path.as_os_str().to_owned();
-        unfinished.push(".new");
-        let unfinished = PathBuf::from(unfinished);
-        let how = How { create: true, create_new: false, read_only: false, direct: false, durable: false };
-        let file = disk.open(&unfinished, how).map_err(|e| Error::io("creating", &unfinished, e))?;
-        let io = |e| Error::io("creating", &unfinished, e);
-        file.set_len(0).map_err(io)?;
-        file.set_len(RESERVED_BYTES).map_err(io)?;
-        superblock::write(&*file, &unfinished, &Superblock::initial(uuid, page_size))?;
-        file.sync().map_err(io)?;
-        drop(file);
-        disk.rename(&unfinished, path).map_err(|e| Error::io("creating", path, e))?;
-        let directory = path.parent().unwrap_or(Path::new(""));
-        disk.sync_dir(directory).map_err(|e| Error::io("flushing the directory", directory, e))?;
-        Volume::open(disk, path, direct, false)
-    }
-
-    /// Opens a volume at its newest complete generation.
-    ///
-    /// Unless read-only, that generation's superblock is written once more and flushed: it may have reached the file but not the disk
-    /// when its writer died, and what follows relies on it.
-    ///
-    /// # Errors
-    /// Not found; corruption if no superblock is valid; invalid for another format version; those of the disk.
-    pub(crate) fn open(disk: &dyn Disk, path: &Path, direct: bool, read_only: bool) -> Result<Volume> {
-        let volume = Volume::join(disk, path, direct, read_only)?;
-        volume.make_sure()?;
-        Ok(volume)
-    }
-
-    /// Opens a volume that other processes have open, writing nothing.
-    ///
-    /// # Errors
-    /// As [`Volume::open`].
-    pub(crate) fn join(disk: &dyn Disk, path: &Path, direct: bool, read_only: bool) -> Result<Volume> {
-        let open = |direct| {
-            let how = How { create: false, create_new: false, read_only, direct, durable: false };
-            disk.open(path, how).map_err(|e| match e.kind() {
-                std::io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("there is no volume {}", path.display())),
-                _ => Error::io("opening", path, e),
-            })
-        };
-        let mut file = open(false)?;
-        let (newest, watch) = if read_only { Watch::begin(&*file, path)? } else { (superblock::read_newest(&*file, path)?, None) };
-        let superblock = newest.superblock;
-        let page_size = superblock.page_size as usize;
-        // Who only reads looks at the superblocks time and again, which should not be a matter of the disk.
-        if direct && !read_only && page_size >= DIRECT_PAGE_MIN {
-            file = open(true)?;
-        }
-        let length = file.len().map_err(|e| Error::io("finding the size of", path, e))?;
-        Ok(Volume {
-            path: path.to_owned(),
-            file,
-            page_size,
-            read_only,
-            growth: Growth::new(length),
-            map: MapReader::new(superblock.map()),
-            superblock: Mutex::new(superblock),
-            watch: Mutex::new(watch),
-            complaints: newest.complaints,
-        })
-    }
-
     /// Whether it is opened for reading only, while others may write it.
     pub(crate) fn is_read_only(&self) -> bool {
         self.read_only
@@ -139,12 +60,12 @@ impl Volume {
             return Ok(false);
         }
         if let Some(watch) = watch
-            && watch.shows(generation, &*self.file, &self.path)?
+            && watch.shows(generation, self.file(), self.path())?
         {
             return Ok(true);
         }
         let superblock = self.superblock();
-        let (newest, watch) = Watch::again(&*self.file, &self.path)?;
+        let (newest, watch) = Watch::again(self.file(), self.path())?;
         *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = watch;
         Ok(superblock.generation == generation && newest.superblock == superblock)
     }
@@ -171,12 +92,21 @@ impl Volume {
     /// # Errors
     /// As [`Volume::open`].
     pub(crate) fn follow(&self) -> Result<()> {
-        let (newest, watch) =
-            if self.read_only { Watch::again(&*self.file, &self.path)? } else { (superblock::read_newest(&*self.file, &self.path)?, None) };
+        let (newest, watch) = if self.read_only {
+            Watch::again(self.file(), self.path())?
+        } else {
+            (superblock::read_newest(self.file(), self.path())?, None)
+        };
         let superblock = newest.superblock;
+        if self.read_only && superblock.uuid == self.superblock().uuid && superblock.volume_count() != self.count() {
+            return Err(Error::invalid(format!(
+                "{}: volumes were added to the environment; open it again to read on",
+                self.path().display()
+            )));
+        }
         let replaced = self.read_only && superblock.generation <= self.generation() && superblock != self.superblock();
-        if superblock.page_size as usize != self.page_size || replaced {
-            return Err(Error::corruption(format!("{}: the file was replaced while it was open", self.path.display())));
+        if superblock.page_size as usize != self.page_size || superblock.volume_count() != self.count() || replaced {
+            return Err(Error::corruption(format!("{}: the file was replaced while it was open", self.path().display())));
         }
         *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = watch;
         self.adopt(superblock);
@@ -184,7 +114,7 @@ impl Volume {
     }
 
     /// Makes the superblock in force durable, if it is not.
-    fn make_sure(&self) -> Result<()> {
+    pub(super) fn make_sure(&self) -> Result<()> {
         if self.read_only {
             return Ok(());
         }
@@ -209,19 +139,35 @@ impl Volume {
         self.page_size
     }
 
-    /// Where the file is.
+    /// Where the main volume is.
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.files[0].path()
     }
 
-    /// Bytes of the file.
+    /// How many volumes there are, the main one included.
+    pub(crate) fn count(&self) -> usize {
+        self.files.len()
+    }
+
+    /// The file of the volume that a block is in.
+    pub(super) fn path_of(&self, block: BlockId) -> &Path {
+        self.files.get(block.volume().index()).map_or(self.path(), DataFile::path)
+    }
+
+    /// Each volume's file and the bytes of it, the main one first.
+    pub(crate) fn files(&self) -> Result<Vec<(&Path, u64)>> {
+        self.files.iter().map(|file| Ok((file.path(), file.bytes()?))).collect()
+    }
+
+    /// Bytes of all files.
     pub(crate) fn file_bytes(&self) -> Result<u64> {
-        self.file.len().map_err(|e| Error::io("finding the size of", &self.path, e))
+        self.files.iter().try_fold(0, |sum, file| Ok(sum + file.bytes()?))
     }
 
-    /// True when blocks bypass the operating system's cache.
-    pub(crate) fn is_direct(&self) -> bool {
-        self.file.is_direct()
+    /// For each volume, the places that its file has.
+    pub(super) fn blocks_there(&self) -> Result<Bounds> {
+        let lengths = self.files.iter().map(DataFile::bytes).collect::<Result<Vec<_>>>()?;
+        Ok(Bounds::new(lengths.into_iter().map(|bytes| bytes / self.page_size as u64)))
     }
 
     /// Damage found and survived while opening, a sentence each: a copy of a superblock that was not readable.
@@ -229,9 +175,15 @@ impl Volume {
         &self.complaints
     }
 
-    /// The file itself, for locks and sizes.
+    /// The file of the main volume.
     pub(crate) fn file(&self) -> &dyn File {
-        &*self.file
+        self.files[0].file()
+    }
+
+    /// The volume that a block is in, if there is such a one.
+    fn of(&self, block: BlockId) -> Result<&DataFile> {
+        let file = if block.0 < BlockId::MAX { self.files.get(block.volume().index()) } else { None };
+        file.ok_or_else(|| Error::corruption(format!("{}: there can be no block {block}", self.path().display())))
     }
 
     /// Reads and verifies a block. `buffer` is one page long; after an error its content means nothing.
@@ -240,17 +192,7 @@ impl Volume {
     /// Corruption if the block is not as it was written; those of the file.
     pub(crate) fn read_block(&self, number: BlockId, buffer: &mut [u8]) -> Result<()> {
         assert_eq!(buffer.len(), self.page_size, "a block is one page");
-        let Some(at) = self.offset(number) else {
-            return Err(Error::corruption(format!("{}: there can be no block {number}", self.path.display())));
-        };
-        if self.is_direct() && !buffer.as_ptr().addr().is_multiple_of(DIRECT_PAGE_MIN) {
-            let mut scratch = Scratch::take();
-            let aligned = &mut scratch[..self.page_size];
-            self.read_exactly(number, at, aligned)?;
-            buffer.copy_from_slice(aligned);
-            return Ok(());
-        }
-        self.read_exactly(number, at, buffer)
+        self.of(number)?.read_block(number, buffer)
     }
 
     /// Reads and verifies blocks, `first` and those after it, as many as `buffer` has room for, in one call. `buffer` is aligned.
@@ -258,24 +200,7 @@ impl Volume {
     /// # Errors
     /// As [`Volume::read_block`].
     pub(super) fn read_neighbours(&self, first: BlockId, buffer: &mut [u8]) -> Result<()> {
-        let last = BlockId(first.0.saturating_add((buffer.len() / self.page_size) as u64 - 1));
-        let (Some(at), Some(_)) = (self.offset(first), self.offset(last)) else {
-            return Err(Error::corruption(format!("{}: there can be no blocks {first} to {last}", self.path.display())));
-        };
-        self.read_exactly(first, at, buffer)
-    }
-
-    fn read_exactly(&self, first: BlockId, at: u64, buffer: &mut [u8]) -> Result<()> {
-        let length = self.file.read_at(buffer, at).map_err(|e| Error::io(format!("reading block {first} of"), &self.path, e))?;
-        if length != buffer.len() {
-            let missing = first.0 + (length / self.page_size) as u64;
-            return Err(Error::corruption(format!(
-                "{}: block {missing} (byte {}) lies beyond the end of the file, which was cut short",
-                self.path.display(),
-                missing * self.page_size as u64
-            )));
-        }
-        (first.0..).zip(buffer.chunks_exact(self.page_size)).try_for_each(|(n, bytes)| block::verify(&self.path, BlockId(n), bytes))
+        self.of(first)?.read_neighbours(first, buffer)
     }
 
     /// Seals copies of pages and writes them to blocks that no durable generation names, in the order of the numbers, neighbours in one
@@ -296,39 +221,41 @@ impl Volume {
 
     /// Writes blocks that carry their checksums already, `first` and those after it.
     pub(super) fn write_sealed(&self, first: BlockId, bytes: &[u8]) -> Result<()> {
-        assert!(!self.read_only, "a volume opened for reading is not written");
-        let blocks = (bytes.len() / self.page_size) as u64;
-        assert!(first >= self.first_block() && first.0 + blocks <= BLOCKS_MAX, "blocks are allocated between the bounds");
-        let at = first.0 * self.page_size as u64;
-        let _room = self.growth.reach(&*self.file, &self.path, at + bytes.len() as u64)?;
-        self.file.write_at(bytes, at).map_err(|e| Error::io(format!("writing block {first} of"), &self.path, e))
+        self.of(first)?.write_sealed(first, bytes)
     }
 
-    /// Makes all that was written before durable.
+    /// Makes all that was written to the main volume before durable.
     ///
     /// # Errors
     /// Those of the file. The environment cannot go on then: what was written before may be lost although later flushes succeed.
     pub(crate) fn sync(&self) -> Result<()> {
-        self.file.sync().map_err(|e| Error::io("flushing", &self.path, e))
+        self.files[0].sync()
+    }
+
+    /// Makes all that was written to another volume before durable, and that `next` has blocks there.
+    pub(super) fn sync_extra(&self, volume: VolumeId, next: &Superblock) -> Result<()> {
+        let file = &self.files[volume.index()];
+        let uuid = next.placement.volumes[volume.index() - 1].uuid;
+        let header = Header { environment: next.uuid, uuid, page_size: next.page_size, volume, generation: next.generation };
+        header.write(file.file(), file.path())?;
+        file.sync()
     }
 
     /// Writes a superblock to its slot, without any flush.
     pub(super) fn write_superblock(&self, superblock: &Superblock) -> Result<()> {
-        superblock::write(&*self.file, &self.path, superblock)
+        superblock::write(self.file(), self.path(), superblock)
     }
 
-    /// Gives the free end of the file back to the disk, if it is worth a call: when more than two growth steps are free, or `all` is to go.
+    /// Gives the free ends of the files back to their disks, where it is worth a call: when more than two growth steps are free, or `all` is
+    /// to go.
     ///
     /// Writers of this process are kept out while the highest block in use is looked up and the file cut, so a block allocated and
     /// written meanwhile is not lost. Other processes that write blocks have to be kept out by the caller.
     ///
     /// # Errors
-    /// Those of the file; it keeps its length then.
-    pub(crate) fn give_back_tail(&self, blocks: &BitSpace, all: bool) -> Result<()> {
-        self.growth.cut(&*self.file, &self.path, all, || {
-            let high = blocks.trim_high_water().max(self.first_block().0);
-            high * self.page_size as u64
-        })
+    /// Those of a file; it keeps its length then.
+    pub(crate) fn give_back_tail(&self, blocks: &BlockSpace, all: bool) -> Result<()> {
+        blocks.volumes().zip(&self.files).try_for_each(|(volume, file)| file.give_back_tail(blocks.of(volume), all))
     }
 
     /// The map leaf that covers a page: the first page it covers and where each of them is, by the generation in force.
@@ -355,10 +282,10 @@ impl Volume {
     /// The blocks that the superblock `before` named, by its map or by those of its epochs, and that `after`, which has taken its place, does
     /// not: those of pages with their pages, those of maps with page 0.
     pub(crate) fn orphans(&self, before: &Superblock, after: &Superblock) -> Vec<(PageId, BlockId)> {
-        let blocks_high = before.blocks_high.max(after.blocks_high);
+        let blocks = before.bounds().or(after.bounds());
         let roots = |superblock: &Superblock| -> Vec<MapRoot> {
             let epochs = superblock.epochs.iter().map(|epoch| superblock.map_of(epoch));
-            epochs.chain([superblock.map()]).map(|root| MapRoot { blocks_high, ..root }).collect()
+            epochs.chain([superblock.map()]).map(|root| MapRoot { blocks, ..root }).collect()
         };
         let mut others = roots(after);
         let dropped: Vec<MapRoot> =
@@ -414,14 +341,5 @@ impl Volume {
     /// How many pages a map leaf covers.
     pub(crate) fn leaf_span(&self) -> u64 {
         leaf_span(self.page_size) as u64
-    }
-
-    /// The first block that can be allocated.
-    pub(crate) fn first_block(&self) -> BlockId {
-        first_block(self.page_size)
-    }
-
-    fn offset(&self, number: BlockId) -> Option<u64> {
-        (number >= self.first_block() && number.0 < BLOCKS_MAX).then(|| number.0 * self.page_size as u64)
     }
 }

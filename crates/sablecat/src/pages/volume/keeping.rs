@@ -8,10 +8,10 @@
 //! 512 * (1 + n / 8) + 56 * (n mod 8): epoch n
 //!    0  generation u64   8 checkpoint LSN u64    16 log position u64   24 time u64, ms since 1970
 //!    32 map root u64     40 page ids below u32   44 next tree u32      48 map height u8, zero 7
-//! 512 * n + 504: seal of sector n, the generation of the superblock u64
+//! 512 * n + 504: seal of sector n, the generation of the superblock u64; also where there are other volumes (placement.rs)
 //! ```
 //!
-//! All zero without a journal, and then what counts lies in one sector, which disks write as a whole. With one a crash may leave a
+//! All zero without a journal and other volumes, and then what counts lies in one sector, which disks write as a whole. With one a crash may leave a
 //! superblock of which some sectors are new and some old. Their seals differ, so that this is not taken for damage.
 //!
 //! The settings are the environment's, not a process's: whoever opens it keeps the journal on.
@@ -181,16 +181,20 @@ fn epoch_at(n: usize) -> usize {
     SECTOR * (1 + n / EPOCHS_A_SECTOR) + EPOCH_BYTES * (n % EPOCHS_A_SECTOR)
 }
 
-/// Writes it all into the bytes of the superblock of a generation, which are zero there.
-pub(super) fn encode(bytes: &mut [u8; SUPERBLOCK_BYTES], generation: u64, journal: Option<&Journal>, epochs: &[Epoch]) {
+/// Seals the sectors of the superblock of a generation.
+pub(super) fn seal_sectors(bytes: &mut [u8; SUPERBLOCK_BYTES], generation: u64) {
+    for sector in bytes.chunks_exact_mut(SECTOR) {
+        sector[SEAL_AT..].copy_from_slice(&generation.to_le_bytes());
+    }
+}
+
+/// Writes it all into the bytes of a superblock, which are zero there.
+pub(super) fn encode(bytes: &mut [u8; SUPERBLOCK_BYTES], journal: Option<&Journal>, epochs: &[Epoch]) {
     let Some(journal) = journal else {
         assert!(epochs.is_empty(), "without a journal nothing is retained");
         return;
     };
     assert!(journal.check().is_ok() && epochs.len() <= EPOCHS_MAX, "settings are checked when they are given");
-    for sector in bytes.chunks_exact_mut(SECTOR) {
-        sector[SEAL_AT..].copy_from_slice(&generation.to_le_bytes());
-    }
     for (n, epoch) in epochs.iter().enumerate() {
         epoch.encode(&mut bytes[epoch_at(n)..][..EPOCH_BYTES]);
     }

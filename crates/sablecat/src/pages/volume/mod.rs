@@ -1,12 +1,15 @@
-//! The volume: the one file that holds the pages of an environment when nobody has it open.
+//! The volumes: the files that hold the pages of an environment when nobody has it open.
 //!
 //! ```text
 //! byte 0        65536          131072
 //! | superblock 0 | superblock 1 | block | block | block | ...
 //! ```
 //!
-//! The file is counted in *blocks* of one page each. A copy-on-write radix tree, the *map*, says which block holds which page; it lives
-//! in blocks itself. Two superblocks take turns naming the root of the map.
+//! That is the *main volume*. Its file is counted in *blocks* of one page each. A copy-on-write radix tree, the *map*, says which block
+//! holds which page; it lives in blocks itself. Two superblocks take turns naming the root of the map.
+//!
+//! There may be others, each a file of blocks behind a header ([`extra`]), for pages that are to be elsewhere ([`placement`]). The numbers
+//! of all blocks are one space ([`blocks`]), so the map says of any page where it is, and one superblock is the switch for all files.
 //!
 //! The idea is shadow paging (Lorie 1977): no block that the last durable generation names is ever overwritten. A checkpoint writes
 //! changed pages and changed map blocks to free blocks, flushes, writes the superblock whose turn it is, flushes; until that last
@@ -19,7 +22,7 @@
 //!
 //! Invariants:
 //! - every block carries a CRC-32C that its own number went into ([`block`]), checked by every read;
-//! - a superblock is written only after a flush of all that it names, and followed by a flush of its own ([`checkpoint_write`]);
+//! - a superblock is written only after a flush of all that it names, in every file, and followed by a flush of its own ([`checkpoint_write`]);
 //! - bytes from the file are never trusted: numbers are checked against the superblock's bounds before use, and damage is an error.
 //!
 //! Costs: a read is one system call, no copy; a write is one copy and one checksum (about 1 us for 4 KB), with neighbouring blocks
@@ -30,13 +33,18 @@
 
 mod batch;
 mod block;
+mod blocks;
 mod checkpoint_write;
+mod data_file;
 mod extent;
+mod extra;
 mod file;
 mod growth;
 mod keeping;
 mod map;
+mod open;
 mod orphans;
+mod placement;
 mod scan;
 mod scratch;
 mod space;
@@ -48,25 +56,21 @@ mod watch;
 
 #[cfg(feature = "fuzzing")]
 pub(crate) use block::seal as seal_block;
+pub(crate) use blocks::{BlockSpace, Bounds, UsedBlocks, first_within};
 pub(crate) use checkpoint_write::CheckpointPlan;
 pub(crate) use file::Volume;
 pub(crate) use keeping::Epoch;
 pub use keeping::Journal;
+pub use placement::Place;
+pub(crate) use placement::{Declared, MAIN_NAME};
 pub(crate) use scan::Found;
 pub(crate) use space::BitSpace;
 pub(crate) use superblock::Superblock;
 #[cfg(feature = "fuzzing")]
 pub(crate) use superblock::seal as seal_superblock;
 
-use crate::types::BlockId;
-
-/// Bytes at the head of the file that hold the superblocks and no blocks.
+/// Bytes at the head of the main volume that hold the superblocks and no blocks.
 const RESERVED_BYTES: u64 = 131_072;
 
-/// Block numbers stay below this, so that they fit beside flags in a word.
-const BLOCKS_MAX: u64 = 1 << 48;
-
-/// The first block that can be allocated.
-fn first_block(page_size: usize) -> BlockId {
-    BlockId(RESERVED_BYTES / page_size as u64)
-}
+/// Bytes at the head of any other volume that hold its header and no blocks: as many as the largest page.
+const EXTRA_RESERVED_BYTES: u64 = 65536;

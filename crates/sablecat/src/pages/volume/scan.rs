@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use sablecat_os::disk::AlignedBuf;
 
+use super::UsedBlocks;
 use super::file::Volume;
 use super::map::{MapRoot, Node, Place};
 use super::used::Used;
@@ -28,8 +29,8 @@ pub(crate) enum Found {
 pub(crate) struct InUse {
     /// Page ids below the superblock's mark.
     pub(crate) pages: Used,
-    /// Blocks below the superblock's mark, those of the map included.
-    pub(crate) blocks: Used,
+    /// Blocks within the superblock's bounds, those of the map included.
+    pub(crate) blocks: UsedBlocks,
 }
 
 /// Calls `visit` for everything the map names of `pages`, in ascending order. An error of `visit` ends the walk.
@@ -83,11 +84,11 @@ fn walk_from(
 ///
 /// # Errors
 /// Those of the file.
-pub(super) fn add_blocks(volume: &Volume, root: &MapRoot, found: &mut Used) -> Result<()> {
+pub(super) fn add_blocks(volume: &Volume, root: &MapRoot, found: &mut UsedBlocks) -> Result<()> {
     walk_parts(volume, root, 0..u64::MAX, &mut |named| match named {
-        Found::Map(block) => Ok(found.insert(block.0)),
+        Found::Map(block) => Ok(found.insert(block)),
         Found::Page(_, block) => {
-            found.insert(block.0);
+            found.insert(block);
             Ok(true)
         }
         Found::Damaged(_, error) => {
@@ -102,12 +103,9 @@ pub(super) fn add_blocks(volume: &Volume, root: &MapRoot, found: &mut Used) -> R
 
 /// Finds what a generation uses.
 pub(super) fn in_use(volume: &Volume, root: &MapRoot) -> Result<InUse> {
-    let end = volume.file().len().map_err(|e| Error::io("finding the size of", volume.path(), e))?;
-    let blocks_there = end / volume.page_size() as u64;
-    let mut found = InUse { pages: Used::new(u64::from(root.pages_high)), blocks: Used::new(root.blocks_high) };
-    for reserved in 0..volume.first_block().0.min(root.blocks_high) {
-        found.blocks.insert(reserved);
-    }
+    let there = volume.blocks_there()?;
+    let blocks = UsedBlocks::reserved(volume.count(), &root.blocks, volume.page_size());
+    let mut found = InUse { pages: Used::new(u64::from(root.pages_high)), blocks };
     if root.pages_high > 0 {
         found.pages.insert(0);
     }
@@ -120,14 +118,15 @@ pub(super) fn in_use(volume: &Volume, root: &MapRoot) -> Result<InUse> {
                 block
             }
         };
-        if block.0 >= blocks_there {
+        let place = block.within();
+        if place >= there[block.volume()] {
             return Err(Error::corruption(format!(
-                "{}: the map names block {block}, which is beyond the end of the file at byte {end}",
-                volume.path().display()
+                "{}: the map names block {place}, which is beyond the end of the file",
+                volume.path_of(block).display()
             )));
         }
-        if !found.blocks.insert(block.0) {
-            return Err(Error::corruption(format!("{}: the map names block {block} twice", volume.path().display())));
+        if !found.blocks.insert(block) {
+            return Err(Error::corruption(format!("{}: the map names block {place} twice", volume.path_of(block).display())));
         }
         Ok(())
     })?;

@@ -9,10 +9,12 @@
 //! 72  map root block u64        80  map height u8, zero 3      84  page ids below this may be in use u32
 //! 88  blocks high water u64     96  next tree u32, zero 4      104 page count u64
 //! 112 time of the checkpoint u64, ms since 1970           120 log floor u64
-//! 128 what is kept to go back: journal, epochs (keeping.rs), to 4096; zero otherwise
+//! 128 what is kept to go back: journal, epochs (keeping.rs), to 2560; zero otherwise
+//! 2560 other volumes, and what is placed in them (placement.rs), to 4096; zero otherwise
 //! ```
 //!
-//! All little-endian. In version 1 the bytes from 112 on were zero, which is what an environment without a journal has there. Magic, version and checksum keep their places in every later format. The magic is PNG's trick: a transfer that
+//! All little-endian. In version 1 the bytes from 112 on were zero, which is what an environment without a journal has there; in version 2
+//! there were no other volumes. Magic, version and checksum keep their places in every later format. The magic is PNG's trick: a transfer that
 //! strips the high bit or rewrites line ends is recognised for what it is.
 //!
 //! Generation g is written to slot g mod 2 (byte 0 or 65536), so the other slot still holds g - 1. Each slot holds the superblock twice,
@@ -26,15 +28,16 @@ use sablecat_os::disk::{AlignedBuf, File};
 
 use super::keeping::{self, Epoch, Journal};
 use super::map::{MapRoot, height_max};
-use super::{BLOCKS_MAX, RESERVED_BYTES, first_block};
+use super::placement::{ExtraVolume, Placement};
+use super::{Bounds, RESERVED_BYTES, first_within};
 use crate::error::{Error, Result};
-use crate::types::{BlockId, Lsn};
+use crate::types::{BlockId, Lsn, VolumeId};
 
 /// Bytes of one encoded superblock.
 pub(crate) const SUPERBLOCK_BYTES: usize = 4096;
 /// The format this build writes.
-pub(crate) const FORMAT_VERSION: u32 = 2;
-/// The oldest that it reads: it differs from the present one in what it cannot say.
+pub(crate) const FORMAT_VERSION: u32 = 3;
+/// The oldest that it reads: older ones differ from the present one in what they cannot say.
 const FORMAT_VERSION_MIN: u32 = 1;
 
 const MAGIC: [u8; 16] = *b"\x89sablecat\r\n\x1a\n\0\0\0";
@@ -43,6 +46,7 @@ const COPIES: usize = 2;
 const CRC_AT: usize = 20;
 const FLAG_CLEAN: u32 = 1;
 const FLAG_JOURNAL: u32 = 2;
+const FLAG_VOLUMES: u32 = 4;
 /// Bytes of a superblock of version 1 that are not zero throughout.
 const USED_BYTES_1: usize = 112;
 
@@ -65,7 +69,7 @@ pub(crate) struct Superblock {
     pub(crate) map_height: u8,
     /// Page ids below this may be in use.
     pub(crate) pages_high: u32,
-    /// Blocks below this may be in use.
+    /// Blocks of the main volume below this may be in use.
     pub(crate) blocks_high: u64,
     /// The next tree id to give out.
     pub(crate) tree_next: u32,
@@ -81,12 +85,14 @@ pub(crate) struct Superblock {
     pub(crate) journal: Option<Journal>,
     /// Earlier checkpoints that are retained, the oldest first. Their blocks are in use.
     pub(crate) epochs: Vec<Epoch>,
+    /// The other volumes, and what is placed in them.
+    pub(crate) placement: Placement,
 }
 
 /// What one copy turned out to be.
 #[derive(Debug)]
 enum Copy {
-    Valid(Superblock),
+    Valid(Box<Superblock>),
     Empty,
     /// Not written to its end when the power failed: in part still the one that was there before.
     Torn,
@@ -115,7 +121,7 @@ impl Superblock {
             map_root: BlockId::NONE,
             map_height: 0,
             pages_high: 1,
-            blocks_high: first_block(page_size).0,
+            blocks_high: first_within(VolumeId::MAIN, page_size),
             tree_next: 1,
             page_count: 0,
             clean: true,
@@ -123,7 +129,18 @@ impl Superblock {
             log_floor: Lsn(0),
             journal: None,
             epochs: Vec::new(),
+            placement: Placement::default(),
         }
+    }
+
+    /// What may be in use of each volume.
+    pub(crate) fn bounds(&self) -> Bounds {
+        Bounds::new([self.blocks_high].into_iter().chain(self.placement.volumes.iter().map(|volume| volume.blocks_high)))
+    }
+
+    /// Volumes, the main one included.
+    pub(crate) fn volume_count(&self) -> usize {
+        1 + self.placement.volumes.len()
     }
 
     /// Whether checkpoints are retained, or are going to be.
@@ -145,14 +162,14 @@ impl Superblock {
         }
     }
 
-    /// The map of a retained epoch. Its blocks are below this superblock's mark, since they are in use.
+    /// The map of a retained epoch. Its blocks are within this superblock's bounds, since they are in use.
     pub(crate) fn map_of(&self, epoch: &Epoch) -> MapRoot {
         MapRoot {
             root: epoch.map_root,
             height: epoch.map_height,
             generation: epoch.generation,
             pages_high: epoch.pages_high,
-            blocks_high: self.blocks_high,
+            blocks: self.bounds(),
         }
     }
 
@@ -163,7 +180,7 @@ impl Superblock {
             height: self.map_height,
             generation: self.generation,
             pages_high: self.pages_high,
-            blocks_high: self.blocks_high,
+            blocks: self.bounds(),
         }
     }
 
@@ -174,7 +191,9 @@ impl Superblock {
         put(0, &MAGIC);
         put(16, &FORMAT_VERSION.to_le_bytes());
         put(24, &self.page_size.to_le_bytes());
-        let flags = (if self.clean { FLAG_CLEAN } else { 0 }) | (if self.journal.is_some() { FLAG_JOURNAL } else { 0 });
+        let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
+        let has_volumes = self.placement != Placement::default();
+        let flags = flag(self.clean, FLAG_CLEAN) | flag(self.journal.is_some(), FLAG_JOURNAL) | flag(has_volumes, FLAG_VOLUMES);
         put(28, &flags.to_le_bytes());
         put(32, &self.uuid);
         put(48, &self.generation.to_le_bytes());
@@ -188,7 +207,13 @@ impl Superblock {
         put(104, &self.page_count.to_le_bytes());
         put(112, &self.time_ms.to_le_bytes());
         put(120, &self.log_floor.0.to_le_bytes());
-        keeping::encode(&mut bytes, self.generation, self.journal.as_ref(), &self.epochs);
+        if self.journal.is_some() || has_volumes {
+            keeping::seal_sectors(&mut bytes, self.generation);
+        }
+        keeping::encode(&mut bytes, self.journal.as_ref(), &self.epochs);
+        if has_volumes {
+            self.placement.encode(&mut bytes);
+        }
         seal(&mut bytes);
         bytes
     }
@@ -200,7 +225,7 @@ impl Superblock {
     #[cfg(test)]
     pub(crate) fn decode(bytes: &[u8]) -> std::result::Result<Superblock, String> {
         match decode(bytes) {
-            Copy::Valid(superblock) => Ok(superblock),
+            Copy::Valid(superblock) => Ok(*superblock),
             Copy::Empty => Err("all zeroes".into()),
             Copy::Torn => Err("parts of two".into()),
             Copy::Unknown(why) | Copy::Damaged(why) => Err(why),
@@ -213,12 +238,19 @@ impl Superblock {
         if !page_size.is_power_of_two() || !(512..=65536).contains(&page_size) {
             return Err(format!("page size {page_size} is not a power of two from 512 to 65536"));
         }
-        let first = first_block(page_size).0;
+        let first = first_within(VolumeId::MAIN, page_size);
         if self.generation == 0 {
             return Err("generation 0".into());
         }
-        if self.blocks_high < first || self.blocks_high > BLOCKS_MAX {
-            return Err(format!("block high-water mark {} is not from {first} to {BLOCKS_MAX}", self.blocks_high));
+        let highest = BlockId::WITHIN_MAX;
+        if self.blocks_high < first || self.blocks_high > highest {
+            return Err(format!("block high-water mark {} is not from {first} to {highest}", self.blocks_high));
+        }
+        for (number, ExtraVolume { blocks_high, generation, .. }) in self.placement.numbered() {
+            let first = first_within(number, page_size);
+            if *blocks_high < first || *blocks_high > highest || *generation > self.generation {
+                return Err(format!("volume {number} of generation {generation}, with blocks below {blocks_high}"));
+            }
         }
         if self.map_height > height_max(page_size) {
             return Err(format!("a map of {} levels", self.map_height));
@@ -300,12 +332,22 @@ fn decode(bytes: &[u8]) -> Copy {
     }
     let unknown = || Copy::Unknown("the volume uses parts of the format that this build does not know; use a newer build".into());
     let flags = u32_at(bytes, 28);
-    if version == 1 && (flags & FLAG_JOURNAL != 0 || bytes[USED_BYTES_1..].iter().any(|&b| b != 0)) {
+    let later_part = match version {
+        1 => flags & FLAG_JOURNAL != 0 || bytes[USED_BYTES_1..].iter().any(|&b| b != 0),
+        2 => flags & FLAG_VOLUMES != 0,
+        _ => false,
+    };
+    if later_part {
         return unknown();
     }
     let (journal, epochs) = match (flags & FLAG_JOURNAL != 0).then(|| keeping::decode(bytes)) {
         None => (None, Vec::new()),
         Some(Ok((journal, epochs))) => (Some(journal), epochs),
+        Some(Err(why)) => return Copy::Damaged(why),
+    };
+    let placement = match (flags & FLAG_VOLUMES != 0).then(|| Placement::decode(bytes)) {
+        None => Placement::default(),
+        Some(Ok(placement)) => placement,
         Some(Err(why)) => return Copy::Damaged(why),
     };
     let superblock = Superblock {
@@ -325,6 +367,7 @@ fn decode(bytes: &[u8]) -> Copy {
         log_floor: Lsn(u64_at(bytes, 120)),
         journal,
         epochs,
+        placement,
     };
     if let Err(why) = superblock.check() {
         return Copy::Damaged(why);
@@ -332,7 +375,7 @@ fn decode(bytes: &[u8]) -> Copy {
     // Whatever else is in the bytes would not be in those of this superblock.
     let mut again = superblock.encode();
     again[16..24].copy_from_slice(&bytes[16..24]);
-    if again == *bytes { Copy::Valid(superblock) } else { unknown() }
+    if again == *bytes { Copy::Valid(Box::new(superblock)) } else { unknown() }
 }
 
 fn wrong_magic(bytes: &[u8]) -> &'static str {
@@ -373,7 +416,7 @@ pub(crate) fn read_newest(file: &dyn File, path: &Path) -> Result<Newest> {
                         )));
                     }
                     if newest.as_ref().is_none_or(|other| other.generation < found.generation) {
-                        newest = Some(found);
+                        newest = Some(*found);
                     }
                 }
                 // One that was torn never counted.

@@ -14,12 +14,14 @@ pub(super) fn two_kernels(frames: usize) -> [Store; 2] {
     assert_ne!(again.frame_pointer(crate::types::FrameId(1)), first.kernel.pages.region.frame_pointer(crate::types::FrameId(1)));
     let root = first
         .kernel
-        .create_tree(TreeId(2), false, Durability::Memory, |root| (first.tree.clone(), b"two".to_vec(), root.0.to_le_bytes().to_vec()))
+        .create_tree(TreeId(2), VolumeId::MAIN, false, Durability::Memory, |root| {
+            (first.tree.clone(), b"two".to_vec(), root.0.to_le_bytes().to_vec())
+        })
         .unwrap();
     let second = Store { kernel: kernel(again, None), tree: first.tree.clone() };
     // The second learns of the tree from what the first has committed.
     assert_eq!(second.get(b"two"), Some(root.0.to_le_bytes().to_vec()));
-    let tree = TreeRef { id: TreeId(2), root, comparator: None };
+    let tree = TreeRef { id: TreeId(2), root, comparator: None, volume: VolumeId::MAIN, keys: None };
     [first, second].map(|store| Store { tree: tree.clone(), ..store })
 }
 

@@ -25,7 +25,7 @@ use crate::log::{Log, LogConfig, LogMemory, Ring};
 use crate::pages::volume::{Journal, Superblock, Volume};
 use crate::pages::{Moving, Pages};
 use crate::region::{Geometry, Region};
-use crate::types::{Lsn, PageId, TreeId};
+use crate::types::{Lsn, PageId, TreeId, VolumeId};
 
 /// Keys and values.
 type Records = Vec<(Vec<u8>, Vec<u8>)>;
@@ -40,6 +40,7 @@ fn geometry(frames: usize, slots: u16) -> Geometry {
         lock_words: 64,
         pages_max: 1 << 15,
         blocks_max: 1 << 15,
+        volumes: 1,
         members: 1,
     }
 }
@@ -73,13 +74,13 @@ impl Store {
         let kernel = kernel(Region::shareable(geometry(frames, slots)).expect("memory"), volume);
         kernel.pages.page_ids().assume_used_below(1).unwrap();
         if let Some(superblock) = kernel.pages.volume().map(Volume::superblock) {
-            kernel.pages.blocks().assume_used_below(superblock.blocks_high).unwrap();
+            kernel.pages.blocks().assume_used_below(&superblock.bounds()).unwrap();
         }
-        let tree = TreeRef { id: TreeId(1), root: PageId(1), comparator: None };
+        let tree = TreeRef { id: TreeId(1), root: PageId(1), comparator: None, volume: VolumeId::MAIN, keys: None };
         let seat = kernel.pages.participants.sit().unwrap();
         // SAFETY: nobody else knows of the region yet.
         let mut direct = unsafe { Direct::new(&kernel.pages, &seat) };
-        assert_eq!(direct.allocate().unwrap(), tree.root);
+        assert_eq!(direct.allocate(VolumeId::MAIN).unwrap(), tree.root);
         btree::format_root(direct.write(tree.root).unwrap(), tree.id, tree.root, false);
         drop(seat);
         Store { kernel, tree }
@@ -164,9 +165,8 @@ impl Store {
                 pages.sweep_all(&seat);
             }
             let named = volume.scan().unwrap().blocks;
-            let lost: Vec<_> = (0..pages.blocks().high_water())
-                .filter(|&block| pages.blocks().is_used(block) != (block < named.bound() && named.contains(block)))
-                .collect();
+            let lost: Vec<_> =
+                pages.blocks().below_marks().filter(|&block| pages.blocks().is_used(block) != named.contains(block)).collect();
             assert!(lost.is_empty(), "blocks in use that nothing names, or the other way round: {lost:?}");
         }
         let census = pages.census();

@@ -29,7 +29,7 @@ impl Store {
     /// The subtree that so many stems of a key lead to.
     fn subtree(&self, key: &[u8], stems: usize) -> btree::Tree<'static> {
         let tree = self.in_place(|direct| nest::find(direct, &self.tree.tree(), &key[..stems * STEM], |_| {}).unwrap().tree);
-        btree::Tree { id: tree.id, root: tree.root, order: Order::Bytes }
+        btree::Tree { id: tree.id, root: tree.root, order: Order::Bytes, home: crate::access::Home::MAIN }
     }
 
     /// Makes a record of the tree that `stems` stems lead to something else.

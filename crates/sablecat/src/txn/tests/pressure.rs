@@ -5,7 +5,7 @@ use sablecat_os::sim::Fault;
 
 use super::*;
 use crate::region::FrameState;
-use crate::types::FrameId;
+use crate::types::{BlockId, FrameId, VolumeId};
 
 const FRAMES: usize = 256;
 const RECORDS: u64 = 5000;
@@ -96,7 +96,7 @@ fn a_cleaner_that_runs_out_of_blocks_keeps_none() {
     store.checkpoint().unwrap();
     store.change_some(&mut Dice(1));
     let seat = pages.participants.sit().unwrap();
-    let mut taken: Vec<u64> = std::iter::from_fn(|| pages.blocks().allocate_one()).collect();
+    let mut taken: Vec<BlockId> = std::iter::from_fn(|| pages.blocks().allocate(VolumeId::MAIN)).collect();
     taken.drain(..3).for_each(|block| _ = pages.blocks().release(block));
     let used = pages.blocks().used_count();
     pages.clean(&seat).unwrap_err();
@@ -116,7 +116,7 @@ fn who_cleans_learns_what_is_free() {
         store.checkpoint().unwrap();
     }
     let used = pages.blocks().used_count();
-    pages.blocks().assume_used_below(pages.blocks().high_water()).unwrap();
+    pages.blocks().assume_used_below(&pages.blocks().bounds()).unwrap();
     assert!(pages.blocks().used_count() > used);
     pages.region.header().free_known.store(0, Ordering::SeqCst);
     let seat = pages.participants.sit().unwrap();

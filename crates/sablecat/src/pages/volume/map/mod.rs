@@ -13,6 +13,7 @@ pub(super) use node::{Node, Place};
 pub(super) use read::MapReader;
 pub(super) use update::{MapChange, update};
 
+use crate::pages::volume::Bounds;
 use crate::types::BlockId;
 
 /// Everything needed to read the map of one generation and to doubt what is read.
@@ -26,8 +27,8 @@ pub(crate) struct MapRoot {
     pub(crate) generation: u64,
     /// The map names no page at or above this.
     pub(crate) pages_high: u32,
-    /// The map names no block at or above this.
-    pub(crate) blocks_high: u64,
+    /// The map names no block beyond these.
+    pub(crate) blocks: Bounds,
 }
 
 /// Entries of a map block, and so pages a map leaf covers.

@@ -13,8 +13,7 @@
 use super::{MapRoot, coverage, leaf_span};
 use crate::error::{Error, Result};
 use crate::pages::volume::file::Volume;
-use crate::pages::volume::first_block;
-use crate::types::BlockId;
+use crate::types::{BlockId, VolumeId};
 
 /// Bytes before the entries.
 pub(super) const HEADER_BYTES: usize = 64;
@@ -103,7 +102,6 @@ impl Node {
         if generation == 0 || generation > root.generation {
             return Err(format!("it was written by generation {generation}, and this is generation {}", root.generation));
         }
-        let blocks = first_block(page_size).0..root.blocks_high;
         let per_entry = place.pages_per_entry(page_size);
         let mut count = 0;
         let mut entries = Vec::with_capacity(leaf_span(page_size));
@@ -112,8 +110,11 @@ impl Node {
             let page = place.first + n as u64 * per_entry;
             if entry != 0 {
                 count += 1;
-                if !blocks.contains(&entry) {
-                    return Err(format!("entry {n} names block {entry}, which is not from {} to {}", blocks.start, blocks.end));
+                // The map itself is in the main volume.
+                let block = BlockId(entry);
+                let possible = root.blocks.contain(block, page_size) && (place.level == 0 || block.volume() == VolumeId::MAIN);
+                if !possible {
+                    return Err(format!("entry {n} names block {entry}, which cannot be"));
                 }
                 if page >= u64::from(root.pages_high) || (page == 0 && place.level == 0) {
                     return Err(format!("entry {n} is for page {page}, which cannot exist"));

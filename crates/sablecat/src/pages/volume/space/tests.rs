@@ -23,6 +23,12 @@ impl Owned {
         let space = unsafe { BitSpace::new(start, bits, (&words[0]).into(), (&words[1]).into()) };
         Owned { space, _memory: memory, _words: words }
     }
+
+    /// Another allocator over the same memory, not to be used longer than this one.
+    pub(crate) fn again(&self) -> BitSpace {
+        let BitSpace { memory, levels, depth, hint, high } = self.space;
+        BitSpace { memory, levels, depth, hint, high }
+    }
 }
 
 impl Deref for Owned {

@@ -21,8 +21,8 @@ fn history(seed: u64) -> Vec<Changes> {
 }
 
 /// Runs the history until the disk fails. Returns how many checkpoints were reported durable; none if not even creation was.
-fn run(disk: &SimDisk, history: &[Changes]) -> Option<usize> {
-    let mut store = Store::create(disk, 512).ok()?;
+fn run(disk: &SimDisk, volumes: usize, history: &[Changes]) -> Option<usize> {
+    let mut store = Store::create_with(disk, 512, volumes).ok()?;
     for (n, changes) in history.iter().enumerate() {
         if store.checkpoint(changes).is_err() || store.volume.give_back_tail(&store.blocks, false).is_err() {
             // A checkpoint that was done and then not tidied up counts as reported or not alike.
@@ -42,28 +42,29 @@ fn run(disk: &SimDisk, history: &[Changes]) -> Option<usize> {
 
 #[test]
 fn a_crash_at_any_call_leaves_one_whole_generation() {
-    for seed in 0..3 {
+    for (seed, volumes) in [(0, 0), (1, 0), (2, 0), (3, 1), (4, 2)] {
         let history = history(seed);
         let mut models = vec![Model::new()];
         for changes in &history {
             models.push(after(&models[models.len() - 1], changes));
         }
         let whole = disk(seed);
-        assert_eq!(run(&whole, &history), Some(history.len()));
+        assert_eq!(run(&whole, volumes, &history), Some(history.len()));
         for call in 0..=whole.calls() {
             let disk = disk(seed);
             disk.crash_at(call);
-            let reported = run(&disk, &history);
+            let reported = run(&disk, volumes, &history);
             for outcome in 0..4 {
                 let after_crash = disk.crash(outcome * 1000 + call);
-                check(&after_crash, reported, &models, &format!("seed {seed}, call {call}, outcome {outcome}"));
+                check(&after_crash, volumes, reported, &models, &format!("seed {seed}, call {call}, outcome {outcome}"));
             }
         }
     }
 }
 
-fn check(disk: &SimDisk, reported: Option<usize>, models: &[Model], what: &str) {
-    let store = match Store::open(disk) {
+fn check(disk: &SimDisk, volumes: usize, reported: Option<usize>, models: &[Model], what: &str) {
+    // Whoever goes on declares the same volumes; they may not have been added yet.
+    let store = match Store::open_with(disk, volumes) {
         Ok(store) => store,
         Err(error) if reported.is_none() => {
             assert_eq!(error.kind(), ErrorKind::NotFound, "{what}: {error}");
@@ -77,7 +78,8 @@ fn check(disk: &SimDisk, reported: Option<usize>, models: &[Model], what: &str) 
     let Some(found) = candidates.iter().position(|model| store.is(model)) else {
         panic!("{what}: after {reported} checkpoints the disk holds generation {}", store.volume.superblock().generation);
     };
-    assert_eq!(store.volume.superblock().generation, (reported + found + 1) as u64, "{what}");
+    let created = if volumes == 0 { 1 } else { 2 };
+    assert_eq!(store.volume.superblock().generation, (reported + found + created) as u64, "{what}");
 
     // Life goes on from there, in the blocks that are free now, and lasts through another crash.
     store.learn_free().expect("no damage");
@@ -106,6 +108,16 @@ fn killed_before_the_last_flush(seed: u64) -> (SimDisk, Store) {
     assert_eq!(store.checkpoint(&two).expect_err("killed").kind(), ErrorKind::Poisoned);
     disk.clear_faults();
     (disk, store)
+}
+
+#[test]
+fn an_added_volume_stays() {
+    for seed in 0..64 {
+        let disk = disk(seed);
+        drop(Store::create(&disk, 512).expect("no faults"));
+        drop(Store::open_with(&disk, 2).expect("no faults"));
+        assert_eq!(Store::open(&disk.crash(seed)).expect("whole").volume.count(), 3, "seed {seed}");
+    }
 }
 
 #[test]
@@ -141,18 +153,18 @@ fn a_failed_flush_is_the_end_and_the_next_opener_finds_one_generation() {
         models.push(after(&models[models.len() - 1], changes));
     }
     let whole = disk(5);
-    run(&whole, &history).expect("no faults");
+    run(&whole, 1, &history).expect("no faults");
     for call in 0..whole.calls() {
         let disk = disk(5);
         disk.fail_at(call, Fault::SyncFails);
-        let Ok(store) = Store::create(&disk, 512) else { continue };
+        let Ok(store) = Store::create_with(&disk, 512, 1) else { continue };
         let Some((n, error)) = history.iter().enumerate().find_map(|(n, changes)| Some((n, store.checkpoint(changes).err()?))) else {
             continue;
         };
         assert_eq!(error.kind(), ErrorKind::Poisoned, "{error}");
         drop(store);
         // Without and with the power failing as well.
-        check(&disk.crash(call), Some(n), &models, &format!("call {call}"));
-        check(&disk, Some(n), &models, &format!("call {call}, power on"));
+        check(&disk.crash(call), 1, Some(n), &models, &format!("call {call}"));
+        check(&disk, 1, Some(n), &models, &format!("call {call}, power on"));
     }
 }

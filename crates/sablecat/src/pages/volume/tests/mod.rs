@@ -15,9 +15,9 @@ use sablecat_os::disk::Disk;
 use sablecat_os::sim::SimDisk;
 
 use super::space::tests::Owned;
-use super::{CheckpointPlan, Superblock, Volume};
+use super::{BlockSpace, CheckpointPlan, Declared, Superblock, Volume};
 use crate::error::Result;
-use crate::types::{BlockId, Lsn, PageId};
+use crate::types::{BlockId, Lsn, PageId, VolumeId};
 
 pub(super) const UUID: [u8; 16] = *b"0123456789abcdef";
 
@@ -35,14 +35,21 @@ pub(super) type Changes = BTreeMap<u32, Option<u64>>;
 pub(super) fn disk(seed: u64) -> SimDisk {
     let disk = SimDisk::new(seed);
     disk.create_dir_all(path().parent().expect("has one")).expect("no faults yet");
+    disk.create_dir_all(Path::new("elsewhere")).expect("no faults yet");
     disk.sync_dir(Path::new("")).expect("no faults yet");
     disk
+}
+
+/// A declaration of so many volumes, all beside the directory of the environment.
+pub(super) fn declared(count: usize) -> Declared {
+    Declared { volumes: (1..=count).map(|n| (format!("v{n}"), format!("../elsewhere/v{n}.db").into())).collect(), places: Vec::new() }
 }
 
 /// A volume with its block allocator, as an environment holds them.
 pub(super) struct Store {
     pub(super) volume: Volume,
-    pub(super) blocks: Owned,
+    pub(super) blocks: BlockSpace,
+    _memory: Vec<Owned>,
 }
 
 /// The content of a page: a function of its number and its stamp, different in every 64 bits.
@@ -58,17 +65,35 @@ pub(super) fn image(page_size: usize, page: u32, stamp: u64) -> Vec<u8> {
 
 impl Store {
     pub(super) fn create(disk: &dyn Disk, page_size: usize) -> Result<Store> {
-        Store::over(Volume::create(disk, path(), page_size, UUID, false)?)
+        Store::create_with(disk, page_size, 0)
+    }
+
+    /// As `create`, with so many volumes beside the main one.
+    pub(super) fn create_with(disk: &dyn Disk, page_size: usize, volumes: usize) -> Result<Store> {
+        let mut volume = Volume::create(disk, path(), page_size, UUID, false)?;
+        volume.add(disk, false, &declared(volumes))?;
+        Store::over(volume)
     }
 
     pub(super) fn open(disk: &dyn Disk) -> Result<Store> {
         Store::over(Volume::open(disk, path(), false, false)?)
     }
 
+    /// As `open`; volumes that are not there yet are added.
+    pub(super) fn open_with(disk: &dyn Disk, volumes: usize) -> Result<Store> {
+        Store::over(Volume::open_with(disk, path(), false, &declared(volumes))?)
+    }
+
     fn over(volume: Volume) -> Result<Store> {
-        let blocks = Owned::new(1 << 20);
-        blocks.assume_used_below(volume.superblock().blocks_high)?;
-        Ok(Store { volume, blocks })
+        let memory: Vec<_> = (0..volume.count()).map(|_| Owned::new(1 << 20)).collect();
+        let blocks = BlockSpace::new(memory.iter().map(Owned::again).collect());
+        blocks.assume_used_below(&volume.superblock().bounds())?;
+        Ok(Store { volume, blocks, _memory: memory })
+    }
+
+    /// Pages take turns among the volumes.
+    pub(super) fn home(&self, page: u32) -> VolumeId {
+        VolumeId((page as usize % self.volume.count()) as u8)
     }
 
     /// Learns which blocks are free.
@@ -81,7 +106,7 @@ impl Store {
     /// Writes pages, then the checkpoint, then releases what it freed.
     pub(super) fn checkpoint(&self, changes: &Changes) -> Result<()> {
         for block in self.checkpoint_keeping(changes)? {
-            assert!(self.blocks.release(block.0), "what is freed was in use");
+            assert!(self.blocks.release(block), "what is freed was in use");
         }
         Ok(())
     }
@@ -100,7 +125,7 @@ impl Store {
             let block = match stamp {
                 None => BlockId::NONE,
                 Some(stamp) => {
-                    let block = BlockId(self.blocks.allocate_one().expect("room"));
+                    let block = self.blocks.allocate(self.home(page)).expect("room");
                     images.push((block, image(page_size, page, stamp)));
                     block
                 }

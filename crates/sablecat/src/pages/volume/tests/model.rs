@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::pages::volume::first_within;
 use crate::pages::volume::map::{coverage, height_max};
 
 /// Page numbers near 1, near the edges of leaves and levels, and anywhere.
@@ -23,20 +24,20 @@ fn changes(page_size: usize, stamp: u64) -> impl Strategy<Value = Changes> {
     prop::collection::btree_map(page(page_size), change, 0..25)
 }
 
-fn history() -> impl Strategy<Value = (usize, Vec<(Changes, bool)>)> {
+fn history() -> impl Strategy<Value = (usize, usize, Vec<(Changes, bool)>)> {
     (9u32..=16).prop_flat_map(|power| {
         let page_size = 1 << power;
         let steps: Vec<_> = (1..12).map(|stamp| (changes(page_size, stamp), any::<bool>())).collect();
-        (Just(page_size), steps)
+        (Just(page_size), 0usize..4, steps)
     })
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
-    fn every_generation_is_what_was_checkpointed((page_size, steps) in history()) {
+    fn every_generation_is_what_was_checkpointed((page_size, volumes, steps) in history()) {
         let disk = disk(1);
-        let mut store = Store::create(&disk, page_size).expect("no faults");
+        let mut store = Store::create_with(&disk, page_size, volumes).expect("no faults");
         let mut model = Model::new();
         store.assert_is(&model);
         for (changes, reopen) in steps {
@@ -52,14 +53,15 @@ proptest! {
             // The allocator and the map agree about every block.
             let in_use = store.volume.scan().expect("no damage");
             prop_assert_eq!(store.blocks.used_count(), in_use.blocks.count());
-            prop_assert!((0..in_use.blocks.bound()).all(|block| store.blocks.is_used(block) == in_use.blocks.contains(block)));
+            prop_assert!(store.blocks.below_marks().all(|block| store.blocks.is_used(block) == in_use.blocks.contains(block)));
             store.volume.give_back_tail(&store.blocks, false).expect("no faults");
         }
         // Without pages there is no map.
         let all = model.keys().map(|&page| (page, None)).collect();
         store.checkpoint(&all).expect("no faults");
         store.assert_is(&Model::new());
-        prop_assert_eq!(store.blocks.used_count(), store.volume.first_block().0);
+        let reserved: u64 = store.blocks.volumes().map(|volume| first_within(volume, page_size)).sum();
+        prop_assert_eq!(store.blocks.used_count(), reserved);
     }
 }
 
@@ -80,7 +82,7 @@ fn the_generation_before_stays_whole() {
         model = after(&model, &changes);
         store.assert_is(&model);
         for block in freed {
-            store.blocks.release(block.0);
+            store.blocks.release(block);
         }
     }
 }

@@ -8,8 +8,10 @@ use sablecat_os::disk::{File, How};
 
 use super::*;
 use crate::error::ErrorKind;
+use crate::pages::volume::placement::{ExtraVolume, Place, Placement, Rule};
 use crate::pages::volume::superblock::{SUPERBLOCK_BYTES, Superblock, read_newest, seal, write};
 use crate::pages::volume::{Epoch, Journal};
+use crate::region::VOLUMES_MAX;
 
 fn sample() -> Superblock {
     Superblock {
@@ -29,6 +31,7 @@ fn sample() -> Superblock {
         log_floor: Lsn(0x1122_0000_0000_0000),
         journal: None,
         epochs: Vec::new(),
+        placement: Placement::default(),
     }
 }
 
@@ -45,11 +48,25 @@ fn sample_epoch(generation: u64) -> Epoch {
     }
 }
 
+/// As many volumes as there can be, and one rule of each kind for the last.
+fn placement() -> Placement {
+    let volumes = (1..VOLUMES_MAX as u8).map(|n| ExtraVolume {
+        name: format!("volume {n}"),
+        path: format!("/mnt/disk {n}/environment.db"),
+        uuid: [n; 16],
+        generation: u64::from(n),
+        blocks_high: 16 + u64::from(n),
+    });
+    let places = [Place::database("orders"), Place::databases_beginning_with("log."), Place::keys("orders", b"\x00\xff")];
+    let rules = places.map(|place| Rule { place, volume: VolumeId(15) });
+    Placement { volumes: volumes.collect(), rules: rules.to_vec() }
+}
+
 /// One that says everything there is to say.
 fn keeping() -> Superblock {
     let journal = Journal::new().directory("../old").keep_bytes(1 << 30).keep_for(Duration::from_secs(60)).epochs(32);
     let journal = journal.epoch_spacing(Duration::from_secs(300)).keep_epochs_for(Duration::from_secs(3600));
-    Superblock { journal: Some(journal), epochs: (1..=32).map(sample_epoch).collect(), ..sample() }
+    Superblock { journal: Some(journal), epochs: (1..=32).map(sample_epoch).collect(), placement: placement(), ..sample() }
 }
 
 fn blank() -> std::sync::Arc<dyn File> {
@@ -76,7 +93,7 @@ fn what_is_encoded_is_decoded() {
 #[test]
 fn the_bytes_are_those_of_the_format() {
     let bytes = sample().encode();
-    assert_eq!(&bytes[..20], b"\x89sablecat\r\n\x1a\n\0\0\0\x02\0\0\0");
+    assert_eq!(&bytes[..20], b"\x89sablecat\r\n\x1a\n\0\0\0\x03\0\0\0");
     assert_eq!(bytes[24..32], [0, 16, 0, 0, 1, 0, 0, 0]);
     assert_eq!(bytes[32..48], UUID);
     assert_eq!(bytes[48..64], [6, 5, 4, 3, 2, 1, 0, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11]);
@@ -85,7 +102,7 @@ fn the_bytes_are_those_of_the_format() {
     assert_eq!(bytes[112..128], [6, 5, 4, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0x22, 0x11]);
     assert!(bytes[128..].iter().all(|&b| b == 0));
     let bytes = keeping().encode();
-    assert_eq!(bytes[28], 3);
+    assert_eq!(bytes[28], 7);
     assert_eq!(
         bytes[128..168],
         [&1u64.rotate_right(34), &60_000, &300_000, &3_600_000, &(32 | 6 << 32 | 32 << 48)].map(|n| n.to_le_bytes()).concat()
@@ -94,7 +111,29 @@ fn the_bytes_are_those_of_the_format() {
     let epoch = [1u64, 100, 92, 1, 700, 400 | 16 << 32, 1].map(u64::to_le_bytes).concat();
     assert_eq!(bytes[512..568], epoch);
     assert_eq!(bytes[1024..1032], 9u64.to_le_bytes());
+    let volumes = [
+        &[15u8, 3][..],
+        &[1; 16],
+        &1u64.to_le_bytes(),
+        &17u64.to_le_bytes(),
+        b"\x08\0volume 1",
+        b"\x1a\0/mnt/disk 1/environment.db",
+        &[2; 16],
+    ];
+    assert!(bytes[2560..3064].starts_with(&volumes.concat()));
     assert!(bytes.chunks(512).all(|sector| sector[504..] == sample().generation.to_le_bytes()));
+}
+
+/// As version 2 wrote it: there were no other volumes.
+#[test]
+fn a_superblock_of_version_2_is_read() {
+    let without = Superblock { placement: Placement::default(), ..keeping() };
+    let mut bytes = without.encode();
+    bytes[16] = 2;
+    assert_eq!(Superblock::decode(&resealed(bytes)), Ok(without));
+    let mut bytes = keeping().encode();
+    bytes[16] = 2;
+    assert!(Superblock::decode(&resealed(bytes)).expect_err("it had none").contains("does not know"));
 }
 
 /// As version 1 wrote it.

@@ -25,8 +25,17 @@ const PATIENT: Duration = Duration::from_secs(60);
 /// A lock table of `words` words for participants 1 to `participants`.
 fn lock_table(participants: u16, words: usize) -> LockTable {
     let slots = participants + 1;
-    let geometry =
-        Geometry { page_size: 512, frames: 2, slots, ring_bytes: 65536, lock_words: words, pages_max: 64, blocks_max: 64, members: 1 };
+    let geometry = Geometry {
+        page_size: 512,
+        frames: 2,
+        slots,
+        ring_bytes: 65536,
+        lock_words: words,
+        pages_max: 64,
+        blocks_max: 64,
+        volumes: 1,
+        members: 1,
+    };
     let region = Region::private(geometry).unwrap();
     region.header().slots_high.0.store(u32::from(slots), Ordering::SeqCst);
     LockTable::new(&Arc::new(region))

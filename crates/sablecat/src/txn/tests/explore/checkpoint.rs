@@ -10,8 +10,8 @@ fn on_disk(disk: &SimDisk) -> u32 {
     region.header().visible.0.store(superblock.checkpoint.0, Ordering::SeqCst);
     let kernel = kernel(region, Some(volume));
     kernel.pages.page_ids().assume_used_below(u64::from(superblock.pages_high)).unwrap();
-    kernel.pages.blocks().assume_used_below(superblock.blocks_high).unwrap();
-    let store = Store { kernel, tree: TreeRef { id: TreeId(1), root: PageId(1), comparator: None } };
+    kernel.pages.blocks().assume_used_below(&superblock.bounds()).unwrap();
+    let store = Store { kernel, tree: TreeRef { id: TreeId(1), root: PageId(1), comparator: None, volume: VolumeId::MAIN, keys: None } };
     store.verified();
     store.look_at_both(1).unwrap()
 }

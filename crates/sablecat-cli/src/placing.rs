@@ -1,0 +1,58 @@
+//! Volumes on the command line: where files are, and what goes there.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use sablecat::{Builder, Place};
+
+/// Volumes to declare when the environment is opened.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Volumes")]
+pub(crate) struct Placing {
+    /// A volume, which is added, or was moved to this path; repeatable
+    #[arg(long = "volume", value_name = "NAME=PATH", value_parser = volume)]
+    volumes: Vec<(String, PathBuf)>,
+    /// What goes there from now on: DATABASE=VOLUME, BEGINNING*=VOLUME for databases, DATABASE:PREFIX*=VOLUME for keys; repeatable
+    #[arg(long = "place", value_name = "WHAT=VOLUME", value_parser = place)]
+    places: Vec<(Place, String)>,
+}
+
+impl Placing {
+    /// Has a builder declare them.
+    pub(crate) fn declare(&self, builder: Builder) -> Builder {
+        let builder = self.volumes.iter().fold(builder, |builder, (name, path)| builder.volume(name, path));
+        self.places.iter().fold(builder, |builder, (place, volume)| builder.place(place.clone(), volume))
+    }
+}
+
+fn volume(text: &str) -> Result<(String, PathBuf), String> {
+    let (name, path) = text.split_once('=').ok_or("it has the form NAME=PATH")?;
+    Ok((name.to_owned(), path.into()))
+}
+
+fn place(text: &str) -> Result<(Place, String), String> {
+    let (what, volume) = text.rsplit_once('=').ok_or("it has the form WHAT=VOLUME")?;
+    let place = match (what.strip_suffix('*'), what.split_once(':')) {
+        (Some(beginning), None) => Place::databases_beginning_with(beginning),
+        (Some(beginning), Some((database, _))) => Place::keys(database, &beginning.as_bytes()[database.len() + 1..]),
+        (None, None) => Place::database(what),
+        (None, Some(_)) => return Err("keys are placed by a prefix: DATABASE:PREFIX*=VOLUME".into()),
+    };
+    Ok((place, volume.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_placed_is_a_database_some_or_keys() {
+        let placed = |text| place(text).map(|(place, volume)| (place, volume.as_str().to_owned()));
+        assert_eq!(placed("orders=v"), Ok((Place::database("orders"), "v".into())));
+        assert_eq!(placed("log.*=v"), Ok((Place::databases_beginning_with("log."), "v".into())));
+        assert_eq!(placed("*=v"), Ok((Place::databases_beginning_with(""), "v".into())));
+        assert_eq!(placed("orders:2019=/*=v"), Ok((Place::keys("orders", "2019=/"), "v".into())));
+        assert!(placed("orders").is_err() && placed("orders:2019=v").is_err());
+        assert_eq!(volume("v=/a=b/c"), Ok(("v".into(), "/a=b/c".into())));
+    }
+}

@@ -1,0 +1,175 @@
+//! The blocks of all volumes: one space of numbers, with an allocator for each volume.
+//!
+//! A block's number says which volume it is in and where there (types.rs), so whatever reads, names or checks blocks need not know of
+//! volumes. Only who allocates says where.
+
+use std::ops::Index;
+
+use super::space::BitSpace;
+use super::used::Used;
+use super::{EXTRA_RESERVED_BYTES, RESERVED_BYTES};
+use crate::error::Result;
+use crate::region::VOLUMES_MAX;
+use crate::types::{BlockId, VolumeId};
+
+/// The place of the first block of a volume that can be allocated: before it are the superblocks, or the volume's header.
+pub(crate) fn first_within(volume: VolumeId, page_size: usize) -> u64 {
+    let reserved = if volume == VolumeId::MAIN { RESERVED_BYTES } else { EXTRA_RESERVED_BYTES };
+    reserved / page_size as u64
+}
+
+/// For each volume: places below this may be in use. 0 for volumes that are not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Bounds([u64; VOLUMES_MAX]);
+
+impl Bounds {
+    /// The bounds of the main volume, and those of the others in their order.
+    pub(crate) fn new(bounds: impl IntoIterator<Item = u64>) -> Bounds {
+        let mut all = [0; VOLUMES_MAX];
+        all.iter_mut().zip(bounds).for_each(|(place, bound)| *place = bound);
+        Bounds(all)
+    }
+
+    /// Whether a number read from somewhere can be that of a block.
+    pub(crate) fn contain(&self, block: BlockId, page_size: usize) -> bool {
+        let volume = block.volume();
+        block.0 < BlockId::MAX
+            && volume.index() < VOLUMES_MAX
+            && (first_within(volume, page_size)..self.0[volume.index()]).contains(&block.within())
+    }
+
+    /// For each volume the larger one.
+    pub(crate) fn or(self, other: Bounds) -> Bounds {
+        Bounds(std::array::from_fn(|n| self.0[n].max(other.0[n])))
+    }
+
+    /// How many places they leave in all.
+    pub(crate) fn sum(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
+impl Index<VolumeId> for Bounds {
+    type Output = u64;
+    fn index(&self, volume: VolumeId) -> &u64 {
+        &self.0[volume.index()]
+    }
+}
+
+/// Which blocks are in use, of all volumes.
+#[derive(Debug)]
+pub(crate) struct BlockSpace {
+    volumes: Vec<BitSpace>,
+}
+
+impl BlockSpace {
+    /// Allocators, that of the main volume first.
+    pub(crate) fn new(volumes: Vec<BitSpace>) -> BlockSpace {
+        BlockSpace { volumes }
+    }
+
+    /// A volume's own.
+    pub(crate) fn of(&self, volume: VolumeId) -> &BitSpace {
+        &self.volumes[volume.index()]
+    }
+
+    /// The volumes, the main one first.
+    pub(crate) fn volumes(&self) -> impl Iterator<Item = VolumeId> + use<> {
+        (0..self.volumes.len() as u8).map(VolumeId)
+    }
+
+    /// A free block of a volume, about the lowest; none if it is full.
+    pub(crate) fn allocate(&self, volume: VolumeId) -> Option<BlockId> {
+        self.of(volume).allocate_one().map(|within| BlockId::new(volume, within))
+    }
+
+    /// Free blocks of a volume, `count` in a row; the first.
+    pub(crate) fn allocate_run(&self, volume: VolumeId, count: u64) -> Option<BlockId> {
+        self.of(volume).allocate_run(count).map(|within| BlockId::new(volume, within))
+    }
+
+    /// Gives a block back. True if it was in use.
+    pub(crate) fn release(&self, block: BlockId) -> bool {
+        self.of(block.volume()).release(block.within())
+    }
+
+    /// Gives back `count` blocks from `first` on.
+    pub(crate) fn release_run(&self, first: BlockId, count: u64) {
+        self.of(first.volume()).release_run(first.within(), count);
+    }
+
+    /// For each volume: places at or above this are free.
+    pub(crate) fn bounds(&self) -> Bounds {
+        Bounds::new(self.volumes.iter().map(BitSpace::high_water))
+    }
+
+    /// Counts everything within the bounds as in use ([`BitSpace::assume_used_below`]).
+    ///
+    /// # Errors
+    /// Full if there is no room for as many.
+    pub(crate) fn assume_used_below(&self, bounds: &Bounds) -> Result<()> {
+        self.volumes().try_for_each(|volume| self.of(volume).assume_used_below(bounds[volume]))
+    }
+
+    /// Frees what is not in use ([`BitSpace::free_unused`]).
+    pub(crate) fn free_unused(&self, used: &UsedBlocks) {
+        self.volumes().for_each(|volume| self.of(volume).free_unused(used.of(volume)));
+    }
+
+    /// True if the block is in use.
+    pub(crate) fn is_used(&self, block: BlockId) -> bool {
+        self.of(block.volume()).is_used(block.within())
+    }
+
+    /// All blocks below the marks.
+    #[cfg(test)]
+    pub(crate) fn below_marks(&self) -> impl Iterator<Item = BlockId> {
+        self.volumes().flat_map(|volume| (0..self.of(volume).high_water()).map(move |within| BlockId::new(volume, within)))
+    }
+
+    /// How many blocks are in use, those before the first of each volume included.
+    pub(crate) fn used_count(&self) -> u64 {
+        self.volumes.iter().map(BitSpace::used_count).sum()
+    }
+}
+
+/// Blocks that have been found in use, in process memory.
+#[derive(Clone, Debug)]
+pub(crate) struct UsedBlocks(Vec<Used>);
+
+impl UsedBlocks {
+    /// What lies before the first block of each of so many volumes, within these bounds.
+    pub(super) fn reserved(volumes: usize, bounds: &Bounds, page_size: usize) -> UsedBlocks {
+        let used = (0..volumes as u8).map(VolumeId).map(|volume| {
+            let mut used = Used::new(bounds[volume]);
+            for within in 0..first_within(volume, page_size).min(bounds[volume]) {
+                used.insert(within);
+            }
+            used
+        });
+        UsedBlocks(used.collect())
+    }
+
+    /// Adds a block, which is within the bounds; false if it was there already.
+    pub(super) fn insert(&mut self, block: BlockId) -> bool {
+        self.0[block.volume().index()].insert(block.within())
+    }
+
+    /// True if the block is among them.
+    #[cfg(test)]
+    pub(crate) fn contains(&self, block: BlockId) -> bool {
+        let used = self.of(block.volume());
+        block.within() < used.bound() && used.contains(block.within())
+    }
+
+    /// How many they are.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> u64 {
+        self.0.iter().map(Used::count).sum()
+    }
+
+    /// Those of one volume.
+    pub(crate) fn of(&self, volume: VolumeId) -> &Used {
+        &self.0[volume.index()]
+    }
+}

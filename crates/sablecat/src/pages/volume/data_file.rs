@@ -1,0 +1,117 @@
+//! The file of one volume: reading, writing and flushing its blocks.
+//!
+//! All reads are verified, all writes sealed. Threads and processes may use one file at once: no call here depends on what another does,
+//! save that nobody may write a block while another reads or writes it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sablecat_os::disk::{Disk, File, How};
+
+use super::block;
+use super::blocks::first_within;
+use super::growth::Growth;
+use super::scratch::Scratch;
+use super::space::BitSpace;
+use crate::error::{Error, Result};
+use crate::types::{BlockId, VolumeId};
+
+/// The smallest page for which direct input and output is used; smaller ones would not fit the sectors of every disk.
+pub(super) const DIRECT_PAGE_MIN: usize = 4096;
+
+/// An open file of blocks.
+#[derive(Debug)]
+pub(super) struct DataFile {
+    path: PathBuf,
+    file: Arc<dyn File>,
+    volume: VolumeId,
+    page_size: usize,
+    read_only: bool,
+    growth: Growth,
+}
+
+/// Opens a file that is there already.
+pub(super) fn open(disk: &dyn Disk, path: &Path, direct: bool, read_only: bool) -> std::io::Result<Arc<dyn File>> {
+    disk.open(path, How { create: false, create_new: false, read_only, direct, durable: false })
+}
+
+impl DataFile {
+    /// Over a file that is open.
+    pub(super) fn new(path: &Path, file: Arc<dyn File>, volume: VolumeId, page_size: usize, read_only: bool) -> Result<DataFile> {
+        let length = file.len().map_err(|e| Error::io("finding the size of", path, e))?;
+        Ok(DataFile { path: path.to_owned(), file, volume, page_size, read_only, growth: Growth::new(length) })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn file(&self) -> &dyn File {
+        &*self.file
+    }
+
+    /// Bytes of the file.
+    pub(super) fn bytes(&self) -> Result<u64> {
+        self.file.len().map_err(|e| Error::io("finding the size of", &self.path, e))
+    }
+
+    /// Reads and verifies a block of this volume. `buffer` is one page long; after an error its content means nothing.
+    pub(super) fn read_block(&self, number: BlockId, buffer: &mut [u8]) -> Result<()> {
+        if self.file.is_direct() && !buffer.as_ptr().addr().is_multiple_of(DIRECT_PAGE_MIN) {
+            let mut scratch = Scratch::take();
+            let aligned = &mut scratch[..self.page_size];
+            self.read_neighbours(number, aligned)?;
+            buffer.copy_from_slice(aligned);
+            return Ok(());
+        }
+        self.read_neighbours(number, buffer)
+    }
+
+    /// Reads and verifies blocks, `first` and those after it, as many as `buffer` has room for, in one call. `buffer` is aligned.
+    pub(super) fn read_neighbours(&self, first: BlockId, buffer: &mut [u8]) -> Result<()> {
+        let blocks = (buffer.len() / self.page_size) as u64;
+        let Some(at) = self.offset(first, blocks) else {
+            let (from, to) = (first.within(), first.within() + blocks.saturating_sub(1));
+            return Err(Error::corruption(format!("{}: there can be no blocks {from} to {to}", self.path.display())));
+        };
+        let place = first.within();
+        let length = self.file.read_at(buffer, at).map_err(|e| Error::io(format!("reading block {place} of"), &self.path, e))?;
+        if length != buffer.len() {
+            let missing = place + (length / self.page_size) as u64;
+            return Err(Error::corruption(format!(
+                "{}: block {missing} (byte {}) lies beyond the end of the file, which was cut short",
+                self.path.display(),
+                missing * self.page_size as u64
+            )));
+        }
+        (first.0..).zip(buffer.chunks_exact(self.page_size)).try_for_each(|(n, bytes)| block::verify(&self.path, BlockId(n), bytes))
+    }
+
+    /// Writes blocks of this volume that carry their checksums already, `first` and those after it.
+    pub(super) fn write_sealed(&self, first: BlockId, bytes: &[u8]) -> Result<()> {
+        assert!(!self.read_only, "a volume opened for reading is not written");
+        let at = self.offset(first, (bytes.len() / self.page_size) as u64).expect("blocks are allocated between the bounds");
+        let _room = self.growth.reach(&*self.file, &self.path, at + bytes.len() as u64)?;
+        self.file.write_at(bytes, at).map_err(|e| Error::io(format!("writing block {} of", first.within()), &self.path, e))
+    }
+
+    /// Makes all that was written before durable.
+    pub(super) fn sync(&self) -> Result<()> {
+        self.file.sync().map_err(|e| Error::io("flushing", &self.path, e))
+    }
+
+    /// Gives the free end of the file back to the disk, if it is worth a call: when more than two growth steps are free, or `all` is to go.
+    pub(super) fn give_back_tail(&self, blocks: &BitSpace, all: bool) -> Result<()> {
+        self.growth.cut(&*self.file, &self.path, all, || {
+            let high = blocks.trim_high_water().max(first_within(self.volume, self.page_size));
+            high * self.page_size as u64
+        })
+    }
+
+    /// Where `count` blocks from `first` on are in the file, if there can be such.
+    fn offset(&self, first: BlockId, count: u64) -> Option<u64> {
+        let within = first.within();
+        let possible = within >= first_within(self.volume, self.page_size) && within + count <= BlockId::WITHIN_MAX;
+        possible.then(|| within * self.page_size as u64)
+    }
+}

@@ -1,0 +1,175 @@
+//! The header of a volume other than the main one: what it is, so that no other file is taken for it.
+//!
+//! ```text
+//! 0   magic 16: 89 's' 'a' 'b' 'l' 'e' 'v' 'o' 'l' 0D 0A 1A 0A 00 00 00
+//! 16  version u32               20  crc32c u32 (of all 512 bytes, this field zero)
+//! 24  page size u32             28  number of the volume u32
+//! 32  uuid of the environment 16
+//! 48  uuid of its own 16
+//! 64  generation u64: of the checkpoint that last wrote to it; 0: none has
+//! 72  zero to 512
+//! ```
+//!
+//! All little-endian. The header stands at bytes 0 and 4096, written by one call; the rest of the first 65536 bytes is zero. Each copy is
+//! within one sector, which disks write as a whole, so at any moment both are whole, each the old one or the new one.
+//!
+//! A checkpoint that writes to the volume puts the generation that it is going to be into the header before the volume is flushed, and the
+//! superblock remembers which it was. So a file that is older than its environment, or newer, is known for what it is.
+
+use std::path::{Path, PathBuf};
+
+use sablecat_os::disk::{AlignedBuf, Disk, File, How};
+
+use super::EXTRA_RESERVED_BYTES;
+use super::superblock::u64_at;
+use crate::error::{Error, ErrorKind, Result};
+use crate::types::VolumeId;
+
+/// The version this build writes and reads.
+pub(crate) const VERSION: u32 = 1;
+
+const MAGIC: [u8; 16] = *b"\x89sablevol\r\n\x1a\n\0\0\0";
+const HEADER_BYTES: usize = 512;
+const CRC_AT: usize = 20;
+const COPY_BYTES: usize = 4096;
+const COPIES: usize = 2;
+/// A volume is made under its name with this behind it.
+const UNFINISHED: &str = ".sablecat-new";
+
+/// What a volume says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Header {
+    pub(super) environment: [u8; 16],
+    pub(super) uuid: [u8; 16],
+    pub(super) page_size: u32,
+    pub(super) volume: VolumeId,
+    /// The newest generation that has or would have blocks in it.
+    pub(super) generation: u64,
+}
+
+impl Header {
+    fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
+        put(0, &MAGIC);
+        put(16, &VERSION.to_le_bytes());
+        put(24, &self.page_size.to_le_bytes());
+        put(28, &u32::from(self.volume.0).to_le_bytes());
+        put(32, &self.environment);
+        put(48, &self.uuid);
+        put(64, &self.generation.to_le_bytes());
+        let sum = crc32c::crc32c(&bytes);
+        bytes[CRC_AT..CRC_AT + 4].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> std::result::Result<Header, String> {
+        let Some(bytes) = bytes.first_chunk::<HEADER_BYTES>() else { return Err("the file is too short".into()) };
+        if bytes[..16] != MAGIC {
+            return Err("it does not begin as a volume does".into());
+        }
+        let version = u64_at(bytes, 16) as u32;
+        if version != VERSION {
+            return Err(format!("it has version {version}; this build reads version {VERSION}"));
+        }
+        let header = Header {
+            environment: std::array::from_fn(|n| bytes[32 + n]),
+            uuid: std::array::from_fn(|n| bytes[48 + n]),
+            page_size: u64_at(bytes, 24) as u32,
+            volume: VolumeId(bytes[28]),
+            generation: u64_at(bytes, 64),
+        };
+        // Checksum and zeros at once.
+        if header.encode() == *bytes { Ok(header) } else { Err("its checksum is wrong".into()) }
+    }
+
+    /// Writes both copies. Durable once a flush has followed.
+    pub(super) fn write(&self, file: &dyn File, path: &Path) -> Result<()> {
+        let encoded = self.encode();
+        let mut buffer = AlignedBuf::new(COPIES * COPY_BYTES);
+        buffer.chunks_exact_mut(COPY_BYTES).for_each(|copy| copy[..HEADER_BYTES].copy_from_slice(&encoded));
+        file.write_at(&buffer, 0).map_err(|e| Error::io("writing the header of", path, e))
+    }
+
+    /// The newer of the two copies, and what is wrong with the other if anything is.
+    ///
+    /// # Errors
+    /// Corruption if there is none; those of the file.
+    pub(super) fn read(file: &dyn File, path: &Path) -> Result<(Header, Option<String>)> {
+        let mut buffer = AlignedBuf::new(COPIES * COPY_BYTES);
+        let length = file.read_at(&mut buffer, 0).map_err(|e| Error::io("reading the header of", path, e))?;
+        let mut found = None;
+        let mut complaint = None;
+        for at in [0, COPY_BYTES] {
+            match Header::decode(&buffer[at.min(length)..(at + HEADER_BYTES).min(length)]) {
+                Ok(header) => found = found.filter(|other: &Header| other.generation >= header.generation).or(Some(header)),
+                Err(why) => complaint = Some(format!("{}: header at byte {at}: {why}", path.display())),
+            }
+        }
+        match (found, complaint) {
+            (Some(header), complaint) => Ok((header, complaint)),
+            (None, why) => Err(Error::corruption(format!("there is no sablecat volume: {}", why.unwrap_or_default()))),
+        }
+    }
+}
+
+/// Makes the file of a volume; it is durable when this returns, or not there at all, whatever happens meanwhile. What is there already is
+/// replaced if it is such a file that was made for the same environment and never used.
+///
+/// # Errors
+/// `Exists` if anything else is there; `NotFound` if the directory is not; those of the disk.
+pub(super) fn create(disk: &dyn Disk, path: &Path, header: &Header, known: impl Fn(&[u8; 16]) -> bool) -> Result<()> {
+    let io = |e| Error::io("creating", path, e);
+    let directory = path.parent().unwrap_or(Path::new(""));
+    if directory != Path::new("") && !disk.exists(directory).map_err(io)? {
+        let message = format!("there is no directory {} to create the volume {} in; make it first", directory.display(), path.display());
+        return Err(Error::new(ErrorKind::NotFound, message));
+    }
+    if disk.exists(path).map_err(io)? && !is_left_over(disk, path, header, known)? {
+        let message = format!(
+            "{} exists already, and is not a volume that this environment left unused; choose another name, or move it away",
+            path.display()
+        );
+        return Err(Error::new(ErrorKind::Exists, message));
+    }
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(UNFINISHED);
+    let unfinished = PathBuf::from(unfinished);
+    let how = How { create: true, create_new: false, read_only: false, direct: false, durable: false };
+    let file = disk.open(&unfinished, how).map_err(io)?;
+    file.set_len(0).map_err(io)?;
+    file.set_len(EXTRA_RESERVED_BYTES).map_err(io)?;
+    header.write(&*file, &unfinished)?;
+    file.sync().map_err(io)?;
+    drop(file);
+    disk.rename(&unfinished, path).map_err(io)?;
+    disk.sync_dir(directory).map_err(|e| Error::io("flushing the directory", directory, e))
+}
+
+/// Whether a file is a volume that was made for this environment, and then no superblock came to name it.
+fn is_left_over(disk: &dyn Disk, path: &Path, header: &Header, known: impl Fn(&[u8; 16]) -> bool) -> Result<bool> {
+    let file = super::data_file::open(disk, path, false, true).map_err(|e| Error::io("opening", path, e))?;
+    let found = match Header::read(&*file, path) {
+        Err(error) if error.is_corruption() => return Ok(false),
+        found => found?.0,
+    };
+    Ok(found.environment == header.environment && found.generation == 0 && !known(&found.uuid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bit_of_a_header_counts() {
+        let header = Header { environment: [7; 16], uuid: [9; 16], page_size: 4096, volume: VolumeId(3), generation: 77 };
+        let mut bytes = header.encode();
+        assert_eq!(Header::decode(&bytes), Ok(header));
+        for bit in 0..HEADER_BYTES * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(Header::decode(&bytes).is_err(), "bit {bit}");
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert!(Header::decode(&bytes[..511]).is_err());
+    }
+}

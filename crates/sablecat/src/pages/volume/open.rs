@@ -1,0 +1,247 @@
+//! Opening volumes: creating the main one, finding the others that it names, adding some.
+//!
+//! The superblock says which volumes there are, so it is read first. The file of each of the others is believed if its header says that it is that
+//! volume, in the state that it was left in ([`super::extra`]). A volume is added by making its file and then writing a superblock
+//! that names it: a crash in between leaves a file that nothing names, and which the next who adds a volume there replaces.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use sablecat_os::disk::{Disk, File, How};
+
+use super::data_file::{self, DIRECT_PAGE_MIN, DataFile};
+use super::extra::{self, Header};
+use super::file::Volume;
+use super::map::MapReader;
+use super::placement::{Declared, ExtraVolume};
+use super::superblock::{self, Superblock};
+use super::watch::Watch;
+use super::{RESERVED_BYTES, first_within};
+use crate::error::{Error, ErrorKind, Result};
+use crate::types::VolumeId;
+
+/// How volumes are opened.
+#[derive(Clone, Copy)]
+struct Opening<'a> {
+    direct: bool,
+    read_only: bool,
+    /// Nobody else has them open.
+    alone: bool,
+    declared: &'a Declared,
+}
+
+impl Volume {
+    /// Creates the file of an empty main volume; it is durable, or not there at all, whatever happens meanwhile.
+    ///
+    /// The file is made under a name of its own and renamed, replacing a file of that name if there is one.
+    ///
+    /// # Errors
+    /// Invalid for a page size that is not a power of two from 512 to 65536, and those of the disk.
+    pub(crate) fn create(disk: &dyn Disk, path: &Path, page_size: usize, uuid: [u8; 16], direct: bool) -> Result<Volume> {
+        if !page_size.is_power_of_two() || !(512..=65536).contains(&page_size) {
+            return Err(Error::invalid(format!("page size {page_size}: choose a power of two from 512 to 65536")));
+        }
+        let mut unfinished = path.as_os_str().to_owned();
+        unfinished.push(".new");
+        let unfinished = PathBuf::from(unfinished);
+        let how = How { create: true, create_new: false, read_only: false, direct: false, durable: false };
+        let file = disk.open(&unfinished, how).map_err(|e| Error::io("creating", &unfinished, e))?;
+        let io = |e| Error::io("creating", &unfinished, e);
+        file.set_len(0).map_err(io)?;
+        file.set_len(RESERVED_BYTES).map_err(io)?;
+        superblock::write(&*file, &unfinished, &Superblock::initial(uuid, page_size))?;
+        file.sync().map_err(io)?;
+        drop(file);
+        disk.rename(&unfinished, path).map_err(|e| Error::io("creating", path, e))?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        disk.sync_dir(directory).map_err(|e| Error::io("flushing the directory", directory, e))?;
+        Volume::open(disk, path, direct, false)
+    }
+
+    /// Opens the main volume at its newest complete generation, and those that it names.
+    ///
+    /// Unless read-only, that generation's superblock is written once more and flushed: it may have reached the file but not the disk
+    /// when its writer died, and what follows relies on it.
+    ///
+    /// # Errors
+    /// Not found; corruption if no superblock is valid; invalid for another format version, or if a file is there in the place of another
+    /// volume and is not that volume as it was left; those of the disk.
+    pub(crate) fn open(disk: &dyn Disk, path: &Path, direct: bool, read_only: bool) -> Result<Volume> {
+        let volume = Volume::begin(disk, path, Opening { direct, read_only, alone: true, declared: &Declared::default() })?;
+        volume.make_sure()?;
+        Ok(volume)
+    }
+
+    /// As [`Volume::open`], to be written to; then adds the volumes, and goes by the rules, that are declared and were not known. Durable when
+    /// it returns.
+    ///
+    /// # Errors
+    /// As [`Volume::open`]; invalid for what cannot be declared; exists if there are other files in the places of new volumes. The environment is
+    /// what it was then; a file may have been made that nothing names.
+    pub(crate) fn open_with(disk: &dyn Disk, path: &Path, direct: bool, declared: &Declared) -> Result<Volume> {
+        let mut volume = Volume::begin(disk, path, Opening { direct, read_only: false, alone: true, declared })?;
+        volume.make_sure()?;
+        volume.add(disk, direct, declared)?;
+        Ok(volume)
+    }
+
+    /// Opens a volume that other processes have open, writing nothing.
+    ///
+    /// # Errors
+    /// As [`Volume::open`].
+    pub(crate) fn join(disk: &dyn Disk, path: &Path, direct: bool, read_only: bool) -> Result<Volume> {
+        Volume::begin(disk, path, Opening { direct, read_only, alone: false, declared: &Declared::default() })
+    }
+
+    /// Opens volumes to read what others may be writing; those that were moved are where they are declared to be.
+    ///
+    /// # Errors
+    /// As [`Volume::open`]; invalid if the declaration has volumes or rules that are not known.
+    pub(crate) fn read(disk: &dyn Disk, path: &Path, declared: &Declared) -> Result<Volume> {
+        let volume = Volume::begin(disk, path, Opening { direct: false, read_only: true, alone: false, declared })?;
+        let known = volume.superblock().placement;
+        let placement = declared.over(&known, volume.first_of_extra())?;
+        if placement.volumes.len() != known.volumes.len() || placement.rules != known.rules {
+            return Err(Error::invalid("who only reads an environment cannot add volumes or rules; open it to be written to"));
+        }
+        Ok(volume)
+    }
+
+    /// Whether a declaration says anything new.
+    ///
+    /// # Errors
+    /// Invalid for what cannot be declared.
+    pub(crate) fn is_news(&self, declared: &Declared) -> Result<bool> {
+        let placement = self.superblock().placement;
+        Ok(declared.over(&placement, self.first_of_extra())? != placement)
+    }
+
+    /// The newest complete superblock of a main volume, of which nothing else is looked at.
+    ///
+    /// # Errors
+    /// As [`Volume::open`].
+    pub(crate) fn look(disk: &dyn Disk, path: &Path) -> Result<Superblock> {
+        Ok(superblock::read_newest(&*open_main(disk, path, false, true)?, path)?.superblock)
+    }
+
+    fn begin(disk: &dyn Disk, path: &Path, how: Opening<'_>) -> Result<Volume> {
+        let Opening { direct, read_only, declared, .. } = how;
+        let open = |direct| open_main(disk, path, direct, read_only);
+        let mut file = open(false)?;
+        let (newest, watch) = if read_only { Watch::begin(&*file, path)? } else { (superblock::read_newest(&*file, path)?, None) };
+        let superblock = newest.superblock;
+        let page_size = superblock.page_size as usize;
+        // Who only reads looks at the superblocks time and again, which should not be a matter of the disk.
+        if direct && !read_only && page_size >= DIRECT_PAGE_MIN {
+            file = open(true)?;
+        }
+        let mut volume = Volume {
+            page_size,
+            read_only,
+            files: vec![DataFile::new(path, file, VolumeId::MAIN, page_size, read_only)?],
+            map: MapReader::new(superblock.map()),
+            superblock: Mutex::new(superblock),
+            watch: Mutex::new(watch),
+            complaints: newest.complaints,
+        };
+        let superblock = volume.superblock();
+        for (number, extra) in superblock.placement.numbered() {
+            let path = volume.directory().join(declared.path_of(&extra.name).unwrap_or(Path::new(&extra.path)));
+            volume.open_extra(disk, how, &superblock, (number, extra), &path)?;
+        }
+        Ok(volume)
+    }
+
+    /// Opens the file of a volume other than the main one, if it is the one that the superblock speaks of.
+    fn open_extra(
+        &mut self,
+        disk: &dyn Disk,
+        how: Opening<'_>,
+        superblock: &Superblock,
+        (number, extra): (VolumeId, &ExtraVolume),
+        path: &Path,
+    ) -> Result<()> {
+        let name = &extra.name;
+        let wrong = |kind, why: String| {
+            let message = format!(
+                "{}: {why}; wanted is the volume {name:?} of the environment in {}: put its file there, or say where it is when you open the environment",
+                path.display(),
+                self.directory().display()
+            );
+            Error::new(kind, message)
+        };
+        let file =
+            data_file::open(disk, path, how.direct && self.page_size >= DIRECT_PAGE_MIN, self.read_only).map_err(|e| match e.kind() {
+                std::io::ErrorKind::NotFound => wrong(ErrorKind::NotFound, "there is no such file".into()),
+                _ => Error::io("opening", path, e),
+            })?;
+        let (header, complaint) = Header::read(&*file, path).map_err(|error| match error.kind() {
+            ErrorKind::Corruption => wrong(ErrorKind::Corruption, error.to_string()),
+            _ => error,
+        })?;
+        let refuse = |why: String| Err(wrong(ErrorKind::Invalid, why));
+        if header.environment != superblock.uuid {
+            return refuse("this is a volume of another environment".into());
+        }
+        if (header.volume, header.uuid, header.page_size) != (number, extra.uuid, superblock.page_size) {
+            return refuse(format!("this is another volume of the environment (number {} instead of {number})", header.volume));
+        }
+        if header.generation < extra.generation {
+            let (found, needed) = (header.generation, extra.generation);
+            return refuse(format!(
+                "this is an older state of the volume: it was last written by checkpoint {found}, and {needed} wrote to it"
+            ));
+        }
+        // While others have it open they may have written checkpoints since the superblock was read.
+        if how.alone && header.generation > superblock.generation + 1 {
+            let (found, last) = (header.generation, superblock.generation);
+            return refuse(format!(
+                "it is newer than {}: checkpoint {found} wrote to it, and the last there is {last}",
+                self.path().display()
+            ));
+        }
+        self.complaints.extend(complaint);
+        self.files.push(DataFile::new(path, file, number, self.page_size, self.read_only)?);
+        Ok(())
+    }
+
+    /// Adds what is declared to what the superblock says. New files are made first; then one superblock, of the same map, names all of it.
+    ///
+    /// # Errors
+    /// As [`Volume::open_with`].
+    pub(crate) fn add(&mut self, disk: &dyn Disk, direct: bool, declared: &Declared) -> Result<()> {
+        let before = self.superblock();
+        let placement = declared.over(&before.placement, self.first_of_extra())?;
+        if placement == before.placement {
+            return Ok(());
+        }
+        let next = Superblock { generation: before.generation + 1, placement, ..before };
+        let known = |uuid: &[u8; 16]| next.placement.volumes.iter().any(|volume| volume.uuid == *uuid);
+        for (number, extra) in next.placement.numbered().skip(self.files.len() - 1) {
+            let path = self.directory().join(&extra.path);
+            let header = Header { environment: next.uuid, uuid: extra.uuid, page_size: next.page_size, volume: number, generation: 0 };
+            extra::create(disk, &path, &header, known)?;
+            let how = Opening { direct, read_only: false, alone: true, declared };
+            self.open_extra(disk, how, &next, (number, extra), &path)?;
+        }
+        self.write_superblock(&next)?;
+        self.sync()?;
+        self.adopt(next);
+        Ok(())
+    }
+
+    fn first_of_extra(&self) -> u64 {
+        first_within(VolumeId(1), self.page_size)
+    }
+
+    fn directory(&self) -> PathBuf {
+        self.path().parent().unwrap_or(Path::new("")).to_owned()
+    }
+}
+
+fn open_main(disk: &dyn Disk, path: &Path, direct: bool, read_only: bool) -> Result<Arc<dyn File>> {
+    data_file::open(disk, path, direct, read_only).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("there is no volume {}", path.display())),
+        _ => Error::io("opening", path, e),
+    })
+}
