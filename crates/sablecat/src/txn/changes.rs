@@ -221,11 +221,12 @@ impl<'a> Changes<'a> {
         if item.new != FrameId::NONE {
             return Ok(item.new);
         }
+        // Latched, so the version has a block or is to have one: which volume that is in does not change. Loaded before the copy, so that one miss
+        // of the cache hides behind the other.
+        let home = self.pages.region.frame(item.old).block().dropped();
         let new = self.frame()?;
         // SAFETY: the new frame is building and ours; the old one is current and latched by us.
         unsafe { self.pages.region.page_mut(new).copy_from_slice(self.pages.region.page(item.old)) };
-        // Latched, so the version has a block or is to have one: which volume that is in does not change.
-        let home = self.pages.region.frame(item.old).block().dropped();
         self.pages.region.frame(new).describe(item.page, item.old, home);
         let item = ListItem { new, ..item };
         self.items[index] = item;
