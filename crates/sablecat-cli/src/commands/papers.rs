@@ -70,7 +70,7 @@ pub(crate) struct Arguments {
     /// takes root
     #[arg(long = "fs", value_name = "NAMES", value_delimiter = ',', value_parser = FileSystem::named)]
     file_systems: Vec<FileSystem>,
-    /// threen1: kill a worker every so many milliseconds, and start another
+    /// threen1: kill a worker every so many milliseconds, or when more has been done since the last, and start another
     #[arg(long, value_name = "MS", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
     kill_every: Option<u64>,
     /// threen1: kill all workers when so much is done, and start again

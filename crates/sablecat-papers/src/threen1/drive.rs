@@ -82,20 +82,25 @@ impl Crew<'_> {
     fn run(&mut self, kills: &Kills, started: Instant) -> Result<(), String> {
         self.workers = (0..self.line.workers).map(|number| self.start(number).map(Some)).collect::<Result<_, _>>()?;
         let mut next_kill = kills.every.map(|every| started + every);
+        let mut done_at_kill = 0;
         let mut kill_all_at = kills.all_at_percent.map(|percent| u128::from(self.line.count()) * u128::from(percent) / 100);
         while self.is_anybody_at_work()? {
             if interrupt::is_asked() {
                 return Err("interrupted".to_owned());
             }
+            // Not before somebody has done more: if all were killed sooner than they can recover the database, none would ever come further.
+            let done = self.done.load(Ordering::Relaxed);
             if let (Some(at), Some(every)) = (next_kill, kills.every)
                 && Instant::now() >= at
+                && done > done_at_kill
             {
+                done_at_kill = done;
                 let victim = self.victim();
                 self.kill(&[victim])?;
                 next_kill = Some(Instant::now() + every);
             }
-            // Relaxed: an estimate, since who is killed may have done more than it said.
-            if kill_all_at.is_some_and(|at| u128::from(self.done.load(Ordering::Relaxed)) >= at) {
+            // An estimate, since who is killed may have done more than it said.
+            if kill_all_at.is_some_and(|at| u128::from(done) >= at) {
                 kill_all_at = None;
                 let all: Vec<usize> = (0..self.workers.len()).collect();
                 self.kill(&all)?;
