@@ -118,7 +118,7 @@ pub(crate) fn activity(directory: &Path, config: &Config) -> Result<Activity> {
         }
         Err(error) => return Err(Error::io("opening the shared memory", &region_path, error)),
     };
-    let uuid = Volume::join(&*config.disk, &volume, false, true)?.superblock().uuid;
+    let uuid = Volume::look(&*config.disk, &volume)?.uuid;
     let region = Region::look_at(file, Identity { uuid, boot: machine::boot_id() }, lock)
         .map_err(|error| Error::new(error.kind(), format!("the shared memory {} cannot be looked at: {error}", region_path.display())))?;
     let region = Arc::new(region);

@@ -398,16 +398,11 @@ impl Pages {
         let desc = self.region.frame(frame);
         debug_assert_eq!(desc.state(), FrameState::Published);
         let word = desc.block();
-        if word.is_writing() {
-            Ok(Found::Busy)
-        } else if word.is_saved() {
+        if word.is_saved() {
             desc.set_block(word.captured());
-            Ok(Found::Block(word.block()))
-        } else {
-            let claim = BlockWord::fresh(self.allocate_block(word.volume())?).writing(me.number());
-            desc.set_block(claim);
-            Ok(Found::Write(frame, claim))
+            return Ok(Found::Block(word.block()));
         }
+        Ok(self.claim_write(frame, me)?.map_or(Found::Busy, |claim| Found::Write(frame, claim)))
     }
 
     fn write_captured(&self, volume: &Volume, pending: &mut Vec<(FrameId, BlockWord)>) -> Result<()> {

@@ -17,6 +17,7 @@
 
 use sablecat_os::atomic::Ordering;
 
+use super::sweep::WRITE_BATCH;
 use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
 use crate::error::Result;
 use crate::region::{BlockWord, FrameState};
@@ -27,8 +28,6 @@ const AHEAD_PART: u64 = 4;
 const AHEAD_MAX: u64 = 4096;
 /// Frames looked at between two looks at the hand.
 const STEP: u64 = 16;
-/// Dirty frames written together.
-const WRITE_BATCH: usize = 64;
 
 impl Pages {
     /// Whether a sweep that is at `hand` has to write what is dirty there. Calls the cleaner when a quarter of what

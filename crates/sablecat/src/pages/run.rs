@@ -13,7 +13,8 @@
 //!   free these blocks: they are given back to the pages' entries, and released with the run (checkpoint.rs).
 //! - *Reading.* Pages of the rest may be read into the pool, one at a time, like others; who wants many reads past it.
 //! - *Moving.* A checkpoint may move any of the pages that the map in force names (relocate.rs). Who reads past the pool has no latch, so it looks
-//!   at the entry again once it has read: an entry is changed before the old block is used for something else.
+//!   at the entry again once it has read: an entry is changed before the old block is used for something else. A page that has come into
+//!   memory meanwhile is read there: the first one may have been freed, and its block used again, while its version in the pool is what the snapshot sees.
 //!
 //! If all processes crash before a checkpoint, no map names the blocks, and so they are free; the value is in the log. If one of several does so
 //! while it stores a run, ids and blocks stay in use until the environment is next opened afresh; if while it releases one, another releases what
@@ -263,10 +264,14 @@ impl Snapshot<'_> {
                     look(done, self.page(page(done))?)?;
                     done += 1;
                 }
-                // The pin, which this operation keeps, covers what leads to the run, so only moving takes its blocks from it.
+                // The pin, which this operation keeps, covers what leads to the run; so its blocks are taken from it only by moving, and from its first page
+                // by a last version, which hangs before one that was read into the pool for it.
                 Some((volume, (block, blocks))) => {
                     let (from, mut stale) = (done, false);
-                    let is_moved = |n: u64| pages.region.entry(page(from + n)).block().block().0 != block.0 + n;
+                    let is_moved = |n: u64| {
+                        let entry = pages.region.entry(page(from + n));
+                        entry.word().frame() != FrameId::NONE || entry.block().block().0 != block.0 + n
+                    };
                     let read = volume.read_extent(block, blocks, &mut |n, bytes| {
                         if is_moved(n) {
                             stale = true;
@@ -278,7 +283,7 @@ impl Snapshot<'_> {
                         Ok(())
                     });
                     pages.confirm(self.at)?;
-                    // A block that was moved meanwhile is read where it is now.
+                    // What was moved meanwhile, or came into memory, is read where it is now.
                     if read.is_err() && !stale && !(done - from..blocks).any(is_moved) {
                         pages.fail_if_poisoned()?;
                         return read;

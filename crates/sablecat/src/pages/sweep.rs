@@ -24,7 +24,7 @@ use crate::types::{FrameId, Lsn, PageId};
 /// Frames a sweep looks at between two looks at the clock hand.
 const SWEEP_STEP: u64 = 32;
 /// Dirty frames written together.
-const WRITE_BATCH: usize = 64;
+pub(super) const WRITE_BATCH: usize = 64;
 /// Rounds of the clock without progress after which a sweep takes stronger means.
 const ROUNDS: u64 = 4;
 /// How often a sweep lets others run: the first times it only gives up the processor, then it sleeps.
@@ -380,8 +380,8 @@ impl Pages {
         Ok(Swept::Retired)
     }
 
-    /// Gives a current version that is on no block one that the caller is to write it to, unless somebody is writing it. Its page is latched
-    /// by `me`: so it can be neither superseded nor freed; once marked as being written, not freed either.
+    /// Gives a version that is on no block one that the caller is to write it to, unless somebody is writing it. Its page is latched by `me`, and
+    /// it is the current one or pinned: so it cannot be freed; once marked as being written, not after that either.
     pub(super) fn claim_write(&self, frame: FrameId, me: &Participant) -> Result<Option<BlockWord>> {
         let desc = self.region.frame(frame);
         if desc.block().is_writing() || self.volume.is_none() {

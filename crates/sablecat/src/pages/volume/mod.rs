@@ -50,7 +50,7 @@ mod scratch;
 mod space;
 mod superblock;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod used;
 mod watch;
 

@@ -6,6 +6,8 @@ use super::*;
 use crate::access::long;
 use crate::error::ErrorKind;
 use crate::pages::tests::Census;
+use crate::pages::volume::tests::interrupted::Interrupted;
+use crate::types::FrameId;
 
 /// Pages of a value that does not fit the smallest pool of these tests.
 const PAGES: usize = 150;
@@ -202,6 +204,46 @@ fn damage_in_a_large_value_is_an_error_and_nothing_else() {
     let mut part = vec![0; 448 * 20];
     let read = store.kernel.read_part(&store.tree, b"key", 0, &mut part).unwrap();
     assert!(read == Some(part.len()) && part == value(1, PAGES)[..part.len()]);
+}
+
+/// A reader has looked up where a value is and not read it yet when the value is removed: its first page is read into the pool for that, gets a
+/// last version, and a checkpoint frees the block, which is used for something else.
+#[test]
+fn a_value_that_is_removed_under_its_reader_is_read_from_the_pool() {
+    let disk = Interrupted::new(SimDisk::new(1));
+    let on_disk = Volume::create(&disk, Path::new("sablecat.db"), 512, [7; 16], false).unwrap();
+    let store = Arc::new(Store::new(240, 8, Some(on_disk)));
+    store.put(b"key", &value(1, PAGES)).unwrap();
+    let entry = |page| store.kernel.pages.region.entry(page);
+    let first = PageId((1..).map(PageId).find(|&page| entry(page).block().is_rest()).unwrap().0 - 1);
+    store.checkpoint().unwrap();
+    for n in 0..200u64 {
+        store.put(&n.to_be_bytes(), &value(n, 2)).unwrap();
+    }
+    assert_eq!(entry(first).word().frame(), FrameId::NONE, "the pool has turned over");
+    // Nothing that is evicted while the reader is interrupted can be used before it has ended.
+    let seat = store.kernel.pages.participants.sit().unwrap();
+    store.kernel.pages.refill(&seat, 30, 30).unwrap();
+    drop(seat);
+    let block = entry(first).block().block();
+
+    let mut snapshot = begin_reading(&store);
+    assert_eq!(snapshot.value_len(&store.tree, b"key").unwrap(), Some(value(1, PAGES).len() as u64));
+    let beside = Arc::clone(&store);
+    disk.before_next_read(move || {
+        assert!(beside.remove(b"key").unwrap());
+        for n in 0..3 {
+            beside.checkpoint().unwrap();
+            beside.put(b"another", &value(n, 17)).unwrap();
+        }
+        let mut bytes = [0; 512];
+        let read = beside.kernel.pages.volume().unwrap().read_block(block, &mut bytes);
+        assert!(read.is_err() || bytes[4..8] != first.0.to_le_bytes(), "the block is used for something else");
+    });
+    assert!(read(&mut snapshot, &store, b"key") == Some(value(1, PAGES)));
+    assert!(disk.was_interrupted());
+    drop(snapshot);
+    store.assert_nothing_leaks();
 }
 
 /// Counts down when a thread ends.

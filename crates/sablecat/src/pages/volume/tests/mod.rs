@@ -3,6 +3,7 @@
 mod crash;
 mod damage;
 mod epochs;
+pub(crate) mod interrupted;
 mod lookup;
 mod model;
 mod superblock;

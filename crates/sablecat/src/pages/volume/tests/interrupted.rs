@@ -1,0 +1,114 @@
+//! Reads under which something else happens.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use sablecat_os::disk::{Disk, File, How, Window};
+
+/// What happens once before the next read, outside of every lock.
+type Hook = Box<dyn FnOnce() + Send>;
+
+/// A disk whose reads can be interrupted.
+#[derive(Clone)]
+pub(crate) struct Interrupted {
+    disk: Arc<dyn Disk>,
+    hook: Arc<Mutex<Option<Hook>>>,
+}
+
+struct InterruptedFile {
+    file: Arc<dyn File>,
+    hook: Arc<Mutex<Option<Hook>>>,
+}
+
+impl Interrupted {
+    pub(crate) fn new(disk: impl Disk + 'static) -> Interrupted {
+        Interrupted { disk: Arc::new(disk), hook: Arc::default() }
+    }
+
+    /// The next read of any file runs `hook` first; reads that it does itself are not interrupted.
+    pub(crate) fn before_next_read(&self, hook: impl FnOnce() + Send + 'static) {
+        *self.hook.lock().expect("no panic") = Some(Box::new(hook));
+    }
+
+    /// Whether the read that was waited for has come.
+    pub(crate) fn was_interrupted(&self) -> bool {
+        self.hook.lock().expect("no panic").is_none()
+    }
+}
+
+impl std::fmt::Debug for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.disk.fmt(f)
+    }
+}
+
+impl std::fmt::Debug for InterruptedFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.file.fmt(f)
+    }
+}
+
+impl Disk for Interrupted {
+    fn open(&self, path: &Path, how: How) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(InterruptedFile { file: self.disk.open(path, how)?, hook: Arc::clone(&self.hook) }))
+    }
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.disk.create_dir_all(path)
+    }
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.disk.list(dir)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        self.disk.exists(path)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.disk.sync_dir(dir)
+    }
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        self.disk.free_bytes(dir)
+    }
+}
+
+impl File for InterruptedFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let hook = self.hook.lock().expect("no panic").take();
+        if let Some(hook) = hook {
+            hook();
+        }
+        self.file.read_at(buf, offset)
+    }
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_at(buf, offset)
+    }
+    fn write_all_at(&self, bufs: &[&[u8]], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bufs, offset)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+    fn preallocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file.preallocate(offset, len)
+    }
+    fn try_lock(&self) -> io::Result<bool> {
+        self.file.try_lock()
+    }
+    fn window(&self, offset: u64, len: usize) -> io::Result<Box<dyn Window>> {
+        self.file.window(offset, len)
+    }
+    fn is_direct(&self) -> bool {
+        self.file.is_direct()
+    }
+}
