@@ -417,6 +417,32 @@ fn remove_beside(env: &Env) -> JoinHandle<()> {
 }
 
 #[test]
+fn the_environment_is_asked_for_databases_within_a_transaction_that_has_it_to_itself() {
+    let env = Env::in_memory().unwrap();
+    let db = env.database("d").unwrap();
+    let lose = |n: u32| {
+        let (mut one, mut two) = (env.begin().unwrap(), env.begin().unwrap());
+        let name = format!("lost {n}");
+        one.database(&name).unwrap();
+        two.database(&name).unwrap();
+        one.commit().unwrap();
+        two.commit().expect_err("one was first")
+    };
+    // One that has lost five times is let through alone.
+    let mut errors: Vec<_> = (0..5).map(lose).collect();
+    env.write(|txn| {
+        let name = format!("{} more", errors.len());
+        env.database(&name)?;
+        env.rename_database(&name, "renamed")?;
+        assert!(env.remove_database("renamed")?);
+        txn.insert(&db, "k", "v")?;
+        errors.pop().map_or(Ok(()), Err)
+    })
+    .unwrap();
+    assert!(errors.is_empty());
+}
+
+#[test]
 fn a_name_that_stands_for_another_database_is_found_to() {
     let env = Env::in_memory().unwrap();
     env.database("a").unwrap().insert("k", "first").unwrap();

@@ -2,11 +2,19 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::transaction::{ReadTxn, Txn, TxnOptions};
 use super::{Builder, Database, Stats};
-use crate::env::{Attempts, CheckpointReport, CompactReport, Core, Process, Progress, RecordLock, RecoveryReport, VerifyReport};
-use crate::error::Result;
+use crate::env::{CheckpointReport, CompactReport, Core, Process, Progress, RecordLock, RecoveryReport, VerifyReport};
+use crate::error::{ErrorKind, Result};
+
+/// How often [`Env::write`] runs its work before it takes the environment to itself.
+const ATTEMPTS_BEFORE_GATE: u32 = 4;
+/// How long a transaction that gave way in a deadlock lets others go on before it runs again; doubled each time, up to a point.
+const PAUSE_AFTER_DEADLOCK: Duration = Duration::from_micros(50);
+/// How often at most.
+const ATTEMPTS_MAX: u32 = 100;
 
 /// An environment: a set of databases that transactions span. A handle; clones name the same environment.
 ///
@@ -175,11 +183,24 @@ impl Env {
     /// As [`Env::write`].
     pub fn write_with<T>(&self, options: TxnOptions, mut work: impl FnMut(&mut Txn<'_>) -> Result<T>) -> Result<T> {
         let mut txn = self.begin_with(options)?;
-        let mut attempts = Attempts::default();
+        let mut attempts = 0;
         loop {
-            match work(&mut txn).and_then(|made| txn.commit_once().map(|()| made)) {
-                Err(error) => attempts.next(error, txn.inner())?,
-                done => return done,
+            let outcome = work(&mut txn).and_then(|made| txn.commit_once().map(|()| made));
+            match outcome {
+                Err(error) if error.is_retryable() && attempts < ATTEMPTS_MAX => {
+                    attempts += 1;
+                    txn.give_up();
+                    if matches!(error.kind(), ErrorKind::Deadlock | ErrorKind::Timeout) {
+                        txn.release_locks();
+                        // Whoever it gave way to must get the lock before this one takes it again.
+                        std::thread::sleep(PAUSE_AFTER_DEADLOCK * (1 << attempts.min(7)));
+                    }
+                    if attempts >= ATTEMPTS_BEFORE_GATE {
+                        txn.take_gate();
+                    }
+                    txn.restart();
+                }
+                outcome => return outcome,
             }
         }
     }

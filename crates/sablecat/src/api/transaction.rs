@@ -353,8 +353,20 @@ impl<'env> Txn<'env> {
         self.inner.commit(self.durability).map(|_| ())
     }
 
-    pub(super) fn inner(&mut self) -> &mut EnvTxn<'env> {
-        &mut self.inner
+    pub(super) fn give_up(&mut self) {
+        self.inner.give_up();
+    }
+
+    pub(super) fn restart(&mut self) {
+        self.inner.records.restart();
+    }
+
+    pub(super) fn release_locks(&mut self) {
+        self.inner.records.release_locks();
+    }
+
+    pub(super) fn take_gate(&mut self) {
+        self.inner.records.take_gate();
     }
 
     #[inline]

@@ -41,7 +41,7 @@ pub(crate) use open::{in_memory, open};
 pub(crate) use processes::activity;
 pub use processes::{Activity, Participant, Process, RecordLock};
 pub use recover::RecoveryReport;
-pub(crate) use transaction::{Attempts, EnvTxn};
+pub(crate) use transaction::EnvTxn;
 pub use verify::{Progress, VerifyReport};
 pub use volumes::VolumeStats;
 

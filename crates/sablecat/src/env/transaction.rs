@@ -19,7 +19,6 @@
 //! that create one name never both commit.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::Core;
 use super::databases::{Named, check_comparator};
@@ -28,13 +27,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::txn::catalog::{self, CATALOG, CatalogEntry, catalog_tree, note_key};
 use crate::txn::{Durability, Options, Position, Presence, State, Transaction, TreeRef};
 use crate::types::{Lsn, TreeId};
-
-/// How often a transaction is run before it takes the environment to itself.
-const ATTEMPTS_BEFORE_GATE: u32 = 4;
-/// How long a transaction that gave way in a deadlock lets others go on before it runs again; doubled each time, up to a point.
-const PAUSE_AFTER_DEADLOCK: Duration = Duration::from_micros(50);
-/// How often at most.
-const ATTEMPTS_MAX: u32 = 100;
 
 /// A database that a transaction has made and not committed.
 #[derive(Debug)]
@@ -105,7 +97,7 @@ impl<'e> EnvTxn<'e> {
         if keeps && named.presence.seen() == self.records.at() || self.core.is_there(named)? {
             return Ok(true);
         }
-        Ok(keeps && catalog::names(&mut self.records.committed(), &named.tree)?)
+        Ok(keeps && self.records.has_name(&named.tree)?)
     }
 
     fn fate(&self, tree: TreeId) -> Fate {
@@ -243,50 +235,25 @@ impl<'e> EnvTxn<'e> {
         self.core.free_trees(made.iter().map(|made| &made.entry));
     }
 
-    /// Runs `work` and commits, again when others get in the way.
+    /// Runs `work` and commits, again when others get in the way. Passes the serial gate: who calls may be within a transaction that has it.
     pub(super) fn run<T>(mut self, durability: Durability, mut work: impl FnMut(&mut Self) -> Result<T>) -> Result<T> {
-        let mut attempts = Attempts::default();
+        self.records.pass_gate();
         loop {
             match work(&mut self).and_then(|made| self.commit(durability).map(|_| made)) {
-                Err(error) => attempts.next(error, &mut self)?,
+                Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::SnapshotTooOld) => {
+                    self.give_up();
+                    self.records.restart();
+                }
                 done => return done,
             }
         }
     }
 }
 
-/// How often a transaction has been run.
-#[derive(Debug, Default)]
-pub(crate) struct Attempts(u32);
-
-impl Attempts {
-    /// Makes a transaction that failed ready to be run again: everything is undone, and it has a new snapshot. One that keeps losing gets the
-    /// environment to itself.
-    ///
-    /// # Errors
-    /// The error that it failed with, unless it may succeed the next time.
-    pub(crate) fn next(&mut self, error: Error, txn: &mut EnvTxn<'_>) -> Result<()> {
-        if !error.is_retryable() || self.0 >= ATTEMPTS_MAX {
-            return Err(error);
-        }
-        self.0 += 1;
-        txn.give_up();
-        if matches!(error.kind(), ErrorKind::Deadlock | ErrorKind::Timeout) {
-            txn.records.release_locks();
-            // Whoever it gave way to must get the lock before this one takes it again.
-            std::thread::sleep(PAUSE_AFTER_DEADLOCK * (1 << self.0.min(7)));
-        }
-        if self.0 >= ATTEMPTS_BEFORE_GATE {
-            txn.records.take_gate();
-        }
-        txn.records.restart();
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::time::Duration;
 
     use sablecat_os::atomic::Ordering;
     use sablecat_os::sim::SimDisk;

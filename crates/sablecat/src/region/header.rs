@@ -100,8 +100,8 @@ pub(crate) struct Header {
     pub(crate) free_known: AtomicU32,
     /// 1 once a write to the volume has failed in a way that leaves unknown what is on it.
     pub(crate) volume_poisoned: AtomicU32,
-    /// No commit above this LSN has taken a name from a database: who has seen one in a state below looks for it again. Written in the commit
-    /// step, before the commit point. 1 at first, so that 0 is a state that nobody has seen.
+    /// States at or above this LSN come after the last commit that took a name from a database: who has seen one in a state below looks for it
+    /// again. Written in the commit step, before the commit point. 1 at first, so that 0 is a state that nobody has seen.
     pub(crate) names_since: AtomicU64,
     /// Frames below this have memory for certain, and so page ids their places in the tables. Only grow.
     pub(crate) frames_ready: Line<AtomicU64>,

@@ -128,12 +128,6 @@ pub(crate) fn records(source: &mut impl Source) -> Result<Vec<(Vec<u8>, CatalogE
     Ok(found)
 }
 
-/// Whether a tree is a database's.
-pub(crate) fn names(source: &mut impl Source, tree: &TreeRef) -> Result<bool> {
-    // An environment that was taken back to an earlier time may have given the number again.
-    Ok(records(source)?.iter().any(|(key, entry)| is_name(key) && entry.tree == tree.id && entry.root == tree.root))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,8 +1,8 @@
 //! Whether a database is still there.
 //!
 //! Databases are removed and renamed by commits that take a name away, and whoever has a handle of one does not hear of it. So the region says from
-//! which LSN on no name has been taken away ([`Header::names_since`](crate::region::Header)), and each process remembers of a database a state
-//! that had it. If that is not older, the database is there; else the catalog is looked at again. On the ordinary path this is one comparison.
+//! which LSN on no name has been taken away (`names_since` in its header), and each process remembers of a database a state that had it. If that is
+//! not older, the database is there; else the catalog is looked at again. On the ordinary path this is one comparison.
 //!
 //! *Why nothing is written to a tree that is being freed.* A commit that takes a name away raises the word in its commit step, before its commit
 //! point. A commit that changes a tree compares in its own commit step. One of the two steps comes first: so a change is published before the
@@ -14,6 +14,8 @@
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::{Committed, Kernel, TreeRef, catalog, conflict};
+use crate::access::PageRead;
+use crate::access::btree::node;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::Participant;
 use crate::types::Lsn;
@@ -90,7 +92,7 @@ impl Kernel {
         presence.seen() >= self.names_since()
     }
 
-    /// No name has been taken from a database by a commit above this LSN: states at or above it have all that any of them had.
+    /// States at or above this LSN come after the last commit that took a name from a database: what one of them had the newest one has.
     #[inline]
     pub(crate) fn names_since(&self) -> Lsn {
         // Acquire pairs with the Release in `take_names`; for who commits, the commit role orders the two.
@@ -123,7 +125,7 @@ impl Kernel {
                 State::Gone => Ok(false),
                 State::New(_) => Ok(true),
                 State::There => {
-                    let is_there = catalog::names(&mut Committed { kernel: self, me, at }, tree)?;
+                    let is_there = self.has_name(tree, at, me)?;
                     if is_there {
                         presence.note_seen(at)
                     } else {
@@ -133,6 +135,17 @@ impl Kernel {
                 }
             },
             _ => Ok(true),
+        }
+    }
+
+    /// Whether a tree had a name at an LSN that is pinned, or that nobody can change: it had no note, and was not freed.
+    pub(crate) fn has_name(&self, tree: &TreeRef, at: Lsn, me: &Participant) -> Result<bool> {
+        if self.value_at(&catalog::catalog_tree().tree(), &catalog::note_key(tree.id), at, me)?.is_some() {
+            return Ok(false);
+        }
+        match (Committed { kernel: self, me, at }).read(tree.root, |page| node::tree_id(page) == tree.id) {
+            Err(error) if error.is_not_there() => Ok(false),
+            is_its_root => is_its_root,
         }
     }
 

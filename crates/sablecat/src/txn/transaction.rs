@@ -83,6 +83,8 @@ pub(crate) struct Transaction<'k> {
     used: u64,
     /// Holds the serial gate, with which nobody else commits.
     gate: Option<super::Holding>,
+    /// Does not wait for who has it.
+    passes_gate: bool,
 }
 
 impl std::fmt::Debug for Transaction<'_> {
@@ -115,6 +117,7 @@ impl<'k> Transaction<'k> {
             held: Held::default(),
             used: 0,
             gate: None,
+            passes_gate: false,
         })
     }
 
@@ -146,6 +149,11 @@ impl<'k> Transaction<'k> {
             let holding = region.queue(SERIAL_QUEUE).wait_for(|| region.header().serial.0.try_acquire(me).ok());
             self.gate = Some(holding);
         }
+    }
+
+    /// Has it commit beside who has the serial gate.
+    pub(crate) fn pass_gate(&mut self) {
+        self.passes_gate = true;
     }
 
     /// Lets go of all record locks. Who gave way in a circle must: the circle would stay closed.
@@ -390,6 +398,11 @@ impl<'k> Transaction<'k> {
         }
     }
 
+    /// Whether a tree has a name in the snapshot.
+    pub(crate) fn has_name(&self, tree: &TreeRef) -> Result<bool> {
+        self.kernel.has_name(tree, self.at, &self.seat)
+    }
+
     /// The committed state that the transaction sees, without what it has pending.
     pub(crate) fn committed(&self) -> Committed<'_> {
         Committed { kernel: self.kernel, me: &self.seat, at: self.at }
@@ -421,7 +434,7 @@ impl<'k> Transaction<'k> {
         let kernel = self.kernel;
         let large = kernel.store_all_large(me, &self.writes)?;
         // Who holds record locks goes on: whoever has the gate may be waiting for them.
-        if self.gate.is_none() && self.held.is_empty() {
+        if self.gate.is_none() && self.held.is_empty() && !self.passes_gate {
             kernel.wait_for_gate(me)?;
         }
         let mut record = Record::of(me);
