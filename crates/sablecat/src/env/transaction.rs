@@ -55,13 +55,17 @@ pub(crate) struct EnvTxn<'e> {
 }
 
 impl Drop for EnvTxn<'_> {
+    #[inline]
     fn drop(&mut self) {
-        self.give_up();
+        if !self.made.is_empty() {
+            self.give_up();
+        }
     }
 }
 
 impl<'e> EnvTxn<'e> {
     /// Begins: takes a seat and pins the newest published state.
+    #[inline]
     pub(crate) fn begin(core: &'e Core, options: Options) -> Result<EnvTxn<'e>> {
         Ok(EnvTxn { core, records: Transaction::begin(&core.kernel, options)?, made: Vec::new() })
     }
@@ -73,7 +77,7 @@ impl<'e> EnvTxn<'e> {
     /// transaction is only just creating it; those of reading the catalog.
     #[inline]
     pub(crate) fn tree<'n>(&self, named: &'n Named) -> Result<&'n TreeRef> {
-        if self.core.kernel.is_surely_there(&named.presence) && self.records.changes_of(CATALOG).next().is_none() {
+        if self.core.kernel.is_surely_there(&named.presence) && !self.changes_databases() {
             Ok(&named.tree)
         } else {
             self.tree_if_there(named)
@@ -98,6 +102,11 @@ impl<'e> EnvTxn<'e> {
             return Ok(true);
         }
         Ok(keeps && self.records.has_name(&named.tree)?)
+    }
+
+    #[inline]
+    fn changes_databases(&self) -> bool {
+        self.records.changes_of(CATALOG).next().is_some()
     }
 
     fn fate(&self, tree: TreeId) -> Fate {
@@ -196,7 +205,12 @@ impl<'e> EnvTxn<'e> {
     }
 
     /// Commits: see [`Transaction::commit`]. Then the pages of what was removed are freed.
+    #[inline]
     pub(crate) fn commit(&mut self, durability: Durability) -> Result<Lsn> {
+        if self.changes_databases() { self.commit_with_databases(durability) } else { self.records.commit(durability) }
+    }
+
+    fn commit_with_databases(&mut self, durability: Durability) -> Result<Lsn> {
         let removed = self.removed()?;
         let created: Vec<bool> = self.made.iter().map(|made| self.fate(made.entry.tree) == Fate::Created).collect();
         let committed = self.records.commit(durability);
