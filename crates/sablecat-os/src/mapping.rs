@@ -165,8 +165,8 @@ impl Mapping {
         let end = offset.checked_add(len).expect("a range within a mapping");
         assert!(end <= self.len, "{offset}..{end} is not within a mapping of {} bytes", self.len);
         let starts = (offset.next_multiple_of(LARGE_PAGE)..).step_by(LARGE_PAGE).take_while(|start| start + LARGE_PAGE <= end);
-        // All of them, whether or not the one before could be done.
-        starts.fold(true, |done, start| self.gather_one(start) && done)
+        // All are tried, whether or not the one before could be done.
+        starts.filter(|&start| !self.gather_one(start)).count() == 0
     }
 
     /// Gathers the large page at an offset.
