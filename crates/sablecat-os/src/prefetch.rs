@@ -24,31 +24,35 @@ pub fn read(address: *const u8) {
 #[derive(Debug)]
 pub struct Ahead {
     next: *const u8,
-    lines: usize,
-    lines_a_step: usize,
+    end: *const u8,
+    bytes_a_step: usize,
 }
 
 impl Ahead {
     /// Nothing to bring.
-    pub const NOTHING: Ahead = Ahead { next: std::ptr::null(), lines: 0, lines_a_step: 0 };
+    pub const NOTHING: Ahead = Ahead { next: std::ptr::null(), end: std::ptr::null(), bytes_a_step: 0 };
 
     /// `bytes` bytes from `start` on. Any address will do, as for [`read`].
     pub fn new(start: *const u8, bytes: usize) -> Ahead {
-        Ahead { next: start, lines: bytes.div_ceil(LINE_BYTES), lines_a_step: 1 }
+        Ahead { next: start, end: start.wrapping_add(bytes), bytes_a_step: LINE_BYTES }
     }
 
     /// Says in how many steps all is to be brought, or most of it.
     pub fn in_steps(&mut self, steps: usize) {
-        self.lines_a_step = self.lines.div_ceil(steps.max(1));
+        let lines = (self.end.addr() - self.next.addr()).div_ceil(LINE_BYTES);
+        self.bytes_a_step = lines.div_ceil(steps.max(1)) * LINE_BYTES;
     }
 
     /// Starts to bring what is next.
     #[inline(always)]
     pub fn step(&mut self) {
-        for _ in 0..self.lines_a_step.min(self.lines) {
+        if self.next >= self.end {
+            return;
+        }
+        let stop = self.next.wrapping_add(self.bytes_a_step);
+        while self.next < stop {
             read(self.next);
             self.next = self.next.wrapping_add(LINE_BYTES);
-            self.lines -= 1;
         }
     }
 }
@@ -70,7 +74,8 @@ mod tests {
             let mut ahead = super::Ahead::new(std::ptr::null(), bytes);
             ahead.in_steps(steps);
             (0..steps.max(1)).for_each(|_| ahead.step());
-            assert_eq!((ahead.lines, ahead.next.addr()), (0, bytes.div_ceil(64) * 64), "{bytes} bytes in {steps} steps");
+            let brought = ahead.next.addr();
+            assert!((bytes..bytes + ahead.bytes_a_step.max(1)).contains(&brought), "{brought} of {bytes} bytes in {steps} steps");
         }
     }
 }

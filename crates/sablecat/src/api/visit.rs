@@ -5,10 +5,13 @@
 //!
 //! Keys that are nested (access/btree/nest.rs) are copied out by a scan of their subtree, between two leaves.
 //!
-//! Costs (8 + 32 bytes, 1 M records, out of the processor's cache): 4.3 ns a record, with what the caller does with it; 10 if the next leaf is
-//! fetched all at once.
+//! Records that are cut alike, as those of most databases are, go through a loop of their own, of some 25 instructions beside what the caller does.
+//!
+//! Costs (8 + 32 bytes, 1 M records, out of the processor's cache): 3.4 ns a record, 2 of them for the check of the value that the caller did; 5.4 if each
+//! record is taken apart for itself; 10 if the next leaf is fetched all at once.
 
-use std::ops::{Bound, ControlFlow};
+use std::mem;
+use std::ops::{Bound, ControlFlow, Range};
 
 use sablecat_os::prefetch::Ahead;
 
@@ -119,6 +122,8 @@ fn leaf(
     let place = |bound: &[u8]| leaf.search(bound, order);
     let from = match lower {
         Bound::Unbounded => 0,
+        // As in all leaves after the first.
+        Bound::Included(bound) if leaf.lower_fence() == Some(bound) => 0,
         // The subtree that the bound lies in, if there is one, stands before it.
         Bound::Included(bound) | Bound::Excluded(bound) if bound.len() >= stem_bytes => {
             place(&bound[..stem_bytes]).unwrap_or_else(|slot| slot)
@@ -137,9 +142,13 @@ fn leaf(
         _ => leaf.count(),
     };
     key.begin(leaf.prefix());
-    let records = leaf.records(from..to.max(from));
-    ahead.in_steps(records.len());
-    for record in records {
+    let to = to.max(from);
+    ahead.in_steps(to - from);
+    let shown = match show_alike(leaf, from..to, stem_bytes, key, ahead, each) {
+        ControlFlow::Continue(shown) => shown,
+        ControlFlow::Break(()) => return Next::Done,
+    };
+    for record in leaf.records(from + shown..to) {
         ahead.step();
         let key = key.with(record);
         if key.len() == stem_bytes {
@@ -155,6 +164,36 @@ fn leaf(
         }
     }
     next.map_or(Next::Done, |fence| Next::From(fence.to_vec()))
+}
+
+/// Shows the first of a range of a leaf's records that are short and alike, mostly all of them. Returns how many these were.
+///
+/// A function of its own, so that the loop has the registers to itself.
+#[inline(never)]
+fn show_alike(
+    leaf: Leaf<'_>,
+    slots: Range<usize>,
+    stem_bytes: usize,
+    key: &WholeKey,
+    ahead: &mut Ahead,
+    each: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+) -> ControlFlow<(), usize> {
+    let count = slots.len();
+    let Some(mut alike) = leaf.alike(slots) else { return ControlFlow::Continue(0) };
+    let key_len = key.prefix_len + alike.suffix_len();
+    if key_len > SHORT || key_len == stem_bytes {
+        return ControlFlow::Continue(0);
+    }
+    let (prefix, shift) = (key.prefix, 8 * key.prefix_len as u32);
+    // Not in memory, where `each` might see it change.
+    let mut lines = mem::replace(ahead, Ahead::NOTHING);
+    for (suffix, value) in alike.by_ref() {
+        lines.step();
+        let key = (prefix | suffix.wrapping_shl(shift)).to_le_bytes();
+        each(&key[..key_len], value)?;
+    }
+    *ahead = lines;
+    ControlFlow::Continue(count - alike.left())
 }
 
 /// Puts whole keys together from a leaf's prefix and each record's suffix.

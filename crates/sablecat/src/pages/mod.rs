@@ -19,6 +19,7 @@ mod checkpoint;
 mod clean;
 mod follow;
 mod frames;
+mod hints;
 mod horizon;
 mod latch;
 mod mend;

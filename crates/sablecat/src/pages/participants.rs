@@ -18,12 +18,10 @@ use sablecat_os::atomic::{AtomicU32, Ordering, yield_now};
 use sablecat_os::fork;
 
 use super::frames::PATIENCE;
+use super::hints::Hints;
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::{ListItem, Region, Slot};
-use crate::types::{FrameId, Lsn, PageId, TreeId};
-
-/// Leaves a participant remembers, by tree.
-const HINTS: usize = 8;
+use crate::types::{FrameId, Lsn};
 
 /// Seats of one process at most, however many slots the region has for all. They take 400 bytes each.
 const SEATS_MAX: usize = 1024;
@@ -42,7 +40,8 @@ pub(crate) struct Participant {
     pub(super) patience: Cell<usize>,
     /// Whether it has become that long. Whoever's pin holds these frames back may be waiting for the processor.
     pub(super) crowded: Cell<bool>,
-    hints: [Cell<(TreeId, PageId)>; HINTS],
+    /// Where in each tree it was last.
+    pub(crate) hints: Hints,
     /// Memory for the log record being built, so that single operations allocate nothing.
     pub(crate) scratch: Cell<Vec<u8>>,
     /// Room for a list of changes, so that single operations allocate nothing.
@@ -65,7 +64,7 @@ impl Participant {
             limbo: RefCell::default(),
             patience: Cell::new(PATIENCE),
             crowded: Cell::default(),
-            hints: Default::default(),
+            hints: Hints::default(),
             scratch: Cell::default(),
             list: RefCell::default(),
         }
@@ -81,18 +80,6 @@ impl Participant {
     #[inline]
     pub(crate) fn slot(&self) -> &Slot {
         self.region.slot(self.number)
-    }
-
-    /// The leaf of `tree` used last. A hint: whoever uses it checks that the page still is a leaf of that tree and covers the key.
-    #[inline]
-    pub(crate) fn hint(&self, tree: TreeId) -> PageId {
-        let (of, page) = self.hints[tree.0 as usize % HINTS].get();
-        if of == tree { page } else { PageId::NONE }
-    }
-
-    #[inline]
-    pub(crate) fn set_hint(&self, tree: TreeId, page: PageId) {
-        self.hints[tree.0 as usize % HINTS].set((tree, page));
     }
 }
 

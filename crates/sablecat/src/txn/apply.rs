@@ -193,7 +193,7 @@ impl Kernel {
                 changes.release_last();
             }
             // A split moved the key after `at`. Look at the newest state: shapes only ever change in published steps.
-            me.set_hint(tree.id, PageId::NONE);
+            me.hints.forget(tree.id);
             self.help_committer(me);
             *at = self.pages.guard(me);
         }

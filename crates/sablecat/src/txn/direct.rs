@@ -153,7 +153,7 @@ impl<'a> Direct<'a> {
 
     #[inline]
     fn locate(&mut self, tree: &Tree<'_>, key: &[u8]) -> Result<PageId> {
-        let hint = self.me.hint(tree.id);
+        let hint = self.me.hints.of(tree.id);
         if hint != PageId::NONE {
             let frame = self.pages.region.entry(hint).word().frame();
             // SAFETY: the frame is the page's current version, and nobody but this writer changes anything.
@@ -162,7 +162,7 @@ impl<'a> Direct<'a> {
             }
         }
         let page = btree::find_leaf(self, tree, key, Toward::Key, |_| {})?;
-        self.me.set_hint(tree.id, page);
+        self.me.hints.remember(tree.id, page);
         Ok(page)
     }
 }

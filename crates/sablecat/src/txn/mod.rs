@@ -256,13 +256,13 @@ impl Snapshot<'_> {
     /// The leaf of `tree` that covers `key`: the one used last if that is it, else by descent.
     #[inline]
     pub(crate) fn leaf(&self, tree: &Tree<'_>, key: &[u8]) -> Result<&[u8]> {
-        if let Some(bytes) = self.resident(self.operation.me.hint(tree.id))
+        if let Some(bytes) = self.resident(self.operation.me.hints.of(tree.id))
             && btree::is_leaf_for(bytes, tree, key)
         {
             return Ok(bytes);
         }
         let page = btree::find_leaf(self, tree, key, btree::Toward::Key, |_| {})?;
-        self.operation.me.set_hint(tree.id, page);
+        self.operation.me.hints.remember(tree.id, page);
         self.page(page)
     }
 }

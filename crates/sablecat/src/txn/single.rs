@@ -171,7 +171,7 @@ impl Kernel {
         let mut changes = Changes::new(&self.pages, me, at);
         let bytes = changes.latched(page)?;
         if !btree::is_leaf_for(bytes, tree, key) {
-            me.set_hint(tree.id, PageId::NONE);
+            me.hints.forget(tree.id);
             return Ok(Attempt::Moved);
         }
         let leaf = Leaf::new(bytes);
@@ -208,14 +208,14 @@ impl Kernel {
     pub(super) fn locate(&self, tree: &Tree<'_>, key: &[u8], at: Lsn, me: &Participant) -> Result<PageId> {
         self.pages.operate(me, || {
             let snapshot = self.pages.at_pin(me, at)?;
-            let hint = me.hint(tree.id);
+            let hint = me.hints.of(tree.id);
             if let Some(bytes) = snapshot.resident(hint)
                 && btree::is_leaf_for(bytes, tree, key)
             {
                 return Ok(hint);
             }
             let page = btree::find_leaf(&snapshot, tree, key, Toward::Key, |_| {})?;
-            me.set_hint(tree.id, page);
+            me.hints.remember(tree.id, page);
             Ok(page)
         })
     }

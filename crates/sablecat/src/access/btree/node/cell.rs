@@ -53,6 +53,12 @@ impl Cell {
         (fits && (!cell.is_long || cell.value_len == LONG_VALUE_BYTES)).then_some(cell)
     }
 
+    /// Whether its header is the short one.
+    #[inline(always)]
+    pub(super) fn is_narrow(&self) -> bool {
+        self.header_len == 2
+    }
+
     #[inline(always)]
     pub(super) fn value_at(&self) -> usize {
         self.key_at + self.key_len

@@ -34,6 +34,7 @@ fn exercise_leaf(page: &[u8], key: &[u8], order: Order<'_>) {
         let (prefix, suffix) = leaf.key(i);
         let whole = [prefix, suffix].concat();
         let _ = leaf.value(i);
+        let _ = leaf.alike(i..leaf.count()).map(Iterator::count);
         assert!(leaf.search(&whole, order).unwrap_or_else(|slot| slot) <= leaf.count());
     }
     if leaf.count() >= 4 {

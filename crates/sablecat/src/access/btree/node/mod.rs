@@ -25,6 +25,7 @@
 //! offset and the cell: five lines, and two vector compares. Out of cache that is three misses one after the other (header and hints,
 //! heads and offset, cell), since the offsets are prefetched while the heads are compared.
 
+mod alike;
 mod bulk;
 mod bytes;
 mod cell;

@@ -33,6 +33,34 @@ fn agree(page: &[u8], model: &[(Key, Held)]) {
         assert_eq!(leaf.value(i), value.value());
     }
     assert_eq!(leaf.used_bytes() + leaf.free_bytes(), page.len() - 128);
+    agree_on_what_is_alike(leaf, model);
+}
+
+/// What [`Leaf::alike`] shows from any slot on: as many records as are cut like the first.
+fn agree_on_what_is_alike(leaf: Leaf<'_>, model: &[(Key, Held)]) {
+    let lengths = |(key, value): &(Key, Held)| match value.value() {
+        Value::Inline(bytes) if bytes.len() <= 255 => Some((key.len() - leaf.prefix().len(), bytes.len())),
+        _ => None,
+    };
+    for (from, first) in model.iter().enumerate() {
+        let short = lengths(first).filter(|&(suffix, value)| suffix <= 8 && suffix + value >= 8);
+        let Some(mut alike) = leaf.alike(from..model.len()) else {
+            assert_eq!(short, None, "slot {from}");
+            continue;
+        };
+        assert_eq!(short.map(|lengths| lengths.0), Some(alike.suffix_len()), "slot {from}");
+        let mut expected = model[from..].iter().take_while(|record| lengths(record) == short);
+        for (word, value) in &mut alike {
+            let (key, held) = expected.next().expect("no more than are cut alike");
+            let (suffix, rest) = (&key[leaf.prefix().len()..], word.to_le_bytes());
+            assert_eq!((&rest[..suffix.len()], Value::Inline(value)), (suffix, held.value()));
+            assert!(rest[suffix.len()..].iter().all(|&byte| byte == 0));
+        }
+        assert_eq!(expected.next(), None);
+        let shown = model[from..].iter().take_while(|record| lengths(record) == short).count();
+        assert_eq!(alike.left(), model.len() - from - shown);
+    }
+    assert!(leaf.alike(model.len()..model.len()).is_none());
 }
 
 fn run_on_leaf(page_size: usize, fences: Fences<'_>, prefix: &[u8], order: Order<'_>, ops: &[Op], probes: &[Key]) {
