@@ -131,10 +131,11 @@ mod tests {
         let core = open(Path::new("cleaning"), config, Mode::Transactional).unwrap();
         let records = core.database("records", true, None).unwrap().unwrap();
         let cleaned = || core.kernel.pages.region.header().cleaned.0.load(Ordering::Relaxed);
-        for n in (0u32..).take_while(|_| cleaned() == 0) {
+        for n in (0..300_000u32).take_while(|_| cleaned() == 0) {
             let key = n.wrapping_mul(2_654_435_761).to_be_bytes();
             core.kernel.change_one(&records.tree, &key, RecordChange::Put(&[7; 300]), Durability::Memory).unwrap();
         }
+        assert_ne!(cleaned(), 0, "frames that the thread has seen to");
         core.close().unwrap();
     }
 

@@ -160,10 +160,73 @@ impl Core {
             if !blocks.insert(block) {
                 problems.push(format!("block {block} is named twice by the map"));
             }
+            if !self.kernel.pages.blocks().is_used(block) {
+                problems.push(format!("block {block} is free and the map names it"));
+            }
             Ok(())
         })?;
         report.problems.extend(problems);
         report.pages_unreachable = unreachable;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use sablecat_os::sim::SimDisk;
+
+    use super::super::config::Journaling;
+    use super::super::{Config, Mode, open};
+    use super::*;
+    use crate::pages::volume::Journal;
+    use crate::txn::{Durability, RecordChange};
+    use crate::types::BlockId;
+
+    /// What is free would be overwritten by the next who needs a block.
+    #[test]
+    fn a_free_block_that_a_map_names_is_a_problem() {
+        let journaling = Journaling::On(Journal::new());
+        let config = Config { disk: Arc::new(SimDisk::new(1)), journaling, ..Config::default() };
+        let core = open(Path::new("verified"), config, Mode::Transactional).unwrap();
+        let records = core.database("records", true, None).unwrap().unwrap();
+        for round in 0..3u8 {
+            core.kernel.change_one(&records.tree, b"key", RecordChange::Put(&[round]), Durability::Memory).unwrap();
+            core.checkpoint(false).unwrap();
+        }
+        let problems = || core.verify(&mut |_| {}).unwrap().problems;
+        assert_eq!(problems(), [""; 0]);
+
+        let pages = &core.kernel.pages;
+        let volume = pages.volume().unwrap();
+        let (mut old, mut new) = (BlockId::NONE, BlockId::NONE);
+        let note = |into: &mut BlockId, found| {
+            if let Found::Page(_, block) = found {
+                *into = block;
+            }
+        };
+        let epoch = volume.superblock().epochs[0];
+        volume
+            .walk_epoch(&epoch, &mut |found| {
+                note(&mut old, found);
+                Ok(true)
+            })
+            .unwrap();
+        volume
+            .walk(0..u64::MAX, &mut |found| {
+                note(&mut new, found);
+                Ok(())
+            })
+            .unwrap();
+        assert_ne!(old, new);
+        for (block, what) in [(old, format!("block {old} is free")), (new, format!("block {new} is free and the map names it"))] {
+            assert!(pages.blocks().release(block));
+            let problems = problems();
+            assert!(problems.iter().any(|problem| problem.contains(&what)), "{problems:?}");
+            assert!(pages.blocks().of(block.volume()).mark(block.within()));
+        }
+        core.close().unwrap();
     }
 }

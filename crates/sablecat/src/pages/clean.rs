@@ -100,7 +100,7 @@ impl Pages {
         // SAFETY: the page is latched and this is its current version, if it is: bytes that only its latch's holder could supersede.
         let is_free = || unsafe { self.region.page(frame) }[KIND_OFFSET] == KIND_FREE;
         let is_old = || self.region.born(frame).load(Ordering::Acquire) <= horizon.0;
-        let claim = if current == frame && is_dirty() && is_old() && !is_free() { self.claim_write(frame, me) } else { Ok(None) };
+        let claim = if current == frame && is_old() && !is_free() { self.claim_write(frame, me) } else { Ok(None) };
         self.unlatch(page, me);
         claim
     }

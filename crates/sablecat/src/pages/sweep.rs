@@ -19,7 +19,7 @@ use super::run::freed_after;
 use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::{BlockWord, EntryWord, FrameState, NO_EPOCH};
-use crate::types::{FrameId, Lsn, PageId};
+use crate::types::{BlockId, FrameId, Lsn, PageId};
 
 /// Frames a sweep looks at between two looks at the clock hand.
 const SWEEP_STEP: u64 = 32;
@@ -380,14 +380,16 @@ impl Pages {
         Ok(Swept::Retired)
     }
 
-    /// Gives a version that is on no block one that the caller is to write it to, unless somebody is writing it. Its page is latched by `me`, and
-    /// it is the current one or pinned: so it cannot be freed; once marked as being written, not after that either.
+    /// Gives a version that is on no block one that the caller is to write it to; none if it is on one, or being written to one. Its page is
+    /// latched by `me`, and it is the current one or pinned: so it cannot be freed; once marked as being written, not after that either.
     pub(super) fn claim_write(&self, frame: FrameId, me: &Participant) -> Result<Option<BlockWord>> {
         let desc = self.region.frame(frame);
-        if desc.block().is_writing() || self.volume.is_none() {
+        // One look: whoever writes it needs no latch to say that it is written.
+        let word = desc.block();
+        if word.block() != BlockId::NONE || self.volume.is_none() {
             return Ok(None);
         }
-        let claim = BlockWord::fresh(self.allocate_block(desc.block().volume())?).writing(me.number());
+        let claim = BlockWord::fresh(self.allocate_block(word.volume())?).writing(me.number());
         desc.set_block(claim);
         Ok(Some(claim))
     }

@@ -32,7 +32,7 @@ fn no_update_is_lost_on_overlapping_leaves() {
 #[test]
 fn a_stopped_commit_is_finished_by_others_once() {
     explore(12, 200, || {
-        let store = Store::with_two_leaves(10, 6, None);
+        let store = Store::with_two_leaves(12, 6, None);
         together(
             &store,
             &[

@@ -191,15 +191,10 @@ impl Store {
         (0..times).for_each(|_| self.kernel.pages.clean(&seat).unwrap());
     }
 
-    /// What must hold when all have ended: both records say `both`, nothing is latched, no frame is lost.
+    /// What must hold when all have ended: both records say `both`, nothing is latched, no frame, page or block is lost.
     pub(super) fn check_end(&self, both: u32, beside: u32) {
         let end: Vec<_> = [LEFT, RIGHT, BESIDE_LEFT].map(|key| self.kernel.read_one(&self.tree, key, watch).unwrap()).into();
         assert_eq!(end, [both, both, beside]);
-        self.verified();
-        let seat = self.kernel.pages.participants.sit().unwrap();
-        self.kernel.pages.sweep_all(&seat);
-        let census = self.kernel.pages.census();
-        assert_eq!((census.old, census.building, census.retired), (0, 0, 0), "{census:?}");
-        assert_eq!(census.free + census.current, self.kernel.pages.region.geometry().frames - 1);
+        self.assert_nothing_leaks();
     }
 }
