@@ -123,6 +123,10 @@ pub trait File: Send + Sync + Debug {
     /// the range afterwards, the new bytes zero. A file system that cannot reserve space only extends the file.
     fn preallocate(&self, offset: u64, len: u64) -> io::Result<()>;
 
+    /// Asks that what is written over the bytes of this file, which is empty so far, goes where they are, on a file system that would otherwise put
+    /// it elsewhere and write down where. Such a file system then keeps no checksums of its own for the file. Where it is refused, all is as before.
+    fn keep_in_place(&self) {}
+
     /// Locks the whole file against all other openings of it, in this process and others, unless one of them has it: `false`.
     /// The lock belongs to this opening and goes with it, also when the process is killed. Locking twice is locking once.
     /// The file must be open for writing.

@@ -131,6 +131,20 @@ fn opening_makes_a_file_only_when_asked() {
 }
 
 #[test]
+fn a_file_kept_in_place_is_one_like_any_other() {
+    on_both(|disk, dir| {
+        let file = disk.open(&dir.join("a"), CREATE).unwrap();
+        file.keep_in_place();
+        file.preallocate(0, 8192).unwrap();
+        file.write_at(&[7; 4096], 100).unwrap();
+        // Too late by now, where it is a question at all.
+        file.keep_in_place();
+        file.write_at(&[8; 4096], 100).unwrap();
+        assert_eq!(all(&*file)[..4196], [&[0; 100][..], &[8; 4096]].concat());
+    });
+}
+
+#[test]
 fn a_file_opened_to_read_is_not_written() {
     on_both(|disk, dir| {
         let path = dir.join("a");

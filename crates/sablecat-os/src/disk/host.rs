@@ -10,7 +10,7 @@ use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{FallocateFlags, fallocate, fdatasync, fstat, fsync, ftruncate, statvfs};
+use rustix::fs::{FallocateFlags, IFlags, fallocate, fdatasync, fstat, fsync, ftruncate, ioctl_getflags, ioctl_setflags, statvfs};
 use rustix::io::{Errno, pread, pwrite, pwritev, retry_on_intr};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
@@ -254,6 +254,13 @@ impl File for HostFile {
                 if self.len()? < end { self.set_len(end) } else { Ok(()) }
             }
             done => Ok(done?),
+        }
+    }
+
+    fn keep_in_place(&self) {
+        if let Ok(flags) = ioctl_getflags(&self.file) {
+            // Most file systems write in place anyway, and do not know the flag.
+            let _ = ioctl_setflags(&self.file, flags | IFlags::NOCOW);
         }
     }
 

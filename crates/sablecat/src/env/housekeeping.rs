@@ -138,4 +138,25 @@ mod tests {
         assert_ne!(cleaned(), 0, "frames that the thread has seen to");
         core.close().unwrap();
     }
+
+    /// While one process keeps house the commits of all others leave their threads asleep; afterwards they call for what is still wanted.
+    #[test]
+    fn nobody_is_called_while_somebody_keeps_house() {
+        let config = Config { disk: Arc::new(SimDisk::new(1)), background: false, ..Config::default() };
+        let core = open(Path::new("calling"), config, Mode::Transactional).unwrap();
+        let records = core.database_or_new("records", None).unwrap();
+        let commit = || assert!(core.kernel.change_one(&records.tree, b"key", RecordChange::Put(&[7; 300]), Durability::NoSync).unwrap());
+        let seat = core.kernel.pages.participants.sit().unwrap();
+        let keeping = core.kernel.keep(&seat).unwrap();
+        while !core.kernel.log.wants_segment() {
+            commit();
+        }
+        commit();
+        assert!(!core.kernel.bell.is_rung());
+        drop(keeping);
+        commit();
+        assert!(core.kernel.bell.is_rung());
+        drop(seat);
+        core.close().unwrap();
+    }
 }

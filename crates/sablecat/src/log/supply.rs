@@ -1,7 +1,9 @@
 //! The supply of segments: made ahead of the tail, reused behind the checkpoint, begun afresh after recovery, removed after a clean close.
 //!
 //! A segment is a file of zeros written and flushed once, since a flush after overwriting costs a fraction of one after growing; or a file
-//! whose old contents nobody needs. Old contents do no harm: every record names its LSN, and no LSN is given twice.
+//! whose old contents nobody needs. Old contents do no harm: every record names its LSN, and no LSN is given twice. A file system that writes
+//! nothing over what is there (btrfs) is asked to make an exception: there each flush would give blocks new places, and zeros would have been for nothing
+//! ([decision 18](../../../../docs/decisions/0018-log-in-place.md)).
 //!
 //! Order of events, each step flushed before the next: the file made in its whole length under a name that means nothing, with its header
 //! and its first zeros; the name changed to that of the next segment; the directory flushed; `prepared` raised, from which moment commits
@@ -159,6 +161,7 @@ impl Log {
             .disk()
             .open(&path, how)
             .and_then(|file| {
+                file.keep_in_place();
                 file.preallocate(0, HEADER_BYTES + segments.bytes())?;
                 file.write_at(header, 0)?;
                 fill(&*file, HEADER_BYTES, piece)

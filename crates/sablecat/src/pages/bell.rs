@@ -33,6 +33,12 @@ impl Bell {
         }
     }
 
+    /// Whether it was rung and nobody has answered yet.
+    #[cfg(test)]
+    pub(crate) fn is_rung(&self) -> bool {
+        self.rung.load(Ordering::Acquire)
+    }
+
     /// Tells the listener to go.
     pub(crate) fn stop(&self) {
         *self.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;

@@ -1,6 +1,7 @@
 //! How large the parts of a region are, and where each begins.
 
 use sablecat_os::atomic::{AtomicU8, AtomicU64};
+use sablecat_os::mapping::LARGE_PAGE;
 
 use super::{FrameDesc, Header, Member, PageEntry, Role, Slot, WaitQueue};
 use crate::types::BlockId;
@@ -20,8 +21,6 @@ pub(crate) const VOLUMES_MAX: usize = 16;
 /// Processes that may share a region, and participants that they may have in all.
 const MEMBERS_MAX: u16 = 1024;
 const SHARED_SLOTS: u16 = 4096;
-
-const HUGE: usize = 2 << 20;
 
 /// The sizes a region is created with. Two processes agree on all of them or do not share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,8 +139,8 @@ impl Geometry {
         let block_bits = part(self.volumes * (blocks / 8), 4096);
         let unsaved = part(pages / 8, 4096);
         let capturing = part(pages / 8, 4096);
-        let frames = part(self.frames * self.page_size, HUGE);
-        let end = part(0, HUGE);
+        let frames = part(self.frames * self.page_size, LARGE_PAGE);
+        let end = part(0, LARGE_PAGE);
         Offsets {
             log_words,
             queues,

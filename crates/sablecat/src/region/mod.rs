@@ -9,6 +9,10 @@
 //! The page table and the bitmaps are sized for the largest volume and touched only where used: the mapping is lazy, and an untouched
 //! page of it costs nothing.
 //!
+//! A shared region is a file in memory, which the kernel keeps in small pages unless told otherwise. So what all processes use is gathered in large
+//! pages when its memory is made certain: the parts before the page table at creation, frames as they come into use
+//! ([decision 17](../../../../docs/decisions/0017-large-pages.md)).
+//!
 //! Rules of the region: every word is an atomic; each type says who may write its words and what a reader finds if that writer dies.
 //! The bytes of a frame are plain memory, written only by the one participant that holds the frame as *building*, and immutable from
 //! its publication until the frame is freed.
@@ -45,7 +49,7 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use sablecat_os::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use sablecat_os::mapping::Mapping;
+use sablecat_os::mapping::{LARGE_PAGE, Mapping};
 use sablecat_os::prefetch::Ahead;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -54,8 +58,7 @@ use crate::types::{FrameId, PageId, VolumeId};
 /// Cache lines at the start of a page that a search looks at: 128 bytes of header and hints, and six bytes a record for some 85 records.
 const SEARCH_LINES: usize = 10;
 
-/// Frames for which memory is made certain at a time, in a shared region; and page ids or blocks.
-const FRAMES_STEP: u64 = 256;
+/// Page ids or blocks for which memory is made certain at a time, in a shared region.
 const TABLE_STEP: u64 = 1 << 16;
 
 /// More than this of a page is not fetched ahead: the processor follows by itself.
@@ -106,6 +109,7 @@ impl Region {
         let mapping = Mapping::file(file, offsets.end).map_err(|e| no_memory(offsets.end, &e))?;
         mapping.advise_huge(offsets.frames, offsets.end - offsets.frames);
         let region = Region::at(mapping, geometry, Some(membership));
+        region.mapping.gather(0, region.offsets.table);
         region.reserve(0, region.offsets.table)?;
         region.create(identity, 0);
         Ok(region)
@@ -215,16 +219,19 @@ impl Region {
         })
     }
 
-    /// Has memory for some more frames made certain: which; none if all have it, or there is none left for more.
+    /// Has memory for some more frames made certain, those of a large page: which; none if all have it, or there is none left for more.
     pub(crate) fn more_frames(&self) -> Option<std::ops::Range<u32>> {
         let ready = &self.header().frames_ready.0;
         let from = ready.load(Ordering::SeqCst);
-        let to = (from + FRAMES_STEP).min(self.geometry.frames as u64);
+        let step = (LARGE_PAGE / self.geometry.page_size) as u64;
+        let start = from / step * step;
+        let to = (start + step).min(self.geometry.frames as u64);
         if from >= to {
             return None;
         }
         let bytes = |frame: u64| self.offsets.frames + frame as usize * self.geometry.page_size;
-        self.reserve(bytes(from), bytes(to) - bytes(from)).ok()?;
+        self.mapping.gather(bytes(start), bytes(to) - bytes(start));
+        self.reserve(bytes(start), bytes(to) - bytes(start)).ok()?;
         // Whoever loses the race reserved the same range.
         ready.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).ok()?;
         Some(from as u32..to as u32)

@@ -147,20 +147,21 @@ impl Kernel {
                 let page = self.leaf_for(changes, &view, key, last, &mut at)?;
                 last = page;
                 self.check_write(changes, page, &view, key, key, check)?;
-                let place = changes.read(page, |bytes| {
+                let (place, is_long) = changes.read(page, |bytes| {
                     let leaf = Leaf::new(bytes);
-                    leaf.search(key, view.order).map(|slot| matches!(leaf.value(slot), Value::Long { .. }))
+                    let place = leaf.search(key, view.order);
+                    (place, place.is_ok_and(|slot| matches!(leaf.value(slot), Value::Long { .. })))
                 })?;
+                // The version that is written has what was read in the same slots.
                 let done = match (place, value.as_deref()) {
-                    (Ok(true), _) => return Ok(Leaves::Shape),
+                    _ if is_long => return Ok(Leaves::Shape),
                     (_, Some(value)) if value.len() > self.inline_max(key.len()) => return Ok(Leaves::Shape),
-                    (_, Some(value)) => btree::put_in_leaf(changes.write(page)?, key, Value::Inline(value), view.order).is_ok(),
+                    (Ok(slot), Some(value)) => LeafMut::new(changes.write(page)?).replace_value(slot, Value::Inline(value)).is_ok(),
+                    (Err(slot), Some(value)) => LeafMut::new(changes.write(page)?).insert(slot, key, Value::Inline(value)).is_ok(),
                     (Err(_), None) => true,
-                    (Ok(false), None) => {
+                    (Ok(slot), None) => {
                         let bytes = changes.write(page)?;
-                        if let Ok(slot) = Leaf::new(bytes).search(key, view.order) {
-                            LeafMut::new(bytes).remove(slot);
-                        }
+                        LeafMut::new(bytes).remove(slot);
                         page == view.root || !btree::should_merge(bytes)
                     }
                 };

@@ -10,6 +10,7 @@
 //! `unsafe` here: building frames as bytes; each is owned by this participant, and the borrow of `self` keeps two references apart.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use sablecat_os::atomic::Ordering;
 
@@ -26,7 +27,7 @@ pub(crate) struct Changes<'a> {
     pages: &'a Pages,
     me: &'a Participant,
     items: Vec<ListItem>,
-    index: HashMap<PageId, usize>,
+    index: HashMap<PageId, usize, BuildHasherDefault<PageHasher>>,
     /// Frames that hold the part of the list that the slot has no room for, each with its link in word 0.
     more: Vec<FrameId>,
     /// The snapshot at which pages that are not changed here are read.
@@ -48,7 +49,7 @@ impl<'a> Changes<'a> {
             pages,
             me,
             items,
-            index: HashMap::new(),
+            index: HashMap::default(),
             more: Vec::new(),
             at,
             allocated: Vec::new(),
@@ -246,6 +247,27 @@ impl<'a> Changes<'a> {
             }
         }
         self.freed_runs.drain(..).for_each(|first| self.pages.note_freed(first));
+    }
+}
+
+/// Hashes page ids, which the engine itself gives out: by one multiplication.
+#[derive(Default)]
+struct PageHasher(u64);
+
+impl Hasher for PageHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u32(u32::from(byte)));
+    }
+
+    #[inline]
+    fn write_u32(&mut self, id: u32) {
+        self.0 = (self.0 ^ u64::from(id)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        // The table looks at the lowest and the highest bits, and the multiplication leaves the best in the highest half.
+        self.0.rotate_left(32)
     }
 }
 

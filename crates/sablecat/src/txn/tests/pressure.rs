@@ -115,11 +115,13 @@ fn who_cleans_learns_what_is_free() {
         store.change_some(&mut Dice(1));
         store.checkpoint().unwrap();
     }
+    let seat = pages.participants.sit().unwrap();
+    // An old version may be on a block that no map names, and that is above what opening takes for used.
+    pages.sweep_all(&seat);
     let used = pages.blocks().used_count();
     pages.blocks().assume_used_below(&pages.blocks().bounds()).unwrap();
     assert!(pages.blocks().used_count() > used);
     pages.region.header().free_known.store(0, Ordering::SeqCst);
-    let seat = pages.participants.sit().unwrap();
     pages.clean(&seat).unwrap();
     assert_eq!(pages.blocks().used_count(), used, "a checkpoint has left nothing to clean");
     drop(seat);
