@@ -72,7 +72,8 @@ fn ask_transaction(txn: &mut Txn<'_>, db: &Database, question: &Read) -> Result<
 }
 
 /// Asks a snapshot.
-pub fn ask_snapshot(txn: &mut ReadTxn<'_>, db: &Database, question: &Read) -> Result<Answer> {
+pub fn ask_snapshot(txn: &mut ReadTxn<'_>, name: &str, question: &Read) -> Result<Answer> {
+    let Some(db) = &txn.existing_database(name)? else { return Ok(Answer::Missing) };
     Ok(match question {
         Read::Get(key) => Answer::Value(txn.get(db, key)?),
         Read::Contains(key) => Answer::Flag(txn.get_with(db, key, |value| value.is_some())?),
@@ -93,6 +94,18 @@ pub fn create(env: &Env, name: &str) -> Result<Database> {
 
 fn on(env: &Env, name: &str, work: impl FnOnce(&Database) -> Result<Answer>) -> Result<Answer> {
     find(env, name)?.map_or(Ok(Answer::Missing), |db| work(&db))
+}
+
+fn within(txn: &mut Txn<'_>, name: &str, work: impl FnOnce(&mut Txn<'_>, &Database) -> Result<Answer>) -> Result<Answer> {
+    txn.existing_database(name)?.map_or(Ok(Answer::Missing), |db| work(txn, &db))
+}
+
+fn renamed(outcome: Result<()>) -> Result<Answer> {
+    match outcome {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Answer::Missing),
+        Err(error) if error.kind() == ErrorKind::Exists => Ok(Answer::Exists),
+        outcome => outcome.map(|()| Answer::Done),
+    }
 }
 
 /// Does a step. Closing and opening again, and snapshots, are the caller's.
@@ -131,11 +144,7 @@ pub fn apply(env: &Env, step: &Step) -> Result<Answer> {
         }),
         Step::Transaction(transaction) => run(env, transaction),
         Step::Create(name) => create(env, name).map(|_| Answer::Done),
-        Step::Rename(from, to) => match env.rename_database(from, to) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Answer::Missing),
-            Err(error) if error.kind() == ErrorKind::Exists => Ok(Answer::Exists),
-            outcome => outcome.map(|()| Answer::Done),
-        },
+        Step::Rename(from, to) => renamed(env.rename_database(from, to)),
         Step::Drop(name) => env.remove_database(name).map(Answer::Flag),
         Step::Databases => env.databases().map(Answer::Names),
         Step::Sync => env.sync().map(|()| Answer::Done),
@@ -148,25 +157,30 @@ pub fn apply(env: &Env, step: &Step) -> Result<Answer> {
 fn run(env: &Env, transaction: &Transaction) -> Result<Answer> {
     let options = TxnOptions::new().isolation(transaction.isolation).durability(transaction.durability);
     if transaction.closure && transaction.commit {
-        return env.write_with(options, |txn| run_parts(env, txn, &transaction.parts)).map(Answer::Parts);
+        return env.write_with(options, |txn| run_parts(txn, &transaction.parts)).map(Answer::Parts);
     }
     let mut txn = env.begin_with(options)?;
-    let answers = run_parts(env, &mut txn, &transaction.parts)?;
+    let answers = run_parts(&mut txn, &transaction.parts)?;
     if transaction.commit {
         txn.commit()?;
     }
     Ok(Answer::Parts(answers))
 }
 
-fn run_parts(env: &Env, txn: &mut Txn<'_>, parts: &[Part]) -> Result<Vec<Answer>> {
+fn run_parts(txn: &mut Txn<'_>, parts: &[Part]) -> Result<Vec<Answer>> {
     let mut saved = Vec::new();
     let mut answers = Vec::new();
     for part in parts {
         answers.push(match part {
-            Part::Read(name, question) => on(env, name, |db| ask_transaction(txn, db, question))?,
-            Part::ForUpdate(name, key) => on(env, name, |db| txn.get_for_update(db, key).map(Answer::Value))?,
-            Part::Insert(name, key, value) => on(env, name, |db| txn.insert(db, key, value).map(|()| Answer::Done))?,
-            Part::Remove(name, key) => on(env, name, |db| txn.remove(db, key).map(Answer::Flag))?,
+            Part::Read(name, question) => within(txn, name, |txn, db| ask_transaction(txn, db, question))?,
+            Part::ForUpdate(name, key) => within(txn, name, |txn, db| txn.get_for_update(db, key).map(Answer::Value))?,
+            Part::Insert(name, key, value) => within(txn, name, |txn, db| txn.insert(db, key, value).map(|()| Answer::Done))?,
+            Part::Remove(name, key) => within(txn, name, |txn, db| txn.remove(db, key).map(Answer::Flag))?,
+            Part::Create(name) if reversed(name) => txn.database_ordered_by(name, REVERSED).map(|_| Answer::Done)?,
+            Part::Create(name) => txn.database(name).map(|_| Answer::Done)?,
+            Part::Rename(from, to) => renamed(txn.rename_database(from, to))?,
+            Part::Drop(name) => txn.remove_database(name).map(Answer::Flag)?,
+            Part::Databases => Answer::Names(txn.databases()?),
             Part::Savepoint => {
                 saved.push(txn.savepoint());
                 Answer::Done
@@ -179,21 +193,21 @@ fn run_parts(env: &Env, txn: &mut Txn<'_>, parts: &[Part]) -> Result<Vec<Answer>
                 }
                 Answer::Done
             }
-            Part::Nested(parts, succeeds) => nest(env, txn, parts, *succeeds)?,
+            Part::Nested(parts, succeeds) => nest(txn, parts, *succeeds)?,
         });
     }
     Ok(answers)
 }
 
-fn nest(env: &Env, txn: &mut Txn<'_>, parts: &[Part], succeeds: bool) -> Result<Answer> {
+fn nest(txn: &mut Txn<'_>, parts: &[Part], succeeds: bool) -> Result<Answer> {
     let mut answers = Vec::new();
     let mut failed_on_purpose = false;
     let outcome = txn.nested(|txn| {
-        answers = run_parts(env, txn, parts)?;
+        answers = run_parts(txn, parts)?;
         if !succeeds {
             failed_on_purpose = true;
             // The one error that a caller can make at will: this name is too long.
-            env.existing_database(&"x".repeat(1000))?;
+            txn.existing_database(&"x".repeat(1000))?;
         }
         Ok(())
     });

@@ -163,6 +163,10 @@ impl Model {
                 Part::ForUpdate(name, key) => self.apply(&Step::Read(name.clone(), Read::Get(key.clone()))),
                 Part::Insert(name, key, value) => self.apply(&Step::Insert(name.clone(), key.clone(), value.clone())),
                 Part::Remove(name, key) => self.apply(&Step::Remove(name.clone(), key.clone())),
+                Part::Create(name) => self.apply(&Step::Create(name.clone())),
+                Part::Rename(from, to) => self.apply(&Step::Rename(from.clone(), to.clone())),
+                Part::Drop(name) => self.apply(&Step::Drop(name.clone())),
+                Part::Databases => self.apply(&Step::Databases),
                 Part::Savepoint => {
                     saved.push(self.clone());
                     Answer::Done

@@ -46,6 +46,14 @@ pub enum Part {
     Insert(String, Bytes, Bytes),
     /// `remove`
     Remove(String, Bytes),
+    /// Opens a database, creating it if need be.
+    Create(String),
+    /// `rename_database`
+    Rename(String, String),
+    /// `remove_database`
+    Drop(String),
+    /// `databases`
+    Databases,
     /// `savepoint`
     Savepoint,
     /// `rollback_to` one of the savepoints so far, counted round
@@ -248,13 +256,19 @@ impl Shape {
         }
     }
 
+    /// A name for a database that has the order of this one, unless chance picks one for another order.
+    fn other_name(&self, name: &str, dice: &mut Dice) -> Option<String> {
+        let to = dice.pick(&self.names);
+        (reversed(to) == reversed(name)).then(|| to.to_owned())
+    }
+
     fn parts(&self, dice: &mut Dice, deep: bool) -> Vec<Part> {
         let count = 1 + if dice.percent(10) { dice.index(80) } else { dice.index(8) };
         (0..count)
             .map(|_| {
                 let table = dice.pick(&self.names);
                 let name = table.to_owned();
-                match dice.below(20) {
+                match dice.below(22) {
                     0..5 => Part::Read(name, self.read(table, dice)),
                     5 => Part::ForUpdate(name, self.key(table, dice)),
                     6..12 => Part::Insert(name, self.key(table, dice), self.value(dice)),
@@ -262,6 +276,12 @@ impl Shape {
                     16 => Part::Savepoint,
                     17 => Part::RollBack(dice.index(8)),
                     18 if deep => Part::Nested(self.parts(dice, dice.clone().percent(30)), dice.percent(50)),
+                    20 => Part::Create(name),
+                    21 => match dice.below(4) {
+                        0 => Part::Drop(name),
+                        1 => Part::Databases,
+                        _ => self.other_name(&name, dice).map_or(Part::Databases, |to| Part::Rename(name, to)),
+                    },
                     _ => Part::Insert(name, self.key(table, dice), self.value(dice)),
                 }
             })
@@ -298,10 +318,7 @@ impl Shape {
             54..58 => Step::Batch(name, (0..dice.below(self.batch_max)).map(|_| (self.key(table, dice), self.value(dice))).collect()),
             58..76 => Step::Transaction(self.transaction(dice)),
             76..83 => Step::Create(name),
-            83 => {
-                let to = dice.pick(&self.names);
-                if reversed(to) == reversed(&name) { Step::Rename(name, to.to_owned()) } else { Step::Databases }
-            }
+            83 => self.other_name(&name, dice).map_or(Step::Databases, |to| Step::Rename(name, to)),
             84 => Step::Drop(name),
             85 => Step::Databases,
             86..88 => Step::Sync,

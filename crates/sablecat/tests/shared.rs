@@ -107,9 +107,14 @@ impl Worker {
         Worker::start_by(unshare, path, me)
     }
 
-    fn start_by(mut command: Command, path: &Path, me: usize) -> Worker {
+    fn start_by(command: Command, path: &Path, me: usize) -> Worker {
+        Worker::start_doing("worker", command, path, me)
+    }
+
+    /// A process that does what one of the tests says.
+    fn start_doing(what: &str, mut command: Command, path: &Path, me: usize) -> Worker {
         let mut child = command
-            .args(["--exact", "worker", "--ignored", "--nocapture", "--test-threads", "1"])
+            .args(["--exact", what, "--ignored", "--nocapture", "--test-threads", "1"])
             .env(DIRECTORY, path)
             .env(WORKER, format!("worker {me}"))
             .stdout(Stdio::piped())
@@ -259,6 +264,61 @@ fn private_and_shared_exclude_each_other() {
     let private = Env::open(&path).expect("nobody is left");
     assert_eq!(open(&path).expect_err("private").kind(), ErrorKind::InUse);
     private.close().expect("closed");
+    std::fs::remove_dir_all(&path).expect("removed");
+}
+
+/// Opens a private environment that nobody has open. What other tests start has the locks of this process too, until it is a program of its own.
+fn open_alone(path: &Path) -> Env {
+    loop {
+        match Env::open(path) {
+            Err(error) if error.kind() == ErrorKind::InUse => std::thread::yield_now(),
+            opened => return opened.expect("opened alone"),
+        }
+    }
+}
+
+/// Creates a database and fills it, in a transaction that it says is open and never commits.
+#[test]
+#[ignore = "what the processes of another test do"]
+fn creator() {
+    let Ok(path) = std::env::var(DIRECTORY) else { return };
+    let env = open(Path::new(&path)).expect("attached");
+    let mut txn = env.begin().expect("begun");
+    let new = txn.database("new").expect("created");
+    txn.insert(&new, "k", "never").expect("inserted");
+    // In a line of its own: the harness has begun one.
+    println!("\n1");
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn a_process_killed_while_it_creates_a_database_leaves_nothing_of_it() {
+    let path = directory("creator");
+    let env = open(&path).expect("created");
+    for _ in 0..3 {
+        let mut creator = Worker::start_doing("creator", Command::new(std::env::current_exe().expect("a program")), &path, 0);
+        creator.hear();
+        env.checkpoint().expect("written, with what is being made");
+        assert!(env.existing_database("new").expect("looked up").is_none());
+        creator.kill();
+    }
+    env.write(|txn| {
+        let new = txn.database("new")?;
+        txn.insert(&new, "k", "v")
+    })
+    .expect("the name is free");
+    env.close().expect("closed");
+    // Opened afresh, what they had made is freed; opened again, all that is free is known.
+    open_alone(&path).close().expect("closed");
+    let env = open_alone(&path);
+    assert_eq!(env.databases().expect("listed"), ["new"]);
+    env.compact().expect("written");
+    let report = env.verify(&mut |_| {}).expect("verified");
+    assert_eq!((report.problems, report.pages_unreachable), (vec![], 0));
+    assert_eq!(env.stats().expect("counted").pages, 2, "the catalog, and what was created");
+    env.close().expect("closed");
     std::fs::remove_dir_all(&path).expect("removed");
 }
 

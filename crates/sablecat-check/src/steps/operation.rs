@@ -39,7 +39,7 @@ const fn work(name: &'static str, work: fn(&Env) -> Result<()>) -> Operation {
 }
 
 /// All of them.
-pub const OPERATIONS: [Operation; 20] = [
+pub const OPERATIONS: [Operation; 22] = [
     work("get", |env| env.database("d")?.get(key(30)).map(drop)),
     work("insert", |env| env.database("d")?.insert(key(30), "another")),
     work("remove", |env| env.database("d")?.remove(key(30)).map(drop)),
@@ -78,6 +78,24 @@ pub const OPERATIONS: [Operation; 20] = [
     work("long-key", |env| env.database("d")?.insert([b'q'; 300], "of a nested key")),
     work("create-database", |env| env.database("new").map(drop)),
     work("remove-database", |env| env.remove_database("e").map(drop)),
+    work("define", |env| {
+        let d = env.database("d")?;
+        env.write(|txn| {
+            let new = txn.database("new")?;
+            txn.insert(&new, key(1), "the first")?;
+            txn.insert(&d, key(21), "with it")?;
+            txn.remove_database("e")?;
+            txn.rename_database("new", "e")
+        })
+    }),
+    work("undefine", |env| {
+        let mut txn = env.begin()?;
+        let new = txn.database("new")?;
+        txn.insert(&new, key(1), "never")?;
+        txn.remove_database("e")?;
+        txn.abort();
+        Ok(())
+    }),
     work("evict", |env| env.database("many")?.insert(key(700), "in a page that was not in memory")),
     Operation { name: "checkpoint", in_company: true, act: Act::Checkpoint },
     Operation { name: "attach", in_company: true, act: Act::Attach },
@@ -155,12 +173,12 @@ pub(super) fn commit(env: &Env) -> Result<()> {
     })
 }
 
-/// Everything in an environment, at one snapshot but for the names.
+/// Everything in an environment, at one snapshot.
 pub(super) fn contents(env: &Env) -> Result<Contents> {
     let mut found = Contents::new();
     let mut snapshot = env.snapshot()?;
-    for name in env.databases()? {
-        let database = env.database(&name)?;
+    for name in snapshot.databases()? {
+        let Some(database) = snapshot.existing_database(&name)? else { continue };
         let mut records = BTreeMap::new();
         for record in snapshot.range::<&[u8]>(&database, ..)? {
             let (key, value) = record?;

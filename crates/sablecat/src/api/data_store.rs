@@ -54,10 +54,7 @@ impl DataStore {
     /// # Errors
     /// As [`Env::database`](super::Env::database).
     pub fn database(&mut self, name: &str) -> Result<StoreTable> {
-        match self.core.database(name, true, None)? {
-            Some(named) => Ok(StoreTable { named }),
-            None => unreachable!("a database that is missing is created"),
-        }
+        self.core.database_or_new(name, None).map(|named| StoreTable { named })
     }
 
     /// The names of all databases, in order.
@@ -81,7 +78,7 @@ impl DataStore {
     /// # Errors
     /// `Corruption` and `Io` from reading pages.
     pub fn get(&self, table: &StoreTable, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.core.kernel.get_one(table.named.tree()?, key.as_ref())
+        self.core.kernel.get_one(self.core.tree(&table.named)?, key.as_ref())
     }
 
     /// Shows the value of a key to `look`, in place: nothing is copied.
@@ -90,7 +87,7 @@ impl DataStore {
     /// As [`DataStore::get`].
     #[inline]
     pub fn get_with<R>(&self, table: &StoreTable, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
-        self.core.kernel.read_one(table.named.tree()?, key, look)
+        self.core.kernel.read_one(self.core.tree(&table.named)?, key, look)
     }
 
     /// How many bytes the value of a key has, without reading it; none if there is no record.
@@ -98,7 +95,7 @@ impl DataStore {
     /// # Errors
     /// As [`DataStore::get`].
     pub fn value_len(&self, table: &StoreTable, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
-        self.core.kernel.value_len(table.named.tree()?, key.as_ref())
+        self.core.kernel.value_len(self.core.tree(&table.named)?, key.as_ref())
     }
 
     /// Reads part of a value, from `offset` on, as much as `into` has room for. None if there is no such record, else how many bytes were
@@ -107,7 +104,7 @@ impl DataStore {
     /// # Errors
     /// As [`DataStore::get`].
     pub fn read_at(&self, table: &StoreTable, key: impl AsRef<[u8]>, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
-        self.core.kernel.read_part(table.named.tree()?, key.as_ref(), offset, into)
+        self.core.kernel.read_part(self.core.tree(&table.named)?, key.as_ref(), offset, into)
     }
 
     /// Sets the value of a key.
@@ -117,7 +114,7 @@ impl DataStore {
     #[inline]
     pub fn insert(&mut self, table: &StoreTable, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
-        self.core.kernel.check_record(table.named.tree()?, key, value.len())?;
+        self.core.kernel.check_record(self.core.tree(&table.named)?, key, value.len())?;
         self.change(table, key, Some(value)).map(|_| ())
     }
 
@@ -143,12 +140,12 @@ impl DataStore {
         let seat = kernel.pages.participants.sit()?;
         // SAFETY: this handle is the only one and is borrowed exclusively.
         let mut direct = unsafe { Direct::new(&kernel.pages, &seat) };
-        direct.bulk_load(&table.named.tree()?.tree(), records)
+        direct.bulk_load(&self.core.tree(&table.named)?.tree(), records)
     }
 
     #[inline]
     fn change(&mut self, table: &StoreTable, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
-        let tree = table.named.tree()?;
+        let tree = self.core.tree(&table.named)?;
         let kernel = &self.core.kernel;
         let seat = kernel.pages.participants.sit()?;
         // SAFETY: this handle is the only one and is borrowed exclusively: no read is in progress, and a Data Store has no snapshots.
@@ -169,7 +166,7 @@ impl DataStore {
         let kernel = &self.core.kernel;
         let seat = kernel.pages.participants.sit()?;
         let at = kernel.pages.pin(&seat);
-        let result = visit::visit(kernel, &seat, at, table.named.tree()?, owned_bounds(&bounds), each);
+        let result = visit::visit(kernel, &seat, at, self.core.tree(&table.named)?, owned_bounds(&bounds), each);
         seat.slot().unpin();
         result
     }

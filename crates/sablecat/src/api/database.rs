@@ -31,18 +31,25 @@ impl Database {
         Database { env, named }
     }
 
+    #[inline]
     pub(super) fn tree(&self) -> Result<&TreeRef> {
-        self.env.core().check_named(&self.named)?;
-        self.named.tree()
+        self.env.core().tree(&self.named)
     }
 
-    /// The tree, after making sure that the database is of this environment.
-    pub(super) fn tree_in(&self, env: &Env) -> Result<&TreeRef> {
+    /// What a transaction of an environment knows it by, after making sure that it is of that one.
+    #[inline]
+    pub(super) fn named_in(&self, env: &Env) -> Result<&Named> {
         if std::ptr::eq(self.env.core(), env.core()) {
-            self.tree()
+            Ok(&self.named)
         } else {
             Err(crate::Error::invalid(format!("the database {:?} is of another environment than the transaction", self.name())))
         }
+    }
+
+    /// The result of an operation that looked for the tree before it took its snapshot: the database may have been removed in between.
+    #[inline]
+    fn unless_removed<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|error| self.env.core().explain(&self.named, error))
     }
 
     /// The name it was opened under.
@@ -60,7 +67,7 @@ impl Database {
     /// # Errors
     /// `NotFound` if the database was removed.
     pub fn lock_number(&self, key: impl AsRef<[u8]>) -> Result<u64> {
-        Ok(locks::kept_of(locks::record_hash(self.named.tree()?.id, key.as_ref())))
+        Ok(locks::kept_of(locks::record_hash(self.tree()?.id, key.as_ref())))
     }
 
     /// The value of a key.
@@ -68,7 +75,7 @@ impl Database {
     /// # Errors
     /// `Corruption` and `Io` from reading pages; `NotFound` if the database was removed.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.env.core().kernel.get_one(self.tree()?, key.as_ref())
+        self.unless_removed(self.env.core().kernel.get_one(self.tree()?, key.as_ref()))
     }
 
     /// Shows the value of a key to `look`, in place: nothing is copied. `look` should be brief; while it runs, evicted memory is not reused.
@@ -77,7 +84,7 @@ impl Database {
     /// As [`Database::get`].
     #[inline]
     pub fn get_with<R>(&self, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
-        self.env.core().kernel.read_one(self.tree()?, key, look)
+        self.unless_removed(self.env.core().kernel.read_one(self.tree()?, key, look))
     }
 
     /// Whether there is a record with this key.
@@ -93,7 +100,7 @@ impl Database {
     /// # Errors
     /// As [`Database::get`].
     pub fn value_len(&self, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
-        self.env.core().kernel.value_len(self.tree()?, key.as_ref())
+        self.unless_removed(self.env.core().kernel.value_len(self.tree()?, key.as_ref()))
     }
 
     /// Reads part of a value, from `offset` on, as much as `into` has room for. None if there is no such record, else how many bytes were
@@ -123,7 +130,7 @@ impl Database {
     /// # Errors
     /// As [`Database::get`].
     pub fn read_at(&self, key: impl AsRef<[u8]>, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
-        self.env.core().kernel.read_part(self.tree()?, key.as_ref(), offset, into)
+        self.unless_removed(self.env.core().kernel.read_part(self.tree()?, key.as_ref(), offset, into))
     }
 
     /// Sets the value of a key, whether or not there was one.
@@ -136,7 +143,7 @@ impl Database {
         let (key, value) = (key.as_ref(), value.as_ref());
         let tree = self.tree()?;
         core.kernel.check_record(tree, key, value.len())?;
-        core.kernel.change_one(tree, key, RecordChange::Put(value), core.config.durability).map(|_| ())
+        self.unless_removed(core.kernel.change_one(tree, key, RecordChange::Put(value), core.config.durability)).map(|_| ())
     }
 
     /// Removes a record; false if there was none.
@@ -147,7 +154,7 @@ impl Database {
         let core = self.env.core().to_write()?;
         let tree = self.tree()?;
         core.kernel.check_record(tree, key.as_ref(), 0)?;
-        core.kernel.change_one(tree, key.as_ref(), RecordChange::Remove, core.config.durability)
+        self.unless_removed(core.kernel.change_one(tree, key.as_ref(), RecordChange::Remove, core.config.durability))
     }
 
     /// The record with the least key.
@@ -184,7 +191,7 @@ impl Database {
     /// # Errors
     /// `Full` when too many transactions are in progress. Each record comes as a result, with the errors of [`Database::get`].
     pub fn range<K: AsRef<[u8]>>(&self, bounds: impl RangeBounds<K>) -> Result<Range<'_>> {
-        Range::owned(&self.env, self.tree()?, owned_bounds(&bounds))
+        Range::owned(self, owned_bounds(&bounds))
     }
 
     /// The records whose keys begin with `prefix`, in order, from either end. Only for databases in the order of bytes.
@@ -192,7 +199,7 @@ impl Database {
     /// # Errors
     /// As [`Database::range`].
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
-        Range::owned(&self.env, self.tree()?, prefix_bounds(prefix.as_ref()))
+        Range::owned(self, prefix_bounds(prefix.as_ref()))
     }
 
     /// Shows all records between two bounds to `each`, in order and in place, at one snapshot: the fastest way to read many. `each` is
@@ -205,7 +212,8 @@ impl Database {
         let seat = kernel.pages.sit()?;
         let at = kernel.pages.pin(&seat);
         let bounds = owned_bounds(&bounds);
-        let result = visit::visit(kernel, &seat, at, self.tree()?, bounds, each);
+        // The snapshot first: a database that is there after it stays there in it.
+        let result = self.tree().and_then(|tree| visit::visit(kernel, &seat, at, tree, bounds, each));
         seat.slot().unpin();
         result
     }
@@ -243,7 +251,7 @@ impl Database {
     /// [`Database::insert`].
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, records: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
         let core = self.env.core().to_write()?;
-        core.kernel.bulk_load(self.tree()?, records, core.config.durability)
+        self.unless_removed(core.kernel.bulk_load(self.tree()?, records, core.config.durability))
     }
 
     /// The place of one key: to look at it, fill it or change it. Each step is an operation of its own; for several as one, use

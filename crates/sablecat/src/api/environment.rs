@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::transaction::{ReadTxn, Txn, TxnOptions};
 use super::{Builder, Database, Stats};
 use crate::env::{CheckpointReport, CompactReport, Core, Process, Progress, RecordLock, RecoveryReport, VerifyReport};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 
 /// How often [`Env::write`] runs its work before it takes the environment to itself.
 const ATTEMPTS_BEFORE_GATE: u32 = 4;
@@ -78,16 +78,14 @@ impl Env {
         Self::builder().in_memory()
     }
 
-    /// Opens a database, creating it if there is none of that name. Names have 1 to 48 bytes. Creation is a commit of its own.
+    /// Opens a database, creating it if there is none of that name. Names have 1 to 48 bytes, and do not begin with a zero byte. Creation is a
+    /// transaction of its own; to create one together with its records, use [`Txn::database`].
     ///
     /// # Errors
     /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered; those of commits; `ReadOnly` if there is
     /// none and none can be created.
     pub fn database(&self, name: &str) -> Result<Database> {
-        match self.core().database(name, true, None)? {
-            Some(named) => Ok(Database::new(self.clone(), named)),
-            None => Err(Error::new(ErrorKind::NotFound, format!("there is no database {name:?}"))),
-        }
+        self.core().database_or_new(name, None).map(|named| Database::new(self.clone(), named))
     }
 
     /// Opens or creates a database whose keys are ordered by a comparator that was registered with [`Builder::comparator`].
@@ -95,10 +93,7 @@ impl Env {
     /// # Errors
     /// As [`Env::database`]; `Invalid` if the database exists with another order.
     pub fn database_ordered_by(&self, name: &str, comparator: &str) -> Result<Database> {
-        match self.core().database(name, true, Some(comparator))? {
-            Some(named) => Ok(Database::new(self.clone(), named)),
-            None => Err(Error::new(ErrorKind::NotFound, format!("there is no database {name:?}"))),
-        }
+        self.core().database_or_new(name, Some(comparator)).map(|named| Database::new(self.clone(), named))
     }
 
     /// Opens a database if there is one of that name.
@@ -106,7 +101,7 @@ impl Env {
     /// # Errors
     /// As [`Env::database`].
     pub fn existing_database(&self, name: &str) -> Result<Option<Database>> {
-        Ok(self.core().database(name, false, None)?.map(|named| Database::new(self.clone(), named)))
+        Ok(self.core().database(name)?.map(|named| Database::new(self.clone(), named)))
     }
 
     /// The processes that have the environment open, and what each holds, as seen at a glance while all go on. Of a private environment:
@@ -131,7 +126,7 @@ impl Env {
         self.core().database_names()
     }
 
-    /// Gives a database another name. Open handles stay good.
+    /// Gives a database another name, in a transaction of its own; for more, see [`Txn::rename_database`]. Open handles stay good.
     ///
     /// # Errors
     /// `NotFound` if there is none of the first name, `Exists` if there is one of the second; those of commits.
@@ -139,7 +134,8 @@ impl Env {
         self.core().to_write()?.rename_database(from, to)
     }
 
-    /// Removes a database with all its records; false if there was none. Handles to it get `NotFound` from then on.
+    /// Removes a database with all its records, in a transaction of its own; for more, see [`Txn::remove_database`]. False if there was none.
+    /// Handles to it get `NotFound` from then on, but in transactions with an older snapshot. Its pages are free for others when none needs them.
     ///
     /// # Errors
     /// Those of commits.

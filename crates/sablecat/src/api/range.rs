@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Bound;
 
-use super::Env;
+use super::Database;
 use crate::access::btree::Scan;
 use crate::error::Result;
 use crate::txn::{Durability, Isolation, Options, Transaction, TreeRef};
@@ -44,12 +44,13 @@ impl fmt::Debug for Range<'_> {
 
 impl<'a> Range<'a> {
     /// A range with a snapshot of its own.
-    pub(super) fn owned(env: &'a Env, tree: &TreeRef, (lower, upper): (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Result<Range<'a>> {
-        let core = env.core();
+    pub(super) fn owned(db: &'a Database, (lower, upper): (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Result<Range<'a>> {
+        let core = db.env().core();
         let options =
             Options { isolation: Isolation::Snapshot, durability: Durability::Memory, read_only: true, patience: core.config.lock_timeout };
+        // The snapshot first: a database that is there after it stays there in it.
         let own = Box::new(Transaction::begin(&core.kernel, options)?);
-        Ok(Range { source: Source::Own(own), tree: tree.clone(), scan: Scan::new(lower, upper), failed: false })
+        Ok(Range { source: Source::Own(own), tree: db.tree()?.clone(), scan: Scan::new(lower, upper), failed: false })
     }
 
     /// A range in a transaction.

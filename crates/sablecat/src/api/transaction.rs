@@ -4,8 +4,9 @@ use std::ops::RangeBounds;
 use std::time::Duration;
 
 use super::{Database, Env, Range, owned_bounds, prefix_bounds};
+use crate::env::EnvTxn;
 use crate::error::Result;
-use crate::txn::{Durability, Isolation, Options, Position, Transaction};
+use crate::txn::{Durability, Isolation, Options, Position, TreeRef};
 use crate::types::Lsn;
 
 /// How a transaction differs from the environment's defaults.
@@ -81,7 +82,7 @@ impl TxnOptions {
 pub struct Txn<'env> {
     env: &'env Env,
     durability: Durability,
-    inner: Transaction<'env>,
+    inner: EnvTxn<'env>,
 }
 
 /// A place in a transaction to roll back to: see [`Txn::savepoint`].
@@ -92,16 +93,113 @@ impl<'env> Txn<'env> {
     pub(super) fn begin(env: &'env Env, options: TxnOptions) -> Result<Txn<'env>> {
         let options = options.resolve(env);
         env.core().to_write()?;
-        Ok(Txn { env, durability: options.durability, inner: Transaction::begin(&env.core().kernel, options)? })
+        Ok(Txn { env, durability: options.durability, inner: EnvTxn::begin(env.core(), options)? })
+    }
+
+    /// Opens a database, creating it if there is none of that name. A new one is part of the transaction: others find it, empty or with the
+    /// records that the transaction puts into it, once that has committed, and never if it does not.
+    ///
+    /// The handle of a new one is good in this transaction at once, everywhere after the commit, and nowhere if the creation is undone. Creating
+    /// takes a small commit at once, of which nobody sees anything, and two changes of the catalog in the transaction's own.
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let env = sablecat::Env::in_memory()?;
+    /// let orders = env.write(|txn| {
+    ///     let orders = txn.database("orders of 2026")?;
+    ///     txn.insert(&orders, "1", "two chairs")?;
+    ///     let years = txn.database("years")?;
+    ///     txn.insert(&years, "2026", "orders of 2026")?;
+    ///     Ok(orders)
+    /// })?;
+    /// assert_eq!(orders.get("1")?.as_deref(), Some(&b"two chairs"[..]));
+    ///
+    /// let mut txn = env.begin()?;
+    /// txn.database("orders of 2027")?;
+    /// txn.abort();
+    /// assert_eq!(env.databases()?, ["orders of 2026", "years"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered; `Full` for a full disk or cache; as
+    /// [`Txn::get`]. Of two transactions that create a database of one name, the second to commit gets a `Conflict` at any isolation; run again,
+    /// it finds the database there.
+    pub fn database(&mut self, name: &str) -> Result<Database> {
+        self.inner.database_or_new(name, None).map(|named| Database::new(self.env.clone(), named))
+    }
+
+    /// Opens or creates, as [`Txn::database`] does, a database whose keys are ordered by a comparator that was registered with
+    /// [`Builder::comparator`](super::Builder::comparator).
+    ///
+    /// # Errors
+    /// As [`Txn::database`]; `Invalid` if the database exists with another order.
+    pub fn database_ordered_by(&mut self, name: &str, comparator: &str) -> Result<Database> {
+        self.inner.database_or_new(name, Some(comparator)).map(|named| Database::new(self.env.clone(), named))
+    }
+
+    /// Opens a database if the transaction sees one of that name.
+    ///
+    /// # Errors
+    /// As [`Txn::database`].
+    pub fn existing_database(&mut self, name: &str) -> Result<Option<Database>> {
+        Ok(self.inner.database(name)?.map(|named| Database::new(self.env.clone(), named)))
+    }
+
+    /// The names of all databases that the transaction sees, in order.
+    ///
+    /// # Errors
+    /// As [`Txn::get`].
+    pub fn databases(&mut self) -> Result<Vec<String>> {
+        self.inner.database_names()
+    }
+
+    /// Gives a database another name, as part of the transaction. Handles stay good.
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let env = sablecat::Env::in_memory()?;
+    /// # env.database("prices")?.insert("tea", "4")?;
+    /// // A new version takes the place of the old one; nobody ever sees none, or half of one.
+    /// env.write(|txn| {
+    ///     let new = txn.database("prices.new")?;
+    ///     txn.insert(&new, "tea", "5")?;
+    ///     txn.remove_database("prices")?;
+    ///     txn.rename_database("prices.new", "prices")
+    /// })?;
+    /// assert_eq!(env.database("prices")?.get("tea")?.as_deref(), Some(&b"5"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `NotFound` if there is none of the first name, `Exists` if there is one of the second; `Invalid` for a name that cannot be; as
+    /// [`Txn::get`]. The commit gets a `Conflict` if another transaction has changed what one of the names stands for.
+    pub fn rename_database(&mut self, from: &str, to: &str) -> Result<()> {
+        self.inner.rename_database(from, to)
+    }
+
+    /// Removes a database with all its records, as part of the transaction; false if there is none. From then on handles to it get `NotFound` in
+    /// this transaction, and everywhere once it has committed, but in transactions with an older snapshot.
+    ///
+    /// Removing costs the same however large the database is. Its pages are freed by the commit, after it is visible.
+    ///
+    /// # Errors
+    /// `Invalid` for a name that cannot be; as [`Txn::get`]. The commit gets a `Conflict` if another transaction has changed what the name stands
+    /// for.
+    pub fn remove_database(&mut self, name: &str) -> Result<bool> {
+        self.inner.remove_database(name)
     }
 
     /// The value of a key.
     ///
     /// # Errors
-    /// `Corruption` and `Io` from reading pages; `SnapshotTooOld`; `Invalid` for a database of another environment.
+    /// `Corruption` and `Io` from reading pages; `SnapshotTooOld`; `Invalid` for a database of another environment; `NotFound` for one that was
+    /// removed, or that the transaction's snapshot does not have; `NotAllowed` for one that another transaction is only just creating.
     pub fn get(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        let tree = db.tree_in(self.env)?;
-        self.inner.get_owned(tree, key.as_ref())
+        let tree = self.tree(db)?;
+        self.inner.records.get_owned(tree, key.as_ref())
     }
 
     /// Shows the value of a key to `look`, in place.
@@ -109,8 +207,8 @@ impl<'env> Txn<'env> {
     /// # Errors
     /// As [`Txn::get`].
     pub fn get_with<R>(&mut self, db: &Database, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
-        let tree = db.tree_in(self.env)?;
-        self.inner.get(tree, key, look)
+        let tree = self.tree(db)?;
+        self.inner.records.get(tree, key, look)
     }
 
     /// Locks the record and reads it. Until the transaction ends, nobody else locks it: so nobody else who reads it *for update* changes it.
@@ -119,8 +217,8 @@ impl<'env> Txn<'env> {
     /// # Errors
     /// `Timeout`, `Deadlock`; `Conflict` if the record was changed since the transaction first read or wrote something; as [`Txn::get`].
     pub fn get_for_update(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        let tree = db.tree_in(self.env)?;
-        self.inner.lock(tree, key.as_ref())?;
+        let tree = self.tree(db)?;
+        self.inner.records.lock(tree, key.as_ref())?;
         self.get(db, key)
     }
 
@@ -137,8 +235,8 @@ impl<'env> Txn<'env> {
     /// # Errors
     /// As [`Txn::get`].
     pub fn value_len(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
-        let tree = db.tree_in(self.env)?;
-        self.inner.value_len(tree, key.as_ref())
+        let tree = self.tree(db)?;
+        self.inner.records.value_len(tree, key.as_ref())
     }
 
     /// Reads part of a value: see [`Database::read_at`].
@@ -146,8 +244,8 @@ impl<'env> Txn<'env> {
     /// # Errors
     /// As [`Txn::get`].
     pub fn read_at(&mut self, db: &Database, key: impl AsRef<[u8]>, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
-        let tree = db.tree_in(self.env)?;
-        self.inner.read_at(tree, key.as_ref(), offset, into)
+        let tree = self.tree(db)?;
+        self.inner.records.read_at(tree, key.as_ref(), offset, into)
     }
 
     /// Sets the value of a key.
@@ -155,8 +253,8 @@ impl<'env> Txn<'env> {
     /// # Errors
     /// `Invalid` for a key or value that is too long, or a database of another environment.
     pub fn insert(&mut self, db: &Database, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        let tree = db.tree_in(self.env)?;
-        self.inner.set(tree, key.as_ref(), Some(value.as_ref()))
+        let tree = self.tree(db)?;
+        self.inner.records.set(tree, key.as_ref(), Some(value.as_ref()))
     }
 
     /// Removes a record; false if there is none.
@@ -166,7 +264,8 @@ impl<'env> Txn<'env> {
     pub fn remove(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<bool> {
         let there = self.contains_key(db, key.as_ref())?;
         if there {
-            self.inner.set(db.tree_in(self.env)?, key.as_ref(), None)?;
+            let tree = self.tree(db)?;
+            self.inner.records.set(tree, key.as_ref(), None)?;
         }
         Ok(there)
     }
@@ -192,8 +291,8 @@ impl<'env> Txn<'env> {
     /// # Errors
     /// `Invalid` for a database of another environment. Each record comes as a result, with the errors of [`Txn::get`].
     pub fn range<K: AsRef<[u8]>>(&mut self, db: &Database, bounds: impl RangeBounds<K>) -> Result<Range<'_>> {
-        let tree = db.tree_in(self.env)?;
-        Ok(Range::lent(&mut self.inner, tree, owned_bounds(&bounds)))
+        let tree = self.tree(db)?;
+        Ok(Range::lent(&mut self.inner.records, tree, owned_bounds(&bounds)))
     }
 
     /// The records whose keys begin with `prefix`.
@@ -201,16 +300,16 @@ impl<'env> Txn<'env> {
     /// # Errors
     /// As [`Txn::range`].
     pub fn prefix(&mut self, db: &Database, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
-        let tree = db.tree_in(self.env)?;
-        Ok(Range::lent(&mut self.inner, tree, prefix_bounds(prefix.as_ref())))
+        let tree = self.tree(db)?;
+        Ok(Range::lent(&mut self.inner.records, tree, prefix_bounds(prefix.as_ref())))
     }
 
     /// Marks this place, to roll back to.
     pub fn savepoint(&mut self) -> Savepoint {
-        Savepoint(self.inner.position())
+        Savepoint(self.inner.records.position())
     }
 
-    /// Undoes all changes made since a savepoint of this transaction.
+    /// Undoes all changes made since a savepoint of this transaction, of records and of which databases there are.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) {
         self.inner.roll_back_to(savepoint.0);
     }
@@ -259,15 +358,20 @@ impl<'env> Txn<'env> {
     }
 
     pub(super) fn restart(&mut self) {
-        self.inner.restart();
+        self.inner.records.restart();
     }
 
     pub(super) fn release_locks(&mut self) {
-        self.inner.release_locks();
+        self.inner.records.release_locks();
     }
 
     pub(super) fn take_gate(&mut self) {
-        self.inner.take_gate();
+        self.inner.records.take_gate();
+    }
+
+    #[inline]
+    fn tree<'d>(&self, db: &'d Database) -> Result<&'d TreeRef> {
+        self.inner.tree(db.named_in(self.env)?)
     }
 }
 
@@ -280,13 +384,42 @@ pub struct ReadTxn<'env> {
 impl<'env> ReadTxn<'env> {
     pub(super) fn begin(env: &'env Env) -> Result<ReadTxn<'env>> {
         let options = Options { isolation: Isolation::Snapshot, read_only: true, ..TxnOptions::default().resolve(env) };
-        let inner = Transaction::begin(&env.core().kernel, options)?;
+        let inner = EnvTxn::begin(env.core(), options)?;
         Ok(ReadTxn { txn: Txn { env, durability: options.durability, inner } })
+    }
+
+    /// Opens a database if there is one of that name in this state. It can be read in this transaction although it has been removed since.
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let env = sablecat::Env::in_memory()?;
+    /// # env.database("drafts")?.insert("1", "Dear all")?;
+    /// let mut snapshot = env.snapshot()?;
+    /// env.remove_database("drafts")?;
+    /// let drafts = snapshot.existing_database("drafts")?.expect("it was there");
+    /// assert_eq!(snapshot.get(&drafts, "1")?.as_deref(), Some(&b"Dear all"[..]));
+    /// assert!(drafts.get("1").is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered; as [`Txn::get`].
+    pub fn existing_database(&mut self, name: &str) -> Result<Option<Database>> {
+        self.txn.existing_database(name)
+    }
+
+    /// The names of all databases in this state, in order.
+    ///
+    /// # Errors
+    /// As [`Txn::get`].
+    pub fn databases(&mut self) -> Result<Vec<String>> {
+        self.txn.databases()
     }
 
     /// The LSN whose state it sees.
     pub fn lsn(&self) -> Lsn {
-        self.txn.env.core().kernel.pages.lsn_of(self.txn.inner.at())
+        self.txn.env.core().kernel.pages.lsn_of(self.txn.inner.records.at())
     }
 
     /// The value of a key.

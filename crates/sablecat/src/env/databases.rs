@@ -1,245 +1,208 @@
-//! Creating, opening, renaming and removing databases. Each is one commit in the catalog.
+//! Databases as a process knows them: by name, and what their handles hold.
 //!
-//! A removed database is at once gone from the catalog's names, but its pages are many: the commit leaves a note in the catalog, and the
-//! pages are freed after it, some hundred a commit. A crash in between finds the note and goes on.
+//! Which databases there are the catalog says; it is read and changed by transactions (transaction.rs). What an environment's own methods do is a
+//! transaction of its own. The process remembers what it has found under a name, for as long as no name is taken away.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering as StdOrdering};
 
 use sablecat_os::atomic::Ordering;
 
-use super::catalog::{self, CatalogEntry};
-use super::{Core, lock, recover, volumes};
+use super::transaction::EnvTxn;
+use super::{Core, lock, volumes};
 use crate::error::{Error, ErrorKind, Result};
-use crate::txn::{Durability, Isolation, Options, Transaction, TreeRef};
-use crate::types::{TreeId, VolumeId};
+use crate::txn::catalog::{self, CatalogEntry};
+use crate::txn::{Comparator, Durability, Isolation, Options, Presence, State, TreeRef};
+use crate::types::{Lsn, TreeId, VolumeId};
 
 /// A database as this process knows it.
 #[derive(Debug)]
 pub(crate) struct Named {
     pub(crate) name: String,
-    pub(crate) tree: TreeRef,
-    /// Set when the database is removed: handles then say so instead of looking at pages of something else.
-    removed: Arc<AtomicBool>,
-    /// The region's count of names taken away, when the database was last known to be there.
-    seen: AtomicU64,
+    pub(super) tree: TreeRef,
+    pub(super) presence: Arc<Presence>,
 }
 
 impl Named {
-    /// The tree, unless the database was removed.
-    #[inline]
-    pub(crate) fn tree(&self) -> Result<&TreeRef> {
-        if self.removed.load(StdOrdering::Acquire) { Err(self.gone()) } else { Ok(&self.tree) }
+    /// The error of who uses a database that is not there any more.
+    #[cold]
+    pub(super) fn gone(&self) -> Error {
+        Error::new(
+            ErrorKind::NotFound,
+            format!("the database {:?} was removed after this handle was opened, or what created it was undone", self.name),
+        )
     }
 
+    /// The error of who uses a database before the transaction that creates it has committed.
     #[cold]
-    fn gone(&self) -> Error {
-        Error::new(ErrorKind::NotFound, format!("the database {:?} was removed after this handle was opened", self.name))
+    pub(super) fn not_yet(&self) -> Error {
+        Error::new(
+            ErrorKind::NotAllowed,
+            format!("the database {:?} was created in a transaction that has not committed; until it has, use it in that one", self.name),
+        )
     }
 }
 
+/// What was found under a name.
+#[derive(Debug)]
+pub(super) struct Known {
+    /// The LSN at which it was found.
+    at: Lsn,
+    named: Arc<Named>,
+}
+
 impl Core {
-    fn names_changed(&self) -> u64 {
-        self.kernel.pages.region.header().names_changed.load(Ordering::Acquire)
-    }
-
-    /// Tells the other processes that a name has been taken away.
-    fn change_names(&self) {
-        self.kernel.pages.region.header().names_changed.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// Looks again whether a database is there when any may have been removed since.
+    /// The tree of a database, if that is there.
+    ///
+    /// # Errors
+    /// `NotFound` if it was removed, `NotAllowed` if a transaction is only just creating it; those of reading the catalog.
     #[inline]
-    pub(crate) fn check_named(&self, named: &Named) -> Result<()> {
-        if named.seen.load(StdOrdering::Relaxed) == self.names_changed() { Ok(()) } else { self.look_again(named) }
+    pub(crate) fn tree<'n>(&self, named: &'n Named) -> Result<&'n TreeRef> {
+        if self.kernel.is_surely_there(&named.presence) { Ok(&named.tree) } else { self.tree_if_there(named) }
     }
 
     #[cold]
-    fn look_again(&self, named: &Named) -> Result<()> {
-        let changed = self.names_changed();
-        // An environment that was taken back to an earlier time may have given the number again.
-        let is_it = |entry: &CatalogEntry| entry.tree == named.tree.id && entry.root == named.tree.root;
-        if !self.catalog_entries()?.iter().any(|(_, entry)| is_it(entry)) {
-            named.removed.store(true, StdOrdering::Release);
+    fn tree_if_there<'n>(&self, named: &'n Named) -> Result<&'n TreeRef> {
+        match named.presence.state() {
+            State::New(_) => Err(named.not_yet()),
+            _ if self.is_there(named)? => Ok(&named.tree),
+            _ => Err(named.gone()),
         }
-        named.seen.store(changed, StdOrdering::Relaxed);
-        Ok(())
     }
 
-    fn catalog_txn(&self) -> Result<Transaction<'_>> {
-        let options = Options {
-            isolation: Isolation::Serializable,
-            durability: self.config.durability,
-            read_only: false,
-            patience: self.config.lock_timeout,
-        };
-        Transaction::begin(&self.kernel, options)
+    /// Looks whether a database is there in the newest state.
+    pub(super) fn is_there(&self, named: &Named) -> Result<bool> {
+        at_any_snapshot(|| {
+            let seat = self.kernel.pages.sit()?;
+            let at = self.kernel.pages.pin(&seat);
+            let is_there = self.kernel.is_there(&named.tree, at, &seat);
+            seat.slot().unpin();
+            is_there
+        })
     }
 
-    fn look_up(&self, name: &str) -> Result<Option<CatalogEntry>> {
-        let found = at_any_snapshot(|| {
-            let mut txn = self.catalog_txn()?;
-            txn.get_owned(&catalog::catalog_tree(), name.as_bytes())
-        })?;
-        found.map(|value| CatalogEntry::decode(name.as_bytes(), &value)).transpose()
+    /// The error of an operation on a database: if that was removed meanwhile, this is why.
+    #[cold]
+    pub(crate) fn explain(&self, named: &Named, error: Error) -> Error {
+        match self.tree(named) {
+            Err(gone) if gone.kind() == ErrorKind::NotFound => gone,
+            _ => error,
+        }
     }
 
-    /// Opens a database; `create` says whether to make it, and with which comparator, if there is none of that name.
-    pub(crate) fn database(&self, name: &str, create: bool, comparator: Option<&str>) -> Result<Option<Arc<Named>>> {
-        catalog::check_name(name)?;
+    /// Opens a database if there is one of that name.
+    pub(crate) fn database(&self, name: &str) -> Result<Option<Arc<Named>>> {
         self.kernel.pages.catch_up()?;
-        let mut names = lock(&self.names);
-        let changed = self.names_changed();
-        if self.names_seen.swap(changed, StdOrdering::Relaxed) != changed {
-            // Another process may have given the name to another database.
-            names.clear();
+        match self.known(name) {
+            Some(named) => Ok(Some(named)),
+            None => self.read(|txn| txn.database(name)),
         }
-        if let Some(known) = names.get(name) {
-            check_comparator(name, &known.tree, comparator)?;
-            return Ok(Some(Arc::clone(known)));
-        }
-        let entry = match self.look_up(name)? {
-            Some(entry) => entry,
-            None if create => self.to_write()?.create_database(name, comparator)?,
-            None => return Ok(None),
-        };
-        let tree = self.resolve(name, &entry)?;
-        check_comparator(name, &tree, comparator)?;
-        let named = Arc::new(Named { name: name.to_owned(), tree, removed: Arc::default(), seen: AtomicU64::new(changed) });
-        names.insert(name.to_owned(), Arc::clone(&named));
-        Ok(Some(named))
     }
 
-    fn resolve(&self, name: &str, entry: &CatalogEntry) -> Result<TreeRef> {
-        let comparator = match &entry.comparator {
-            None => None,
-            Some(wanted) => Some(self.config.comparators.get(wanted).cloned().ok_or_else(|| {
+    /// Opens a database, or creates it in the order of a comparator; none: in that of bytes.
+    pub(crate) fn database_or_new(&self, name: &str, comparator: Option<&str>) -> Result<Arc<Named>> {
+        match self.database(name)? {
+            Some(named) => check_comparator(&named, comparator).map(|()| named),
+            None => self.to_write()?.write(|txn| txn.database_or_new(name, comparator)),
+        }
+    }
+
+    /// What is known under a name.
+    fn known(&self, name: &str) -> Option<Arc<Named>> {
+        let since = self.kernel.names_since();
+        lock(&self.names).get(name).filter(|known| known.at >= since).map(|known| Arc::clone(&known.named))
+    }
+
+    /// The database of an entry that the catalog has under a name at a snapshot.
+    pub(super) fn found(&self, name: &str, entry: &CatalogEntry, at: Lsn) -> Result<Arc<Named>> {
+        if let Some(known) = self.known(name)
+            && known.tree.id == entry.tree
+            && known.tree.root == entry.root
+        {
+            return Ok(known);
+        }
+        let named = self.name(name, entry, Arc::new(Presence::seen_at(at)))?;
+        let since = self.kernel.names_since();
+        if at >= since {
+            let mut names = lock(&self.names);
+            names.retain(|_, known| known.at >= since);
+            names.insert(name.to_owned(), Known { at, named: Arc::clone(&named) });
+        }
+        Ok(named)
+    }
+
+    /// The database of a catalog entry.
+    pub(super) fn name(&self, name: &str, entry: &CatalogEntry, presence: Arc<Presence>) -> Result<Arc<Named>> {
+        let comparator = entry.comparator.as_deref().map(|wanted| {
+            self.comparator(wanted).map_err(|_| {
                 Error::invalid(format!(
                     "the database {name:?} is ordered by the comparator {wanted:?}; give it to the builder under that name"
                 ))
-            })?),
-        };
+            })
+        });
         let keys = volumes::keys(&self.kernel.pages, name, entry)?;
-        Ok(entry.tree(comparator, keys))
+        let tree = TreeRef { presence: Some(Arc::clone(&presence)), ..entry.tree(comparator.transpose()?, keys) };
+        Ok(Arc::new(Named { name: name.to_owned(), tree, presence }))
     }
 
-    fn create_database(&self, name: &str, comparator: Option<&str>) -> Result<CatalogEntry> {
-        if let Some(comparator) = comparator
-            && !self.config.comparators.contains_key(comparator)
-        {
-            return Err(Error::invalid(format!("there is no comparator {comparator:?}; give it to the builder under that name first")));
-        }
+    fn comparator(&self, name: &str) -> Result<Arc<Comparator>> {
+        self.config
+            .comparators
+            .get(name)
+            .cloned()
+            .ok_or_else(|| Error::invalid(format!("there is no comparator {name:?}; give it to the builder under that name first")))
+    }
+
+    /// Makes an empty tree for a database, in a commit of its own. Nobody names it yet.
+    pub(super) fn make_tree(&self, name: &str, comparator: Option<&str>) -> Result<CatalogEntry> {
+        comparator.map(|comparator| self.comparator(comparator)).transpose()?;
         let tree = TreeId(self.kernel.pages.region.header().tree_next.0.fetch_add(1, Ordering::AcqRel));
-        let comparator = comparator.map(str::to_owned);
-        let durability = self.durability();
         let volume = self.kernel.pages.volume().map_or(VolumeId::MAIN, |volume| volume.superblock().placement.of_database(name));
-        let root = self.kernel.create_tree(tree, volume, comparator.is_some(), durability, |root| {
-            let entry = CatalogEntry { tree, root, volume, comparator: comparator.clone() };
-            (catalog::catalog_tree(), name.as_bytes().to_vec(), entry.encode())
-        })?;
-        Ok(CatalogEntry { tree, root, volume, comparator })
+        self.kernel.patiently(|| self.kernel.create_tree(tree, volume, comparator))
     }
 
-    fn durability(&self) -> Durability {
-        if self.kernel.log.keeps_records() { self.config.durability } else { Durability::Memory }
+    /// Frees the pages of trees that have no name any more, or never got one. What cannot be freed now is when the environment is next opened afresh:
+    /// their notes stay.
+    pub(super) fn free_trees<'e>(&self, entries: impl IntoIterator<Item = &'e CatalogEntry>) {
+        for entry in entries {
+            let _ = self.kernel.free_tree(entry);
+        }
+    }
+
+    /// Frees what removals and creations that were cut short have left. Nobody else is in the environment.
+    pub(super) fn finish_drops(&self) -> Result<()> {
+        let records = self.read(|txn| catalog::records(&mut txn.records.committed()))?;
+        records.iter().filter(|(key, _)| !catalog::is_name(key)).try_for_each(|(_, entry)| self.kernel.free_tree(entry))
     }
 
     /// The names of all databases, in order.
     pub(crate) fn database_names(&self) -> Result<Vec<String>> {
-        Ok(self.catalog_entries()?.into_iter().map(|(name, _)| name).collect())
-    }
-
-    /// All databases, in the order of their names.
-    pub(crate) fn catalog_entries(&self) -> Result<Vec<(String, CatalogEntry)>> {
-        let records = self.catalog_records()?;
-        records
-            .into_iter()
-            .filter(|(key, _)| catalog::is_name(key))
-            .map(|(key, value)| {
-                let entry = CatalogEntry::decode(&key, &value)?;
-                let name = String::from_utf8(key).map_err(|_| Error::corruption("the catalog has a name that is no text"))?;
-                Ok((name, entry))
-            })
-            .collect()
-    }
-
-    fn catalog_records(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        at_any_snapshot(|| {
-            let txn = self.catalog_txn()?;
-            let tree = catalog::catalog_tree();
-            let mut source = txn.committed();
-            recover::collect(&tree, &mut source)
-        })
+        self.read(|txn| txn.database_names())
     }
 
     /// Gives a database another name.
     pub(crate) fn rename_database(&self, from: &str, to: &str) -> Result<()> {
-        catalog::check_name(from)?;
-        catalog::check_name(to)?;
-        let mut names = lock(&self.names);
-        let entry =
-            self.look_up(from)?.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no database {from:?} to rename")))?;
-        if self.look_up(to)?.is_some() {
-            return Err(Error::new(ErrorKind::Exists, format!("there is a database {to:?} already")));
-        }
-        let tree = catalog::catalog_tree();
-        let mut txn = self.catalog_txn()?;
-        txn.set(&tree, from.as_bytes(), None)?;
-        txn.set(&tree, to.as_bytes(), Some(&entry.encode()))?;
-        let committed = txn.commit(self.durability());
-        self.change_names();
-        // A commit whose flush failed is visible all the same.
-        if committed.is_err() && self.look_up(from)?.is_some() {
-            return committed.map(|_| ());
-        }
-        // Open handles stay good: they know the tree.
-        if let Some(known) = names.remove(from) {
-            let seen = AtomicU64::new(self.names_changed());
-            let named = Named { name: to.to_owned(), tree: known.tree.clone(), removed: Arc::clone(&known.removed), seen };
-            names.insert(to.to_owned(), Arc::new(named));
-        }
-        committed.map(|_| ())
+        self.write(|txn| txn.rename_database(from, to))
     }
 
     /// Removes a database and all its records. False if there was none.
     pub(crate) fn remove_database(&self, name: &str) -> Result<bool> {
-        catalog::check_name(name)?;
-        let mut names = lock(&self.names);
-        let Some(entry) = self.look_up(name)? else { return Ok(false) };
-        let tree = catalog::catalog_tree();
-        let mut txn = self.catalog_txn()?;
-        txn.set(&tree, name.as_bytes(), None)?;
-        txn.set(&tree, &catalog::dropped_key(entry.tree), Some(&entry.encode()))?;
-        let committed = txn.commit(self.durability());
-        self.change_names();
-        // A commit whose flush failed is visible all the same.
-        if committed.is_err() && self.look_up(name)?.is_some() {
-            return committed.map(|_| true);
-        }
-        if let Some(known) = names.remove(name) {
-            known.removed.store(true, StdOrdering::Release);
-        }
-        committed?;
-        self.free_tree(&entry)?;
-        Ok(true)
+        self.write(|txn| txn.remove_database(name))
     }
 
-    /// Frees what removals that a crash cut short have left.
-    pub(super) fn finish_drops(&self) -> Result<()> {
-        for (key, value) in self.catalog_records()? {
-            if !catalog::is_name(&key) {
-                self.free_tree(&CatalogEntry::decode(&key, &value)?)?;
-            }
-        }
-        Ok(())
+    /// Reads at a snapshot.
+    pub(super) fn read<T>(&self, mut work: impl FnMut(&mut EnvTxn<'_>) -> Result<T>) -> Result<T> {
+        at_any_snapshot(|| work(&mut EnvTxn::begin(self, self.own_options(true))?))
     }
 
-    fn free_tree(&self, entry: &CatalogEntry) -> Result<()> {
-        // Freeing looks at pages, not keys, so the comparator does not matter.
-        let tree = entry.tree(None, None);
-        while self.kernel.free_some(&tree)? {}
-        let catalog = catalog::catalog_tree();
-        self.kernel.free_root(&tree, &catalog, &catalog::dropped_key(entry.tree), self.durability())
+    /// Runs `work` in a transaction of its own, again when others get in its way.
+    fn write<T>(&self, work: impl FnMut(&mut EnvTxn<'_>) -> Result<T>) -> Result<T> {
+        let options = self.own_options(false);
+        EnvTxn::begin(self, options)?.run(options.durability, work)
+    }
+
+    fn own_options(&self, read_only: bool) -> Options {
+        let durability = if self.kernel.log.keeps_records() { self.config.durability } else { Durability::Memory };
+        Options { isolation: Isolation::Snapshot, durability, read_only, patience: self.config.lock_timeout }
     }
 }
 
@@ -253,13 +216,15 @@ fn at_any_snapshot<T>(mut look: impl FnMut() -> Result<T>) -> Result<T> {
     }
 }
 
-fn check_comparator(name: &str, tree: &TreeRef, wanted: Option<&str>) -> Result<()> {
-    let has = tree.comparator.as_ref().map(|comparator| comparator.name.as_str());
+/// Refuses a database that has another order than was asked for.
+pub(super) fn check_comparator(named: &Named, wanted: Option<&str>) -> Result<()> {
+    let has = named.tree.comparator.as_ref().map(|comparator| comparator.name.as_str());
     if wanted.is_none() || wanted == has {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "the database {name:?} is ordered {}, and was asked for as ordered by the comparator {:?}",
+        "the database {:?} is ordered {}, and was asked for as ordered by the comparator {:?}",
+        named.name,
         has.map_or("by bytes".to_owned(), |has| format!("by the comparator {has:?}")),
         wanted.unwrap_or_default()
     )))

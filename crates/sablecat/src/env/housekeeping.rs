@@ -129,7 +129,7 @@ mod tests {
     fn a_thread_cleans_once_the_cache_is_too_small() {
         let config = Config { disk: Arc::new(SimDisk::new(1)), cache_bytes: 0, ..Config::default() };
         let core = open(Path::new("cleaning"), config, Mode::Transactional).unwrap();
-        let records = core.database("records", true, None).unwrap().unwrap();
+        let records = core.database_or_new("records", None).unwrap();
         let cleaned = || core.kernel.pages.region.header().cleaned.0.load(Ordering::Relaxed);
         for n in (0..300_000u32).take_while(|_| cleaned() == 0) {
             let key = n.wrapping_mul(2_654_435_761).to_be_bytes();
@@ -144,7 +144,7 @@ mod tests {
     fn nobody_is_called_while_somebody_keeps_house() {
         let config = Config { disk: Arc::new(SimDisk::new(1)), background: false, ..Config::default() };
         let core = open(Path::new("calling"), config, Mode::Transactional).unwrap();
-        let records = core.database("records", true, None).unwrap().unwrap();
+        let records = core.database_or_new("records", None).unwrap();
         let commit = || assert!(core.kernel.change_one(&records.tree, b"key", RecordChange::Put(&[7; 300]), Durability::NoSync).unwrap());
         let seat = core.kernel.pages.participants.sit().unwrap();
         let keeping = core.kernel.keep(&seat).unwrap();

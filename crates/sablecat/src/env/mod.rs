@@ -1,4 +1,4 @@
-//! Environments: opening, recovering, keeping house, closing; and the catalog of databases.
+//! Environments: opening, recovering, keeping house, closing; and their databases.
 //!
 //! ```text
 //! config.rs        settings and their defaults
@@ -8,8 +8,8 @@
 //! journal.rs       what is kept so that the environment can go back
 //! history.rs       what there is to go back to
 //! backward.rs      going back to an epoch, and forwards from there
-//! catalog.rs       which databases there are
-//! databases.rs     creating, opening, renaming, removing them
+//! transaction.rs   transactions: records, and creating, renaming, removing databases
+//! databases.rs     databases as a process knows them
 //! volumes.rs       what of them is in which volume
 //! processes.rs     who has it open and holds what
 //! read_only.rs     reading the last checkpoint, for who may not write
@@ -18,7 +18,6 @@
 
 mod attach;
 mod backward;
-mod catalog;
 mod config;
 mod databases;
 mod history;
@@ -28,6 +27,7 @@ mod open;
 mod processes;
 mod read_only;
 mod recover;
+mod transaction;
 mod verify;
 mod volumes;
 
@@ -41,12 +41,13 @@ pub(crate) use open::{in_memory, open};
 pub(crate) use processes::activity;
 pub use processes::{Activity, Participant, Process, RecordLock};
 pub use recover::RecoveryReport;
+pub(crate) use transaction::EnvTxn;
 pub use verify::{Progress, VerifyReport};
 pub use volumes::VolumeStats;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sablecat_os::disk::File;
@@ -77,10 +78,8 @@ pub(crate) struct Core {
     pub(crate) recovery: RecoveryReport,
     /// Where it lives; none: in memory alone.
     pub(crate) directory: Option<PathBuf>,
-    /// Databases opened so far, by name. Also the lock under which the catalog changes.
-    names: Mutex<HashMap<String, Arc<Named>>>,
-    /// The region's count of names taken away, when `names` was last known to be right.
-    names_seen: AtomicU64,
+    /// Databases opened so far, by name.
+    names: Mutex<HashMap<String, databases::Known>>,
     keeper: housekeeping::Keeper,
     /// Whether the last checkpoint of this process left blocks to be moved.
     moving: AtomicBool,
@@ -145,7 +144,6 @@ impl Core {
             recovery,
             directory: place.directory,
             names: Mutex::default(),
-            names_seen: AtomicU64::new(0),
             keeper: housekeeping::Keeper::default(),
             moving: AtomicBool::new(false),
             _lock: place.lock,

@@ -14,7 +14,6 @@ use sablecat_os::atomic::Ordering;
 use sablecat_os::disk::{File, How};
 
 use super::attach;
-use super::catalog::{CATALOG, CATALOG_ROOT, FIRST_TREE};
 use super::read_only;
 use super::recover::{self, RecoveryReport};
 use super::{Config, Core, Mode, Place};
@@ -25,6 +24,7 @@ use crate::log::{Log, LogConfig, LogMemory, LogWords, Ring};
 use crate::pages::Pages;
 use crate::pages::volume::{Journal, Superblock, Volume};
 use crate::region::{Geometry, LOG_WORDS_BYTES, Region};
+use crate::txn::catalog::{CATALOG, CATALOG_ROOT, FIRST_TREE};
 use crate::txn::locks::LockTable;
 use crate::txn::{self, Direct, Kernel};
 use crate::types::{Lsn, VolumeId};

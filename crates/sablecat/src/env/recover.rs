@@ -5,14 +5,14 @@
 
 use std::collections::HashMap;
 
-use super::catalog::{self, CATALOG, CatalogEntry};
 use super::{Config, volumes};
 use crate::access::PageWrite;
-use crate::access::btree::{self, Source};
+use crate::access::btree;
 use crate::error::{Error, Result};
 use crate::log::{Chains, EndReason, Kind, Operation, Scan};
 use crate::pages::Participant;
 use crate::pages::volume::Superblock;
+use crate::txn::catalog::{self, CATALOG, CatalogEntry};
 use crate::txn::{Committed, Direct, Kernel, TreeRef};
 use crate::types::{Lsn, TreeId};
 
@@ -124,8 +124,8 @@ impl Replay<'_> {
         self.report.operations += 1;
         match operation {
             Operation::Put { tree: CATALOG, key, value } => self.put_catalog(key, value),
-            // The removal of a database is over: its pages are free. Here they are not yet, since no record tells of each, so the note that they
-            // are to be freed stays; whoever opens the environment acts upon it (`Core::finish_drops`).
+            // A tree's pages are free. Here they are not yet, since no record tells of each, so the note that they are to be freed stays; whoever
+            // opens the environment acts upon it (`Core::finish_drops`). Or else the tree is given a name, in the same commit.
             Operation::Delete { tree: CATALOG, key } if !catalog::is_name(key) => Ok(()),
             Operation::Delete { tree: CATALOG, key } => self.delete_catalog(key),
             Operation::Put { tree, key, value } => self.change(tree, key, Some(value)),
@@ -163,6 +163,10 @@ impl Replay<'_> {
         self.trees.insert(entry.tree, Some(tree));
         let catalog = catalog::catalog_tree();
         self.direct().change(&catalog.tree(), key, Some(&entry.encode()))?;
+        if catalog::is_name(key) {
+            // A tree with a name is not to be freed.
+            self.direct().change(&catalog.tree(), &catalog::note_key(entry.tree), None)?;
+        }
         Ok(())
     }
 
@@ -204,29 +208,8 @@ impl Replay<'_> {
     }
 
     fn find_in_catalog(&self, is_it: impl Fn(&[u8], &CatalogEntry) -> bool) -> Result<Option<(Vec<u8>, CatalogEntry)>> {
-        let catalog = catalog::catalog_tree();
         let at = self.kernel.pages.region.header().visible();
         let mut source = Committed { kernel: self.kernel, me: self.me, at };
-        for (key, value) in collect(&catalog, &mut source)? {
-            let entry = CatalogEntry::decode(&key, &value)?;
-            if is_it(&key, &entry) {
-                return Ok(Some((key, entry)));
-            }
-        }
-        Ok(None)
+        Ok(catalog::records(&mut source)?.into_iter().find(|(key, entry)| is_it(key, entry)))
     }
-}
-
-/// All records of a small tree with short values.
-pub(super) fn collect(tree: &TreeRef, source: &mut impl Source) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    use std::ops::Bound::Unbounded;
-    let mut scan = btree::Scan::new(Unbounded, Unbounded);
-    let mut found = Vec::new();
-    while let Some((key, value)) = scan.next(&tree.tree(), source, true)? {
-        match value {
-            btree::Found::Bytes(value) => found.push((key, value)),
-            btree::Found::Long(..) => return Err(Error::corruption("a record of the catalog has a long value")),
-        }
-    }
-    Ok(found)
 }

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Core;
-use super::catalog::CatalogEntry;
 use crate::access::KeyRule;
 use crate::error::{Error, Result};
 use crate::pages::Pages;
 use crate::pages::volume::{MAIN_NAME, first_within};
+use crate::txn::catalog::CatalogEntry;
 
 /// A volume: a file that holds pages.
 #[derive(Clone, Debug, PartialEq, Eq)]

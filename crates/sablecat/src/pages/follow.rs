@@ -137,7 +137,7 @@ impl Pages {
         state.view = Some(superblock.generation);
         drop(state);
         // Handles look for their databases again.
-        header.names_changed.fetch_add(1, Ordering::AcqRel);
+        header.names_since.store(superblock.generation, Ordering::Release);
         Ok(())
     }
 

@@ -100,8 +100,9 @@ pub(crate) struct Header {
     pub(crate) free_known: AtomicU32,
     /// 1 once a write to the volume has failed in a way that leaves unknown what is on it.
     pub(crate) volume_poisoned: AtomicU32,
-    /// Counts the commits that took a name from a database: who knows databases by name looks again when it has changed.
-    pub(crate) names_changed: AtomicU64,
+    /// States at or above this LSN come after the last commit that took a name from a database: who has seen one in a state below looks for it
+    /// again. Written in the commit step, before the commit point. 1 at first, so that 0 is a state that nobody has seen.
+    pub(crate) names_since: AtomicU64,
     /// Frames below this have memory for certain, and so page ids their places in the tables. Only grow.
     pub(crate) frames_ready: Line<AtomicU64>,
     pub(crate) pages_ready: AtomicU64,
@@ -125,6 +126,7 @@ impl Header {
         self.epoch.0.store(1, Ordering::Relaxed);
         self.hand.0.store(1, Ordering::Relaxed);
         self.slots_high.0.store(1, Ordering::Relaxed);
+        self.names_since.store(1, Ordering::Relaxed);
     }
 
     /// The region can be attached to from now on.

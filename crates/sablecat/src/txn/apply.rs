@@ -8,6 +8,7 @@
 
 use sablecat_os::atomic::Ordering;
 
+use super::catalog::{self, CATALOG};
 use super::changes::Changes;
 use super::large::Large;
 use super::write_set::WriteSet;
@@ -110,7 +111,7 @@ impl Kernel {
     pub(super) fn apply_shape(&self, changes: &mut Changes<'_>, writes: &WriteSet, large: &Large<'_>, check: WriteCheck<'_>) -> Result<()> {
         if check.matters() {
             // Before anything is applied: a split would move records away from the version they are compared with.
-            for (tree, records) in writes.trees() {
+            for (tree, records) in writes.trees().filter(|(tree, _)| !tree.is_new()) {
                 let view = tree.tree();
                 for (key, _) in records.iter() {
                     let place = nest::find(changes, &view, key, |_| {})?;
@@ -136,6 +137,8 @@ impl Kernel {
     pub(super) fn apply_leaves(&self, changes: &mut Changes<'_>, writes: &WriteSet, mut at: Lsn, check: WriteCheck<'_>) -> Result<Leaves> {
         for (tree, records) in writes.trees() {
             let view = tree.tree();
+            // A tree that the snapshot does not have, but the newest state, at which it is looked for: the catalog's leaf is held by now.
+            let check = if tree.is_new() { WriteCheck::None } else { check };
             let mut last = PageId::NONE;
             for (key, value) in records.iter() {
                 if self.is_nested(&view, key) {
@@ -211,6 +214,10 @@ impl Kernel {
         check: WriteCheck<'_>,
     ) -> Result<()> {
         let WriteCheck::AsOf { at, me } = check else { return Ok(()) };
+        if tree.id == CATALOG && !catalog::is_name(key) {
+            // The note of a tree that this transaction made, in a commit that its snapshot does not have, or removes: nobody else touches it.
+            return Ok(());
+        }
         let Some(item) = changes.items().iter().rev().find(|item| item.page == page) else { return Ok(()) };
         if item.old == FrameId::NONE || self.pages.region.born(item.old).load(Ordering::Acquire) <= at.0 {
             return Ok(());

@@ -94,7 +94,7 @@ impl<'a> Loading<'a> {
             return Err(super::conflict("another transaction inserted into the database while it was being loaded"));
         }
         let record = self.log.finish();
-        let lsn = publish::publish(&kernel.pages, &kernel.log, changes, record, |_| Ok(()))?;
+        let lsn = publish::publish(&kernel.pages, &kernel.log, changes, record, |_| kernel.check_there(self.tree, self.me))?;
         self.large.drain(..).for_each(Run::keep);
         Ok((records, lsn))
     }

@@ -10,6 +10,9 @@
 //! direct.rs       writing in place, for who is alone
 //! changes.rs      the latched pages and new versions of one commit
 //! publish.rs      the commit step, and helping
+//! catalog.rs      which databases there are
+//! presence.rs     whether a database is still there
+//! claims.rs       names that a transaction means to change
 //! chunks.rs       logging a write set, however large
 //! trees.rs        making and unmaking whole trees
 //! single.rs       one-record commits without a write set
@@ -20,12 +23,15 @@
 
 mod apply;
 mod bulk;
+pub(crate) mod catalog;
 mod changes;
 mod chunks;
+mod claims;
 mod committed;
 mod direct;
 mod large;
 pub(crate) mod locks;
+mod presence;
 mod publish;
 mod reads;
 mod reap;
@@ -42,6 +48,7 @@ use chunks::ChainHold;
 pub(crate) use committed::Committed;
 pub(crate) use direct::Direct;
 pub use locks::DeadlockPolicy;
+pub(crate) use presence::{Presence, State};
 pub(crate) use single::RecordChange;
 pub(crate) use transaction::{Options, Position, Transaction};
 
@@ -93,6 +100,8 @@ pub(crate) struct TreeRef {
     pub(crate) volume: VolumeId,
     /// Which of its records go elsewhere; none: none.
     pub(crate) keys: Option<std::sync::Arc<[KeyRule]>>,
+    /// Whether it is still a database's; none: nobody can take it away.
+    pub(crate) presence: Option<std::sync::Arc<Presence>>,
 }
 
 /// A user's order of keys, by the name that the catalog remembers it under.
@@ -126,6 +135,18 @@ impl TreeRef {
         };
         let home = Home { volume: self.volume, keys: self.keys.as_deref().unwrap_or_default() };
         Tree { id: self.id, root: self.root, order, home }
+    }
+
+    /// Whether a transaction in progress is making it: then it has nothing but what is pending there.
+    #[inline]
+    fn is_new(&self) -> bool {
+        self.presence.as_ref().is_some_and(|presence| matches!(presence.state(), State::New(_)))
+    }
+
+    /// Whether it was found to be no database's any more.
+    #[cold]
+    fn is_gone(&self) -> bool {
+        self.presence.as_ref().is_some_and(|presence| presence.state() == State::Gone)
     }
 }
 
@@ -265,11 +286,6 @@ impl Snapshot<'_> {
         self.operation.me.hints.remember(tree.id, page);
         self.page(page)
     }
-}
-
-/// The catalog's tree, under whose structure latch trees are made.
-fn catalog_id() -> TreeId {
-    TreeId(1)
 }
 
 /// Who calls the log.

@@ -82,6 +82,11 @@ impl ReadSet {
         }
     }
 
+    /// The trees that were read.
+    pub(crate) fn trees(&self) -> impl Iterator<Item = &TreeRef> {
+        self.trees.iter()
+    }
+
     /// Forgets everything: the transaction's snapshot has moved.
     pub(crate) fn clear(&mut self) {
         self.reads.clear();

@@ -13,7 +13,7 @@
 //! a latch: a reaper may be called by who holds one. What cannot be done at the moment keeps the slot for the next time.
 //!
 //! What is not mended before the environment is next opened afresh: page ids and blocks that were allocated and named nowhere yet, and the
-//! pages of a database whose removal was cut short. They are lost to use until then, and to nothing else.
+//! pages of a database whose removal or creation was cut short. They are lost to use until then, and to nothing else.
 //!
 //! Costs: a look at all members, 0.3 us each, and 1.5 us each if there are 500; for each dead one, a pass over the page table and the frames: 10 ms for a million of either.
 

@@ -130,7 +130,7 @@ impl Kernel {
         let done = loop {
             let attempt = self.patiently(|| {
                 let at = self.pages.pin(me);
-                let attempt = self.attempt(&view, key, change, &mut record, at, me);
+                let attempt = self.attempt(tree, key, change, &mut record, at, me);
                 me.slot().unpin();
                 attempt
             });
@@ -160,22 +160,23 @@ impl Kernel {
     #[inline]
     fn attempt(
         &self,
-        tree: &Tree<'_>,
+        tree: &TreeRef,
         key: &[u8],
         change: RecordChange<'_>,
         record: &mut RecordBuilder,
         at: Lsn,
         me: &Participant,
     ) -> Result<Attempt> {
-        let page = self.locate(tree, key, at, me)?;
+        let view = tree.tree();
+        let page = self.locate(&view, key, at, me)?;
         let mut changes = Changes::new(&self.pages, me, at);
         let bytes = changes.latched(page)?;
-        if !btree::is_leaf_for(bytes, tree, key) {
+        if !btree::is_leaf_for(bytes, &view, key) {
             me.hints.forget(tree.id);
             return Ok(Attempt::Moved);
         }
         let leaf = Leaf::new(bytes);
-        let place = leaf.search(key, tree.order);
+        let place = leaf.search(key, view.order);
         // A value in pages of its own: its pages change as well, which the general path does.
         if place.is_ok_and(|slot| matches!(leaf.value(slot), Value::Long { .. })) {
             return Ok(Attempt::Shape);
@@ -200,7 +201,7 @@ impl Kernel {
                 }
             }
         }
-        publish::publish(&self.pages, &self.log, changes, record, |_| Ok(())).map(Attempt::Done)
+        publish::publish(&self.pages, &self.log, changes, record, |_| self.check_there(tree, me)).map(Attempt::Done)
     }
 
     /// The page that covered `key` at `at`.
@@ -256,7 +257,7 @@ impl Kernel {
             RecordChange::Remove => None,
         };
         let result = match self.apply_one(&mut changes, &tree.tree(), key, value, None) {
-            Ok(true) => publish::publish(&self.pages, &self.log, changes, record, |_| Ok(())).map(Some),
+            Ok(true) => publish::publish(&self.pages, &self.log, changes, record, |_| self.check_there(tree, me)).map(Some),
             Ok(false) => {
                 drop(changes);
                 Ok(None)

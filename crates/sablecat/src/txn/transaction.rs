@@ -8,19 +8,21 @@ use std::time::Duration;
 
 use super::apply::{Leaves, WriteCheck};
 use super::changes::Changes;
+use super::claims::Claims;
 use super::locks::{Held, Mode, record_hash};
+use super::presence::removed;
 use super::reads::ReadSet;
 use super::scratch::Record;
 use super::short::Short;
-use super::write_set::WriteSet;
+use super::write_set::{Pending, Records, WriteSet};
 use super::{Committed, Durability, Isolation, Kernel, TreeRef, conflict, publish};
 use crate::access::btree::node::{self, Leaf};
-use crate::access::btree::{Found, LeafCopy, Part, Scan, Source, Wanted};
+use crate::access::btree::{self, Found, LeafCopy, Part, Scan, Source, Wanted};
 use crate::access::long;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::RecordBuilder;
 use crate::pages::{Participant, Seat};
-use crate::types::{Lsn, PageId};
+use crate::types::{Lsn, PageId, TreeId};
 
 /// Write sets with more records than this are applied with the structure latches from the start: some leaf will be full.
 const SHAPE_FIRST: usize = 64;
@@ -74,11 +76,15 @@ pub(crate) struct Transaction<'k> {
     options: Options,
     writes: WriteSet,
     reads: ReadSet,
+    /// Names that are to change only if they still stand for what they were found to.
+    claims: Claims,
     held: Held,
     /// Counts what was done since the snapshot was taken; 0: it may still be moved.
     used: u64,
     /// Holds the serial gate, with which nobody else commits.
     gate: Option<super::Holding>,
+    /// Does not wait for who has it.
+    passes_gate: bool,
 }
 
 impl std::fmt::Debug for Transaction<'_> {
@@ -107,9 +113,11 @@ impl<'k> Transaction<'k> {
             options,
             writes: WriteSet::default(),
             reads: ReadSet::new(kernel.pages.region.page_size()),
+            claims: Claims::default(),
             held: Held::default(),
             used: 0,
             gate: None,
+            passes_gate: false,
         })
     }
 
@@ -118,6 +126,7 @@ impl<'k> Transaction<'k> {
     pub(crate) fn give_up(&mut self) {
         self.writes = WriteSet::default();
         self.reads.clear();
+        self.claims.clear();
         self.used = 0;
         self.seat.slot().unpin();
     }
@@ -142,6 +151,11 @@ impl<'k> Transaction<'k> {
         }
     }
 
+    /// Has it commit beside who has the serial gate.
+    pub(crate) fn pass_gate(&mut self) {
+        self.passes_gate = true;
+    }
+
     /// Lets go of all record locks. Who gave way in a circle must: the circle would stay closed.
     pub(crate) fn release_locks(&mut self) {
         self.kernel.locks.release_to_retry(self.seat.number(), &mut self.held);
@@ -161,6 +175,16 @@ impl<'k> Transaction<'k> {
         self.at
     }
 
+    /// Whether all of it is to see that one state.
+    pub(crate) fn keeps_snapshot(&self) -> bool {
+        self.options.isolation != Isolation::ReadCommitted
+    }
+
+    /// The slot it has: no other transaction in progress has that.
+    pub(crate) fn number(&self) -> u16 {
+        self.seat.number()
+    }
+
     /// An error once the snapshot was given up.
     pub(crate) fn check_snapshot(&self) -> Result<()> {
         self.kernel.pages.at_pin(&self.seat, self.at).map(drop)?;
@@ -171,13 +195,15 @@ impl<'k> Transaction<'k> {
         self.options.isolation == Isolation::Serializable && !self.options.read_only
     }
 
-    /// Read committed: each operation has a snapshot of its own.
+    /// Read committed: each operation has a snapshot of its own, which may not have the tree any more.
     #[inline]
-    fn freshen(&mut self) {
-        if self.options.isolation == Isolation::ReadCommitted {
-            self.at = self.kernel.pages.pin(&self.seat);
-        }
+    fn freshen(&mut self, tree: &TreeRef) -> Result<()> {
         self.used += 1;
+        if self.options.isolation != Isolation::ReadCommitted {
+            return Ok(());
+        }
+        self.at = self.kernel.pages.pin(&self.seat);
+        if self.kernel.is_there(tree, self.at, &self.seat)? { Ok(()) } else { Err(removed()) }
     }
 
     /// Shows `look` the value of a record, its own pending one if there is one. A long value is read whole.
@@ -199,10 +225,13 @@ impl<'k> Transaction<'k> {
 
     fn show<R>(&mut self, tree: &TreeRef, key: &[u8], look: &mut Option<impl FnOnce(Option<&[u8]>) -> R>) -> Result<Shown<R>> {
         let mut show = |value: Option<&[u8]>| Shown::InPlace(look.take().expect("the value is shown once")(value));
-        if let Some(pending) = self.writes.records(tree.id).and_then(|records| records.get(key)) {
+        if let Some(pending) = self.pending(tree.id, key) {
             return Ok(show(pending.as_deref()));
         }
-        self.freshen();
+        if tree.is_new() {
+            return Ok(show(None));
+        }
+        self.freshen(tree)?;
         let me: &Participant = &self.seat;
         let (kernel, at) = (self.kernel, self.at);
         let view = tree.tree();
@@ -256,10 +285,13 @@ impl<'k> Transaction<'k> {
 
     /// How long a value is and where, if it is committed and long, its pages are; none if there is no record.
     fn extent(&mut self, tree: &TreeRef, key: &[u8]) -> Result<Option<Extent>> {
-        if let Some(pending) = self.writes.records(tree.id).and_then(|records| records.get(key)) {
+        if let Some(pending) = self.pending(tree.id, key) {
             return Ok(pending.as_deref().map(|value| Extent { first: None, len: value.len() as u64 }));
         }
-        self.freshen();
+        if tree.is_new() {
+            return Ok(None);
+        }
+        self.freshen(tree)?;
         let me: &Participant = &self.seat;
         let (kernel, at) = (self.kernel, self.at);
         let view = tree.tree();
@@ -288,7 +320,7 @@ impl<'k> Transaction<'k> {
             self.at = self.kernel.pages.pin(&self.seat);
             return Ok(());
         }
-        if self.options.isolation == Isolation::ReadCommitted {
+        if self.options.isolation == Isolation::ReadCommitted || tree.is_new() {
             return Ok(());
         }
         let me: &Participant = &self.seat;
@@ -307,6 +339,31 @@ impl<'k> Transaction<'k> {
         self.used += 1;
         self.writes.set(tree, key, value.map(Short::from));
         Ok(())
+    }
+
+    /// The value of a name's record in the catalog, which may be changed from then on: only if it is the same when the transaction commits, at
+    /// any isolation.
+    pub(crate) fn claim(&mut self, catalog: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let found = self.get_owned(catalog, key)?;
+        if self.pending(catalog.id, key).is_none() {
+            self.claims.add(key, found.as_deref());
+        }
+        Ok(found)
+    }
+
+    /// What a record is to become, if it is to change.
+    pub(crate) fn pending(&self, tree: TreeId, key: &[u8]) -> Option<&Pending> {
+        self.writes.records(tree).and_then(|records| records.get(key))
+    }
+
+    /// The records of a tree that are to change, in order.
+    pub(crate) fn changes_of(&self, tree: TreeId) -> impl Iterator<Item = (&[u8], &Pending)> {
+        self.writes.records(tree).into_iter().flat_map(Records::iter)
+    }
+
+    /// Whether anything is to change. Nothing is once it has been published.
+    pub(crate) fn has_changes(&self) -> bool {
+        !self.writes.is_empty()
     }
 
     /// Marks this place.
@@ -341,6 +398,11 @@ impl<'k> Transaction<'k> {
         }
     }
 
+    /// Whether a tree has a name in the snapshot.
+    pub(crate) fn has_name(&self, tree: &TreeRef) -> Result<bool> {
+        self.kernel.has_name(tree, self.at, &self.seat)
+    }
+
     /// The committed state that the transaction sees, without what it has pending.
     pub(crate) fn committed(&self) -> Committed<'_> {
         Committed { kernel: self.kernel, me: &self.seat, at: self.at }
@@ -352,11 +414,27 @@ impl<'k> Transaction<'k> {
         if self.writes.is_empty() {
             return Ok(self.at);
         }
+        let lsn = match self.publish() {
+            Ok(lsn) => lsn,
+            Err(error) => {
+                let trees = self.writes.trees().map(|(tree, _)| tree).chain(self.reads.trees());
+                return Err(self.kernel.explain(error, trees, &self.seat));
+            }
+        };
+        let number = self.number();
+        self.release();
+        self.writes = WriteSet::default();
+        self.kernel.settle(lsn, durability, number)?;
+        Ok(lsn)
+    }
+
+    /// Makes the changes visible to everybody. On any error nothing happened.
+    fn publish(&mut self) -> Result<Lsn> {
         let me: &Participant = &self.seat;
         let kernel = self.kernel;
         let large = kernel.store_all_large(me, &self.writes)?;
         // Who holds record locks goes on: whoever has the gate may be waiting for them.
-        if self.gate.is_none() && self.held.is_empty() {
+        if self.gate.is_none() && self.held.is_empty() && !self.passes_gate {
             kernel.wait_for_gate(me)?;
         }
         let mut record = Record::of(me);
@@ -368,9 +446,12 @@ impl<'k> Transaction<'k> {
             return Err(Error::new(ErrorKind::SnapshotTooOld, "the transaction's snapshot was given up for want of cache; run it again"));
         }
         let check = WriteCheck::of(self.options.isolation, self.at, me);
-        let (at, reads) = (self.at, &self.reads);
-        let validate = |_: &mut Changes<'_>| reads.validate(kernel, at, me);
-        let writes = &self.writes;
+        let (at, reads, claims, writes) = (self.at, &self.reads, &self.claims, &self.writes);
+        let validate = |_: &mut Changes<'_>| {
+            reads.validate(kernel, at, me)?;
+            writes.trees().try_for_each(|(tree, _)| kernel.check_there(tree, me))?;
+            kernel.settle_claims(claims, writes, me)
+        };
         let leaves = |record: &mut RecordBuilder| {
             let mut changes = Changes::new(&kernel.pages, me, at);
             match kernel.apply_leaves(&mut changes, writes, at, check)? {
@@ -394,10 +475,6 @@ impl<'k> Transaction<'k> {
         large.keep();
         drop(record);
         drop(chain);
-        let number = me.number();
-        self.release();
-        self.writes = WriteSet::default();
-        kernel.settle(lsn, durability, number)?;
         Ok(lsn)
     }
 }
@@ -414,6 +491,13 @@ struct Merged<'a> {
 
 impl Source for Merged<'_> {
     fn leaf(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut LeafCopy) -> Result<()> {
+        if self.tree.is_new() {
+            // The snapshot does not have it; it is as it was made.
+            let mut page = vec![0; self.kernel.page_size()];
+            btree::format_root(&mut page, self.tree.id, self.tree.root, self.tree.comparator.is_some());
+            into.fill(&page);
+            return Ok(());
+        }
         let (page, born) = self.kernel.pages.operate(self.me, || {
             let snapshot = self.kernel.pages.at_pin(self.me, self.at)?;
             let page = wanted.find(&snapshot, part.tree)?;
@@ -512,7 +596,7 @@ impl Kernel {
             });
             match done {
                 // Nobody saw anything of the snapshot that was given up, or in which the record was another.
-                Err(error) if matches!(error.kind(), ErrorKind::SnapshotTooOld | ErrorKind::Conflict) => txn.restart(),
+                Err(error) if matches!(error.kind(), ErrorKind::SnapshotTooOld | ErrorKind::Conflict) && !tree.is_gone() => txn.restart(),
                 result => return result,
             }
         }

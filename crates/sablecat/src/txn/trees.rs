@@ -1,5 +1,6 @@
 //! Commits that make and unmake whole trees.
 
+use super::catalog::{self, CATALOG, CatalogEntry};
 use super::changes::Changes;
 use super::scratch::Record;
 use super::{Durability, Kernel, TreeRef, publish};
@@ -15,32 +16,33 @@ use crate::types::{Lsn, PageId, TreeId, VolumeId};
 const CHANGED_AT_ONCE: usize = 64;
 
 impl Kernel {
-    /// Makes an empty tree in a volume and puts the record that `describe` gives, knowing its root, into another tree: one commit. Returns the root.
-    pub(crate) fn create_tree(
-        &self,
-        tree: TreeId,
-        home: VolumeId,
-        custom_order: bool,
-        durability: Durability,
-        describe: impl Fn(PageId) -> (TreeRef, Vec<u8>, Vec<u8>),
-    ) -> Result<PageId> {
-        let mut made = PageId::NONE;
-        self.commit_shape(&[super::catalog_id()], durability, |changes, record| {
-            let root = changes.allocate(home)?;
-            btree::format_root(changes.write(root)?, tree, root, custom_order);
-            let (into, key, value) = describe(root);
-            self.apply_one(changes, &into.tree(), &key, Some(&value), None)?;
+    /// Makes an empty tree, with a note in the catalog that it is to be freed, for nobody names it yet: one commit. It is as durable as the
+    /// commit that names it will be, since that comes after it in the log.
+    pub(crate) fn create_tree(&self, tree: TreeId, volume: VolumeId, comparator: Option<&str>) -> Result<CatalogEntry> {
+        let mut entry = CatalogEntry { tree, root: PageId::NONE, volume, comparator: comparator.map(str::to_owned) };
+        self.commit_shape(&[CATALOG], Durability::Memory, |changes, record| {
+            entry.root = changes.allocate(volume)?;
+            btree::format_root(changes.write(entry.root)?, tree, entry.root, comparator.is_some());
+            let (key, value) = (catalog::note_key(tree), entry.encode());
+            self.apply_one(changes, &catalog::catalog_tree().tree(), &key, Some(&value), None)?;
             record.begin(log::Kind::Commit);
-            record.put(into.id, &key, &value);
-            made = root;
+            record.put(CATALOG, &key, &value);
             Ok(true)
         })?;
-        Ok(made)
+        Ok(entry)
+    }
+
+    /// Frees a tree of which the catalog has a note, and then the note: some hundred pages a commit. What is cut short goes on where it was.
+    pub(crate) fn free_tree(&self, entry: &CatalogEntry) -> Result<()> {
+        // Freeing looks at pages, not keys, so neither order nor placement matters.
+        let tree = entry.tree(None, None);
+        while self.patiently(|| self.free_some(&tree))? {}
+        self.patiently(|| self.free_root(&tree))
     }
 
     /// Frees some of a tree's pages, from its lower end and its innermost subtrees on, in a commit that no log record tells of. False once
     /// only the root is left.
-    pub(crate) fn free_some(&self, tree: &TreeRef) -> Result<bool> {
+    pub(super) fn free_some(&self, tree: &TreeRef) -> Result<bool> {
         self.commit_shape(&[tree.id], Durability::Memory, |changes, record| {
             record.begin(log::Kind::Filler);
             let mut below = Vec::new();
@@ -49,14 +51,16 @@ impl Kernel {
         })
     }
 
-    /// Frees a tree's root, the only page it has left, and removes a record of another tree that told of it: one commit.
-    pub(crate) fn free_root(&self, tree: &TreeRef, from: &TreeRef, key: &[u8], durability: Durability) -> Result<()> {
-        self.commit_shape(&[from.id, tree.id], durability, |changes, record| {
+    /// Frees a tree's root, the only page it has left, and its note: one commit. If that is lost in a crash, the note is there again and so, as of
+    /// some checkpoint, is the tree.
+    fn free_root(&self, tree: &TreeRef) -> Result<()> {
+        let key = catalog::note_key(tree.id);
+        self.commit_shape(&[CATALOG, tree.id], Durability::Memory, |changes, record| {
             free_long_values(changes, tree.root)?;
             changes.free(tree.root)?;
-            self.apply_one(changes, &from.tree(), key, None, None)?;
+            self.apply_one(changes, &catalog::catalog_tree().tree(), &key, None, None)?;
             record.begin(log::Kind::Commit);
-            record.delete(from.id, key);
+            record.delete(CATALOG, &key);
             Ok(true)
         })
         .map(|_| ())

@@ -171,13 +171,13 @@ impl WriteSet {
         self.trees.iter().map(|(_, records)| records.len()).sum()
     }
 
-    /// The trees written to, in the order in which their leaves are latched.
+    /// The trees written to, in the order in which their leaves are latched. Not those of which everything was rolled back: they may be gone.
     pub(crate) fn trees(&self) -> impl Iterator<Item = (&TreeRef, &Records)> {
-        self.trees.iter().map(|(tree, records)| (tree, records))
+        self.trees.iter().filter(|(_, records)| records.len() > 0).map(|(tree, records)| (tree, records))
     }
 
     pub(crate) fn records(&self, tree: TreeId) -> Option<&Records> {
-        self.trees.iter().find(|(have, _)| have.id == tree).map(|(_, records)| records)
+        self.trees.binary_search_by_key(&tree, |(have, _)| have.id).ok().map(|at| &self.trees[at].1)
     }
 
     /// Sets what a record is to become.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::error::ErrorKind;
+use crate::txn::catalog;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -12,16 +13,11 @@ pub(super) fn two_kernels(frames: usize) -> [Store; 2] {
     let first = Store::new(frames, 16, None);
     let again = first.kernel.pages.region.again().expect("memory");
     assert_ne!(again.frame_pointer(crate::types::FrameId(1)), first.kernel.pages.region.frame_pointer(crate::types::FrameId(1)));
-    let root = first
-        .kernel
-        .create_tree(TreeId(2), VolumeId::MAIN, false, Durability::Memory, |root| {
-            (first.tree.clone(), b"two".to_vec(), root.0.to_le_bytes().to_vec())
-        })
-        .unwrap();
+    let entry = first.kernel.create_tree(TreeId(2), VolumeId::MAIN, None).unwrap();
     let second = Store { kernel: kernel(again, None), tree: first.tree.clone() };
     // The second learns of the tree from what the first has committed.
-    assert_eq!(second.get(b"two"), Some(root.0.to_le_bytes().to_vec()));
-    let tree = TreeRef { id: TreeId(2), root, comparator: None, volume: VolumeId::MAIN, keys: None };
+    assert_eq!(second.get(&catalog::note_key(TreeId(2))), Some(entry.encode()));
+    let tree = entry.tree(None, None);
     [first, second].map(|store| Store { tree: tree.clone(), ..store })
 }
 

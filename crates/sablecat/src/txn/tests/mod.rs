@@ -76,7 +76,7 @@ impl Store {
         if let Some(superblock) = kernel.pages.volume().map(Volume::superblock) {
             kernel.pages.blocks().assume_used_below(&superblock.bounds()).unwrap();
         }
-        let tree = TreeRef { id: TreeId(1), root: PageId(1), comparator: None, volume: VolumeId::MAIN, keys: None };
+        let tree = TreeRef { id: TreeId(1), root: PageId(1), comparator: None, volume: VolumeId::MAIN, keys: None, presence: None };
         let seat = kernel.pages.participants.sit().unwrap();
         // SAFETY: nobody else knows of the region yet.
         let mut direct = unsafe { Direct::new(&kernel.pages, &seat) };

@@ -11,7 +11,10 @@ fn on_disk(disk: &SimDisk) -> u32 {
     let kernel = kernel(region, Some(volume));
     kernel.pages.page_ids().assume_used_below(u64::from(superblock.pages_high)).unwrap();
     kernel.pages.blocks().assume_used_below(&superblock.bounds()).unwrap();
-    let store = Store { kernel, tree: TreeRef { id: TreeId(1), root: PageId(1), comparator: None, volume: VolumeId::MAIN, keys: None } };
+    let store = Store {
+        kernel,
+        tree: TreeRef { id: TreeId(1), root: PageId(1), comparator: None, volume: VolumeId::MAIN, keys: None, presence: None },
+    };
     store.verified();
     store.look_at_both(1).unwrap()
 }

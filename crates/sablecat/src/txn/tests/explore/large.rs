@@ -32,7 +32,10 @@ fn assert_disk_is_exact(disk: &SimDisk) {
     let kernel = kernel(region, Some(volume));
     kernel.pages.page_ids().assume_used_below(u64::from(superblock.pages_high)).unwrap();
     kernel.pages.blocks().assume_used_below(&superblock.bounds()).unwrap();
-    let store = Store { kernel, tree: TreeRef { id: TreeId(1), root: PageId(1), comparator: None, volume: VolumeId::MAIN, keys: None } };
+    let store = Store {
+        kernel,
+        tree: TreeRef { id: TreeId(1), root: PageId(1), comparator: None, volume: VolumeId::MAIN, keys: None, presence: None },
+    };
     let (_, reached) = store.verified();
     let wrong: Vec<_> = (1..named.bound()).filter(|&page| named.contains(page) != reached.contains(&PageId(page as u32))).collect();
     assert!(wrong.is_empty(), "pages that the map names and the tree does not reach, or the other way round: {wrong:?}");

@@ -13,6 +13,7 @@ mod commits;
 mod eviction;
 mod large;
 mod pins;
+mod removal;
 mod snapshots;
 mod two_mappings;
 

@@ -1,19 +1,26 @@
 //! The catalog: which databases there are. A tree like any other, with a fixed number and a fixed root.
 //!
 //! ```text
-//! key    name of the database; or 0x00 'd' tree-number (big-endian) for one that was removed and whose pages are being freed
-//! value  version u8 = 2 | flags u8 (1: ordered by a comparator) | tree u32 | root page u32 | volume u8 | comparator's name, to the end
+//! key    name of the database; or 0x00 'd' tree-number (big-endian): the note of a tree that has no name, and is to be freed
+//! value  version u8 = 3 | flags u8 (1: ordered by a comparator) | tree u32 | root page u32 | volume u8 | comparator's name, to the end
 //! ```
 //!
-//! Version 1 had no volume; everything was in the main one. Names are UTF-8, not empty, and do not begin with a zero byte. Changes of the catalog are logged as ordinary changes of tree 1. The log
-//! cannot know at which page a replayed tree's root will be, so replay gives a tree it has not seen a root of its own, and writes that into the
-//! record.
+//! Names are UTF-8, not empty, and do not begin with a zero byte. A tree has a name or a note, never both and, as long as it has pages, never
+//! neither: so whatever cuts short the making or the removal of a database leaves a note that says what is to be freed. Removing takes the name
+//! and leaves a note; making leaves a note with an empty tree, in a commit of its own, and then gives the tree a name instead.
+//!
+//! Changes of the catalog are logged as ordinary changes of tree 1. The log cannot know at which page a replayed tree's root will be, so replay
+//! gives a tree it has not seen a root of its own, and writes that into the record.
+//!
+//! Version 1 had no volume; everything was in the main one. Up to version 2 a tree was made together with its name, and what replayed a log
+//! took no heed of notes that were deleted: it would free what has been given a name since.
 
 use std::sync::Arc;
 
+use super::{Comparator, TreeRef};
 use crate::access::KeyRule;
+use crate::access::btree::{self, Source};
 use crate::error::{Error, Result};
-use crate::txn::{Comparator, TreeRef};
 use crate::types::{PageId, TreeId, VolumeId};
 
 /// The catalog's own tree.
@@ -23,7 +30,7 @@ pub(crate) const CATALOG_ROOT: PageId = PageId(1);
 /// The first tree number that databases get.
 pub(crate) const FIRST_TREE: u32 = 16;
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// The oldest that it reads.
 const VERSION_MIN: u8 = 1;
 const CUSTOM: u8 = 1;
@@ -34,7 +41,7 @@ const NAME_BYTES_MAX: usize = 48;
 
 /// The catalog as a tree.
 pub(crate) fn catalog_tree() -> TreeRef {
-    TreeRef { id: CATALOG, root: CATALOG_ROOT, comparator: None, volume: VolumeId::MAIN, keys: None }
+    TreeRef { id: CATALOG, root: CATALOG_ROOT, comparator: None, volume: VolumeId::MAIN, keys: None, presence: None }
 }
 
 /// What the catalog says of a database.
@@ -77,7 +84,7 @@ impl CatalogEntry {
 
     /// The tree, once its comparator has been found, and which of its records go into other volumes than it.
     pub(crate) fn tree(&self, comparator: Option<Arc<Comparator>>, keys: Option<Arc<[KeyRule]>>) -> TreeRef {
-        TreeRef { id: self.tree, root: self.root, comparator, volume: self.volume, keys }
+        TreeRef { id: self.tree, root: self.root, comparator, volume: self.volume, keys, presence: None }
     }
 }
 
@@ -91,16 +98,34 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The catalog key under which a removed database waits for its pages to be freed.
-pub(crate) fn dropped_key(tree: TreeId) -> Vec<u8> {
+/// The key of the note that a tree is to be freed.
+pub(crate) fn note_key(tree: TreeId) -> Vec<u8> {
     let mut key = b"\0d".to_vec();
     key.extend(tree.0.to_be_bytes());
     key
 }
 
-/// Whether a catalog key is a database's name.
+/// Whether a catalog key is a database's name. If not, it is a note's.
 pub(crate) fn is_name(key: &[u8]) -> bool {
     key.first().is_some_and(|&byte| byte != 0)
+}
+
+/// All records of the catalog.
+pub(crate) fn records(source: &mut impl Source) -> Result<Vec<(Vec<u8>, CatalogEntry)>> {
+    use std::ops::Bound::Unbounded;
+    let tree = catalog_tree();
+    let mut scan = btree::Scan::new(Unbounded, Unbounded);
+    let mut found = Vec::new();
+    while let Some((key, value)) = scan.next(&tree.tree(), source, true)? {
+        match value {
+            btree::Found::Bytes(value) => {
+                let entry = CatalogEntry::decode(&key, &value)?;
+                found.push((key, entry));
+            }
+            btree::Found::Long(..) => return Err(Error::corruption("a record of the catalog has a long value")),
+        }
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -108,14 +133,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_what_was_encoded_and_one_of_version_1_is_in_the_main_volume() {
+    fn an_entry_is_what_was_encoded_and_older_ones_are_read() {
         let entry = |volume| CatalogEntry { tree: TreeId(17), root: PageId(4711), volume, comparator: Some("order".into()) };
         let bytes = entry(VolumeId(3)).encode();
-        assert_eq!(bytes, b"\x02\x01\x11\0\0\0\x67\x12\0\0\x03order");
+        assert_eq!(bytes, b"\x03\x01\x11\0\0\0\x67\x12\0\0\x03order");
         assert_eq!(CatalogEntry::decode(b"d", &bytes).expect("good"), entry(VolumeId(3)));
-        let old = b"\x01\x01\x11\0\0\0\x67\x12\0\0order";
-        assert_eq!(CatalogEntry::decode(b"d", old).expect("good"), entry(VolumeId::MAIN));
-        for wrong in [&b""[..], b"\x01\x01\x11", &bytes[..10], b"\x03\x01\x11\0\0\0\x67\x12\0\0\x03order"] {
+        let of_version_2 = b"\x02\x01\x11\0\0\0\x67\x12\0\0\x03order";
+        assert_eq!(CatalogEntry::decode(b"d", of_version_2).expect("good"), entry(VolumeId(3)));
+        let of_version_1 = b"\x01\x01\x11\0\0\0\x67\x12\0\0order";
+        assert_eq!(CatalogEntry::decode(b"d", of_version_1).expect("good"), entry(VolumeId::MAIN));
+        for wrong in [&b""[..], b"\x01\x01\x11", &bytes[..10], b"\x04\x01\x11\0\0\0\x67\x12\0\0\x03order"] {
             assert!(CatalogEntry::decode(b"d", wrong).expect_err("wrong").is_corruption());
         }
     }

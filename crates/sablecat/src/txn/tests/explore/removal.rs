@@ -1,0 +1,87 @@
+//! Removing a database against those who write to it: what they write is published before it is gone, or refused; and no page is lost.
+
+use sablecat_os::atomic::yield_now;
+
+use super::*;
+use crate::txn::catalog::{self, CatalogEntry};
+use crate::txn::{Presence, State};
+
+const NAME: &[u8] = b"d";
+
+/// A store over the tree of a database, which the catalog names.
+fn database() -> Arc<Store> {
+    let store = Store::new(60, 6, None);
+    let entry = store.kernel.create_tree(TreeId(16), VolumeId::MAIN, None).unwrap();
+    let mut txn = store.begin(Isolation::Snapshot, false);
+    txn.set(&store.tree, NAME, Some(&entry.encode())).unwrap();
+    txn.set(&store.tree, &catalog::note_key(entry.tree), None).unwrap();
+    let at = txn.commit(Durability::Memory).unwrap();
+    drop(txn);
+    let tree = TreeRef { presence: Some(Arc::new(Presence::seen_at(at))), ..entry.tree(None, None) };
+    Arc::new(Store { tree, ..store })
+}
+
+/// Writes some records, which may take more leaves, until the database is gone.
+fn write(store: &Store, isolation: Isolation) {
+    for n in 0..3 {
+        let mut txn = store.begin(isolation, false);
+        (0..4).for_each(|key| txn.set(&store.tree, &[key, n], Some(&[n; 60])).unwrap());
+        match txn.commit(Durability::Memory) {
+            Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::SnapshotTooOld) => {}
+            done => drop(done.unwrap()),
+        }
+    }
+}
+
+/// Writes a record, as often as it is let.
+fn put(store: &Store) {
+    for n in 0..3 {
+        match store.put(&[9, n], &[n; 60]) {
+            // What it met on its way had been freed: whoever it works for looks why.
+            Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound | ErrorKind::Corruption) => return,
+            done => done.unwrap(),
+        }
+    }
+}
+
+fn remove(store: &Store) {
+    let entry = CatalogEntry { tree: store.tree.id, root: store.tree.root, volume: VolumeId::MAIN, comparator: None };
+    let catalog = catalog::catalog_tree();
+    let mut txn = store.begin(Isolation::Snapshot, false);
+    let mut take = || {
+        assert_eq!(txn.claim(&catalog, NAME)?, Some(entry.encode()));
+        txn.set(&catalog, NAME, None)?;
+        txn.set(&catalog, &catalog::note_key(entry.tree), Some(&entry.encode()))?;
+        let done = txn.commit(Durability::Memory);
+        txn.restart();
+        done
+    };
+    while let Err(error) = take() {
+        assert_eq!(error.kind(), ErrorKind::SnapshotTooOld, "{error}");
+        yield_now();
+    }
+    drop(txn);
+    let refused = store.put(b"late", b"").expect_err("it is gone");
+    assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
+    store.kernel.free_tree(&entry).unwrap();
+}
+
+fn explored(works: &'static [Work], seed: u64) {
+    explore(seed, 60, move || {
+        let store = database();
+        together(&store, works);
+        assert_eq!(store.tree.presence.as_ref().map(|presence| presence.state()), Some(State::Gone));
+        let Store { kernel, .. } = Arc::into_inner(store).expect("all threads have ended");
+        Store { kernel, tree: catalog::catalog_tree() }.assert_nothing_leaks();
+    });
+}
+
+#[test]
+fn writers_are_before_a_removal_or_refused() {
+    explored(&[|store| write(store, Isolation::Snapshot), |store| write(store, Isolation::ReadCommitted), remove], 71);
+}
+
+#[test]
+fn single_writes_are_before_a_removal_or_refused() {
+    explored(&[put, |store| store.sweep(3), remove], 72);
+}
