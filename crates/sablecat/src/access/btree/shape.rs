@@ -79,9 +79,13 @@ fn grow<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
 pub(crate) fn remove<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> Result<bool> {
     let mut path = Vec::new();
     let leaf = find_leaf(writer, tree, key, Toward::Key, |step| path.push(step))?;
-    let found = writer.read(leaf, |bytes| Leaf::new(bytes).search(key, tree.order))?;
-    let Ok(index) = found else { return Ok(false) };
-    LeafMut::new(writer.write(leaf)?).remove(index);
+    if writer.read(leaf, |bytes| Leaf::new(bytes).search(key, tree.order).is_err())? {
+        return Ok(false);
+    }
+    // What is written may be a newer version than what was read: others may have changed records beside this one, which then is in another slot.
+    let bytes = writer.write(leaf)?;
+    let Ok(index) = Leaf::new(bytes).search(key, tree.order) else { return Ok(false) };
+    LeafMut::new(bytes).remove(index);
     merge_path(writer, tree, leaf, path)?;
     Ok(true)
 }

@@ -4,6 +4,9 @@ use super::*;
 use crate::access::btree::nest;
 use crate::access::btree::node::{Order, Value, key_bytes_max};
 use crate::error::{Error, ErrorKind};
+use crate::txn::changes::Changes;
+use crate::txn::publish;
+use crate::txn::scratch::Record;
 
 const STEM: usize = key_bytes_max(512);
 
@@ -160,5 +163,32 @@ fn the_last_record_takes_its_subtree_along_even_if_empty_leaves_could_not_be_mer
         (0..40).for_each(|n| assert!(store.remove(&key(n * step % 40)).unwrap()));
         assert_eq!(store.verified().1.len(), 1, "every {step}th");
     }
+    store.assert_nothing_leaks();
+}
+
+/// Who unmakes a subtree has the structure latch, and reads at a state of before: short records beside the subtree's reference come and go
+/// meanwhile, and move it to another slot.
+#[test]
+fn a_subtree_is_unmade_while_records_come_and_go_beside_it() {
+    let (store, key) = store(2);
+    let kernel = &store.kernel;
+    let seat = kernel.pages.participants.sit().unwrap();
+    let hold = kernel.hold_structure(std::iter::once(store.tree.id), &seat);
+    let mut changes = Changes::new(&kernel.pages, &seat, kernel.pages.guard(&seat));
+    store.put(b"b", b"short").unwrap();
+    store.put(b"c", b"short").unwrap();
+    assert!(store.remove(b"mm").unwrap());
+    assert!(kernel.apply_one(&mut changes, &store.tree.tree(), &key, None, None).unwrap());
+    let mut record = Record::of(&seat);
+    record.begin(crate::log::Kind::Commit);
+    record.delete(store.tree.id, &key);
+    record.finish_body();
+    publish::publish(&kernel.pages, &kernel.log, changes, &mut record, |_| Ok(())).unwrap();
+    drop(record);
+    drop(hold);
+    drop(seat);
+    assert_eq!(store.get(&key), None);
+    let keys: Vec<_> = store.verified().0.into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys, [&b"a"[..], b"b", b"c", b"z"]);
     store.assert_nothing_leaks();
 }
