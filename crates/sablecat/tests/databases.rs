@@ -574,32 +574,28 @@ fn a_new_database_is_in_the_volume_of_its_name_and_replayed_into_it() {
         let builder = Env::builder().disk(Arc::clone(disk) as Arc<_>).background(false).log_segment_size(1 << 16);
         builder.volume("one", "one.db").place(Place::database("far"), "one").place(Place::keys("near", "x"), "one").open("env").unwrap()
     };
+    let make = |env: &Env| {
+        let made = env.write(|txn| {
+            for name in ["far", "near"] {
+                let db = txn.database(name)?;
+                (0..200u32).try_for_each(|n| txn.insert(&db, format!("x{n:05}"), [1; 400]))?;
+            }
+            Ok(())
+        });
+        made.unwrap();
+    };
     let blocks = |env: &Env| env.stats().unwrap().volumes.iter().map(|volume| volume.blocks).collect::<Vec<_>>();
     let env = place(&disk);
     env.checkpoint().unwrap();
     let before = blocks(&env);
-    env.write(|txn| {
-        for name in ["far", "near"] {
-            let db = txn.database(name)?;
-            (0..200u32).try_for_each(|n| txn.insert(&db, format!("x{n:05}"), [1; 400]))?;
-        }
-        Ok(())
-    })
-    .unwrap();
+    make(&env);
     env.checkpoint().unwrap();
     let made = blocks(&env);
     assert!(made[1] > before[1] + 30, "{made:?} after {before:?}");
     drop(env);
     let disk = Arc::new(SimDisk::new(8));
     let env = place(&disk);
-    env.write(|txn| {
-        for name in ["far", "near"] {
-            let db = txn.database(name)?;
-            (0..200u32).try_for_each(|n| txn.insert(&db, format!("x{n:05}"), [1; 400]))?;
-        }
-        Ok(())
-    })
-    .unwrap();
+    make(&env);
     env.sync().unwrap();
     let env = place(&cut(&disk));
     check(&env);
