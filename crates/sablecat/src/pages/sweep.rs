@@ -96,6 +96,7 @@ impl Pages {
         let patience = Patience::now();
         let waits_max = if me.slot().list_len() == 0 { patience.all } else { patience.latched };
         let (mut idle, mut waits) = (0, 0);
+        let mut horizon = self.horizon().all();
         while me.free.borrow().len() < want {
             if let Some(fresh) = self.region.more_frames() {
                 me.free.borrow_mut().extend(fresh.map(FrameId));
@@ -111,17 +112,23 @@ impl Pages {
                 continue;
             }
             idle = 0;
-            if (round.waiting || self.others_will_give_way(me)) && waits < waits_max {
-                waits += 1;
-                if waits < YIELDS {
-                    sablecat_os::atomic::yield_now();
-                } else {
-                    sablecat_os::atomic::pause(PAUSE);
-                    // The dead give nothing way.
-                    self.region.stall();
+            if waits == waits_max || !round.waiting && !self.others_will_give_way(me) {
+                if self.revoke_oldest(me) {
+                    continue;
                 }
-            } else if !self.revoke_oldest(me) {
-                return Err(self.no_frames(me));
+                // A snapshot that held up these rounds, and ended before it was asked to, leaves neither.
+                let before = std::mem::replace(&mut horizon, self.horizon().all());
+                if waits == waits_max || horizon == before {
+                    return Err(self.no_frames(me));
+                }
+            }
+            waits += 1;
+            if waits < YIELDS {
+                sablecat_os::atomic::yield_now();
+            } else {
+                sablecat_os::atomic::pause(PAUSE);
+                // The dead give nothing way.
+                self.region.stall();
             }
         }
         Ok(())
@@ -218,8 +225,8 @@ impl Pages {
     }
 
     fn no_frames(&self, me: &Participant) -> Error {
-        // Its own snapshot is what holds up the rest: a newer one may do.
-        if me.slot().pinned().is_some_and(|pin| pin < self.region.header().visible()) {
+        // Its own snapshot is what holds up the rest, or was until another sweep just took it: a newer one may do.
+        if me.slot().is_revoked() || me.slot().pinned().is_some_and(|pin| pin < self.region.header().visible()) {
             me.slot().mark_revoked();
             let message =
                 "the snapshot was given up because the old versions it kept filled the cache; begin a new transaction or enlarge the cache";

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sablecat_os::atomic::Ordering;
+use sablecat_os::atomic::{AtomicU32, Ordering};
 
 use super::frames::{LIMBO_BATCH, PATIENCE};
 use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
+use crate::error::ErrorKind;
 use crate::region::{BlockWord, EntryWord, FrameState, Geometry, Region};
 use crate::types::{FrameId, Lsn, PageId};
 
@@ -340,6 +341,46 @@ fn own_versions_come_back_after_a_pin() {
         commit(&pages, page, Some(stamp), &writer).unwrap();
     }
     assert!(pages.census().old <= LIMBO_BATCH, "{:?}", pages.census());
+}
+
+/// Snapshots that come and go cannot make frames run out: none of them needs more than the frame of one old version.
+#[test]
+fn snapshots_that_end_in_time_leave_room() {
+    const COMMITS: u64 = 200_000;
+    let pages = pool(2);
+    let writer = pages.participants.sit().unwrap();
+    let page = pages.allocate_page().unwrap();
+    commit(&pages, page, Some(0), &writer).unwrap();
+    let done = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let reader = pages.participants.sit().unwrap();
+            while done.load(Ordering::Relaxed) == 0 {
+                let at = pages.pin(&reader);
+                // It may be told that it took too long.
+                let _ = read(&pages, page.0, at, &reader);
+                reader.slot().unpin();
+            }
+        });
+        let failed = (1..=COMMITS).find(|&stamp| commit(&pages, page, Some(stamp), &writer).is_err());
+        done.store(1, Ordering::Relaxed);
+        assert_eq!(failed, None);
+    });
+}
+
+/// A snapshot that another's sweep gave up while its owner looked for frames is what the owner is told of, not a cache that is too small.
+#[test]
+fn who_finds_no_frame_after_its_snapshot_was_given_up_is_told_so() {
+    let pages = pool(4);
+    let (one, two) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
+    let page = pages.allocate_page().unwrap();
+    commit(&pages, page, Some(0), &two).unwrap();
+    pages.pin(&one);
+    commit(&pages, page, Some(1), &two).unwrap();
+    assert!(pages.revoke_oldest(&two));
+    while pages.take_frame(&two).is_ok() || pages.refill(&two, 1, 1).is_ok() {}
+    assert_eq!(pages.refill(&one, 1, 1).unwrap_err().kind(), ErrorKind::SnapshotTooOld);
+    assert_eq!(pages.refill(&two, 1, 1).unwrap_err().kind(), ErrorKind::Full);
 }
 
 /// Others are given the processor for every so many versions that a pin holds back, and no more often however long it lasts.
