@@ -46,15 +46,13 @@ static inline uint64_t workload_key_number(const uint8_t *bytes) {
     return __builtin_bswap64(key);
 }
 
-static inline uint64_t workload_rotate(uint64_t word, int by) { return word << by | word >> (64 - by); }
-
 static inline void workload_words(uint64_t key, uint32_t version, uint64_t words[4]) {
-    uint64_t base = (key ^ version * UINT64_C(0x9E3779B97F4A7C15)) * UINT64_C(0xD6E8FEB86659FD93);
+    uint64_t base = (key ^ (uint64_t)version << 40) * UINT64_C(0xD6E8FEB86659FD93);
     base ^= base >> 32;
     words[0] = base;
-    words[1] = workload_rotate(base, 17) ^ UINT64_C(0xA0761D6478BD642F);
-    words[2] = workload_rotate(base, 34) ^ UINT64_C(0xE7037ED1A0B428DB);
-    words[3] = workload_rotate(base, 51) ^ UINT64_C(0x8EBC6AF09C88C6E3);
+    words[1] = base ^ UINT64_C(0xA0761D6478BD642F);
+    words[2] = base ^ UINT64_C(0xE7037ED1A0B428DB);
+    words[3] = base ^ UINT64_C(0x8EBC6AF09C88C6E3);
 }
 
 static inline void workload_value(uint64_t key, uint32_t version, uint8_t bytes[VALUE_BYTES]) {
