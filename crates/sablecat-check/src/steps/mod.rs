@@ -271,15 +271,14 @@ impl Steps {
                 return Ok(false);
             }
         }
-        let holds = |one: &sablecat::Participant| one.pages_latched + one.record_locks + one.roles.len() > 0;
         let others: Vec<_> = company.processes().into_iter().filter(|other| !other.asking).collect();
         if self.operation.promises() && !others.iter().any(|other| other.alive) {
             return Err(Why::Wrong(format!("a process that is stopped is not shown as alive: {others:?}")));
         }
-        let idle = !others.iter().any(|other| other.participants.iter().any(holds));
+        let idle = !others.iter().any(|other| other.participants.iter().any(|one| holds(self.operation, one)));
         if idle {
             let beside = company.clone();
-            patiently(move || survivor::work_beside(&beside))?;
+            patiently(move || survivor::work_beside(&beside).map_err(|error| format!("beside a process that is stopped: {error}")))?;
         }
         if process.run()? != Did::Mark {
             return Err(Why::Wrong("the process, let go on, did not come to the end of the operation".to_owned()));
@@ -293,6 +292,12 @@ impl Steps {
         })?;
         if done || !self.operation.promises() { Ok(idle) } else { Err(Why::Wrong(lost(true))) }
     }
+}
+
+/// Whether a stopped process's operation has what others may have to wait for.
+fn holds(operation: &Operation, one: &sablecat::Participant) -> bool {
+    // What it may be looking at is in no other use: in a full cache that is all too soon everything.
+    one.pages_latched + one.record_locks + one.roles.len() > 0 || operation.in_full_cache && one.in_operation
 }
 
 fn start_worker(place: &Place, operation: &str) -> Result<Stepped, Why> {

@@ -91,13 +91,15 @@ fn work(env: &Env) -> sablecat::Result<()> {
 }
 
 /// Works, with a checkpoint in between.
-pub(super) fn work_beside(env: &Env) -> Result<(), String> {
-    work(env).and_then(|()| env.checkpoint()).and_then(|_| work(env)).map_err(text("the survivor's own work"))
+pub(super) fn work_beside(env: &Env) -> sablecat::Result<()> {
+    work(env)?;
+    env.checkpoint()?;
+    work(env)
 }
 
 /// Works, with a checkpoint in between, and holds everything against what there may be. Whether the operation was done.
 pub(super) fn go_on(env: &Env, possible: &Possible) -> Result<bool, String> {
-    work_beside(env)?;
+    work_beside(env).map_err(text("the survivor's own work"))?;
     let found = contents(env).map_err(text("reading"))?;
     let Some(which) = possible.iter().rposition(|one| *one == found) else {
         return Err(format!("the records are neither those before nor those after: {}", difference(&found, possible)));

@@ -53,7 +53,7 @@ impl Env {
     }
 
     #[inline]
-    pub(super) fn core(&self) -> &Core {
+    pub(crate) fn core(&self) -> &Core {
         &self.owner.core
     }
 

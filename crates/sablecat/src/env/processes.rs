@@ -1,5 +1,6 @@
 //! Who has the environment open, and what each holds: a look at the shared words while everybody goes on, from inside or from outside.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::pages::volume::Volume;
 use crate::region::{Identity, Membership, NO_EPOCH, Phase, Region, STRUCTURE_LATCHES};
 use crate::txn::locks::{LockTable, Mode, Seen};
-use crate::types::Lsn;
+use crate::types::{Lsn, PageId};
 
 /// A process that has the environment open, or died while it had.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +50,7 @@ pub struct Participant {
     pub in_operation: bool,
     /// Whether it is past the commit point and publishing.
     pub committing: bool,
-    /// Pages it has latched for a commit.
+    /// Pages it has latched: to change them in a commit, to read them in, to evict them, to write them for a checkpoint.
     pub pages_latched: usize,
     /// Record locks it has.
     pub record_locks: usize,
@@ -154,6 +155,7 @@ impl Core {
 impl Shared<'_> {
     fn processes(&self, locks: &[RecordLock]) -> Vec<Process> {
         let region = self.region;
+        let latches = self.latches();
         let Some(membership) = region.membership() else {
             let command = std::env::args().collect::<Vec<_>>().join(" ");
             return vec![Process {
@@ -161,7 +163,7 @@ impl Shared<'_> {
                 command,
                 alive: true,
                 asking: true,
-                participants: self.participants_of(0, locks),
+                participants: self.participants_of(0, locks, &latches),
             }];
         };
         (0..region.geometry().members)
@@ -171,7 +173,7 @@ impl Shared<'_> {
                 command: region.member(number).command(),
                 alive: membership.is_alive(number),
                 asking: number == region.number(),
-                participants: self.participants_of(number, locks),
+                participants: self.participants_of(number, locks, &latches),
             })
             .collect()
     }
@@ -201,7 +203,20 @@ impl Shared<'_> {
         }
     }
 
-    fn participants_of(&self, member: u16, locks: &[RecordLock]) -> Vec<Participant> {
+    /// How many pages each participant has latched. A participant's list knows only those of a commit.
+    fn latches(&self) -> HashMap<u16, usize> {
+        let pages = self.region.header().page_high.load(Ordering::SeqCst).min(self.region.geometry().pages_max);
+        let mut latches = HashMap::new();
+        for page in 1..pages {
+            match self.region.entry(PageId(page as u32)).word().owner() {
+                0 => {}
+                owner => *latches.entry(owner).or_default() += 1,
+            }
+        }
+        latches
+    }
+
+    fn participants_of(&self, member: u16, locks: &[RecordLock], latches: &HashMap<u16, usize>) -> Vec<Participant> {
         let region = self.region;
         let header = region.header();
         let visible = header.visible();
@@ -226,12 +241,43 @@ impl Shared<'_> {
                     given_up: slot.is_revoked() && snapshot.is_some(),
                     in_operation: slot.epoch() != NO_EPOCH,
                     committing: slot.phase() == Phase::Committing,
-                    pages_latched: slot.list_len(),
+                    pages_latched: latches.get(&number).copied().unwrap_or_default(),
                     record_locks: locks.iter().filter(|lock| lock.slot == number && lock.waits_for.is_none()).count(),
                     waits_for_lock: slot.waits_for.load(Ordering::Acquire) != 0,
                     roles: roles.iter().filter(|(_, owner)| *owner == number).map(|&(name, _)| name).collect(),
                 }
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Env, Result};
+
+    #[test]
+    fn pages_are_counted_whatever_they_are_latched_for() -> Result<()> {
+        let env = Env::in_memory()?;
+        env.database("d")?.insert("key", "value")?;
+        let core = env.core();
+        let pages = &core.kernel.pages;
+        let me = pages.participants.sit()?;
+        let latched = || {
+            core.processes()
+                .iter()
+                .flat_map(|process| &process.participants)
+                .map(|one| (one.slot, one.pages_latched))
+                .max_by_key(|one| one.1)
+        };
+        assert_eq!(latched().map(|one| one.1), Some(0));
+        // As a sweep does: not for a commit, whose list would say so.
+        let taken = [pages.allocate_page()?, pages.allocate_page()?];
+        for page in taken {
+            pages.latch(page, &me);
+        }
+        assert_eq!(latched(), Some((me.number(), 2)));
+        taken.iter().for_each(|&page| pages.unlatch(page, &me));
+        assert_eq!(latched().map(|one| one.1), Some(0));
+        Ok(())
     }
 }
