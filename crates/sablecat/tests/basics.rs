@@ -286,6 +286,22 @@ fn a_visit_shows_exactly_the_records_between_its_bounds() {
         .unwrap();
         let expected: Vec<u32> = (from..=to.min(9_998)).filter(|n| n % 2 == 0).collect();
         assert_eq!(seen, expected, "{from}..={to}");
+        // What is folded is handed on from leaf to leaf, and comes out where it breaks off, in whichever leaf that is.
+        for most in [0, 1, 150, 2_000, 9_999] {
+            let folded = db.fold(from.to_be_bytes()..=to.to_be_bytes(), (0, 0u64), |(count, sum), key, value| {
+                if count == most {
+                    return std::ops::ControlFlow::Break((count, sum));
+                }
+                let (key, value) = (u32::from_be_bytes(key.try_into().unwrap()), u32::from_le_bytes(value.try_into().unwrap()));
+                std::ops::ControlFlow::Continue((count + 1, sum + u64::from(key) + u64::from(value)))
+            });
+            let expected = &expected[..most.min(expected.len())];
+            assert_eq!(
+                folded.unwrap(),
+                (expected.len(), expected.iter().map(|&key| u64::from(key + key / 2)).sum()),
+                "{from}..={to}, {most}"
+            );
+        }
     }
 }
 

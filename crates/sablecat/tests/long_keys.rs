@@ -123,6 +123,16 @@ fn compare(db: &Database, model: &Model, dice: &mut Dice, page_size: usize) {
         })
         .unwrap();
         assert_eq!(visited, expected);
+        // Folded, to the end or until there are so many.
+        let most = dice.below(2 * expected.len() + 2);
+        let folded = db.fold(bounds.clone(), Vec::new(), |mut so_far, key, value| {
+            if so_far.len() == most {
+                return ControlFlow::Break(so_far);
+            }
+            so_far.push((key.to_vec(), value.to_vec()));
+            ControlFlow::Continue(so_far)
+        });
+        assert_eq!(folded.unwrap(), expected[..most.min(expected.len())]);
         // From both ends in turn.
         let (mut range, mut left) = (db.range(bounds).unwrap(), VecDeque::from(expected));
         loop {

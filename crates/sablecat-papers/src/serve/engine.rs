@@ -144,11 +144,8 @@ impl Table for DataTable<'_> {
         self.store.get_with(self.table, key, look)
     }
 
-    fn scan(&mut self, mut each: impl FnMut(&[u8], &[u8])) -> sablecat::Result<()> {
-        self.store.visit::<&[u8]>(self.table, .., |key, value| {
-            each(key, value);
-            ControlFlow::Continue(())
-        })
+    fn scan<B>(&mut self, initial: B, mut each: impl FnMut(B, &[u8], &[u8]) -> B) -> sablecat::Result<B> {
+        self.store.fold::<B, &[u8]>(self.table, .., initial, |sum, key, value| ControlFlow::Continue(each(sum, key, value)))
     }
 }
 
@@ -173,10 +170,7 @@ impl<const CHECK_EVERY: u64> Table for Commits<CHECK_EVERY> {
         self.0.get_with(key, look)
     }
 
-    fn scan(&mut self, mut each: impl FnMut(&[u8], &[u8])) -> sablecat::Result<()> {
-        self.0.visit::<&[u8]>(.., |key, value| {
-            each(key, value);
-            ControlFlow::Continue(())
-        })
+    fn scan<B>(&mut self, initial: B, mut each: impl FnMut(B, &[u8], &[u8]) -> B) -> sablecat::Result<B> {
+        self.0.fold::<B, &[u8]>(.., initial, |sum, key, value| ControlFlow::Continue(each(sum, key, value)))
     }
 }

@@ -42,8 +42,8 @@ pub(super) trait Table {
     /// Shows the value of a key, in place, and returns what `look` made of it.
     fn look(&mut self, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> bool) -> Result<bool, Self::Error>;
 
-    /// Shows every record.
-    fn scan(&mut self, each: impl FnMut(&[u8], &[u8])) -> Result<(), Self::Error>;
+    /// Folds every record into one value, beginning with `initial`.
+    fn scan<B>(&mut self, initial: B, each: impl FnMut(B, &[u8], &[u8]) -> B) -> Result<B, Self::Error>;
 }
 
 /// What a loop came to.
@@ -174,29 +174,27 @@ fn read<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
 
 fn bulk<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
     for _ in 0..job.passes {
-        let (mut visited, mut key_sum) = (0u64, 0u64);
-        let scanned = table.scan(|key, value| {
-            visited += 1;
-            match workload::key_number(key) {
-                Some(number) => {
-                    key_sum = key_sum.wrapping_add(number);
-                    if !workload::is_value(number, job.version, value) {
-                        tally.fail("scan", number, "not the value that was stored");
-                    }
-                }
-                None => tally.fail("scan", visited, "a key of another length"),
+        let (records, version) = (job.records, job.version);
+        let scanned = table.scan((0u64, 0u64), |(visited, key_sum), key, value| {
+            let Some(number) = workload::key_number(key) else {
+                tally.fail("scan", visited, "a key of another length");
+                return (visited + 1, key_sum);
+            };
+            if !workload::is_value(number, version, value) {
+                tally.fail("scan", number, "not the value that was stored");
             }
+            (visited + 1, key_sum.wrapping_add(number))
         });
-        tally.ops += visited;
         match scanned {
-            Err(error) => tally.fail("scan", visited, error),
-            Ok(()) if visited != job.records => {
-                tally.fail("scan", visited, "this many records were seen, which is not how many there are");
+            Err(error) => tally.fail("scan", 0, error),
+            Ok((visited, key_sum)) => {
+                tally.ops += visited;
+                if visited != records {
+                    tally.fail("scan", visited, "this many records were seen, which is not how many there are");
+                } else if key_sum != workload::key_sum(records) {
+                    tally.fail("scan", visited, "a key came twice, another not at all");
+                }
             }
-            Ok(()) if key_sum != workload::key_sum(job.records) => {
-                tally.fail("scan", visited, "a key came twice, another not at all");
-            }
-            Ok(()) => {}
         }
         if limit.is_reached(0, 1) {
             return;

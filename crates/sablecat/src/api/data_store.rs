@@ -161,12 +161,26 @@ impl DataStore {
         &self,
         table: &StoreTable,
         bounds: impl RangeBounds<K>,
-        each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
+        self.fold(table, bounds, (), |(), key, value| each(key, value))
+    }
+
+    /// Folds all records between two bounds into one value, in order and in place; see [`Database::fold`](crate::Database::fold).
+    ///
+    /// # Errors
+    /// As [`DataStore::get`].
+    pub fn fold<B, K: AsRef<[u8]>>(
+        &self,
+        table: &StoreTable,
+        bounds: impl RangeBounds<K>,
+        initial: B,
+        each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+    ) -> Result<B> {
         let kernel = &self.core.kernel;
         let seat = kernel.pages.participants.sit()?;
         let at = kernel.pages.pin(&seat);
-        let result = visit::visit(kernel, &seat, at, self.core.tree(&table.named)?, owned_bounds(&bounds), each);
+        let result = visit::fold(kernel, &seat, at, self.core.tree(&table.named)?, owned_bounds(&bounds), initial, each);
         seat.slot().unpin();
         result
     }

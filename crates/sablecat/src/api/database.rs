@@ -207,13 +207,40 @@ impl Database {
     ///
     /// # Errors
     /// As [`Database::range`].
-    pub fn visit<K: AsRef<[u8]>>(&self, bounds: impl RangeBounds<K>, each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
+    pub fn visit<K: AsRef<[u8]>>(&self, bounds: impl RangeBounds<K>, mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
+        self.fold(bounds, (), |(), key, value| each(key, value))
+    }
+
+    /// Folds all records between two bounds into one value, in order and in place, at one snapshot: as [`Database::visit`], which shows them, and
+    /// faster for what adds them up. `each` is given what has been made of the records before, `initial` at first, and a record; `Break` ends it.
+    ///
+    /// ```
+    /// # use std::ops::ControlFlow;
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let env = sablecat::Env::in_memory()?;
+    /// let db = env.database("stock")?;
+    /// db.insert("apples", 3u32.to_le_bytes())?;
+    /// db.insert("pears", 4u32.to_le_bytes())?;
+    /// let fruit = db.fold::<u32, &str>(.., 0, |sum, _, value| ControlFlow::Continue(sum + u32::from_le_bytes(value.try_into().unwrap())))?;
+    /// assert_eq!(fruit, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::range`].
+    pub fn fold<B, K: AsRef<[u8]>>(
+        &self,
+        bounds: impl RangeBounds<K>,
+        initial: B,
+        each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+    ) -> Result<B> {
         let kernel = &self.env.core().kernel;
         let seat = kernel.pages.sit()?;
         let at = kernel.pages.pin(&seat);
         let bounds = owned_bounds(&bounds);
         // The snapshot first: a database that is there after it stays there in it.
-        let result = self.tree().and_then(|tree| visit::visit(kernel, &seat, at, tree, bounds, each));
+        let result = self.tree().and_then(|tree| visit::fold(kernel, &seat, at, tree, bounds, initial, each));
         seat.slot().unpin();
         result
     }

@@ -1,7 +1,7 @@
 //! Operations and snapshots: what must be held to look at pages.
 
 use sablecat_os::atomic::Ordering;
-use sablecat_os::prefetch::Ahead;
+use sablecat_os::prefetch::{self, Ahead};
 
 use super::{Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
@@ -69,8 +69,17 @@ impl Snapshot<'_> {
         let pages = self.operation.pages;
         match pages.region.entry(page).word().frame() {
             FrameId::NONE => Ahead::NOTHING,
-            frame => pages.region.ahead(frame),
+            frame => {
+                prefetch::read(pages.region.born(frame).as_ptr().cast());
+                pages.region.ahead(frame)
+            }
         }
+    }
+
+    /// Asks the processor to fetch what [`Snapshot::ahead`] of the page will look at.
+    pub(crate) fn far_ahead(&self, page: PageId) {
+        let entry: *const _ = self.operation.pages.region.entry(page);
+        prefetch::read(entry.cast());
     }
 
     /// The LSN at which the version of `page` that the snapshot sees became current.
