@@ -250,34 +250,3 @@ impl Shared<'_> {
             .collect()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::{Env, Result};
-
-    #[test]
-    fn pages_are_counted_whatever_they_are_latched_for() -> Result<()> {
-        let env = Env::in_memory()?;
-        env.database("d")?.insert("key", "value")?;
-        let core = env.core();
-        let pages = &core.kernel.pages;
-        let me = pages.participants.sit()?;
-        let latched = || {
-            core.processes()
-                .iter()
-                .flat_map(|process| &process.participants)
-                .map(|one| (one.slot, one.pages_latched))
-                .max_by_key(|one| one.1)
-        };
-        assert_eq!(latched().map(|one| one.1), Some(0));
-        // As a sweep does: not for a commit, whose list would say so.
-        let taken = [pages.allocate_page()?, pages.allocate_page()?];
-        for page in taken {
-            pages.latch(page, &me);
-        }
-        assert_eq!(latched(), Some((me.number(), 2)));
-        taken.iter().for_each(|&page| pages.unlatch(page, &me));
-        assert_eq!(latched().map(|one| one.1), Some(0));
-        Ok(())
-    }
-}
