@@ -306,6 +306,30 @@ fn a_visit_shows_exactly_the_records_between_its_bounds() {
 }
 
 #[test]
+fn a_read_only_transaction_folds_the_state_it_began_with() {
+    let env = Env::in_memory().unwrap();
+    let db = env.database("records").unwrap();
+    for n in 0..5_000u32 {
+        db.insert(n.to_be_bytes(), n.to_le_bytes()).unwrap();
+    }
+    let mut then = env.snapshot().unwrap();
+    for n in 1_000..5_000u32 {
+        db.remove(n.to_be_bytes()).unwrap();
+    }
+    let sum =
+        |sum: u64, _: &[u8], value: &[u8]| std::ops::ControlFlow::Continue(sum + u64::from(u32::from_le_bytes(value.try_into().unwrap())));
+    assert_eq!(then.fold::<u64, &[u8]>(&db, .., 0, sum).unwrap(), (0..5_000).sum::<u64>());
+    assert_eq!(db.fold::<u64, &[u8]>(.., 0, sum).unwrap(), (0..1_000).sum::<u64>());
+    let mut seen = 0;
+    then.visit::<&[u8]>(&db, .., |_, _| {
+        seen += 1;
+        if seen == 3_000 { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }
+    })
+    .unwrap();
+    assert_eq!(seen, 3_000);
+}
+
+#[test]
 fn a_program_without_threads_keeps_house_itself() {
     let disk = std::sync::Arc::new(sablecat_os::sim::SimDisk::new(9));
     let open = |disk: std::sync::Arc<sablecat_os::sim::SimDisk>| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Stats, owned_bounds, visit};
 use crate::env::{CheckpointReport, CompactReport, Core, Named, Progress, VerifyReport};
 use crate::error::Result;
-use crate::txn::Direct;
+use crate::txn::{Committed, Direct};
 
 /// An environment without transactions and without a log.
 ///
@@ -180,7 +180,7 @@ impl DataStore {
         let kernel = &self.core.kernel;
         let seat = kernel.pages.participants.sit()?;
         let at = kernel.pages.pin(&seat);
-        let result = visit::fold(kernel, &seat, at, self.core.tree(&table.named)?, owned_bounds(&bounds), initial, each);
+        let result = visit::fold(Committed { kernel, me: &seat, at }, self.core.tree(&table.named)?, owned_bounds(&bounds), initial, each);
         seat.slot().unpin();
         result
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Env, Range, owned_bounds, prefix_bounds, visit};
 use crate::env::Named;
 use crate::error::Result;
-use crate::txn::{RecordChange, TreeRef, locks};
+use crate::txn::{Committed, RecordChange, TreeRef, locks};
 
 /// A named, ordered map from byte keys to byte values, in an environment. A handle; clones name the same database.
 ///
@@ -240,7 +240,7 @@ impl Database {
         let at = kernel.pages.pin(&seat);
         let bounds = owned_bounds(&bounds);
         // The snapshot first: a database that is there after it stays there in it.
-        let result = self.tree().and_then(|tree| visit::fold(kernel, &seat, at, tree, bounds, initial, each));
+        let result = self.tree().and_then(|tree| visit::fold(Committed { kernel, me: &seat, at }, tree, bounds, initial, each));
         seat.slot().unpin();
         result
     }

@@ -1,9 +1,9 @@
 //! Transactions.
 
-use std::ops::RangeBounds;
+use std::ops::{ControlFlow, RangeBounds};
 use std::time::Duration;
 
-use super::{Database, Env, Range, owned_bounds, prefix_bounds};
+use super::{Database, Env, Range, owned_bounds, prefix_bounds, visit};
 use crate::env::EnvTxn;
 use crate::error::Result;
 use crate::txn::{Durability, Isolation, Options, Position, TreeRef};
@@ -484,5 +484,33 @@ impl<'env> ReadTxn<'env> {
     /// As [`Txn::range`].
     pub fn prefix(&mut self, db: &Database, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
         self.txn.prefix(db, prefix)
+    }
+
+    /// Shows all records between two bounds to `each`, in order and in place: see [`Database::visit`].
+    ///
+    /// # Errors
+    /// As [`Txn::range`].
+    pub fn visit<K: AsRef<[u8]>>(
+        &mut self,
+        db: &Database,
+        bounds: impl RangeBounds<K>,
+        mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.fold(db, bounds, (), |(), key, value| each(key, value))
+    }
+
+    /// Folds all records between two bounds into one value, in order and in place: see [`Database::fold`].
+    ///
+    /// # Errors
+    /// As [`Txn::range`].
+    pub fn fold<B, K: AsRef<[u8]>>(
+        &mut self,
+        db: &Database,
+        bounds: impl RangeBounds<K>,
+        initial: B,
+        each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+    ) -> Result<B> {
+        let tree = self.txn.tree(db)?;
+        visit::fold(self.txn.inner.records.committed(), tree, owned_bounds(&bounds), initial, each)
     }
 }

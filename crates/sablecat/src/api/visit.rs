@@ -19,9 +19,9 @@ use crate::access::PageRead;
 use crate::access::btree::node::{self, Inner, Kind, Leaf, Record, Value};
 use crate::access::btree::{self, Found, Scan, Step, Toward, below, nest};
 use crate::error::{Error, Result};
-use crate::pages::{Participant, Snapshot};
-use crate::txn::{Committed, Kernel, TreeRef};
-use crate::types::{Lsn, PageId};
+use crate::pages::Snapshot;
+use crate::txn::{Committed, TreeRef};
+use crate::types::PageId;
 
 /// Where a visit stands after a leaf.
 enum Next {
@@ -36,15 +36,13 @@ enum Next {
     Done,
 }
 
-/// Shows all records between the bounds, as of `at`, which `me` has pinned; each with what was made of those before it, `sum` at first.
+/// Shows all records between the bounds in a state, each with what was made of those before it, `sum` at first.
 /// Returns what was made of the last.
 ///
 /// What is handed on so is in registers from one record to the next: what a closure keeps would go through memory, and take longer than all
 /// else that is done for a record.
 pub(super) fn fold<B>(
-    kernel: &Kernel,
-    me: &Participant,
-    at: Lsn,
+    state: Committed<'_>,
     tree: &TreeRef,
     (mut lower, upper): (Bound<Vec<u8>>, Bound<Vec<u8>>),
     sum: B,
@@ -55,6 +53,7 @@ pub(super) fn fold<B>(
     {
         return Ok(sum);
     }
+    let Committed { kernel, me, at } = state;
     let stem_bytes = nest::stem_bytes(tree.tree().order, kernel.pages.region.page_size());
     let mut leaves = Leaves { following: Vec::new() };
     let mut visit = Visit { tree, stem_bytes, key: WholeKey::default(), each };
@@ -103,7 +102,7 @@ pub(super) fn fold<B>(
                     _ => Bound::Included(stem),
                 };
                 let mut scan = Scan::new(from, to);
-                let mut source = Committed { kernel, me, at };
+                let mut source = state;
                 while let Some((key, found)) = scan.next(&tree.tree(), &mut source, true)? {
                     let value = match found {
                         Found::Bytes(value) => value,
