@@ -157,11 +157,28 @@ impl Segments {
         disk.create_dir_all(&directory).map_err(|e| Error::io("creating the log directory", &directory, e))?;
         let archive = archive.map(|directory| Archive::new(Arc::clone(&disk), directory));
         let mut segments = Segments { disk, directory, archive, bytes, uuid };
-        let in_use = segments.numbers()?.last().copied();
-        if let Some(newest) = in_use.or(segments.numbers_kept()?.last().copied()) {
-            segments.bytes = segments.read_header(newest)?.bytes;
+        // Those who have the environment open may take a segment out of use under a look at it, and what was the newest when they were listed.
+        let mut seen = segments.newest()?;
+        loop {
+            let header = seen.map(|newest| segments.read_header(newest)).transpose();
+            let now = segments.newest()?;
+            match header {
+                Ok(Some(header)) => segments.bytes = header.bytes,
+                Ok(None) if now.is_none() => {}
+                Err(error) if now == seen => return Err(error),
+                _ => {
+                    seen = now;
+                    continue;
+                }
+            }
+            return Ok(segments);
         }
-        Ok(segments)
+    }
+
+    /// The number of the newest segment in use, or of the newest archived.
+    fn newest(&self) -> Result<Option<u64>> {
+        let in_use = self.numbers()?.last().copied();
+        Ok(in_use.or(self.numbers_kept()?.last().copied()))
     }
 
     pub(super) fn archive(&self) -> Option<&Archive> {
@@ -237,7 +254,7 @@ impl Segments {
             let Ok(file) = self.open_to_read(number) else { continue };
             let bytes = file.len().map_err(|e| Error::io("asking the length of", &path, e))?;
             let header = match self.read_header(number) {
-                Err(error) if error.kind() == ErrorKind::Io => continue,
+                Err(error) if error.kind() == ErrorKind::Io || !self.numbers_kept()?.contains(&number) => continue,
                 header => header?,
             };
             let (life, continues) = (Lsn(header.life), Lsn(header.continues));

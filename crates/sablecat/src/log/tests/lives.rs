@@ -44,6 +44,77 @@ fn a_scan_goes_through_all_lives() {
     }
 }
 
+type Hook = Box<dyn FnOnce() + Send>;
+
+/// A disk on which something happens right after the files are listed, once.
+struct Listed(Arc<SimDisk>, std::sync::Mutex<Option<Hook>>);
+
+impl std::fmt::Debug for Listed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Disk for Listed {
+    fn open(&self, path: &Path, how: How) -> std::io::Result<Arc<dyn sablecat_os::disk::File>> {
+        self.0.open(path, how)
+    }
+    fn create_dir_all(&self, path: &Path) -> std::io::Result<()> {
+        self.0.create_dir_all(path)
+    }
+    fn list(&self, dir: &Path) -> std::io::Result<Vec<String>> {
+        let listed = self.0.list(dir);
+        if let Some(hook) = self.1.lock().unwrap().take() {
+            hook();
+        }
+        listed
+    }
+    fn rename(&self, from: &Path, to: &Path) -> std::io::Result<()> {
+        self.0.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> std::io::Result<()> {
+        self.0.remove(path)
+    }
+    fn exists(&self, path: &Path) -> std::io::Result<bool> {
+        self.0.exists(path)
+    }
+    fn sync_dir(&self, dir: &Path) -> std::io::Result<()> {
+        self.0.sync_dir(dir)
+    }
+    fn free_bytes(&self, dir: &Path) -> std::io::Result<u64> {
+        self.0.free_bytes(dir)
+    }
+}
+
+/// Who joins others looks at the newest segment there is, and may find that it is no longer in use.
+#[test]
+fn a_segment_given_up_under_who_opens_the_log_is_passed_by() {
+    for listed in [true, false] {
+        let disk = Arc::new(SimDisk::new(1));
+        let next = path(1);
+        let log = TestLog::create(Arc::clone(&disk) as Arc<dyn Disk>, SEGMENT, RING);
+        let bytes = log.log.segments().unwrap().header(1, 0, 0).encode();
+        if !listed {
+            // As where the next one comes too late for the list, and the last one goes too early.
+            disk.rename(Path::new(&path(0)), Path::new("log/elsewhere")).unwrap();
+        }
+        let give_up = {
+            let disk = Arc::clone(&disk);
+            move || {
+                let how = How { create: true, create_new: false, read_only: false, direct: false, durable: false };
+                disk.open(Path::new(&next), how).unwrap().write_at(&bytes, 0).unwrap();
+                if listed {
+                    disk.remove(Path::new(&path(0))).unwrap();
+                }
+            }
+        };
+        let listing: Arc<dyn Disk> = Arc::new(Listed(disk, std::sync::Mutex::new(Some(Box::new(give_up)))));
+        // The files say how long segments are, not who opens them.
+        let joined = TestLog::open(Some(listing), Path::new("log"), config(4 * SEGMENT), RING).unwrap();
+        assert_eq!(joined.log.segments().unwrap().first_lsn(1), Lsn(SEGMENT), "listed: {listed}");
+    }
+}
+
 #[test]
 fn opening_again_and_again_does_not_pile_up_files() {
     let disk = Arc::new(SimDisk::new(1));
