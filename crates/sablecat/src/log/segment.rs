@@ -158,20 +158,16 @@ impl Segments {
         let archive = archive.map(|directory| Archive::new(Arc::clone(&disk), directory));
         let mut segments = Segments { disk, directory, archive, bytes, uuid };
         // Those who have the environment open may take a segment out of use under a look at it, and what was the newest when they were listed.
-        let mut seen = segments.newest()?;
         loop {
+            let seen = segments.newest()?;
             let header = seen.map(|newest| segments.read_header(newest)).transpose();
-            let now = segments.newest()?;
-            match header {
-                Ok(Some(header)) => segments.bytes = header.bytes,
-                Ok(None) if now.is_none() => {}
-                Err(error) if now == seen => return Err(error),
-                _ => {
-                    seen = now;
-                    continue;
-                }
+            if let Ok(Some(header)) = &header {
+                segments.bytes = header.bytes;
+                return Ok(segments);
             }
-            return Ok(segments);
+            if segments.newest()? == seen {
+                return header.map(|_| segments);
+            }
         }
     }
 
