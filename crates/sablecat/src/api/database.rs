@@ -211,8 +211,8 @@ impl Database {
         self.fold(bounds, (), |(), key, value| each(key, value))
     }
 
-    /// Folds all records between two bounds into one value, in order and in place, at one snapshot: as [`Database::visit`], which shows them, and
-    /// faster for what adds them up. `each` is given what has been made of the records before, `initial` at first, and a record; `Break` ends it.
+    /// Folds all records between two bounds into one value, in order and in place, at one snapshot, as [`Database::visit`] shows them. `each` is
+    /// given what has been made of the records before, `initial` at first, and a record; `Break` ends it.
     ///
     /// ```
     /// # use std::ops::ControlFlow;

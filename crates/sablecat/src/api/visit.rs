@@ -38,9 +38,6 @@ enum Next {
 
 /// Shows all records between the bounds in a state, each with what was made of those before it, `sum` at first.
 /// Returns what was made of the last.
-///
-/// What is handed on so is in registers from one record to the next: what a closure keeps would go through memory, and take longer than all
-/// else that is done for a record.
 pub(super) fn fold<B>(
     state: Committed<'_>,
     tree: &TreeRef,
