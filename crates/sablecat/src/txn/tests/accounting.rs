@@ -156,8 +156,7 @@ fn lives_together(seed: u64, frames: usize, volume: Option<Volume>) {
 
 #[test]
 fn lives_together_in_memory_leak_nothing() {
-    // Room for what a thread that lost the processor keeps with its pin: in memory alone nothing can be evicted.
-    (0..10).for_each(|seed| lives_together(seed, 512, None));
+    (0..10).for_each(|seed| lives_together(seed, 256, None));
 }
 
 #[test]
