@@ -10,6 +10,8 @@ pub(super) struct Variant {
     pub(super) durability: &'static str,
     /// The same in words.
     pub(super) promise: &'static str,
+    /// Whether each commit waits for the device, so that a stack of numbers is better stored by one.
+    pub(super) waits: bool,
     /// Its settings. Everything else is the same in all variants.
     pub(super) configure: fn(Builder) -> Builder,
 }
@@ -19,31 +21,36 @@ pub(super) const VARIANTS: [Variant; 5] = [
     Variant {
         name: "NoSync",
         durability: "NoSync",
-        promise: "what is written survives any process's death, and an operating-system crash up to the last flush, 50 ms ago at most",
+        promise: "what is written survives any process's death, and an operating-system crash up to the last flush, 50 ms ago at most; an update is a commit",
+        waits: false,
         configure: |builder| builder.durability(Durability::NoSync),
     },
     Variant {
         name: "WriteNoSync",
         durability: "WriteNoSync",
         promise: "the same, with the log handed to the operating system by each commit",
+        waits: false,
         configure: |builder| builder.durability(Durability::WriteNoSync),
     },
     Variant {
         name: "Sync",
         durability: "Sync",
-        promise: "what is written survives everything: each commit is flushed",
+        promise: "what is written survives everything: each commit is flushed, and is of all that one integer put on the stack",
+        waits: true,
         configure: |builder| builder.durability(Durability::Sync),
     },
     Variant {
         name: "journal",
         durability: "NoSync",
         promise: "as NoSync; old log and the last checkpoints are kept, and the environment can be taken back to any commit since the oldest",
+        waits: false,
         configure: |builder| builder.durability(Durability::NoSync).journal(Journal::new()),
     },
     Variant {
         name: "sync_io",
         durability: "Sync",
         promise: "as Sync, by direct synchronous writes of the log instead of writes and flushes",
+        waits: true,
         configure: |builder| builder.durability(Durability::Sync).sync_io(true),
     },
 ];

@@ -1,12 +1,14 @@
 //! One worker process: claims blocks of integers, looks numbers up, stores the steps of those that were unknown.
 //!
-//! A lookup is a transaction, and so is the storing of what one integer put on the stack. A claim is a transaction on the first unclaimed
-//! integer and the worker's account, so a block is always in the account of exactly one worker. Whoever takes over a killed worker's
-//! number finds there which block it was at, and how far at least, and goes on with it.
+//! A lookup is a transaction, and so is the storing of one number's steps; or of a whole stack's, where each commit waits for the device. A
+//! stack is stored beginning with the number met last, so that what is stored always leads to 1, wherever the worker is killed. A claim is a
+//! transaction on the first unclaimed integer and the worker's account, so a block is always in the account of exactly one worker. Whoever
+//! takes over a killed worker's number finds there which block it was at, and how far at least, and goes on with it.
 //!
 //! The accounts of all workers are neighbours, on one page, so a worker that wrote its own with every stack would make all others wait for
 //! that page (measured: a third of the processor time of eight workers). It writes it with the first stack after every [`ACCOUNT_EVERY`] integers, and with a
-//! stack that raises a result: once that is stored its numbers are known, and whoever comes after would not follow them again.
+//! stack that raises a result: once that is stored its numbers are known, and whoever comes after would not follow them again. Account and
+//! stack are one transaction then.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -29,10 +31,11 @@ const ACCOUNT_EVERY: u64 = 256;
 /// A sentence, when an operation failed, when a number is beyond 64 bits, when there are no such options, or when nobody reads what is
 /// printed.
 pub fn work(dir: &Path, worker: u32, line: &Line, cache_bytes: u64, options: &str) -> Result<(), String> {
-    let store = Store::open(dir, cache_bytes, Variant::named(options)?)?;
+    let variant = Variant::named(options)?;
+    let store = Store::open(dir, cache_bytes, variant)?;
     let report_every = (line.count() / REPORTS).max(1);
     let account = store.account(worker)?;
-    let mut worker = Worker { store, key: worker.to_le_bytes(), account, stored: account, stack: Vec::new() };
+    let mut worker = Worker { store, at_once: variant.waits, key: worker.to_le_bytes(), account, stored: account, stack: Vec::new() };
     let mut unsaid = 0;
     loop {
         while worker.account.at < worker.account.end {
@@ -51,6 +54,8 @@ pub fn work(dir: &Path, worker: u32, line: &Line, cache_bytes: u64, options: &st
 
 struct Worker {
     store: Store,
+    /// Every stack is one transaction.
+    at_once: bool,
     /// Of the account.
     key: [u8; 4],
     /// As it will be committed next.
@@ -105,19 +110,17 @@ impl Worker {
     fn pop(&mut self, known: u32) -> Result<(), String> {
         self.account.updates += self.stack.len() as u64;
         self.account.longest = self.account.longest.max(u64::from(known) + self.stack.len() as u64);
-        let Worker { store, key, account, stored, stack } = self;
+        let Worker { store, at_once, key, account, stored, stack } = self;
         let raised = (account.longest, account.highest) != (stored.longest, stored.highest);
         let is_due = raised || account.at - stored.at >= ACCOUNT_EVERY;
-        let stored_all = if let (&[number], false) = (&stack[..], is_due) {
-            // A transaction by itself, and the most frequent one: of an even number the half is usually known.
-            store.numbers.insert(number.to_be_bytes(), (known + 1).to_le_bytes())
-        } else {
+        let mut steps = stack.iter().rev().map(|number| number.to_be_bytes()).zip((known + 1..).map(u32::to_le_bytes));
+        let stored_all = if is_due || *at_once {
             store.env.write(|txn| {
-                for (number, steps) in stack.iter().rev().zip(known + 1..) {
-                    txn.insert(&store.numbers, number.to_be_bytes(), steps.to_le_bytes())?;
-                }
+                steps.clone().try_for_each(|(number, steps)| txn.insert(&store.numbers, number, steps))?;
                 if is_due { txn.insert(&store.work, *key, account.encode()) } else { Ok(()) }
             })
+        } else {
+            steps.try_for_each(|(number, steps)| store.numbers.insert(number, steps))
         };
         stored_all.map_err(say)?;
         if is_due {
