@@ -3,14 +3,16 @@
 //! ```text
 //! 1 the commit role: past the commit point, finish the commit; before it, nothing happened: release
 //! 2 pages it had latched: its version again if it was being evicted, its unpublished new version claimed, the latch ended
-//! 3 frames it was building: free; frames it was writing: on no block
-//! 4 record locks, the roles, the log's turns
-//! 5 pins, and the slot
+//! 3 pins: it reads nothing any more
+//! 4 frames it was building: free; frames it was writing: on no block
+//! 5 record locks, the roles, the log's turns
+//! 6 the slot
 //! ```
 //!
 //! One participant reaps at a time, under a role of its own. Every step can be done again, so a reaper may die anywhere: its successor starts
 //! from the beginning, and the slot of the dead is what tells it that there is something to do, until the last step. Nothing here waits for
-//! a latch: a reaper may be called by who holds one. What cannot be done at the moment keeps the slot for the next time.
+//! a latch: a reaper may be called by who holds one. What cannot be done at the moment, in step 4, keeps the slot for the next time, and nothing
+//! else: who holds that latch may be waiting for what the other steps let go.
 //!
 //! What is not mended before the environment is next opened afresh: page ids and blocks that were allocated and named nowhere yet, and the
 //! pages of a database whose removal or creation was cut short. They are lost to use until then, and to nothing else.
@@ -86,7 +88,7 @@ impl Kernel {
     }
 
     /// True when the slot is free again.
-    fn reap_slot(&self, dead: u16, me: &Participant) -> Result<bool> {
+    pub(super) fn reap_slot(&self, dead: u16, me: &Participant) -> Result<bool> {
         let region = &self.pages.region;
         let (header, slot) = (region.header(), region.slot(dead));
 
@@ -105,9 +107,10 @@ impl Kernel {
         slot.set_list_len(0);
         slot.set_list_more(crate::types::FrameId::NONE);
 
-        if !self.pages.free_frames_of(dead, me) {
-            return Ok(false);
-        }
+        slot.exit();
+        slot.unpin();
+        slot.unguard();
+        let freed = self.pages.free_frames_of(dead, me);
 
         self.locks.release_all_of(dead);
         self.pages.end_checkpoint_of(dead)?;
@@ -129,8 +132,10 @@ impl Kernel {
 
         slot.end_chain();
         slot.clear_revoked();
-        slot.give_back();
-        Ok(true)
+        if freed {
+            slot.give_back();
+        }
+        Ok(freed)
     }
 
     /// Takes the role of who keeps house, until dropped.

@@ -4,7 +4,7 @@ use sablecat_os::atomic::Ordering;
 use sablecat_os::sim::Fault;
 
 use super::*;
-use crate::region::FrameState;
+use crate::region::{FrameState, NO_EPOCH};
 use crate::types::{BlockId, FrameId, VolumeId};
 
 const FRAMES: usize = 256;
@@ -126,4 +126,33 @@ fn who_cleans_learns_what_is_free() {
     assert_eq!(pages.blocks().used_count(), used, "a checkpoint has left nothing to clean");
     drop(seat);
     store.assert_nothing_leaks();
+}
+
+/// Who died in an operation reads nothing any more, although what it left half done cannot all be mended as long as somebody has a page latched, who in
+/// turn may be waiting for the frames that the operation kept.
+#[test]
+fn the_dead_keep_no_frames_from_who_has_a_page_latched_that_they_worked_on() {
+    let store = store(&SimDisk::new(1));
+    let pages = &store.kernel.pages;
+    let [dead, committer, reaper] = [(); 3].map(|()| pages.participants.sit().unwrap());
+    // An old version of the root, which the dead had claimed to take it out of its chain.
+    let root = store.tree.root;
+    pages.pin(&committer);
+    let mut n = RECORDS;
+    let old = pages.region.entry(root).word().frame();
+    while pages.region.entry(root).word().frame() == old {
+        store.put(&key(n), &[0; 40]).unwrap();
+        n += 1;
+    }
+    assert!(pages.region.frame(old).change(FrameState::Published, FrameState::Building(dead.number())));
+    pages.pin(&dead);
+    std::mem::forget(pages.enter(&dead));
+    committer.slot().unpin();
+
+    assert!(pages.try_latch(root, &committer).is_some());
+    assert!(!store.kernel.reap_slot(dead.number(), &reaper).unwrap(), "its claim cannot be ended under another's latch");
+    assert_eq!((dead.slot().epoch(), dead.slot().pinned()), (NO_EPOCH, None), "the committer may wait for frames that these keep");
+    pages.unlatch(root, &committer);
+    assert!(store.kernel.reap_slot(dead.number(), &reaper).unwrap());
+    assert_eq!(pages.census().building, 0);
 }
