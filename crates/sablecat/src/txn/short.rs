@@ -59,9 +59,22 @@ impl PartialOrd for Short {
 }
 
 impl Ord for Short {
+    #[inline]
     fn cmp(&self, other: &Short) -> Ordering {
-        (**self).cmp(&**other)
+        match (self, other) {
+            // Behind the bytes are zeros: as long as those in both differ from each other they decide, and where one ends it is the smaller.
+            (Short::InPlace(len, place), Short::InPlace(other_len, other_place)) => {
+                first(place).cmp(&first(other_place)).then_with(|| place[8..].cmp(&other_place[8..])).then(len.cmp(other_len))
+            }
+            _ => (**self).cmp(&**other),
+        }
     }
+}
+
+/// The first eight bytes, ordered as they are.
+#[inline]
+fn first(place: &[u8; IN_PLACE]) -> u64 {
+    u64::from_be_bytes(std::array::from_fn(|n| place[n]))
 }
 
 #[cfg(test)]

@@ -45,10 +45,7 @@ impl Records {
 
     fn set(&mut self, key: &[u8], value: Pending) -> Option<Pending> {
         match self {
-            Records::Bytes(map) => match map.get_mut(key) {
-                Some(have) => Some(std::mem::replace(have, value)),
-                None => map.insert(key.into(), value),
-            },
+            Records::Bytes(map) => map.insert(key.into(), value),
             Records::Custom(comparator, records) => match Self::place(comparator, records, key) {
                 Ok(at) => Some(std::mem::replace(&mut records[at].1, value)),
                 Err(at) => {
