@@ -74,9 +74,21 @@ impl Kernel {
         &self,
         changes: &mut Changes<'_>,
         tree: &Tree<'_>,
-        key: &[u8],
-        value: Option<&[u8]>,
+        (key, value): (&[u8], Option<&[u8]>),
         run: Option<&Run<'_>>,
+    ) -> Result<bool> {
+        let mut nowhere = PageId::NONE;
+        self.apply_next(changes, tree, (key, value), run, &mut nowhere)
+    }
+
+    /// As [`Kernel::apply_one`], for one change after another: `last` is the leaf of the one before, then of this one.
+    fn apply_next(
+        &self,
+        changes: &mut Changes<'_>,
+        tree: &Tree<'_>,
+        (key, value): (&[u8], Option<&[u8]>),
+        run: Option<&Run<'_>>,
+        last: &mut PageId,
     ) -> Result<bool> {
         let home = tree.home.of_key(key);
         let store = |changes: &mut Changes<'_>, within: TreeId, value: &[u8]| match run {
@@ -86,15 +98,15 @@ impl Kernel {
         if self.is_nested(tree, key) {
             return nest::change(changes, tree, key, value, store);
         }
-        let leaf = btree::find_leaf(changes, tree, key, btree::Toward::Key, |_| {})?;
-        changes.latched(leaf)?;
-        let old = changes.read(leaf, |bytes| {
-            let leaf = Leaf::new(bytes);
-            match leaf.search(key, tree.order).map(|slot| leaf.value(slot)) {
-                Ok(Value::Long { first_page, len }) => Some((first_page, len)),
-                _ => None,
-            }
-        })?;
+        if *last == PageId::NONE || !btree::is_leaf_for(changes.latched(*last)?, tree, key) {
+            *last = btree::find_leaf(changes, tree, key, btree::Toward::Key, |_| {})?;
+        }
+        let page = *last;
+        let leaf = Leaf::new(changes.latched(page)?);
+        let old = match leaf.search(key, tree.order).map(|slot| leaf.value(slot)) {
+            Ok(Value::Long { first_page, len }) => Some((first_page, len)),
+            _ => None,
+        };
         if let Some((first, len)) = old {
             long::free(changes, first, len)?;
         }
@@ -102,7 +114,11 @@ impl Kernel {
             None => btree::remove(changes, tree, key),
             Some(value) => {
                 let stored = nest::store_value(changes, tree.id, key.len(), value, store)?;
-                btree::put(changes, tree, key, stored).map(|()| true)
+                // Most of a write set fits: it is here because of one leaf that was full.
+                if btree::put_in_leaf(changes.write(page)?, key, stored, tree.order).is_err() {
+                    btree::put(changes, tree, key, stored)?;
+                }
+                Ok(true)
             }
         }
     }
@@ -124,10 +140,11 @@ impl Kernel {
         let mut runs = large.runs();
         for (tree, records) in writes.trees() {
             let view = tree.tree();
+            let mut last = PageId::NONE;
             for (key, value) in records.iter() {
                 let value = value.as_deref();
                 let run = value.filter(|value| self.is_large(value)).and_then(|_| runs.next());
-                self.apply_one(changes, &view, key, value, run)?;
+                self.apply_next(changes, &view, (key, value), run, &mut last)?;
             }
         }
         Ok(())

@@ -256,7 +256,7 @@ impl Kernel {
             RecordChange::Put(value) => Some(value),
             RecordChange::Remove => None,
         };
-        let result = match self.apply_one(&mut changes, &tree.tree(), key, value, None) {
+        let result = match self.apply_one(&mut changes, &tree.tree(), (key, value), None) {
             Ok(true) => publish::publish(&self.pages, &self.log, changes, record, |_| self.check_there(tree, me)).map(Some),
             Ok(false) => {
                 drop(changes);

@@ -24,7 +24,7 @@ impl Kernel {
             entry.root = changes.allocate(volume)?;
             btree::format_root(changes.write(entry.root)?, tree, entry.root, comparator.is_some());
             let (key, value) = (catalog::note_key(tree), entry.encode());
-            self.apply_one(changes, &catalog::catalog_tree().tree(), &key, Some(&value), None)?;
+            self.apply_one(changes, &catalog::catalog_tree().tree(), (&key, Some(&value)), None)?;
             record.begin(log::Kind::Commit);
             record.put(CATALOG, &key, &value);
             Ok(true)
@@ -58,7 +58,7 @@ impl Kernel {
         self.commit_shape(&[CATALOG, tree.id], Durability::Memory, |changes, record| {
             free_long_values(changes, tree.root)?;
             changes.free(tree.root)?;
-            self.apply_one(changes, &catalog::catalog_tree().tree(), &key, None, None)?;
+            self.apply_one(changes, &catalog::catalog_tree().tree(), (&key, None), None)?;
             record.begin(log::Kind::Commit);
             record.delete(CATALOG, &key);
             Ok(true)

@@ -178,7 +178,7 @@ fn a_subtree_is_unmade_while_records_come_and_go_beside_it() {
     store.put(b"b", b"short").unwrap();
     store.put(b"c", b"short").unwrap();
     assert!(store.remove(b"mm").unwrap());
-    assert!(kernel.apply_one(&mut changes, &store.tree.tree(), &key, None, None).unwrap());
+    assert!(kernel.apply_one(&mut changes, &store.tree.tree(), (&key, None), None).unwrap());
     let mut record = Record::of(&seat);
     record.begin(crate::log::Kind::Commit);
     record.delete(store.tree.id, &key);
