@@ -10,6 +10,8 @@
 
 use std::fmt;
 
+use rustix::thread::{MembarrierCommand, membarrier};
+
 pub use std::sync::atomic::Ordering;
 
 /// Lets the explorer switch threads. Outside an exploration it does nothing.
@@ -58,6 +60,31 @@ pub fn explore(seed: u64, runs: usize, body: impl Fn() + Send + Sync + 'static) 
 pub fn fence(order: Ordering) {
     schedule();
     std::sync::atomic::fence(order);
+}
+
+/// The cheap half of a fence whose other half is [`fence_everywhere`]: keeps the compiler, but not the processor, from moving loads and stores
+/// over it.
+#[inline(always)]
+pub fn light_fence() {
+    schedule();
+    std::sync::atomic::compiler_fence(Ordering::SeqCst);
+}
+
+/// Has this process be one of those in which [`fence_everywhere`] fences. Says whether it is: not where the kernel has nothing like it (Linux
+/// before 4.16, or a sandbox that forbids it).
+pub fn accept_fences() -> bool {
+    membarrier(MembarrierCommand::RegisterGlobalExpedited).is_ok()
+}
+
+/// A full fence in every thread that is running, of every process that has [accepted](accept_fences) such, and in the caller; those that are not running
+/// have had one when they last stopped. With it, a store, a [`light_fence`] and a load in one thread are ordered as if there were a full fence
+/// between them, against a store, this and a load in another. False if it could not be had.
+///
+/// Costs an interrupt of each processor: microseconds.
+pub fn fence_everywhere() -> bool {
+    fence(Ordering::SeqCst);
+    // An exploration's threads run one at a time, and see each other's stores at once.
+    explored() || membarrier(MembarrierCommand::GlobalExpedited).is_ok()
 }
 
 /// Says that the caller spins and expects another thread to make the next move soon.

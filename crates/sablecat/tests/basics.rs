@@ -329,6 +329,45 @@ fn a_read_only_transaction_folds_the_state_it_began_with() {
     assert_eq!(seen, 3_000);
 }
 
+/// Whoever looks at a record for as long as he likes (a debugger may have stopped his process) holds up nobody: not those who change all records,
+/// many more times than there is room for versions, nor those who read many more than there is room for.
+#[test]
+fn who_looks_at_a_record_for_long_holds_up_nobody() {
+    const RECORDS: u64 = 20_000;
+    const CHANGED: u64 = 2_000;
+    let scratch = Scratch::new("long-look");
+    let env = Env::builder().cache_size(1 << 20).durability(Durability::NoSync).open(&scratch.0).unwrap();
+    let db = env.database("records").unwrap();
+    let value = |n: u64| [n as u8; 100];
+    for n in 0..RECORDS {
+        db.insert(n.to_be_bytes(), value(n)).unwrap();
+    }
+    let ((looks, begun), (done, end)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel::<()>());
+    std::thread::scope(|scope| {
+        let db = &db;
+        scope.spawn(move || {
+            let look = |seen: Option<&[u8]>| {
+                looks.send(()).unwrap();
+                end.recv().unwrap_err();
+                assert_eq!(seen, Some(&value(0)[..]), "what is looked at stays");
+            };
+            db.get_with(&0u64.to_be_bytes(), look).unwrap();
+        });
+        // Ends the look, also when something here fails.
+        let done = done;
+        begun.recv().unwrap();
+        for n in 0..RECORDS {
+            db.insert((n % CHANGED).to_be_bytes(), value(n + 1)).expect("nobody is in the way");
+            assert_eq!(db.get((RECORDS + n).to_be_bytes()).expect("nobody is in the way"), None);
+        }
+        for n in CHANGED..RECORDS {
+            assert_eq!(db.get(n.to_be_bytes()).expect("nobody is in the way"), Some(value(n).to_vec()));
+        }
+        drop(done);
+    });
+    env.close().unwrap();
+}
+
 #[test]
 fn a_program_without_threads_keeps_house_itself() {
     let disk = std::sync::Arc::new(sablecat_os::sim::SimDisk::new(9));

@@ -275,7 +275,7 @@ impl Steps {
         if self.operation.promises() && !others.iter().any(|other| other.alive) {
             return Err(Why::Wrong(format!("a process that is stopped is not shown as alive: {others:?}")));
         }
-        let idle = !others.iter().any(|other| other.participants.iter().any(|one| holds(self.operation, one)));
+        let idle = !others.iter().any(|other| other.participants.iter().any(holds));
         if idle {
             let beside = company.clone();
             patiently(move || survivor::work_beside(&beside).map_err(|error| format!("beside a process that is stopped: {error}")))?;
@@ -294,10 +294,9 @@ impl Steps {
     }
 }
 
-/// Whether a stopped process's operation has what others may have to wait for.
-fn holds(operation: &Operation, one: &sablecat::Participant) -> bool {
-    // What it may be looking at is in no other use: in a full cache that is all too soon everything.
-    one.pages_latched + one.record_locks + one.roles.len() > 0 || operation.in_full_cache && one.in_operation
+/// Whether a stopped process has what others may have to wait for.
+fn holds(one: &sablecat::Participant) -> bool {
+    one.pages_latched + one.record_locks + one.roles.len() > 0
 }
 
 fn start_worker(place: &Place, operation: &str) -> Result<Stepped, Why> {

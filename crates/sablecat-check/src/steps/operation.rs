@@ -14,8 +14,6 @@ pub struct Operation {
     pub name: &'static str,
     /// Whether another process has the environment open meanwhile.
     pub(super) in_company: bool,
-    /// Whether the cache is full already.
-    pub(super) in_full_cache: bool,
     pub(super) act: Act,
 }
 
@@ -37,7 +35,7 @@ pub(super) enum Act {
 }
 
 const fn work(name: &'static str, work: fn(&Env) -> Result<()>) -> Operation {
-    Operation { name, in_company: true, in_full_cache: false, act: Act::Work(work) }
+    Operation { name, in_company: true, act: Act::Work(work) }
 }
 
 /// All of them.
@@ -98,13 +96,13 @@ pub const OPERATIONS: [Operation; 22] = [
         txn.abort();
         Ok(())
     }),
-    Operation { in_full_cache: true, ..work("evict", |env| env.database("many")?.insert(key(700), "in a page that was not in memory")) },
-    Operation { name: "checkpoint", in_company: true, in_full_cache: false, act: Act::Checkpoint },
-    Operation { name: "attach", in_company: true, in_full_cache: false, act: Act::Attach },
-    Operation { name: "recover", in_company: false, in_full_cache: false, act: Act::Recover },
-    Operation { name: "reap", in_company: false, in_full_cache: false, act: Act::Reap },
-    Operation { name: "detach", in_company: true, in_full_cache: false, act: Act::Close },
-    Operation { name: "close", in_company: false, in_full_cache: false, act: Act::Close },
+    work("evict", |env| env.database("many")?.insert(key(700), "in a page that was not in memory")),
+    Operation { name: "checkpoint", in_company: true, act: Act::Checkpoint },
+    Operation { name: "attach", in_company: true, act: Act::Attach },
+    Operation { name: "recover", in_company: false, act: Act::Recover },
+    Operation { name: "reap", in_company: false, act: Act::Reap },
+    Operation { name: "detach", in_company: true, act: Act::Close },
+    Operation { name: "close", in_company: false, act: Act::Close },
 ];
 
 /// The operation of a name.

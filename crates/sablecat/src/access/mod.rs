@@ -25,7 +25,7 @@ pub(crate) trait PageRead {
 impl PageRead for Snapshot<'_> {
     #[inline]
     fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
-        self.page(page).map(look)
+        self.show(page, look)
     }
 
     #[inline]

@@ -57,13 +57,13 @@ pub(super) fn fold<B>(
     let mut sum = Some(sum);
     loop {
         let step = kernel.pages.operate(me, || {
-            let snapshot = kernel.pages.at_pin(me, at)?;
+            let mut snapshot = kernel.pages.at_pin(me, at)?;
             let page = leaves.next(&snapshot, tree, &lower)?;
+            let ahead = leaves.ahead(&snapshot);
             let bytes = snapshot.page(page)?;
             if node::kind(bytes) != Some(Kind::Leaf) || node::tree_id(bytes) != tree.id {
                 return Err(Error::corruption(format!("page {page} should be a leaf of tree {} and is not", tree.id)));
             }
-            let ahead = leaves.ahead(&snapshot);
             leaves.following.pop();
             let is_last = leaves.following.is_empty();
             let before = sum.take().expect("a leaf is shown once, after all that may have to be repeated");

@@ -42,7 +42,7 @@ pub(crate) use run::Run;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-use sablecat_os::atomic::Ordering;
+use sablecat_os::atomic::{Ordering, accept_fences};
 
 use crate::error::{Error, Result};
 use crate::region::Region;
@@ -70,6 +70,8 @@ pub(crate) struct Pages {
     pub(crate) cleaner: Arc<Bell>,
     /// None: what is in the region is the newest state, not the volume's.
     following: Option<follow::Following>,
+    /// Whether others may fence this process's operations, so that what these say of themselves can be relied upon.
+    says_what_it_looks_at: bool,
 }
 
 /// Byte 20 of a page: what kind of page it is. The access methods own all kinds but this one.
@@ -110,6 +112,7 @@ impl Pages {
             freed_runs: run::FreedRuns::default(),
             cleaner: Arc::default(),
             following,
+            says_what_it_looks_at: accept_fences(),
         }
     }
 

@@ -1,11 +1,22 @@
 //! Operations and snapshots: what must be held to look at pages.
+//!
+//! An operation holds every frame that it can come upon, by its epoch. That is cheap, and right as long as operations last microseconds. One may
+//! last for ever: its process may be stopped, or be looked at in a debugger, and then all frames that are evicted or unlinked would be held until it
+//! goes on. So a snapshot's operation says besides, for each page, which frame it looks at; and who has waited for frames in vain frees those that
+//! operations hold by their epochs alone ([`Pages::free_unlooked`](super::Pages), [decision 20](../../../../docs/decisions/0020-looking-at-one-frame.md)).
+//! What is behind a frame may then change as long as it is not looked at: so the entry, or what describes an old version, is read again after it was
+//! said which.
 
-use sablecat_os::atomic::Ordering;
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::slice;
+
+use sablecat_os::atomic::{Ordering, light_fence};
 use sablecat_os::prefetch::{self, Ahead};
 
 use super::{Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
-use crate::region::FrameState;
+use crate::region::{ANY_FRAME, FrameState};
 use crate::types::{FrameId, Lsn, PageId};
 
 /// Frames an operation wants at hand before it begins, once the pool is under pressure: a path from a root to a leaf, and some.
@@ -18,7 +29,8 @@ const FRAMES_LOW: usize = 4;
 /// After so many tries to find a version somebody dead may be in the way.
 const TRIES_STALLED: u32 = 10_000;
 
-/// One operation in progress. Frames reachable while it lasts are not used for anything else before it ends.
+/// One operation in progress. Frames reachable while it lasts are not used for anything else before it ends; of a snapshot's, if it lasts too
+/// long, only the one that it looks at.
 #[derive(Debug)]
 pub(crate) struct Operation<'a> {
     pub(crate) pages: &'a Pages,
@@ -32,13 +44,17 @@ impl Drop for Operation<'_> {
     }
 }
 
-/// A pinned snapshot inside an operation of its own: what a single read needs.
+/// A pinned snapshot inside an operation of its own: what a single read needs. It looks at one page at a time.
 #[derive(Debug)]
 pub(crate) struct Snapshot<'a> {
     pub(crate) operation: Operation<'a>,
     pub(crate) at: Lsn,
     /// False when a transaction holds the pin.
     owned: bool,
+    /// The bytes that it looks at: those of frame 0, which nobody uses, when it looks at nothing.
+    bytes: Cell<NonNull<u8>>,
+    /// A page is being shown.
+    shows: Cell<bool>,
 }
 
 impl Drop for Snapshot<'_> {
@@ -51,17 +67,72 @@ impl Drop for Snapshot<'_> {
 }
 
 impl Snapshot<'_> {
-    /// The page as the snapshot sees it, if that takes no step back and no reading: for remembered pages, which may be anything by now.
+    /// Whether the page is in memory, as the snapshot sees it and as `is_it` wants it: for remembered pages, which may be anything by now. Takes no
+    /// step back and reads nothing in. If so, [`Snapshot::looked_at`] is that page.
     #[inline]
-    pub(crate) fn resident(&self, page: PageId) -> Option<&[u8]> {
-        let pages = self.operation.pages;
-        let frame = pages.region.entry(page).word().frame();
-        if page == PageId::NONE || frame == FrameId::NONE || pages.region.born(frame).load(Ordering::Acquire) > self.at.0 {
-            return None;
+    pub(crate) fn is_resident(&mut self, page: PageId, is_it: impl FnOnce(&[u8]) -> bool) -> bool {
+        page != PageId::NONE && self.look_at_current(page) && is_it(self.looked_at())
+    }
+
+    /// The page that was looked at last.
+    #[inline]
+    pub(crate) fn looked_at(&mut self) -> &[u8] {
+        // SAFETY: the frame's version is one that the pin covers, if it was superseded; if not, the operation has said that it looks at this frame. The
+        // borrow keeps it from looking at another.
+        unsafe { slice::from_raw_parts(self.bytes.get().as_ptr(), self.operation.pages.region.page_size()) }
+    }
+
+    /// The page as the snapshot sees it, until another one is looked at.
+    #[inline]
+    pub(crate) fn page(&mut self, page: PageId) -> Result<&[u8]> {
+        self.look_at(page)?;
+        Ok(self.looked_at())
+    }
+
+    /// Shows `look` the page as the snapshot sees it. `look` may not have another one shown to it.
+    #[inline]
+    pub(crate) fn show<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        assert!(!self.shows.replace(true), "a snapshot shows one page at a time");
+        let page_size = self.operation.pages.region.page_size();
+        // SAFETY: as in `looked_at`: as long as `shows` is set no other page is looked at.
+        let shown = self.look_at(page).map(|()| look(unsafe { slice::from_raw_parts(self.bytes.get().as_ptr(), page_size) }));
+        self.shows.set(false);
+        shown
+    }
+
+    /// Looks at the version of a page that the snapshot sees.
+    #[inline]
+    fn look_at(&self, page: PageId) -> Result<()> {
+        if self.look_at_current(page) { Ok(()) } else { self.look_back(page) }
+    }
+
+    #[cold]
+    fn look_back(&self, page: PageId) -> Result<()> {
+        let Operation { pages, me } = self.operation;
+        self.bytes.set(pages.region.frame_pointer(pages.version(page, self.at, me)?));
+        Ok(())
+    }
+
+    /// Looks at the current version of a page, if it is in memory and the snapshot sees it; else at nothing.
+    ///
+    /// All addresses are known before the light fence, behind which nothing that was loaded before is known to the compiler any more.
+    #[inline]
+    fn look_at_current(&self, page: PageId) -> bool {
+        let Operation { pages, me } = self.operation;
+        let (region, at) = (&*pages.region, self.at);
+        let entry = region.entry(page);
+        let frame = entry.word().frame();
+        region.prefetch(frame);
+        let (bytes, born) = (region.frame_pointer(frame), region.born(frame));
+        self.bytes.set(region.frame_pointer(FrameId::NONE));
+        me.slot().look_at(pages.said(frame));
+        light_fence();
+        if frame == FrameId::NONE || entry.word().frame() != frame || born.load(Ordering::Acquire) > at.0 {
+            return false;
         }
+        self.bytes.set(bytes);
         pages.touch(frame);
-        // SAFETY: as in `page`.
-        Some(unsafe { pages.region.page(frame) })
+        true
     }
 
     /// The whole page, to be fetched into the processor's cache in the course of other work; nothing if it is not in memory.
@@ -81,27 +152,19 @@ impl Snapshot<'_> {
         let entry: *const _ = self.operation.pages.region.entry(page);
         prefetch::read(entry.cast());
     }
-
-    /// The LSN at which the version of `page` that the snapshot sees became current.
-    pub(crate) fn born(&self, page: PageId) -> Result<Lsn> {
-        let pages = self.operation.pages;
-        let frame = pages.version(page, self.at, self.operation.me)?;
-        Ok(Lsn(pages.region.born(frame).load(Ordering::Acquire)))
-    }
-
-    /// The page as the snapshot sees it.
-    #[inline]
-    pub(crate) fn page(&self, page: PageId) -> Result<&[u8]> {
-        let frame = self.operation.pages.version(page, self.at, self.operation.me)?;
-        // SAFETY: the pin covers the version, and the operation, which outlives the borrow, keeps its frame.
-        Ok(unsafe { self.operation.pages.region.page(frame) })
-    }
 }
 
 impl Pages {
-    /// Begins an operation without a pin.
+    /// Begins an operation without a pin, which may look at anything.
     #[inline]
     pub(crate) fn enter<'a>(&'a self, me: &'a Participant) -> Operation<'a> {
+        me.slot().look_at(ANY_FRAME);
+        self.enter_looking(me)
+    }
+
+    /// Begins an operation that says what it looks at.
+    #[inline]
+    fn enter_looking<'a>(&'a self, me: &'a Participant) -> Operation<'a> {
         let epoch = self.region.header().epoch.0.load(Ordering::SeqCst);
         me.slot().enter_fenced(epoch);
         Operation { pages: self, me }
@@ -112,20 +175,26 @@ impl Pages {
     pub(crate) fn snapshot<'a>(&'a self, me: &'a Participant) -> Snapshot<'a> {
         me.slot().enter(self.region.header().epoch.0.load(Ordering::SeqCst));
         let at = self.pin(me);
-        Snapshot { operation: Operation { pages: self, me }, at, owned: true }
+        Snapshot {
+            operation: Operation { pages: self, me },
+            at,
+            owned: true,
+            bytes: Cell::new(self.region.frame_pointer(FrameId::NONE)),
+            shows: Cell::new(false),
+        }
     }
 
     /// Begins an operation at a snapshot that the participant has pinned already.
     #[inline]
     pub(crate) fn at_pin<'a>(&'a self, me: &'a Participant, at: Lsn) -> Result<Snapshot<'a>> {
-        let operation = self.enter(me);
+        let operation = self.enter_looking(me);
         if me.slot().is_revoked() {
             return Err(Error::new(
                 ErrorKind::SnapshotTooOld,
                 "the snapshot was given up because the old versions it kept filled the cache; begin a new transaction or enlarge the cache",
             ));
         }
-        Ok(Snapshot { operation, at, owned: false })
+        Ok(Snapshot { operation, at, owned: false, bytes: Cell::new(self.region.frame_pointer(FrameId::NONE)), shows: Cell::new(false) })
     }
 
     /// Pins the newest published state and says which.
@@ -171,7 +240,7 @@ impl Pages {
     pub(crate) fn show<R>(&self, page: PageId, at: Lsn, me: &Participant, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
         let mut look = Some(look);
         self.operate(me, || {
-            let snapshot = self.at_pin(me, at)?;
+            let mut snapshot = self.at_pin(me, at)?;
             let bytes = snapshot.page(page)?;
             Ok(look.take().expect("the page is shown once")(bytes))
         })
@@ -197,20 +266,28 @@ impl Pages {
         self.region.header().pressure.0.load(Ordering::Relaxed) != 0
     }
 
-    /// The frame of the version of `page` that a snapshot at `at` sees. The caller is in an operation, pinned at `at`.
+    /// What an operation says that looks at a frame.
     #[inline]
-    pub(crate) fn version(&self, page: PageId, at: Lsn, me: &Participant) -> Result<FrameId> {
-        let frame = self.region.entry(page).word().frame();
-        self.region.prefetch(frame);
-        if frame != FrameId::NONE && self.region.born(frame).load(Ordering::Acquire) <= at.0 {
-            self.touch(frame);
-            return Ok(frame);
-        }
-        self.version_slow(page, at, me)
+    fn said(&self, frame: FrameId) -> FrameId {
+        if self.says_what_it_looks_at { frame } else { ANY_FRAME }
     }
 
-    #[cold]
-    fn version_slow(&self, page: PageId, at: Lsn, me: &Participant) -> Result<FrameId> {
+    /// Whether `frame` still holds the version of `page` that was born at `born`, or one that is to be seen in its place at a snapshot between that
+    /// and `until`: it may have been used again since it was come upon.
+    pub(super) fn is_still(&self, frame: FrameId, page: PageId, born: Lsn, until: Lsn) -> bool {
+        let desc = self.region.frame(frame);
+        let whole = matches!(desc.state(), FrameState::Published | FrameState::Building(_));
+        let superseded = desc.superseded();
+        whole
+            && desc.page() == page
+            && superseded != Lsn::MAX
+            && superseded > until
+            && self.region.born(frame).load(Ordering::Acquire) == born.0
+    }
+
+    /// The frame of the version of `page` that a snapshot at `at` sees, which the operation looks at or the pin keeps. The caller is in an operation,
+    /// pinned at `at`.
+    fn version(&self, page: PageId, at: Lsn, me: &Participant) -> Result<FrameId> {
         let mut tries = 0u32;
         'again: loop {
             tries += 1;
@@ -223,14 +300,26 @@ impl Pages {
                 self.confirm(at)?;
             }
             let newest = read?;
+            me.slot().look_at(self.said(newest));
+            light_fence();
+            if self.region.entry(page).word().frame() != newest {
+                continue 'again;
+            }
             let mut frame = newest;
             loop {
                 let born = Lsn(self.region.born(frame).load(Ordering::Acquire));
                 if born <= at {
-                    return Ok(frame);
+                    // What is superseded above the pin, and not below it, is kept by that.
+                    if frame == newest || self.is_still(frame, page, born, at) {
+                        return Ok(frame);
+                    }
+                    continue 'again;
                 }
                 let previous = self.region.frame(frame).previous();
                 if previous == FrameId::NONE {
+                    if frame != newest && !self.is_still(frame, page, born, born) {
+                        continue 'again;
+                    }
                     if me.slot().is_revoked() {
                         return Err(Error::new(ErrorKind::SnapshotTooOld, "the snapshot was given up while it was being read"));
                     }
@@ -271,8 +360,8 @@ impl Pages {
     ///
     /// A sweep may have claimed the version, to look at it closer or to take it out of the chain; and it may have died at that, which is
     /// mended under the page's latch, and that the reader itself may hold, in a commit that is being validated. A claim changes nothing of what the reader
-    /// needs: nobody frees a version that is superseded above a pin, and one that is taken out of the middle keeps its bytes and where it leads
-    /// until the operations in progress have ended.
+    /// needs: nobody frees a version that is superseded above a pin. One that is taken out of the middle keeps its bytes and where it leads until the operations
+    /// in progress have ended, or somebody has waited for that in vain: so what the walk comes to in the end is looked at again (`is_still`).
     fn leads_on(&self, born: Lsn, previous: FrameId, page: PageId) -> bool {
         let desc = self.region.frame(previous);
         let whole = matches!(desc.state(), FrameState::Published | FrameState::Building(_));

@@ -20,7 +20,7 @@ use sablecat_os::fork;
 use super::frames::PATIENCE;
 use super::hints::Hints;
 use crate::error::{Error, ErrorKind, Result};
-use crate::region::{ListItem, Region, Slot};
+use crate::region::{ListItem, NO_EPOCH, Region, Slot};
 use crate::types::{FrameId, Lsn};
 
 /// Seats of one process at most, however many slots the region has for all. They take 400 bytes each.
@@ -40,6 +40,8 @@ pub(crate) struct Participant {
     pub(super) patience: Cell<usize>,
     /// Whether it has become that long. Whoever's pin holds these frames back may be waiting for the processor.
     pub(super) crowded: Cell<bool>,
+    /// The operation in progress that others were not waited for any more, by its epoch (pages/sweep.rs).
+    pub(super) outlasted: Cell<u64>,
     /// Where in each tree it was last.
     pub(crate) hints: Hints,
     /// Memory for the log record being built, so that single operations allocate nothing.
@@ -64,6 +66,7 @@ impl Participant {
             limbo: RefCell::default(),
             patience: Cell::new(PATIENCE),
             crowded: Cell::default(),
+            outlasted: Cell::new(NO_EPOCH),
             hints: Hints::default(),
             scratch: Cell::default(),
             list: RefCell::default(),

@@ -261,7 +261,7 @@ impl Snapshot<'_> {
             };
             match extent {
                 None => {
-                    look(done, self.page(page(done))?)?;
+                    self.show(page(done), |bytes| look(done, bytes))??;
                     done += 1;
                 }
                 // The pin, which this operation keeps, covers what leads to the run; so its blocks are taken from it only by moving, and from its first page

@@ -12,13 +12,13 @@
 
 use std::time::Duration;
 
-use sablecat_os::atomic::{Ordering, fence};
+use sablecat_os::atomic::{Ordering, fence, fence_everywhere};
 
 use super::horizon::Horizon;
 use super::run::freed_after;
 use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
-use crate::region::{BlockWord, EntryWord, FrameState, NO_EPOCH};
+use crate::region::{ANY_FRAME, BlockWord, EntryWord, FrameState, NO_EPOCH};
 use crate::types::{BlockId, FrameId, Lsn, PageId};
 
 /// Frames a sweep looks at between two looks at the clock hand.
@@ -39,14 +39,16 @@ struct Patience {
     latched: u32,
     /// Before it looks for what the operations in progress do not hold back.
     retired: u32,
+    /// Before it takes what they do, but do not look at.
+    unlooked: u32,
 }
 
 impl Patience {
     fn now() -> Patience {
         if sablecat_os::atomic::explored() {
-            return Patience { all: 4, latched: 2, retired: 1 };
+            return Patience { all: 4, latched: 2, retired: 1, unlooked: 1 };
         }
-        Patience { all: 1000, latched: 40, retired: YIELDS }
+        Patience { all: 1000, latched: 40, retired: YIELDS, unlooked: YIELDS + 2 }
     }
 }
 
@@ -112,6 +114,9 @@ impl Pages {
                 continue;
             }
             idle = 0;
+            if round.waiting && self.free_unlooked(me, waits >= patience.unlooked) {
+                continue;
+            }
             if waits == waits_max || !round.waiting && !self.others_will_give_way(me) {
                 if self.revoke_oldest(me) {
                     continue;
@@ -204,6 +209,39 @@ impl Pages {
             }
             retired.pop_front();
         }
+    }
+
+    /// Frees what `me` has retired, as far as no operation in progress may be looking at it; true if anything. That takes a fence in all
+    /// processes, so the operations are given the time to end, unless the oldest is one that was waited for long enough before.
+    pub(super) fn free_unlooked(&self, me: &Participant, outlasted: bool) -> bool {
+        let state = |frame: FrameId| (self.region.frame(frame).state(), self.region.frame(frame).superseded());
+        let retired: Vec<_> = me.retired.borrow().iter().map(|&frame| (frame, state(frame))).collect();
+        let oldest = self.oldest_epoch();
+        if !outlasted && me.outlasted.get() != oldest || !fence_everywhere() {
+            return false;
+        }
+        me.outlasted.set(oldest);
+        let high = self.region.header().slots_high.0.load(Ordering::SeqCst) as u16;
+        let operations: Vec<_> = (1..high).map(|n| self.region.slot(n)).map(|slot| (slot.epoch(), slot.looked_at())).collect();
+        let may_look_at = |frame, since| operations.iter().any(|&(epoch, at)| epoch <= since && (at == frame || at == ANY_FRAME));
+        let unlooked = retired.into_iter().filter(|&(frame, (state, since))| state == FrameState::Retired && !may_look_at(frame, since.0));
+        let mut any = false;
+        for (frame, (_, since)) in unlooked {
+            let desc = self.region.frame(frame);
+            if !desc.change(FrameState::Retired, FrameState::Building(me.number())) {
+                continue;
+            }
+            // Claimed; now look again. Others may have freed it, used it, and retired it again, with somebody looking at it in between; that was in an
+            // epoch after the one that began here.
+            let same = desc.superseded() == since;
+            desc.set_state(if same { FrameState::Free } else { FrameState::Retired });
+            if same {
+                me.free.borrow_mut().push(frame);
+                any = true;
+            }
+        }
+        me.retired.borrow_mut().retain(|&frame| state(frame).0 == FrameState::Retired);
+        any
     }
 
     /// Whether frames will become free if the others get to run: a checkpoint needs fewer versions the further it comes, and a snapshot

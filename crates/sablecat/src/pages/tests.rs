@@ -69,6 +69,19 @@ impl Pages {
         me.free.borrow_mut().clear();
     }
 
+    /// As who has waited for frames in vain, and then builds something else in some of those that it gets.
+    #[cfg(feature = "shuttle")]
+    pub(crate) fn overwrite_unlooked(&self, me: &Participant) {
+        let _ = self.sweep_round(me, usize::MAX, true);
+        self.free_unlooked(me, true);
+        let taken: Vec<_> = (0..3).map_while(|_| self.take_frame(me).ok()).collect();
+        for frame in taken {
+            // SAFETY: the frame is building and ours. (Who looks at it nevertheless is what this is to find.)
+            unsafe { self.region.page_mut(frame) }.fill(0);
+            self.drop_frame(frame, me);
+        }
+    }
+
     /// As a sweep does that finds no other way.
     #[cfg(feature = "shuttle")]
     pub(crate) fn give_up_oldest(&self, me: &Participant) -> bool {
@@ -132,7 +145,7 @@ fn commit(pages: &Pages, page: PageId, stamp: Option<u64>, me: &Participant) -> 
 type State = BTreeMap<u32, u64>;
 
 fn read(pages: &Pages, page: u32, at: Lsn, me: &Participant) -> Result<u64, crate::error::Error> {
-    let snapshot = pages.at_pin(me, at)?;
+    let mut snapshot = pages.at_pin(me, at)?;
     let bytes = snapshot.page(PageId(page))?;
     assert!(bytes[64..].chunks_exact(8).all(|word| word == &bytes[64..72]), "one version, whole");
     Ok(u64::from_le_bytes(bytes[64..72].try_into().expect("eight bytes")))
@@ -436,4 +449,60 @@ fn a_frame_has_one_owner_though_several_remember_it_as_free() {
     assert_eq!(all.len(), 16);
     all.into_iter().for_each(|frame| pages.drop_frame(frame, &one));
     assert_eq!(take(&two).len(), 16);
+}
+
+/// An operation that lasts keeps the page that it looks at, and the versions of its snapshot; the others use all other frames again and again.
+#[test]
+fn an_operation_that_lasts_keeps_the_one_frame_it_looks_at() {
+    const FRAMES: usize = 64;
+    let pages = pool(FRAMES);
+    let [writer, reader] = [(); 2].map(|()| pages.participants.sit().unwrap());
+    let all: Vec<PageId> = (0..8).map(|_| pages.allocate_page().unwrap()).collect();
+    all.iter().for_each(|&page| _ = commit(&pages, page, Some(7), &writer).unwrap());
+    let at = pages.pin(&reader);
+    let mut snapshot = pages.at_pin(&reader, at).unwrap();
+    let seen = snapshot.page(all[0]).unwrap();
+    for stamp in 0..10 * FRAMES as u64 {
+        commit(&pages, all[stamp as usize % all.len()], Some(100 + stamp), &writer).expect("frames come back");
+        assert!(seen[64..].chunks_exact(8).all(|word| word == 7u64.to_le_bytes()), "what is looked at stays");
+    }
+    for &page in &all {
+        assert_eq!(snapshot.page(page).unwrap()[64..72], 7u64.to_le_bytes(), "the snapshot stays");
+    }
+    drop(snapshot);
+    // One that may look at anything keeps everything.
+    let operation = pages.enter(&reader);
+    let refused = (0..10 * FRAMES as u64).find(|&stamp| commit(&pages, all[0], Some(stamp), &writer).is_err());
+    assert!(refused.is_some(), "what is linked nowhere any more may still be looked at");
+    drop(operation);
+    reader.slot().unpin();
+    commit(&pages, all[0], Some(1), &writer).unwrap();
+}
+
+/// What a walk along a chain has come upon counts only if it is still that: in a frame that was used again meanwhile may be anything.
+#[test]
+fn a_version_is_what_it_was_until_its_frame_is_used_again() {
+    let pages = pool(16);
+    let [writer, reader] = [(); 2].map(|()| pages.participants.sit().unwrap());
+    let [page, other] = [(); 2].map(|()| pages.allocate_page().unwrap());
+    let before = commit(&pages, page, Some(1), &writer).unwrap();
+    let frame = pages.region.entry(page).word().frame();
+    assert!(!pages.is_still(frame, page, before, before), "the current version is told by its page alone");
+    let at = pages.pin(&reader);
+    let after = commit(&pages, page, Some(2), &writer).unwrap();
+    assert!(pages.is_still(frame, page, before, at));
+    assert!(!pages.is_still(frame, other, before, at), "another page's");
+    assert!(!pages.is_still(frame, page, after, at), "born at another time");
+    assert!(!pages.is_still(frame, page, before, after), "superseded by then");
+    reader.slot().unpin();
+    pages.sweep_all(&writer);
+    assert!(!pages.is_still(frame, page, before, at), "free");
+    let me = FrameState::Building(writer.number());
+    assert!(pages.region.frame(frame).change(FrameState::Free, me));
+    let current = pages.region.entry(page).word().frame();
+    // SAFETY: the frame is building and ours; the current version stays, since nobody sweeps.
+    unsafe { pages.region.page_mut(frame).copy_from_slice(pages.region.page(current)) };
+    pages.region.frame(frame).describe(page, current, BlockWord::NOTHING);
+    assert!(!pages.is_still(frame, page, after, after), "the next version, of which nobody knows yet");
+    pages.drop_frame(frame, &writer);
 }

@@ -39,7 +39,7 @@ pub(crate) use header::{Header, Identity};
 pub(crate) use member::Member;
 pub(crate) use membership::Membership;
 pub(crate) use role::{Holding, Role};
-pub(crate) use slot::{ListItem, NO_EPOCH, Phase, SLOT_LIST_INLINE, Slot};
+pub(crate) use slot::{ANY_FRAME, ListItem, NO_EPOCH, Phase, SLOT_LIST_INLINE, Slot};
 pub(crate) use wait::{Look, Queue, WaitQueue};
 
 use std::fmt;

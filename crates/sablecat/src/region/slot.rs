@@ -13,6 +13,8 @@ pub(crate) const SLOT_LIST_INLINE: usize = 20;
 /// `epoch` of a slot that is in no operation.
 pub(crate) const NO_EPOCH: u64 = u64::MAX;
 const NO_PIN: u64 = u64::MAX;
+/// `looked_at` of a slot whose operation may be looking at any frame.
+pub(crate) const ANY_FRAME: FrameId = FrameId(u32::MAX);
 
 /// Where a participant is in the commit step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +61,8 @@ pub(crate) struct Slot {
     chain: AtomicU64,
     /// The first frame of the rest of a long publish list (its layout: txn/publish.rs), 0 if none.
     list_more: AtomicU32,
+    /// The one frame that the operation in progress may be looking at, or [`ANY_FRAME`].
+    looked_at: AtomicU32,
     list: [ListWords; SLOT_LIST_INLINE],
     /// The record lock that the owner waits for, 0 if none, encoded by txn/locks. Written by the owner; a deadlock detector may mark
     /// it by compare-and-swap. If the owner dies it stays, and says nothing that the lock table does not.
@@ -77,6 +81,7 @@ impl Slot {
         self.guard.store(NO_PIN, Ordering::Relaxed);
         self.chain.store(NO_PIN, Ordering::Relaxed);
         self.epoch.store(NO_EPOCH, Ordering::Relaxed);
+        self.looked_at.store(ANY_FRAME.0, Ordering::Relaxed);
     }
 
     /// Takes a free slot for a member.
@@ -161,6 +166,17 @@ impl Slot {
     #[inline]
     pub(crate) fn enter_fenced(&self, epoch: u64) {
         self.epoch.swap(epoch, Ordering::SeqCst);
+    }
+    /// Says which frame the operation looks at from now on, until it says another. What it then loads, behind a light fence, shows whether the frame
+    /// was still to be had.
+    #[inline]
+    pub(crate) fn look_at(&self, frame: FrameId) {
+        // Release: what was looked at before has been.
+        self.looked_at.store(frame.0, Ordering::Release);
+    }
+    /// For who has fenced everywhere since it made a frame unreachable.
+    pub(crate) fn looked_at(&self) -> FrameId {
+        FrameId(self.looked_at.load(Ordering::SeqCst))
     }
     #[inline]
     pub(crate) fn exit(&self) {

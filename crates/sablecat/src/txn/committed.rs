@@ -30,7 +30,7 @@ impl PageRead for Committed<'_> {
 impl Source for Committed<'_> {
     fn leaf(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut LeafCopy) -> Result<()> {
         self.kernel.pages.operate(self.me, || {
-            let snapshot = self.kernel.pages.at_pin(self.me, self.at)?;
+            let mut snapshot = self.kernel.pages.at_pin(self.me, self.at)?;
             let page = wanted.find(&snapshot, part.tree)?;
             into.fill(snapshot.page(page)?);
             Ok(())

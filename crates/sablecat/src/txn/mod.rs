@@ -216,7 +216,7 @@ impl Kernel {
     #[inline]
     pub(crate) fn look_up<R>(
         &self,
-        snapshot: &Snapshot<'_>,
+        snapshot: &mut Snapshot<'_>,
         tree: &Tree<'_>,
         key: &[u8],
         look: impl FnOnce(Option<node::Value<'_>>) -> R,
@@ -251,8 +251,8 @@ impl Kernel {
     fn value_at(&self, tree: &Tree<'_>, key: &[u8], at: Lsn, me: &Participant) -> Result<Option<apply::OwnedValue>> {
         let place = self.place(tree, key, at, me)?;
         self.pages.operate(me, || {
-            let snapshot = self.pages.at_pin(me, at)?;
-            self.look_up(&snapshot, &place.tree, place.rest, |value| value.map(apply::OwnedValue::of))
+            let mut snapshot = self.pages.at_pin(me, at)?;
+            self.look_up(&mut snapshot, &place.tree, place.rest, |value| value.map(apply::OwnedValue::of))
         })
     }
 
@@ -276,11 +276,9 @@ fn check_record(tree: &Tree<'_>, page_size: usize, key: &[u8], value_len: usize)
 impl Snapshot<'_> {
     /// The leaf of `tree` that covers `key`: the one used last if that is it, else by descent.
     #[inline]
-    pub(crate) fn leaf(&self, tree: &Tree<'_>, key: &[u8]) -> Result<&[u8]> {
-        if let Some(bytes) = self.resident(self.operation.me.hints.of(tree.id))
-            && btree::is_leaf_for(bytes, tree, key)
-        {
-            return Ok(bytes);
+    pub(crate) fn leaf(&mut self, tree: &Tree<'_>, key: &[u8]) -> Result<&[u8]> {
+        if self.is_resident(self.operation.me.hints.of(tree.id), |bytes| btree::is_leaf_for(bytes, tree, key)) {
+            return Ok(self.looked_at());
         }
         let page = btree::find_leaf(self, tree, key, btree::Toward::Key, |_| {})?;
         self.operation.me.hints.remember(tree.id, page);

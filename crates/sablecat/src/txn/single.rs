@@ -70,8 +70,8 @@ impl Kernel {
         }
         self.read_newest(|seat| {
             self.pages.operate(seat, || {
-                let snapshot = self.pages.snapshot(seat);
-                self.look_up(&snapshot, &view, key, |value| match value {
+                let mut snapshot = self.pages.snapshot(seat);
+                self.look_up(&mut snapshot, &view, key, |value| match value {
                     Some(Value::Long { .. }) => None,
                     Some(Value::Inline(value)) => look.take().map(|look| look(Some(value))),
                     None => look.take().map(|look| look(None)),
@@ -100,8 +100,8 @@ impl Kernel {
         }
         self.read_newest(|seat| {
             self.pages.operate(seat, || {
-                let snapshot = self.pages.snapshot(seat);
-                self.look_up(&snapshot, &view, key, |value| {
+                let mut snapshot = self.pages.snapshot(seat);
+                self.look_up(&mut snapshot, &view, key, |value| {
                     value.map(|value| match value {
                         Value::Inline(value) => value.len() as u64,
                         Value::Long { len, .. } => len,
@@ -208,11 +208,9 @@ impl Kernel {
     #[inline]
     pub(super) fn locate(&self, tree: &Tree<'_>, key: &[u8], at: Lsn, me: &Participant) -> Result<PageId> {
         self.pages.operate(me, || {
-            let snapshot = self.pages.at_pin(me, at)?;
+            let mut snapshot = self.pages.at_pin(me, at)?;
             let hint = me.hints.of(tree.id);
-            if let Some(bytes) = snapshot.resident(hint)
-                && btree::is_leaf_for(bytes, tree, key)
-            {
+            if snapshot.is_resident(hint, |bytes| btree::is_leaf_for(bytes, tree, key)) {
                 return Ok(hint);
             }
             let page = btree::find_leaf(&snapshot, tree, key, Toward::Key, |_| {})?;

@@ -238,7 +238,7 @@ impl<'k> Transaction<'k> {
         let mut shown = None;
         let place = kernel.place(&view, key, at, me)?;
         let (page, born, long) = kernel.pages.operate(me, || {
-            let snapshot = kernel.pages.at_pin(me, at)?;
+            let mut snapshot = kernel.pages.at_pin(me, at)?;
             let bytes = snapshot.leaf(&place.tree, place.rest)?;
             let leaf = Leaf::new(bytes);
             let mut long = None;
@@ -247,8 +247,7 @@ impl<'k> Transaction<'k> {
                 Ok(node::Value::Inline(value)) => shown = Some(show(Some(value))),
                 Err(_) => shown = Some(show(None)),
             }
-            let born = Lsn(u64::from_le_bytes(std::array::from_fn(|n| bytes[8 + n])));
-            Ok((node::page_id(bytes), born, long))
+            Ok((node::page_id(bytes), born(bytes), long))
         })?;
         if self.tracks_reads() {
             self.reads.note(tree, place.stems, page, born, Bound::Included(place.rest), Bound::Included(place.rest));
@@ -297,12 +296,11 @@ impl<'k> Transaction<'k> {
         let view = tree.tree();
         let place = kernel.place(&view, key, at, me)?;
         let (found, page, born) = kernel.pages.operate(me, || {
-            let snapshot = kernel.pages.at_pin(me, at)?;
+            let mut snapshot = kernel.pages.at_pin(me, at)?;
             let bytes = snapshot.leaf(&place.tree, place.rest)?;
             let leaf = Leaf::new(bytes);
             let found = leaf.search(place.rest, view.order).ok().map(|slot| Extent::of(leaf.value(slot)));
-            let born = Lsn(u64::from_le_bytes(std::array::from_fn(|n| bytes[8 + n])));
-            Ok((found, node::page_id(bytes), born))
+            Ok((found, node::page_id(bytes), born(bytes)))
         })?;
         if self.tracks_reads() {
             self.reads.note(tree, place.stems, page, born, Bound::Included(place.rest), Bound::Included(place.rest));
@@ -499,10 +497,11 @@ impl Source for Merged<'_> {
             return Ok(());
         }
         let (page, born) = self.kernel.pages.operate(self.me, || {
-            let snapshot = self.kernel.pages.at_pin(self.me, self.at)?;
+            let mut snapshot = self.kernel.pages.at_pin(self.me, self.at)?;
             let page = wanted.find(&snapshot, part.tree)?;
-            into.fill(snapshot.page(page)?);
-            Ok((page, snapshot.born(page)?))
+            let bytes = snapshot.page(page)?;
+            into.fill(bytes);
+            Ok((page, born(bytes)))
         })?;
         if let Some(reads) = &mut self.reads {
             // What of this leaf lies between the bounds counts as read, whether or not the scan gets that far.
@@ -660,6 +659,11 @@ impl Kernel {
         let view = tree.tree();
         Ok(self.value_at(&view, key, at, me)? == self.value_at(&view, key, now, me)?)
     }
+}
+
+/// The LSN at which a version became current, as it stands in it.
+fn born(page: &[u8]) -> Lsn {
+    Lsn(u64::from_le_bytes(std::array::from_fn(|n| page[8 + n])))
 }
 
 /// Whether a snapshot was given up.

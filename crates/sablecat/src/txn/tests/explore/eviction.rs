@@ -44,6 +44,26 @@ fn two_sweeps_evict_under_a_reader() {
     });
 }
 
+/// Who waits no longer for operations uses their frames, but for those that they look at: whatever an operation was about to do, it sees its snapshot.
+#[test]
+fn frames_are_used_again_under_operations_that_do_not_look_at_them() {
+    for volume in [|| Some(volume(1)), || None] {
+        explore(24, 150, move || {
+            let store = Store::with_two_leaves(16, 6, volume());
+            together(
+                &store,
+                &[
+                    |store| (1..=3).for_each(|stamp| _ = store.set_both(stamp)),
+                    |store| store.overwrite_unlooked(4),
+                    |store| _ = store.look_at_both(2),
+                    |store| [LEFT, RIGHT, LEFT].iter().for_each(|key| _ = store.kernel.read_one(&store.tree, key, watch).unwrap()),
+                ],
+            );
+            store.check_end(3, 0);
+        });
+    }
+}
+
 #[test]
 fn commits_meet_eviction() {
     explore(23, 100, || {

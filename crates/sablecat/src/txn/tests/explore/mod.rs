@@ -186,6 +186,12 @@ impl Store {
         }
     }
 
+    /// Uses frames that operations in progress hold, and do not look at.
+    pub(super) fn overwrite_unlooked(&self, times: usize) {
+        let seat = self.kernel.pages.participants.sit().unwrap();
+        (0..times).for_each(|_| self.kernel.pages.overwrite_unlooked(&seat));
+    }
+
     /// Writes ahead of the hand what is dirty.
     pub(super) fn clean(&self, times: usize) {
         let seat = self.kernel.pages.participants.sit().unwrap();
