@@ -44,6 +44,7 @@ fn all_suites_run_without_peers() {
         "wp43, random keys",
         "recovery: 500",
         "opening an environment of 1 MB",
+        "50 processes that attach to a shared environment of 1 MB",
         "1,002,200",
         "steps of 3n+1 sequences",
     ] {
@@ -169,6 +170,37 @@ fn large_and_spilling_databases_are_measured_on_request() {
         "TDS update, data 8x the cache 1",
     ];
     assert_eq!(labels(&report), expected.into_iter().map(str::to_owned).collect());
+    assert!(report["rows"].as_array().unwrap().iter().all(|row| row["system"] == "sablecat"), "{report}");
+}
+
+#[test]
+fn processes_that_attach_are_measured() {
+    let scratch = Scratch::new("attach");
+    let arguments = "papers engine --quick --cases attach --size 1M --dir work";
+    let report = scratch.json(&format!("{arguments} --json -"));
+    let [row] = &report["rows"].as_array().unwrap()[..] else { panic!("{report}") };
+    assert_eq!((&row["system"], &row["op"]), (&"sablecat-shared".into(), &"attach".into()));
+    assert_eq!((row["median_of"].as_u64(), row["errors"].as_u64()), (Some(3), Some(0)), "{row}");
+    let attached = &row["attached"];
+    assert_eq!(attached["processes"], 50);
+    for name in ["slowest_ms", "private_mb", "page_tables_mb"] {
+        assert!(attached[name].as_f64().unwrap() > 0.0, "{name}: {row}");
+    }
+    assert_eq!(fs::read_dir(scratch.path().join("work")).unwrap().count(), 0, "the environments are removed");
+
+    // Two pipes to each process are soon too many.
+    let limited = Command::new("sh")
+        .args(["-c", &format!("ulimit -n 40; exec \"$0\" {arguments}"), env!("CARGO_BIN_EXE_sablecat")])
+        .current_dir(scratch.path())
+        .output()
+        .unwrap();
+    let why = String::from_utf8(limited.stderr).unwrap();
+    assert_eq!(limited.status.code(), Some(1), "{why}");
+    assert!(
+        why.starts_with("sablecat: engine: attach: failed: with ") && why.contains(" of 50 processes attached: cannot start "),
+        "{why}"
+    );
+    assert_eq!(fs::read_dir(scratch.path().join("work")).unwrap().count(), 0, "the environments are removed");
 }
 
 /// The rows of the 3n+1 suite's quick run, with more arguments; whatever the workers went through, the results are the same.

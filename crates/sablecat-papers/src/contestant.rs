@@ -62,6 +62,9 @@ pub(crate) trait Contestant {
 
 /// A process that serves a system. Dropping it ends the process, however it stands.
 pub(crate) trait Served {
+    /// Its number in the system.
+    fn id(&self) -> u32;
+
     /// One request, one answer.
     fn ask(&mut self, request: &Request) -> Result<Figures, Refusal>;
 }
@@ -73,6 +76,16 @@ pub(crate) enum Refusal {
     Skipped(String),
     /// It could not be carried out.
     Failed(String),
+}
+
+impl Refusal {
+    /// The same, said to have come at this stage.
+    pub(crate) fn after(self, stage: &str) -> Refusal {
+        match self {
+            Refusal::Skipped(why) => Refusal::Skipped(format!("{stage}: {why}")),
+            Refusal::Failed(why) => Refusal::Failed(format!("{stage}: {why}")),
+        }
+    }
 }
 
 impl fmt::Display for Refusal {
@@ -152,6 +165,10 @@ struct Process {
 }
 
 impl Served for Process {
+    fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     fn ask(&mut self, request: &Request) -> Result<Figures, Refusal> {
         let mut exchange = || {
             let mut line = serde_json::to_string(request)?;

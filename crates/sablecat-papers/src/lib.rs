@@ -6,7 +6,7 @@
 //! | suite | is |
 //! |---|---|
 //! | [`Suite::Wp43`] | the white paper on Berkeley DB 4.3: single operations on small records, all in cache |
-//! | [`Suite::Engine`] | what it only names: recovery, opening, more records, caches too small for the data |
+//! | [`Suite::Engine`] | what it only names: recovery, opening, attaching, more records, caches too small for the data |
 //! | [`Suite::Threen1`] | the 3n+1 problem of the paper on GT.M: processes that share one environment, and may be killed |
 //!
 //! Each of the first two is a list of sessions (`session.rs`), each run by every contestant (`contestant.rs`) in turn, in processes that
@@ -37,7 +37,7 @@ use serde::Serialize;
 pub use contestant::{OURS, SHARED};
 pub use grid::{Grid, thousands};
 pub use machine::Machine;
-pub use row::Row;
+pub use row::{Attached, Row};
 pub use serve::{SYSTEMS, serve};
 
 use contestant::{Contestant, DEVICE, Peers, Program};
@@ -52,7 +52,7 @@ const ROUNDS: u32 = 3;
 pub enum Suite {
     /// Berkeley DB 4.3 white paper, 2005.
     Wp43,
-    /// Recovery, opening, large and spilling databases.
+    /// Recovery, opening, attaching, large and spilling databases.
     Engine,
     /// Linux file systems under GT.M: the 3n+1 problem, about 2010.
     Threen1,
@@ -79,6 +79,8 @@ pub enum Case {
     Replay,
     /// How long a large environment that was closed cleanly takes to open.
     Open,
+    /// How long processes take to attach to a shared environment, and what memory each of them costs.
+    Attach,
     /// Random reads of many records, all in cache.
     Large,
     /// Random reads and updates of two and eight times the cache.
@@ -106,7 +108,7 @@ pub struct Options {
     pub shared: bool,
     /// The parts of the engine's suite; `None` for all, or the fast ones if `quick`.
     pub cases: Option<Vec<Case>>,
-    /// Bytes of the large environment that is opened.
+    /// Bytes of the environments whose opening is timed.
     pub size: Option<u64>,
     /// A command line that calls [`serve()`] with the system's name, which is appended to it.
     pub serve: Vec<OsString>,
@@ -136,7 +138,7 @@ impl Progress for () {
 ///  "rows": [{"system", "mode", "op", "keys", "threads", "records", "ops_per_s", "median_of", "errors", "rss_mb", "disk_mb"}]}
 /// ```
 ///
-/// `median_of` says of how many rounds. The rows of [`Suite::Threen1`] are [`threen1::Row`]s.
+/// `median_of` says of how many rounds. The row of [`Case::Attach`] has `attached` besides, an [`Attached`]. The rows of [`Suite::Threen1`] are [`threen1::Row`]s.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The suite's name.
@@ -188,7 +190,12 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
             options.dir.display()
         ));
     }
-    let shared = (suite == Suite::Wp43 && options.shared).then_some(SHARED);
+    let has_shared = match suite {
+        Suite::Wp43 => options.shared,
+        Suite::Engine => true,
+        Suite::Threen1 => false,
+    };
+    let shared = has_shared.then_some(SHARED);
     let own: Vec<Program> =
         [Some(OURS), shared, Some(DEVICE)].into_iter().flatten().map(|name| Program::own(name, &options.serve)).collect();
     let contestants = own.iter().chain(&peers.programs).map(|program| program as &dyn Contestant).collect();

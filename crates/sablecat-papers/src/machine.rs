@@ -49,6 +49,27 @@ pub(crate) fn resident_mb() -> (f64, f64) {
     (status_mb(&status, "VmRSS:"), status_mb(&status, "VmHWM:"))
 }
 
+/// What memory a process costs, in MB.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Footprint {
+    /// Pages that it alone has mapped, its own and those of files.
+    pub(crate) private_mb: f64,
+    /// What the system needs to map its pages, those that it shares as well.
+    pub(crate) page_tables_mb: f64,
+}
+
+/// What another process costs at the moment.
+///
+/// # Errors
+/// When there is no such process, or the system does not tell.
+pub(crate) fn footprint(process: u32) -> io::Result<Footprint> {
+    let rollup = fs::read_to_string(format!("/proc/{process}/smaps_rollup"))?;
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let mb = |lines, name| line_mb(lines, name).ok_or_else(|| io::Error::other(format!("no line {name}")));
+    let private_mb = mb(&rollup, "Private_Clean:")? + mb(&rollup, "Private_Dirty:")?;
+    Ok(Footprint { private_mb, page_tables_mb: mb(&status, "VmPTE:")? })
+}
+
 /// Memory that could be taken without making others give some back; 0 if the system does not tell.
 pub(crate) fn memory_available_bytes() -> u64 {
     let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -57,9 +78,13 @@ pub(crate) fn memory_available_bytes() -> u64 {
 
 /// A line of /proc/self/status or /proc/meminfo, which count in kB; 0 where there is none.
 fn status_mb(status: &str, name: &str) -> f64 {
-    let line = status.lines().find_map(|line| line.strip_prefix(name));
-    let kb = line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
-    kb.unwrap_or(0.0) * 1024.0 / MB
+    line_mb(status, name).unwrap_or(0.0)
+}
+
+fn line_mb(lines: &str, name: &str) -> Option<f64> {
+    let line = lines.lines().find_map(|line| line.strip_prefix(name))?;
+    let kb: f64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kb * 1024.0 / MB)
 }
 
 /// Processor time of the children that this process has waited for, in seconds, to the hundredth.
@@ -115,6 +140,9 @@ fn each_file(dir: &Path, each: &mut dyn FnMut(&Path)) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     #[test]
@@ -123,6 +151,26 @@ mod tests {
         assert_eq!((status_mb(status, "VmRSS:"), status_mb(status, "VmHWM:")), (2.0, 10.0));
         assert_eq!(status_mb(status, "VmSwap:"), 0.0);
         assert!(resident_mb().0 > 0.0 && memory_available_bytes() > 0);
+    }
+
+    #[test]
+    fn a_process_costs_what_it_has_touched() {
+        // It says a line when it has started, and another when it has as many bytes as it was asked for.
+        let script = "echo; read bytes; kept=$(head -c $bytes /dev/zero | tr '\\0' x); echo; read end; : $kept";
+        let mut child = Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a shell");
+        let (mut input, mut output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        let mut said = || output.read_line(&mut String::new()).unwrap();
+        said();
+        let before = footprint(child.id()).unwrap();
+        input.write_all(b"8388608\n").unwrap();
+        said();
+        let after = footprint(child.id()).unwrap();
+        drop(input);
+        child.wait().unwrap();
+        assert!(before.private_mb > 0.0 && before.page_tables_mb > 0.0, "{before:?}");
+        assert!(after.private_mb >= before.private_mb + 8.0 && after.page_tables_mb > before.page_tables_mb, "{before:?} {after:?}");
+        assert!(footprint(child.id()).is_err(), "it has ended");
+        assert!(footprint(std::process::id()).unwrap().private_mb > 0.0);
     }
 
     #[test]

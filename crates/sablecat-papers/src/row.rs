@@ -30,6 +30,35 @@ pub struct Row {
     pub rss_mb: f64,
     /// Disk blocks of the store after it was closed, the median.
     pub disk_mb: f64,
+    /// What else [`Case::Attach`](crate::Case::Attach) has measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attached: Option<Attached>,
+}
+
+/// What processes that attach to a shared environment cost: medians over the rounds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Attached {
+    /// How many there were, without the one that made the environment.
+    pub processes: u32,
+    /// How long the slowest of them took to attach; the median is in [`Row::ops_per_s`], as so many a second.
+    pub slowest_ms: f64,
+    /// Memory that a process has to itself, the program's own included; the median of the processes.
+    pub private_mb: f64,
+    /// Page tables of a process, which come on top of that, the median of the processes.
+    pub page_tables_mb: f64,
+}
+
+impl Attached {
+    /// The figures of some rounds of as many processes; none if there were no rounds.
+    pub(crate) fn over(rounds: &[Attached]) -> Option<Attached> {
+        let of = |pick: fn(&Attached) -> f64| Some(thousandths(median(rounds.iter().map(pick).collect())?));
+        Some(Attached {
+            processes: rounds.first()?.processes,
+            slowest_ms: of(|round| round.slowest_ms)?,
+            private_mb: of(|round| round.private_mb)?,
+            page_tables_mb: of(|round| round.page_tables_mb)?,
+        })
+    }
 }
 
 impl Row {
@@ -48,6 +77,7 @@ impl Row {
             errors: samples.iter().map(|sample| sample.errors).sum(),
             rss_mb: tenths(of(|sample| sample.rss_mb)?),
             disk_mb: tenths(of(|sample| sample.disk_mb)?),
+            attached: None,
         })
     }
 
@@ -78,6 +108,11 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
 /// More digits than that mean nothing here.
 pub(crate) fn tenths(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
+}
+
+/// The same, of what is small.
+fn thousandths(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
 }
 
 #[cfg(test)]

@@ -301,6 +301,9 @@ mod tests {
     }
 
     impl Served for Answering {
+        fn id(&self) -> u32 {
+            std::process::id()
+        }
         fn ask(&mut self, request: &Request) -> Result<Figures, Refusal> {
             let word = match request {
                 Request::Run(run) => run.kind.name(),

@@ -263,6 +263,7 @@ mod tests {
             errors: 0,
             rss_mb: 1.5,
             disk_mb: 2.5,
+            attached: None,
         }
     }
 

@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
     /// engine: only these parts of it
     #[arg(long, value_name = "CASES", value_delimiter = ',')]
     cases: Option<Vec<CaseName>>,
-    /// engine: how large the environment is whose opening is timed
+    /// engine: how large the environments are whose opening is timed, by one process or by hundreds that attach
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     size: Option<u64>,
     /// threen1: the runs, a line each: start finish workers blocksize
@@ -82,7 +82,7 @@ pub(crate) struct Arguments {
 enum SuiteName {
     /// Berkeley DB 4.3 white paper, 2005: single operations, in cache
     Wp43,
-    /// Recovery, opening, ten million records, caches too small for the data
+    /// Recovery, opening, processes that attach, ten million records, caches too small for the data
     Engine,
     /// Linux file systems under GT.M, about 2010: the 3n+1 problem, by processes that share an environment
     Threen1,
@@ -98,6 +98,7 @@ enum KeysName {
 enum CaseName {
     Replay,
     Open,
+    Attach,
     Large,
     Spill,
 }
@@ -171,6 +172,7 @@ impl From<CaseName> for Case {
         match name {
             CaseName::Replay => Case::Replay,
             CaseName::Open => Case::Open,
+            CaseName::Attach => Case::Attach,
             CaseName::Large => Case::Large,
             CaseName::Spill => Case::Spill,
         }

@@ -4,15 +4,19 @@
 //!   directory. No checkpoint is made in between, so the log holds all of them; a scan afterwards checks each value.
 //! - *Open*: a large environment is closed cleanly and opened in a new process, after the system was asked to forget its
 //!   files. That must not take longer because there is more in it.
+//! - *Attach* (`attach.rs`): hundreds of processes open a shared environment that another has open: how long each takes, and what memory
+//!   each has to itself.
 //! - *Large*: random reads of ten million records, all in cache, ours and the peers'.
 //! - *Spill*: random reads and updates of records that are two and eight times the cache, with the system kept from caching the
 //!   files itself; ours opens them for direct transfers. Peers that map their files (LMDB, LevelDB) have them in memory nevertheless:
 //!   they are shown, and are not what ours is measured against.
 
+mod attach;
+
 use std::fs;
 use std::path::Path;
 
-use crate::contestant::{Contestant, OURS, Refusal};
+use crate::contestant::{Contestant, OURS, Refusal, SHARED, is_ours};
 use crate::grid::{Grid, ratio, thousands};
 use crate::machine::{self, Machine};
 use crate::protocol::{Figures, Kind, Mode, Open, Request, Run};
@@ -43,19 +47,26 @@ pub(crate) fn has_peers(options: &Options) -> bool {
 fn cases(options: &Options) -> &[Case] {
     match &options.cases {
         Some(cases) => cases,
-        None if options.quick => &[Case::Replay, Case::Open],
-        None => &[Case::Replay, Case::Open, Case::Large, Case::Spill],
+        None if options.quick => &[Case::Replay, Case::Open, Case::Attach],
+        None => &[Case::Replay, Case::Open, Case::Attach, Case::Large, Case::Spill],
     }
 }
 
 /// Runs the cases that were asked for.
 pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
+    // A shared environment is attached to; in the other cases it would be one more system.
+    let shared: Vec<&dyn Contestant>;
+    (shared, field.contestants) = field.contestants.iter().partition(|contestant| contestant.name() == SHARED);
     let mut all = Outcome::default();
     let mut grids = Vec::new();
     for case in cases(options) {
         let (grid, mut outcome) = match case {
             Case::Replay => replay(options, &mut field),
             Case::Open => open(options, &mut field),
+            Case::Attach => {
+                let (contestants, progress) = (shared.clone(), &mut *field.progress);
+                attach::attach(options, &mut Field { contestants, progress, dir: field.dir, rounds: field.rounds })
+            }
             Case::Large => large(options, &mut field),
             Case::Spill => spill(options, &mut field),
         };
@@ -233,10 +244,10 @@ fn own_rounds(
     field: &mut Field<'_>,
     session: &Session,
     op: &'static str,
-    once: impl Fn(&dyn Contestant, &Path) -> Result<Figures, Refusal>,
+    mut once: impl FnMut(&dyn Contestant, &Path) -> Result<Figures, Refusal>,
 ) -> Outcome {
     let mut outcome = Outcome::default();
-    let ours: Vec<&dyn Contestant> = field.contestants.iter().copied().filter(|contestant| contestant.name() == OURS).collect();
+    let ours: Vec<&dyn Contestant> = field.contestants.iter().copied().filter(|contestant| is_ours(contestant.name())).collect();
     field.progress.start(u64::from(field.rounds) * ours.len() as u64);
     for ours in ours {
         let dir = field.dir.join(op);
@@ -251,7 +262,7 @@ fn own_rounds(
         // What could not be cleared away is in a directory that will be removed as a whole.
         let _ = fs::remove_dir_all(&dir);
         let step = Step { op, ..Step::new(Kind::Read, 1, 0.0) };
-        outcome.add(OURS, session, &step, &samples.iter().collect::<Vec<_>>());
+        outcome.add(ours.name(), session, &step, &samples.iter().collect::<Vec<_>>());
     }
     outcome
 }
