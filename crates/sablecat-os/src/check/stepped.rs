@@ -7,7 +7,9 @@
 //! A step costs 20 to 70 us. On arm64 a loop of exclusive loads and stores never ends when it is stepped, since each stop
 //! ends the exclusive access: the processor must have the atomic instructions of Armv8.1, as [`is_possible`] says.
 
+use std::cell::OnceCell;
 use std::io;
+use std::ops::Range;
 use std::process::{Child, Command};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -57,6 +59,8 @@ pub enum Did {
 pub struct Stepped {
     child: Child,
     ended: bool,
+    /// Where its vDSO is; looked for once.
+    vdso: OnceCell<Range<u64>>,
 }
 
 impl Stepped {
@@ -65,7 +69,7 @@ impl Stepped {
     /// # Errors
     /// Those of the system; `PermissionDenied` if the process ended with [`NOT_PERMITTED`]; `UnexpectedEof` if otherwise.
     pub fn start(command: &mut Command) -> io::Result<Stepped> {
-        let mut stepped = Stepped { child: command.spawn()?, ended: false };
+        let mut stepped = Stepped { child: command.spawn()?, ended: false, vdso: OnceCell::new() };
         match stepped.wait()? {
             Did::Mark => Ok(stepped),
             Did::End(status) if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == NOT_PERMITTED => {
@@ -107,6 +111,23 @@ impl Stepped {
         }
     }
 
+    /// Whether it is about to execute code of the kernel's own that is mapped into every process, the vDSO. That reads the clock again and again until
+    /// it has not changed meanwhile: at each instruction of it there must be no long look.
+    ///
+    /// # Errors
+    /// Those of reading about the process.
+    pub fn is_in_vdso(&self) -> io::Result<bool> {
+        let about = |what: &str| std::fs::read_to_string(format!("/proc/{}/{what}", self.pid()));
+        if self.vdso.get().is_none() {
+            let _ = self.vdso.set(range_of(&about("maps")?, "[vdso]"));
+        }
+        let vdso = self.vdso.get().cloned().unwrap_or_default();
+        // The last word is the address of the next instruction.
+        let syscall = about("syscall")?;
+        let next = syscall.split_whitespace().last().and_then(|word| word.strip_prefix("0x"));
+        Ok(next.and_then(|word| u64::from_str_radix(word, 16).ok()).is_some_and(|next| vdso.contains(&next)))
+    }
+
     /// Kills it where it stands.
     ///
     /// # Errors
@@ -141,6 +162,14 @@ impl Stepped {
         }
         Ok(if libc::WSTOPSIG(status) == libc::SIGSTOP { Did::Mark } else { Did::Step })
     }
+}
+
+/// The addresses of what is mapped under a name; none if nothing is.
+fn range_of(maps: &str, name: &str) -> Range<u64> {
+    let line = maps.lines().find(|line| line.ends_with(name)).unwrap_or_default();
+    let ends = line.split(' ').next().and_then(|range| range.split_once('-'));
+    let number = |text: &str| u64::from_str_radix(text, 16).unwrap_or_default();
+    ends.map_or(0..0, |(start, end)| number(start)..number(end))
 }
 
 impl Drop for Stepped {
