@@ -34,7 +34,7 @@ use sablecat_os::check::stepped::{Did, Stepped, is_possible};
 use crate::dice::Dice;
 use operation::Act;
 pub use operation::{OPERATIONS, Operation, named};
-use state::{Place, State};
+use state::{Place, State, Watch};
 use survivor::{Possible, come_after, go_on, patiently};
 pub use worker::work;
 
@@ -178,12 +178,13 @@ impl Steps {
         // In the middle of a commit: at a state that hangs on `from`.
         filled.put(&place, true)?;
         let mut victim = start_worker(&place, "commit")?;
-        let mut states = Vec::new();
+        let (mut states, mut watch) = (Vec::new(), Watch::begin(&place)?);
         while victim.step()? == Did::Step {
-            if states.last().is_none_or(|last: &State| !last.is_that_of(&place).unwrap_or(false)) {
-                states.push(State::of(&place)?);
+            if !watch.is_still_so()? {
+                states.push(std::mem::replace(&mut watch, Watch::begin(&place)?).into_state());
             }
         }
+        states.push(watch.into_state());
         let chosen = Dice::new(self.from).index(states.len());
         Ok(states.swap_remove(chosen))
     }
@@ -205,7 +206,7 @@ impl Steps {
         let (_company, mut process) = self.begin(start, &place)?;
         let copies = Arc::new([self.place("copy")?, self.place("other")?]);
         let mut after = After { copies, possible: Arc::clone(possible), done: false, done_in_files: false };
-        let mut state: Option<State> = None;
+        let mut watch: Option<Watch<'_>> = None;
         let mut deaths = Vec::new();
         loop {
             let did = self.step(&mut process)?;
@@ -221,16 +222,16 @@ impl Steps {
             if !ended && (!(at + self.from).is_multiple_of(self.every) || process.is_in_vdso()?) {
                 continue;
             }
-            let known = match &state {
-                Some(state) => state.is_that_of(&place)?,
+            let known = match &watch {
+                Some(watch) => watch.is_still_so()?,
                 None => false,
             };
             if !known || ended {
-                let now = State::of(&place)?;
+                let now = Watch::begin(&place)?;
                 let promised = ended && self.operation.promises();
-                after.look(&now, report, promised).map_err(|why| at_step(at, why))?;
+                after.look(now.state(), report, promised).map_err(|why| at_step(at, why))?;
                 deaths.push(at);
-                state = Some(now);
+                watch = Some(now);
             }
             match did {
                 Did::Step => {}

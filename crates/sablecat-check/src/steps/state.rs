@@ -6,10 +6,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use sablecat_os::check::sparse;
-
-/// Bytes compared at a time.
-const CHUNK: usize = 1 << 18;
+use sablecat_os::check::sparse::{self, Watched};
 
 /// A directory for an environment and one for its region. Removed when dropped.
 #[derive(Debug)]
@@ -128,25 +125,6 @@ impl Bytes {
         file.set_len(self.length)?;
         self.data.iter().try_for_each(|(at, bytes)| file.write_all_at(bytes, *at))
     }
-
-    fn is(&self, path: &Path, scratch: &mut [u8]) -> io::Result<bool> {
-        let file = File::open(path)?;
-        let extents = sparse::extents(&file)?;
-        let same = |(extent, (at, bytes)): (&std::ops::Range<u64>, &(u64, Vec<u8>))| *extent == (*at..at + bytes.len() as u64);
-        if file.metadata()?.len() != self.length || extents.len() != self.data.len() || !extents.iter().zip(&self.data).all(same) {
-            return Ok(false);
-        }
-        for (at, bytes) in &self.data {
-            for (n, part) in bytes.chunks(CHUNK).enumerate() {
-                let now = &mut scratch[..part.len()];
-                file.read_exact_at(now, at + (n * CHUNK) as u64)?;
-                if now != part {
-                    return Ok(false);
-                }
-            }
-        }
-        Ok(true)
-    }
 }
 
 /// The state of a place at one moment.
@@ -162,19 +140,6 @@ impl State {
         Ok(State { files: place.files()?.into_iter().map(read).collect::<io::Result<_>>()? })
     }
 
-    /// Whether a place is in this state.
-    pub(super) fn is_that_of(&self, place: &Place) -> io::Result<bool> {
-        let files = place.files()?;
-        let mut scratch = vec![0; CHUNK];
-        for (name, path) in &files {
-            let Some(known) = self.files.get(name) else { return Ok(false) };
-            if !known.is(path, &mut scratch)? {
-                return Ok(false);
-            }
-        }
-        Ok(files.len() == self.files.len())
-    }
-
     /// Brings a place into this state; without regions, that is as after the end of the machine's run.
     pub(super) fn put(&self, place: &Place, with_regions: bool) -> io::Result<()> {
         place.clear()?;
@@ -187,5 +152,42 @@ impl State {
             }
         }
         Ok(())
+    }
+}
+
+/// A place, and the state that it was in: to see soon whether it still is. A look is some 300 us, nearly all of it for reading the region.
+#[derive(Debug)]
+pub(super) struct Watch<'a> {
+    place: &'a Place,
+    state: State,
+    watched: BTreeMap<Name, Watched>,
+}
+
+impl Watch<'_> {
+    /// Begins with the state that a place is in. Nobody is at work there.
+    pub(super) fn begin(place: &Place) -> io::Result<Watch<'_>> {
+        let watch = |(name, path): (Name, PathBuf)| Ok((name, Watched::new(&path)?));
+        let watched = place.files()?.into_iter().map(watch).collect::<io::Result<_>>()?;
+        Ok(Watch { place, state: State::of(place)?, watched })
+    }
+
+    /// Whether the place is still in that state. A hole that was filled is a change, even if with zeros.
+    pub(super) fn is_still_so(&self) -> io::Result<bool> {
+        let files = self.place.files()?;
+        for (name, path) in &files {
+            let (Some(known), Some(watched)) = (self.state.files.get(name), self.watched.get(name)) else { return Ok(false) };
+            if !watched.has_its_shape(path)? || !known.data.iter().all(|(at, bytes)| watched.has(*at, bytes)) {
+                return Ok(false);
+            }
+        }
+        Ok(files.len() == self.state.files.len())
+    }
+
+    pub(super) fn state(&self) -> &State {
+        &self.state
+    }
+
+    pub(super) fn into_state(self) -> State {
+        self.state
     }
 }

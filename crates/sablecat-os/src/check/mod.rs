@@ -3,7 +3,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`signal`] | stops processes |
-//! | [`sparse`] | finds and copies what is in a file with holes |
+//! | [`sparse`] | finds, copies and watches what is in a file with holes |
 //! | [`stepped`] | runs a process one instruction at a time |
 
 pub mod signal;

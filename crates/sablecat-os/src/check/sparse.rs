@@ -1,13 +1,15 @@
 //! Files with holes: a region's file is hundreds of gigabytes long and has some megabytes in it.
 
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
+
+use crate::mapping::Mapping;
 
 /// Bytes copied at a time.
 const CHUNK: usize = 1 << 18;
@@ -49,9 +51,81 @@ pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     to.set_len(from.metadata()?.len())
 }
 
+/// A file that is looked at again and again, at the cost of one system call and of reading the memory that it lies in.
+#[derive(Debug)]
+pub struct Watched {
+    began: [u64; 4],
+    /// None for a file that was empty.
+    mapping: Option<Mapping>,
+}
+
+impl Watched {
+    /// Begins to watch a file.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn new(path: &Path) -> io::Result<Watched> {
+        let file = File::open(path)?;
+        let metadata = file.metadata()?;
+        let len = metadata.len() as usize;
+        let mapping = if len > 0 { Some(Mapping::file_to_look_at(file, len)?) } else { None };
+        Ok(Watched { began: shape(&metadata), mapping })
+    }
+
+    /// Whether it is still the same file that is at `path`, of the same length, and no hole of it has been filled or made.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn has_its_shape(&self, path: &Path) -> io::Result<bool> {
+        Ok(shape(&fs::symlink_metadata(path)?) == self.began)
+    }
+
+    /// Whether these bytes are there. The file must still [have its shape](Watched::has_its_shape): what was cut off faults.
+    ///
+    /// # Panics
+    /// If they are not within the length that it had.
+    #[must_use]
+    pub fn has(&self, at: u64, bytes: &[u8]) -> bool {
+        let Some(mapping) = &self.mapping else { return bytes.is_empty() };
+        let at = at as usize;
+        assert!(at.checked_add(bytes.len()).is_some_and(|end| end <= mapping.len()), "{at} and {} bytes are in the file", bytes.len());
+        // SAFETY: the range is within the mapping. Others may write to it, so it is compared where it is, outside Rust's references.
+        unsafe { libc::memcmp(mapping.base().as_ptr().add(at).cast(), bytes.as_ptr().cast(), bytes.len()) == 0 }
+    }
+}
+
+/// Which file it is, how long, and how much of it is no hole.
+fn shape(metadata: &Metadata) -> [u64; 4] {
+    [metadata.dev(), metadata.ino(), metadata.len(), metadata.blocks()]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_watched_file_shows_what_is_written_filled_cut_or_replaced() {
+        let path = std::env::temp_dir().join(format!("sablecat-watched-{}", std::process::id()));
+        let file = File::create_new(&path).unwrap();
+        file.set_len(1 << 30).unwrap();
+        file.write_all_at(&[1; 5000], 1 << 20).unwrap();
+        let watched = Watched::new(&path).unwrap();
+        assert!(watched.has_its_shape(&path).unwrap() && watched.has(1 << 20, &[1; 5000]));
+        file.write_all_at(&[2], (1 << 20) + 4999).unwrap();
+        assert!(!watched.has(1 << 20, &[1; 5000]) && watched.has(1 << 20, &[1; 4999]));
+        assert!(watched.has_its_shape(&path).unwrap());
+        let other = path.with_extension("other");
+        let changes: [&dyn Fn(); 3] = [&|| file.write_all_at(&[0], 1 << 29).unwrap(), &|| file.set_len((1 << 30) - 1).unwrap(), &|| {
+            fs::copy(&path, &other).and_then(|_| fs::rename(&other, &path)).unwrap()
+        }];
+        for change in changes {
+            let watched = Watched::new(&path).unwrap();
+            assert!(watched.has_its_shape(&path).unwrap());
+            change();
+            assert!(!watched.has_its_shape(&path).unwrap());
+        }
+        fs::remove_file(&path).unwrap();
+    }
 
     #[test]
     fn a_copy_has_the_data_and_the_holes() {
