@@ -16,7 +16,7 @@ use sablecat_os::prefetch::{self, Ahead};
 
 use super::{Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
-use crate::region::{ANY_FRAME, FrameState};
+use crate::region::{ANY_FRAME, FrameState, PageEntry};
 use crate::types::{FrameId, Lsn, PageId};
 
 /// Frames an operation wants at hand before it begins, once the pool is under pressure: a path from a root to a leaf, and some.
@@ -125,9 +125,7 @@ impl Snapshot<'_> {
         region.prefetch(frame);
         let (bytes, born) = (region.frame_pointer(frame), region.born(frame));
         self.bytes.set(region.frame_pointer(FrameId::NONE));
-        me.slot().look_at(pages.said(frame));
-        light_fence();
-        if frame == FrameId::NONE || entry.word().frame() != frame || born.load(Ordering::Acquire) > at.0 {
+        if !pages.looks_at(frame, entry, me) || frame == FrameId::NONE || born.load(Ordering::Acquire) > at.0 {
             return false;
         }
         self.bytes.set(bytes);
@@ -266,10 +264,12 @@ impl Pages {
         self.region.header().pressure.0.load(Ordering::Relaxed) != 0
     }
 
-    /// What an operation says that looks at a frame.
+    /// Says that the operation looks at a frame, which its page's entry had. Whether the entry still has it: from then on nobody takes it away.
     #[inline]
-    fn said(&self, frame: FrameId) -> FrameId {
-        if self.says_what_it_looks_at { frame } else { ANY_FRAME }
+    fn looks_at(&self, frame: FrameId, entry: &PageEntry, me: &Participant) -> bool {
+        me.slot().look_at(if self.says_what_it_looks_at { frame } else { ANY_FRAME });
+        light_fence();
+        entry.word().frame() == frame
     }
 
     /// Whether `frame` still holds the version of `page` that was born at `born`, or one that is to be seen in its place at a snapshot between that
@@ -300,9 +300,7 @@ impl Pages {
                 self.confirm(at)?;
             }
             let newest = read?;
-            me.slot().look_at(self.said(newest));
-            light_fence();
-            if self.region.entry(page).word().frame() != newest {
+            if !self.looks_at(newest, self.region.entry(page), me) {
                 continue 'again;
             }
             let mut frame = newest;

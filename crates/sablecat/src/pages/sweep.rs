@@ -6,7 +6,8 @@
 //! themselves, and only then has the oldest snapshot given up.
 //!
 //! An evicted frame is *retired* until the operations in progress have ended, which is at once if there are none. It counts as found, or the
-//! hand would empty the pool while a few operations last: the participant remembers it and looks again before it sweeps for more.
+//! hand would empty the pool while a few operations last: the participant remembers it and looks again before it sweeps for more. Operations
+//! that outlast all patience keep only what they say they look at: the rest is freed without them (`free_unlooked`).
 //!
 //! Costs (sketch): a page evicted is some frames looked at, 10 ns each while they are cold, and a share of a look at all slots.
 

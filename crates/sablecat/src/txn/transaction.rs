@@ -247,7 +247,7 @@ impl<'k> Transaction<'k> {
                 Ok(node::Value::Inline(value)) => shown = Some(show(Some(value))),
                 Err(_) => shown = Some(show(None)),
             }
-            Ok((node::page_id(bytes), born(bytes), long))
+            Ok((node::page_id(bytes), node::born(bytes), long))
         })?;
         if self.tracks_reads() {
             self.reads.note(tree, place.stems, page, born, Bound::Included(place.rest), Bound::Included(place.rest));
@@ -300,7 +300,7 @@ impl<'k> Transaction<'k> {
             let bytes = snapshot.leaf(&place.tree, place.rest)?;
             let leaf = Leaf::new(bytes);
             let found = leaf.search(place.rest, view.order).ok().map(|slot| Extent::of(leaf.value(slot)));
-            Ok((found, node::page_id(bytes), born(bytes)))
+            Ok((found, node::page_id(bytes), node::born(bytes)))
         })?;
         if self.tracks_reads() {
             self.reads.note(tree, place.stems, page, born, Bound::Included(place.rest), Bound::Included(place.rest));
@@ -501,7 +501,7 @@ impl Source for Merged<'_> {
             let page = wanted.find(&snapshot, part.tree)?;
             let bytes = snapshot.page(page)?;
             into.fill(bytes);
-            Ok((page, born(bytes)))
+            Ok((page, node::born(bytes)))
         })?;
         if let Some(reads) = &mut self.reads {
             // What of this leaf lies between the bounds counts as read, whether or not the scan gets that far.
@@ -659,11 +659,6 @@ impl Kernel {
         let view = tree.tree();
         Ok(self.value_at(&view, key, at, me)? == self.value_at(&view, key, now, me)?)
     }
-}
-
-/// The LSN at which a version became current, as it stands in it.
-fn born(page: &[u8]) -> Lsn {
-    Lsn(u64::from_le_bytes(std::array::from_fn(|n| page[8 + n])))
 }
 
 /// Whether a snapshot was given up.

@@ -28,7 +28,7 @@
 
 use super::bytes::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
 use super::{Fences, bytes};
-use crate::types::{PageId, TreeId};
+use crate::types::{Lsn, PageId, TreeId};
 
 /// Where the heads begin: the length of the header with its hints.
 pub(super) const HEADER_BYTES: usize = 128;
@@ -67,6 +67,11 @@ pub(crate) fn kind(page: &[u8]) -> Option<Kind> {
 /// The page's number, as written in it.
 pub(crate) fn page_id(page: &[u8]) -> PageId {
     PageId(u32_at(page, 4))
+}
+
+/// The LSN at which this version of the page became current.
+pub(crate) fn born(page: &[u8]) -> Lsn {
+    Lsn(u64_at(page, 8))
 }
 
 /// Gives the page another number: for content that moves to another page as it is.
