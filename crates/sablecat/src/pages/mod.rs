@@ -82,7 +82,7 @@ pub(crate) const FREED_OFFSET: usize = 24;
 
 impl Pages {
     /// Pages over a region: of `volume`, or of memory alone. A volume that may only be read is followed (follow.rs).
-    pub(crate) fn new(region: Arc<Region>, volume: Option<Volume>, check: PageCheck) -> Pages {
+    pub(crate) fn new(region: Arc<Region>, volume: Option<Volume>, check: PageCheck) -> Result<Pages> {
         let header = region.header();
         let (words, capacity) = region.page_bits();
         // SAFETY: the bitmaps and their words lie in the region, which lives as long as `Pages` holds it.
@@ -93,14 +93,14 @@ impl Pages {
             unsafe { BitSpace::new(bits.0, bits.1, (&words.hint).into(), (&words.high).into()) }
         });
         let blocks = BlockSpace::new(blocks.collect());
-        let participants = Participants::new(&region);
+        let participants = Participants::new(&region)?;
         let following = volume.as_ref().filter(|volume| volume.is_read_only()).map(|_| follow::Following::default());
         if let Some(volume) = &volume {
             assert_eq!(volume.count(), region.geometry().volumes, "the region was made for the volumes there are");
             // Whoever made the region says which generation is in force; later only checkpointers do.
             let _ = header.generation.0.compare_exchange(0, volume.generation(), Ordering::SeqCst, Ordering::Relaxed);
         }
-        Pages {
+        Ok(Pages {
             region,
             participants,
             volume,
@@ -113,7 +113,7 @@ impl Pages {
             cleaner: Arc::default(),
             following,
             says_what_it_looks_at: accept_fences(),
-        }
+        })
     }
 
     /// The volume, unless the environment lives in memory alone.

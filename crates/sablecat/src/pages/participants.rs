@@ -6,16 +6,22 @@
 //!
 //! Whoever leaves a seat may give up the processor to others then ([`Participant::crowded`]): it is the moment at which it holds nothing.
 //!
+//! A process uses few of the seats that it may have. They lie in memory that is there once it is touched, and in which nothing is yet a seat
+//! that nobody has used.
+//!
 //! `unsafe` here: the seat's busy word is the lock that makes its private part exclusive.
 
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ops::Deref;
+use std::slice;
 use std::sync::Arc;
 
 use sablecat_os::atomic::{AtomicU32, Ordering, yield_now};
 use sablecat_os::fork;
+use sablecat_os::mapping::Mapping;
 
 use super::frames::PATIENCE;
 use super::hints::Hints;
@@ -23,7 +29,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::region::{ListItem, NO_EPOCH, Region, Slot};
 use crate::types::{FrameId, Lsn};
 
-/// Seats of one process at most, however many slots the region has for all. They take 400 bytes each.
+/// Seats of one process at most, however many slots the region has for all. They take 512 bytes each, once used.
 const SEATS_MAX: usize = 1024;
 
 /// A slot of the region with this process's private caches for it.
@@ -86,26 +92,53 @@ impl Participant {
     }
 }
 
+/// Where a seat is. All zeros is one that nobody has used.
 #[repr(align(128))]
 struct Place {
     busy: AtomicU32,
-    participant: UnsafeCell<Option<Participant>>,
+    /// Whether there is a participant. For who has set `busy`, as the participant is.
+    filled: Cell<bool>,
+    participant: UnsafeCell<MaybeUninit<Participant>>,
 }
 
-// SAFETY: `participant` is only touched by whoever set `busy` from 0 to 1 and has not cleared it.
+// SAFETY: the cells are only touched by whoever set `busy` from 0 to 1 and has not cleared it.
 unsafe impl Sync for Place {}
+
+impl Place {
+    /// The participant is in it from now on.
+    ///
+    /// # Safety
+    /// The caller has set `busy`, and there is none.
+    unsafe fn fill(&self, participant: Participant) {
+        // SAFETY: nobody else touches the cell, by the caller's word.
+        unsafe { (*self.participant.get()).write(participant) };
+        self.filled.set(true);
+    }
+
+    /// Takes out the participant, if there is one.
+    ///
+    /// # Safety
+    /// The caller has set `busy`, or nobody else knows of the place any more; and nobody has a reference to the participant.
+    unsafe fn take(&self) -> Option<Participant> {
+        // SAFETY: nobody else touches the cell, by the caller's word, and what is read is not used again, since the place is not filled now.
+        self.filled.replace(false).then(|| unsafe { (*self.participant.get()).assume_init_read() })
+    }
+}
 
 /// All seats of this process.
 pub(crate) struct Participants {
     region: Arc<Region>,
-    places: Box<[Place]>,
+    /// The places, `seats` of them.
+    memory: Mapping,
+    places: PhantomData<Box<[Place]>>,
+    seats: usize,
     /// Which process this is: a child made by fork finds another number.
     forks: u64,
 }
 
 impl std::fmt::Debug for Participants {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Participants").field("places", &self.places.len()).finish_non_exhaustive()
+        f.debug_struct("Participants").field("seats", &self.seats).finish_non_exhaustive()
     }
 }
 
@@ -116,10 +149,19 @@ thread_local! {
 static THREADS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
 impl Participants {
-    pub(super) fn new(region: &Arc<Region>) -> Participants {
+    pub(super) fn new(region: &Arc<Region>) -> Result<Participants> {
         let seats = (usize::from(region.geometry().slots) - 1).min(SEATS_MAX);
-        let places = (0..seats).map(|_| Place { busy: AtomicU32::new(0), participant: UnsafeCell::new(None) }).collect();
-        Participants { region: Arc::clone(region), places, forks: fork::forks() }
+        let bytes = seats * size_of::<Place>();
+        let memory = Mapping::anonymous(bytes).map_err(|e| {
+            Error::full(format!("reserving {bytes} bytes of address space for the seats of a process: {e}; end what takes so much"))
+        })?;
+        Ok(Participants { region: Arc::clone(region), memory, places: PhantomData, seats, forks: fork::forks() })
+    }
+
+    #[inline]
+    fn places(&self) -> &[Place] {
+        // SAFETY: the memory is this long, lives as long as `self`, is aligned to pages, and was zeroed, which is what places are at first.
+        unsafe { slice::from_raw_parts(self.memory.base().as_ptr().cast(), self.seats) }
     }
 
     /// Takes a seat: the one this thread used last, or any free one.
@@ -132,7 +174,7 @@ impl Participants {
             return Err(inherited());
         }
         let preferred = PREFERRED.with(Cell::get) as usize;
-        if let Some(place) = self.places.get(preferred)
+        if let Some(place) = self.places().get(preferred)
             && let Some(seat) = Self::try_sit(place)
             && seat.ready()
         {
@@ -155,18 +197,18 @@ impl Participants {
 
     #[cold]
     fn sit_anywhere(&self) -> Result<Seat<'_>> {
-        let places = self.places.len();
+        let places = self.places();
         let mut first = PREFERRED.with(Cell::get) as usize;
         if first == u32::MAX as usize {
             first = THREADS.fetch_add(1, std::sync::atomic::Ordering::Relaxed) as usize;
         }
-        for n in 0..places {
-            let index = (first + n) % places;
-            let Some(seat) = Self::try_sit(&self.places[index]) else { continue };
+        for n in 0..places.len() {
+            let index = (first + n) % places.len();
+            let Some(seat) = Self::try_sit(&places[index]) else { continue };
             if !seat.ready() {
                 let Some(number) = self.take_slot() else { continue };
-                // SAFETY: the seat is held, so nobody else touches the cell, and no reference into it has been given out yet.
-                unsafe { *seat.place.participant.get() = Some(Participant::new(Arc::clone(&self.region), number)) };
+                // SAFETY: the seat is held, and there is none.
+                unsafe { seat.place.fill(Participant::new(Arc::clone(&self.region), number)) };
             }
             if n == 0 || PREFERRED.with(Cell::get) == u32::MAX {
                 PREFERRED.with(|p| p.set(index as u32));
@@ -175,16 +217,16 @@ impl Participants {
         }
         Err(Error::new(
             ErrorKind::Full,
-            format!("all {places} seats of the environment are taken by open transactions and running operations; end some"),
+            format!("all {} seats of the environment are taken by open transactions and running operations; end some", places.len()),
         ))
     }
 
     /// Gives back all slots that are not held at the moment; nobody can sit down any more. For who leaves a region that others go on using.
     pub(crate) fn leave(&self) {
-        for place in &self.places {
+        for place in self.places() {
             if let Some(seat) = Self::try_sit(place) {
-                // SAFETY: the seat is held, and never let go of: nobody touches the cell any more.
-                if let Some(participant) = unsafe { (*seat.place.participant.get()).take() } {
+                // SAFETY: the seat is held, and never let go of; no reference to the participant outlives a seat.
+                if let Some(participant) = unsafe { seat.place.take() } {
                     participant.slot().give_back();
                 }
                 std::mem::forget(seat);
@@ -208,11 +250,13 @@ fn inherited() -> Error {
 
 impl Drop for Participants {
     fn drop(&mut self) {
-        if self.is_inherited() {
-            return;
-        }
-        for place in &mut self.places {
-            if let Some(participant) = place.participant.get_mut() {
+        // To a child made by fork the slots do not belong.
+        let inherited = self.is_inherited();
+        for place in self.places() {
+            // SAFETY: seats borrow from `self`, so there are none.
+            if let Some(participant) = unsafe { place.take() }
+                && !inherited
+            {
                 participant.slot().give_back();
             }
         }
@@ -236,8 +280,7 @@ impl std::fmt::Debug for Place {
 impl Seat<'_> {
     #[inline]
     fn ready(&self) -> bool {
-        // SAFETY: the seat is held.
-        unsafe { (*self.place.participant.get()).is_some() }
+        self.place.filled.get()
     }
 }
 
@@ -246,7 +289,7 @@ impl Deref for Seat<'_> {
     #[inline]
     fn deref(&self) -> &Participant {
         // SAFETY: the seat is held, and is only handed out once the cell is filled; it is not emptied before the table is dropped.
-        unsafe { (*self.place.participant.get()).as_ref().unwrap_unchecked() }
+        unsafe { (*self.place.participant.get()).assume_init_ref() }
     }
 }
 

@@ -101,7 +101,7 @@ fn pool(frames: usize) -> Pages {
         volumes: 1,
         members: 1,
     };
-    let pages = Pages::new(Arc::new(Region::shareable(geometry).unwrap()), None, |_| Ok(()));
+    let pages = Pages::new(Arc::new(Region::shareable(geometry).unwrap()), None, |_| Ok(())).unwrap();
     pages.page_ids.assume_used_below(1).unwrap();
     pages
 }

@@ -53,7 +53,7 @@ fn kernel(region: Region, volume: Option<Volume>) -> Kernel {
     let config = LogConfig { segment_bytes: 65536, uuid: [0; 16], direct: true, sync_io: false, spares_max: 1, archive: None };
     let log = Log::open(None, Path::new(""), config, memory).expect("a log in memory");
     let locks = LockTable::new(&region);
-    let pages = Pages::new(region, volume, access::check_page);
+    let pages = Pages::new(region, volume, access::check_page).expect("memory");
     Kernel { pages, log, locks, bell: Arc::default(), patience: Duration::from_secs(60) }
 }
 
