@@ -57,7 +57,7 @@ pub struct Participant {
     /// Whether it waits for a record lock.
     pub waits_for_lock: bool,
     /// Work that one participant does at a time, and this one does: `commit`, `checkpoint`, `housekeeping`, `reaping`, `serial`, `log flush`,
-    /// `log supply`; and `structure`, once for each structure latch it has.
+    /// `log supply`; and, once for each latch it has on them, `structure` of the trees and `lock table`.
     pub roles: Vec<&'static str>,
 }
 
@@ -152,10 +152,17 @@ impl Core {
     }
 }
 
+/// What all participants hold.
+struct Held<'a> {
+    locks: &'a [RecordLock],
+    latches: HashMap<u16, usize>,
+    roles: Vec<(&'static str, u16)>,
+}
+
 impl Shared<'_> {
     fn processes(&self, locks: &[RecordLock]) -> Vec<Process> {
         let region = self.region;
-        let latches = self.latches();
+        let held = Held { locks, latches: self.latches(), roles: self.roles() };
         let Some(membership) = region.membership() else {
             let command = std::env::args().collect::<Vec<_>>().join(" ");
             return vec![Process {
@@ -163,7 +170,7 @@ impl Shared<'_> {
                 command,
                 alive: true,
                 asking: true,
-                participants: self.participants_of(0, locks, &latches),
+                participants: self.participants_of(0, &held),
             }];
         };
         (0..region.geometry().members)
@@ -173,7 +180,7 @@ impl Shared<'_> {
                 command: region.member(number).command(),
                 alive: membership.is_alive(number),
                 asking: number == region.number(),
-                participants: self.participants_of(number, locks, &latches),
+                participants: self.participants_of(number, &held),
             })
             .collect()
     }
@@ -216,10 +223,10 @@ impl Shared<'_> {
         latches
     }
 
-    fn participants_of(&self, member: u16, locks: &[RecordLock], latches: &HashMap<u16, usize>) -> Vec<Participant> {
+    /// Who does what only one does at a time; nobody, for some, whose slot is 0.
+    fn roles(&self) -> Vec<(&'static str, u16)> {
         let region = self.region;
         let header = region.header();
-        let visible = header.visible();
         let mut roles = vec![
             ("commit", header.commit.0.look().owner()),
             ("checkpoint", header.checkpoint.0.look().owner()),
@@ -229,6 +236,15 @@ impl Shared<'_> {
         ];
         roles.extend(self.turns);
         roles.extend((0..STRUCTURE_LATCHES).map(|index| ("structure", region.structure(index).look().owner())));
+        roles.extend(self.locks.look_at_latches().map(|owner| ("lock table", owner)));
+        roles
+    }
+
+    fn participants_of(&self, member: u16, held: &Held<'_>) -> Vec<Participant> {
+        let Held { locks, latches, roles } = held;
+        let region = self.region;
+        let header = region.header();
+        let visible = header.visible();
         (1..header.slots_high.0.load(Ordering::SeqCst).min(region.geometry().slots.into()) as u16)
             .filter(|&number| region.slot(number).member() == Some(member))
             .map(|number| {

@@ -89,6 +89,11 @@ impl LockTable {
         found
     }
 
+    /// The participants that are changing the table, once for each part of it. They may have been stopped in the middle.
+    pub(crate) fn look_at_latches(&self) -> impl Iterator<Item = u16> {
+        self.table.latch_owners()
+    }
+
     /// What happened since the region was created.
     pub(crate) fn counts(&self) -> Counts {
         let of = |counter| self.table.counter(counter).load(Ordering::Relaxed);

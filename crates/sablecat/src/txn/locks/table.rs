@@ -200,6 +200,12 @@ impl Table {
         self.slot(me).lock_queue.wait_for(|| self.region.stall(), || self.try_latch(number, me))
     }
 
+    /// The owners of all latches that somebody has.
+    pub(super) fn latch_owners(&self) -> impl Iterator<Item = u16> {
+        let owner = |bucket: &Bucket| Header(bucket.header.load(Ordering::Acquire)).owner();
+        self.buckets()[1..].iter().map(owner).filter(|&owner| owner != 0)
+    }
+
     /// Gives back the latches that a dead participant holds.
     pub(super) fn break_latches_of(&self, slot: u16) {
         for bucket in &self.buckets()[1..] {

@@ -35,6 +35,7 @@ fn latches_and_announcements_of_a_dead_slot_end_with_it() {
     latch.raise_reach(1);
     std::mem::forget(latch);
     std::mem::forget(locks.table.try_latch(locks.table.at(home, 1), 1));
+    assert_eq!(locks.look_at_latches().collect::<Vec<_>>(), [1, 1]);
     let want = Want { id: LockId::of(record(2)), mode: Mode::Exclusive };
     locks.table.slot(1).waits_for.store(Word::announcement(want, 9).0, Ordering::SeqCst);
     std::thread::scope(|scope| {
@@ -47,6 +48,7 @@ fn latches_and_announcements_of_a_dead_slot_end_with_it() {
         wait.join().unwrap();
     });
     locks.release_all_of(1);
+    assert_eq!(locks.look_at_latches().count(), 0);
     assert_empty(&locks);
     assert_eq!(locks.table.latch(home, 2).reach(), 0, "the next look lowered what the dead had raised");
 }
