@@ -15,8 +15,8 @@
 //! Where the files have changed, another survivor gets the files alone, as after a failure of the machine that loses no write. (What one does
 //! that loses writes is the business of [`crash`](crate::crash).)
 //!
-//! Then some of the deaths are repeated in earnest: the process is killed there, and the survivor is one that was there before. In others the
-//! process is not killed but stopped: unless it is seen to hold something, the one beside it must be able to do all of its work meanwhile.
+//! Then some of the deaths are repeated in earnest: the process is killed there, and the survivor is one that was there before. Another time the
+//! process is not killed there but stopped: unless it is seen to hold something, the one beside it must be able to do all of its work meanwhile.
 
 mod operation;
 mod state;
@@ -57,7 +57,7 @@ pub struct Steps {
     pub from: u64,
     /// Instead of after instructions it may die before and after system calls, and `every` counts these: for long operations.
     pub calls: bool,
-    /// How many deaths to repeat in earnest, and how many times to stop the process instead.
+    /// How many of the deaths to repeat in earnest, and then to stop the process there instead; all, if there are fewer.
     pub kills: u64,
 }
 
@@ -149,13 +149,15 @@ impl Steps {
         let start = self.start()?;
         let possible = Arc::new(self.operation.before_and_after()?);
         let mut report = Report::default();
-        let deaths = self.step_through(&start, &possible, &mut report)?;
+        let mut deaths = self.step_through(&start, &possible, &mut report)?;
         let mut dice = Dice::new(self.from);
-        for _ in 0..self.kills.min(deaths.len() as u64) {
-            let at = dice.pick(&deaths);
+        for n in 0..deaths.len().min(self.kills as usize) {
+            // None twice.
+            let one = n + dice.index(deaths.len() - n);
+            deaths.swap(n, one);
+            let at = deaths[n];
             self.kill_at(&start, &possible, at).map_err(|why| at_step(at, why))?;
             report.kills += 1;
-            let at = dice.pick(&deaths);
             report.stops += u64::from(self.stop_at(&start, &possible, at).map_err(|why| at_step(at, why))?);
         }
         Ok(report)
