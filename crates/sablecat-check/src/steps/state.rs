@@ -155,7 +155,7 @@ impl State {
     }
 }
 
-/// A place, and the state that it was in: to see soon whether it still is. A look is some 300 us, nearly all of it for reading the region.
+/// A place, and the state that it was in: to see soon whether it still is. A look is some 100 us, nearly all of it for reading the region.
 #[derive(Debug)]
 pub(super) struct Watch<'a> {
     place: &'a Place,
