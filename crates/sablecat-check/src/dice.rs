@@ -36,6 +36,13 @@ impl Dice {
         self.below(100) < chance
     }
 
+    /// Puts things into any order.
+    pub fn shuffle<T>(&mut self, of: &mut [T]) {
+        for n in (1..of.len()).rev() {
+            of.swap(n, self.index(n + 1));
+        }
+    }
+
     /// One of several.
     pub fn pick<T: Clone>(&mut self, of: &[T]) -> T {
         of[self.index(of.len())].clone()

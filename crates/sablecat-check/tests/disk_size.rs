@@ -109,11 +109,8 @@ fn a_data_store_that_crashed_may_be_opened_with_transactions() {
 
 /// Numbers below `count`, in an order of the seed's.
 fn shuffled(count: u32, seed: u64) -> Vec<u32> {
-    let mut dice = Dice::new(seed);
     let mut numbers: Vec<u32> = (0..count).collect();
-    for n in (1..numbers.len()).rev() {
-        numbers.swap(n, dice.index(n + 1));
-    }
+    Dice::new(seed).shuffle(&mut numbers);
     numbers
 }
 

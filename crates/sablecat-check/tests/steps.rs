@@ -26,23 +26,21 @@ fn dying_at_any_system_call_leaves_nothing_in_doubt() {
 
 #[test]
 fn dying_after_any_instruction_of_one_change_leaves_nothing_in_doubt() {
-    each_instruction(&["get", "insert", "remove", "split"]);
+    each(&["get", "insert", "remove", "split"], &["--kills", "2"]);
 }
 
 #[test]
 fn dying_after_any_instruction_of_a_transaction_leaves_nothing_in_doubt() {
-    each_instruction(&["commit", "savepoint", "abort", "lock"]);
+    each(&["commit", "savepoint", "abort", "lock"], &["--kills", "2"]);
 }
 
 #[test]
 fn dying_after_some_instruction_of_what_is_long_leaves_nothing_in_doubt() {
-    for operation in ["merge", "evict", "long-key", "define", "detach"] {
-        steps(&["--operation", operation, "--every", "997", "--kills", "1"]);
-    }
+    each(&["merge", "evict", "long-key", "define", "detach"], &["--every", "997", "--kills", "1"]);
 }
 
-fn each_instruction(operations: &[&str]) {
+fn each(operations: &[&str], words: &[&str]) {
     for operation in operations {
-        steps(&["--operation", operation, "--kills", "2"]);
+        steps(&[&["--operation", operation], words].concat());
     }
 }

@@ -150,12 +150,8 @@ impl Steps {
         let possible = Arc::new(self.operation.before_and_after()?);
         let mut report = Report::default();
         let mut deaths = self.step_through(&start, &possible, &mut report)?;
-        let mut dice = Dice::new(self.from);
-        for n in 0..deaths.len().min(self.kills as usize) {
-            // None twice.
-            let one = n + dice.index(deaths.len() - n);
-            deaths.swap(n, one);
-            let at = deaths[n];
+        Dice::new(self.from).shuffle(&mut deaths);
+        for at in deaths.into_iter().take(self.kills as usize) {
             self.kill_at(&start, &possible, at).map_err(|why| at_step(at, why))?;
             report.kills += 1;
             report.stops += u64::from(self.stop_at(&start, &possible, at).map_err(|why| at_step(at, why))?);
