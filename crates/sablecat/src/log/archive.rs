@@ -15,6 +15,7 @@
 //! the supply turn does that, ahead of the tail and off the commit path, as for a log that is growing.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sablecat_os::calendar::Moment;
@@ -30,6 +31,8 @@ pub(super) struct Archive {
     /// What was there when last looked for: who reads a long log does not list it once a segment. A segment that is archived stays so under its
     /// name until it is removed.
     seen: Mutex<Vec<Archived>>,
+    /// Whether this process has made the directory's name last.
+    lasts: AtomicBool,
 }
 
 /// An archived segment, as its name has it.
@@ -57,17 +60,24 @@ impl Archived {
 impl Archive {
     /// The archive in a directory, which need not exist yet.
     pub(super) fn new(disk: Arc<dyn Disk>, directory: PathBuf) -> Archive {
-        Archive { disk, directory, seen: Mutex::default() }
+        Archive { disk, directory, seen: Mutex::default(), lasts: AtomicBool::new(false) }
     }
 
-    /// Makes the directory, and makes its name last.
+    /// Makes the directory, if there is none.
     pub(super) fn create(&self) -> Result<()> {
-        let io = |e| Error::io("creating the journal directory", &self.directory, e);
-        if self.disk.exists(&self.directory).map_err(io)? {
+        self.disk.create_dir_all(&self.directory).map_err(|e| Error::io("creating the journal directory", &self.directory, e))
+    }
+
+    /// Makes the directory's name last. Once for each who archives: whoever made it may have died before this.
+    pub(super) fn make_last(&self) -> Result<()> {
+        if self.lasts.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.disk.create_dir_all(&self.directory).map_err(io)?;
-        self.disk.sync_dir(self.directory.parent().unwrap_or(Path::new(""))).map_err(io)
+        let parent = self.directory.parent().unwrap_or(Path::new(""));
+        self.disk.sync_dir(parent).map_err(|e| Error::io("flushing directory", parent, e))?;
+        // Relaxed: at worst it is done twice.
+        self.lasts.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// What is archived, the lowest number first. Other files in the directory are none of ours.

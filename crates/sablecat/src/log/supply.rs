@@ -64,7 +64,7 @@ impl Log {
     /// Makes the next segment ready if it [is wanted](Log::wants_segment). For whoever keeps house, off the commit path.
     ///
     /// # Errors
-    /// `Full` or `Io`; nothing is lost and it may be tried again.
+    /// `Full` or `Io`; nothing is lost and it may be tried again. `Poisoned` when a flush of what was in use failed.
     pub(crate) fn prepare_next(&self, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         if !self.wants_segment() {
@@ -100,6 +100,8 @@ impl Log {
             let path = segments.path(Name::Log(number));
             let file = segments.open_file(Name::Log(number), files.direct, false)?;
             fill(&*file, segments.offset_of(from), piece).map_err(|e| Error::io("filling log segment", &path, e))?;
+            // The segment is in use, and its flush is of all that was written to it, by whomever: what was handed over is lost with the zeros.
+            file.sync().map_err(|e| words.poison(&Error::io("flushing log segment", &path, e)))?;
             piece
         } else {
             self.begin_segment(files, number, piece)?
@@ -164,7 +166,9 @@ impl Log {
                 file.keep_in_place();
                 file.preallocate(0, HEADER_BYTES + segments.bytes())?;
                 file.write_at(header, 0)?;
-                fill(&*file, HEADER_BYTES, piece)
+                fill(&*file, HEADER_BYTES, piece)?;
+                // Nobody relies on the file yet: if this fails it goes.
+                file.sync()
             })
             .map_err(|e| Error::io("making log segment", &path, e));
         if made.is_err() {
@@ -246,6 +250,7 @@ impl Log {
         }
         let segments = &files.segments;
         archive.create()?;
+        archive.make_last().map_err(|error| self.words().poison(&error))?;
         let in_use = segments.numbers()?;
         let now = clock::wall_coarse();
         for &number in numbers {
@@ -364,7 +369,7 @@ impl Log {
     }
 }
 
-/// Writes `bytes` zeros at `offset`, and flushes.
+/// Writes `bytes` zeros at `offset`.
 fn fill(file: &dyn File, offset: u64, bytes: u64) -> std::io::Result<()> {
     let zeros = AlignedBuf::new(FILL_BYTES.min(usize::try_from(bytes).unwrap_or(FILL_BYTES)));
     let mut done = 0;
@@ -373,5 +378,5 @@ fn fill(file: &dyn File, offset: u64, bytes: u64) -> std::io::Result<()> {
         file.write_at(&zeros[..piece as usize], offset + done)?;
         done += piece;
     }
-    file.sync()
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod archive;
 mod crash;
+mod failing;
 mod group;
 mod lives;
 mod steady;
