@@ -186,7 +186,8 @@ impl Pages {
     #[inline]
     pub(crate) fn at_pin<'a>(&'a self, me: &'a Participant, at: Lsn) -> Result<Snapshot<'a>> {
         let operation = self.enter_looking(me);
-        if me.slot().is_revoked() {
+        // What a commit looks at with its second pin stays, whatever became of its snapshot.
+        if me.slot().is_revoked() && me.slot().guarded() != Some(at) {
             return Err(Error::new(
                 ErrorKind::SnapshotTooOld,
                 "the snapshot was given up because the old versions it kept filled the cache; begin a new transaction or enlarge the cache",

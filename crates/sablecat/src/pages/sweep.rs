@@ -119,6 +119,9 @@ impl Pages {
                 continue;
             }
             if waits == waits_max || !round.waiting && !self.others_will_give_way(me) {
+                if let Some(error) = self.too_large(me) {
+                    return Err(error);
+                }
                 if self.revoke_oldest(me) {
                     continue;
                 }
@@ -261,6 +264,24 @@ impl Pages {
     /// Frames that there is memory for, frame 0 not counted.
     pub(super) fn frames_ready(&self) -> u64 {
         self.region.header().frames_ready.0.load(Ordering::Acquire) - 1
+    }
+
+    /// The error of a commit that needs so much of the cache for itself that nothing others could give up would make room for it, nor running it again.
+    fn too_large(&self, me: &Participant) -> Option<Error> {
+        let (latched, frames) = (me.slot().list_len() as u64, self.frames_ready());
+        // Of each page the commit keeps the version before, and perhaps a new one.
+        if latched * 2 < frames / 4 * 3 {
+            return None;
+        }
+        let building = FrameState::Building(me.number());
+        let built = (1..=frames).filter(|&frame| self.region.frame(FrameId(frame as u32)).state() == building).count() as u64;
+        let (needs, has) = ((latched + built) * self.region.page_size() as u64, frames * self.region.page_size() as u64);
+        (needs >= has / 4 * 3).then(|| {
+            Error::full(format!(
+                "the transaction needs {needs} bytes of cache and more, for the pages that it changes as they were and as they will be, and the \
+                 cache has {has}; change less in one transaction, or enlarge the cache"
+            ))
+        })
     }
 
     fn no_frames(&self, me: &Participant) -> Error {

@@ -8,6 +8,7 @@ mod mapped_twice;
 mod nested;
 mod order;
 mod pressure;
+mod room;
 
 use std::collections::HashSet;
 use std::path::Path;
