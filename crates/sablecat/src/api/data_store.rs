@@ -179,10 +179,9 @@ impl DataStore {
     ) -> Result<B> {
         let kernel = &self.core.kernel;
         let seat = kernel.pages.participants.sit()?;
-        let at = kernel.pages.pin(&seat);
-        let result = visit::fold(Committed { kernel, me: &seat, at }, self.core.tree(&table.named)?, owned_bounds(&bounds), initial, each);
-        seat.slot().unpin();
-        result
+        let pinned = kernel.pages.pinned(&seat);
+        let state = Committed { kernel, me: &seat, at: pinned.at() };
+        visit::fold(state, self.core.tree(&table.named)?, owned_bounds(&bounds), initial, each)
     }
 
     /// Writes a checkpoint: what is there now survives any crash. Durable when it returns.

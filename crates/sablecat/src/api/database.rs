@@ -237,12 +237,10 @@ impl Database {
     ) -> Result<B> {
         let kernel = &self.env.core().kernel;
         let seat = kernel.pages.sit()?;
-        let at = kernel.pages.pin(&seat);
+        let pinned = kernel.pages.pinned(&seat);
         let bounds = owned_bounds(&bounds);
         // The snapshot first: a database that is there after it stays there in it.
-        let result = self.tree().and_then(|tree| visit::fold(Committed { kernel, me: &seat, at }, tree, bounds, initial, each));
-        seat.slot().unpin();
-        result
+        self.tree().and_then(|tree| visit::fold(Committed { kernel, me: &seat, at: pinned.at() }, tree, bounds, initial, each))
     }
 
     /// Sets many records in one transaction.

@@ -73,10 +73,8 @@ impl Core {
     pub(super) fn is_there(&self, named: &Named) -> Result<bool> {
         at_any_snapshot(|| {
             let seat = self.kernel.pages.sit()?;
-            let at = self.kernel.pages.pin(&seat);
-            let is_there = self.kernel.is_there(&named.tree, at, &seat);
-            seat.slot().unpin();
-            is_there
+            let pinned = self.kernel.pages.pinned(&seat);
+            self.kernel.is_there(&named.tree, pinned.at(), &seat)
         })
     }
 

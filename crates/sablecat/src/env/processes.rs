@@ -14,7 +14,7 @@ use super::open::{LOCK, existing_volume, log_memory};
 use super::{Config, Core};
 use crate::error::{Error, Result};
 use crate::pages::volume::Volume;
-use crate::region::{Identity, Membership, NO_EPOCH, Phase, Region, STRUCTURE_LATCHES};
+use crate::region::{Identity, Membership, NO_EPOCH, Phase, Region, STRUCTURE_LATCHES, Work};
 use crate::txn::locks::{LockTable, Mode, Seen};
 use crate::types::{Lsn, PageId};
 
@@ -226,16 +226,15 @@ impl Shared<'_> {
     /// Who does what only one does at a time; nobody, for some, whose slot is 0.
     fn roles(&self) -> Vec<(&'static str, u16)> {
         let region = self.region;
-        let header = region.header();
         let mut roles = vec![
-            ("commit", header.commit.0.look().owner()),
-            ("checkpoint", header.checkpoint.0.look().owner()),
-            ("housekeeping", header.housekeep.0.look().owner()),
-            ("reaping", header.reap.0.look().owner()),
-            ("serial", header.serial.0.look().owner()),
+            ("commit", region.role(Work::Commit).look().owner()),
+            ("checkpoint", region.role(Work::Checkpoint).look().owner()),
+            ("housekeeping", region.role(Work::Housekeeping).look().owner()),
+            ("reaping", region.role(Work::Reaping).look().owner()),
+            ("serial", region.role(Work::Serial).look().owner()),
         ];
         roles.extend(self.turns);
-        roles.extend((0..STRUCTURE_LATCHES).map(|index| ("structure", region.structure(index).look().owner())));
+        roles.extend((0..STRUCTURE_LATCHES).map(|index| ("structure", region.role(Work::Structure(index)).look().owner())));
         roles.extend(self.locks.look_at_latches().map(|owner| ("lock table", owner)));
         roles
     }

@@ -15,21 +15,19 @@
 //! checkpoint finds a run as a whole or gone as a whole. And where epochs are retained a block stays named until the last map that names it
 //! is dropped, that of an epoch perhaps: then the maps say what is free (volume/orphans.rs).
 
-use sablecat_os::atomic::{Ordering, fence};
+use sablecat_os::atomic::{AtomicU64, Ordering, fence};
 
 use super::run::{freed_after, rest_of};
 use super::volume::{Superblock, Volume};
 use super::{KIND_FREE, KIND_OFFSET, Moving, Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
-use crate::region::{BlockWord, FrameState, Holding, Region};
+use crate::region::{BlockWord, FrameState, Held, Work};
 use crate::types::{BlockId, FrameId, Lsn, PageId};
 
 /// Versions written together.
 const BATCH: usize = 256;
 /// After so many tries to capture a page somebody dead may be in the way.
 const TRIES_STALLED: u32 = 1000;
-/// Wait queue of the checkpoint role.
-const CHECKPOINT_QUEUE: usize = 254;
 
 /// What a checkpoint did.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,17 +46,19 @@ pub(crate) struct Captured {
     pub(crate) moving: bool,
 }
 
-/// The checkpoint role, held until dropped.
-#[derive(Debug)]
-pub(crate) struct CheckpointHold<'a> {
-    region: &'a Region,
-    holding: Holding,
+/// How far the checkpoint in progress has come: nowhere, at first and once this is dropped.
+struct Progress<'a>(&'a AtomicU64);
+
+impl Progress<'_> {
+    fn none(captured_below: &AtomicU64) -> Progress<'_> {
+        captured_below.store(0, Ordering::SeqCst);
+        Progress(captured_below)
+    }
 }
 
-impl Drop for CheckpointHold<'_> {
+impl Drop for Progress<'_> {
     fn drop(&mut self) {
-        self.region.header().checkpoint.0.release(self.holding);
-        self.region.queue(CHECKPOINT_QUEUE).wake();
+        self.0.store(0, Ordering::SeqCst);
     }
 }
 
@@ -100,12 +100,13 @@ impl Pages {
         self.fail_if_poisoned()?;
         let hold = self.hold_checkpoint(me);
         // Before the pin: what an earlier checkpoint has dealt with says nothing of this one's snapshot (horizon.rs).
-        self.region.header().captured_below.0.store(0, Ordering::SeqCst);
+        let progress = Progress::none(&self.region.header().captured_below.0);
         let needed = self.log_needed_from();
-        let at = self.pin(me);
+        let pinned = self.pinned(me);
+        let at = pinned.at();
         let result = self.follow_generation(volume).and_then(|()| self.checkpoint_at(volume, (at, needed), me, moving, describe));
-        me.slot().unpin();
-        self.region.header().captured_below.0.store(0, Ordering::SeqCst);
+        drop(pinned);
+        drop(progress);
         drop(hold);
         self.release_freed(me);
         if result.as_ref().is_err_and(|error| error.kind() != ErrorKind::Full) {
@@ -127,29 +128,23 @@ impl Pages {
     /// The caller holds no latch, since the checkpointer may want it.
     #[cold]
     pub(crate) fn wait_for_checkpoint(&self) -> bool {
-        let role = &self.region.header().checkpoint.0;
+        let role = self.region.role(Work::Checkpoint);
         let seen = role.look();
         if seen.owner() == 0 {
             return false;
         }
-        self.region.queue(CHECKPOINT_QUEUE).wait_for(|| (role.look() != seen).then_some(()));
+        role.wait_for(|| (role.look() != seen).then_some(()));
         true
     }
 
-    /// Wakes who waits for the checkpoint role.
-    pub(super) fn wake_checkpoints(&self) {
-        self.region.queue(CHECKPOINT_QUEUE).wake();
-    }
-
     /// Takes the checkpoint role, waiting for whoever has it.
-    pub(crate) fn hold_checkpoint(&self, me: &Participant) -> CheckpointHold<'_> {
-        self.region.queue(CHECKPOINT_QUEUE).wait_for(|| self.try_hold_checkpoint(me))
+    pub(crate) fn hold_checkpoint(&self, me: &Participant) -> Held<'_> {
+        self.region.role(Work::Checkpoint).take(me.number())
     }
 
     /// Takes the checkpoint role unless somebody has it: until it is dropped, no checkpoint begins.
-    pub(super) fn try_hold_checkpoint(&self, me: &Participant) -> Option<CheckpointHold<'_>> {
-        let holding = self.region.header().checkpoint.0.try_acquire(me.number()).ok()?;
-        Some(CheckpointHold { region: &self.region, holding })
+    pub(super) fn try_hold_checkpoint(&self, me: &Participant) -> Option<Held<'_>> {
+        self.region.role(Work::Checkpoint).try_take(me.number()).ok()
     }
 
     /// An error once a write to the volume has failed in a way that leaves unknown what is on it.

@@ -17,7 +17,7 @@
 use sablecat_os::atomic::{Ordering, fence};
 
 use super::Pages;
-use crate::region::Holding;
+use crate::region::{Holding, Work};
 use crate::types::{Lsn, PageId};
 
 /// Below these LSNs no snapshot is pinned, nor ever will be.
@@ -75,7 +75,7 @@ impl Pages {
         let header = self.region.header();
         // Pairs with the fence of the pin: a pin that this misses was stored after it, and its owner looks at `visible` again.
         fence(Ordering::SeqCst);
-        let holding = header.checkpoint.0.look();
+        let holding = self.region.role(Work::Checkpoint).look();
         let high = header.slots_high.0.load(Ordering::SeqCst) as u16;
         for number in 1..high {
             let slot = self.region.slot(number);
@@ -89,7 +89,7 @@ impl Pages {
     fn captured_below(&self, holding: Holding) -> u64 {
         let header = self.region.header();
         let captured_below = header.captured_below.0.load(Ordering::SeqCst);
-        if header.checkpoint.0.look() == holding { captured_below } else { 0 }
+        if self.region.role(Work::Checkpoint).look() == holding { captured_below } else { 0 }
     }
 
     /// Begins an epoch, and says which one every operation in progress, and every one to come, began at or after. At most the new one,

@@ -4,7 +4,7 @@ use sablecat_os::atomic::Ordering;
 
 use super::{Pages, Participant};
 use crate::error::Result;
-use crate::region::{EntryWord, FrameState, ListItem};
+use crate::region::{EntryWord, FrameState, ListItem, Work};
 use crate::types::{FrameId, Lsn, PageId};
 
 impl Pages {
@@ -111,7 +111,8 @@ impl Pages {
     /// generation stands.
     pub(crate) fn end_checkpoint_of(&self, dead: u16) -> Result<()> {
         let header = self.region.header();
-        let holding = header.checkpoint.0.look();
+        let role = self.region.role(Work::Checkpoint);
+        let holding = role.look();
         if holding.owner() != dead {
             return Ok(());
         }
@@ -120,8 +121,7 @@ impl Pages {
             header.generation.0.store(volume.generation(), Ordering::SeqCst);
         }
         header.captured_below.0.store(0, Ordering::SeqCst);
-        header.checkpoint.0.release(holding);
-        self.wake_checkpoints();
+        role.end(holding);
         Ok(())
     }
 }

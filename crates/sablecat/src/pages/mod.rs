@@ -26,6 +26,7 @@ mod mend;
 mod operation;
 mod page_in;
 mod participants;
+mod pin;
 mod relocate;
 mod run;
 mod sweep;

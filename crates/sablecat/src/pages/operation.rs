@@ -196,35 +196,6 @@ impl Pages {
         Ok(Snapshot { operation, at, owned: false, bytes: Cell::new(self.region.frame_pointer(FrameId::NONE)), shows: Cell::new(false) })
     }
 
-    /// Pins the newest published state and says which.
-    #[inline]
-    pub(crate) fn pin(&self, me: &Participant) -> Lsn {
-        // A mark that a sweep left here was meant for a snapshot of before, perhaps of the seat's last user.
-        if me.slot().is_revoked() {
-            me.slot().clear_revoked();
-        }
-        self.pin_with(|at| me.slot().set_pin(at))
-    }
-
-    /// Pins the newest published state with the participant's second pin, leaving its snapshot alone.
-    #[inline]
-    pub(crate) fn guard(&self, me: &Participant) -> Lsn {
-        self.pin_with(|at| me.slot().set_guard(at))
-    }
-
-    #[inline]
-    fn pin_with(&self, store: impl Fn(Lsn)) -> Lsn {
-        let header = self.region.header();
-        loop {
-            let at = header.visible();
-            store(at);
-            // A reclaimer that missed the pin read `visible` before this fence; then it has moved, or the versions at `at` are not its to free.
-            if header.visible() == at {
-                return at;
-            }
-        }
-    }
-
     /// Runs `work` as often as the pool runs out of frames under it. `work` begins its own operation and must be repeatable.
     #[inline]
     pub(crate) fn operate<T>(&self, me: &Participant, work: impl FnMut() -> Result<T>) -> Result<T> {

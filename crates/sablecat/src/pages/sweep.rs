@@ -19,7 +19,7 @@ use super::horizon::Horizon;
 use super::run::freed_after;
 use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
-use crate::region::{ANY_FRAME, BlockWord, EntryWord, FrameState, NO_EPOCH};
+use crate::region::{ANY_FRAME, BlockWord, EntryWord, FrameState, NO_EPOCH, Work};
 use crate::types::{BlockId, FrameId, Lsn, PageId};
 
 /// Frames a sweep looks at between two looks at the clock hand.
@@ -252,7 +252,7 @@ impl Pages {
     /// that was given up ends with the operation or commit in progress.
     fn others_will_give_way(&self, me: &Participant) -> bool {
         let header = self.region.header();
-        let checkpointer = header.checkpoint.0.look().owner();
+        let checkpointer = self.region.role(Work::Checkpoint).look().owner();
         let high = header.slots_high.0.load(Ordering::SeqCst) as u16;
         (1..high).filter(|&n| n != me.number()).any(|n| {
             let slot = self.region.slot(n);
@@ -558,7 +558,7 @@ impl Pages {
         let high = self.region.header().slots_high.0.load(Ordering::SeqCst) as u16;
         let oldest = (1..high)
             // A checkpoint needs its snapshot to the end: what it missed would be in neither the volume nor the log after it.
-            .filter(|&n| n != me.number() && n != self.region.header().checkpoint.0.look().owner())
+            .filter(|&n| n != me.number() && n != self.region.role(Work::Checkpoint).look().owner())
             // Who was told already, and is in an operation or a commit, cannot be made to go faster.
             .filter(|&n| {
                 let slot = self.region.slot(n);

@@ -3,7 +3,7 @@
 use sablecat_os::atomic::{AtomicU8, AtomicU64};
 use sablecat_os::mapping::LARGE_PAGE;
 
-use super::{FrameDesc, Header, Member, PageEntry, Role, Slot, WaitQueue};
+use super::{FrameDesc, Header, Member, PageEntry, RoleWord, Slot, WaitQueue};
 use crate::types::BlockId;
 
 /// Bytes kept for the log's words.
@@ -125,7 +125,7 @@ impl Geometry {
         part(size_of::<Header>(), 4096);
         let log_words = part(LOG_WORDS_BYTES, 4096);
         let queues = part(WAIT_QUEUES * size_of::<WaitQueue>(), 4096);
-        let structure = part(STRUCTURE_LATCHES * size_of::<Role>(), 4096);
+        let structure = part(STRUCTURE_LATCHES * size_of::<RoleWord>(), 4096);
         let members = part(usize::from(self.members) * size_of::<Member>(), 4096);
         let slots = part(usize::from(self.slots) * size_of::<Slot>(), 4096);
         let locks = part(self.lock_words * size_of::<AtomicU64>(), 4096);

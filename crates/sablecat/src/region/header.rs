@@ -5,7 +5,7 @@
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::{Geometry, Member, Role, Slot, VOLUMES_MAX, WaitQueue};
+use super::{Geometry, Member, RoleWord, Slot, VOLUMES_MAX, WaitQueue};
 use crate::error::{Error, Result};
 use crate::types::Lsn;
 
@@ -72,9 +72,9 @@ pub(crate) struct Header {
     /// Published commits: every commit with an LSN at or below it is swung. Written in the commit step and by helpers; only grows.
     pub(crate) visible: Line<AtomicU64>,
     /// Who is in the commit step.
-    pub(crate) commit: Line<Role>,
+    pub(crate) commit: Line<RoleWord>,
     /// Who is making a checkpoint.
-    pub(crate) checkpoint: Line<Role>,
+    pub(crate) checkpoint: Line<RoleWord>,
     /// The checkpoint in progress has dealt with every page below this; 0 when it has not begun. Written by whoever has the role.
     pub(crate) captured_below: Line<AtomicU64>,
     /// The operation clock for physical reuse of evicted frames. Written by evictors; only grows.
@@ -107,13 +107,13 @@ pub(crate) struct Header {
     pub(crate) frames_ready: Line<AtomicU64>,
     pub(crate) pages_ready: AtomicU64,
     /// Who keeps house: flushes in the background, makes checkpoints.
-    pub(crate) housekeep: Line<Role>,
+    pub(crate) housekeep: Line<RoleWord>,
     /// Who mends what dead processes left undone.
-    pub(crate) reap: Line<Role>,
+    pub(crate) reap: Line<RoleWord>,
     /// When the dead were last looked for: milliseconds of the monotonic clock.
     pub(crate) looked: Line<AtomicU64>,
     /// The serial gate: a transaction that keeps losing holds it while others stay out of commit.
-    pub(crate) serial: Line<Role>,
+    pub(crate) serial: Line<RoleWord>,
     /// How far ahead of the hand somebody has seen to dirty frames. Written by who cleans; a hint.
     pub(crate) cleaned: Line<AtomicU64>,
 }

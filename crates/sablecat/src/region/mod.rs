@@ -38,7 +38,7 @@ pub(crate) use geometry::{Geometry, LOG_WORDS_BYTES, PAGE_QUEUES, STRUCTURE_LATC
 pub(crate) use header::{Header, Identity};
 pub(crate) use member::Member;
 pub(crate) use membership::Membership;
-pub(crate) use role::{Holding, Role};
+pub(crate) use role::{Held, Holding, Role, RoleWord, Work};
 pub(crate) use slot::{ANY_FRAME, ListItem, NO_EPOCH, Phase, SLOT_LIST_INLINE, Slot};
 pub(crate) use wait::{Look, Queue, WaitQueue};
 
@@ -370,7 +370,7 @@ impl Region {
 
     /// The `index`-th structure latch.
     #[inline]
-    pub(crate) fn structure(&self, index: usize) -> &Role {
+    fn structure(&self, index: usize) -> &RoleWord {
         assert!(index < STRUCTURE_LATCHES);
         self.part(self.offsets.structure, index)
     }

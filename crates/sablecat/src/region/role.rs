@@ -2,17 +2,49 @@
 //!
 //! A role word is {owner slot, sequence}. The sequence changes with every acquisition, so a release or a help that was meant for an older
 //! holding fails. Writer: whoever acquires or releases; if the owner dies the word still names it, and the finder decides by the rules of
-//! that role what to finish before it releases the word for the dead.
+//! that role what to finish before it ends the holding for the dead.
+//!
+//! Who has a role has it until its [`Held`] is dropped. The words are given and taken here and nowhere else, so a thread that unwinds, because a
+//! caller's closure or comparator panicked, gives up every role on its way. What a role's holder has half done then is for whatever guards that.
+
+use std::fmt;
 
 use sablecat_os::atomic::{AtomicU64, Ordering};
+
+use super::{PAGE_QUEUES, Queue, Region, STRUCTURE_LATCHES};
 
 const OWNER_BITS: u32 = 16;
 const OWNER_MASK: u64 = (1 << OWNER_BITS) - 1;
 
-/// One role.
+/// The queues behind those of the structure latches, from the last one down.
+const COMMIT_QUEUE: usize = 255;
+const CHECKPOINT_QUEUE: usize = 254;
+const SERIAL_QUEUE: usize = 253;
+const HOUSEKEEPING_QUEUE: usize = 252;
+const REAPING_QUEUE: usize = 251;
+const _: () = assert!(PAGE_QUEUES + STRUCTURE_LATCHES <= REAPING_QUEUE);
+
+/// What one participant does at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Work {
+    /// The commit step.
+    Commit,
+    /// Writing a checkpoint.
+    Checkpoint,
+    /// To be the only one that begins commits.
+    Serial,
+    /// Keeping house.
+    Housekeeping,
+    /// Finishing what the dead left.
+    Reaping,
+    /// Changing the shape of the trees that share this structure latch.
+    Structure(usize),
+}
+
+/// One role's word.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
-pub(crate) struct Role(AtomicU64);
+pub(crate) struct RoleWord(AtomicU64);
 
 /// A holding of a role, as seen at one moment: the owner and which of its holdings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +58,7 @@ impl Holding {
     }
 }
 
-impl Role {
+impl RoleWord {
     /// What the word says now. Acquire: pairs with the releases below.
     #[inline]
     pub(crate) fn look(&self) -> Holding {
@@ -35,9 +67,10 @@ impl Role {
 
     /// Takes the role for `slot` if it is free, and says with which holding; otherwise who has it.
     #[inline]
-    pub(crate) fn try_acquire(&self, slot: u16) -> Result<Holding, Holding> {
+    fn acquire(&self, slot: u16) -> Result<Holding, Holding> {
         debug_assert_ne!(slot, 0);
-        let seen = self.0.load(Ordering::Relaxed);
+        // Acquire: who finds the role held may go on to what its holder has announced, as after `look`.
+        let seen = self.0.load(Ordering::Acquire);
         if seen & OWNER_MASK != 0 {
             return Err(Holding(seen));
         }
@@ -49,9 +82,101 @@ impl Role {
         }
     }
 
-    /// Ends one holding, whoever calls (its owner, or a helper for it). False if it had ended already.
+    /// Ends one holding. False if it had ended already.
     #[inline]
-    pub(crate) fn release(&self, holding: Holding) -> bool {
+    fn release(&self, holding: Holding) -> bool {
+        // SeqCst: Release for what was done in the role, and before the look at the queue: either the sleeper's last look finds the role free, or the
+        // look at the queue finds the sleeper.
         self.0.compare_exchange(holding.0, holding.0 & !OWNER_MASK, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// A role, and where those sleep who want it.
+#[derive(Clone, Copy)]
+pub(crate) struct Role<'a> {
+    work: Work,
+    word: &'a RoleWord,
+    queue: Queue<'a>,
+}
+
+impl fmt::Debug for Role<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Role").field(&self.work).finish()
+    }
+}
+
+impl<'a> Role<'a> {
+    /// Who has it.
+    #[inline]
+    pub(crate) fn look(self) -> Holding {
+        self.word.look()
+    }
+
+    /// Takes it for `slot` if it is free; otherwise says who has it.
+    #[inline]
+    pub(crate) fn try_take(self, slot: u16) -> Result<Held<'a>, Holding> {
+        self.word.acquire(slot).map(|holding| Held { role: self, holding })
+    }
+
+    /// Takes it for `slot`, waiting for whoever has it.
+    pub(crate) fn take(self, slot: u16) -> Held<'a> {
+        self.wait_for(|| self.try_take(slot).ok())
+    }
+
+    /// Waits until `done` gives something: called when a holding has ended, and now and then.
+    pub(crate) fn wait_for<T>(self, done: impl FnMut() -> Option<T>) -> T {
+        self.queue.wait_for(done)
+    }
+
+    /// Ends a holding of somebody else, which is dead or helped to its end, unless it has ended.
+    pub(crate) fn end(self, holding: Holding) {
+        if holding.owner() != 0 && self.word.release(holding) {
+            self.wake();
+        }
+    }
+
+    #[inline]
+    fn wake(self) {
+        match self.work {
+            // Who is woken takes it, and wakes the next in the end.
+            Work::Structure(_) => self.queue.wake_one(),
+            // Nobody waits for these.
+            Work::Housekeeping | Work::Reaping => {}
+            Work::Commit | Work::Checkpoint | Work::Serial => self.queue.wake(),
+        }
+    }
+}
+
+/// A role, held until dropped.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Held<'a> {
+    role: Role<'a>,
+    holding: Holding,
+}
+
+impl Drop for Held<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // A helper may have ended it.
+        self.role.word.release(self.holding);
+        self.role.wake();
+    }
+}
+
+impl Region {
+    /// A role.
+    #[inline]
+    pub(crate) fn role(&self, work: Work) -> Role<'_> {
+        let header = self.header();
+        let (word, queue) = match work {
+            Work::Commit => (&header.commit.0, COMMIT_QUEUE),
+            Work::Checkpoint => (&header.checkpoint.0, CHECKPOINT_QUEUE),
+            Work::Serial => (&header.serial.0, SERIAL_QUEUE),
+            Work::Housekeeping => (&header.housekeep.0, HOUSEKEEPING_QUEUE),
+            Work::Reaping => (&header.reap.0, REAPING_QUEUE),
+            Work::Structure(index) => (self.structure(index), PAGE_QUEUES + index),
+        };
+        Role { work, word, queue: self.queue(queue) }
     }
 }

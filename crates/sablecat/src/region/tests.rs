@@ -41,8 +41,11 @@ fn every_part_is_the_same_part_at_both_addresses() {
     assert_eq!(here.entry(PageId(4095)).word(), EntryWord::new(last, 2));
     here.slot(3).set_pin(crate::types::Lsn(5));
     assert_eq!(there.slot(3).pinned(), Some(crate::types::Lsn(5)));
-    let held = there.structure(STRUCTURE_LATCHES - 1).try_acquire(2).unwrap();
-    assert_eq!(here.structure(STRUCTURE_LATCHES - 1).look(), held);
+    let last = Work::Structure(STRUCTURE_LATCHES - 1);
+    let held = there.role(last).try_take(2).unwrap();
+    assert_eq!(here.role(last).look().owner(), 2);
+    drop(held);
+    assert_eq!(here.role(last).look().owner(), 0);
     there.unsaved(63).store(9, Ordering::SeqCst);
     assert_eq!((here.unsaved(63).load(Ordering::SeqCst), here.capturing(63).load(Ordering::SeqCst)), (9, 0));
 }
@@ -76,15 +79,35 @@ fn no_part_overlaps_the_next() {
 
 #[test]
 fn a_role_is_released_once_for_each_holding() {
-    let role = Role::default();
-    let first = role.try_acquire(3).unwrap();
-    assert_eq!(role.try_acquire(4), Err(first));
-    assert!(role.release(first));
-    assert!(!role.release(first));
-    let second = role.try_acquire(3).unwrap();
-    assert_ne!(first, second, "the same owner's next holding is another");
-    assert!(!role.release(first), "a release meant for the holding before");
-    assert_eq!(role.look(), second);
+    let region = Region::private(small()).unwrap();
+    let role = region.role(Work::Serial);
+    let held = role.try_take(3).unwrap();
+    let first = role.look();
+    assert_eq!(role.try_take(2).unwrap_err(), first);
+    role.end(first);
+    let second = role.try_take(3).unwrap();
+    assert_ne!(role.look(), first, "the same owner's next holding is another");
+    role.end(first);
+    drop(held);
+    assert_eq!(role.look().owner(), 3, "what was meant for the holding before");
+    drop(second);
+    assert_eq!(role.look().owner(), 0);
+}
+
+/// A thread that ends in the middle of its work.
+#[test]
+fn a_role_is_given_up_by_who_unwinds() {
+    let region = Region::private(small()).unwrap();
+    for work in [Work::Commit, Work::Checkpoint, Work::Serial, Work::Housekeeping, Work::Reaping, Work::Structure(5)] {
+        std::thread::scope(|scope| {
+            let died = scope.spawn(|| {
+                let _held = region.role(work).take(2);
+                panic!("in the middle");
+            });
+            assert!(died.join().is_err());
+        });
+        drop(region.role(work).try_take(3).unwrap());
+    }
 }
 
 const OURS: Identity = Identity { uuid: [3; 16], boot: [5; 16] };
@@ -169,8 +192,8 @@ fn words_that_lead_out_of_the_region_are_found_before_they_are_followed() {
         |region| region.header().blocks[2].0.ready.store(1 << 40, Ordering::SeqCst),
         |region| region.header().page_high.store(4097, Ordering::SeqCst),
         |region| region.header().blocks[1].0.high.store(4097, Ordering::SeqCst),
-        |region| assert!(region.header().commit.0.try_acquire(4).is_ok()),
-        |region| assert!(region.structure(7).try_acquire(4).is_ok()),
+        |region| std::mem::forget(region.role(Work::Commit).try_take(4).unwrap()),
+        |region| std::mem::forget(region.role(Work::Structure(7)).try_take(4).unwrap()),
         |region| assert!(region.slot(1).try_take(1)),
         |region| assert!(region.slot(3).try_take(u16::MAX)),
     ];

@@ -18,26 +18,14 @@ use crate::access::btree::{self, Tree, nest};
 use crate::access::{PageRead, PageWrite, long};
 use crate::error::Result;
 use crate::pages::{Participant, Run};
-use crate::region::{Holding, PAGE_QUEUES, STRUCTURE_LATCHES};
+use crate::region::{Held, STRUCTURE_LATCHES, Work};
 use crate::types::{FrameId, Lsn, PageId, TreeId};
-
-/// Wait queues of the structure latches.
-pub(super) const STRUCTURE_QUEUE: usize = PAGE_QUEUES;
 
 /// Structure latches, held until dropped.
 #[derive(Debug)]
+#[must_use]
 pub(crate) struct StructureHold<'a> {
-    kernel: &'a Kernel,
-    held: Vec<(usize, Holding)>,
-}
-
-impl Drop for StructureHold<'_> {
-    fn drop(&mut self) {
-        for &(index, holding) in self.held.iter().rev() {
-            self.kernel.pages.region.structure(index).release(holding);
-            self.kernel.pages.region.queue(STRUCTURE_QUEUE + index).wake_one();
-        }
-    }
+    _held: Vec<Held<'a>>,
 }
 
 /// How preparing leaves alone ended.
@@ -53,13 +41,7 @@ impl Kernel {
         let mut indexes: Vec<usize> = trees.map(|tree| tree.0 as usize % STRUCTURE_LATCHES).collect();
         indexes.sort_unstable();
         indexes.dedup();
-        let mut hold = StructureHold { kernel: self, held: Vec::with_capacity(indexes.len()) };
-        for index in indexes {
-            let latch = self.pages.region.structure(index);
-            let holding = self.pages.region.queue(STRUCTURE_QUEUE + index).wait_for(|| latch.try_acquire(me.number()).ok());
-            hold.held.push((index, holding));
-        }
-        hold
+        StructureHold { _held: indexes.into_iter().map(|index| self.pages.region.role(Work::Structure(index)).take(me.number())).collect() }
     }
 
     /// The longest value kept in a leaf beside a key of this length.
@@ -201,7 +183,7 @@ impl Kernel {
             return Ok(last);
         }
         if !changes.items().is_empty() {
-            *at = self.pages.guard(me);
+            *at = changes.guard();
         }
         loop {
             let page = self.locate(tree, key, *at, me)?;
@@ -215,7 +197,7 @@ impl Kernel {
             // A split moved the key after `at`. Look at the newest state: shapes only ever change in published steps.
             me.hints.forget(tree.id);
             self.help_committer(me);
-            *at = self.pages.guard(me);
+            *at = changes.guard();
         }
     }
 

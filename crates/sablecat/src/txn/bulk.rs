@@ -28,12 +28,13 @@ impl Kernel {
         let seat = self.pages.participants.sit()?;
         let me: &Participant = &seat;
         let _structure = self.hold_structure(std::iter::once(tree.id), me);
-        let at = self.pages.pin(me);
-        let mut loading = Loading { kernel: self, me, at, tree, published: Vec::new(), large: Vec::new(), log: LoadLog::new(self, me) };
+        let pinned = self.pages.pinned(me);
+        let mut loading =
+            Loading { kernel: self, me, at: pinned.at(), tree, published: Vec::new(), large: Vec::new(), log: LoadLog::new(self, me) };
         let loaded = loading.run(records);
         let undone = if loaded.is_err() { loading.undo() } else { Ok(()) };
         drop(loading);
-        me.slot().unpin();
+        drop(pinned);
         let (records, lsn) = loaded?;
         undone?;
         self.settle(lsn, durability, me.number())?;

@@ -58,6 +58,18 @@ impl<'a> Changes<'a> {
         }
     }
 
+    /// No changes yet, over the newest state, which the participant's guard holds from now on.
+    pub(super) fn at_newest(pages: &'a Pages, me: &'a Participant) -> Changes<'a> {
+        let mut changes = Changes::new(pages, me, Lsn::MAX);
+        changes.at = changes.guard();
+        changes
+    }
+
+    /// Moves the participant's guard to the newest state, until these changes are published or dropped; says which that is.
+    pub(super) fn guard(&self) -> Lsn {
+        self.pages.guard(self.me)
+    }
+
     /// What changed, in the order of latching.
     #[inline]
     pub(crate) fn items(&self) -> &[ListItem] {

@@ -52,8 +52,6 @@ pub(crate) use presence::{Presence, State};
 pub(crate) use single::RecordChange;
 pub(crate) use transaction::{Options, Position, Transaction};
 
-use crate::region::Holding;
-
 use std::time::Duration;
 
 use crate::access::btree::nest::{self, Place};
@@ -63,7 +61,7 @@ use crate::access::{Home, KeyRule};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Caller, Log};
 use crate::pages::{Bell, Pages, Participant, Snapshot};
-use crate::region::Region;
+use crate::region::{Region, Work};
 use crate::types::{Lsn, PageId, TreeId, VolumeId};
 
 /// What becomes of a commit when the process or the machine stops right after it returned.
@@ -207,7 +205,7 @@ impl Kernel {
     /// disk: with eight processes a sixth of all processor time. What is still wanted afterwards the next commit calls for; if the one at it is dead,
     /// whoever's interval ends first takes over.
     fn call_keeper(&self) {
-        if self.pages.region.header().housekeep.0.look().owner() == 0 {
+        if self.pages.region.role(Work::Housekeeping).look().owner() == 0 {
             self.bell.ring();
         }
     }

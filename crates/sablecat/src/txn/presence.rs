@@ -155,9 +155,9 @@ impl Kernel {
         if !matches!(error.kind(), ErrorKind::Corruption | ErrorKind::NotFound) {
             return error;
         }
-        let at = self.pages.guard(me);
-        let lost = trees.any(|tree| matches!(self.is_there(tree, at, me), Ok(false)));
-        me.slot().unguard();
+        let newest = self.pages.guarded(me);
+        let lost = trees.any(|tree| matches!(self.is_there(tree, newest.at(), me), Ok(false)));
+        drop(newest);
         if lost { removed() } else { error }
     }
 }

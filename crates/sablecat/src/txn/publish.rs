@@ -21,11 +21,8 @@ use super::changes::{Changes, more_items};
 use crate::error::Result;
 use crate::log::{Log, RecordBuilder};
 use crate::pages::{Pages, Participant};
-use crate::region::{EntryWord, FrameState, ListItem, Phase, Role, SLOT_LIST_INLINE, Slot};
+use crate::region::{EntryWord, FrameState, Held, Holding, ListItem, Phase, Role, SLOT_LIST_INLINE, Slot, Work};
 use crate::types::{FrameId, Lsn, PageId};
-
-/// Wait queue of the commit role.
-pub(super) const COMMIT_QUEUE: usize = 255;
 
 /// Publishes `changes` with `record` in the log, if `validate` agrees once nobody else can commit. Returns the commit's LSN; the record
 /// is in the ring, and how durable it must become is the caller's affair. On any error nothing is published and the changes are undone.
@@ -41,15 +38,13 @@ pub(crate) fn publish(
     let header = pages.region.header();
     let slot = me.slot();
     let needed = record.len() + log.stamp_bytes();
-    let holding = loop {
+    let role = loop {
         log.ensure_room(needed, super::caller(&pages.region, me.number()))?;
-        let holding = acquire(pages, log, me);
+        let role = acquire(pages, log, me);
         if log.has_room(needed) {
-            break holding;
+            break role;
         }
         // Others have filled what was free a moment ago.
-        header.commit.0.release(holding);
-        pages.region.queue(COMMIT_QUEUE).wake();
     };
 
     // The pin that holds every old frame: the participant's own, if it covers them all.
@@ -58,14 +53,10 @@ pub(crate) fn publish(
             changes.items().iter().all(|item| item.old == FrameId::NONE || pages.region.born(item.old).load(Ordering::Relaxed) <= at.0)
         });
     if !covered {
-        pages.guard(me);
+        changes.guard();
     }
 
-    if let Err(error) = validate(&mut changes) {
-        header.commit.0.release(holding);
-        pages.region.queue(COMMIT_QUEUE).wake();
-        return Err(error);
-    }
+    validate(&mut changes)?;
 
     let start = log.stamp();
     let bytes = record.seal(start, log.durable());
@@ -77,6 +68,7 @@ pub(crate) fn publish(
         pages.region.born(frame).store(commit.0, Ordering::Relaxed);
         pages.region.frame(frame).set_state(FrameState::Published);
     }
+    // From here to the end of the role nothing of the caller's is called, and nothing can panic: who unwound would give up the role half way.
     slot.begin_commit(commit);
     log.advance_tail(commit);
     for &item in changes.items() {
@@ -84,8 +76,7 @@ pub(crate) fn publish(
     }
     header.visible.0.fetch_max(commit.0, Ordering::SeqCst);
     slot.end_commit();
-    header.commit.0.release(holding);
-    pages.region.queue(COMMIT_QUEUE).wake();
+    drop(role);
     changes.published(commit);
     Ok(commit)
 }
@@ -107,19 +98,19 @@ fn swing(pages: &Pages, item: ListItem, commit: Lsn, owner: u16) {
 }
 
 #[inline]
-fn acquire(pages: &Pages, log: &Log, me: &Participant) -> super::Holding {
-    let role = &pages.region.header().commit.0;
-    if let Ok(holding) = role.try_acquire(me.number()) {
-        return holding;
+fn acquire<'a>(pages: &'a Pages, log: &Log, me: &Participant) -> Held<'a> {
+    let role = pages.region.role(Work::Commit);
+    match role.try_take(me.number()) {
+        Ok(held) => held,
+        Err(_) => acquire_slow(pages, log, me, role),
     }
-    acquire_slow(pages, log, me, role)
 }
 
 #[cold]
-fn acquire_slow(pages: &Pages, log: &Log, me: &Participant, role: &Role) -> super::Holding {
+fn acquire_slow<'a>(pages: &Pages, log: &Log, me: &Participant, role: Role<'a>) -> Held<'a> {
     let mut looks = 0u32;
-    pages.region.queue(COMMIT_QUEUE).wait_for(|| match role.try_acquire(me.number()) {
-        Ok(holding) => Some(holding),
+    role.wait_for(|| match role.try_take(me.number()) {
+        Ok(held) => Some(held),
         Err(other) => {
             looks += 1;
             // A holder that is running finishes within a few looks; one that was pre-empted or died past the commit point is helped.
@@ -136,34 +127,32 @@ impl Kernel {
     /// before that commit is visible.
     #[cold]
     pub(super) fn help_committer(&self, me: &Participant) {
-        help(&self.pages, &self.log, me, self.pages.region.header().commit.0.look());
+        help(&self.pages, &self.log, me, self.pages.region.role(Work::Commit).look());
     }
 }
 
 /// Finishes the commit step of `other`'s owner if it is past the commit point.
-pub(super) fn help(pages: &Pages, log: &Log, me: &Participant, other: super::Holding) {
-    let header = pages.region.header();
+pub(super) fn help(pages: &Pages, log: &Log, me: &Participant, other: Holding) {
+    let (header, role) = (pages.region.header(), pages.region.role(Work::Commit));
     let owner = other.owner();
     if owner == 0 {
         return;
     }
-    let pin = pages.guard(me);
+    let newest = pages.guarded(me);
     let theirs = pages.region.slot(owner);
     let phase = theirs.phase();
     let commit = theirs.commit();
     let list = read_list(pages, theirs);
     // Only now is it known that what was read belongs to this holding.
-    if header.commit.0.look() == other && phase == Phase::Committing && log.tail() >= commit {
-        if pin < commit {
+    if role.look() == other && phase == Phase::Committing && log.tail() >= commit {
+        if newest.at() < commit {
             for item in list {
                 swing(pages, item, commit, owner);
             }
             header.visible.0.fetch_max(commit.0, Ordering::SeqCst);
         }
-        header.commit.0.release(other);
-        pages.region.queue(COMMIT_QUEUE).wake();
+        role.end(other);
     }
-    me.slot().unguard();
 }
 
 /// The publish list of a slot. May be nonsense if the owner goes on meanwhile; the caller checks the role word afterwards.

@@ -24,7 +24,7 @@ use sablecat_os::atomic::Ordering;
 use super::{Kernel, publish};
 use crate::error::Result;
 use crate::pages::Participant;
-use crate::region::{Holding, Role};
+use crate::region::{Held, Holding, STRUCTURE_LATCHES, Work};
 
 /// The dead are not looked for again within this many milliseconds, and one more for every so many slots in use.
 const LOOK_EVERY: u64 = 10;
@@ -54,21 +54,19 @@ impl Kernel {
         if dead().is_empty() {
             return Ok(false);
         }
-        let role = &region.header().reap.0;
-        let holding = loop {
-            match role.try_acquire(me.number()) {
-                Ok(holding) => break holding,
+        let role = region.role(Work::Reaping);
+        let _held = loop {
+            match role.try_take(me.number()) {
+                Ok(held) => break held,
                 Err(other) if other.owner() != 0 && !region.is_alive(other.owner()) => {
                     // A reaper died: this one starts again.
-                    role.release(other);
+                    role.end(other);
                 }
                 Err(_) => return Ok(true),
             }
         };
         // Looked at again: until the role was taken another may have reaped one of them, and a living process have taken its number.
-        let result = self.reap_members(&dead(), me);
-        role.release(holding);
-        result
+        self.reap_members(&dead(), me)
     }
 
     fn reap_members(&self, dead: &[u16], me: &Participant) -> Result<bool> {
@@ -90,15 +88,13 @@ impl Kernel {
     /// True when the slot is free again.
     pub(super) fn reap_slot(&self, dead: u16, me: &Participant) -> Result<bool> {
         let region = &self.pages.region;
-        let (header, slot) = (region.header(), region.slot(dead));
+        let (slot, role) = (region.slot(dead), region.role(Work::Commit));
 
-        let commit = header.commit.0.look();
+        let commit = role.look();
         if commit.owner() == dead {
             publish::help(&self.pages, &self.log, me, commit);
-            // Had it been past the commit point, it would be released now.
-            if header.commit.0.release(commit) {
-                region.queue(publish::COMMIT_QUEUE).wake();
-            }
+            // Had it been past the commit point, it would have ended now.
+            role.end(commit);
         }
         slot.end_commit();
 
@@ -114,20 +110,13 @@ impl Kernel {
 
         self.locks.release_all_of(dead);
         self.pages.end_checkpoint_of(dead)?;
-        for index in 0..crate::region::STRUCTURE_LATCHES {
-            let latch = region.structure(index);
-            let holding = latch.look();
-            if holding.owner() == dead && latch.release(holding) {
-                region.queue(super::apply::STRUCTURE_QUEUE + index).wake_one();
-            }
-        }
-        for role in [&header.serial.0, &header.housekeep.0] {
+        for work in (0..STRUCTURE_LATCHES).map(Work::Structure).chain([Work::Serial, Work::Housekeeping]) {
+            let role = region.role(work);
             let holding = role.look();
             if holding.owner() == dead {
-                role.release(holding);
+                role.end(holding);
             }
         }
-        region.queue(super::transaction::SERIAL_QUEUE).wake();
         self.log.release_turns_of(dead);
 
         slot.end_chain();
@@ -139,21 +128,7 @@ impl Kernel {
     }
 
     /// Takes the role of who keeps house, until dropped.
-    pub(crate) fn keep<'a>(&'a self, me: &Participant) -> std::result::Result<Keeping<'a>, Holding> {
-        let role = &self.pages.region.header().housekeep.0;
-        role.try_acquire(me.number()).map(|holding| Keeping { role, holding })
-    }
-}
-
-/// The role of who keeps house, held until dropped.
-#[derive(Debug)]
-pub(crate) struct Keeping<'a> {
-    role: &'a Role,
-    holding: Holding,
-}
-
-impl Drop for Keeping<'_> {
-    fn drop(&mut self) {
-        self.role.release(self.holding);
+    pub(crate) fn keep(&self, me: &Participant) -> std::result::Result<Held<'_>, Holding> {
+        self.pages.region.role(Work::Housekeeping).try_take(me.number())
     }
 }

@@ -129,10 +129,8 @@ impl Kernel {
         self.wait_for_gate(me)?;
         let done = loop {
             let attempt = self.patiently(|| {
-                let at = self.pages.pin(me);
-                let attempt = self.attempt(tree, key, change, &mut record, at, me);
-                me.slot().unpin();
-                attempt
+                let pinned = self.pages.pinned(me);
+                self.attempt(tree, key, change, &mut record, pinned.at(), me)
             });
             // A sweep may give up any snapshot that is not being read at the moment; nobody saw anything of this one yet.
             if attempt.as_ref().is_err_and(|error| error.kind() == crate::error::ErrorKind::SnapshotTooOld) {
@@ -248,24 +246,15 @@ impl Kernel {
         me: &Participant,
     ) -> Result<Option<Lsn>> {
         // Pinned after the structure latch was taken: every earlier change of shape is visible.
-        let at = self.pages.pin(me);
-        let mut changes = Changes::new(&self.pages, me, at);
+        let pinned = self.pages.pinned(me);
+        let mut changes = Changes::new(&self.pages, me, pinned.at());
         let value = match change {
             RecordChange::Put(value) => Some(value),
             RecordChange::Remove => None,
         };
-        let result = match self.apply_one(&mut changes, &tree.tree(), (key, value), None) {
-            Ok(true) => publish::publish(&self.pages, &self.log, changes, record, |_| self.check_there(tree, me)).map(Some),
-            Ok(false) => {
-                drop(changes);
-                Ok(None)
-            }
-            Err(error) => {
-                drop(changes);
-                Err(error)
-            }
-        };
-        me.slot().unpin();
-        result
+        if !self.apply_one(&mut changes, &tree.tree(), (key, value), None)? {
+            return Ok(None);
+        }
+        publish::publish(&self.pages, &self.log, changes, record, |_| self.check_there(tree, me)).map(Some)
     }
 }

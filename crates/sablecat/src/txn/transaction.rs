@@ -22,14 +22,13 @@ use crate::access::long;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::RecordBuilder;
 use crate::pages::{Participant, Seat};
+use crate::region::{Held as HeldRole, Work};
 use crate::types::{Lsn, PageId, TreeId};
 
 /// Write sets with more records than this are applied with the structure latches from the start: some leaf will be full.
 const SHAPE_FIRST: usize = 64;
 /// Pages of a long value that one operation reads.
 const PAGES_AN_OPERATION: usize = 64;
-/// Wait queue of the serial gate.
-pub(super) const SERIAL_QUEUE: usize = 253;
 
 /// How a transaction is to run.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +81,7 @@ pub(crate) struct Transaction<'k> {
     /// Counts what was done since the snapshot was taken; 0: it may still be moved.
     used: u64,
     /// Holds the serial gate, with which nobody else commits.
-    gate: Option<super::Holding>,
+    gate: Option<HeldRole<'k>>,
     /// Does not wait for who has it.
     passes_gate: bool,
 }
@@ -144,10 +143,7 @@ impl<'k> Transaction<'k> {
         if self.gate.is_none() {
             // Whoever has the gate now may be waiting for them.
             self.release_locks();
-            let region = &self.kernel.pages.region;
-            let me = self.seat.number();
-            let holding = region.queue(SERIAL_QUEUE).wait_for(|| region.header().serial.0.try_acquire(me).ok());
-            self.gate = Some(holding);
+            self.gate = Some(self.kernel.pages.region.role(Work::Serial).take(self.seat.number()));
         }
     }
 
@@ -162,11 +158,7 @@ impl<'k> Transaction<'k> {
     }
 
     fn release(&mut self) {
-        let region = &self.kernel.pages.region;
-        if let Some(holding) = self.gate.take() {
-            region.header().serial.0.release(holding);
-            region.queue(SERIAL_QUEUE).wake();
-        }
+        self.gate = None;
         self.kernel.locks.release_all(self.seat.number(), &mut self.held);
     }
 
@@ -322,10 +314,12 @@ impl<'k> Transaction<'k> {
             return Ok(());
         }
         let me: &Participant = &self.seat;
-        let now = self.kernel.pages.guard(me);
-        let same = self.kernel.record_is_same(tree, key, self.at, now, me);
-        me.slot().unguard();
-        if same? { Ok(()) } else { Err(conflict("a record locked for update had been changed since the transaction began; run it again")) }
+        let now = self.kernel.pages.guarded(me);
+        if self.kernel.record_is_same(tree, key, self.at, now.at(), me)? {
+            Ok(())
+        } else {
+            Err(conflict("a record locked for update had been changed since the transaction began; run it again"))
+        }
     }
 
     /// Sets or removes a record.
@@ -459,8 +453,7 @@ impl<'k> Transaction<'k> {
         };
         let shape = |record: &mut RecordBuilder| {
             let _structure = kernel.hold_structure(kernel.trees_of(writes), me);
-            let newest = kernel.pages.guard(me);
-            let mut changes = Changes::new(&kernel.pages, me, newest);
+            let mut changes = Changes::at_newest(&kernel.pages, me);
             kernel.apply_shape(&mut changes, writes, &large, check)?;
             publish::publish(&kernel.pages, &kernel.log, changes, record, validate)
         };
@@ -604,17 +597,17 @@ impl Kernel {
     /// Waits while some other transaction holds the serial gate.
     #[inline]
     pub(super) fn wait_for_gate(&self, me: &Participant) -> Result<()> {
-        let gate = &self.pages.region.header().serial.0;
+        let gate = self.pages.region.role(Work::Serial);
         let owner = gate.look().owner();
         if owner == 0 || owner == me.number() { Ok(()) } else { self.wait_for_gate_slow() }
     }
 
     #[cold]
     fn wait_for_gate_slow(&self) -> Result<()> {
-        let region = &self.pages.region;
+        let gate = self.pages.region.role(Work::Serial);
         let begun = sablecat_os::clock::monotonic();
-        let open = region.queue(SERIAL_QUEUE).wait_for(|| {
-            let free = region.header().serial.0.look().owner() == 0;
+        let open = gate.wait_for(|| {
+            let free = gate.look().owner() == 0;
             if free {
                 return Some(true);
             }

@@ -76,10 +76,10 @@ impl Kernel {
         let seat = self.pages.participants.sit()?;
         let me: &Participant = &seat;
         let _structure = self.hold_structure(trees.iter().copied(), me);
-        let at = self.pages.pin(me);
-        let result = self.commit_prepared(me, at, work);
-        me.slot().unpin();
-        match result? {
+        let pinned = self.pages.pinned(me);
+        let done = self.commit_prepared(me, pinned.at(), work)?;
+        drop(pinned);
+        match done {
             Some(lsn) => self.settle(lsn, durability, me.number()).map(|()| true),
             None => Ok(false),
         }

@@ -9,6 +9,7 @@ mod nested;
 mod order;
 mod pressure;
 mod room;
+mod unwinding;
 
 use std::collections::HashSet;
 use std::path::Path;

@@ -174,7 +174,7 @@ fn a_subtree_is_unmade_while_records_come_and_go_beside_it() {
     let kernel = &store.kernel;
     let seat = kernel.pages.participants.sit().unwrap();
     let hold = kernel.hold_structure(std::iter::once(store.tree.id), &seat);
-    let mut changes = Changes::new(&kernel.pages, &seat, kernel.pages.guard(&seat));
+    let mut changes = Changes::at_newest(&kernel.pages, &seat);
     store.put(b"b", b"short").unwrap();
     store.put(b"c", b"short").unwrap();
     assert!(store.remove(b"mm").unwrap());

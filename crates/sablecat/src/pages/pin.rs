@@ -1,0 +1,104 @@
+//! Pins: which snapshots' versions are kept.
+//!
+//! A participant has two: one for the snapshot of its transaction or operation, and a *guard*, for the commit step and for helping, whatever snapshot
+//! it keeps. To pin: store `visible` with a full fence, look at `visible` again, and begin anew if it has moved. Who frees versions reads `visible`,
+//! fences, and looks at all pins (horizon.rs): a pin that it missed was stored afterwards, and its owner looks again.
+//!
+//! A pin that nobody ends keeps every version from then on, until the cache is full. So whoever pins for as long as a call lasts has a guard that ends
+//! it, however the call ends: what is read under it may be shown to a caller's closure or comparator, which may panic.
+
+use sablecat_os::atomic::Ordering;
+
+use super::{Pages, Participant};
+use crate::types::Lsn;
+
+/// The newest published state, pinned until dropped.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Pinned<'a> {
+    me: &'a Participant,
+    at: Lsn,
+}
+
+impl Pinned<'_> {
+    /// Its LSN.
+    #[inline]
+    pub(crate) fn at(&self) -> Lsn {
+        self.at
+    }
+}
+
+impl Drop for Pinned<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.me.slot().unpin();
+    }
+}
+
+/// The newest published state, held by the participant's guard until dropped.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Guarded<'a> {
+    me: &'a Participant,
+    at: Lsn,
+}
+
+impl Guarded<'_> {
+    /// Its LSN.
+    #[inline]
+    pub(crate) fn at(&self) -> Lsn {
+        self.at
+    }
+}
+
+impl Drop for Guarded<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.me.slot().unguard();
+    }
+}
+
+impl Pages {
+    /// Pins the newest published state for as long as what is returned lasts.
+    #[inline]
+    pub(crate) fn pinned<'a>(&self, me: &'a Participant) -> Pinned<'a> {
+        Pinned { me, at: self.pin(me) }
+    }
+
+    /// As [`Pages::pinned`], with the participant's second pin, leaving its snapshot alone.
+    #[inline]
+    pub(crate) fn guarded<'a>(&self, me: &'a Participant) -> Guarded<'a> {
+        Guarded { me, at: self.guard(me) }
+    }
+
+    /// Pins the newest published state and says which. For who ends it when dropped.
+    #[inline]
+    pub(crate) fn pin(&self, me: &Participant) -> Lsn {
+        // A mark that a sweep left here was meant for a snapshot of before, perhaps of the seat's last user.
+        if me.slot().is_revoked() {
+            me.slot().clear_revoked();
+        }
+        self.pin_with(|at| me.slot().set_pin(at))
+    }
+
+    /// As [`Pages::pin`], with the participant's second pin.
+    #[inline]
+    pub(crate) fn guard(&self, me: &Participant) -> Lsn {
+        self.pin_with(|at| me.slot().set_guard(at))
+    }
+
+    #[inline]
+    fn pin_with(&self, store: impl Fn(Lsn)) -> Lsn {
+        let visible = &self.region.header().visible.0;
+        loop {
+            // Acquire: pairs with the commit step's last store to it, so everything at or below is there.
+            let at = Lsn(visible.load(Ordering::Acquire));
+            store(at);
+            // A reclaimer that missed the pin read `visible` before its fence; then it has moved, or the versions at `at` are not its to free. SeqCst: the
+            // store is before this load in the one order of all such, as the reclaimer's fence is before the store that it missed.
+            if visible.load(Ordering::SeqCst) == at.0 {
+                return at;
+            }
+        }
+    }
+}
