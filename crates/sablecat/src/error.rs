@@ -64,6 +64,8 @@ enum Signal {
     NoRoom,
     /// A page has no version at the snapshot: at a tree's root, because the tree is younger; elsewhere, corruption.
     NotThere,
+    /// A flush of the volume failed, or the write of a superblock: what is on the disk is not known.
+    InDoubt,
 }
 
 impl Error {
@@ -93,6 +95,11 @@ impl Error {
         Error { signal: Signal::NotThere, ..Self::corruption(format!("page {page} is named by a tree but is not in use")) }
     }
 
+    /// A flush of the volume or the write of a superblock failed.
+    pub(crate) fn volume_in_doubt(what: impl Display) -> Self {
+        Error { signal: Signal::InDoubt, ..Self::new(ErrorKind::Poisoned, what) }
+    }
+
     #[cold]
     pub(crate) fn no_room(what: impl Display) -> Self {
         Error { signal: Signal::NoRoom, ..Self::full(what) }
@@ -120,6 +127,10 @@ impl Error {
 
     pub(crate) fn is_out_of_frames(&self) -> bool {
         self.signal == Signal::OutOfFrames
+    }
+
+    pub(crate) fn is_volume_in_doubt(&self) -> bool {
+        self.signal == Signal::InDoubt
     }
 
     pub(crate) fn is_not_there(&self) -> bool {

@@ -140,7 +140,7 @@ fn join(directory: &Path, volume: Volume, region: Region, region_path: PathBuf, 
     core.watch_stalls();
     {
         let seat = core.kernel.pages.participants.sit()?;
-        core.kernel.reap(&seat)?;
+        core.kernel.reap(&seat);
     }
     core.start_housekeeping()?;
     Ok(core)
@@ -273,8 +273,7 @@ impl Core {
         self.kernel.pages.region.when_stalled(move || {
             let Some(core) = core.upgrade() else { return };
             if let Ok(seat) = core.kernel.pages.participants.sit() {
-                // What goes wrong is tried again by the next who waits.
-                let _ = core.kernel.reap_now_and_then(&seat);
+                core.kernel.reap_now_and_then(&seat);
             }
         });
     }
@@ -286,7 +285,7 @@ impl Core {
         let entrance = Entrance::enter(&directory.join(LOCK), self.config.file_mode)?;
         {
             let seat = self.kernel.pages.participants.sit()?;
-            while self.kernel.reap(&seat)? {}
+            while self.kernel.reap(&seat) {}
         }
         let others = (0..region.geometry().members).any(|n| n != region.number() && region.member(n).is_used());
         let left = if others { Ok(()) } else { self.end_region(region_path) };

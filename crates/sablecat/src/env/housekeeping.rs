@@ -86,8 +86,8 @@ impl Core {
     pub(crate) fn keep_house(&self) -> Result<()> {
         let log = &self.kernel.log;
         let seat = self.kernel.pages.participants.sit()?;
-        // Before anything that might wait for the dead. What goes wrong is tried again at the next turn.
-        let _ = self.kernel.reap_now_and_then(&seat);
+        // Before anything that might wait for the dead.
+        self.kernel.reap_now_and_then(&seat);
         let Ok(_keeper) = self.kernel.keep(&seat) else { return Ok(()) };
         let mut done = lock(&self.keeper.done);
         let caller = caller(&self.kernel.pages.region, seat.number());

@@ -14,20 +14,31 @@
 //! takes it out of the map; so it gives them back to the pages' entries, and they are released with the run. That takes this role, so a
 //! checkpoint finds a run as a whole or gone as a whole. And where epochs are retained a block stays named until the last map that names it
 //! is dropped, that of an epoch perhaps: then the maps say what is free (volume/orphans.rs).
+//!
+//! *When it fails.* As long as no flush and no superblock has failed, the generation in force is known, and what was written for the next one is
+//! named by nothing: its blocks are no longer `captured`, and the next checkpoint does the same again. A flush that fails leaves unknown what is on
+//! the disk, and the system may have forgotten what it could not write: it poisons the volume, under the role, and whoever has waited for the role looks.
+//! A later flush that succeeds would say nothing of what was written before the one that failed.
+
+use std::time::Duration;
 
 use sablecat_os::atomic::{AtomicU64, Ordering, fence};
+use sablecat_os::clock;
 
 use super::run::{freed_after, rest_of};
 use super::volume::{Superblock, Volume};
+use super::writing::{Claim, Writes};
 use super::{KIND_FREE, KIND_OFFSET, Moving, Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
-use crate::region::{BlockWord, FrameState, Held, Work};
+use crate::region::{BlockWord, FrameState, Held, WRITTEN_QUEUE, Work};
 use crate::types::{BlockId, FrameId, Lsn, PageId};
 
 /// Versions written together.
 const BATCH: usize = 256;
-/// After so many tries to capture a page somebody dead may be in the way.
-const TRIES_STALLED: u32 = 1000;
+/// How long a checkpoint waits, in all, for others who are writing versions that it needs; then it writes them once more itself.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often it tries to have an old version to itself whose block nothing names after all.
+const TRIES_UNNAMED: u32 = 1000;
 
 /// What a checkpoint did.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,7 +78,7 @@ enum Found {
     /// The map is to name this block for it (none: the page is free).
     Block(BlockId),
     /// As `Block`, after this version has been written there.
-    Write(FrameId, BlockWord),
+    Write(Claim),
     /// The page is free, and with it so many pages after it.
     Freed(u64),
     /// The page came into being after the snapshot. If the map names it, then for an earlier life.
@@ -85,6 +96,10 @@ struct Changed {
     done_below: u64,
     /// Blocks of freed runs that an earlier checkpoint has named, to be given back to these pages.
     given_up: Vec<(BlockId, PageId)>,
+    /// Blocks that this checkpoint is the first to name, and what they hold. Before the superblock is written nothing hangs on that.
+    named: Vec<(PageId, BlockId)>,
+    /// Until when it waits for others, by the monotonic clock; not set before it has to.
+    patient_until: Option<Duration>,
 }
 
 impl Pages {
@@ -97,22 +112,42 @@ impl Pages {
         describe: impl FnOnce(Lsn, &mut Superblock) -> Result<()>,
     ) -> Result<Captured> {
         let Some(volume) = &self.volume else { return Ok(Captured { at: self.region.header().visible(), ..Captured::default() }) };
-        self.fail_if_poisoned()?;
         let hold = self.hold_checkpoint(me);
+        // Not before: who had the role may just have found out.
+        self.fail_if_poisoned()?;
         // Before the pin: what an earlier checkpoint has dealt with says nothing of this one's snapshot (horizon.rs).
         let progress = Progress::none(&self.region.header().captured_below.0);
         let needed = self.log_needed_from();
         let pinned = self.pinned(me);
         let at = pinned.at();
-        let result = self.follow_generation(volume).and_then(|()| self.checkpoint_at(volume, (at, needed), me, moving, describe));
+        let mut changed = Changed::default();
+        let result = self
+            .follow_generation(volume)
+            .and_then(|()| self.checkpoint_at(volume, (at, needed), me, moving, &mut changed, describe))
+            .inspect_err(|error| self.end_failed(&changed, error, me));
         drop(pinned);
         drop(progress);
         drop(hold);
         self.release_freed(me);
-        if result.as_ref().is_err_and(|error| error.kind() != ErrorKind::Full) {
-            self.region.header().volume_poisoned.store(1, Ordering::Release);
-        }
         result
+    }
+
+    /// Ends a checkpoint that failed. The caller has the role.
+    fn end_failed(&self, changed: &Changed, error: &Error, me: &Participant) {
+        if error.is_volume_in_doubt() {
+            self.poison();
+        } else {
+            // From here on sweeps leave the versions alone that were valid at the snapshot, as they did before this had come past them.
+            self.region.header().captured_below.0.store(0, Ordering::SeqCst);
+            changed.named.iter().for_each(|&(page, block)| self.unname(page, block, me));
+        }
+    }
+
+    /// Nobody knows any more what is on the volume: no checkpoint is made of it from here on, and nothing read from it is believed. The caller has the
+    /// checkpoint role, its own or that of somebody dead.
+    pub(super) fn poison(&self) {
+        // Release, and before the role is released: pairs with the look of who takes it next.
+        self.region.header().volume_poisoned.store(1, Ordering::Release);
     }
 
     /// From where recovery must read the log for a checkpoint that is pinned after this: the newest commit, or the first chunk of a write
@@ -169,10 +204,10 @@ impl Pages {
         (at, needed): (Lsn, Lsn),
         me: &Participant,
         moving: Moving,
+        changed: &mut Changed,
         describe: impl FnOnce(Lsn, &mut Superblock) -> Result<()>,
     ) -> Result<Captured> {
-        let mut changed = Changed::default();
-        let mut pending = Vec::new();
+        let mut pending = Writes::new(self);
         let mut written = 0;
         let words = self.page_ids.high_water().div_ceil(64) as usize;
         for word in 0..words {
@@ -180,12 +215,12 @@ impl Pages {
                 if u64::from(page.0) < changed.done_below {
                     continue;
                 }
-                let found = self.capture_when_idle(page, at, me)?;
+                let found = self.capture_when_idle(page, at, me, changed)?;
                 let (block, freed_after) = match found {
                     Found::Block(block) => (block, 0),
-                    Found::Write(frame, claim) => {
-                        pending.push((frame, claim));
-                        (claim.block(), 0)
+                    Found::Write(claim) => {
+                        pending.push(claim);
+                        (claim.1.block(), 0)
                     }
                     Found::Freed(after) => (BlockId::NONE, after),
                     Found::Younger => (BlockId::NONE, 0),
@@ -193,13 +228,13 @@ impl Pages {
                 };
                 changed.map.push((page, block));
                 if block != BlockId::NONE {
-                    self.capture_rest(page, me, &mut changed);
+                    self.capture_rest(page, me, changed);
                 } else {
-                    self.give_up_rest(page, freed_after, me, &mut changed)?;
+                    self.give_up_rest(page, freed_after, me, changed)?;
                 }
                 if pending.len() >= BATCH {
                     written += pending.len() as u64;
-                    self.write_captured(volume, &mut pending)?;
+                    changed.named.extend(pending.write_captured()?);
                 }
             }
             self.region.header().captured_below.0.store(word as u64 * 64 + 64, Ordering::SeqCst);
@@ -207,9 +242,9 @@ impl Pages {
         // What came into being after the snapshot may lie above the words.
         self.region.header().captured_below.0.store(u64::MAX, Ordering::SeqCst);
         written += pending.len() as u64;
-        self.write_captured(volume, &mut pending)?;
+        changed.named.extend(pending.write_captured()?);
 
-        let Changed { map: changes, mut given_up, .. } = changed;
+        let Changed { map: changes, given_up, .. } = changed;
         if !changes.is_empty() || moving == Moving::Much {
             self.learn_free(volume)?;
         }
@@ -225,7 +260,7 @@ impl Pages {
             // Blocks will be released, which must not happen while all count as used: they would be made free again later on.
             self.learn_free(volume)?;
         }
-        let (freed, moved) = self.write_checkpoint(volume, &changes, moving, next, me)?;
+        let (freed, moved) = self.write_checkpoint(volume, changes, moving, next, me)?;
         self.region.header().generation.0.store(volume.generation(), Ordering::SeqCst);
         self.region.header().checkpointed.store(at.0, Ordering::Release);
         let changed = moved > 0 || !freed.is_empty();
@@ -238,7 +273,7 @@ impl Pages {
                 }
             }
             // No map names these any more; some snapshot may read them. They go with the pages.
-            for (_, page) in given_up {
+            for &mut (_, page) in given_up {
                 self.change_block(page, me, BlockWord::uncaptured);
             }
         } else {
@@ -276,25 +311,31 @@ impl Pages {
         (0..64).filter(|bit| all >> bit & 1 == 1).map(|bit| PageId((word * 64 + bit) as u32)).collect()
     }
 
-    fn capture_when_idle(&self, page: PageId, at: Lsn, me: &Participant) -> Result<Found> {
-        let mut tries = 0u32;
+    /// Captures a page, when nobody is writing its version any more. Who is may be stopped, or wait for the disk for as long: not all are waited for.
+    fn capture_when_idle(&self, page: PageId, at: Lsn, me: &Participant, changed: &mut Changed) -> Result<Found> {
+        let queue = self.region.queue(WRITTEN_QUEUE);
         loop {
-            match self.capture(page, at, me)? {
-                Found::Busy => sablecat_os::atomic::yield_now(),
+            let until = match changed.patient_until {
+                _ if sablecat_os::atomic::explored() => None,
+                Some(until) => Some(until),
+                None => Some(*changed.patient_until.insert(clock::monotonic() + PATIENCE)),
+            };
+            let found = queue.wait_until(until, |_| match self.capture(page, at, me, false, changed) {
+                Ok(Found::Busy) => None,
+                found => Some(found),
+            });
+            match found.unwrap_or_else(|| self.capture(page, at, me, true, changed))? {
+                Found::Busy => {}
                 found => return Ok(found),
-            }
-            tries += 1;
-            if tries.is_multiple_of(TRIES_STALLED) {
-                // Who was writing it may be dead.
-                self.region.stall();
             }
         }
     }
 
-    /// Finds, under the page's latch, what the map is to say of it, and marks the block as a checkpoint's.
-    fn capture(&self, page: PageId, at: Lsn, me: &Participant) -> Result<Found> {
+    /// Finds, under the page's latch, what the map is to say of it, and marks the block as a checkpoint's. With `again` a version that is being written
+    /// by somebody else is written to another block besides.
+    fn capture(&self, page: PageId, at: Lsn, me: &Participant, again: bool, changed: &mut Changed) -> Result<Found> {
         let current = self.latch(page, me);
-        let found = self.capture_latched(page, current, at, me);
+        let found = self.capture_latched(page, current, at, me, again, changed);
         let newer = current != FrameId::NONE && self.region.born(current).load(Ordering::Acquire) > at.0;
         if newer {
             self.mark_unsaved(page);
@@ -306,8 +347,11 @@ impl Pages {
     /// Names the pages that were stored past the pool together with `first`, if there are any.
     fn capture_rest(&self, first: PageId, me: &Participant, changed: &mut Changed) {
         for page in rest_of(first, u64::from(u32::MAX - first.0)).take_while(|&page| self.is_rest(page)) {
-            let word = self.change_block(page, me, BlockWord::captured);
-            changed.map.push((page, word.block()));
+            let before = self.change_block(page, me, BlockWord::captured);
+            if !before.is_captured() {
+                changed.named.push((page, before.block()));
+            }
+            changed.map.push((page, before.block()));
             changed.done_below = u64::from(page.0) + 1;
         }
     }
@@ -335,7 +379,7 @@ impl Pages {
         }
     }
 
-    /// Changes, under the latch, what is known of the block of a page's only version, and says what it is then.
+    /// Changes, under the latch, what is known of the block of a page's only version, and says what it was.
     fn change_block(&self, page: PageId, me: &Participant, change: impl Fn(BlockWord) -> BlockWord) -> BlockWord {
         let current = self.latch(page, me);
         let (entry, desc) = (self.region.entry(page), self.region.frame(current));
@@ -349,10 +393,86 @@ impl Pages {
             entry.set_block(after);
         }
         self.unlatch(page, me);
-        after
+        before
     }
 
-    fn capture_latched(&self, page: PageId, current: FrameId, at: Lsn, me: &Participant) -> Result<Found> {
+    /// Takes back that a checkpoint names a block, for one that names nothing after all: from then on whoever frees the version on it frees it, as any
+    /// other; or it is free already, if that version is gone.
+    fn unname(&self, page: PageId, block: BlockId, me: &Participant) {
+        let current = self.latch(page, me);
+        let entry = self.region.entry(page);
+        let is_it = |word: BlockWord| word.block() == block;
+        if current == FrameId::NONE {
+            if is_it(entry.block()) {
+                entry.set_block(entry.block().uncaptured());
+            } else {
+                self.blocks.release(block);
+            }
+        } else if is_it(self.region.frame(current).block()) {
+            // Nobody frees, evicts or supersedes it: that takes the latch.
+            let desc = self.region.frame(current);
+            desc.set_block(desc.block().uncaptured());
+        } else if let Some(frame) = self.older_on_block(current, block, page) {
+            self.unname_old(frame, block, page, me);
+        } else {
+            // Gone; or out of reach for every snapshot to come, and then it will not be freed with the version: that still says it is a checkpoint's.
+            self.blocks.release(block);
+        }
+        self.unlatch(page, me);
+    }
+
+    /// The version of a latched page, behind `current`, that is on a block. Sweeps may have claimed any of them for a moment.
+    fn older_on_block(&self, current: FrameId, block: BlockId, page: PageId) -> Option<FrameId> {
+        let mut at = current;
+        loop {
+            let born = Lsn(self.region.born(at).load(Ordering::Acquire));
+            let next = self.region.frame(at).previous();
+            if next == FrameId::NONE || !self.leads_on(born, next, page) {
+                return None;
+            }
+            if self.region.frame(next).block().block() == block {
+                return Some(next);
+            }
+            at = next;
+        }
+    }
+
+    /// [`Pages::unname`] for a version that is not the current one, so that others may free it at any moment.
+    fn unname_old(&self, frame: FrameId, block: BlockId, page: PageId, me: &Participant) {
+        let desc = self.region.frame(frame);
+        let is_it = || desc.page() == page && desc.block().block() == block;
+        for _ in 0..TRIES_UNNAMED {
+            // Who frees it says first that it is on no block.
+            if !is_it() {
+                self.blocks.release(block);
+                return;
+            }
+            if desc.change(FrameState::Published, FrameState::Building(me.number())) {
+                // Claimed; now look again.
+                let claimed = is_it();
+                if claimed {
+                    desc.set_block(desc.block().uncaptured());
+                }
+                desc.set_state(FrameState::Published);
+                if claimed {
+                    return;
+                }
+            } else {
+                sablecat_os::atomic::yield_now();
+            }
+        }
+        // Whoever has claimed it was stopped just there. The block stays in use until the environment is next opened afresh.
+    }
+
+    fn capture_latched(
+        &self,
+        page: PageId,
+        current: FrameId,
+        at: Lsn,
+        me: &Participant,
+        again: bool,
+        changed: &mut Changed,
+    ) -> Result<Found> {
         let entry = self.region.entry(page);
         if current == FrameId::NONE {
             self.learn_block(page)?;
@@ -362,8 +482,9 @@ impl Pages {
                 // an earlier life of the page.
                 return Ok(Found::Younger);
             }
-            if word.block() != BlockId::NONE {
+            if word.block() != BlockId::NONE && !word.is_captured() {
                 entry.set_block(word.captured());
+                changed.named.push((page, word.block()));
             }
             return Ok(Found::Block(word.block()));
         }
@@ -394,22 +515,21 @@ impl Pages {
         debug_assert_eq!(desc.state(), FrameState::Published);
         let word = desc.block();
         if word.is_saved() {
-            desc.set_block(word.captured());
+            if !word.is_captured() {
+                desc.set_block(word.captured());
+                changed.named.push((page, word.block()));
+            }
             return Ok(Found::Block(word.block()));
         }
-        Ok(self.claim_write(frame, me)?.map_or(Found::Busy, |claim| Found::Write(frame, claim)))
-    }
-
-    fn write_captured(&self, volume: &Volume, pending: &mut Vec<(FrameId, BlockWord)>) -> Result<()> {
-        // SAFETY: versions being written are neither reclaimed nor evicted, and published bytes do not change.
-        let images: Vec<_> = pending.iter().map(|&(frame, claim)| (claim.block(), unsafe { self.region.page(frame) })).collect();
-        let result = volume.write_blocks(&images);
-        for entry in pending.iter_mut().filter(|_| result.is_ok()) {
-            entry.1 = entry.1.captured();
+        if word.is_writing() && again {
+            // Under the latch and the pin, since the mark is another's. That one's block will be freed with the version, this one by checkpoints.
+            let volume = self.volume.as_ref().expect("a checkpoint has a volume");
+            let block = self.allocate_block(word.volume())?;
+            volume.write_blocks(&[(block, bytes)]).inspect_err(|_| _ = self.blocks.release(block))?;
+            changed.named.push((page, block));
+            return Ok(Found::Block(block));
         }
-        self.end_writes(pending, result.is_ok());
-        pending.clear();
-        result
+        Ok(self.claim_write(frame, me)?.map_or(Found::Busy, Found::Write))
     }
 
     /// Remembers that a page changed, so that the next checkpoint looks at it.
@@ -429,6 +549,7 @@ impl Pages {
             return Ok(());
         }
         let Some(_hold) = self.try_hold_checkpoint(me) else { return Ok(()) };
+        self.fail_if_poisoned()?;
         self.follow_generation(volume)?;
         self.learn_free(volume)
     }

@@ -18,9 +18,10 @@
 use sablecat_os::atomic::Ordering;
 
 use super::sweep::WRITE_BATCH;
+use super::writing::{Claim, Writes};
 use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
 use crate::error::Result;
-use crate::region::{BlockWord, FrameState};
+use crate::region::FrameState;
 use crate::types::{FrameId, Lsn};
 
 /// Which part of the pool is kept clean ahead of the hand, and how many frames at most.
@@ -66,7 +67,7 @@ impl Pages {
             self.learn_free_early(me)?;
         }
         while more {
-            let mut dirty = Vec::new();
+            let mut dirty = Writes::new(self);
             let horizon = self.horizon();
             while dirty.len() < WRITE_BATCH {
                 let hand = header.hand.0.load(Ordering::Relaxed);
@@ -78,18 +79,19 @@ impl Pages {
                 let start = header.cleaned.0.fetch_add(STEP, Ordering::Relaxed);
                 for frame in start..start + STEP {
                     let frame = FrameId((1 + frame % frames) as u32);
-                    let claim = self.claim_dirty(frame, horizon.all(), me).inspect_err(|_| self.end_writes(&dirty, false))?;
-                    dirty.extend(claim.map(|block| (frame, block)));
+                    if let Some(claim) = self.claim_dirty(frame, horizon.all(), me)? {
+                        dirty.push(claim);
+                    }
                 }
             }
-            self.write_back(&dirty)?;
+            dirty.write()?;
         }
         Ok(())
     }
 
     /// Gives a frame a block to be written to if a sweep would want it written: a current version that is cold, and that no snapshot is
     /// older than.
-    fn claim_dirty(&self, frame: FrameId, horizon: Lsn, me: &Participant) -> Result<Option<BlockWord>> {
+    fn claim_dirty(&self, frame: FrameId, horizon: Lsn, me: &Participant) -> Result<Option<Claim>> {
         let desc = self.region.frame(frame);
         let is_dirty = || desc.state() == FrameState::Published && desc.superseded() == Lsn::MAX && !desc.block().is_saved();
         if !is_dirty() || self.region.referenced(frame).load(Ordering::Relaxed) != 0 {

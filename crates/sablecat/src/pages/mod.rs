@@ -33,6 +33,7 @@ mod sweep;
 #[cfg(test)]
 pub(crate) mod tests;
 pub(crate) mod volume;
+mod writing;
 
 pub(crate) use bell::Bell;
 pub(crate) use operation::Snapshot;

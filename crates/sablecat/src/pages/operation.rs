@@ -332,7 +332,7 @@ impl Pages {
     /// mended under the page's latch, and that the reader itself may hold, in a commit that is being validated. A claim changes nothing of what the reader
     /// needs: nobody frees a version that is superseded above a pin. One that is taken out of the middle keeps its bytes and where it leads until the operations
     /// in progress have ended, or somebody has waited for that in vain: so what the walk comes to in the end is looked at again (`is_still`).
-    fn leads_on(&self, born: Lsn, previous: FrameId, page: PageId) -> bool {
+    pub(super) fn leads_on(&self, born: Lsn, previous: FrameId, page: PageId) -> bool {
         let desc = self.region.frame(previous);
         let whole = matches!(desc.state(), FrameState::Published | FrameState::Building(_));
         whole && desc.page() == page && desc.superseded() <= born

@@ -72,10 +72,9 @@ impl Pages {
         // SAFETY: the frame is building and ours.
         let bytes = unsafe { self.region.page_mut(frame) };
         let read = volume.read_block(word.block(), bytes).and_then(|()| self.check_page(page, word.block(), bytes));
-        if let Err(error) = read {
+        // What a failed flush has dropped is not the disk's damage; and it may be an older version of the page that is there instead.
+        if let Err(error) = self.fail_if_poisoned().and(read) {
             self.drop_frame(frame, me);
-            // What a failed flush has dropped is not the disk's damage.
-            self.fail_if_poisoned()?;
             return Err(error);
         }
         self.region.frame(frame).describe(page, FrameId::NONE, word);

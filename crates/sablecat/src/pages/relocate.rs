@@ -122,9 +122,15 @@ impl Pages {
                     self.keep_back(&moves.pages, changes, &mut freed, me);
                     return Ok((freed, moves.pages.len() as u64));
                 }
-                // Without moves there is less to write.
-                Err(error) if error.kind() == ErrorKind::Full => self.give_up(&moves.pages),
-                Err(error) => return Err(error),
+                // Perhaps they are named now.
+                Err(error) if error.is_volume_in_doubt() => return Err(error),
+                Err(error) => {
+                    self.give_up(&moves.pages);
+                    // Without moves there is less to write.
+                    if error.kind() != ErrorKind::Full {
+                        return Err(error);
+                    }
+                }
             }
         }
         let plan = CheckpointPlan { changes, blocks: &self.blocks, rewrite_from: BlockId(u64::MAX), next };
@@ -224,8 +230,12 @@ impl Pages {
             moves.pages.extend(good.into_iter().map(|(one, _)| one));
             self.give_up(&bad.into_iter().map(|(one, _)| one).collect::<Vec<_>>());
             match written {
+                Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::Full => break,
-                written => written?,
+                Err(error) => {
+                    self.give_up(&moves.pages);
+                    return Err(error);
+                }
             }
         }
         Ok(())

@@ -283,9 +283,9 @@ impl Snapshot<'_> {
                         Ok(())
                     });
                     pages.confirm(self.at)?;
+                    pages.fail_if_poisoned()?;
                     // What was moved meanwhile, or came into memory, is read where it is now.
                     if read.is_err() && !stale && !(done - from..blocks).any(is_moved) {
-                        pages.fail_if_poisoned()?;
                         return read;
                     }
                 }

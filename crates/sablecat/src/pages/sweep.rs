@@ -17,10 +17,11 @@ use sablecat_os::atomic::{Ordering, fence, fence_everywhere};
 
 use super::horizon::Horizon;
 use super::run::freed_after;
+use super::writing::{Claim, Writes};
 use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::{ANY_FRAME, BlockWord, EntryWord, FrameState, NO_EPOCH, Work};
-use crate::types::{BlockId, FrameId, Lsn, PageId};
+use crate::types::{FrameId, Lsn, PageId};
 
 /// Frames a sweep looks at between two looks at the clock hand.
 const SWEEP_STEP: u64 = 32;
@@ -80,8 +81,8 @@ enum Swept {
     Retired,
     /// It was retired before, and some operation that began before that still runs.
     Waiting,
-    /// It is cold but its bytes are not on disk: it was given this block, which the sweep must now write.
-    Dirty(BlockWord),
+    /// It is cold but its bytes are not on disk: it was given a block, which the sweep must now write.
+    Dirty(Claim),
     /// It stays.
     Kept,
 }
@@ -153,7 +154,7 @@ impl Pages {
         let found = || me.free.borrow().len() + if all { 0 } else { retired() };
         self.take_retired(me, &mut round);
         while looked < frames && found() < want {
-            let mut dirty = Vec::new();
+            let mut dirty = Writes::new(self);
             let horizon = self.horizon();
             let oldest = self.oldest_epoch();
             while looked < frames && dirty.len() < WRITE_BATCH && found() < want {
@@ -163,15 +164,14 @@ impl Pages {
                 for frame in start..start + SWEEP_STEP {
                     let frame = FrameId((1 + frame % frames) as u32);
                     let evict = if found() < want && retired() < want { evict } else { Evict::None };
-                    let swept = self.sweep_frame(frame, &horizon, oldest, evict, me);
-                    match swept.inspect_err(|_| self.end_writes(&dirty, false))? {
+                    match self.sweep_frame(frame, &horizon, oldest, evict, me)? {
                         // A frame counts once, however often the hand comes by.
                         Swept::Free if me.free.borrow().contains(&frame) => {}
                         Swept::Free => {
                             me.free.borrow_mut().push(frame);
                             round.progress = true;
                         }
-                        Swept::Dirty(block) => dirty.push((frame, block)),
+                        Swept::Dirty(claim) => dirty.push(claim),
                         Swept::Retired => {
                             me.retired.borrow_mut().push_back(frame);
                             round.progress = true;
@@ -184,7 +184,7 @@ impl Pages {
             if !dirty.is_empty() {
                 round.progress = true;
                 self.call_cleaner();
-                self.write_back(&dirty)?;
+                dirty.write()?;
             }
         }
         self.take_retired(me, &mut round);
@@ -447,20 +447,6 @@ impl Pages {
         Ok(Swept::Retired)
     }
 
-    /// Gives a version that is on no block one that the caller is to write it to; none if it is on one, or being written to one. Its page is
-    /// latched by `me`, and it is the current one or pinned: so it cannot be freed; once marked as being written, not after that either.
-    pub(super) fn claim_write(&self, frame: FrameId, me: &Participant) -> Result<Option<BlockWord>> {
-        let desc = self.region.frame(frame);
-        // One look: whoever writes it needs no latch to say that it is written.
-        let word = desc.block();
-        if word.block() != BlockId::NONE || self.volume.is_none() {
-            return Ok(None);
-        }
-        let claim = BlockWord::fresh(self.allocate_block(word.volume())?).writing(me.number());
-        desc.set_block(claim);
-        Ok(Some(claim))
-    }
-
     /// An old version that some snapshot below its end may not need: unlink it from its page's chain.
     fn sweep_between(&self, frame: FrameId, superseded: Lsn, me: &Participant) -> Swept {
         let desc = self.region.frame(frame);
@@ -528,28 +514,6 @@ impl Pages {
             newer.set_state(FrameState::Published);
         }
         taken
-    }
-
-    /// Writes cold dirty versions to the blocks they were given, so that the next round can evict them.
-    pub(super) fn write_back(&self, dirty: &[(FrameId, BlockWord)]) -> Result<()> {
-        let Some(volume) = &self.volume else { return Ok(()) };
-        // SAFETY: a version whose block is marked as being written is neither reclaimed nor evicted, and published bytes do not change.
-        let images: Vec<_> = dirty.iter().map(|&(frame, claim)| (claim.block(), unsafe { self.region.page(frame) })).collect();
-        let result = volume.write_blocks(&images);
-        self.end_writes(dirty, result.is_ok());
-        result
-    }
-
-    /// Ends the writes of versions: they are on their blocks, or on none.
-    pub(super) fn end_writes(&self, dirty: &[(FrameId, BlockWord)], written: bool) {
-        for &(frame, claim) in dirty {
-            if written {
-                self.region.frame(frame).set_block(claim.written());
-            } else {
-                self.region.frame(frame).set_block(claim.dropped());
-                self.blocks.release(claim.block());
-            }
-        }
     }
 
     /// Gives up the oldest snapshot that is not being read at this moment, for the room its versions take.

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use sablecat_os::atomic::{AtomicU32, Ordering};
 
 use super::frames::{LIMBO_BATCH, PATIENCE};
+use super::writing::{Claim, Writes};
 use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
 use crate::error::ErrorKind;
-use crate::region::{BlockWord, EntryWord, FrameState, Geometry, Region};
+use crate::region::{BlockWord, EntryWord, FrameState, Geometry, Region, Work};
 use crate::types::{FrameId, Lsn, PageId};
 
 /// Where the frames of a pool are.
@@ -62,6 +63,30 @@ impl Pages {
     pub(crate) fn sweep_some(&self, me: &Participant) {
         self.forget_free(me);
         let _ = self.refill(me, usize::MAX, 1);
+    }
+
+    /// Whether somebody sleeps until the checkpoint role is free.
+    pub(crate) fn is_checkpoint_waited_for(&self) -> bool {
+        self.region.role(Work::Checkpoint).has_sleepers()
+    }
+
+    /// Marks some dirty current versions as being written, as a sweep does before it writes them.
+    pub(crate) fn claim_some(&self, count: usize, me: &Participant) -> Vec<Claim> {
+        let pages = (1..self.page_ids.high_water() as u32).map(PageId);
+        let claim = |page| {
+            let current = self.latch(page, me);
+            let claim = if current == FrameId::NONE { None } else { self.claim_write(current, me).unwrap() };
+            self.unlatch(page, me);
+            claim
+        };
+        pages.filter_map(claim).take(count).collect()
+    }
+
+    /// Writes what was marked.
+    pub(crate) fn end_claims(&self, claims: Vec<Claim>) {
+        let mut writes = Writes::new(self);
+        claims.into_iter().for_each(|claim| writes.push(claim));
+        writes.write().unwrap();
     }
 
     /// Forgets the free frames that the participant remembers; sweeps find them again.

@@ -38,7 +38,7 @@ pub(crate) use geometry::{Geometry, LOG_WORDS_BYTES, PAGE_QUEUES, STRUCTURE_LATC
 pub(crate) use header::{Header, Identity};
 pub(crate) use member::Member;
 pub(crate) use membership::Membership;
-pub(crate) use role::{Held, Holding, Role, RoleWord, Work};
+pub(crate) use role::{Held, Holding, Role, RoleWord, WRITTEN_QUEUE, Work};
 pub(crate) use slot::{ANY_FRAME, ListItem, NO_EPOCH, Phase, SLOT_LIST_INLINE, Slot};
 pub(crate) use wait::{Look, Queue, WaitQueue};
 

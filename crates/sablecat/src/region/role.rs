@@ -22,7 +22,9 @@ const CHECKPOINT_QUEUE: usize = 254;
 const SERIAL_QUEUE: usize = 253;
 const HOUSEKEEPING_QUEUE: usize = 252;
 const REAPING_QUEUE: usize = 251;
-const _: () = assert!(PAGE_QUEUES + STRUCTURE_LATCHES <= REAPING_QUEUE);
+/// No role's: of those who want the end of a write that another is at.
+pub(crate) const WRITTEN_QUEUE: usize = 250;
+const _: () = assert!(PAGE_QUEUES + STRUCTURE_LATCHES <= WRITTEN_QUEUE);
 
 /// What one participant does at a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -126,6 +128,12 @@ impl<'a> Role<'a> {
     /// Waits until `done` gives something: called when a holding has ended, and now and then.
     pub(crate) fn wait_for<T>(self, done: impl FnMut() -> Option<T>) -> T {
         self.queue.wait_for(done)
+    }
+
+    /// Whether anybody waits for it.
+    #[cfg(test)]
+    pub(crate) fn has_sleepers(self) -> bool {
+        self.queue.has_sleepers()
     }
 
     /// Ends a holding of somebody else, which is dead or helped to its end, unless it has ended.

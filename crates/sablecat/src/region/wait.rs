@@ -49,6 +49,17 @@ impl Queue<'_> {
         self.words.wait_for(|| self.region.stall(), done)
     }
 
+    /// [`WaitQueue::wait_until`].
+    pub(crate) fn wait_until<T>(&self, deadline: Option<Duration>, done: impl FnMut(Look) -> Option<T>) -> Option<T> {
+        self.words.wait_until(deadline, || self.region.stall(), done)
+    }
+
+    /// Whether somebody may be asleep.
+    #[cfg(test)]
+    pub(crate) fn has_sleepers(&self) -> bool {
+        self.words.word.load(Ordering::SeqCst) & ASLEEP != 0
+    }
+
     /// [`WaitQueue::wake`].
     #[inline]
     pub(crate) fn wake(&self) {

@@ -22,7 +22,6 @@
 use sablecat_os::atomic::Ordering;
 
 use super::{Kernel, publish};
-use crate::error::Result;
 use crate::pages::Participant;
 use crate::region::{Held, Holding, STRUCTURE_LATCHES, Work};
 
@@ -33,26 +32,26 @@ const SLOTS_A_MILLISECOND: u64 = 16;
 impl Kernel {
     /// As [`Kernel::reap`], for who asks again and again: does nothing if anybody has looked a moment ago. A look costs the more the more
     /// processes there are, and so do those who ask: together they would do nothing else.
-    pub(crate) fn reap_now_and_then(&self, me: &Participant) -> Result<()> {
+    pub(crate) fn reap_now_and_then(&self, me: &Participant) {
         let header = self.pages.region.header();
         let now = sablecat_os::clock::monotonic().as_millis() as u64;
         let last = header.looked.0.load(Ordering::Relaxed);
         let soon = LOOK_EVERY + u64::from(header.slots_high.0.load(Ordering::Relaxed)) / SLOTS_A_MILLISECOND;
         if now.wrapping_sub(last) < soon || header.looked.0.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_err() {
-            return Ok(());
+            return;
         }
         // What is left for later is done at a later look.
-        self.reap(me).map(drop)
+        let _ = self.reap(me);
     }
 
     /// Reaps the participants of all members that have died, unless somebody else is at it. True if there is more to do later.
-    pub(crate) fn reap(&self, me: &Participant) -> Result<bool> {
+    pub(crate) fn reap(&self, me: &Participant) -> bool {
         let region = &self.pages.region;
-        let Some(membership) = region.membership() else { return Ok(false) };
+        let Some(membership) = region.membership() else { return false };
         let members = region.geometry().members;
         let dead = || -> Vec<u16> { (0..members).filter(|&n| region.member(n).is_used() && !membership.is_alive(n)).collect() };
         if dead().is_empty() {
-            return Ok(false);
+            return false;
         }
         let role = region.role(Work::Reaping);
         let _held = loop {
@@ -62,31 +61,31 @@ impl Kernel {
                     // A reaper died: this one starts again.
                     role.end(other);
                 }
-                Err(_) => return Ok(true),
+                Err(_) => return true,
             }
         };
         // Looked at again: until the role was taken another may have reaped one of them, and a living process have taken its number.
         self.reap_members(&dead(), me)
     }
 
-    fn reap_members(&self, dead: &[u16], me: &Participant) -> Result<bool> {
+    fn reap_members(&self, dead: &[u16], me: &Participant) -> bool {
         let region = &self.pages.region;
         let high = region.header().slots_high.0.load(Ordering::SeqCst) as u16;
         let slots: Vec<u16> = (1..high).filter(|&n| region.slot(n).member().is_some_and(|member| dead.contains(&member))).collect();
         let mut later = false;
         for &slot in &slots {
-            later |= !self.reap_slot(slot, me)?;
+            later |= !self.reap_slot(slot, me);
         }
         if !later {
             for &member in dead {
                 region.member(member).leave();
             }
         }
-        Ok(later)
+        later
     }
 
     /// True when the slot is free again.
-    pub(super) fn reap_slot(&self, dead: u16, me: &Participant) -> Result<bool> {
+    pub(super) fn reap_slot(&self, dead: u16, me: &Participant) -> bool {
         let region = &self.pages.region;
         let (slot, role) = (region.slot(dead), region.role(Work::Commit));
 
@@ -109,7 +108,7 @@ impl Kernel {
         let freed = self.pages.free_frames_of(dead, me);
 
         self.locks.release_all_of(dead);
-        self.pages.end_checkpoint_of(dead)?;
+        self.pages.end_checkpoint_of(dead);
         for work in (0..STRUCTURE_LATCHES).map(Work::Structure).chain([Work::Serial, Work::Housekeeping]) {
             let role = region.role(work);
             let holding = role.look();
@@ -124,7 +123,7 @@ impl Kernel {
         if freed {
             slot.give_back();
         }
-        Ok(freed)
+        freed
     }
 
     /// Takes the role of who keeps house, until dropped.

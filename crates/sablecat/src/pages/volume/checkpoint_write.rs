@@ -16,7 +16,7 @@ use super::BlockSpace;
 use super::file::Volume;
 use super::map::{MapChange, MapRoot, update};
 use super::superblock::Superblock;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::types::{BlockId, PageId, VolumeId};
 
 /// What the next generation is to be.
@@ -39,8 +39,8 @@ impl Volume {
     /// The caller is the only checkpointer.
     ///
     /// # Errors
-    /// `Poisoned` when it is not known which generation is on the disk: the environment must be closed. With any other kind the old
-    /// generation is in force and the map blocks allocated here have been given back: `Full` may be tried again.
+    /// `Poisoned`, [in doubt](Error::is_volume_in_doubt), when it is not known which generation is on the disk: the environment must be closed. With
+    /// any other the old generation is in force and the map blocks allocated here have been given back: it may be tried again.
     pub(crate) fn write_checkpoint(&self, plan: CheckpointPlan<'_>) -> Result<Vec<BlockId>> {
         let CheckpointPlan { changes, blocks, rewrite_from, mut next } = plan;
         let named = |change: &&(PageId, BlockId)| change.1 != BlockId::NONE;
@@ -103,8 +103,7 @@ impl Volume {
 }
 
 fn in_doubt(error: Error) -> Error {
-    Error::new(
-        ErrorKind::Poisoned,
-        format!("{error}; it is not known whether the checkpoint is on the disk: close the environment and open it again to recover"),
-    )
+    Error::volume_in_doubt(format!(
+        "{error}; it is not known whether the checkpoint is on the disk: close the environment and open it again to recover"
+    ))
 }

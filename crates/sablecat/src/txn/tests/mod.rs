@@ -3,6 +3,7 @@
 mod accounting;
 #[cfg(feature = "shuttle")]
 mod explore;
+mod failing;
 mod large;
 mod mapped_twice;
 mod nested;

@@ -1,4 +1,4 @@
-//! Reads under which something else happens.
+//! Reads and flushes under which something else happens.
 
 use std::io;
 use std::path::Path;
@@ -6,34 +6,53 @@ use std::sync::{Arc, Mutex};
 
 use sablecat_os::disk::{Disk, File, How, Window};
 
-/// What happens once before the next read, outside of every lock.
+/// What happens once before the next call, outside of every lock.
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// A disk whose reads can be interrupted.
+/// The hooks of a disk.
+#[derive(Clone, Default)]
+struct Hooks {
+    read: Arc<Mutex<Option<Hook>>>,
+    flush: Arc<Mutex<Option<Hook>>>,
+}
+
+/// A disk whose reads and flushes can be interrupted.
 #[derive(Clone)]
 pub(crate) struct Interrupted {
     disk: Arc<dyn Disk>,
-    hook: Arc<Mutex<Option<Hook>>>,
+    hooks: Hooks,
 }
 
 struct InterruptedFile {
     file: Arc<dyn File>,
-    hook: Arc<Mutex<Option<Hook>>>,
+    hooks: Hooks,
+}
+
+fn happen(hook: &Mutex<Option<Hook>>) {
+    let hook = hook.lock().expect("no panic").take();
+    if let Some(hook) = hook {
+        hook();
+    }
 }
 
 impl Interrupted {
     pub(crate) fn new(disk: impl Disk + 'static) -> Interrupted {
-        Interrupted { disk: Arc::new(disk), hook: Arc::default() }
+        Interrupted { disk: Arc::new(disk), hooks: Hooks::default() }
     }
 
     /// The next read of any file runs `hook` first; reads that it does itself are not interrupted.
     pub(crate) fn before_next_read(&self, hook: impl FnOnce() + Send + 'static) {
-        *self.hook.lock().expect("no panic") = Some(Box::new(hook));
+        *self.hooks.read.lock().expect("no panic") = Some(Box::new(hook));
+    }
+
+    /// The next flush of any file runs `hook` first; flushes that it does itself are not interrupted.
+    pub(crate) fn before_next_flush(&self, hook: impl FnOnce() + Send + 'static) {
+        *self.hooks.flush.lock().expect("no panic") = Some(Box::new(hook));
     }
 
     /// Whether the read that was waited for has come.
     pub(crate) fn was_interrupted(&self) -> bool {
-        self.hook.lock().expect("no panic").is_none()
+        self.hooks.read.lock().expect("no panic").is_none()
     }
 }
 
@@ -51,7 +70,7 @@ impl std::fmt::Debug for InterruptedFile {
 
 impl Disk for Interrupted {
     fn open(&self, path: &Path, how: How) -> io::Result<Arc<dyn File>> {
-        Ok(Arc::new(InterruptedFile { file: self.disk.open(path, how)?, hook: Arc::clone(&self.hook) }))
+        Ok(Arc::new(InterruptedFile { file: self.disk.open(path, how)?, hooks: self.hooks.clone() }))
     }
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
         self.disk.create_dir_all(path)
@@ -78,10 +97,7 @@ impl Disk for Interrupted {
 
 impl File for InterruptedFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let hook = self.hook.lock().expect("no panic").take();
-        if let Some(hook) = hook {
-            hook();
-        }
+        happen(&self.hooks.read);
         self.file.read_at(buf, offset)
     }
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
@@ -91,6 +107,7 @@ impl File for InterruptedFile {
         self.file.write_all_at(bufs, offset)
     }
     fn sync(&self) -> io::Result<()> {
+        happen(&self.hooks.flush);
         self.file.sync()
     }
     fn len(&self) -> io::Result<u64> {

@@ -1,0 +1,113 @@
+//! Writing versions to blocks: from the moment that one is given a block until it is on it, or on none.
+//!
+//! Sweeps, cleaners and checkpoints write versions from their frames. Who does gives each a block first, and marks it in the frame's descriptor
+//! as being written, with its own slot. A marked version is neither reclaimed nor evicted, so its bytes stay while the disk takes them, without
+//! a latch; and nobody else writes it. The marks of one writer are a list that ends them when it is dropped: whatever goes wrong on the way, no
+//! version is left that all others take to be written at this moment. Those of the dead are ended by reaping (mend.rs).
+//!
+//! A block that could not be written holds anything, and nothing names it: it is free again, and its version is to be written as before. So an error
+//! here does no harm, and poisons nothing.
+
+use super::{Pages, Participant};
+use crate::error::Result;
+use crate::region::{BlockWord, WRITTEN_QUEUE};
+use crate::types::{BlockId, FrameId, PageId};
+
+/// A version that its writer has marked: its frame, and the mark.
+pub(crate) type Claim = (FrameId, BlockWord);
+
+/// Versions that are being written by one participant. Dropped, those that are left are on no block.
+#[must_use]
+#[derive(Debug)]
+pub(super) struct Writes<'a> {
+    pages: &'a Pages,
+    claims: Vec<Claim>,
+}
+
+impl<'a> Writes<'a> {
+    pub(super) fn new(pages: &'a Pages) -> Writes<'a> {
+        Writes { pages, claims: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, claim: Claim) {
+        self.claims.push(claim);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.claims.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.claims.is_empty()
+    }
+
+    /// Writes all of them, each to its block.
+    ///
+    /// # Errors
+    /// Those of the volume; all are on no block then.
+    pub(super) fn write(&mut self) -> Result<()> {
+        self.write_as(BlockWord::written)
+    }
+
+    /// The same for a checkpoint, which names the blocks: which pages' they are.
+    ///
+    /// # Errors
+    /// As [`Writes::write`].
+    pub(super) fn write_captured(&mut self) -> Result<Vec<(PageId, BlockId)>> {
+        // Read while the marks keep the frames.
+        let named = self.claims.iter().map(|&(frame, claim)| (self.pages.region.frame(frame).page(), claim.block())).collect();
+        self.write_as(|claim| claim.written().captured())?;
+        Ok(named)
+    }
+
+    fn write_as(&mut self, written: fn(BlockWord) -> BlockWord) -> Result<()> {
+        let pages = self.pages;
+        if let Some(volume) = &pages.volume {
+            // SAFETY: versions that are marked as being written are neither reclaimed nor evicted, and published bytes do not change.
+            let images: Vec<_> = self.claims.iter().map(|&(frame, claim)| (claim.block(), unsafe { pages.region.page(frame) })).collect();
+            volume.write_blocks(&images).inspect_err(|_| self.end(None))?;
+        }
+        self.end(Some(written));
+        Ok(())
+    }
+
+    /// Ends the marks: the versions are on their blocks, which are known as `written` says, or on none.
+    fn end(&mut self, written: Option<fn(BlockWord) -> BlockWord>) {
+        if self.claims.is_empty() {
+            return;
+        }
+        for (frame, claim) in self.claims.drain(..) {
+            let desc = self.pages.region.frame(frame);
+            match written {
+                Some(written) => desc.set_block(written(claim)),
+                None => {
+                    desc.set_block(claim.dropped());
+                    self.pages.blocks.release(claim.block());
+                }
+            }
+        }
+        self.pages.region.queue(WRITTEN_QUEUE).wake();
+    }
+}
+
+impl Drop for Writes<'_> {
+    fn drop(&mut self) {
+        self.end(None);
+    }
+}
+
+impl Pages {
+    /// Gives a version that is on no block one that the caller is to write it to; none if it is on one, or being written to one. Its page is
+    /// latched by `me`, and it is the current one or pinned: so it cannot be freed; once marked as being written, not after that either.
+    pub(super) fn claim_write(&self, frame: FrameId, me: &Participant) -> Result<Option<Claim>> {
+        let desc = self.region.frame(frame);
+        // One look: whoever writes it needs no latch to say that it is written.
+        let word = desc.block();
+        if word.block() != BlockId::NONE || self.volume.is_none() {
+            return Ok(None);
+        }
+        let claim = BlockWord::fresh(self.allocate_block(word.volume())?).writing(me.number());
+        desc.set_block(claim);
+        Ok(Some((frame, claim)))
+    }
+}

@@ -1,0 +1,184 @@
+//! Checkpoints that fail, and what others find afterwards.
+
+use sablecat_os::sim::{Fault, Survival};
+
+use super::*;
+use crate::error::{Error, ErrorKind};
+use crate::pages::volume::tests::interrupted::Interrupted;
+use crate::pages::volume::{Declared, Found as VolumeFound};
+use crate::region::Work;
+use crate::types::{BlockId, FrameId};
+
+const PATH: &str = "sablecat.db";
+
+fn key(n: u64) -> [u8; 8] {
+    n.to_be_bytes()
+}
+
+/// A store with some pages on a disk, and a checkpoint of it.
+fn store_on(disk: &dyn sablecat_os::disk::Disk, frames: usize) -> Store {
+    let volume = Volume::create(disk, Path::new(PATH), 512, [7; 16], false).expect("no faults");
+    let store = Store::new(frames, 8, Some(volume));
+    store.change_all(0);
+    store.checkpoint().unwrap();
+    store
+}
+
+impl Store {
+    fn change_all(&self, stamp: u8) {
+        (0..200).for_each(|n| self.put(&key(n), &[stamp; 40]).unwrap());
+    }
+
+    /// Versions that are said to be on their way to the volume, although nobody is at work.
+    fn being_written(&self) -> usize {
+        let region = &self.kernel.pages.region;
+        (1..region.geometry().frames as u32).filter(|&frame| region.frame(FrameId(frame)).block().is_writing()).count()
+    }
+
+    /// Takes all blocks but `left` that the volume can have.
+    fn take_blocks(&self, left: u64) -> Vec<BlockId> {
+        let blocks = self.kernel.pages.blocks();
+        let mut taken: Vec<_> = std::iter::from_fn(|| blocks.allocate(VolumeId::MAIN)).collect();
+        for block in taken.split_off(taken.len() - left as usize) {
+            blocks.release(block);
+        }
+        taken
+    }
+
+    fn give_blocks(&self, taken: Vec<BlockId>) {
+        taken.into_iter().for_each(|block| assert!(self.kernel.pages.blocks().release(block)));
+    }
+}
+
+/// The system tells of what it could not write once, and takes it for written from then on.
+#[test]
+fn a_checkpoint_that_waited_for_one_whose_flush_failed_does_not_go_on() {
+    for seed in 0..10 {
+        let sim = SimDisk::new(seed);
+        let disk = Interrupted::new(sim.clone());
+        let store = Arc::new(store_on(&disk, 300));
+        store.change_all(1);
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let (others, plan) = (Arc::clone(&store), sim.clone());
+        disk.before_next_flush(move || {
+            let waiting = Arc::clone(&others);
+            sender.send(std::thread::spawn(move || waiting.checkpoint())).unwrap();
+            while !others.kernel.pages.is_checkpoint_waited_for() {
+                std::thread::yield_now();
+            }
+            plan.fail_at(plan.calls() + 1, Fault::SyncFails);
+        });
+        let failed = store.checkpoint().map_err(|error| error.kind());
+        let waited = receiver.recv().unwrap().join().unwrap().map_err(|error| error.kind());
+        assert_eq!([failed, waited], [Err(ErrorKind::Poisoned); 2], "seed {seed}");
+        for survival in Survival::ALL {
+            let left = sim.crash_as(survival, seed);
+            let volume = Volume::open_with(&left, Path::new(PATH), false, &Declared::default()).unwrap();
+            let pages = Pages::new(Arc::new(Region::private(geometry(300, 8)).unwrap()), None, access::check_page).unwrap();
+            let mut buffer = vec![0; 512];
+            let mut look = |found| match found {
+                VolumeFound::Page(page, block) => pages.check_stored(&volume, page, block, &mut buffer),
+                VolumeFound::Damaged(_, error) => Err(error),
+                VolumeFound::Map(_) => Ok(()),
+            };
+            volume.walk(0..u64::MAX, &mut look).unwrap_or_else(|error| panic!("seed {seed}, {survival:?}: {error}"));
+        }
+    }
+}
+
+/// A checkpoint after it would wait for their end, for ever.
+#[test]
+fn a_checkpoint_that_finds_no_block_leaves_no_version_being_written() {
+    let store = store_on(&SimDisk::new(1), 300);
+    for left in [0, 1, 10] {
+        store.change_all(left as u8 + 1);
+        let taken = store.take_blocks(left);
+        assert_eq!(store.checkpoint().unwrap_err().kind(), ErrorKind::Full);
+        assert_eq!(store.being_written(), 0, "{left} blocks were to be had");
+        store.give_blocks(taken);
+        store.checkpoint().unwrap();
+    }
+    store.assert_nothing_leaks();
+}
+
+/// The same of sweeps, which write in batches as well.
+#[test]
+fn a_sweep_that_finds_no_block_leaves_no_version_being_written() {
+    let store = store_on(&SimDisk::new(1), 300);
+    store.change_all(1);
+    let taken = store.take_blocks(3);
+    let seat = store.kernel.pages.participants.sit().unwrap();
+    store.kernel.pages.sweep_all(&seat);
+    drop(seat);
+    assert_eq!(store.being_written(), 0);
+    store.give_blocks(taken);
+    store.assert_nothing_leaks();
+}
+
+/// On a disk that is full each attempt would cost as many blocks as pages are changed between two.
+#[test]
+fn blocks_that_a_checkpoint_in_vain_has_captured_are_used_again() {
+    let store = store_on(&SimDisk::new(1), 300);
+    let pages = &store.kernel.pages;
+    let begun = pages.blocks().used_count();
+    for round in 0..20u8 {
+        let seat = pages.participants.sit().unwrap();
+        store.change_all(round);
+        if round % 2 == 0 {
+            pages.sweep_all(&seat);
+        }
+        let snapshot = (round % 3 == 0).then(|| store.begin(Isolation::Snapshot, true));
+        // What it has captured becomes an old version, is evicted, and read in again.
+        let change = |_, _: &mut Superblock| {
+            let other = pages.participants.sit().unwrap();
+            if round % 4 < 2 {
+                store.change_all(round + 100);
+            }
+            pages.sweep_all(&other);
+            if round % 5 == 0 {
+                store.verified();
+            }
+            Err(Error::full("a disk"))
+        };
+        assert_eq!(pages.checkpoint(&seat, Moving::Little, change).unwrap_err().kind(), ErrorKind::Full);
+        drop(snapshot);
+        assert!(pages.blocks().used_count() < 4 * begun, "round {round}");
+    }
+    store.assert_nothing_leaks();
+}
+
+/// What the system could not write it has forgotten; a second flush would succeed, and say nothing.
+#[test]
+fn a_dead_checkpoint_that_cannot_be_settled_poisons_and_the_dead_lets_go_of_the_rest() {
+    let sim = SimDisk::new(1);
+    let store = store_on(&sim, 300);
+    let region = &store.kernel.pages.region;
+    let (dead, reaper) = (store.kernel.pages.participants.sit().unwrap(), store.kernel.pages.participants.sit().unwrap());
+    std::mem::forget(store.kernel.pages.hold_checkpoint(&dead));
+    std::mem::forget(region.role(Work::Structure(7)).try_take(dead.number()).unwrap());
+    std::mem::forget(region.role(Work::Serial).try_take(dead.number()).unwrap());
+    sim.fail_at(sim.calls() + 1, Fault::SyncFails);
+    assert!(store.kernel.reap_slot(dead.number(), &reaper));
+    assert_eq!(store.kernel.pages.fail_if_poisoned().unwrap_err().kind(), ErrorKind::Poisoned);
+    assert_eq!([Work::Checkpoint, Work::Serial, Work::Structure(7)].map(|work| region.role(work).look().owner()), [0; 3]);
+    let checkpoint = store.checkpoint().map_err(|error| error.kind());
+    assert_eq!(checkpoint, Err(ErrorKind::Poisoned), "nothing of what was written before is to be named");
+}
+
+/// A process may be stopped for as long as it likes while it writes what a sweep has found.
+#[test]
+fn a_checkpoint_does_not_wait_for_who_was_stopped_while_it_wrote_a_version() {
+    let store = store_on(&SimDisk::new(1), 300);
+    let pages = &store.kernel.pages;
+    store.change_all(1);
+    let stopped = pages.participants.sit().unwrap();
+    let claims = pages.claim_some(5, &stopped);
+    assert_eq!((claims.len(), store.being_written()), (5, 5));
+    store.checkpoint().unwrap();
+    assert_eq!(store.being_written(), 5);
+    pages.end_claims(claims);
+    drop(stopped);
+    // Their blocks are the versions' own, and go with them.
+    store.change_all(2);
+    store.assert_nothing_leaks();
+}
