@@ -22,7 +22,7 @@ use super::volume::{Superblock, Volume};
 use super::{KIND_FREE, KIND_OFFSET, Moving, Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::{BlockWord, FrameState, Holding, Region};
-use crate::types::{BlockId, FrameId, Lsn, PageId};
+use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock};
 
 /// Versions written together.
 const BATCH: usize = 256;
@@ -65,7 +65,7 @@ impl Drop for CheckpointHold<'_> {
 /// What capture found for one page.
 enum Found {
     /// The map is to name this block for it (none: the page is free).
-    Block(BlockId),
+    Block(SealedBlock),
     /// As `Block`, after this version has been written there.
     Write(FrameId, BlockWord),
     /// The page is free, and with it so many pages after it.
@@ -80,7 +80,10 @@ enum Found {
 #[derive(Default)]
 struct Changed {
     /// What the map is to say: sorted by page, each page once.
-    map: Vec<(PageId, BlockId)>,
+    map: Vec<(PageId, SealedBlock)>,
+    /// Versions to be written, and at which place of `map` each is: the seals are known when they have been.
+    pending: Vec<(FrameId, BlockWord)>,
+    places: Vec<usize>,
     /// Pages below were dealt with, as parts of a run, before their turn.
     done_below: u64,
     /// Blocks of freed runs that an earlier checkpoint has named, to be given back to these pages.
@@ -177,7 +180,6 @@ impl Pages {
         describe: impl FnOnce(Lsn, &mut Superblock) -> Result<()>,
     ) -> Result<Captured> {
         let mut changed = Changed::default();
-        let mut pending = Vec::new();
         let mut written = 0;
         let words = self.page_ids.high_water().div_ceil(64) as usize;
         for word in 0..words {
@@ -189,30 +191,29 @@ impl Pages {
                 let (block, freed_after) = match found {
                     Found::Block(block) => (block, 0),
                     Found::Write(frame, claim) => {
-                        pending.push((frame, claim));
-                        (claim.block(), 0)
+                        changed.pending.push((frame, claim));
+                        changed.places.push(changed.map.len());
+                        (claim.sealed(), 0)
                     }
-                    Found::Freed(after) => (BlockId::NONE, after),
-                    Found::Younger => (BlockId::NONE, 0),
+                    Found::Freed(after) => (SealedBlock::NONE, after),
+                    Found::Younger => (SealedBlock::NONE, 0),
                     Found::Busy => unreachable!("waited for"),
                 };
                 changed.map.push((page, block));
-                if block != BlockId::NONE {
+                if block != SealedBlock::NONE {
                     self.capture_rest(page, me, &mut changed);
                 } else {
                     self.give_up_rest(page, freed_after, me, &mut changed)?;
                 }
-                if pending.len() >= BATCH {
-                    written += pending.len() as u64;
-                    self.write_captured(volume, &mut pending)?;
+                if changed.pending.len() >= BATCH {
+                    written += self.write_captured(volume, &mut changed)?;
                 }
             }
             self.region.header().captured_below.0.store(word as u64 * 64 + 64, Ordering::SeqCst);
         }
         // What came into being after the snapshot may lie above the words.
         self.region.header().captured_below.0.store(u64::MAX, Ordering::SeqCst);
-        written += pending.len() as u64;
-        self.write_captured(volume, &mut pending)?;
+        written += self.write_captured(volume, &mut changed)?;
 
         let Changed { map: changes, mut given_up, .. } = changed;
         if !changes.is_empty() || moving == Moving::Much {
@@ -312,7 +313,7 @@ impl Pages {
     fn capture_rest(&self, first: PageId, me: &Participant, changed: &mut Changed) {
         for page in rest_of(first, u64::from(u32::MAX - first.0)).take_while(|&page| self.is_rest(page)) {
             let word = self.change_block(page, me, BlockWord::captured);
-            changed.map.push((page, word.block()));
+            changed.map.push((page, word.sealed()));
             changed.done_below = u64::from(page.0) + 1;
         }
     }
@@ -325,7 +326,7 @@ impl Pages {
             if word.is_captured() {
                 changed.given_up.push((word.block(), page));
             }
-            changed.map.push((page, BlockId::NONE));
+            changed.map.push((page, SealedBlock::NONE));
             changed.done_below = u64::from(page.0) + 1;
         }
         Ok(())
@@ -370,7 +371,7 @@ impl Pages {
             if word.block() != BlockId::NONE {
                 entry.set_block(word.captured());
             }
-            return Ok(Found::Block(word.block()));
+            return Ok(Found::Block(word.sealed()));
         }
         let mut frame = current;
         loop {
@@ -400,21 +401,25 @@ impl Pages {
         let word = desc.block();
         if word.is_saved() {
             desc.set_block(word.captured());
-            return Ok(Found::Block(word.block()));
+            return Ok(Found::Block(word.sealed()));
         }
         Ok(self.claim_write(frame, me)?.map_or(Found::Busy, |claim| Found::Write(frame, claim)))
     }
 
-    fn write_captured(&self, volume: &Volume, pending: &mut Vec<(FrameId, BlockWord)>) -> Result<()> {
+    /// Writes what is pending, and has the map name it with its seals. Returns how much that was.
+    fn write_captured(&self, volume: &Volume, changed: &mut Changed) -> Result<u64> {
+        let mut pending = std::mem::take(&mut changed.pending);
         // SAFETY: versions being written are neither reclaimed nor evicted, and published bytes do not change.
         let images: Vec<_> = pending.iter().map(|&(frame, claim)| (claim.block(), unsafe { self.region.page(frame) })).collect();
-        let result = volume.write_blocks(&images);
-        for entry in pending.iter_mut().filter(|_| result.is_ok()) {
+        let sealed = volume.write_blocks(&images).inspect_err(|_| self.give_up_writes(&pending))?;
+        for entry in &mut pending {
             entry.1 = entry.1.captured();
         }
-        self.end_writes(pending, result.is_ok());
-        pending.clear();
-        result
+        self.end_writes(&pending, &sealed);
+        for (place, &block) in changed.places.drain(..).zip(&sealed) {
+            changed.map[place].1 = block;
+        }
+        Ok(sealed.len() as u64)
     }
 
     /// Remembers that a page changed, so that the next checkpoint looks at it.

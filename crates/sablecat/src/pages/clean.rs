@@ -78,7 +78,7 @@ impl Pages {
                 let start = header.cleaned.0.fetch_add(STEP, Ordering::Relaxed);
                 for frame in start..start + STEP {
                     let frame = FrameId((1 + frame % frames) as u32);
-                    let claim = self.claim_dirty(frame, horizon.all(), me).inspect_err(|_| self.end_writes(&dirty, false))?;
+                    let claim = self.claim_dirty(frame, horizon.all(), me).inspect_err(|_| self.give_up_writes(&dirty))?;
                     dirty.extend(claim.map(|block| (frame, block)));
                 }
             }

@@ -6,11 +6,11 @@
 use sablecat_os::atomic::Ordering;
 
 use super::follow::Following;
-use super::volume::Volume;
+use super::volume::{Volume, compare_block};
 use super::{Pages, Participant};
 use crate::error::{Error, Result};
 use crate::region::{BlockWord, EntryWord, FrameState};
-use crate::types::{BlockId, FrameId, Lsn, PageId};
+use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock};
 
 impl Pages {
     /// The current version's frame, after reading it if nobody else did meanwhile.
@@ -71,7 +71,7 @@ impl Pages {
         let frame = self.take_frame(me)?;
         // SAFETY: the frame is building and ours.
         let bytes = unsafe { self.region.page_mut(frame) };
-        let read = volume.read_block(word.block(), bytes).and_then(|()| self.check_page(page, word.block(), bytes));
+        let read = volume.read_block(word.block(), bytes).and_then(|()| self.check_page(page, word.sealed(), bytes));
         if let Err(error) = read {
             self.drop_frame(frame, me);
             // What a failed flush has dropped is not the disk's damage.
@@ -86,17 +86,20 @@ impl Pages {
     ///
     /// # Errors
     /// Corruption, saying what is wrong; those of the file.
-    pub(crate) fn check_stored(&self, volume: &Volume, page: PageId, block: BlockId, buffer: &mut [u8]) -> Result<()> {
-        volume.read_block(block, buffer)?;
+    pub(crate) fn check_stored(&self, volume: &Volume, page: PageId, block: SealedBlock, buffer: &mut [u8]) -> Result<()> {
+        volume.read_block(block.block(), buffer)?;
         self.check_page(page, block, buffer)
     }
 
-    pub(super) fn check_page(&self, page: PageId, block: BlockId, bytes: &[u8]) -> Result<()> {
+    /// Checks what was read from a block and verified: whether it is what was written there last, and this page.
+    pub(super) fn check_page(&self, page: PageId, named: SealedBlock, bytes: &[u8]) -> Result<()> {
+        let block = named.block();
         let found = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
         if found != page.0 {
             return Err(Error::corruption(format!("block {block} should hold page {page} but holds page {found}")));
         }
-        (self.check)(bytes).map_err(|why| Error::corruption(format!("page {page} in block {block}: {why}")))
+        let checked = compare_block(named, bytes).and_then(|()| (self.check)(bytes));
+        checked.map_err(|why| Error::corruption(format!("page {page} in block {block}: {why}")))
     }
 
     /// Makes sure that the page's entry says where the page is on disk: fills the entries of all pages that share a map leaf with it.

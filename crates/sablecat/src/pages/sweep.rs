@@ -20,7 +20,7 @@ use super::run::freed_after;
 use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::{ANY_FRAME, BlockWord, EntryWord, FrameState, NO_EPOCH};
-use crate::types::{BlockId, FrameId, Lsn, PageId};
+use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock};
 
 /// Frames a sweep looks at between two looks at the clock hand.
 const SWEEP_STEP: u64 = 32;
@@ -164,7 +164,7 @@ impl Pages {
                     let frame = FrameId((1 + frame % frames) as u32);
                     let evict = if found() < want && retired() < want { evict } else { Evict::None };
                     let swept = self.sweep_frame(frame, &horizon, oldest, evict, me);
-                    match swept.inspect_err(|_| self.end_writes(&dirty, false))? {
+                    match swept.inspect_err(|_| self.give_up_writes(&dirty))? {
                         // A frame counts once, however often the hand comes by.
                         Swept::Free if me.free.borrow().contains(&frame) => {}
                         Swept::Free => {
@@ -456,7 +456,8 @@ impl Pages {
         if word.block() != BlockId::NONE || self.volume.is_none() {
             return Ok(None);
         }
-        let claim = BlockWord::fresh(self.allocate_block(word.volume())?).writing(me.number());
+        let block = SealedBlock::unsealed(self.allocate_block(word.volume())?);
+        let claim = BlockWord::fresh(block).writing(me.number());
         desc.set_block(claim);
         Ok(Some(claim))
     }
@@ -535,20 +536,23 @@ impl Pages {
         let Some(volume) = &self.volume else { return Ok(()) };
         // SAFETY: a version whose block is marked as being written is neither reclaimed nor evicted, and published bytes do not change.
         let images: Vec<_> = dirty.iter().map(|&(frame, claim)| (claim.block(), unsafe { self.region.page(frame) })).collect();
-        let result = volume.write_blocks(&images);
-        self.end_writes(dirty, result.is_ok());
-        result
+        let sealed = volume.write_blocks(&images).inspect_err(|_| self.give_up_writes(dirty))?;
+        self.end_writes(dirty, &sealed);
+        Ok(())
     }
 
-    /// Ends the writes of versions: they are on their blocks, or on none.
-    pub(super) fn end_writes(&self, dirty: &[(FrameId, BlockWord)], written: bool) {
+    /// Ends the writes of versions: they are on their blocks, with these seals.
+    pub(super) fn end_writes(&self, dirty: &[(FrameId, BlockWord)], sealed: &[SealedBlock]) {
+        for (&(frame, claim), &block) in dirty.iter().zip(sealed) {
+            self.region.frame(frame).set_block(claim.written(block));
+        }
+    }
+
+    /// Ends the writes of versions that came to nothing: they are on no block.
+    pub(super) fn give_up_writes(&self, dirty: &[(FrameId, BlockWord)]) {
         for &(frame, claim) in dirty {
-            if written {
-                self.region.frame(frame).set_block(claim.written());
-            } else {
-                self.region.frame(frame).set_block(claim.dropped());
-                self.blocks.release(claim.block());
-            }
+            self.region.frame(frame).set_block(claim.dropped());
+            self.blocks.release(claim.block());
         }
     }
 
