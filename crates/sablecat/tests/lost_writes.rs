@@ -131,3 +131,35 @@ fn an_epoch_that_lost_a_write_is_not_gone_back_to() {
     });
     assert!(reported > 20, "{reported} reported");
 }
+
+/// The map of one checkpoint over the blocks of a later one.
+#[test]
+fn a_page_from_after_the_checkpoint_that_names_it_is_damage() {
+    let disk = SimDisk::new(1);
+    let env = builder(&disk).open(DIRECTORY).expect("opened");
+    change(&env, 0);
+    env.close().expect("closed");
+    let file = disk.open(&files()[0].0, How::default()).expect("there");
+    let mut found = 0;
+    for at in (0..131_072).step_by(4096) {
+        let mut copy = vec![0; 4096];
+        file.read_at(&mut copy, at).expect("no faults");
+        if !copy.starts_with(b"\x89sablecat") {
+            continue;
+        }
+        found += 1;
+        // The checkpoint's LSN and the log position, as if they were those of an early one.
+        copy[56..64].copy_from_slice(&8u64.to_le_bytes());
+        copy[64..72].copy_from_slice(&8u64.to_le_bytes());
+        copy[20..24].fill(0);
+        let sum = crc32c::crc32c(&copy);
+        copy[20..24].copy_from_slice(&sum.to_le_bytes());
+        file.write_at(&copy, at).expect("no faults");
+    }
+    assert!(found > 1, "{found} superblocks");
+    drop(file);
+    for builder in [builder(&disk).read_only(true), builder(&disk)] {
+        let error = builder.open(DIRECTORY).and_then(|env| read_all(&env).map(drop)).expect_err("damage");
+        assert!(error.is_corruption() && error.to_string().contains("a later checkpoint was lost"), "{error}");
+    }
+}
