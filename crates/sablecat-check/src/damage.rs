@@ -45,10 +45,14 @@ pub struct Subject {
 /// # Errors
 /// If the engine cannot even do that.
 pub fn subject(seed: u64, closed: bool) -> Result<Subject, Wrong> {
+    subject_on(SimDisk::new(seed), seed, closed)
+}
+
+/// As [`subject`], on a disk of which somebody may have something planned.
+pub(crate) fn subject_on(disk: SimDisk, seed: u64, closed: bool) -> Result<Subject, Wrong> {
     let mut dice = Dice::new(seed);
     let setting = Setting::any_small(&mut dice);
     let shape = Shape { keys: dice.pick(&[30, 400]), value_max: 4000, reopen: false, stem: setting.stem(), ..Shape::small() };
-    let disk = SimDisk::new(seed);
     let env = setting.builder_on(&disk).open(DIRECTORY).map_err(|error| format!("creating: {error}"))?;
     let mut states = vec![Model::default()];
     let count = dice.pick(&[20, 80, 160]);
@@ -65,14 +69,14 @@ pub fn subject(seed: u64, closed: bool) -> Result<Subject, Wrong> {
     let disk = if closed {
         env.close().map_err(|error| format!("closing: {error}"))?;
         states.drain(..states.len() - 1);
-        disk
+        disk.clone()
     } else {
         disk.crash_as(Survival::Everything, seed)
     };
     Ok(Subject { disk, setting, states, closed })
 }
 
-fn files(disk: &SimDisk) -> std::io::Result<Vec<PathBuf>> {
+pub(crate) fn files(disk: &SimDisk) -> std::io::Result<Vec<PathBuf>> {
     let directory = PathBuf::from(DIRECTORY);
     let mut files = Vec::new();
     for name in disk.list(&directory)? {
@@ -138,7 +142,7 @@ fn damage(disk: &SimDisk, page_size: u64, dice: &mut Dice) -> std::io::Result<(S
 }
 
 /// Opens, verifies and reads everything.
-fn examine(subject: &Subject, disk: &SimDisk, in_log: bool) -> Result<Verdict, Wrong> {
+pub(crate) fn examine(subject: &Subject, disk: &SimDisk, in_log: bool) -> Result<Verdict, Wrong> {
     let env = match subject.setting.builder_on(disk).open(DIRECTORY) {
         Ok(env) => env,
         Err(_) => return Ok(Verdict::Reported),

@@ -13,6 +13,7 @@
 //! faults.rs     calls that fail
 //! fuzz.rs       the engine's own bytes, mutated
 //! damage.rs     files that are changed behind the engine's back
+//! lies.rs       writes that get lost, or elsewhere, without a word
 //! history/      what concurrent transactions saw, and whether they may have
 //! storm/        processes that share an environment, and are killed
 //! steps/        a process that dies after any instruction
@@ -31,6 +32,7 @@ pub mod engine;
 pub mod faults;
 pub mod fuzz;
 pub mod history;
+pub mod lies;
 pub mod model;
 pub mod seeds;
 pub mod setting;

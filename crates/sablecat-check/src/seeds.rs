@@ -9,7 +9,7 @@ use crate::alike::Wrong;
 pub type Check = fn(u64) -> Result<(), Wrong>;
 
 /// What can be run by name.
-pub const CHECKS: [(&str, Check); 13] = [
+pub const CHECKS: [(&str, Check); 14] = [
     ("model", crate::model_check),
     ("crash", crate::crash::explore),
     ("crash-calls", |seed| crate::crash::every_call(seed, 25).map(|_| ())),
@@ -19,6 +19,7 @@ pub const CHECKS: [(&str, Check); 13] = [
     ("store", crate::store::explore),
     ("faults", crate::faults::explore),
     ("damage", crate::damage::explore),
+    ("lies", crate::lies::explore),
     ("histories", crate::history::explore),
     ("fuzz pages", crate::fuzz::pages),
     ("fuzz log", crate::fuzz::log),

@@ -362,3 +362,30 @@ fn threads_share_a_disk() {
         assert_eq!(all(&*open(&disk.crash(0), &format!("own{thread}"))), vec![thread; 200 * 600]);
     }
 }
+
+#[test]
+fn a_lie_is_not_told_and_changes_nothing_or_another_place() {
+    for seed in 0..20 {
+        let (disk, file) = with_file(seed, &[1; 16384]);
+        disk.fail_at(disk.calls() + 1, Fault::LostWrite);
+        file.write_at(&[2; 4096], 4096).unwrap();
+        file.sync().unwrap();
+        assert_eq!(all(&*file), [1; 16384]);
+        assert!(disk.has_lied_about(Path::new("a")).unwrap());
+        disk.fail_at(disk.calls() + 1, Fault::LostWrite);
+        file.write_at(&[2; 4096], 16384).unwrap();
+        assert_eq!(all(&*file)[16384..], [0; 4096], "the file is as long as it would be");
+
+        let (disk, file) = with_file(seed, &[1; 16384]);
+        assert!(!disk.has_lied_about(Path::new("a")).unwrap());
+        disk.fail_at(disk.calls() + 1, Fault::MisdirectedWrite);
+        file.write_at(&[2; 4096], 4096).unwrap();
+        file.sync().unwrap();
+        let crashed = disk.crash(seed);
+        let bytes = all(&*open(&crashed, "a"));
+        let wrong: Vec<_> = bytes.chunks(4096).map(|block| block == [2; 4096]).collect();
+        assert_eq!(wrong.iter().filter(|&&is_there| is_there).count(), 1, "{wrong:?}");
+        assert!(!wrong[1]);
+        assert!(crashed.has_lied_about(Path::new("a")).unwrap());
+    }
+}

@@ -225,20 +225,31 @@ pub fn seal_segment(segment: &mut [u8], records: &[std::ops::Range<usize>]) {
     }
 }
 
-/// Puts right the checksums of a volume's superblocks.
+/// Takes the seal out of a word that names a block: with it no block would be believed but the one it was made of.
+fn unseal(word: &mut [u8]) {
+    if let Ok(bytes) = <[u8; 8]>::try_from(&*word) {
+        word.copy_from_slice(&(u64::from_le_bytes(bytes) & !(0xfffff << 40)).to_le_bytes());
+    }
+}
+
+/// Puts right the checksums of a volume's superblocks, and has them name the map's root without a seal.
 pub fn seal_superblocks(volume: &mut [u8]) {
     for at in [0, 4096, 65536, 65536 + 4096] {
         if let Some(copy) = volume.get_mut(at..at + 4096)
             && copy.iter().any(|&byte| byte != 0)
         {
+            unseal(&mut copy[72..80]);
             crate::pages::volume::seal_superblock(copy);
         }
     }
 }
 
-/// Puts right the checksums of a volume's blocks.
+/// Puts right the checksums of a volume's blocks, and has those of the map name others without seals.
 pub fn seal_blocks(volume: &mut [u8]) {
     for (n, block) in volume.chunks_exact_mut(PAGE_SIZE).enumerate().skip(RESERVED_BYTES / PAGE_SIZE) {
+        if block[4..8] == *b"smap" {
+            block[64..].chunks_exact_mut(8).for_each(unseal);
+        }
         seal_block(BlockId(n as u64), block);
     }
 }

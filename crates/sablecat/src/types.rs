@@ -53,6 +53,12 @@ word! {
     BlockId(u64)
 }
 
+word! {
+    /// A block as whoever names it does: in the low 40 bits its number, in the 20 above the *seal* of what was written there last, 20 bits of
+    /// its checksum. Seal 0: not known, from before there were seals.
+    SealedBlock(u64)
+}
+
 impl Lsn {
     /// The LSN after every commit: what "not yet superseded" is written as.
     pub const MAX: Lsn = Lsn(u64::MAX);
@@ -101,5 +107,46 @@ impl BlockId {
     #[inline]
     pub(crate) fn within(self) -> u64 {
         self.0 & (Self::WITHIN_MAX - 1)
+    }
+}
+const _: () =
+    assert!(BlockId::MAX == 1 << SealedBlock::BLOCK_BITS && SealedBlock::BITS >> SealedBlock::BLOCK_BITS == SealedBlock::SEAL_MAX as u64);
+impl SealedBlock {
+    /// No block.
+    pub(crate) const NONE: SealedBlock = SealedBlock(0);
+    const BLOCK_BITS: u32 = 40;
+    const SEAL_MAX: u32 = (1 << 20) - 1;
+    /// The bits of a word that a block and its seal take.
+    pub(crate) const BITS: u64 = (1 << 60) - 1;
+
+    /// A block with this checksum.
+    #[inline]
+    pub(crate) fn new(block: BlockId, checksum: u32) -> SealedBlock {
+        // Never 0, which stands for what is not known.
+        let seal = (checksum & Self::SEAL_MAX).max(1);
+        SealedBlock(block.0 | u64::from(seal) << Self::BLOCK_BITS)
+    }
+
+    /// A block of whose content nothing is known.
+    #[inline]
+    pub(crate) fn unsealed(block: BlockId) -> SealedBlock {
+        SealedBlock(block.0)
+    }
+
+    /// The block's number.
+    #[inline]
+    pub(crate) fn block(self) -> BlockId {
+        BlockId(self.0 & (BlockId::MAX - 1))
+    }
+
+    /// Its seal; 0 if that is not known.
+    #[inline]
+    pub(crate) fn seal(self) -> u32 {
+        (self.0 >> Self::BLOCK_BITS) as u32 & Self::SEAL_MAX
+    }
+
+    /// Whether a number read from somewhere has nothing but a block and its seal.
+    pub(crate) fn is_possible(self) -> bool {
+        self.0 & !Self::BITS == 0
     }
 }

@@ -14,6 +14,10 @@ pub enum Fault {
     /// A sync answers with an error. Any part of what it was to make durable is; the rest never will be, however often one
     /// syncs again, and may be read for a while or not: the system drops what it could not write.
     SyncFails,
+    /// A write answers that it is done, and so does the sync after it, but nothing gets to the disk: what was there before is there.
+    LostWrite,
+    /// As [`Fault::LostWrite`]; and the bytes are written to another place of the file, aligned as the right one is.
+    MisdirectedWrite,
 }
 
 /// What a call wants of the disk, as far as faults care.
@@ -34,7 +38,7 @@ impl Fault {
     fn suits(self, call: Call) -> bool {
         match self {
             Fault::Error(_) => call != Call::Window,
-            Fault::ShortWrite => call == Call::Write,
+            Fault::ShortWrite | Fault::LostWrite | Fault::MisdirectedWrite => call == Call::Write,
             Fault::DiskFull => matches!(call, Call::Write | Call::Grow),
             Fault::SyncFails => call == Call::Sync,
         }

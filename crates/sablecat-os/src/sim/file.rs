@@ -46,6 +46,8 @@ pub(super) struct FileState {
     pub(super) users: usize,
     /// The opening that has the lock.
     pub(super) lock: Option<u64>,
+    /// A write was lost, though nobody was told; before the last crash, perhaps.
+    pub(super) lied: bool,
 }
 
 impl FileState {

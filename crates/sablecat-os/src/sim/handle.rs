@@ -47,9 +47,20 @@ impl SimFile {
             _ => (state.fitting(self.node, offset, wanted), io::ErrorKind::StorageFull),
         };
         let moment = state.tick();
-        if allowed == wanted && fault.is_none() {
+        let is_lie = matches!(fault, Some(Fault::LostWrite | Fault::MisdirectedWrite));
+        if allowed == wanted && (fault.is_none() || is_lie) {
             let len = bytes.len();
-            state.file(self.node).write(moment, offset, bytes, false);
+            if is_lie {
+                let place = (fault == Some(Fault::MisdirectedWrite)).then(|| state.elsewhere(self.node, offset, wanted));
+                let elsewhere = state.tick();
+                let file = state.file(self.node);
+                file.lied = true;
+                // The file system knows of nothing.
+                file.allocate(moment, offset, wanted);
+                place.into_iter().for_each(|place| file.write(elsewhere, place, bytes.clone(), false));
+            } else {
+                state.file(self.node).write(moment, offset, bytes, false);
+            }
             drop(state);
             return if self.how.durable { self.sync_range(offset, len) } else { Ok(()) };
         }

@@ -44,6 +44,9 @@
 //! # std::io::Result::Ok(())
 //! ```
 //!
+//! Besides failing, calls may lie: a write is lost or goes to another place, and nobody is told ([`Fault::LostWrite`],
+//! [`Fault::MisdirectedWrite`]).
+//!
 //! It does not model time, permissions, or the contents of bad sectors: to see a program meet corruption, write over its files.
 
 use std::collections::BTreeMap;
@@ -126,6 +129,16 @@ impl SimDisk {
     /// Whether a call has met the power off.
     pub fn has_crashed(&self) -> bool {
         self.state().plan.crashed()
+    }
+
+    /// Whether a write to a file was lost although nobody was told.
+    ///
+    /// # Errors
+    /// If there is no such file.
+    pub fn has_lied_about(&self, path: &Path) -> io::Result<bool> {
+        let state = self.state();
+        let node = state.names.find(path)?.ok_or(io::ErrorKind::NotFound)?;
+        Ok(state.files.get(&node).is_some_and(|file| file.lied))
     }
 
     /// How many changes a power failure now could undo, in files and in directories.

@@ -64,7 +64,9 @@ impl State {
         let mut files = BTreeMap::new();
         for (node, file) in &self.files {
             if reached.contains(node) {
-                files.insert(*node, FileState::holding(file.after_crash(&mut fates)));
+                let mut after = FileState::holding(file.after_crash(&mut fates));
+                after.lied = file.lied;
+                files.insert(*node, after);
             }
         }
         State { capacity: self.capacity, ..State::new(seed, names, files) }
@@ -92,6 +94,14 @@ impl State {
         }
         let room = self.room();
         self.file(node).now().fitting(offset, len, room)
+    }
+
+    /// A place in a file for a write that was to go to `offset`, with the same alignment: any place but that, if there is one.
+    pub(super) fn elsewhere(&mut self, node: NodeId, offset: u64, len: u64) -> u64 {
+        let unit = 1 << (offset | len).trailing_zeros().clamp(SECTOR.trailing_zeros(), 16);
+        let places = self.file(node).now().len().saturating_sub(len) / unit + 1;
+        let place = self.dice.below(places) * unit;
+        if place == offset { (place + unit) % (places * unit) } else { place }
     }
 
     /// A length, in whole sectors, that is less than the wanted one.

@@ -66,7 +66,7 @@ fn retained(journal: &Journal, before: &Superblock, at: Lsn, now_ms: u64) -> Vec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::BlockId;
+    use crate::types::SealedBlock;
 
     /// A superblock whose checkpoint was made at `n` seconds and `n` times 100.
     fn superblock(n: u64, epochs: Vec<Epoch>) -> Superblock {
@@ -74,7 +74,7 @@ mod tests {
             generation: n,
             checkpoint: Lsn(n * 100),
             time_ms: n * 1000,
-            map_root: BlockId(1000 + n),
+            map_root: SealedBlock(1000 + n),
             map_height: 1,
             journal: Some(Journal::new()),
             epochs,
@@ -106,7 +106,7 @@ mod tests {
         let journal = Journal::new();
         let first = retained(&journal, &superblock(1, Vec::new()), Lsn(200), 2000);
         assert_eq!(first.len(), 1);
-        let same_map = Superblock { map_root: BlockId(1001), ..superblock(2, first.clone()) };
+        let same_map = Superblock { map_root: SealedBlock(1001), ..superblock(2, first.clone()) };
         assert_eq!(retained(&journal, &same_map, Lsn(300), 3000), first);
         assert_eq!(retained(&journal, &superblock(2, first.clone()), Lsn(200), 3000), first, "nothing was committed since");
         let without = Superblock { journal: None, ..superblock(2, Vec::new()) };

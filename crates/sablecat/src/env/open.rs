@@ -287,6 +287,7 @@ pub(super) fn begin_from(kernel: &Kernel, superblock: &Superblock) -> Result<()>
     blocks.assume_used_below(&superblock.bounds())?;
     header.tree_next.0.store(superblock.tree_next.max(FIRST_TREE), Ordering::Release);
     header.visible.0.store(superblock.checkpoint.0, Ordering::Release);
+    header.checkpointed.store(superblock.checkpoint.0, Ordering::Release);
     Ok(())
 }
 

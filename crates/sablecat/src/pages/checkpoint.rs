@@ -31,7 +31,7 @@ use super::writing::{Claim, Writes};
 use super::{KIND_FREE, KIND_OFFSET, Moving, Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::{BlockWord, FrameState, Held, WRITTEN_QUEUE, Work};
-use crate::types::{BlockId, FrameId, Lsn, PageId};
+use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock};
 
 /// Versions written together.
 const BATCH: usize = 256;
@@ -76,7 +76,7 @@ impl Drop for Progress<'_> {
 /// What capture found for one page.
 enum Found {
     /// The map is to name this block for it (none: the page is free).
-    Block(BlockId),
+    Block(SealedBlock),
     /// As `Block`, after this version has been written there.
     Write(Claim),
     /// The page is free, and with it so many pages after it.
@@ -91,7 +91,7 @@ enum Found {
 #[derive(Default)]
 struct Changed {
     /// What the map is to say: sorted by page, each page once.
-    map: Vec<(PageId, BlockId)>,
+    map: Vec<(PageId, SealedBlock)>,
     /// Pages below were dealt with, as parts of a run, before their turn.
     done_below: u64,
     /// Blocks of freed runs that an earlier checkpoint has named, to be given back to these pages.
@@ -100,6 +100,16 @@ struct Changed {
     named: Vec<(PageId, BlockId)>,
     /// Until when it waits for others, by the monotonic clock; not set before it has to.
     patient_until: Option<Duration>,
+}
+
+impl Changed {
+    /// Has the map name, at these places of it, what has just been written there.
+    fn name(&mut self, written: &[(PageId, SealedBlock)], places: &mut Vec<usize>) {
+        for (place, &(page, block)) in places.drain(..).zip(written) {
+            self.map[place].1 = block;
+            self.named.push((page, block.block()));
+        }
+    }
 }
 
 impl Pages {
@@ -208,6 +218,8 @@ impl Pages {
         describe: impl FnOnce(Lsn, &mut Superblock) -> Result<()>,
     ) -> Result<Captured> {
         let mut pending = Writes::new(self);
+        // Where the map is to name what is pending, once its seals are known.
+        let mut places = Vec::new();
         let mut written = 0;
         let words = self.page_ids.high_water().div_ceil(64) as usize;
         for word in 0..words {
@@ -220,21 +232,22 @@ impl Pages {
                     Found::Block(block) => (block, 0),
                     Found::Write(claim) => {
                         pending.push(claim);
-                        (claim.1.block(), 0)
+                        places.push(changed.map.len());
+                        (claim.1.sealed(), 0)
                     }
-                    Found::Freed(after) => (BlockId::NONE, after),
-                    Found::Younger => (BlockId::NONE, 0),
+                    Found::Freed(after) => (SealedBlock::NONE, after),
+                    Found::Younger => (SealedBlock::NONE, 0),
                     Found::Busy => unreachable!("waited for"),
                 };
                 changed.map.push((page, block));
-                if block != BlockId::NONE {
+                if block != SealedBlock::NONE {
                     self.capture_rest(page, me, changed);
                 } else {
                     self.give_up_rest(page, freed_after, me, changed)?;
                 }
                 if pending.len() >= BATCH {
                     written += pending.len() as u64;
-                    changed.named.extend(pending.write_captured()?);
+                    changed.name(&pending.write_captured()?, &mut places);
                 }
             }
             self.region.header().captured_below.0.store(word as u64 * 64 + 64, Ordering::SeqCst);
@@ -242,7 +255,7 @@ impl Pages {
         // What came into being after the snapshot may lie above the words.
         self.region.header().captured_below.0.store(u64::MAX, Ordering::SeqCst);
         written += pending.len() as u64;
-        changed.named.extend(pending.write_captured()?);
+        changed.name(&pending.write_captured()?, &mut places);
 
         let Changed { map: changes, given_up, .. } = changed;
         if !changes.is_empty() || moving == Moving::Much {
@@ -351,7 +364,7 @@ impl Pages {
             if !before.is_captured() {
                 changed.named.push((page, before.block()));
             }
-            changed.map.push((page, before.block()));
+            changed.map.push((page, before.sealed()));
             changed.done_below = u64::from(page.0) + 1;
         }
     }
@@ -364,7 +377,7 @@ impl Pages {
             if word.is_captured() {
                 changed.given_up.push((word.block(), page));
             }
-            changed.map.push((page, BlockId::NONE));
+            changed.map.push((page, SealedBlock::NONE));
             changed.done_below = u64::from(page.0) + 1;
         }
         Ok(())
@@ -486,7 +499,7 @@ impl Pages {
                 entry.set_block(word.captured());
                 changed.named.push((page, word.block()));
             }
-            return Ok(Found::Block(word.block()));
+            return Ok(Found::Block(word.sealed()));
         }
         let mut frame = current;
         loop {
@@ -519,15 +532,15 @@ impl Pages {
                 desc.set_block(word.captured());
                 changed.named.push((page, word.block()));
             }
-            return Ok(Found::Block(word.block()));
+            return Ok(Found::Block(word.sealed()));
         }
         if word.is_writing() && again {
             // Under the latch and the pin, since the mark is another's. That one's block will be freed with the version, this one by checkpoints.
             let volume = self.volume.as_ref().expect("a checkpoint has a volume");
             let block = self.allocate_block(word.volume())?;
-            volume.write_blocks(&[(block, bytes)]).inspect_err(|_| _ = self.blocks.release(block))?;
+            let sealed = volume.write_blocks(&[(block, bytes)]).inspect_err(|_| _ = self.blocks.release(block))?;
             changed.named.push((page, block));
-            return Ok(Found::Block(block));
+            return Ok(Found::Block(sealed[0]));
         }
         Ok(self.claim_write(frame, me)?.map_or(Found::Busy, Found::Write))
     }

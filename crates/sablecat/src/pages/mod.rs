@@ -76,6 +76,8 @@ pub(crate) struct Pages {
     says_what_it_looks_at: bool,
 }
 
+/// Byte 8 of a page: the LSN at which the version became current.
+const BORN_OFFSET: usize = 8;
 /// Byte 20 of a page: what kind of page it is. The access methods own all kinds but this one.
 pub(crate) const KIND_OFFSET: usize = 20;
 /// The kind of a version that says "this page is free from here on"; at `FREED_OFFSET`, how many pages after it are free with it.

@@ -6,11 +6,11 @@
 use sablecat_os::atomic::Ordering;
 
 use super::follow::Following;
-use super::volume::Volume;
-use super::{Pages, Participant};
+use super::volume::{Volume, compare_block};
+use super::{BORN_OFFSET, Pages, Participant};
 use crate::error::{Error, Result};
 use crate::region::{BlockWord, EntryWord, FrameState};
-use crate::types::{BlockId, FrameId, Lsn, PageId};
+use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock};
 
 impl Pages {
     /// The current version's frame, after reading it if nobody else did meanwhile.
@@ -71,7 +71,10 @@ impl Pages {
         let frame = self.take_frame(me)?;
         // SAFETY: the frame is building and ours.
         let bytes = unsafe { self.region.page_mut(frame) };
-        let read = volume.read_block(word.block(), bytes).and_then(|()| self.check_page(page, word.block(), bytes));
+        let read = volume
+            .read_block(word.block(), bytes)
+            .and_then(|()| self.check_page(page, word.sealed(), bytes))
+            .and_then(|()| self.check_age(page, word, bytes));
         // What a failed flush has dropped is not the disk's damage; and it may be an older version of the page that is there instead.
         if let Err(error) = self.fail_if_poisoned().and(read) {
             self.drop_frame(frame, me);
@@ -85,17 +88,37 @@ impl Pages {
     ///
     /// # Errors
     /// Corruption, saying what is wrong; those of the file.
-    pub(crate) fn check_stored(&self, volume: &Volume, page: PageId, block: BlockId, buffer: &mut [u8]) -> Result<()> {
-        volume.read_block(block, buffer)?;
+    pub(crate) fn check_stored(&self, volume: &Volume, page: PageId, block: SealedBlock, buffer: &mut [u8]) -> Result<()> {
+        volume.read_block(block.block(), buffer)?;
         self.check_page(page, block, buffer)
     }
 
-    pub(super) fn check_page(&self, page: PageId, block: BlockId, bytes: &[u8]) -> Result<()> {
+    /// Checks what was read from a block and verified: whether it is what was written there last, and this page.
+    pub(super) fn check_page(&self, page: PageId, named: SealedBlock, bytes: &[u8]) -> Result<()> {
+        let block = named.block();
         let found = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
         if found != page.0 {
             return Err(Error::corruption(format!("block {block} should hold page {page} but holds page {found}")));
         }
-        (self.check)(bytes).map_err(|why| Error::corruption(format!("page {page} in block {block}: {why}")))
+        let checked = compare_block(named, bytes).and_then(|()| (self.check)(bytes));
+        checked.map_err(|why| Error::corruption(format!("page {page} in block {block}: {why}")))
+    }
+
+    /// Checks that a version on a block that the last checkpoint names is not from after it: the map would be of an older generation than
+    /// the blocks. The page's latch is held.
+    fn check_age(&self, page: PageId, word: BlockWord, bytes: &[u8]) -> Result<()> {
+        // In this order: a checkpoint marks its blocks under the latch, after it has set the page's bit, and says that it stands before it clears the
+        // bit. So a block that one in progress, or one that came to nothing, has marked is not taken for one that the last names.
+        let capturing = self.region.capturing(page.0 as usize / 64).load(Ordering::SeqCst) >> (page.0 % 64) & 1 == 1;
+        let checkpoint = self.region.header().checkpointed.load(Ordering::Acquire);
+        let born = bytes[BORN_OFFSET..].first_chunk().map_or(0, |born| u64::from_le_bytes(*born));
+        if !word.is_captured() || capturing || born <= checkpoint {
+            return Ok(());
+        }
+        Err(Error::corruption(format!(
+            "page {page} in block {}: it is of LSN {born}, and the checkpoint that names it of {checkpoint}; a later checkpoint was lost: restore the environment from a backup",
+            word.block()
+        )))
     }
 
     /// Makes sure that the page's entry says where the page is on disk: fills the entries of all pages that share a map leaf with it.

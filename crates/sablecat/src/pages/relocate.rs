@@ -28,7 +28,7 @@ use super::volume::{Bounds, CheckpointPlan, Found, Superblock, Volume, first_wit
 use super::{Pages, Participant};
 use crate::error::{ErrorKind, Result};
 use crate::region::BlockWord;
-use crate::types::{BlockId, FrameId, PageId, VolumeId};
+use crate::types::{BlockId, FrameId, PageId, SealedBlock, VolumeId};
 
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
@@ -58,8 +58,8 @@ impl Moving {
 #[derive(Clone, Copy, Debug)]
 struct Move {
     page: PageId,
-    from: BlockId,
-    to: BlockId,
+    from: SealedBlock,
+    to: SealedBlock,
 }
 
 /// Blocks that pages were moved from and that a version may bring up again, each with its page.
@@ -78,7 +78,7 @@ pub(super) struct KeptBack {
 struct Moves {
     pages: Vec<Move>,
     /// Pages that stay where they are, under map blocks that do not.
-    touched: Vec<(PageId, BlockId)>,
+    touched: Vec<(PageId, SealedBlock)>,
     /// Of each volume: nothing at or above this place is to remain.
     bounds: Bounds,
 }
@@ -89,7 +89,7 @@ impl Moves {
     }
 
     /// The changes of the map, with those of a checkpoint.
-    fn with(&self, changes: &[(PageId, BlockId)]) -> Vec<(PageId, BlockId)> {
+    fn with(&self, changes: &[(PageId, SealedBlock)]) -> Vec<(PageId, SealedBlock)> {
         let moved = self.pages.iter().map(|one| (one.page, one.to));
         let mut all: Vec<_> = changes.iter().copied().chain(moved).chain(self.touched.iter().copied()).collect();
         all.sort_unstable_by_key(|change| change.0);
@@ -103,7 +103,7 @@ impl Pages {
     pub(super) fn write_checkpoint(
         &self,
         volume: &Volume,
-        changes: &[(PageId, BlockId)],
+        changes: &[(PageId, SealedBlock)],
         moving: Moving,
         next: Superblock,
         me: &Participant,
@@ -157,7 +157,7 @@ impl Pages {
     }
 
     /// Copies pages to lower blocks, unless none are to be moved.
-    fn copy_down(&self, volume: &Volume, changes: &[(PageId, BlockId)], moving: Option<Moving>) -> Result<Moves> {
+    fn copy_down(&self, volume: &Volume, changes: &[(PageId, SealedBlock)], moving: Option<Moving>) -> Result<Moves> {
         let mut moves = Moves { pages: Vec::new(), touched: Vec::new(), bounds: Bounds::new([]) };
         let is_known = self.region.header().free_known.load(Ordering::Acquire) != 0;
         if let Some(moving) = moving.filter(|&moving| is_known && self.is_worth_moving(volume, moving)) {
@@ -175,7 +175,7 @@ impl Pages {
     }
 
     /// Chooses what to move, from where the last choice ended.
-    fn choose(&self, volume: &Volume, changes: &[(PageId, BlockId)], moving: Moving, moves: &mut Moves) -> Result<()> {
+    fn choose(&self, volume: &Volume, changes: &[(PageId, SealedBlock)], moving: Moving, moves: &mut Moves) -> Result<()> {
         let from = self.moved_below.load(StdOrdering::Relaxed);
         let to = from.saturating_add(LEAVES_MAX * volume.leaf_span());
         let mut next = if to < self.page_ids.high_water() { to } else { 0 };
@@ -188,8 +188,8 @@ impl Pages {
                 Found::Page(page, block) => {
                     let changed = changes.binary_search_by_key(&page, |change| change.0).is_ok();
                     if full || changed {
-                    } else if block.within() >= moves.bounds[block.volume()] {
-                        moves.pages.push(Move { page, from: block, to: BlockId::NONE });
+                    } else if block.block().within() >= moves.bounds[block.block().volume()] {
+                        moves.pages.push(Move { page, from: block, to: SealedBlock::NONE });
                     } else if above {
                         moves.touched.push((page, block));
                     }
@@ -215,27 +215,27 @@ impl Pages {
         for batch in chosen.chunks(COPY_BYTES / page_size) {
             let mut copied = Vec::with_capacity(batch.len());
             for one in batch {
-                let Some(to) = self.block_below(one.from.volume(), &moves.bounds) else { continue };
+                let Some(to) = self.block_below(one.from.block().volume(), &moves.bounds) else { continue };
                 let bytes = &mut memory[copied.len() * page_size..][..page_size];
-                copied.push((Move { to, ..*one }, volume.read_block(one.from, bytes).is_ok()));
+                let good = self.check_stored(volume, one.page, one.from, bytes).is_ok();
+                copied.push((Move { to: SealedBlock::unsealed(to), ..*one }, good));
             }
             let images: Vec<_> = copied
                 .iter()
                 .zip(memory.chunks_exact(page_size))
                 .filter(|((_, good), _)| *good)
-                .map(|((one, _), bytes)| (one.to, bytes))
+                .map(|((one, _), bytes)| (one.to.block(), bytes))
                 .collect();
             let written = volume.write_blocks(&images);
             let (good, bad): (Vec<_>, Vec<_>) = copied.into_iter().partition(|(_, good)| *good && written.is_ok());
-            moves.pages.extend(good.into_iter().map(|(one, _)| one));
             self.give_up(&bad.into_iter().map(|(one, _)| one).collect::<Vec<_>>());
             match written {
-                Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::Full => break,
                 Err(error) => {
                     self.give_up(&moves.pages);
                     return Err(error);
                 }
+                Ok(sealed) => moves.pages.extend(good.into_iter().zip(sealed).map(|((one, _), to)| Move { to, ..one })),
             }
         }
         Ok(())
@@ -253,7 +253,7 @@ impl Pages {
 
     /// Frees the blocks of copies that nothing will name.
     fn give_up(&self, moves: &[Move]) {
-        moves.iter().for_each(|one| _ = self.blocks.release(one.to));
+        moves.iter().for_each(|one| _ = self.blocks.release(one.to.block()));
     }
 
     /// Makes everything in memory that names the block a page was moved from name the new one. False if there are older versions, one of
@@ -263,13 +263,13 @@ impl Pages {
         let current = self.latch(page, me);
         let entry = self.region.entry(page);
         let word = entry.block();
-        if word.block() == from || (!word.is_known() && current == FrameId::NONE) {
+        if word.block() == from.block() || (!word.is_known() && current == FrameId::NONE) {
             entry.set_block(BlockWord::mapped(to));
         }
         let renamed = current == FrameId::NONE || {
             // Nobody frees, evicts or supersedes it: that takes the latch.
             let desc = self.region.frame(current);
-            let is_it = desc.block().block() == from;
+            let is_it = desc.block().block() == from.block();
             if is_it {
                 desc.set_block(BlockWord::mapped(to));
             }
@@ -281,7 +281,7 @@ impl Pages {
 
     /// Sorts out, after a checkpoint with these changes, which blocks that pages were moved from are free now: adds to `freed` those kept
     /// back that no version can bring up again, and keeps back those of `moves` that one may.
-    fn keep_back(&self, moves: &[Move], changes: &[(PageId, BlockId)], freed: &mut Vec<BlockId>, me: &Participant) {
+    fn keep_back(&self, moves: &[Move], changes: &[(PageId, SealedBlock)], freed: &mut Vec<BlockId>, me: &Participant) {
         let mut kept_back = self.kept_back.lock().unwrap_or_else(PoisonError::into_inner);
         let KeptBack { generation, blocks: kept } = &mut *kept_back;
         let in_force = self.volume.as_ref().map_or(0, Volume::generation);
@@ -293,13 +293,13 @@ impl Pages {
             Err(_) => true,
             Ok(n) => {
                 // Either the map names the block again, or a later version has taken the place of the one on it.
-                if changes[n].1 != block {
+                if changes[n].1.block() != block {
                     freed.push(block);
                 }
                 false
             }
         });
-        let old: Vec<_> = moves.iter().filter(|one| !self.rename_block(one, me)).map(|one| (one.page, one.from)).collect();
+        let old: Vec<_> = moves.iter().filter(|one| !self.rename_block(one, me)).map(|one| (one.page, one.from.block())).collect();
         if !old.is_empty() {
             let blocks: HashSet<_> = old.iter().map(|one| one.1).collect();
             freed.retain(|block| !blocks.contains(block));

@@ -138,14 +138,11 @@ impl Pages {
         let page = |n: u64| PageId((u64::from(run.first.0) + from + n) as u32);
         let block = self.allocate_blocks(run.home, count)?;
         let written = volume.write_extent(block, count, &mut |n, bytes| fill(from + n, page(n), bytes));
-        if written.is_err() {
-            self.blocks.release_run(block, count);
-        } else {
-            for n in 0..count {
-                self.region.entry(page(n)).set_block(BlockWord::fresh(BlockId(block.0 + n)).rest());
-            }
+        let sealed = written.inspect_err(|_| self.blocks.release_run(block, count))?;
+        for (n, block) in (0..).zip(sealed) {
+            self.region.entry(page(n)).set_block(BlockWord::fresh(block).rest());
         }
-        written
+        Ok(())
     }
 
     /// Drops the frames of the `count` pages after `first`, which nobody can reach any more. False if one of them is busy.
@@ -268,16 +265,18 @@ impl Snapshot<'_> {
                 // by a last version, which hangs before one that was read into the pool for it.
                 Some((volume, (block, blocks))) => {
                     let (from, mut stale) = (done, false);
-                    let is_moved = |n: u64| {
+                    // Where a page is, if that is still where it was read.
+                    let still_there = |n: u64| {
                         let entry = pages.region.entry(page(from + n));
-                        entry.word().frame() != FrameId::NONE || entry.block().block().0 != block.0 + n
+                        let named = entry.block().sealed();
+                        (entry.word().frame() == FrameId::NONE && named.block().0 == block.0 + n).then_some(named)
                     };
                     let read = volume.read_extent(block, blocks, &mut |n, bytes| {
-                        if is_moved(n) {
+                        let Some(named) = still_there(n) else {
                             stale = true;
                             return Err(Error::not_there(page(from + n)));
-                        }
-                        pages.check_page(page(from + n), BlockId(block.0 + n), bytes)?;
+                        };
+                        pages.check_page(page(from + n), named, bytes)?;
                         look(from + n, bytes)?;
                         done += 1;
                         Ok(())
@@ -285,7 +284,7 @@ impl Snapshot<'_> {
                     pages.confirm(self.at)?;
                     pages.fail_if_poisoned()?;
                     // What was moved meanwhile, or came into memory, is read where it is now.
-                    if read.is_err() && !stale && !(done - from..blocks).any(is_moved) {
+                    if read.is_err() && !stale && (done - from..blocks).all(|n| still_there(n).is_some()) {
                         return read;
                     }
                 }

@@ -11,7 +11,7 @@
 use super::{Pages, Participant};
 use crate::error::Result;
 use crate::region::{BlockWord, WRITTEN_QUEUE};
-use crate::types::{BlockId, FrameId, PageId};
+use crate::types::{BlockId, FrameId, PageId, SealedBlock};
 
 /// A version that its writer has marked: its frame, and the mark.
 pub(crate) type Claim = (FrameId, BlockWord);
@@ -46,45 +46,44 @@ impl<'a> Writes<'a> {
     /// # Errors
     /// Those of the volume; all are on no block then.
     pub(super) fn write(&mut self) -> Result<()> {
-        self.write_as(BlockWord::written)
+        self.write_as(|word| word).map(drop)
     }
 
-    /// The same for a checkpoint, which names the blocks: which pages' they are.
+    /// The same for a checkpoint, which names the blocks: which pages' they are, in the order in which they were pushed.
     ///
     /// # Errors
     /// As [`Writes::write`].
-    pub(super) fn write_captured(&mut self) -> Result<Vec<(PageId, BlockId)>> {
-        // Read while the marks keep the frames.
-        let named = self.claims.iter().map(|&(frame, claim)| (self.pages.region.frame(frame).page(), claim.block())).collect();
-        self.write_as(|claim| claim.written().captured())?;
-        Ok(named)
+    pub(super) fn write_captured(&mut self) -> Result<Vec<(PageId, SealedBlock)>> {
+        self.write_as(BlockWord::captured)
     }
 
-    fn write_as(&mut self, written: fn(BlockWord) -> BlockWord) -> Result<()> {
+    /// Writes all, and ends the marks: the versions are on their blocks, with seals that are known from then on.
+    fn write_as(&mut self, known_as: fn(BlockWord) -> BlockWord) -> Result<Vec<(PageId, SealedBlock)>> {
         let pages = self.pages;
-        if let Some(volume) = &pages.volume {
-            // SAFETY: versions that are marked as being written are neither reclaimed nor evicted, and published bytes do not change.
-            let images: Vec<_> = self.claims.iter().map(|&(frame, claim)| (claim.block(), unsafe { pages.region.page(frame) })).collect();
-            volume.write_blocks(&images).inspect_err(|_| self.end(None))?;
-        }
-        self.end(Some(written));
-        Ok(())
+        let Some(volume) = pages.volume.as_ref().filter(|_| !self.is_empty()) else { return Ok(Vec::new()) };
+        // SAFETY: versions that are marked as being written are neither reclaimed nor evicted, and published bytes do not change.
+        let images: Vec<_> = self.claims.iter().map(|&(frame, claim)| (claim.block(), unsafe { pages.region.page(frame) })).collect();
+        let sealed = volume.write_blocks(&images).inspect_err(|_| self.give_up())?;
+        let written = self.claims.drain(..).zip(sealed).map(|((frame, claim), block)| {
+            let desc = pages.region.frame(frame);
+            // Read while the mark keeps the frame.
+            let page = desc.page();
+            desc.set_block(known_as(claim.written(block)));
+            (page, block)
+        });
+        let written = written.collect();
+        pages.region.queue(WRITTEN_QUEUE).wake();
+        Ok(written)
     }
 
-    /// Ends the marks: the versions are on their blocks, which are known as `written` says, or on none.
-    fn end(&mut self, written: Option<fn(BlockWord) -> BlockWord>) {
-        if self.claims.is_empty() {
+    /// Ends the marks: the versions are on no block.
+    fn give_up(&mut self) {
+        if self.is_empty() {
             return;
         }
         for (frame, claim) in self.claims.drain(..) {
-            let desc = self.pages.region.frame(frame);
-            match written {
-                Some(written) => desc.set_block(written(claim)),
-                None => {
-                    desc.set_block(claim.dropped());
-                    self.pages.blocks.release(claim.block());
-                }
-            }
+            self.pages.region.frame(frame).set_block(claim.dropped());
+            self.pages.blocks.release(claim.block());
         }
         self.pages.region.queue(WRITTEN_QUEUE).wake();
     }
@@ -92,7 +91,7 @@ impl<'a> Writes<'a> {
 
 impl Drop for Writes<'_> {
     fn drop(&mut self) {
-        self.end(None);
+        self.give_up();
     }
 }
 
@@ -106,7 +105,8 @@ impl Pages {
         if word.block() != BlockId::NONE || self.volume.is_none() {
             return Ok(None);
         }
-        let claim = BlockWord::fresh(self.allocate_block(word.volume())?).writing(me.number());
+        let block = SealedBlock::unsealed(self.allocate_block(word.volume())?);
+        let claim = BlockWord::fresh(block).writing(me.number());
         desc.set_block(claim);
         Ok(Some((frame, claim)))
     }

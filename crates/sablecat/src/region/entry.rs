@@ -1,7 +1,8 @@
 //! The page table: one 16-byte entry a page id.
 //!
 //! Word A = {frame 32 | latch owner 16 | unused 16}: the frame of the page's current version (0: not in memory) and the slot that holds
-//! its latch (0: nobody). Word B = {block 40 | writer 16 | flags}: where the current version can be read from when A names no frame.
+//! its latch (0: nobody). Word B = {block 40 | seal 20 | flags 4}: where the current version can be read from when A names no frame, and the seal that it is
+//! to have there. While it is being written its seal is not known: there stands {block 40 | writer 16 | 0 4 | flags 4}.
 //!
 //! A is written by compare-and-swap only: to latch, to unlatch, and by the commit step from {old, owner} to {new, nobody}.
 //! B is written by the holder of the latch, once from zero by whoever reads the page's map leaf, and for a page whose id nobody knows yet
@@ -9,7 +10,7 @@
 
 use sablecat_os::atomic::{AtomicU64, Ordering};
 
-use crate::types::{BlockId, FrameId, VolumeId};
+use crate::types::{BlockId, FrameId, SealedBlock, VolumeId};
 
 /// One page's entry.
 #[repr(C, align(16))]
@@ -61,7 +62,7 @@ impl BlockWord {
 
     /// A known block, not captured.
     #[inline]
-    pub(crate) fn fresh(block: BlockId) -> BlockWord {
+    pub(crate) fn fresh(block: SealedBlock) -> BlockWord {
         BlockWord(block.0 | Self::KNOWN)
     }
     /// Known to be on no block yet; it will be given one in this volume.
@@ -78,13 +79,22 @@ impl BlockWord {
     }
     /// A block that the durable map names.
     #[inline]
-    pub(crate) fn mapped(block: BlockId) -> BlockWord {
+    pub(crate) fn mapped(block: SealedBlock) -> BlockWord {
         BlockWord(block.0 | Self::KNOWN | if block.0 == 0 { 0 } else { Self::CAPTURED })
     }
     #[inline]
     pub(crate) fn block(self) -> BlockId {
         let block = BlockId(self.0 & Self::BLOCK);
         if block.within() == 0 { BlockId::NONE } else { block }
+    }
+    /// The block, and the seal that it is to have unless it is being written.
+    #[inline]
+    pub(crate) fn sealed(self) -> SealedBlock {
+        match self.block() {
+            BlockId::NONE => SealedBlock::NONE,
+            block if self.is_writing() => SealedBlock::unsealed(block),
+            _ => SealedBlock(self.0 & SealedBlock::BITS),
+        }
     }
     /// The volume of the block, or of the one that it will be given.
     #[inline]
@@ -134,9 +144,11 @@ impl BlockWord {
     pub(crate) fn writer(self) -> u16 {
         ((self.0 & Self::WRITER) >> BLOCK_BITS) as u16
     }
+    /// The same once it has been written, with what seal.
     #[inline]
-    pub(crate) fn written(self) -> BlockWord {
-        BlockWord(self.0 & !(Self::WRITING | Self::WRITER))
+    pub(crate) fn written(self, block: SealedBlock) -> BlockWord {
+        debug_assert_eq!(block.block(), self.block());
+        BlockWord(self.0 & !(Self::WRITING | Self::WRITER) | block.0)
     }
 }
 

@@ -7,7 +7,7 @@ use super::block;
 use super::file::Volume;
 use super::scratch::{SCRATCH_BYTES, Scratch};
 use crate::error::Result;
-use crate::types::BlockId;
+use crate::types::{BlockId, SealedBlock};
 
 /// Blocks on their way to the file. What was pushed is written when [`BlockBatch::finish`] returns; dropped before, it may not be.
 #[derive(Debug)]
@@ -23,8 +23,8 @@ impl<'v> BlockBatch<'v> {
         BlockBatch { volume, scratch: Scratch::take(), first: BlockId::NONE, bytes: 0 }
     }
 
-    /// Adds the image of a block; the bytes are copied, so they may change afterwards.
-    pub(super) fn push(&mut self, number: BlockId, image: &[u8]) -> Result<()> {
+    /// Adds the image of a block, and says what it is to be named as. The bytes are copied, so they may change afterwards.
+    pub(super) fn push(&mut self, number: BlockId, image: &[u8]) -> Result<SealedBlock> {
         let page_size = self.volume.page_size();
         assert_eq!(image.len(), page_size, "a block is one page");
         let next = BlockId(self.first.0 + (self.bytes / page_size) as u64);
@@ -36,9 +36,8 @@ impl<'v> BlockBatch<'v> {
         }
         let target = &mut self.scratch[self.bytes..self.bytes + page_size];
         target.copy_from_slice(image);
-        block::seal(number, target);
         self.bytes += page_size;
-        Ok(())
+        Ok(block::seal(number, target))
     }
 
     fn flush(&mut self) -> Result<()> {

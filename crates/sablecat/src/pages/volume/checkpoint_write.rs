@@ -17,13 +17,13 @@ use super::file::Volume;
 use super::map::{MapChange, MapRoot, update};
 use super::superblock::Superblock;
 use crate::error::{Error, Result};
-use crate::types::{BlockId, PageId, VolumeId};
+use crate::types::{BlockId, PageId, SealedBlock, VolumeId};
 
 /// What the next generation is to be.
 #[derive(Debug)]
 pub(crate) struct CheckpointPlan<'a> {
     /// What is different in the map: sorted by page, each page once; block 0 removes a page. The blocks hold the pages already.
-    pub(crate) changes: &'a [(PageId, BlockId)],
+    pub(crate) changes: &'a [(PageId, SealedBlock)],
     /// Where blocks for the map come from.
     pub(crate) blocks: &'a BlockSpace,
     /// Map blocks from this one on are written anew if they lead to a page among the changes, even to one that stays where it is.
@@ -43,11 +43,11 @@ impl Volume {
     /// any other the old generation is in force and the map blocks allocated here have been given back: it may be tried again.
     pub(crate) fn write_checkpoint(&self, plan: CheckpointPlan<'_>) -> Result<Vec<BlockId>> {
         let CheckpointPlan { changes, blocks, rewrite_from, mut next } = plan;
-        let named = |change: &&(PageId, BlockId)| change.1 != BlockId::NONE;
+        let named = |change: &&(PageId, SealedBlock)| change.1 != SealedBlock::NONE;
         assert!(changes.iter().rfind(named).is_none_or(|last| last.0.0 < next.pages_high), "pages in use are below the mark");
         let bounds = blocks.bounds();
         let allocated = |block: BlockId| block.within() < bounds[block.volume()];
-        assert!(changes.iter().filter(named).all(|change| allocated(change.1)), "blocks are allocated before they are named");
+        assert!(changes.iter().filter(named).all(|change| allocated(change.1.block())), "blocks are allocated before they are named");
         let now = self.superblock();
         next.uuid = now.uuid;
         next.page_size = now.page_size;
@@ -59,7 +59,7 @@ impl Volume {
         let bounds = blocks.bounds();
         next.blocks_high = bounds[VolumeId::MAIN];
         let written: BTreeSet<VolumeId> =
-            changes.iter().map(|change| change.1.volume()).filter(|&volume| volume != VolumeId::MAIN).collect();
+            changes.iter().map(|change| change.1.block().volume()).filter(|&volume| volume != VolumeId::MAIN).collect();
         for (number, volume) in (1..).map(VolumeId).zip(&mut next.placement.volumes) {
             volume.blocks_high = bounds[number];
             if written.contains(&number) {
@@ -75,7 +75,7 @@ impl Volume {
         &self,
         old: &MapRoot,
         generation: u64,
-        changes: (&[(PageId, BlockId)], BlockId),
+        changes: (&[(PageId, SealedBlock)], BlockId),
         blocks: &BlockSpace,
     ) -> Result<MapChange> {
         let mut allocated = Vec::new();

@@ -6,26 +6,27 @@ use super::block;
 use super::file::Volume;
 use super::scratch::{SCRATCH_BYTES, Scratch};
 use crate::error::Result;
-use crate::types::BlockId;
+use crate::types::{BlockId, SealedBlock};
 
 impl Volume {
     /// Writes `count` blocks from `first` on, which no durable generation names. `fill` forms the n-th page in the bytes given, which
-    /// hold anything before.
+    /// hold anything before. Returns what the blocks are to be named as.
     ///
     /// # Errors
     /// As [`Volume::write_blocks`].
-    pub(crate) fn write_extent(&self, first: BlockId, count: u64, fill: &mut dyn FnMut(u64, &mut [u8])) -> Result<()> {
+    pub(crate) fn write_extent(&self, first: BlockId, count: u64, fill: &mut dyn FnMut(u64, &mut [u8])) -> Result<Vec<SealedBlock>> {
         let page_size = self.page_size();
         let mut scratch = Scratch::take();
+        let mut sealed = Vec::with_capacity(count as usize);
         for (from, blocks) in self.pieces(count) {
             let bytes = &mut scratch[..blocks * page_size];
             for (n, page) in (from..).zip(bytes.chunks_exact_mut(page_size)) {
                 fill(n, page);
-                block::seal(BlockId(first.0 + n), page);
+                sealed.push(block::seal(BlockId(first.0 + n), page));
             }
             self.write_sealed(BlockId(first.0 + from), bytes)?;
         }
-        Ok(())
+        Ok(sealed)
     }
 
     /// Reads and verifies `count` blocks from `first` on and shows each to `look` with its place among them. An error of `look` ends it.

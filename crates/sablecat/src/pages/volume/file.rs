@@ -24,7 +24,7 @@ use super::superblock::{self, Superblock};
 use super::watch::Watch;
 use super::{BlockSpace, Bounds};
 use crate::error::{Error, Result};
-use crate::types::{BlockId, PageId, VolumeId};
+use crate::types::{BlockId, PageId, SealedBlock, VolumeId};
 
 /// The open volumes of an environment.
 #[derive(Debug)]
@@ -204,19 +204,22 @@ impl Volume {
     }
 
     /// Seals copies of pages and writes them to blocks that no durable generation names, in the order of the numbers, neighbours in one
-    /// call.
+    /// call. Returns for each what it is to be named as.
     ///
     /// # Errors
     /// Full, or another failure of the file; the content of all the blocks means nothing then.
-    pub(crate) fn write_blocks(&self, images: &[(BlockId, &[u8])]) -> Result<()> {
-        let mut order: Vec<&(BlockId, &[u8])> = images.iter().collect();
-        order.sort_unstable_by_key(|image| image.0);
-        debug_assert!(order.windows(2).all(|w| w[0].0 < w[1].0), "no block is written twice");
+    pub(crate) fn write_blocks(&self, images: &[(BlockId, &[u8])]) -> Result<Vec<SealedBlock>> {
+        let mut order: Vec<usize> = (0..images.len()).collect();
+        order.sort_unstable_by_key(|&n| images[n].0);
+        debug_assert!(order.windows(2).all(|w| images[w[0]].0 < images[w[1]].0), "no block is written twice");
         let mut batch = BlockBatch::new(self);
-        for &&(number, page) in &order {
-            batch.push(number, page)?;
+        let mut sealed = vec![SealedBlock::NONE; images.len()];
+        for n in order {
+            let (number, page) = images[n];
+            sealed[n] = batch.push(number, page)?;
         }
-        batch.finish()
+        batch.finish()?;
+        Ok(sealed)
     }
 
     /// Writes blocks that carry their checksums already, `first` and those after it.
@@ -264,7 +267,7 @@ impl Volume {
     ///
     /// # Errors
     /// Corruption; those of the file.
-    pub(crate) fn lookup_leaf(&self, page: PageId) -> Result<(PageId, Vec<BlockId>)> {
+    pub(crate) fn lookup_leaf(&self, page: PageId) -> Result<(PageId, Vec<SealedBlock>)> {
         self.map.lookup_leaf(self, page)
     }
 

@@ -22,7 +22,7 @@
 use std::time::Duration;
 
 use super::superblock::{SUPERBLOCK_BYTES, u64_at};
-use crate::types::{BlockId, Lsn};
+use crate::types::{Lsn, SealedBlock};
 
 /// Epochs that fit.
 const EPOCHS_MAX: usize = 32;
@@ -143,7 +143,7 @@ pub(crate) struct Epoch {
     pub(crate) checkpoint: Lsn,
     pub(crate) log_position: Lsn,
     pub(crate) time_ms: u64,
-    pub(crate) map_root: BlockId,
+    pub(crate) map_root: SealedBlock,
     pub(crate) map_height: u8,
     pub(crate) pages_high: u32,
     pub(crate) tree_next: u32,
@@ -168,7 +168,7 @@ impl Epoch {
             checkpoint: Lsn(u64_at(bytes, 8)),
             log_position: Lsn(u64_at(bytes, 16)),
             time_ms: u64_at(bytes, 24),
-            map_root: BlockId(u64_at(bytes, 32)),
+            map_root: SealedBlock(u64_at(bytes, 32)),
             pages_high: u64_at(bytes, 40) as u32,
             tree_next: (u64_at(bytes, 40) >> 32) as u32,
             map_height: bytes[48],

@@ -21,7 +21,8 @@
 //! the superblock's high-water marks counts as used, so that opening need not read it and allocation goes on at the end.
 //!
 //! Invariants:
-//! - every block carries a CRC-32C that its own number went into ([`block`]), checked by every read;
+//! - every block carries a CRC-32C that its own number went into ([`block`]), checked by every read; whoever names a block names 20 bits of that with it, which
+//!   are compared by whoever reads it for them, so a block that holds something older than what was written last is damage too;
 //! - a superblock is written only after a flush of all that it names, in every file, and followed by a flush of its own ([`checkpoint_write`]);
 //! - bytes from the file are never trusted: numbers are checked against the superblock's bounds before use, and damage is an error.
 //!
@@ -54,6 +55,7 @@ pub(crate) mod tests;
 mod used;
 mod watch;
 
+pub(crate) use block::compare as compare_block;
 #[cfg(feature = "fuzzing")]
 pub(crate) use block::seal as seal_block;
 pub(crate) use blocks::{BlockSpace, Bounds, UsedBlocks, first_within};

@@ -10,13 +10,13 @@ use sablecat_os::disk::AlignedBuf;
 
 use super::file::Volume;
 use super::map::{MapRoot, Node, Place};
-use crate::types::{BlockId, PageId};
+use crate::types::{BlockId, PageId, SealedBlock};
 
 /// What another map has at the place that the search is at.
 #[derive(Clone, Copy)]
 enum Other<'a> {
     /// This block; or nothing.
-    Block(&'a MapRoot, BlockId),
+    Block(&'a MapRoot, SealedBlock),
     /// Its root is further down, over the first pages.
     Lower(&'a MapRoot),
 }
@@ -51,26 +51,26 @@ impl Search<'_> {
         let mut block = root.root;
         for above in (level + 1..root.height).rev() {
             block = self.read(root, Place { level: above, first: 0 }, block)?.entries[0];
-            if block == BlockId::NONE {
+            if block == SealedBlock::NONE {
                 break;
             }
         }
         Some(Other::Block(root, block))
     }
 
-    fn read(&mut self, root: &MapRoot, place: Place, block: BlockId) -> Option<Node> {
+    fn read(&mut self, root: &MapRoot, place: Place, block: SealedBlock) -> Option<Node> {
         Node::read(self.volume, root, place, block, &mut self.buffer).ok()
     }
 
-    fn descend(&mut self, place: Place, block: BlockId, others: &[Other<'_>]) {
-        if others.iter().any(|other| matches!(other, Other::Block(_, same) if *same == block)) {
+    fn descend(&mut self, place: Place, block: SealedBlock, others: &[Other<'_>]) {
+        if others.iter().any(|other| matches!(other, Other::Block(_, same) if same.block() == block.block())) {
             return;
         }
         let Some(node) = self.read(self.dropped, place, block) else { return };
         let mut beside = Vec::with_capacity(others.len());
         for &other in others {
             let entries = match other {
-                Other::Block(root, block) if block != BlockId::NONE => match self.read(root, place, block) {
+                Other::Block(root, block) if block != SealedBlock::NONE => match self.read(root, place, block) {
                     Some(node) => Some(node.entries),
                     None => return,
                 },
@@ -78,9 +78,9 @@ impl Search<'_> {
             };
             beside.push((other, entries));
         }
-        self.found.push((PageId::NONE, block));
+        self.found.push((PageId::NONE, block.block()));
         let page_size = self.volume.page_size();
-        for (n, &entry) in node.entries.iter().enumerate().filter(|(_, entry)| **entry != BlockId::NONE) {
+        for (n, &entry) in node.entries.iter().enumerate().filter(|(_, entry)| **entry != SealedBlock::NONE) {
             if place.level > 0 {
                 let place = place.child(page_size, n);
                 let children: Vec<_> = beside
@@ -88,13 +88,13 @@ impl Search<'_> {
                     .map(|(other, entries)| match (*other, entries) {
                         (Other::Lower(root), _) if n == 0 && root.height == place.level + 1 => Other::Block(root, root.root),
                         (Other::Lower(root), _) if n == 0 => Other::Lower(root),
-                        (Other::Lower(root) | Other::Block(root, _), None) => Other::Block(root, BlockId::NONE),
+                        (Other::Lower(root) | Other::Block(root, _), None) => Other::Block(root, SealedBlock::NONE),
                         (Other::Lower(root) | Other::Block(root, _), Some(entries)) => Other::Block(root, entries[n]),
                     })
                     .collect();
                 self.descend(place, entry, &children);
-            } else if !beside.iter().any(|(_, entries)| entries.as_ref().is_some_and(|entries| entries[n] == entry)) {
-                self.found.push((PageId((place.first + n as u64) as u32), entry));
+            } else if !beside.iter().any(|(_, entries)| entries.as_ref().is_some_and(|entries| entries[n].block() == entry.block())) {
+                self.found.push((PageId((place.first + n as u64) as u32), entry.block()));
             }
         }
     }

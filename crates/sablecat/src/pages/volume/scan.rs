@@ -11,13 +11,13 @@ use super::file::Volume;
 use super::map::{MapRoot, Node, Place};
 use super::used::Used;
 use crate::error::{Error, Result};
-use crate::types::{BlockId, PageId};
+use crate::types::{BlockId, PageId, SealedBlock};
 
 /// Something the scan came upon.
 #[derive(Debug)]
 pub(crate) enum Found {
     /// A page and the block that holds it. The block has not been read.
-    Page(PageId, BlockId),
+    Page(PageId, SealedBlock),
     /// A block of the map, about to be read.
     Map(BlockId),
     /// A block of the map that could not be read; what it leads to is left out.
@@ -52,21 +52,21 @@ fn walk_from(
     root: &MapRoot,
     pages: &Range<u64>,
     place: Place,
-    block: BlockId,
+    block: SealedBlock,
     buffer: &mut AlignedBuf,
     visit: &mut dyn FnMut(Found) -> Result<bool>,
 ) -> Result<()> {
-    if !visit(Found::Map(block))? {
+    if !visit(Found::Map(block.block()))? {
         return Ok(());
     }
     let node = match Node::read(volume, root, place, block, buffer) {
         Ok(node) => node,
-        Err(error) => return visit(Found::Damaged(block, error)).map(drop),
+        Err(error) => return visit(Found::Damaged(block.block(), error)).map(drop),
     };
     let each = place.pages_per_entry(volume.page_size());
     for (n, &entry) in node.entries.iter().enumerate() {
         let first = place.first + n as u64 * each;
-        if entry == BlockId::NONE || first >= pages.end || first + each <= pages.start {
+        if entry == SealedBlock::NONE || first >= pages.end || first + each <= pages.start {
             continue;
         }
         if place.level > 0 {
@@ -88,7 +88,7 @@ pub(super) fn add_blocks(volume: &Volume, root: &MapRoot, found: &mut UsedBlocks
     walk_parts(volume, root, 0..u64::MAX, &mut |named| match named {
         Found::Map(block) => Ok(found.insert(block)),
         Found::Page(_, block) => {
-            found.insert(block);
+            found.insert(block.block());
             Ok(true)
         }
         Found::Damaged(_, error) => {
@@ -115,7 +115,7 @@ pub(super) fn in_use(volume: &Volume, root: &MapRoot) -> Result<InUse> {
             Found::Map(block) => block,
             Found::Page(page, block) => {
                 found.pages.insert(u64::from(page.0));
-                block
+                block.block()
             }
         };
         let place = block.within();

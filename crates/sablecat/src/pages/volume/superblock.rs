@@ -14,7 +14,7 @@
 //! ```
 //!
 //! All little-endian. In version 1 the bytes from 112 on were zero, which is what an environment without a journal has there; in version 2
-//! there were no other volumes. Magic, version and checksum keep their places in every later format. The magic is PNG's trick: a transfer that
+//! there were no other volumes; up to version 3 blocks were named without their seals (block.rs), whose bits were zero. Magic, version and checksum keep their places in every later format. The magic is PNG's trick: a transfer that
 //! strips the high bit or rewrites line ends is recognised for what it is.
 //!
 //! Generation g is written to slot g mod 2 (byte 0 or 65536), so the other slot still holds g - 1. Each slot holds the superblock twice,
@@ -31,12 +31,12 @@ use super::map::{MapRoot, height_max};
 use super::placement::{ExtraVolume, Placement};
 use super::{Bounds, RESERVED_BYTES, first_within};
 use crate::error::{Error, Result};
-use crate::types::{BlockId, Lsn, VolumeId};
+use crate::types::{BlockId, Lsn, SealedBlock, VolumeId};
 
 /// Bytes of one encoded superblock.
 pub(crate) const SUPERBLOCK_BYTES: usize = 4096;
 /// The format this build writes.
-pub(crate) const FORMAT_VERSION: u32 = 3;
+pub(crate) const FORMAT_VERSION: u32 = 4;
 /// The oldest that it reads: older ones differ from the present one in what they cannot say.
 const FORMAT_VERSION_MIN: u32 = 1;
 
@@ -64,7 +64,7 @@ pub(crate) struct Superblock {
     /// Where reading the log begins.
     pub(crate) log_position: Lsn,
     /// The root of the map; none when no page exists.
-    pub(crate) map_root: BlockId,
+    pub(crate) map_root: SealedBlock,
     /// Levels of the map: 0 when empty, 1 when the root is a leaf.
     pub(crate) map_height: u8,
     /// Page ids below this may be in use.
@@ -118,7 +118,7 @@ impl Superblock {
             generation: 1,
             checkpoint: Lsn(0),
             log_position: Lsn(0),
-            map_root: BlockId::NONE,
+            map_root: SealedBlock::NONE,
             map_height: 0,
             pages_high: 1,
             blocks_high: first_within(VolumeId::MAIN, page_size),
@@ -255,11 +255,13 @@ impl Superblock {
         if self.map_height > height_max(page_size) {
             return Err(format!("a map of {} levels", self.map_height));
         }
-        if (self.map_height == 0) != (self.map_root == BlockId::NONE) {
-            return Err(format!("a map of {} levels with its root in block {}", self.map_height, self.map_root));
+        let root = self.map_root.block();
+        if (self.map_height == 0) != (self.map_root == SealedBlock::NONE) {
+            return Err(format!("a map of {} levels with its root in block {root}", self.map_height));
         }
-        if self.map_height > 0 && !(first..self.blocks_high).contains(&self.map_root.0) {
-            return Err(format!("map root block {} is not from {first} to {}", self.map_root, self.blocks_high - 1));
+        let is_root = |named: SealedBlock| named.is_possible() && (first..self.blocks_high).contains(&named.block().0);
+        if self.map_height > 0 && !is_root(self.map_root) {
+            return Err(format!("map root block {root} is not from {first} to {}", self.blocks_high - 1));
         }
         if self.page_count > u64::from(self.pages_high) {
             return Err(format!("{} pages with ids below {}", self.page_count, self.pages_high));
@@ -267,7 +269,6 @@ impl Superblock {
         let mut before = None;
         for epoch in &self.epochs {
             let ordered = before.is_none_or(|before: &Epoch| before.generation < epoch.generation && before.checkpoint <= epoch.checkpoint);
-            let root_there = (first..self.blocks_high).contains(&epoch.map_root.0);
             if !ordered
                 || epoch.generation == 0
                 || epoch.generation >= self.generation
@@ -275,7 +276,7 @@ impl Superblock {
                 || epoch.log_position > epoch.checkpoint
                 || epoch.map_height == 0
                 || epoch.map_height > height_max(page_size)
-                || !root_there
+                || !is_root(epoch.map_root)
             {
                 return Err(format!("the retained epoch of generation {} cannot be", epoch.generation));
             }
@@ -356,7 +357,7 @@ fn decode(bytes: &[u8]) -> Copy {
         generation: u64_at(bytes, 48),
         checkpoint: Lsn(u64_at(bytes, 56)),
         log_position: Lsn(u64_at(bytes, 64)),
-        map_root: BlockId(u64_at(bytes, 72)),
+        map_root: SealedBlock(u64_at(bytes, 72)),
         map_height: bytes[80],
         pages_high: u32_at(bytes, 84),
         blocks_high: u64_at(bytes, 88),
@@ -371,6 +372,10 @@ fn decode(bytes: &[u8]) -> Copy {
     };
     if let Err(why) = superblock.check() {
         return Copy::Damaged(why);
+    }
+    let sealed = |named: SealedBlock| named.seal() != 0;
+    if version < 4 && (sealed(superblock.map_root) || superblock.epochs.iter().any(|epoch| sealed(epoch.map_root))) {
+        return unknown();
     }
     // Whatever else is in the bytes would not be in those of this superblock.
     let mut again = superblock.encode();

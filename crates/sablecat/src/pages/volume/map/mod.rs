@@ -14,13 +14,13 @@ pub(super) use read::MapReader;
 pub(super) use update::{MapChange, update};
 
 use crate::pages::volume::Bounds;
-use crate::types::BlockId;
+use crate::types::SealedBlock;
 
 /// Everything needed to read the map of one generation and to doubt what is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct MapRoot {
     /// The root block; none for an empty map.
-    pub(crate) root: BlockId,
+    pub(crate) root: SealedBlock,
     /// Levels: 0 for an empty map, 1 when the root is a leaf.
     pub(crate) height: u8,
     /// No block of the map was written by a later generation.

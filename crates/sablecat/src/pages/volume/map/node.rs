@@ -4,16 +4,18 @@
 //! 0  crc32c u32             4  magic u32 "smap"
 //! 8  first page covered u32 12 level u32 (0: leaf)
 //! 16 generation u64         24 entries that are not 0, u32     28 zero to 64
-//! 64 entries, u64 each: the block of page first + n (leaf), or of the child that begins at page first + n * coverage(level); 0: none
+//! 64 entries, u64 each: the block of page first + n (leaf), or of the child that begins at page first + n * coverage(level), in the low 40 bits;
+//!    its seal (block.rs) in the 20 above, 0 if it was written when there were none; four bits zero. 0: none
 //! ```
 //!
-//! A block is believed when it says of itself what its parent says of it, was not written after its superblock, and names only blocks and
+//! A block is believed when it has the seal that its parent says, says of itself what its parent says of it, was not written after its superblock, and names only blocks and
 //! pages within the superblock's bounds. A map block that was reused under an outdated superblock fails one of these.
 
 use super::{MapRoot, coverage, leaf_span};
 use crate::error::{Error, Result};
+use crate::pages::volume::block;
 use crate::pages::volume::file::Volume;
-use crate::types::{BlockId, VolumeId};
+use crate::types::{SealedBlock, VolumeId};
 
 /// Bytes before the entries.
 pub(super) const HEADER_BYTES: usize = 64;
@@ -48,22 +50,29 @@ impl Place {
 /// The entries of a map block in memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::pages::volume) struct Node {
-    pub(in crate::pages::volume) entries: Vec<BlockId>,
+    pub(in crate::pages::volume) entries: Vec<SealedBlock>,
 }
 
 impl Node {
     /// A block that leads nowhere.
     pub(super) fn empty(page_size: usize) -> Node {
-        Node { entries: vec![BlockId::NONE; leaf_span(page_size)] }
+        Node { entries: vec![SealedBlock::NONE; leaf_span(page_size)] }
     }
 
     /// Reads the block at `place` of the map `root`, using `buffer` (one page).
     ///
     /// # Errors
     /// Corruption, saying what about the block cannot be; those of the file.
-    pub(in crate::pages::volume) fn read(volume: &Volume, root: &MapRoot, place: Place, block: BlockId, buffer: &mut [u8]) -> Result<Node> {
+    pub(in crate::pages::volume) fn read(
+        volume: &Volume,
+        root: &MapRoot,
+        place: Place,
+        named: SealedBlock,
+        buffer: &mut [u8],
+    ) -> Result<Node> {
+        let block = named.block();
         volume.read_block(block, buffer)?;
-        Node::decode(buffer, root, place).map_err(|why| {
+        block::compare(named, buffer).and_then(|()| Node::decode(buffer, root, place)).map_err(|why| {
             Error::corruption(format!(
                 "{}: block {block} should be the map block of level {} over page {}: {why}",
                 volume.path().display(),
@@ -76,7 +85,7 @@ impl Node {
     /// The block's bytes, checksum left out.
     pub(super) fn encode(&self, bytes: &mut [u8], place: Place, generation: u64) {
         let first = u32::try_from(place.first).expect("a map block covers at least one page id");
-        let count = self.entries.iter().filter(|&&entry| entry != BlockId::NONE).count() as u32;
+        let count = self.entries.iter().filter(|&&entry| entry != SealedBlock::NONE).count() as u32;
         bytes.fill(0);
         bytes[4..8].copy_from_slice(&MAGIC.to_le_bytes());
         bytes[8..12].copy_from_slice(&first.to_le_bytes());
@@ -111,16 +120,17 @@ impl Node {
             if entry != 0 {
                 count += 1;
                 // The map itself is in the main volume.
-                let block = BlockId(entry);
-                let possible = root.blocks.contain(block, page_size) && (place.level == 0 || block.volume() == VolumeId::MAIN);
+                let (named, block) = (SealedBlock(entry), SealedBlock(entry).block());
+                let possible =
+                    named.is_possible() && root.blocks.contain(block, page_size) && (place.level == 0 || block.volume() == VolumeId::MAIN);
                 if !possible {
-                    return Err(format!("entry {n} names block {entry}, which cannot be"));
+                    return Err(format!("entry {n} names block {block}, which cannot be"));
                 }
                 if page >= u64::from(root.pages_high) || (page == 0 && place.level == 0) {
                     return Err(format!("entry {n} is for page {page}, which cannot exist"));
                 }
             }
-            entries.push(BlockId(entry));
+            entries.push(SealedBlock(entry));
         }
         if u32_at(24) != count {
             return Err(format!("it claims {} entries and has {count}", u32_at(24)));

@@ -15,7 +15,7 @@ use super::node::{Node, Place};
 use super::{MapRoot, coverage, leaf_span};
 use crate::error::Result;
 use crate::pages::volume::file::Volume;
-use crate::types::{BlockId, PageId};
+use crate::types::{BlockId, PageId, SealedBlock};
 
 /// A reader of the map in force.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl MapReader {
     }
 
     /// The first page and the entries of the leaf that covers `page`.
-    pub(in crate::pages::volume) fn lookup_leaf(&self, volume: &Volume, page: PageId) -> Result<(PageId, Vec<BlockId>)> {
+    pub(in crate::pages::volume) fn lookup_leaf(&self, volume: &Volume, page: PageId) -> Result<(PageId, Vec<SealedBlock>)> {
         let span = leaf_span(volume.page_size()) as u32;
         let first = PageId(page.0 / span * span);
         let mut buffer = None;
@@ -64,7 +64,7 @@ impl MapReader {
         }
     }
 
-    fn find(&self, volume: &Volume, root: &MapRoot, page: PageId, buffer: &mut Option<AlignedBuf>) -> Result<Vec<BlockId>> {
+    fn find(&self, volume: &Volume, root: &MapRoot, page: PageId, buffer: &mut Option<AlignedBuf>) -> Result<Vec<SealedBlock>> {
         let page_size = volume.page_size();
         let nothing = || Ok(Node::empty(page_size).entries);
         let page = u64::from(page.0);
@@ -77,7 +77,7 @@ impl MapReader {
             let n = place.entry_of(page_size, page);
             block = self.inner(volume, root, place, block, buffer)?.entries[n];
             place = place.child(page_size, n);
-            if block == BlockId::NONE {
+            if block == SealedBlock::NONE {
                 return nothing();
             }
         }
@@ -85,11 +85,18 @@ impl MapReader {
         Ok(Node::read(volume, root, place, block, buffer)?.entries)
     }
 
-    fn inner(&self, volume: &Volume, root: &MapRoot, place: Place, block: BlockId, buffer: &mut Option<AlignedBuf>) -> Result<Arc<Node>> {
+    fn inner(
+        &self,
+        volume: &Volume,
+        root: &MapRoot,
+        place: Place,
+        block: SealedBlock,
+        buffer: &mut Option<AlignedBuf>,
+    ) -> Result<Arc<Node>> {
         {
             let state = self.state();
             if state.root == *root
-                && let Some(node) = state.inner.get(&block)
+                && let Some(node) = state.inner.get(&block.block())
             {
                 return Ok(Arc::clone(node));
             }
@@ -98,7 +105,7 @@ impl MapReader {
         let node = Arc::new(Node::read(volume, root, place, block, buffer)?);
         let mut state = self.state();
         if state.root == *root {
-            state.inner.insert(block, Arc::clone(&node));
+            state.inner.insert(block.block(), Arc::clone(&node));
         }
         Ok(node)
     }

@@ -10,12 +10,12 @@ use super::{MapRoot, coverage};
 use crate::error::Result;
 use crate::pages::volume::batch::BlockBatch;
 use crate::pages::volume::file::Volume;
-use crate::types::{BlockId, PageId};
+use crate::types::{BlockId, PageId, SealedBlock};
 
 /// What an update did.
 #[derive(Debug)]
 pub(in crate::pages::volume) struct MapChange {
-    pub(in crate::pages::volume) root: BlockId,
+    pub(in crate::pages::volume) root: SealedBlock,
     pub(in crate::pages::volume) height: u8,
     /// Blocks that only the old generation names: replaced map blocks and the old blocks of changed pages.
     pub(in crate::pages::volume) freed: Vec<BlockId>,
@@ -30,14 +30,14 @@ pub(in crate::pages::volume) fn update(
     volume: &Volume,
     old: &MapRoot,
     generation: u64,
-    (changes, rewrite_from): (&[(PageId, BlockId)], BlockId),
+    (changes, rewrite_from): (&[(PageId, SealedBlock)], BlockId),
     allocate: &mut dyn FnMut() -> Result<BlockId>,
 ) -> Result<MapChange> {
     assert!(changes.windows(2).all(|pair| pair[0].0 < pair[1].0), "changes are sorted and name each page once");
     assert!(changes.first().is_none_or(|change| change.0 != PageId::NONE), "page 0 is no page");
     let page_size = volume.page_size();
     let mut height = old.height;
-    if let Some(last) = changes.iter().rev().find(|change| change.1 != BlockId::NONE) {
+    if let Some(last) = changes.iter().rev().find(|change| change.1 != SealedBlock::NONE) {
         while coverage(page_size, height) <= u64::from(last.0.0) || height == 0 {
             height += 1;
         }
@@ -59,9 +59,9 @@ pub(in crate::pages::volume) fn update(
         freed: Vec::new(),
     };
     let top = Place { level: height - 1, first: 0 };
-    let old_top = if height == old.height { old.root } else { BlockId::NONE };
+    let old_top = if height == old.height { old.root } else { SealedBlock::NONE };
     change.root = update.apply(top, old_top, &changes[..end])?;
-    if change.root == BlockId::NONE {
+    if change.root == SealedBlock::NONE {
         change.height = 0;
     }
     change.freed = update.freed;
@@ -82,9 +82,9 @@ struct Update<'a> {
 
 impl Update<'_> {
     /// The block that takes the place of `block` at `place`: itself if nothing changes, none if nothing is left.
-    fn apply(&mut self, place: Place, block: BlockId, changes: &[(PageId, BlockId)]) -> Result<BlockId> {
+    fn apply(&mut self, place: Place, block: SealedBlock, changes: &[(PageId, SealedBlock)]) -> Result<SealedBlock> {
         let page_size = self.volume.page_size();
-        let mut node = if block == BlockId::NONE {
+        let mut node = if block == SealedBlock::NONE {
             Node::empty(page_size)
         } else {
             Node::read(self.volume, self.old, place, block, &mut self.buffer)?
@@ -99,32 +99,32 @@ impl Update<'_> {
         } else {
             self.apply_to_children(&mut node, place, changes)?;
         }
-        if node == before && block < self.rewrite_from {
+        if node == before && block.block() < self.rewrite_from {
             return Ok(block);
         }
-        if block != BlockId::NONE {
-            self.freed.push(block);
+        if block != SealedBlock::NONE {
+            self.freed.push(block.block());
         }
-        if node.entries.iter().all(|&entry| entry == BlockId::NONE) {
-            return Ok(BlockId::NONE);
+        if node.entries.iter().all(|&entry| entry == SealedBlock::NONE) {
+            return Ok(SealedBlock::NONE);
         }
         self.write(place, &node)
     }
 
-    fn apply_to_leaf(&mut self, node: &mut Node, place: Place, changes: &[(PageId, BlockId)]) {
+    fn apply_to_leaf(&mut self, node: &mut Node, place: Place, changes: &[(PageId, SealedBlock)]) {
         for &(page, new) in changes {
             let entry = &mut node.entries[place.entry_of(self.volume.page_size(), u64::from(page.0))];
             let old = std::mem::replace(entry, new);
-            if old != new && old != BlockId::NONE {
-                self.freed.push(old);
+            if old.block() != new.block() && old != SealedBlock::NONE {
+                self.freed.push(old.block());
             }
         }
     }
 
-    fn apply_to_children(&mut self, node: &mut Node, place: Place, mut changes: &[(PageId, BlockId)]) -> Result<()> {
+    fn apply_to_children(&mut self, node: &mut Node, place: Place, mut changes: &[(PageId, SealedBlock)]) -> Result<()> {
         let page_size = self.volume.page_size();
         // Two levels or more above the old root: the first child has to be written for the old root's sake alone.
-        let mut needed = place.first == 0 && place.level > self.old.height && self.old.root != BlockId::NONE;
+        let mut needed = place.first == 0 && place.level > self.old.height && self.old.root != SealedBlock::NONE;
         while needed || !changes.is_empty() {
             let n = if needed { 0 } else { place.entry_of(page_size, u64::from(changes[0].0.0)) };
             let child = place.child(page_size, n);
@@ -137,10 +137,9 @@ impl Update<'_> {
         Ok(())
     }
 
-    fn write(&mut self, place: Place, node: &Node) -> Result<BlockId> {
+    fn write(&mut self, place: Place, node: &Node) -> Result<SealedBlock> {
         let block = (self.allocate)()?;
         node.encode(&mut self.buffer, place, self.generation);
-        self.batch.push(block, &self.buffer)?;
-        Ok(block)
+        self.batch.push(block, &self.buffer)
     }
 }

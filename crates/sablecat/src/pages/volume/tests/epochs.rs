@@ -84,7 +84,7 @@ fn a_damaged_epoch_harms_nobody_else() {
     checkpoint(&store, &some(1), &[]).expect("no faults");
     let kept = [Kept { epoch: store.volume.superblock().epoch(), model: Model::new() }];
     checkpoint(&store, &some(2), &kept).expect("no faults");
-    let root = kept[0].epoch.map_root;
+    let root = kept[0].epoch.map_root.block();
     store.volume.file().write_at(&[0xff; 512], root.0 * 512).expect("no faults");
     // Its blocks cannot be found, and are free; those of the others are not.
     let found = store.volume.scan().expect("the map in force is good");

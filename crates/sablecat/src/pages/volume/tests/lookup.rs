@@ -24,7 +24,7 @@ fn a_lookup_whose_map_blocks_are_reused_under_it_looks_again() {
         let (first, entries) = store.volume.lookup_leaf(PageId(77)).expect("the map is whole at all times");
         assert_eq!(first, PageId(56));
         let mut bytes = [0; 512];
-        store.volume.read_block(entries[77 - 56], &mut bytes).expect("no damage");
+        store.volume.read_block(entries[77 - 56].block(), &mut bytes).expect("no damage");
         assert_eq!(bytes[4..], image(512, 77, 102 + generation)[4..], "the newest generation's page");
     }
 }
@@ -44,7 +44,7 @@ fn lookups_beside_checkpoints_see_one_generation_or_the_next() {
                 while !done.load(Relaxed) {
                     page = (page * 7 + 13) % 1999 + 1;
                     let (first, entries) = store.volume.lookup_leaf(PageId(page)).expect("never damaged");
-                    assert_ne!(entries[(page - first.0) as usize], BlockId::NONE);
+                    assert_ne!(entries[(page - first.0) as usize], SealedBlock::NONE);
                 }
             });
         }

@@ -16,9 +16,9 @@ use sablecat_os::disk::Disk;
 use sablecat_os::sim::SimDisk;
 
 use super::space::tests::Owned;
-use super::{BlockSpace, CheckpointPlan, Declared, Superblock, Volume};
+use super::{BlockSpace, CheckpointPlan, Declared, Superblock, Volume, compare_block};
 use crate::error::Result;
-use crate::types::{BlockId, Lsn, PageId, VolumeId};
+use crate::types::{BlockId, Lsn, PageId, SealedBlock, VolumeId};
 
 pub(super) const UUID: [u8; 16] = *b"0123456789abcdef";
 
@@ -120,21 +120,16 @@ impl Store {
     /// As `checkpoint_keeping`; `describe` adds to what the superblock says.
     pub(super) fn checkpoint_with(&self, changes: &Changes, describe: impl FnOnce(&mut Superblock)) -> Result<Vec<BlockId>> {
         let page_size = self.volume.page_size();
-        let mut map = Vec::new();
         let mut images = Vec::new();
         for (&page, &stamp) in changes {
-            let block = match stamp {
-                None => BlockId::NONE,
-                Some(stamp) => {
-                    let block = self.blocks.allocate(self.home(page)).expect("room");
-                    images.push((block, image(page_size, page, stamp)));
-                    block
-                }
-            };
-            map.push((PageId(page), block));
+            if let Some(stamp) = stamp {
+                images.push((self.blocks.allocate(self.home(page)).expect("room"), image(page_size, page, stamp)));
+            }
         }
         let borrowed: Vec<_> = images.iter().map(|(block, bytes)| (*block, &bytes[..])).collect();
-        self.volume.write_blocks(&borrowed)?;
+        let mut sealed = self.volume.write_blocks(&borrowed)?.into_iter();
+        let mut named = |stamp: Option<u64>| stamp.and_then(|_| sealed.next()).unwrap_or(SealedBlock::NONE);
+        let map: Vec<_> = changes.iter().map(|(&page, &stamp)| (PageId(page), named(stamp))).collect();
         let mut next = self.volume.superblock();
         next.checkpoint = Lsn(next.generation * 100);
         let above = changes.keys().next_back().map_or(1, |last| last + 1);
@@ -158,8 +153,9 @@ impl Store {
         for (&page, &stamp) in model {
             let (first, entries) = self.volume.lookup_leaf(PageId(page)).expect("an undamaged map");
             let block = entries[(page - first.0) as usize];
-            assert_ne!(block, BlockId::NONE, "page {page} is somewhere");
-            self.volume.read_block(block, &mut buffer).expect("an undamaged block");
+            assert_ne!(block, SealedBlock::NONE, "page {page} is somewhere");
+            self.volume.read_block(block.block(), &mut buffer).expect("an undamaged block");
+            assert_eq!(compare_block(block, &buffer), Ok(()), "page {page}");
             if buffer[4..] == image(buffer.len(), page, stamp)[4..] {
                 found.insert(page, stamp);
             }

@@ -150,7 +150,7 @@ fn a_full_disk_leaves_the_generation_in_force_and_its_blocks_free() {
     let used = store.blocks.used_count();
     disk.set_capacity(store.volume.file().len().expect("no faults"));
     // Room for no more pages: the write of the pages fails. The map alone: its blocks come back.
-    let changes: Vec<_> = (1..60_000).map(|page| (PageId(page * 600), BlockId(40))).collect();
+    let changes: Vec<_> = (1..60_000).map(|page| (PageId(page * 600), SealedBlock(40))).collect();
     let mut next = store.volume.superblock();
     next.pages_high = u32::MAX;
     let error = store

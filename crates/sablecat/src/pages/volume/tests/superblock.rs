@@ -20,7 +20,7 @@ fn sample() -> Superblock {
         generation: 0x0102_0304_0506,
         checkpoint: Lsn(0x1122_3344_5566_7788),
         log_position: Lsn(77),
-        map_root: BlockId(900),
+        map_root: SealedBlock(900 | 0x1234 << 40),
         map_height: 2,
         pages_high: 5000,
         blocks_high: 1000,
@@ -41,7 +41,7 @@ fn sample_epoch(generation: u64) -> Epoch {
         checkpoint: Lsn(generation * 100),
         log_position: Lsn(generation * 100 - 8),
         time_ms: generation,
-        map_root: BlockId(700),
+        map_root: SealedBlock(700 | 0xfffff << 40),
         map_height: 1,
         pages_high: 400,
         tree_next: 16,
@@ -93,11 +93,11 @@ fn what_is_encoded_is_decoded() {
 #[test]
 fn the_bytes_are_those_of_the_format() {
     let bytes = sample().encode();
-    assert_eq!(&bytes[..20], b"\x89sablecat\r\n\x1a\n\0\0\0\x03\0\0\0");
+    assert_eq!(&bytes[..20], b"\x89sablecat\r\n\x1a\n\0\0\0\x04\0\0\0");
     assert_eq!(bytes[24..32], [0, 16, 0, 0, 1, 0, 0, 0]);
     assert_eq!(bytes[32..48], UUID);
     assert_eq!(bytes[48..64], [6, 5, 4, 3, 2, 1, 0, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11]);
-    assert_eq!(bytes[64..88], [77, 0, 0, 0, 0, 0, 0, 0, 0x84, 3, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0x88, 0x13, 0, 0]);
+    assert_eq!(bytes[64..88], [77, 0, 0, 0, 0, 0, 0, 0, 0x84, 3, 0, 0, 0, 0x34, 0x12, 0, 2, 0, 0, 0, 0x88, 0x13, 0, 0]);
     assert_eq!(bytes[88..112], [0xe8, 3, 0, 0, 0, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0, 0, 0x20, 3, 0, 0, 0, 0, 0, 0]);
     assert_eq!(bytes[112..128], [6, 5, 4, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0x22, 0x11]);
     assert!(bytes[128..].iter().all(|&b| b == 0));
@@ -108,7 +108,7 @@ fn the_bytes_are_those_of_the_format() {
         [&1u64.rotate_right(34), &60_000, &300_000, &3_600_000, &(32 | 6 << 32 | 32 << 48)].map(|n| n.to_le_bytes()).concat()
     );
     assert_eq!(&bytes[168..175], b"../old\0");
-    let epoch = [1u64, 100, 92, 1, 700, 400 | 16 << 32, 1].map(u64::to_le_bytes).concat();
+    let epoch = [1u64, 100, 92, 1, 700 | 0xfffff << 40, 400 | 16 << 32, 1].map(u64::to_le_bytes).concat();
     assert_eq!(bytes[512..568], epoch);
     assert_eq!(bytes[1024..1032], 9u64.to_le_bytes());
     let volumes = [
@@ -124,14 +124,35 @@ fn the_bytes_are_those_of_the_format() {
     assert!(bytes.chunks(512).all(|sector| sector[504..] == sample().generation.to_le_bytes()));
 }
 
+/// As versions before 4 wrote it: blocks had no seals.
+fn unsealed(superblock: Superblock) -> Superblock {
+    let without = |named: SealedBlock| SealedBlock::unsealed(named.block());
+    let epochs = superblock.epochs.iter().map(|epoch| Epoch { map_root: without(epoch.map_root), ..*epoch }).collect();
+    Superblock { map_root: without(superblock.map_root), epochs, ..superblock }
+}
+
+#[test]
+fn a_superblock_of_version_3_is_read() {
+    let mut bytes = unsealed(keeping()).encode();
+    bytes[16] = 3;
+    assert_eq!(Superblock::decode(&resealed(bytes)), Ok(unsealed(keeping())));
+    for sealed in
+        [Superblock { map_root: sample().map_root, ..unsealed(keeping()) }, Superblock { epochs: keeping().epochs, ..unsealed(keeping()) }]
+    {
+        let mut bytes = sealed.encode();
+        bytes[16] = 3;
+        assert!(Superblock::decode(&resealed(bytes)).expect_err("it had none").contains("does not know"));
+    }
+}
+
 /// As version 2 wrote it: there were no other volumes.
 #[test]
 fn a_superblock_of_version_2_is_read() {
-    let without = Superblock { placement: Placement::default(), ..keeping() };
+    let without = Superblock { placement: Placement::default(), ..unsealed(keeping()) };
     let mut bytes = without.encode();
     bytes[16] = 2;
     assert_eq!(Superblock::decode(&resealed(bytes)), Ok(without));
-    let mut bytes = keeping().encode();
+    let mut bytes = unsealed(keeping()).encode();
     bytes[16] = 2;
     assert!(Superblock::decode(&resealed(bytes)).expect_err("it had none").contains("does not know"));
 }
@@ -139,11 +160,11 @@ fn a_superblock_of_version_2_is_read() {
 /// As version 1 wrote it.
 #[test]
 fn a_superblock_of_version_1_is_read() {
-    let mut bytes = sample().encode();
+    let mut bytes = unsealed(sample()).encode();
     bytes[16] = 1;
     bytes[112..].fill(0);
     let read = Superblock::decode(&resealed(bytes)).expect("known");
-    assert_eq!(read, Superblock { time_ms: 0, log_floor: Lsn(0), ..sample() });
+    assert_eq!(read, Superblock { time_ms: 0, log_floor: Lsn(0), ..unsealed(sample()) });
     // It had no journal.
     bytes[28] |= 2;
     assert!(Superblock::decode(&resealed(bytes)).is_err());
@@ -165,7 +186,7 @@ fn every_absurd_field_is_refused_in_spite_of_its_checksum() {
     let absurd: [(&str, Change); 14] = [
         ("retained epoch", |s| s.epochs[3].generation = 2),
         ("retained epoch", |s| s.epochs[3].checkpoint = Lsn(u64::MAX)),
-        ("retained epoch", |s| s.epochs[3].map_root = BlockId(1000)),
+        ("retained epoch", |s| s.epochs[3].map_root = SealedBlock(1000)),
         ("retained epoch", |s| s.epochs[3].map_height = 200),
         ("page size", |s| s.page_size = 1000),
         ("page size", |s| s.page_size = 131_072),
@@ -173,8 +194,8 @@ fn every_absurd_field_is_refused_in_spite_of_its_checksum() {
         ("generation", |s| s.generation = 0),
         ("levels", |s| s.map_height = 200),
         ("levels", |s| s.map_height = 0),
-        ("root", |s| s.map_root = BlockId(3)),
-        ("root", |s| s.map_root = BlockId(1000)),
+        ("root", |s| s.map_root = SealedBlock(3)),
+        ("root", |s| s.map_root = SealedBlock(1000)),
         ("high-water", |s| s.blocks_high = u64::MAX),
         ("pages", |s| s.page_count = 6000),
     ];
@@ -249,7 +270,7 @@ fn a_later_format_is_refused_although_an_older_generation_is_readable() {
     // Another version, an unknown flag, a field where there was none.
     for later in [16, 28, 2000] {
         let mut bytes = Superblock { generation: 8, ..sample() }.encode();
-        bytes[later] |= 4;
+        bytes[later] |= 8;
         file.write_at(&resealed(bytes), 0).expect("no faults");
         let error = read_newest(&*file, path()).expect_err("unknown");
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");

@@ -1,0 +1,97 @@
+//! Files as earlier builds wrote them: they are read for ever.
+//!
+//! `tests/data/format-N-*` was made by the last build that wrote version N. A fixture is a file without its empty sectors: their number (u32), then for each that is
+//! not empty its place (u32) and its 512 bytes.
+
+use std::path::Path;
+
+use sablecat::{Builder, Durability, Env, Journal, Target};
+use sablecat_os::disk::{Disk, How};
+use sablecat_os::sim::{SimDisk, Survival};
+
+const SECTOR: usize = 512;
+const DIRECTORY: &str = "env";
+
+/// Puts a fixture onto a disk.
+fn put(disk: &SimDisk, name: &str, fixture: &[u8]) {
+    let file = disk.open(&Path::new(DIRECTORY).join(name), How { create: true, ..How::default() }).expect("made");
+    let number = |bytes: &[u8]| u64::from(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
+    file.set_len(number(fixture) * SECTOR as u64).expect("room");
+    for sector in fixture[4..].chunks_exact(4 + SECTOR) {
+        file.write_at(&sector[4..], number(sector) * SECTOR as u64).expect("room");
+    }
+}
+
+fn builder(disk: &SimDisk) -> Builder {
+    let builder = Env::builder().background(false).cache_size(1 << 18).log_buffer_size(1 << 16).log_segment_size(1 << 16);
+    builder.durability(Durability::NoSync).disk(std::sync::Arc::new(disk.clone()))
+}
+
+/// Version 3: blocks were named without their seals. Two databases, one of them in another volume, a long value, two epochs; 512-byte pages.
+fn format_3() -> SimDisk {
+    let disk = SimDisk::new(1);
+    disk.create_dir_all(Path::new(DIRECTORY)).expect("made");
+    put(&disk, "sablecat.db", include_bytes!("data/format-3-main"));
+    put(&disk, "beside.db", include_bytes!("data/format-3-beside"));
+    disk.crash_as(Survival::Everything, 1)
+}
+
+/// What was put into it in rounds 0 to `last`.
+fn check(env: &Env, last: u32) {
+    let words = env.existing_database("words").expect("read").expect("there");
+    let far = env.existing_database("far").expect("read").expect("there");
+    assert_eq!((words.len().expect("read"), far.len().expect("read")), (301, 40));
+    for n in 0..300u32 {
+        let round = (1..=last).rfind(|&round| n >= round && (n - round).is_multiple_of(7)).unwrap_or(0);
+        let value = words.get(format!("word {n:03}")).expect("read");
+        assert_eq!(value, Some(format!("round {round}, number {n}").into_bytes()));
+    }
+    for n in 0..40u32 {
+        assert_eq!(far.get(n.to_be_bytes()).expect("read"), Some(format!("far {last} {n}").into_bytes()));
+    }
+    assert_eq!(words.get("long").expect("read"), Some(vec![last as u8; 12_000]));
+    assert_eq!(env.verify(&mut |_| {}).expect("read").problems, [""; 0]);
+}
+
+#[test]
+fn an_environment_of_format_3_is_read_and_written_on() {
+    let disk = format_3();
+    let env = builder(&disk).open(DIRECTORY).expect("known");
+    check(&env, 3);
+    let more = env.database("more").expect("made");
+    for n in 0..500u32 {
+        more.insert(n.to_be_bytes(), [1; 40]).expect("inserted");
+    }
+    env.checkpoint().expect("written");
+    drop(more);
+    env.close().expect("closed");
+    let env = builder(&disk).open(DIRECTORY).expect("known");
+    check(&env, 3);
+    env.compact().expect("written");
+    check(&env, 3);
+    env.close().expect("closed");
+}
+
+#[test]
+fn an_environment_of_format_3_is_taken_back_to_its_epochs() {
+    let disk = format_3();
+    let epochs = builder(&disk).history(DIRECTORY).expect("known").epochs;
+    assert_eq!(epochs.len(), 3, "two retained, and the present");
+    let recovery = builder(&disk).recovery(DIRECTORY, Target::Epoch(epochs[0].number)).expect("known");
+    recovery.apply().expect("taken back");
+    let env = builder(&disk).open(DIRECTORY).expect("known");
+    check(&env, 1);
+    env.close().expect("closed");
+}
+
+/// Who only reads finds it as it is.
+#[test]
+fn an_environment_of_format_3_is_read_without_being_written() {
+    let disk = format_3();
+    let env = builder(&disk).read_only(true).open(DIRECTORY).expect("known");
+    check(&env, 3);
+    env.close().expect("closed");
+    let env = builder(&disk).journal(Journal::new().epochs(1)).open(DIRECTORY).expect("known");
+    check(&env, 3);
+    env.close().expect("closed");
+}
