@@ -259,7 +259,7 @@ fn rolling_back_to_a_savepoint_undoes_what_was_done_to_databases_since() {
         txn.remove_database("old").unwrap();
         assert_eq!(kind(txn.get(&old, "k")), ErrorKind::NotFound);
         assert_eq!(txn.databases().unwrap(), ["other", "second"]);
-        txn.rollback_to(&here);
+        txn.rollback_to(&here).unwrap();
         assert_eq!(txn.databases().unwrap(), ["first", "old"]);
         assert_eq!(kind(txn.get(&second, "k")), ErrorKind::NotFound);
         assert_eq!(kind(second.get("k")), ErrorKind::NotFound);

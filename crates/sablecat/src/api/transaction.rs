@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Database, Env, Range, owned_bounds, prefix_bounds, visit};
 use crate::env::EnvTxn;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::txn::{Durability, Isolation, Options, Position, TreeRef};
 use crate::types::Lsn;
 
@@ -71,7 +71,7 @@ impl TxnOptions {
 /// txn.insert(&db, "apples", "3")?;
 /// let before_pears = txn.savepoint();
 /// txn.insert(&db, "pears", "5")?;
-/// txn.rollback_to(&before_pears);
+/// txn.rollback_to(&before_pears)?;
 /// txn.commit()?;
 /// assert_eq!(db.get("apples")?.as_deref(), Some(&b"3"[..]));
 /// assert_eq!(db.get("pears")?, None);
@@ -309,9 +309,14 @@ impl<'env> Txn<'env> {
         Savepoint(self.inner.records.position())
     }
 
-    /// Undoes all changes made since a savepoint of this transaction, of records and of which databases there are.
-    pub fn rollback_to(&mut self, savepoint: &Savepoint) {
-        self.inner.roll_back_to(savepoint.0);
+    /// Undoes all changes made since a savepoint, of records and of which databases there are. The savepoint stays: more changes may be made, and
+    /// undone again. Savepoints taken since it are gone.
+    ///
+    /// # Errors
+    /// `Invalid`, and nothing is undone: for a savepoint of another transaction, or of an earlier run of this one; for one that is gone; in
+    /// [`Txn::nested`], for one from before it.
+    pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
+        self.inner.roll_back_to(savepoint.0)
     }
 
     /// Runs `work` as a transaction within this one: if it fails, what it changed is undone, and this transaction may go on.
@@ -319,12 +324,23 @@ impl<'env> Txn<'env> {
     /// # Errors
     /// What `work` returns.
     pub fn nested<T>(&mut self, work: impl FnOnce(&mut Txn<'env>) -> Result<T>) -> Result<T> {
+        self.try_nested(work)
+    }
+
+    /// As [`Txn::nested`], for work with errors of its own: any type that can be made from an [`Error`].
+    ///
+    /// # Errors
+    /// As [`Txn::nested`].
+    pub fn try_nested<T, E: From<Error>>(
+        &mut self,
+        work: impl FnOnce(&mut Txn<'env>) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
         let before = self.savepoint();
-        let outcome = work(self);
-        if outcome.is_err() {
-            self.rollback_to(&before);
-        }
-        outcome
+        let kept = self.inner.records.keep();
+        let nested = Nested { txn: self, before, kept };
+        let made = work(nested.txn)?;
+        nested.stands();
+        Ok(made)
     }
 
     /// Commits. When it returns, everybody who begins sees the changes, and they are as durable as the transaction's
@@ -372,6 +388,28 @@ impl<'env> Txn<'env> {
     #[inline]
     fn tree<'d>(&self, db: &'d Database) -> Result<&'d TreeRef> {
         self.inner.tree(db.named_in(self.env)?)
+    }
+}
+
+/// A transaction within a transaction. Dropped without [`Nested::stands`], as when its work panics, what it changed is undone.
+struct Nested<'t, 'env> {
+    txn: &'t mut Txn<'env>,
+    before: Savepoint,
+    /// What the transaction around it keeps from being rolled back.
+    kept: usize,
+}
+
+impl Nested<'_, '_> {
+    fn stands(mut self) {
+        self.before = self.txn.savepoint();
+    }
+}
+
+impl Drop for Nested<'_, '_> {
+    fn drop(&mut self) {
+        self.txn.inner.records.keep_only(self.kept);
+        // Nobody could roll back over it meanwhile. It fails if the transaction was exchanged for another one, which has none of the changes.
+        let _ = self.txn.rollback_to(&self.before);
     }
 }
 

@@ -14,7 +14,7 @@ use super::presence::removed;
 use super::reads::ReadSet;
 use super::scratch::Record;
 use super::short::Short;
-use super::write_set::{Pending, Records, WriteSet};
+use super::write_set::{Pending, Position, Records, WriteSet};
 use super::{Committed, Durability, Isolation, Kernel, TreeRef, conflict, publish};
 use crate::access::btree::node::{self, Leaf};
 use crate::access::btree::{self, Found, LeafCopy, Part, Scan, Source, Wanted};
@@ -40,10 +40,6 @@ pub(crate) struct Options {
     /// How long to wait for a record lock.
     pub(crate) patience: Duration,
 }
-
-/// A place in a transaction to roll back to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Position(usize);
 
 /// A value that was looked for.
 enum Shown<R> {
@@ -366,12 +362,25 @@ impl<'k> Transaction<'k> {
 
     /// Marks this place.
     pub(crate) fn position(&mut self) -> Position {
-        Position(self.writes.savepoint())
+        self.writes.savepoint()
     }
 
     /// Undoes what was set since the position was marked. What was read since stays read.
-    pub(crate) fn roll_back_to(&mut self, position: Position) {
-        self.writes.roll_back_to(position.0);
+    ///
+    /// # Errors
+    /// As [`WriteSet::roll_back_to`].
+    pub(crate) fn roll_back_to(&mut self, position: Position) -> Result<()> {
+        self.writes.roll_back_to(position)
+    }
+
+    /// Keeps what was set so far from being rolled back: see [`WriteSet::keep`].
+    pub(crate) fn keep(&mut self) -> usize {
+        self.writes.keep()
+    }
+
+    /// Ends [`Transaction::keep`], by what that said.
+    pub(crate) fn keep_only(&mut self, kept: usize) {
+        self.writes.keep_only(kept);
     }
 
     /// The next record of a scan.
