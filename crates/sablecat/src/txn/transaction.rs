@@ -6,6 +6,8 @@
 use std::ops::Bound;
 use std::time::Duration;
 
+use sablecat_os::clock;
+
 use super::apply::{Leaves, WriteCheck};
 use super::changes::Changes;
 use super::claims::Claims;
@@ -22,6 +24,7 @@ use crate::access::long;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::RecordBuilder;
 use crate::pages::{Participant, Seat};
+use crate::region::Region;
 use crate::types::{Lsn, PageId, TreeId};
 
 /// Write sets with more records than this are applied with the structure latches from the start: some leaf will be full.
@@ -135,16 +138,21 @@ impl<'k> Transaction<'k> {
     }
 
     /// Takes the serial gate: until this transaction ends, nobody else begins a commit. The snapshot has been given up: others may have the gate
-    /// for long, and one from before would have missed what they commit.
-    pub(crate) fn take_gate(&mut self) {
+    /// for long, and one from before would have missed what they commit. False if they had it for all of `time`.
+    pub(crate) fn take_gate(&mut self, time: Duration) -> bool {
         if self.gate.is_none() {
             // Whoever has the gate now may be waiting for them.
             self.release_locks();
             let region = &self.kernel.pages.region;
             let me = self.seat.number();
-            let holding = region.queue(SERIAL_QUEUE).wait_for(|| region.header().serial.0.try_acquire(me).ok());
-            self.gate = Some(holding);
+            self.gate = at_the_gate(region, time, || region.header().serial.0.try_acquire(me).ok());
         }
+        self.has_gate()
+    }
+
+    /// Whether it holds the serial gate.
+    pub(crate) fn has_gate(&self) -> bool {
+        self.gate.is_some()
     }
 
     /// Has it commit beside who has the serial gate.
@@ -353,6 +361,11 @@ impl<'k> Transaction<'k> {
     /// The records of a tree that are to change, in order.
     pub(crate) fn changes_of(&self, tree: TreeId) -> impl Iterator<Item = (&[u8], &Pending)> {
         self.writes.records(tree).into_iter().flat_map(Records::iter)
+    }
+
+    /// The trees of which records are to change.
+    pub(crate) fn trees(&self) -> impl Iterator<Item = TreeId> {
+        self.kernel.trees_of(&self.writes)
     }
 
     /// Whether anything is to change. Nothing is once it has been published.
@@ -621,19 +634,20 @@ impl Kernel {
     #[cold]
     fn wait_for_gate_slow(&self) -> Result<()> {
         let region = &self.pages.region;
-        let begun = sablecat_os::clock::monotonic();
-        let open = region.queue(SERIAL_QUEUE).wait_for(|| {
-            let free = region.header().serial.0.look().owner() == 0;
-            if free {
-                return Some(true);
-            }
-            (sablecat_os::clock::monotonic().saturating_sub(begun) > self.patience).then_some(false)
-        });
-        if open {
-            Ok(())
-        } else {
-            Err(Error::new(ErrorKind::Timeout, "another transaction, which had kept losing, has the environment to itself for too long"))
+        let gate = &region.header().serial.0;
+        if at_the_gate(region, self.patience, || (gate.look().owner() == 0).then_some(())).is_some() {
+            return Ok(());
         }
+        let owner = gate.look().owner();
+        Err(Error::new(
+            ErrorKind::Timeout,
+            format!(
+                "waited {:?} to commit: the transaction of participant {owner} has the environment to itself, after others had kept getting in its way; \
+                 see what it does (sablecat processes), and run this again. If what it runs waits for this, nothing of it will ever end: have that use \
+                 the transaction itself",
+                self.patience
+            ),
+        ))
     }
 
     /// A long value, whole.
@@ -668,6 +682,15 @@ impl Kernel {
         let view = tree.tree();
         Ok(self.value_at(&view, key, at, me)? == self.value_at(&view, key, now, me)?)
     }
+}
+
+/// What `done` gives, waiting at the serial gate; none once `time` has passed.
+fn at_the_gate<T>(region: &Region, time: Duration, mut done: impl FnMut() -> Option<T>) -> Option<T> {
+    let begun = clock::monotonic();
+    region.queue(SERIAL_QUEUE).wait_for(|| match done() {
+        None => (clock::monotonic().saturating_sub(begun) > time).then_some(None),
+        got => Some(got),
+    })
 }
 
 /// Whether a snapshot was given up.
