@@ -189,7 +189,7 @@ fn run_parts(txn: &mut Txn<'_>, parts: &[Part]) -> Result<Vec<Answer>> {
                 if !saved.is_empty() {
                     let n = n % saved.len();
                     saved.truncate(n + 1);
-                    txn.rollback_to(&saved[n]);
+                    txn.rollback_to(&saved[n])?;
                 }
                 Answer::Done
             }

@@ -55,7 +55,7 @@ pub const OPERATIONS: [Operation; 22] = [
             txn.insert(&d, key(5), "kept")?;
             let here = txn.savepoint();
             txn.insert(&d, key(45), "not kept")?;
-            txn.rollback_to(&here);
+            txn.rollback_to(&here)?;
             txn.insert(&d, key(25), "kept too").map(drop)
         })
     }),

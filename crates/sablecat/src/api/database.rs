@@ -3,6 +3,7 @@
 use std::ops::{ControlFlow, RangeBounds};
 use std::sync::Arc;
 
+use super::within::{self, Doing, Within};
 use super::{Env, Range, owned_bounds, prefix_bounds, visit};
 use crate::env::Named;
 use crate::error::Result;
@@ -50,6 +51,12 @@ impl Database {
     #[inline]
     fn unless_removed<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|error| self.env.core().explain(&self.named, error))
+    }
+
+    /// Refuses a change of it by itself, within what this thread is in the middle of.
+    #[inline]
+    fn refuse_around(&self, tree: &TreeRef, what: &str) -> Result<()> {
+        within::refuse_around(self.env.core(), Some(tree.id), None, || format!("{what} the database {:?}", self.name()))
     }
 
     /// The name it was opened under.
@@ -142,6 +149,7 @@ impl Database {
         let core = self.env.core().to_write()?;
         let (key, value) = (key.as_ref(), value.as_ref());
         let tree = self.tree()?;
+        self.refuse_around(tree, "setting a record of")?;
         core.kernel.check_record(tree, key, value.len())?;
         self.unless_removed(core.kernel.change_one(tree, key, RecordChange::Put(value), core.config.durability)).map(|_| ())
     }
@@ -153,6 +161,7 @@ impl Database {
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let core = self.env.core().to_write()?;
         let tree = self.tree()?;
+        self.refuse_around(tree, "removing a record of")?;
         core.kernel.check_record(tree, key.as_ref(), 0)?;
         self.unless_removed(core.kernel.change_one(tree, key.as_ref(), RecordChange::Remove, core.config.durability))
     }
@@ -276,7 +285,10 @@ impl Database {
     /// [`Database::insert`].
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, records: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
         let core = self.env.core().to_write()?;
-        self.unless_removed(core.kernel.bulk_load(self.tree()?, records, core.config.durability))
+        let tree = self.tree()?;
+        self.refuse_around(tree, "a bulk load of")?;
+        let _within = Within::begin(core, Doing::Load(tree.id));
+        self.unless_removed(core.kernel.bulk_load(tree, records, core.config.durability))
     }
 
     /// The place of one key: to look at it, fill it or change it. Each step is an operation of its own; for several as one, use

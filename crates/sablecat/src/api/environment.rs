@@ -4,17 +4,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sablecat_os::clock;
+
 use super::transaction::{ReadTxn, Txn, TxnOptions};
+use super::within::{Doing, Within};
 use super::{Builder, Database, Stats};
 use crate::env::{CheckpointReport, CompactReport, Core, Process, Progress, RecordLock, RecoveryReport, VerifyReport};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 
-/// How often [`Env::write`] runs its work before it takes the environment to itself.
-const ATTEMPTS_BEFORE_GATE: u32 = 4;
+/// How often [`Env::write`] runs its work before it takes the environment to itself,
+const RUNS_BEFORE_GATE: u32 = 4;
+/// or after which part of the time that it has: so work that takes long gets its turn as well.
+const TIME_BEFORE_GATE: u32 = 4;
 /// How long a transaction that gave way in a deadlock lets others go on before it runs again; doubled each time, up to a point.
 const PAUSE_AFTER_DEADLOCK: Duration = Duration::from_micros(50);
-/// How often at most.
-const ATTEMPTS_MAX: u32 = 100;
 
 /// An environment: a set of databases that transactions span. A handle; clones name the same environment.
 ///
@@ -44,6 +47,42 @@ impl Drop for Owner {
             // Nobody is left to tell. What was promised is in the log, and the next opening finds it there.
             let _ = self.close();
         }
+    }
+}
+
+/// What became of the runs so far of a transaction's work.
+#[derive(Debug, Default)]
+struct Losses {
+    /// How many were lost to others.
+    runs: u32,
+    /// How often it paused before the next.
+    pauses: u32,
+    /// When the first was: measured only then, since most win.
+    since: Option<Duration>,
+}
+
+impl Losses {
+    /// Undoes a run that was lost, and does for the next what may help it. False if there is to be none.
+    fn may_run_again(&mut self, why: ErrorKind, txn: &mut Txn<'_>, time: Duration) -> bool {
+        let now = clock::monotonic();
+        let passed = now.saturating_sub(*self.since.get_or_insert(now));
+        if passed >= time || why == ErrorKind::Timeout && txn.has_gate() {
+            return false;
+        }
+        txn.give_up();
+        if matches!(why, ErrorKind::Deadlock | ErrorKind::Timeout) {
+            txn.release_locks();
+            // Whoever it gave way to must get the lock before this one takes it again.
+            std::thread::sleep(PAUSE_AFTER_DEADLOCK * (1 << self.pauses.min(7)));
+            self.pauses += 1;
+        }
+        if why == ErrorKind::Timeout {
+            // Who has the lock will not let go of it sooner because everybody else waits too.
+            return true;
+        }
+        self.runs += 1;
+        let keeps_losing = self.runs >= RUNS_BEFORE_GATE || passed >= time / TIME_BEFORE_GATE;
+        !keeps_losing || txn.take_gate(time - passed)
     }
 }
 
@@ -169,38 +208,89 @@ impl Env {
     }
 
     /// Runs `work` in a transaction and commits it. When another transaction got in the way, everything is undone and `work` runs again,
-    /// on a new snapshot; one that keeps losing gets the environment to itself, so that everyone gets through.
+    /// on a new snapshot; one that keeps losing gets the environment to itself, so that everyone gets through. It goes on for as long as
+    /// [`TxnOptions::give_up_after`] says: a minute.
+    ///
+    /// Records are changed in `work` through the transaction that it is given. Whatever else would commit records to the environment, begin
+    /// a transaction on it or lock a record is refused in `work` ([`ErrorKind::NotAllowed`]), since the two would wait for each other; so is another
+    /// `write`. Reading stays allowed: a [`Database::get`] in `work` sees the newest committed state, neither what the transaction has changed nor its
+    /// snapshot, and is not part of what is checked when it commits; read through the transaction unless that is wanted. The environment's own
+    /// methods for databases ([`Env::database`] and its kin) stay allowed too: they wait for no transaction. What they do is not undone with it.
+    ///
+    /// `work` runs again if an operation of its transaction, or the commit, failed in a way that another run may not meet with
+    /// ([`Error::is_retryable`]), whatever `work` then returned. It does not for the errors of other transactions, nor when it waited in vain for a record
+    /// lock ([`ErrorKind::Timeout`]) with the environment to itself.
     ///
     /// # Errors
-    /// What `work` returns, unless it can be retried; those of commits.
+    /// What `work` returns, unless it runs again; those of commits; `NotAllowed` within the work of another `write`.
     pub fn write<T>(&self, work: impl FnMut(&mut Txn<'_>) -> Result<T>) -> Result<T> {
-        self.write_with(TxnOptions::default(), work)
+        self.try_write(work)
     }
 
     /// As [`Env::write`], with options.
     ///
     /// # Errors
     /// As [`Env::write`].
-    pub fn write_with<T>(&self, options: TxnOptions, mut work: impl FnMut(&mut Txn<'_>) -> Result<T>) -> Result<T> {
+    pub fn write_with<T>(&self, options: TxnOptions, work: impl FnMut(&mut Txn<'_>) -> Result<T>) -> Result<T> {
+        self.try_write_with(options, work)
+    }
+
+    /// As [`Env::write`], for work with errors of its own: any type that can be made from an [`Error`]. Whatever it returns as an
+    /// error, nothing of what it did is kept.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Refusal> {
+    /// # let env = sablecat::Env::in_memory()?;
+    /// # let accounts = env.database("accounts")?;
+    /// # accounts.insert("ada", 70u64.to_be_bytes())?;
+    /// #[derive(Debug)]
+    /// enum Refusal {
+    ///     TooLittle(u64),
+    ///     Store(sablecat::Error),
+    /// }
+    ///
+    /// impl From<sablecat::Error> for Refusal {
+    ///     fn from(error: sablecat::Error) -> Refusal {
+    ///         Refusal::Store(error)
+    ///     }
+    /// }
+    ///
+    /// let paid = env.try_write(|txn| {
+    ///     let have = txn.get(&accounts, "ada")?.map_or(0, |bytes| u64::from_be_bytes(bytes.try_into().expect("eight bytes")));
+    ///     let left = have.checked_sub(100).ok_or(Refusal::TooLittle(have))?;
+    ///     txn.insert(&accounts, "ada", left.to_be_bytes())?;
+    ///     Ok(left)
+    /// });
+    /// assert!(matches!(paid, Err(Refusal::TooLittle(70))));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Env::write`].
+    pub fn try_write<T, E: From<Error>>(&self, work: impl FnMut(&mut Txn<'_>) -> std::result::Result<T, E>) -> std::result::Result<T, E> {
+        self.try_write_with(TxnOptions::default(), work)
+    }
+
+    /// As [`Env::try_write`], with options.
+    ///
+    /// # Errors
+    /// As [`Env::write`].
+    pub fn try_write_with<T, E: From<Error>>(
+        &self,
+        options: TxnOptions,
+        mut work: impl FnMut(&mut Txn<'_>) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
         let mut txn = self.begin_with(options)?;
-        let mut attempts = 0;
+        let mut losses = Losses::default();
         loop {
-            let outcome = work(&mut txn).and_then(|made| txn.commit_once().map(|()| made));
-            match outcome {
-                Err(error) if error.is_retryable() && attempts < ATTEMPTS_MAX => {
-                    attempts += 1;
-                    txn.give_up();
-                    if matches!(error.kind(), ErrorKind::Deadlock | ErrorKind::Timeout) {
-                        txn.release_locks();
-                        // Whoever it gave way to must get the lock before this one takes it again.
-                        std::thread::sleep(PAUSE_AFTER_DEADLOCK * (1 << attempts.min(7)));
-                    }
-                    if attempts >= ATTEMPTS_BEFORE_GATE {
-                        txn.take_gate();
-                    }
-                    txn.restart();
-                }
-                outcome => return outcome,
+            let within = Within::begin(self.core(), Doing::Write(txn.slot()));
+            let made = work(&mut txn);
+            drop(within);
+            let outcome = made.and_then(|made| Ok(txn.commit_once().map(|()| made)?));
+            match txn.lost() {
+                Some(why) if outcome.is_err() && losses.may_run_again(why, &mut txn, options.time_to_repeat()) => txn.restart(),
+                _ => return outcome,
             }
         }
     }

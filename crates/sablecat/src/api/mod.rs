@@ -8,6 +8,7 @@ mod range;
 mod stats;
 mod transaction;
 mod visit;
+mod within;
 
 pub use builder::Builder;
 pub use data_store::{DataStore, StoreTable};

@@ -30,12 +30,6 @@ pub(super) trait Lender {
     fn next(&mut self, tree: &TreeRef, scan: &mut Scan, forward: bool) -> Result<Option<(Vec<u8>, Vec<u8>)>>;
 }
 
-impl Lender for &mut Transaction<'_> {
-    fn next(&mut self, tree: &TreeRef, scan: &mut Scan, forward: bool) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        Transaction::next(self, tree, scan, forward)
-    }
-}
-
 impl fmt::Debug for Range<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Range").field("tree", &self.tree).finish_non_exhaustive()

@@ -1,12 +1,15 @@
 //! Transactions.
 
+use std::cell::Cell;
 use std::ops::{ControlFlow, RangeBounds};
 use std::time::Duration;
 
-use super::{Database, Env, Range, owned_bounds, prefix_bounds, visit};
+use super::range::Lender;
+use super::{Database, Env, Range, owned_bounds, prefix_bounds, visit, within};
+use crate::access::btree::Scan;
 use crate::env::EnvTxn;
-use crate::error::Result;
-use crate::txn::{Durability, Isolation, Options, Position, TreeRef};
+use crate::error::{Error, ErrorKind, Result};
+use crate::txn::{Durability, Isolation, Options, Position, Transaction, TreeRef};
 use crate::types::Lsn;
 
 /// How a transaction differs from the environment's defaults.
@@ -16,7 +19,11 @@ pub struct TxnOptions {
     isolation: Option<Isolation>,
     durability: Option<Durability>,
     lock_timeout: Option<Duration>,
+    give_up_after: Option<Duration>,
 }
+
+/// How long [`Env::write`] goes on, unless something else was asked for.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(60);
 
 impl TxnOptions {
     /// The environment's defaults.
@@ -40,6 +47,19 @@ impl TxnOptions {
     pub fn lock_timeout(mut self, timeout: Duration) -> Self {
         self.lock_timeout = Some(timeout);
         self
+    }
+
+    /// How long [`Env::write`] runs its work again when others got in the way: once this has passed since it was first undone, the error is
+    /// returned. Zero: it runs once. A single run may take longer, and is not interrupted. A matter of `write` and its kin alone; who begins a
+    /// transaction by hand decides. Default: one minute.
+    pub fn give_up_after(mut self, time: Duration) -> Self {
+        self.give_up_after = Some(time);
+        self
+    }
+
+    /// For how long the work is run again.
+    pub(super) fn time_to_repeat(&self) -> Duration {
+        self.give_up_after.unwrap_or(GIVE_UP_AFTER)
     }
 
     fn resolve(self, env: &Env) -> Options {
@@ -71,7 +91,7 @@ impl TxnOptions {
 /// txn.insert(&db, "apples", "3")?;
 /// let before_pears = txn.savepoint();
 /// txn.insert(&db, "pears", "5")?;
-/// txn.rollback_to(&before_pears);
+/// txn.rollback_to(&before_pears)?;
 /// txn.commit()?;
 /// assert_eq!(db.get("apples")?.as_deref(), Some(&b"3"[..]));
 /// assert_eq!(db.get("pears")?, None);
@@ -83,6 +103,31 @@ pub struct Txn<'env> {
     env: &'env Env,
     durability: Durability,
     inner: EnvTxn<'env>,
+    /// What the last of its operations that another run may not meet with failed by.
+    lost: Cell<Option<ErrorKind>>,
+}
+
+/// A range's view of a transaction.
+struct Lent<'t, 'env> {
+    records: &'t mut Transaction<'env>,
+    lost: &'t Cell<Option<ErrorKind>>,
+}
+
+impl Lender for Lent<'_, '_> {
+    fn next(&mut self, tree: &TreeRef, scan: &mut Scan, forward: bool) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        noted(self.lost, self.records.next(tree, scan, forward))
+    }
+}
+
+/// The result of one of the transaction's operations, of which it remembers whether it is a reason to run again.
+#[inline]
+fn noted<T>(lost: &Cell<Option<ErrorKind>>, result: Result<T>) -> Result<T> {
+    if let Err(error) = &result
+        && error.is_retryable()
+    {
+        lost.set(Some(error.kind()));
+    }
+    result
 }
 
 /// A place in a transaction to roll back to: see [`Txn::savepoint`].
@@ -92,8 +137,9 @@ pub struct Savepoint(Position);
 impl<'env> Txn<'env> {
     pub(super) fn begin(env: &'env Env, options: TxnOptions) -> Result<Txn<'env>> {
         let options = options.resolve(env);
-        env.core().to_write()?;
-        Ok(Txn { env, durability: options.durability, inner: EnvTxn::begin(env.core(), options)? })
+        let core = env.core().to_write()?;
+        within::refuse_around(core, None, None, || "beginning a transaction".to_owned())?;
+        Ok(Txn { env, durability: options.durability, inner: EnvTxn::begin(core, options)?, lost: Cell::new(None) })
     }
 
     /// Opens a database, creating it if there is none of that name. A new one is part of the transaction: others find it, empty or with the
@@ -127,7 +173,7 @@ impl<'env> Txn<'env> {
     /// [`Txn::get`]. Of two transactions that create a database of one name, the second to commit gets a `Conflict` at any isolation; run again,
     /// it finds the database there.
     pub fn database(&mut self, name: &str) -> Result<Database> {
-        self.inner.database_or_new(name, None).map(|named| Database::new(self.env.clone(), named))
+        noted(&self.lost, self.inner.database_or_new(name, None)).map(|named| Database::new(self.env.clone(), named))
     }
 
     /// Opens or creates, as [`Txn::database`] does, a database whose keys are ordered by a comparator that was registered with
@@ -136,7 +182,7 @@ impl<'env> Txn<'env> {
     /// # Errors
     /// As [`Txn::database`]; `Invalid` if the database exists with another order.
     pub fn database_ordered_by(&mut self, name: &str, comparator: &str) -> Result<Database> {
-        self.inner.database_or_new(name, Some(comparator)).map(|named| Database::new(self.env.clone(), named))
+        noted(&self.lost, self.inner.database_or_new(name, Some(comparator))).map(|named| Database::new(self.env.clone(), named))
     }
 
     /// Opens a database if the transaction sees one of that name.
@@ -144,7 +190,7 @@ impl<'env> Txn<'env> {
     /// # Errors
     /// As [`Txn::database`].
     pub fn existing_database(&mut self, name: &str) -> Result<Option<Database>> {
-        Ok(self.inner.database(name)?.map(|named| Database::new(self.env.clone(), named)))
+        Ok(noted(&self.lost, self.inner.database(name))?.map(|named| Database::new(self.env.clone(), named)))
     }
 
     /// The names of all databases that the transaction sees, in order.
@@ -152,7 +198,7 @@ impl<'env> Txn<'env> {
     /// # Errors
     /// As [`Txn::get`].
     pub fn databases(&mut self) -> Result<Vec<String>> {
-        self.inner.database_names()
+        noted(&self.lost, self.inner.database_names())
     }
 
     /// Gives a database another name, as part of the transaction. Handles stay good.
@@ -177,7 +223,7 @@ impl<'env> Txn<'env> {
     /// `NotFound` if there is none of the first name, `Exists` if there is one of the second; `Invalid` for a name that cannot be; as
     /// [`Txn::get`]. The commit gets a `Conflict` if another transaction has changed what one of the names stands for.
     pub fn rename_database(&mut self, from: &str, to: &str) -> Result<()> {
-        self.inner.rename_database(from, to)
+        noted(&self.lost, self.inner.rename_database(from, to))
     }
 
     /// Removes a database with all its records, as part of the transaction; false if there is none. From then on handles to it get `NotFound` in
@@ -189,7 +235,7 @@ impl<'env> Txn<'env> {
     /// `Invalid` for a name that cannot be; as [`Txn::get`]. The commit gets a `Conflict` if another transaction has changed what the name stands
     /// for.
     pub fn remove_database(&mut self, name: &str) -> Result<bool> {
-        self.inner.remove_database(name)
+        noted(&self.lost, self.inner.remove_database(name))
     }
 
     /// The value of a key.
@@ -199,7 +245,7 @@ impl<'env> Txn<'env> {
     /// removed, or that the transaction's snapshot does not have; `NotAllowed` for one that another transaction is only just creating.
     pub fn get(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let tree = self.tree(db)?;
-        self.inner.records.get_owned(tree, key.as_ref())
+        noted(&self.lost, self.inner.records.get_owned(tree, key.as_ref()))
     }
 
     /// Shows the value of a key to `look`, in place.
@@ -208,7 +254,7 @@ impl<'env> Txn<'env> {
     /// As [`Txn::get`].
     pub fn get_with<R>(&mut self, db: &Database, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
         let tree = self.tree(db)?;
-        self.inner.records.get(tree, key, look)
+        noted(&self.lost, self.inner.records.get(tree, key, look))
     }
 
     /// Locks the record and reads it. Until the transaction ends, nobody else locks it: so nobody else who reads it *for update* changes it.
@@ -218,7 +264,8 @@ impl<'env> Txn<'env> {
     /// `Timeout`, `Deadlock`; `Conflict` if the record was changed since the transaction first read or wrote something; as [`Txn::get`].
     pub fn get_for_update(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let tree = self.tree(db)?;
-        self.inner.records.lock(tree, key.as_ref())?;
+        within::refuse_around(self.env.core(), None, Some(self.slot()), || format!("locking a record of the database {:?}", db.name()))?;
+        noted(&self.lost, self.inner.records.lock(tree, key.as_ref()))?;
         self.get(db, key)
     }
 
@@ -236,7 +283,7 @@ impl<'env> Txn<'env> {
     /// As [`Txn::get`].
     pub fn value_len(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
         let tree = self.tree(db)?;
-        self.inner.records.value_len(tree, key.as_ref())
+        noted(&self.lost, self.inner.records.value_len(tree, key.as_ref()))
     }
 
     /// Reads part of a value: see [`Database::read_at`].
@@ -245,7 +292,7 @@ impl<'env> Txn<'env> {
     /// As [`Txn::get`].
     pub fn read_at(&mut self, db: &Database, key: impl AsRef<[u8]>, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
         let tree = self.tree(db)?;
-        self.inner.records.read_at(tree, key.as_ref(), offset, into)
+        noted(&self.lost, self.inner.records.read_at(tree, key.as_ref(), offset, into))
     }
 
     /// Sets the value of a key.
@@ -292,7 +339,7 @@ impl<'env> Txn<'env> {
     /// `Invalid` for a database of another environment. Each record comes as a result, with the errors of [`Txn::get`].
     pub fn range<K: AsRef<[u8]>>(&mut self, db: &Database, bounds: impl RangeBounds<K>) -> Result<Range<'_>> {
         let tree = self.tree(db)?;
-        Ok(Range::lent(&mut self.inner.records, tree, owned_bounds(&bounds)))
+        Ok(Range::lent(Lent { records: &mut self.inner.records, lost: &self.lost }, tree, owned_bounds(&bounds)))
     }
 
     /// The records whose keys begin with `prefix`.
@@ -301,7 +348,7 @@ impl<'env> Txn<'env> {
     /// As [`Txn::range`].
     pub fn prefix(&mut self, db: &Database, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
         let tree = self.tree(db)?;
-        Ok(Range::lent(&mut self.inner.records, tree, prefix_bounds(prefix.as_ref())))
+        Ok(Range::lent(Lent { records: &mut self.inner.records, lost: &self.lost }, tree, prefix_bounds(prefix.as_ref())))
     }
 
     /// Marks this place, to roll back to.
@@ -309,9 +356,14 @@ impl<'env> Txn<'env> {
         Savepoint(self.inner.records.position())
     }
 
-    /// Undoes all changes made since a savepoint of this transaction, of records and of which databases there are.
-    pub fn rollback_to(&mut self, savepoint: &Savepoint) {
-        self.inner.roll_back_to(savepoint.0);
+    /// Undoes all changes made since a savepoint, of records and of which databases there are. The savepoint stays: more changes may be made, and
+    /// undone again. Savepoints taken since it are gone.
+    ///
+    /// # Errors
+    /// `Invalid`, and nothing is undone: for a savepoint of another transaction, or of an earlier run of this one; for one that is gone; in
+    /// [`Txn::nested`], for one from before it.
+    pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
+        self.inner.roll_back_to(savepoint.0)
     }
 
     /// Runs `work` as a transaction within this one: if it fails, what it changed is undone, and this transaction may go on.
@@ -319,12 +371,23 @@ impl<'env> Txn<'env> {
     /// # Errors
     /// What `work` returns.
     pub fn nested<T>(&mut self, work: impl FnOnce(&mut Txn<'env>) -> Result<T>) -> Result<T> {
+        self.try_nested(work)
+    }
+
+    /// As [`Txn::nested`], for work with errors of its own, as of [`Env::try_write`].
+    ///
+    /// # Errors
+    /// As [`Txn::nested`].
+    pub fn try_nested<T, E: From<Error>>(
+        &mut self,
+        work: impl FnOnce(&mut Txn<'env>) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
         let before = self.savepoint();
-        let outcome = work(self);
-        if outcome.is_err() {
-            self.rollback_to(&before);
-        }
-        outcome
+        let kept = self.inner.records.keep();
+        let nested = Nested { txn: self, before, kept };
+        let made = work(nested.txn)?;
+        nested.stands();
+        Ok(made)
     }
 
     /// Commits. When it returns, everybody who begins sees the changes, and they are as durable as the transaction's
@@ -334,6 +397,7 @@ impl<'env> Txn<'env> {
     /// `Conflict` if another transaction got in the way: nothing was changed, run it again. `Poisoned` after a failed flush: the changes are
     /// visible but may not survive; reopen the environment. `Full` for a full disk or cache: nothing was changed.
     pub fn commit(mut self) -> Result<()> {
+        self.refuse_within()?;
         self.commit_once()
     }
 
@@ -343,17 +407,39 @@ impl<'env> Txn<'env> {
     /// As [`Txn::commit`].
     pub fn commit_with(mut self, durability: Durability) -> Result<()> {
         self.durability = durability;
+        self.refuse_within()?;
         self.commit_once()
     }
 
     /// Drops the transaction and its changes.
     pub fn abort(self) {}
 
+    /// Refuses to commit where that would be around what this thread is in the middle of.
+    fn refuse_within(&self) -> Result<()> {
+        if !within::any() {
+            return Ok(());
+        }
+        let slot = Some(self.slot());
+        let mut trees = self.inner.records.trees();
+        trees.try_for_each(|tree| within::refuse_around(self.env.core(), Some(tree), slot, || "committing another transaction".to_owned()))
+    }
+
     pub(super) fn commit_once(&mut self) -> Result<()> {
-        self.inner.commit(self.durability).map(|_| ())
+        noted(&self.lost, self.inner.commit(self.durability)).map(|_| ())
+    }
+
+    /// The slot it has, by which it is known while it is in progress.
+    pub(super) fn slot(&self) -> u16 {
+        self.inner.records.number()
+    }
+
+    /// Why it should run again: the last failure of one of its operations that another run may not meet with.
+    pub(super) fn lost(&self) -> Option<ErrorKind> {
+        self.lost.get()
     }
 
     pub(super) fn give_up(&mut self) {
+        self.lost.set(None);
         self.inner.give_up();
     }
 
@@ -365,13 +451,41 @@ impl<'env> Txn<'env> {
         self.inner.records.release_locks();
     }
 
-    pub(super) fn take_gate(&mut self) {
-        self.inner.records.take_gate();
+    /// Whether it has the environment to itself.
+    pub(super) fn has_gate(&self) -> bool {
+        self.inner.records.has_gate()
+    }
+
+    /// Takes the environment to itself, if it can within the time given.
+    pub(super) fn take_gate(&mut self, time: Duration) -> bool {
+        self.inner.records.take_gate(time)
     }
 
     #[inline]
     fn tree<'d>(&self, db: &'d Database) -> Result<&'d TreeRef> {
-        self.inner.tree(db.named_in(self.env)?)
+        noted(&self.lost, self.inner.tree(db.named_in(self.env)?))
+    }
+}
+
+/// A transaction within a transaction. Dropped without [`Nested::stands`], as when its work panics, what it changed is undone.
+struct Nested<'t, 'env> {
+    txn: &'t mut Txn<'env>,
+    before: Savepoint,
+    /// What the transaction around it keeps from being rolled back.
+    kept: usize,
+}
+
+impl Nested<'_, '_> {
+    fn stands(mut self) {
+        self.before = self.txn.savepoint();
+    }
+}
+
+impl Drop for Nested<'_, '_> {
+    fn drop(&mut self) {
+        self.txn.inner.records.keep_only(self.kept);
+        // Nobody could roll back over it meanwhile. It fails if the transaction was exchanged for another one, which has none of the changes.
+        let _ = self.txn.rollback_to(&self.before);
     }
 }
 
@@ -385,7 +499,7 @@ impl<'env> ReadTxn<'env> {
     pub(super) fn begin(env: &'env Env) -> Result<ReadTxn<'env>> {
         let options = Options { isolation: Isolation::Snapshot, read_only: true, ..TxnOptions::default().resolve(env) };
         let inner = EnvTxn::begin(env.core(), options)?;
-        Ok(ReadTxn { txn: Txn { env, durability: options.durability, inner } })
+        Ok(ReadTxn { txn: Txn { env, durability: options.durability, inner, lost: Cell::new(None) } })
     }
 
     /// Opens a database if there is one of that name in this state. It can be read in this transaction although it has been removed since.

@@ -230,11 +230,15 @@ impl<'e> EnvTxn<'e> {
     }
 
     /// Undoes what was set since the position was marked, creations included.
-    pub(crate) fn roll_back_to(&mut self, position: Position) {
-        self.records.roll_back_to(position);
+    ///
+    /// # Errors
+    /// As [`Transaction::roll_back_to`].
+    pub(crate) fn roll_back_to(&mut self, position: Position) -> Result<()> {
+        self.records.roll_back_to(position)?;
         let (undone, made) = std::mem::take(&mut self.made).into_iter().partition(|made| self.fate(made.entry.tree) == Fate::Kept);
         self.made = made;
         self.unmake(undone);
+        Ok(())
     }
 
     /// Forgets everything, and the snapshot with it: see [`Transaction::give_up`].
@@ -306,7 +310,7 @@ mod tests {
         let before = txn.records.position();
         txn.database_or_new("rolled back", None).unwrap();
         assert_eq!(notes(&core), 2);
-        txn.roll_back_to(before);
+        txn.roll_back_to(before).unwrap();
         assert_eq!(notes(&core), 1);
         txn.give_up();
         assert_eq!(notes(&core), 0);

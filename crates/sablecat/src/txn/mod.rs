@@ -50,7 +50,8 @@ pub(crate) use direct::Direct;
 pub use locks::DeadlockPolicy;
 pub(crate) use presence::{Presence, State};
 pub(crate) use single::RecordChange;
-pub(crate) use transaction::{Options, Position, Transaction};
+pub(crate) use transaction::{Options, Transaction};
+pub(crate) use write_set::Position;
 
 use std::time::Duration;
 

@@ -6,6 +6,8 @@
 use std::ops::Bound;
 use std::time::Duration;
 
+use sablecat_os::clock;
+
 use super::apply::{Leaves, WriteCheck};
 use super::changes::Changes;
 use super::claims::Claims;
@@ -14,7 +16,7 @@ use super::presence::removed;
 use super::reads::ReadSet;
 use super::scratch::Record;
 use super::short::Short;
-use super::write_set::{Pending, Records, WriteSet};
+use super::write_set::{Pending, Position, Records, WriteSet};
 use super::{Committed, Durability, Isolation, Kernel, TreeRef, conflict, publish};
 use crate::access::btree::node::{self, Leaf};
 use crate::access::btree::{self, Found, LeafCopy, Part, Scan, Source, Wanted};
@@ -22,7 +24,7 @@ use crate::access::long;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::RecordBuilder;
 use crate::pages::{Participant, Seat};
-use crate::region::{Held as HeldRole, Work};
+use crate::region::{Held as HeldRole, Role, Work};
 use crate::types::{Lsn, PageId, TreeId};
 
 /// Write sets with more records than this are applied with the structure latches from the start: some leaf will be full.
@@ -39,10 +41,6 @@ pub(crate) struct Options {
     /// How long to wait for a record lock.
     pub(crate) patience: Duration,
 }
-
-/// A place in a transaction to roll back to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Position(usize);
 
 /// A value that was looked for.
 enum Shown<R> {
@@ -138,13 +136,21 @@ impl<'k> Transaction<'k> {
     }
 
     /// Takes the serial gate: until this transaction ends, nobody else begins a commit. The snapshot has been given up: others may have the gate
-    /// for long, and one from before would have missed what they commit.
-    pub(crate) fn take_gate(&mut self) {
+    /// for long, and one from before would have missed what they commit. False if they had it for all of `time`.
+    pub(crate) fn take_gate(&mut self, time: Duration) -> bool {
         if self.gate.is_none() {
             // Whoever has the gate now may be waiting for them.
             self.release_locks();
-            self.gate = Some(self.kernel.pages.region.role(Work::Serial).take(self.seat.number()));
+            let gate = self.kernel.pages.region.role(Work::Serial);
+            let me = self.seat.number();
+            self.gate = at_the_gate(gate, time, || gate.try_take(me).ok());
         }
+        self.has_gate()
+    }
+
+    /// Whether it holds the serial gate.
+    pub(crate) fn has_gate(&self) -> bool {
+        self.gate.is_some()
     }
 
     /// Has it commit beside who has the serial gate.
@@ -353,6 +359,11 @@ impl<'k> Transaction<'k> {
         self.writes.records(tree).into_iter().flat_map(Records::iter)
     }
 
+    /// The trees of which records are to change.
+    pub(crate) fn trees(&self) -> impl Iterator<Item = TreeId> {
+        self.kernel.trees_of(&self.writes)
+    }
+
     /// Whether anything is to change. Nothing is once it has been published.
     pub(crate) fn has_changes(&self) -> bool {
         !self.writes.is_empty()
@@ -360,12 +371,25 @@ impl<'k> Transaction<'k> {
 
     /// Marks this place.
     pub(crate) fn position(&mut self) -> Position {
-        Position(self.writes.savepoint())
+        self.writes.savepoint()
     }
 
     /// Undoes what was set since the position was marked. What was read since stays read.
-    pub(crate) fn roll_back_to(&mut self, position: Position) {
-        self.writes.roll_back_to(position.0);
+    ///
+    /// # Errors
+    /// As [`WriteSet::roll_back_to`].
+    pub(crate) fn roll_back_to(&mut self, position: Position) -> Result<()> {
+        self.writes.roll_back_to(position)
+    }
+
+    /// Keeps what was set so far from being rolled back: see [`WriteSet::keep`].
+    pub(crate) fn keep(&mut self) -> usize {
+        self.writes.keep()
+    }
+
+    /// Ends [`Transaction::keep`], by what that said.
+    pub(crate) fn keep_only(&mut self, kept: usize) {
+        self.writes.keep_only(kept);
     }
 
     /// The next record of a scan.
@@ -605,19 +629,19 @@ impl Kernel {
     #[cold]
     fn wait_for_gate_slow(&self) -> Result<()> {
         let gate = self.pages.region.role(Work::Serial);
-        let begun = sablecat_os::clock::monotonic();
-        let open = gate.wait_for(|| {
-            let free = gate.look().owner() == 0;
-            if free {
-                return Some(true);
-            }
-            (sablecat_os::clock::monotonic().saturating_sub(begun) > self.patience).then_some(false)
-        });
-        if open {
-            Ok(())
-        } else {
-            Err(Error::new(ErrorKind::Timeout, "another transaction, which had kept losing, has the environment to itself for too long"))
+        if at_the_gate(gate, self.patience, || (gate.look().owner() == 0).then_some(())).is_some() {
+            return Ok(());
         }
+        let owner = gate.look().owner();
+        Err(Error::new(
+            ErrorKind::Timeout,
+            format!(
+                "waited {:?} to commit: the transaction of participant {owner} has the environment to itself, after others had kept getting in its way; \
+                 see what it does (sablecat processes), and run this again. If what it runs waits for this, nothing of it will ever end: have that use \
+                 the transaction itself",
+                self.patience
+            ),
+        ))
     }
 
     /// A long value, whole.
@@ -652,6 +676,15 @@ impl Kernel {
         let view = tree.tree();
         Ok(self.value_at(&view, key, at, me)? == self.value_at(&view, key, now, me)?)
     }
+}
+
+/// What `done` gives, waiting at the serial gate; none once `time` has passed.
+fn at_the_gate<T>(gate: Role<'_>, time: Duration, mut done: impl FnMut() -> Option<T>) -> Option<T> {
+    let begun = clock::monotonic();
+    gate.wait_for(|| match done() {
+        None => (clock::monotonic().saturating_sub(begun) > time).then_some(None),
+        got => Some(got),
+    })
 }
 
 /// Whether a snapshot was given up.

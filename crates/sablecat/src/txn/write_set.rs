@@ -1,15 +1,19 @@
 //! What a transaction would change: its records in key order, tree by tree, in process memory.
 //!
-//! Savepoints are positions in a journal of what each entry was before; the journal is kept only once a savepoint has been asked for.
+//! Savepoints are positions in a journal of what each entry was before; the journal is kept only once a savepoint has been asked for. A position
+//! names the write set that it is of and the change that it follows: so one of another transaction, or of changes that have been undone, is told
+//! from one that can be rolled back to, however many changes the journal has by then.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, btree_map};
 use std::ops::Bound;
 use std::slice;
 use std::sync::Arc;
+use std::sync::atomic::{self, AtomicU64};
 
 use super::short::Short;
 use super::{Comparator, TreeRef};
+use crate::error::{Error, Result};
 use crate::types::TreeId;
 
 /// What a record is to become: a value, or none (removed).
@@ -32,7 +36,7 @@ impl Records {
         }
     }
 
-    fn place(comparator: &Comparator, records: &[(Short, Pending)], key: &[u8]) -> Result<usize, usize> {
+    fn place(comparator: &Comparator, records: &[(Short, Pending)], key: &[u8]) -> std::result::Result<usize, usize> {
         records.binary_search_by(|(have, _)| (comparator.compare)(have, key))
     }
 
@@ -143,10 +147,76 @@ fn is_empty(lower: Bound<&[u8]>, upper: Bound<&[u8]>, compare: impl Fn(&[u8], &[
 
 #[derive(Debug)]
 struct Undo {
+    /// Which of all changes of the write set this undoes, the undone ones counted.
+    change: u64,
     tree: TreeId,
     key: Short,
     /// What was there: nothing, or a pending record.
     before: Option<Pending>,
+}
+
+/// A place in a write set to roll back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// The write set's number.
+    set: u64,
+    /// How many changes the journal has before it.
+    len: usize,
+    /// The last of these; 0: there are none.
+    after: u64,
+}
+
+/// The journal of a write set.
+#[derive(Debug)]
+struct Journal {
+    /// The write set's number: no other of this process has it.
+    set: u64,
+    /// How many changes there have been, the undone ones counted.
+    changes: u64,
+    undos: Vec<Undo>,
+    /// As many of the first undos cannot be rolled back at present.
+    kept: usize,
+}
+
+/// Numbers of write sets with savepoints.
+static SETS: AtomicU64 = AtomicU64::new(1);
+
+impl Journal {
+    fn new() -> Journal {
+        // Relaxed: the numbers need only differ.
+        Journal { set: SETS.fetch_add(1, atomic::Ordering::Relaxed), changes: 0, undos: Vec::new(), kept: 0 }
+    }
+
+    fn position(&self) -> Position {
+        Position { set: self.set, len: self.undos.len(), after: self.undos.last().map_or(0, |undo| undo.change) }
+    }
+
+    /// Refuses a position that cannot be rolled back to.
+    fn check(&self, position: Position) -> Result<()> {
+        if position.set != self.set {
+            return Err(foreign());
+        }
+        let after = position.len.checked_sub(1).map_or(Some(0), |last| self.undos.get(last).map(|undo| undo.change));
+        if after != Some(position.after) {
+            return Err(Error::invalid(
+                "rolling back to a savepoint that is gone: the transaction was rolled back to an earlier one since; nothing was undone",
+            ));
+        }
+        if position.len < self.kept {
+            return Err(Error::invalid(
+                "rolling back, in a nested transaction, to a savepoint from before it: nothing was undone; let the nested transaction fail, which \
+                 undoes what it did, then roll back",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn foreign() -> Error {
+    Error::invalid(
+        "rolling back to a savepoint of another transaction, or of an earlier run of this one: nothing was undone; use the savepoints that this \
+         transaction was asked for in this run",
+    )
 }
 
 /// The write set of one transaction.
@@ -154,8 +224,7 @@ struct Undo {
 pub(crate) struct WriteSet {
     /// In the order of tree numbers.
     trees: Vec<(TreeRef, Records)>,
-    journal: Vec<Undo>,
-    journaling: bool,
+    journal: Option<Journal>,
 }
 
 impl WriteSet {
@@ -187,21 +256,26 @@ impl WriteSet {
             }
         };
         let before = self.trees[at].1.set(key, value);
-        if self.journaling {
-            self.journal.push(Undo { tree: tree.id, key: key.into(), before });
+        if let Some(journal) = &mut self.journal {
+            journal.changes += 1;
+            journal.undos.push(Undo { change: journal.changes, tree: tree.id, key: key.into(), before });
         }
     }
 
     /// A position to roll back to.
-    pub(crate) fn savepoint(&mut self) -> usize {
-        self.journaling = true;
-        self.journal.len()
+    pub(crate) fn savepoint(&mut self) -> Position {
+        self.journal.get_or_insert_with(Journal::new).position()
     }
 
     /// Undoes everything set since the position was taken.
-    pub(crate) fn roll_back_to(&mut self, position: usize) {
-        while self.journal.len() > position {
-            let Some(undo) = self.journal.pop() else { return };
+    ///
+    /// # Errors
+    /// `Invalid` for a position of another write set, one that was rolled back over, or one before what is kept: nothing is changed.
+    pub(crate) fn roll_back_to(&mut self, position: Position) -> Result<()> {
+        let Some(journal) = &mut self.journal else { return Err(foreign()) };
+        journal.check(position)?;
+        while journal.undos.len() > position.len {
+            let Some(undo) = journal.undos.pop() else { break };
             let Some((_, records)) = self.trees.iter_mut().find(|(tree, _)| tree.id == undo.tree) else { continue };
             match undo.before {
                 Some(before) => {
@@ -209,6 +283,19 @@ impl WriteSet {
                 }
                 None => records.unset(&undo.key),
             }
+        }
+        Ok(())
+    }
+
+    /// Keeps what was set so far from being rolled back; says how much was kept before.
+    pub(crate) fn keep(&mut self) -> usize {
+        self.journal.as_mut().map_or(0, |journal| std::mem::replace(&mut journal.kept, journal.undos.len()))
+    }
+
+    /// Ends [`WriteSet::keep`], by what that said.
+    pub(crate) fn keep_only(&mut self, kept: usize) {
+        if let Some(journal) = &mut self.journal {
+            journal.kept = kept;
         }
     }
 }
