@@ -48,7 +48,8 @@
 //!
 //! After each recovery the log goes on at the start of a segment number never used before. Each such stretch is a *life*; its
 //! segments name its first LSN and the LSN at which the life before ended. So torn remains of one life are never taken for records of the
-//! next, and a scan crosses from one to the next without guessing.
+//! next, and a scan crosses from one to the next without guessing. What the new life builds upon is written again first: it may have been in the
+//! page cache alone ([decision 23](../../../../docs/decisions/0023-what-recovery-believed.md)).
 //!
 //! # Archive
 //!
