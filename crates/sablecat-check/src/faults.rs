@@ -15,12 +15,13 @@ use crate::setting::{DIRECTORY, Setting};
 use crate::step::{Shape, Step};
 
 /// The ways for a call to fail.
-pub const FAULTS: [Fault; 5] = [
+pub const FAULTS: [Fault; 6] = [
     Fault::Error(std::io::ErrorKind::Other),
     Fault::Error(std::io::ErrorKind::PermissionDenied),
     Fault::ShortWrite,
     Fault::DiskFull,
     Fault::SyncFails,
+    Fault::NoDescriptor,
 ];
 
 /// Whether an error tells its reader what to look at or what to do.
@@ -31,7 +32,7 @@ fn is_clear(error: &Error) -> bool {
         .iter()
         .any(|words| message.contains(words));
     // `ReadOnly`: what is not permitted when opening to write.
-    let fits = matches!(error.kind(), ErrorKind::Io | ErrorKind::Full | ErrorKind::Poisoned | ErrorKind::ReadOnly);
+    let fits = matches!(error.kind(), ErrorKind::Io | ErrorKind::Full | ErrorKind::NotDurable | ErrorKind::Poisoned | ErrorKind::ReadOnly);
     fits && (names_a_place || says_what_to_do)
 }
 
@@ -91,7 +92,7 @@ fn work(env: &Env, setting: &Setting, steps: &[Step], promise: &mut Promise) -> 
                 };
                 if found == after {
                     // Creating and removing databases takes more than one commit: the one that names it may be there.
-                    let may_be = error.kind() == ErrorKind::Poisoned
+                    let may_be = matches!(error.kind(), ErrorKind::NotDurable | ErrorKind::Poisoned)
                         || !changes
                         || matches!(step, Step::Create(_) | Step::Drop(_) | Step::Rename(..));
                     if !may_be {

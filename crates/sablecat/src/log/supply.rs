@@ -261,7 +261,7 @@ impl Log {
         }
         let segments = &files.segments;
         archive.create()?;
-        archive.make_last().map_err(|error| self.words().poison(&error))?;
+        archive.make_last().map_err(|error| self.unflushed(error))?;
         let in_use = segments.numbers()?;
         let now = clock::wall_coarse();
         for &number in numbers {
@@ -279,7 +279,7 @@ impl Log {
             archive.take_in(&segments.path(Name::Log(number)), number, now)?;
         }
         // The new names first: a segment is never without one.
-        archive.sync().map_err(|error| self.words().poison(&error))?;
+        archive.sync().map_err(|error| self.unflushed(error))?;
         self.sync_directory(files)
     }
 
@@ -324,9 +324,16 @@ impl Log {
         Ok(!self.files()?.segments.numbers()?.is_empty())
     }
 
-    /// Flushes the directory. Failing that, nobody knows which names will be there tomorrow, and asking again does not help: it poisons.
+    /// Flushes the directory.
     fn sync_directory(&self, files: &Files) -> Result<()> {
-        files.segments.sync_directory().map_err(|error| self.words().poison(&error))
+        files.segments.sync_directory().map_err(|error| self.unflushed(error))
+    }
+
+    /// The error of a directory's flush. If it failed, nobody knows which names will be there tomorrow, and asking again does not help: it poisons.
+    /// Not so if it was never tried.
+    #[cold]
+    fn unflushed(&self, error: Error) -> Error {
+        if error.is_untried() { error } else { self.words().poison(&error) }
     }
 
     /// Begins a new life of the log that goes on after `end`, which is where a [scan](Log::scan) ended (0 for a new environment), at `floor`

@@ -294,7 +294,8 @@ fn any_call_may_fail() {
     }
 }
 
-const FAULTS: [Fault; 4] = [Fault::Error(std::io::ErrorKind::Other), Fault::DiskFull, Fault::ShortWrite, Fault::SyncFails];
+const FAULTS: [Fault; 5] =
+    [Fault::Error(std::io::ErrorKind::Other), Fault::DiskFull, Fault::ShortWrite, Fault::SyncFails, Fault::NoDescriptor];
 
 /// A caller that does not stop at the first error: what it is told is durable must be so all the same.
 #[test]
