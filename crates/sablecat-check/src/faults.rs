@@ -15,12 +15,13 @@ use crate::setting::{DIRECTORY, Setting};
 use crate::step::{Shape, Step};
 
 /// The ways for a call to fail.
-pub const FAULTS: [Fault; 5] = [
+pub const FAULTS: [Fault; 6] = [
     Fault::Error(std::io::ErrorKind::Other),
     Fault::Error(std::io::ErrorKind::PermissionDenied),
     Fault::ShortWrite,
     Fault::DiskFull,
     Fault::SyncFails,
+    Fault::NoDescriptor,
 ];
 
 /// Whether an error tells its reader what to look at or what to do.
@@ -31,7 +32,7 @@ fn is_clear(error: &Error) -> bool {
         .iter()
         .any(|words| message.contains(words));
     // `ReadOnly`: what is not permitted when opening to write.
-    let fits = matches!(error.kind(), ErrorKind::Io | ErrorKind::Full | ErrorKind::Poisoned | ErrorKind::ReadOnly);
+    let fits = matches!(error.kind(), ErrorKind::Io | ErrorKind::Full | ErrorKind::NotDurable | ErrorKind::Poisoned | ErrorKind::ReadOnly);
     fits && (names_a_place || says_what_to_do)
 }
 
@@ -91,7 +92,7 @@ fn work(env: &Env, setting: &Setting, steps: &[Step], promise: &mut Promise) -> 
                 };
                 if found == after {
                     // Creating and removing databases takes more than one commit: the one that names it may be there.
-                    let may_be = error.kind() == ErrorKind::Poisoned
+                    let may_be = matches!(error.kind(), ErrorKind::NotDurable | ErrorKind::Poisoned)
                         || !changes
                         || matches!(step, Step::Create(_) | Step::Drop(_) | Step::Rename(..));
                     if !may_be {
@@ -169,6 +170,47 @@ pub fn one(seed: u64, setting: &Setting, steps: &[Step], call: u64, fault: Fault
     Ok(outcome)
 }
 
+/// A flush fails, and whoever opens the environment again, on the same running machine, is cut short after so many calls, or meets another
+/// failed flush there. Then the power fails. What was promised before the first failure must be found: nothing that could be read although it never
+/// reached the disk may have been built upon.
+///
+/// # Errors
+/// Whatever is not as promised.
+pub fn twice(seed: u64, setting: &Setting, steps: &[Step], first: u64, (second, cut): (u64, bool)) -> Result<(), Wrong> {
+    let disk = SimDisk::new(seed);
+    let mut promise = Promise::default();
+    {
+        let env = setting.builder_on(&disk).open(DIRECTORY).map_err(|error| format!("opening: {error}"))?;
+        disk.fail_at(disk.calls() + first, Fault::SyncFails);
+        let wrong = |wrong| format!("a flush fails {first} calls after opening, {setting:?}: {wrong}");
+        work(&env, setting, steps, &mut promise).map_err(wrong)?;
+        // Killed, so that nothing is written after the failure.
+        disk.crash_at(disk.calls());
+    }
+    disk.clear_faults();
+    if cut {
+        disk.crash_at(disk.calls() + second)
+    } else {
+        disk.fail_at(disk.calls() + second, Fault::SyncFails)
+    }
+    drop(setting.builder_on(&disk).open(DIRECTORY));
+    disk.clear_faults();
+    let what = format!(
+        "a flush failed {first} calls after opening, the next opening {}, {setting:?}",
+        if cut { "was cut short" } else { "met another" }
+    );
+    for survival in [Survival::Nothing, Survival::Sectors] {
+        reopen(
+            &disk.crash_as(survival, seed ^ first),
+            setting,
+            &mut promise.clone(),
+            &format!("{what} after {second}, power lost, {survival:?}"),
+        )?;
+    }
+    reopen(&disk, setting, &mut promise, &format!("{what} after {second}, once more"))?;
+    reopen(&disk.crash_as(Survival::Nothing, seed), setting, &mut promise, &format!("{what} after {second}, once more, then power lost"))
+}
+
 /// The workload of a seed.
 pub fn workload(seed: u64, count: usize) -> (Setting, Vec<Step>) {
     let mut dice = Dice::new(seed);
@@ -203,6 +245,27 @@ pub fn every_call(seed: u64, count: usize) -> Result<Outcome, Wrong> {
     Ok(outcome)
 }
 
+/// So many failed flushes in the workload of a seed, and something wrong in the opening after each, at any moment of that.
+///
+/// # Errors
+/// Whatever is not as promised.
+pub fn twice_anywhere(seed: u64, times: u64) -> Result<(), Wrong> {
+    let (setting, steps) = workload(seed, 15);
+    let disk = SimDisk::new(seed);
+    let env = setting.builder_on(&disk).open(DIRECTORY).map_err(|error| error.to_string())?;
+    let opened = disk.calls();
+    work(&env, &setting, &steps, &mut Promise::default())?;
+    let calls = disk.calls() - opened;
+    disk.crash_at(disk.calls());
+    drop(env);
+    disk.clear_faults();
+    let before = disk.calls();
+    drop(setting.builder_on(&disk).open(DIRECTORY).map_err(|error| error.to_string())?);
+    let opening = disk.calls() - before;
+    let mut dice = Dice::new(seed);
+    (0..times).try_for_each(|_| twice(seed, &setting, &steps, dice.below(calls + 1), (dice.below(opening), dice.below(2) == 0)))
+}
+
 /// A few faults at random calls of a workload of the seed's own.
 ///
 /// # Errors
@@ -216,7 +279,7 @@ pub fn explore(seed: u64) -> Result<(), Wrong> {
         let (call, fault) = (1 + dice.below(calls), dice.pick(&FAULTS));
         one(seed, &setting, &steps, call, fault)?;
     }
-    Ok(())
+    twice(seed, &setting, &steps, 1 + dice.below(200), (dice.below(100), dice.below(2) == 0))
 }
 
 /// Space without limit, for a disk that is to count it.

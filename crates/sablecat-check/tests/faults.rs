@@ -19,6 +19,13 @@ fn a_fault_in_a_longer_workload_loses_nothing_and_says_so() {
 }
 
 #[test]
+fn what_a_failed_flush_left_in_the_page_cache_is_not_built_upon() {
+    for seed in 0..20 {
+        faults::twice_anywhere(seed, 10).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
+    }
+}
+
+#[test]
 fn a_full_disk_loses_nothing_and_room_helps() {
     let mut failed = 0;
     for seed in 0..60 {

@@ -151,6 +151,22 @@ pub trait Window: Send + Sync + Debug {
     fn write(&self, offset: usize, bytes: &[u8]);
 }
 
+/// Whether a call was refused for want of something that may be there again later: space, a quota, file descriptors, memory, a limit of this
+/// process, permission. What the call was to do can be done later, or by another process. Never ask this of a failed sync: whatever the
+/// reason, something was lost then.
+#[must_use]
+pub fn may_pass(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, OutOfMemory, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge | OutOfMemory) || is_unopened(error)
+}
+
+/// Whether a call did not even get a file to work on: there are too many open, or permission is missing. A sync that answers so, of a directory,
+/// was not tried.
+#[must_use]
+pub fn is_unopened(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) || error.kind() == io::ErrorKind::PermissionDenied
+}
+
 /// A direct transfer that is not aligned is a mistake of the caller; what the system does with it differs by file system.
 #[inline]
 pub(crate) fn debug_assert_aligned(bytes: &[u8], offset: u64) {

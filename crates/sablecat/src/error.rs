@@ -29,6 +29,9 @@ pub enum ErrorKind {
     SnapshotTooOld,
     /// The cache, the disk or another bounded resource is full.
     Full,
+    /// What was committed is visible, and nothing is lost, but it could not be handed to the system or made durable for now: the disk is full, or
+    /// this process has no file descriptor left. Do not commit it again: once there is room, any sync or later commit does what is missing.
+    NotDurable,
     /// An earlier failed flush or write made the environment unusable; reopen it to recover.
     Poisoned,
     /// The environment is in use by another process.
@@ -80,7 +83,9 @@ impl Error {
 
     /// A failed system call: what was tried, on which file.
     pub(crate) fn io(tried: impl Display, path: &Path, source: std::io::Error) -> Self {
-        let kind = if source.kind() == std::io::ErrorKind::StorageFull { ErrorKind::Full } else { ErrorKind::Io };
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        let is_full = matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge);
+        let kind = if is_full { ErrorKind::Full } else { ErrorKind::Io };
         Error { kind, signal: Signal::None, message: format!("{tried} {}: {source}", path.display()), source: Some(source) }
     }
 
@@ -119,6 +124,25 @@ impl Error {
     pub(crate) fn is_not_permitted(&self) -> bool {
         use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
         self.source.as_ref().is_some_and(|source| matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem))
+    }
+
+    /// Whether a system call was refused for something that [may pass](sablecat_os::disk::may_pass). Not to be asked of a failed flush.
+    pub(crate) fn may_pass(&self) -> bool {
+        self.source.as_ref().is_some_and(sablecat_os::disk::may_pass)
+    }
+
+    /// Whether a flush of a directory was [not even tried](sablecat_os::disk::is_unopened).
+    pub(crate) fn is_untried(&self) -> bool {
+        self.source.as_ref().is_some_and(sablecat_os::disk::is_unopened)
+    }
+
+    /// What who has committed is told of an error that lost nothing.
+    #[cold]
+    pub(crate) fn not_durable(self) -> Self {
+        let message = format!(
+            "{self}; what was committed is visible and nothing is lost, but it is not durable yet: see to that, and sync, which tries it again"
+        );
+        Error { kind: ErrorKind::NotDurable, message, ..self }
     }
 
     pub(crate) fn is_no_room(&self) -> bool {

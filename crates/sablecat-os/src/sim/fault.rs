@@ -18,18 +18,25 @@ pub enum Fault {
     LostWrite,
     /// As [`Fault::LostWrite`]; and the bytes are written to another place of the file, aligned as the right one is.
     MisdirectedWrite,
+    /// An opening finds no file descriptor left, nor does the sync of a directory, which opens it: `EMFILE`, and nothing is done.
+    NoDescriptor,
 }
 
 /// What a call wants of the disk, as far as faults care.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
     Read,
+    /// Opens a file that exists.
+    Open,
+    /// Opens a file, and makes it if need be.
+    Make,
     Write,
     /// Takes space without bytes: creating, growing, reserving.
     Grow,
     /// Changes names and takes no space.
     Rename,
     Sync,
+    SyncDir,
     /// A write through a window, which has nobody to answer to.
     Window,
 }
@@ -39,8 +46,9 @@ impl Fault {
         match self {
             Fault::Error(_) => call != Call::Window,
             Fault::ShortWrite | Fault::LostWrite | Fault::MisdirectedWrite => call == Call::Write,
-            Fault::DiskFull => matches!(call, Call::Write | Call::Grow),
-            Fault::SyncFails => call == Call::Sync,
+            Fault::DiskFull => matches!(call, Call::Write | Call::Grow | Call::Make),
+            Fault::SyncFails => matches!(call, Call::Sync | Call::SyncDir),
+            Fault::NoDescriptor => matches!(call, Call::Open | Call::Make | Call::SyncDir),
         }
     }
 }
@@ -87,6 +95,7 @@ impl Plan {
         let due = |(at, fault): &(u64, Fault)| *at <= self.calls && fault.suits(call);
         match self.faults.iter().position(due).map(|place| self.faults.remove(place).1) {
             Some(Fault::Error(kind)) => Err(io::Error::new(kind, "simulated fault")),
+            Some(Fault::NoDescriptor) => Err(io::Error::from_raw_os_error(libc::EMFILE)),
             other => Ok(other),
         }
     }

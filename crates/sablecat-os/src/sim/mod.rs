@@ -180,7 +180,7 @@ impl Disk for SimDisk {
         if how.read_only && (how.create || how.create_new) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let (mut state, fault) = self.call(if how.create || how.create_new { Call::Grow } else { Call::Read })?;
+        let (mut state, fault) = self.call(if how.create || how.create_new { Call::Make } else { Call::Open })?;
         let node = match state.names.find(path)? {
             Some(_) if how.create_new => return Err(io::ErrorKind::AlreadyExists.into()),
             Some(node) if state.names.is_dir(node) => {
@@ -262,7 +262,7 @@ impl Disk for SimDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        let (mut state, fault) = self.call(Call::Sync)?;
+        let (mut state, fault) = self.call(Call::SyncDir)?;
         let dir = state.names.dir(dir)?;
         if fault == Some(Fault::SyncFails) {
             let mut fates = state.fates();

@@ -143,7 +143,8 @@ impl Database {
     /// Sets the value of a key, whether or not there was one.
     ///
     /// # Errors
-    /// `Invalid` for a key or value that is too long; `Full` for a full disk or cache; `Poisoned` after a failed flush; `ReadOnly`.
+    /// `Invalid` for a key or value that is too long; `Full` for a full disk or cache; `NotDurable` and `Poisoned` as for
+    /// [`Txn::commit`](crate::Txn::commit); `ReadOnly`.
     #[inline]
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let core = self.env.core().to_write()?;

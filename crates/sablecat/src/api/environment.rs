@@ -298,7 +298,8 @@ impl Env {
     /// Makes everything committed so far durable, whatever its rung.
     ///
     /// # Errors
-    /// `Poisoned` when a write or flush of the log failed, now or before.
+    /// `NotDurable` when there is no room for that, or no file descriptor: it may be tried again. `Poisoned` when a write or flush of the log failed,
+    /// now or before.
     pub fn sync(&self) -> Result<()> {
         self.core().sync()
     }

@@ -395,7 +395,8 @@ impl<'env> Txn<'env> {
     ///
     /// # Errors
     /// `Conflict` if another transaction got in the way: nothing was changed, run it again. `Poisoned` after a failed flush: the changes are
-    /// visible but may not survive; reopen the environment. `Full` for a full disk or cache: nothing was changed.
+    /// visible but may not survive; reopen the environment. `NotDurable`: the changes are visible, and will be durable once a later sync or commit
+    /// finds room; do not run it again. `Full` for a full disk or cache: nothing was changed.
     pub fn commit(mut self) -> Result<()> {
         self.refuse_within()?;
         self.commit_once()

@@ -262,6 +262,8 @@ impl Recovery {
         if plan.commits > 0 {
             let mut scan = kernel.log.segments()?.scan_kept(base.log_position, known_end(superblock))?;
             replay_records(&kernel, &seat, config, &mut scan, (base.checkpoint, plan.lsn), &mut report)?;
+            // The journal is to lead here ever after.
+            kernel.log.segments()?.make_last(scan.flushed(), *position)?;
         }
         header.visible.0.store(plan.lsn.0, Ordering::Release);
         let mut epochs = history::epochs(superblock);

@@ -52,7 +52,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sablecat_os::disk::File;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::pages::volume::Journal;
 use crate::pages::{self, Moving};
 use crate::txn::{Kernel, caller};
@@ -161,7 +161,9 @@ impl Core {
         let captured = self.kernel.pages.checkpoint(me, moving, |at, superblock| {
             self.describe(at, clean, superblock);
             // The log up to the snapshot must be durable before a superblock says that the pages hold it.
-            self.kernel.log.make_durable(at, caller(&self.kernel.pages.region, me.number()))
+            let flushed = self.kernel.log.make_durable(at, caller(&self.kernel.pages.region, me.number()));
+            // Nothing was committed here that could be short of something: the checkpoint may be tried again.
+            flushed.map_err(|error| if error.kind() == ErrorKind::NotDurable { Error::full(error) } else { error })
         })?;
         self.let_go_of_log(captured.needed, me)?;
         self.moving.store(captured.moving, Ordering::Relaxed);

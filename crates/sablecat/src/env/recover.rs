@@ -65,6 +65,8 @@ pub(super) fn replay(
     let checkpoint = superblock.map_or(Lsn(0), |superblock| superblock.checkpoint);
     replay_records(kernel, me, config, &mut scan, (checkpoint, Lsn::MAX), report)?;
     let end = scan.end().ok_or_else(|| Error::corruption("the log's end was not found"))?;
+    // The next life and the next checkpoint build upon it.
+    kernel.log.segments()?.make_last(scan.flushed(), end.lsn)?;
     report.end = end.lsn;
     report.torn = end.reason == EndReason::Torn;
     report.recovered = report.commits > 0 || report.torn;

@@ -221,7 +221,8 @@ impl<'e> EnvTxn<'e> {
         for (made, is_there) in self.made.drain(..).zip(created) {
             if is_there { made.presence.note_made() } else { made.presence.note_gone() }
         }
-        if committed.is_ok() && !removed.is_empty() {
+        let will_last = committed.as_ref().err().is_none_or(|error| error.kind() == ErrorKind::NotDurable);
+        if will_last && !removed.is_empty() {
             // The snapshot would keep what is freed.
             self.records.give_up();
             self.core.free_trees(&removed);

@@ -10,7 +10,7 @@ use sablecat_os::atomic::{Ordering, spin_hint};
 use super::lane::{Lane, OPEN_MAX, Way};
 use super::turn::{Caller, Held, Until};
 use super::{Files, Log};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::types::Lsn;
 
 /// How often a waiter looks before it sleeps when the holder writes to memory only.
@@ -22,7 +22,7 @@ impl Log {
     /// Returns once everything below `lsn` is durable.
     ///
     /// # Errors
-    /// `Poisoned` when a write or a flush has failed, now or earlier.
+    /// `Poisoned` when a write or a flush has failed, now or earlier; `NotDurable` when it was refused and may be tried again.
     pub(crate) fn make_durable(&self, lsn: Lsn, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         debug_assert!(lsn <= self.tail());
@@ -30,18 +30,19 @@ impl Log {
         // A target left by an earlier flush is no larger than `durable`, which has been looked at by then. Whoever looks just before the
         // holder raises it sleeps for the turn, and passes that on when it finds itself covered.
         let covered = || lsn.0 <= target.load(Ordering::SeqCst);
-        self.until(caller, SPINS_DURABLE, || self.durable() >= lsn, covered, |held| self.flush(files, held))
+        self.until(caller, SPINS_DURABLE, || self.durable() >= lsn, covered, |held| self.flush(files, held).map_err(after_the_commit))
     }
 
     /// Returns once everything below `lsn` is with the operating system: it survives the death of every process, not of the machine.
     ///
     /// # Errors
-    /// `Poisoned`, as for [`Log::make_durable`].
+    /// As for [`Log::make_durable`].
     #[inline]
     pub(crate) fn hand_over(&self, lsn: Lsn, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         debug_assert!(lsn <= self.tail());
-        self.until(caller, SPINS_HAND_OVER, || self.written() >= lsn, || false, |held| self.write_cached(files, held))
+        let write = |held: &Held<'_>| self.write_cached(files, held).map_err(after_the_commit);
+        self.until(caller, SPINS_HAND_OVER, || self.written() >= lsn, || false, write)
     }
 
     /// Whether enough stands in the ring that somebody should [drain](Log::drain) it.
@@ -53,7 +54,7 @@ impl Log {
     /// Hands everything appended to the operating system, unless somebody is writing already.
     ///
     /// # Errors
-    /// `Poisoned`, as for [`Log::make_durable`].
+    /// `Poisoned`, as for [`Log::make_durable`]; `Full` or `Io` when it was refused and may be tried again.
     pub(crate) fn drain(&self, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         let words = self.words();
@@ -71,8 +72,8 @@ impl Log {
     /// taken; others may use the room up before it is, so ask [`Log::has_room`] under it and come back if it says no.
     ///
     /// # Errors
-    /// `Full` (or `Io`) when no further segment can be made: nothing has happened then, and it may be tried again later. `Poisoned`, as
-    /// for [`Log::make_durable`].
+    /// `Full` (or `Io`) when no further segment can be made, or the ring not be written out: nothing has happened then, and it may be tried
+    /// again later. `Poisoned`, as for [`Log::make_durable`].
     #[inline]
     pub(crate) fn ensure_room(&self, len: usize, caller: Caller<'_>) -> Result<()> {
         self.words().check()?;
@@ -155,7 +156,14 @@ impl Log {
         let words = self.words();
         // Once poisoned, the files say nothing any more; whoever takes the turn after a failed holder must not go on.
         words.check()?;
-        self.write_with(files, &mut lane, to, way, sync).map_err(|error| words.poison(&error))
+        self.write_with(files, &mut lane, to, way, sync)
+    }
+
+    /// The error of an opening or a write: of no consequence if the call was refused, since the ring still has the bytes, and whoever has the turn next
+    /// writes them to the same place.
+    #[cold]
+    fn refused(&self, error: Error) -> Error {
+        if error.may_pass() { error } else { self.words().poison(&error) }
     }
 
     #[inline]
@@ -170,13 +178,17 @@ impl Log {
                 words.cached.0.store(to.0, Ordering::Release);
             }
             // SAFETY: the caller has the flush turn, and `has_room` keeps the ring from the block of `written` to the tail.
-            unsafe { lane.write(&files.segments, self.memory.ring, &words.counters.0, (from, to), way)? };
+            unsafe { lane.write(&files.segments, self.memory.ring, &words.counters.0, (from, to), way) }
+                .map_err(|error| self.refused(error))?;
             // Release: pairs with the Acquire in `written`; committers may overwrite the ring below this from now on.
             words.written.0.store(to.0, Ordering::Release);
         }
         if sync || lane.open_segments() > OPEN_MAX {
             if !is_durable {
-                lane.sync(&files.segments, &words.counters.0, (self.durable(), to))?;
+                let unflushed = (self.durable(), to);
+                lane.open_all(&files.segments, unflushed).map_err(|error| self.refused(error))?;
+                // Whatever the reason, something may be lost.
+                lane.sync(&files.segments, &words.counters.0, unflushed).map_err(|error| words.poison(&error))?;
             }
             // SeqCst: in one order with the waiters' looks before they sleep.
             words.durable.0.store(to.0, Ordering::SeqCst);
@@ -184,6 +196,12 @@ impl Log {
         }
         Ok(())
     }
+}
+
+/// The error of who waits for what it has committed.
+#[cold]
+fn after_the_commit(error: Error) -> Error {
+    if error.kind() == ErrorKind::Poisoned { error } else { error.not_durable() }
 }
 
 /// The lane, for the holder of the turn.

@@ -55,6 +55,11 @@ fn block_of(lsn: Lsn) -> Lsn {
     Lsn(lsn.0 & !(BLOCK - 1))
 }
 
+/// The numbers of the segments that hold [from, to).
+fn numbers(segments: &Segments, from: Lsn, to: Lsn) -> std::ops::Range<u64> {
+    if from < to { segments.number_of(from)..segments.number_of(Lsn(to.0 - 1)) + 1 } else { 0..0 }
+}
+
 impl Lane {
     pub(super) fn new(sync_io: bool) -> Lane {
         Lane { open: Vec::new(), resident: None, last_block: AlignedBuf::new(BLOCK as usize), sync_io }
@@ -177,12 +182,15 @@ impl Lane {
             .map_err(|e| Error::io(format_args!("writing LSNs {from}..{to} to log segment"), &segments.path(Name::Log(number)), e))
     }
 
-    /// Flushes the segments that hold [from, to), whichever way the bytes went.
+    /// Opens the segments that hold [from, to).
+    pub(super) fn open_all(&mut self, segments: &Segments, (from, to): (Lsn, Lsn)) -> Result<()> {
+        numbers(segments, from, to).try_for_each(|number| self.segment(segments, number).map(drop))
+    }
+
+    /// Flushes the segments that hold [from, to), [which are open](Lane::open_all), whichever way the bytes went. Any error means that something
+    /// may be lost.
     pub(super) fn sync(&mut self, segments: &Segments, counters: &Counters, (from, to): (Lsn, Lsn)) -> Result<()> {
-        if from == to {
-            return Ok(());
-        }
-        for number in segments.number_of(from)..=segments.number_of(Lsn(to.0 - 1)) {
+        for number in numbers(segments, from, to) {
             count(&counters.flushes, 1);
             let file = &self.segment(segments, number)?.cached;
             file.sync().map_err(|e| Error::io("flushing log segment", &segments.path(Name::Log(number)), e))?;

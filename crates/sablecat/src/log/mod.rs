@@ -41,14 +41,20 @@
 //! # Failure
 //!
 //! A write or flush that fails poisons the log for good: the page cache may have dropped what it could not write, so trying again would
-//! lie. What was durable stays acknowledged, nothing else will be. A full disk does not come to that: segments are prewritten before a
+//! lie. What was durable stays acknowledged, nothing else will be. A full disk seldom comes to that: segments are prewritten before a
 //! record may get an LSN inside them ([`Log::ensure_room`]), so it is an error before the commit point.
+//!
+//! A call that is refused loses nothing: a file that cannot be opened because there are too many, a write for which there is no room after all
+//! (a snapshot of the file system shares the segment's blocks), a limit of one process. `written` and `durable` stay, the ring has the bytes, and
+//! whoever has the turn next writes them to the same place. Who has committed is told that it is not durable yet. Never so for a flush, whatever its
+//! error says: where zeros are filled in, too, and for directories.
 //!
 //! # Lives
 //!
 //! After each recovery the log goes on at the start of a segment number never used before. Each such stretch is a *life*; its
 //! segments name its first LSN and the LSN at which the life before ended. So torn remains of one life are never taken for records of the
-//! next, and a scan crosses from one to the next without guessing.
+//! next, and a scan crosses from one to the next without guessing. What the new life builds upon is written again first: it may have been in the
+//! page cache alone ([decision 23](../../../../docs/decisions/0023-what-recovery-believed.md)).
 //!
 //! # Archive
 //!

@@ -11,6 +11,11 @@
 //! is the one that begins last at or below it. Lives that lie between were cut off, when the environment was taken back to a
 //! time before them.
 //!
+//! What is read comes from the page cache, and may be nowhere else: after a failed flush the system takes for clean what it could not write. So
+//! before anything durable builds upon the end that was found, what no record says was flushed is written again, flushed and looked at once
+//! more ([`Segments::make_last`]). A last life without a record may be in a file whose very name is not durable: nothing builds upon that, and the
+//! log ends where the life before it did.
+//!
 //! Nothing here trusts a byte: lengths are bounded, places checked, and whatever is wrong becomes an error or the end.
 
 use std::sync::Arc;
@@ -18,9 +23,9 @@ use std::sync::Arc;
 use sablecat_os::disk::File;
 
 use super::record::{self, Record};
-use super::segment::Segments;
+use super::segment::{Name, Segments};
 use super::{BLOCK, Log};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::types::Lsn;
 
 /// How much is read at once.
@@ -61,6 +66,10 @@ pub(crate) struct Scan<'l> {
     lives: std::vec::IntoIter<Life>,
     life: Life,
     at: Lsn,
+    /// Below it everything was flushed, as records say.
+    flushed: Lsn,
+    /// Where the last record ended, or the scan began.
+    last: Lsn,
     end: Option<End>,
 }
 
@@ -88,7 +97,11 @@ impl Log {
             }
             let header = segments.read_header(number)?;
             let follows = header.life == begins.0 && header.continues >= end.0;
-            if follows && Reader::new(segments).good_len(begins, segments.first_lsn(number + 1))?.is_some() {
+            // Who was giving it up may have cut it to what it holds.
+            let path = segments.path_of(number);
+            let bytes = segments.open_to_read(number)?.len().map_err(|e| Error::io("asking the length of", &path, e))?;
+            let limit = Lsn(begins.0 + bytes.saturating_sub(segments.offset_of(begins)).min(segments.bytes()));
+            if follows && Reader::new(segments).good_len(begins, limit)?.is_some() {
                 return Ok(true);
             }
         }
@@ -115,7 +128,53 @@ impl Segments {
         let mut lives = lives.into_iter();
         let first = Life { from, limit: from, followed: false };
         let life = lives.next().unwrap_or(first);
-        Ok(Scan { reader: Reader::new(self), lives, life, at: from, end: None })
+        Ok(Scan { reader: Reader::new(self), lives, life, at: from, flushed: from, last: from, end: None })
+    }
+
+    /// Makes what was read between `flushed` and `end` last: writes it again, flushes, and sees that it is still the same.
+    ///
+    /// # Errors
+    /// `Io`, `Full`: it may be tried again, from reading on; what is read then may be less.
+    pub(crate) fn make_last(&self, flushed: Lsn, end: Lsn) -> Result<()> {
+        if flushed >= end {
+            return Ok(());
+        }
+        let in_use = self.numbers()?;
+        let mut buffer = Vec::new();
+        for number in self.number_of(flushed)..=self.number_of(Lsn(end.0 - 1)) {
+            // An archived one was flushed before it was.
+            if !in_use.contains(&number) {
+                continue;
+            }
+            let path = self.path(Name::Log(number));
+            let file = self.open_file(Name::Log(number), false, false)?;
+            let mut at = Lsn(flushed.0.max(self.first_lsn(number).0) & !(BLOCK - 1));
+            let stop = end.0.next_multiple_of(BLOCK).min(self.first_lsn(number + 1).0);
+            while at.0 < stop {
+                let offset = self.offset_of(at);
+                buffer.resize(READ_BYTES.min((stop - at.0) as usize), 0);
+                let got = file.read_at(&mut buffer, offset).map_err(|e| Error::io("reading log segment", &path, e))?;
+                if got == 0 {
+                    return Err(damaged(self, at, "the file is shorter than a segment"));
+                }
+                file.write_at(&buffer[..got], offset).map_err(|e| Error::io("writing again log segment", &path, e))?;
+                at.0 += got as u64;
+            }
+            file.sync().map_err(|e| Error::io("flushing log segment", &path, e))?;
+        }
+        let mut reader = Reader::new(self);
+        let mut at = flushed;
+        while at < end {
+            // No other record was ever at this LSN, so a good one is the one that was read.
+            let Some(len) = reader.good_len(at, end)? else {
+                let path = self.path(Name::Log(self.number_of(at)));
+                let message =
+                    format!("{}: what was read of the log at LSN {at} is not there any more; open the environment again", path.display());
+                return Err(Error::new(ErrorKind::Io, message));
+            };
+            at.0 += len as u64;
+        }
+        Ok(())
     }
 
     /// The bytes of the record that begins at `lsn`, read from the files.
@@ -148,7 +207,11 @@ impl Scan<'_> {
                 let at = self.at;
                 if let Some(len) = self.reader.good_len(at, self.life.limit)? {
                     self.at = Lsn(at.0 + len as u64);
-                    return Record::decode(self.reader.bytes(at, len, self.life.limit)?, at);
+                    self.last = self.at;
+                    let record = Record::decode(self.reader.bytes(at, len, self.life.limit)?, at)?;
+                    let durable = record.as_ref().map_or(Lsn(0), |record| record.durable.min(at));
+                    self.flushed = self.flushed.max(self.life.from).max(durable);
+                    return Ok(record);
                 }
             }
             match self.lives.next() {
@@ -167,8 +230,13 @@ impl Scan<'_> {
             );
             return Err(damaged(self.reader.segments, self.at, &why));
         }
-        self.end = Some(End { lsn: self.at, reason: self.judge()? });
+        self.end = Some(End { lsn: self.last, reason: self.judge()? });
         Ok(None)
+    }
+
+    /// Below this, everything that was read had been flushed: what [`Segments::make_last`] begins from.
+    pub(crate) fn flushed(&self) -> Lsn {
+        self.flushed
     }
 
     /// Where the log ends, once [`Scan::next`] has returned nothing.

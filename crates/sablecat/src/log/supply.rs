@@ -35,6 +35,14 @@ const FILL_BYTES: usize = 1 << 20;
 /// So much is made ready beyond the tail at least.
 const AHEAD_MIN: u64 = 512 << 10;
 
+/// Whether a segment may be made of a spare one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Spares {
+    Used,
+    /// Nobody knows yet how they became spares.
+    Left,
+}
+
 /// What is kept of the archive, beyond what is needed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Kept {
@@ -71,7 +79,7 @@ impl Log {
             return Ok(());
         }
         let held = self.words().supply.take(caller);
-        if self.wants_segment() { self.prepare_one(files, &held) } else { Ok(()) }
+        if self.wants_segment() { self.prepare_one(files, &held, Spares::Used) } else { Ok(()) }
     }
 
     /// Makes segments ready until they reach `to`.
@@ -83,14 +91,14 @@ impl Log {
             let held = words.supply.take(caller);
             if words.prepared.0.load(Ordering::Acquire) < to.0 {
                 count(&words.counters.0.late_segments, 1);
-                self.prepare_one(files, &held)?;
+                self.prepare_one(files, &held, Spares::Used)?;
             }
         }
         Ok(())
     }
 
     /// Makes more of the last segment ready, or of the one after it when it is ready to its end.
-    fn prepare_one(&self, files: &Files, _held: &Held<'_>) -> Result<()> {
+    fn prepare_one(&self, files: &Files, _held: &Held<'_>, spares: Spares) -> Result<()> {
         let (words, segments) = (self.words(), &files.segments);
         let from = Lsn(words.prepared.0.load(Ordering::Acquire));
         let number = segments.number_of(from);
@@ -104,7 +112,7 @@ impl Log {
             file.sync().map_err(|e| words.poison(&Error::io("flushing log segment", &path, e)))?;
             piece
         } else {
-            self.begin_segment(files, number, piece)?
+            self.begin_segment(files, number, piece, spares)?
         };
         // Release: pairs with the Acquire in `has_room`; a commit inside comes after all of the above.
         words.prepared.0.store(from.0 + ready, Ordering::Release);
@@ -112,15 +120,18 @@ impl Log {
     }
 
     /// Makes segment `number`, of a spare or anew, with `piece` bytes of zeros in the latter case. Returns how much of it is ready.
-    fn begin_segment(&self, files: &Files, number: u64, piece: u64) -> Result<u64> {
+    fn begin_segment(&self, files: &Files, number: u64, piece: u64, spares: Spares) -> Result<u64> {
         let (words, segments) = (self.words(), &files.segments);
         let ready = segments.path(Name::Log(number));
         let header = segments.header(number, words.life.0.load(Ordering::Acquire), words.continues.load(Ordering::Acquire)).encode();
         let exists = segments.disk().exists(&ready).map_err(|e| Error::io("looking for log segment", &ready, e))?;
         let mut bytes = piece;
         if !exists {
-            let name = if let Some(spare) = self.take_spare(files)? {
+            let spare = if spares == Spares::Used { self.take_spare(files)? } else { None };
+            let name = if let Some(spare) = spare {
                 let path = segments.path(spare);
+                // Its old name must be gone for good; whoever took that away may have died before this.
+                self.sync_directory(files)?;
                 let file = segments.open_file(spare, false, false)?;
                 file.write_at(&header, 0).map_err(|e| Error::io("writing the header of log segment", &path, e))?;
                 file.sync().map_err(|e| Error::io("flushing log segment", &path, e))?;
@@ -250,7 +261,7 @@ impl Log {
         }
         let segments = &files.segments;
         archive.create()?;
-        archive.make_last().map_err(|error| self.words().poison(&error))?;
+        archive.make_last().map_err(|error| self.unflushed(error))?;
         let in_use = segments.numbers()?;
         let now = clock::wall_coarse();
         for &number in numbers {
@@ -268,7 +279,7 @@ impl Log {
             archive.take_in(&segments.path(Name::Log(number)), number, now)?;
         }
         // The new names first: a segment is never without one.
-        archive.sync().map_err(|error| self.words().poison(&error))?;
+        archive.sync().map_err(|error| self.unflushed(error))?;
         self.sync_directory(files)
     }
 
@@ -313,14 +324,21 @@ impl Log {
         Ok(!self.files()?.segments.numbers()?.is_empty())
     }
 
-    /// Flushes the directory. Failing that, nobody knows which names will be there tomorrow, and asking again does not help: it poisons.
+    /// Flushes the directory.
     fn sync_directory(&self, files: &Files) -> Result<()> {
-        files.segments.sync_directory().map_err(|error| self.words().poison(&error))
+        files.segments.sync_directory().map_err(|error| self.unflushed(error))
+    }
+
+    /// The error of a directory's flush. If it failed, nobody knows which names will be there tomorrow, and asking again does not help: it poisons.
+    /// Not so if it was never tried.
+    #[cold]
+    fn unflushed(&self, error: Error) -> Error {
+        if error.is_untried() { error } else { self.words().poison(&error) }
     }
 
     /// Begins a new life of the log that goes on after `end`, which is where a [scan](Log::scan) ended (0 for a new environment), at `floor`
-    /// or above, and returns its first LSN. From here on commits may come; everything below `end` has been made durable. The caller is
-    /// alone.
+    /// or above, and returns its first LSN. From here on commits may come. The caller has [made](super::Segments::make_last) everything below
+    /// `end` last, and is alone.
     ///
     /// # Errors
     /// `Io`, `Full`; it may be tried again.
@@ -344,27 +362,28 @@ impl Log {
         let life = life.ok_or_else(|| Error::full("the log has used up its numbers; back up and restore into a new environment"))?;
         let mut newest_first = names;
         newest_first.sort_unstable_by_key(|name| std::cmp::Reverse(name.number_used()));
+        let mut of_no_use = Vec::new();
         for name in newest_first {
             match name {
                 Name::New(_) => segments.remove(name)?,
-                // Made ahead, or torn remains beyond the end: of no use but as files. `number` stays above them under either name. One
-                // by one, newest first, so that a crash never leaves a gap.
+                // Made ahead, or torn remains beyond the end. `number` stays above them under either name. One by one, newest first, so that
+                // a crash never leaves a gap.
                 Name::Log(number) if number > last => {
                     segments.rename(name, Name::Spare(number))?;
                     self.sync_directory(files)?;
+                    of_no_use.push(Name::Spare(number));
                 }
-                // Read by the scan, perhaps from the page cache only. What the new life builds upon must be as durable as it will be.
-                Name::Log(_) => {
-                    let file = segments.open_file(name, false, false)?;
-                    file.sync().map_err(|e| Error::io("flushing log segment", &segments.path(name), e))?;
-                }
-                Name::Spare(_) => {}
+                Name::Log(_) => {}
+                // Where the flush of the directory failed that made it a spare, its old name is the one that lasts, whatever can be seen now.
+                Name::Spare(_) => of_no_use.push(name),
             }
         }
         self.sync_directory(files)?;
         self.words().start(life, end.0);
         let held = self.words().supply.take(caller);
-        self.prepare_one(files, &held)?;
+        self.prepare_one(files, &held, Spares::Left)?;
+        // Now that there is a segment above them all.
+        of_no_use.into_iter().try_for_each(|name| segments.remove(name))?;
         Ok(Lsn(life))
     }
 }

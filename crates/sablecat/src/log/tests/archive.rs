@@ -138,3 +138,21 @@ fn commits_have_a_time_record_before_them() {
     fill(&log, 1);
     assert_eq!(log.log.scan(start).unwrap().next().unwrap().unwrap().kind, Kind::Commit);
 }
+
+/// Who closes dies between cutting a segment to what it holds, which is nothing, and archiving it.
+#[test]
+fn a_segment_cut_to_nothing_is_not_a_log_that_goes_on() {
+    let disk = Arc::new(SimDisk::new(1));
+    open(&disk).log.start_fresh(Lsn(0), Lsn(0), me(1)).unwrap();
+    let log = open(&disk);
+    let start = log.log.start_fresh(Lsn(0), Lsn(0), me(1)).unwrap();
+    for n in 1.. {
+        disk.crash_at(disk.calls() + n);
+        let done = log.log.give_up_files(start, me(1)).is_ok();
+        disk.clear_faults();
+        assert!(!open(&disk).log.goes_on_after(Lsn(0), Lsn(0)).unwrap(), "after {n} calls");
+        if done {
+            break;
+        }
+    }
+}

@@ -102,7 +102,7 @@ proptest! {
         let (kept, end) = check_prefix(&log.log, Lsn(0), &model, durable);
 
         let mut whole = model[..kept].to_vec();
-        let fresh = log.log.start_fresh(end, Lsn(0), me(1)).unwrap();
+        let fresh = go_on(&log.log, Lsn(0)).unwrap();
         whole.extend(run(&log, &second));
         // Everything before the new life became durable with its start.
         let durable = if log.log.durable() == fresh { end } else { log.log.durable() };
@@ -184,7 +184,7 @@ fn what_only_the_page_cache_kept_is_flushed_before_the_log_goes_on() {
     let log = reopen(disk.clone());
     let (_, end) = read_all(&log.log, Lsn(0)).unwrap();
     assert_eq!(end.lsn, lsn);
-    log.log.start_fresh(end.lsn, Lsn(0), me(1)).unwrap();
+    go_on(&log.log, Lsn(0)).unwrap();
     let second = log.put(b"key", b"built upon it", me(1)).unwrap();
     log.log.make_durable(second, me(1)).unwrap();
     for survival in Survival::ALL {
@@ -203,7 +203,7 @@ fn busy(disk: &Arc<SimDisk>, config: &LogConfig, model: &mut Vec<(Lsn, Vec<u8>)>
     model.retain(|(lsn, _)| *lsn <= end.lsn);
     let commits = records.iter().filter(|(kind, ..)| *kind != Kind::Time).count();
     assert_eq!(commits, model.iter().filter(|(lsn, _)| *lsn > sure.0).count());
-    log.log.start_fresh(end.lsn, Lsn(0), me(1))?;
+    go_on(&log.log, sure.0)?;
     // What was recovered is durable from here.
     sure.1 = end.lsn;
     for n in 0..60usize {
@@ -263,7 +263,7 @@ fn power_may_fail_after_any_call_of(config: &LogConfig) {
                 assert_eq!(check_records(read_kept(&log.log), Lsn(0), &model, sure.1).1, end);
             }
             // And the next life works upon what is left.
-            log.log.start_fresh(end, Lsn(0), me(1)).unwrap();
+            go_on(&log.log, sure.0).unwrap();
             drop(log);
             model.retain(|(lsn, _)| *lsn <= end);
             sure.1 = end;
@@ -294,7 +294,8 @@ fn any_call_may_fail() {
     }
 }
 
-const FAULTS: [Fault; 4] = [Fault::Error(std::io::ErrorKind::Other), Fault::DiskFull, Fault::ShortWrite, Fault::SyncFails];
+const FAULTS: [Fault; 5] =
+    [Fault::Error(std::io::ErrorKind::Other), Fault::DiskFull, Fault::ShortWrite, Fault::SyncFails, Fault::NoDescriptor];
 
 /// A caller that does not stop at the first error: what it is told is durable must be so all the same.
 #[test]
@@ -348,11 +349,61 @@ fn a_start_that_is_cut_short_leaves_no_gap() {
             let disk = Arc::new(torn.crash(0));
             let log = reopen(disk.clone());
             disk.crash_at(disk.calls() + n);
-            let _ = log.log.start_fresh(first, Lsn(0), me(1));
+            let _ = go_on(&log.log, Lsn(0));
             let log = reopen(Arc::new(disk.crash(seed)));
             let (records, end) = read_all(&log.log, Lsn(0)).unwrap_or_else(|error| panic!("call {n}, seed {seed}: {error}"));
             assert_eq!(records.len(), 1);
-            log.log.start_fresh(end.lsn, Lsn(0), me(1)).unwrap();
+            assert_eq!(end.lsn, first);
+            go_on(&log.log, Lsn(0)).unwrap();
+        }
+    }
+}
+
+/// A flush fails; what it was to make durable is read all the same by who opens the log again, from the page cache, and built upon; then something
+/// goes wrong there too, and the power fails. Whatever the second one believed, the third finds what was promised.
+#[test]
+fn what_only_a_failed_flush_left_behind_is_not_built_upon() {
+    for config in configs() {
+        let calls = calls_of_two_lives(&config);
+        // Names whose flush failed while the log was made are never durable, and no program can know which.
+        let new = Arc::new(SimDisk::new(1));
+        go_on(&reopen_with(new.clone(), config.clone()).log, Lsn(0)).unwrap();
+        // Every place for the first failure would take too long: the flushes are spread over all the calls.
+        for first in (new.calls() + 1..calls).step_by(7) {
+            for second in 0..45 {
+                let disk = Arc::new(SimDisk::new(first));
+                disk.fail_at(first, Fault::SyncFails);
+                let (mut model, mut sure) = (Vec::new(), (Lsn(0), Lsn(0)));
+                let _ = busy(&disk, &config, &mut model, &mut sure).and_then(|()| busy(&disk, &config, &mut model, &mut sure));
+                disk.clear_faults();
+                let wrong = |what: &str, error: Error| -> ! { panic!("{config:?}, {first}, {second}: {what}: {error}") };
+                let found = |disk: &Arc<SimDisk>, model: &mut Vec<(Lsn, Vec<u8>)>, sure: (Lsn, Lsn)| {
+                    let log = reopen_with(disk.clone(), config.clone());
+                    let (_, end) = check_prefix(&log.log, sure.0, model, sure.1);
+                    model.retain(|(lsn, _)| *lsn <= end);
+                    log
+                };
+                // Cut short, or with another failed flush.
+                if second % 2 == 0 {
+                    disk.crash_at(disk.calls() + second);
+                } else {
+                    disk.fail_at(disk.calls() + second, Fault::SyncFails);
+                }
+                let _ = TestLog::open(Some(disk.clone()), Path::new("log"), config.clone(), RING).and_then(|log| go_on(&log.log, sure.0));
+                disk.clear_faults();
+                // Once without a power failure in between, once at once.
+                let mut lost = model.clone();
+                let third = Arc::new(disk.crash(second));
+                let log = found(&third, &mut lost, sure);
+                go_on(&log.log, sure.0).unwrap_or_else(|error| wrong("after a power failure", error));
+                drop(log);
+                let log = found(&disk, &mut model, sure);
+                go_on(&log.log, sure.0).unwrap_or_else(|error| wrong("going on", error));
+                let end = model.last().map_or(sure.1, |(lsn, _)| *lsn);
+                drop(log);
+                let log = reopen_with(Arc::new(disk.crash(second)), config.clone());
+                check_prefix(&log.log, sure.0, &model, end);
+            }
         }
     }
 }

@@ -103,3 +103,12 @@ pub(super) fn read(mut scan: Scan<'_>) -> Result<(Vec<Found>, End)> {
     }
     Ok((records, scan.end().expect("it has ended")))
 }
+
+/// Begins a new life, as recovery does that has read everything from `from` on.
+pub(super) fn go_on(log: &Log, from: Lsn) -> Result<Lsn> {
+    let mut scan = log.scan(from)?;
+    while scan.next()?.is_some() {}
+    let end = scan.end().expect("it has ended").lsn;
+    log.segments()?.make_last(scan.flushed(), end)?;
+    log.start_fresh(end, Lsn(0), me(1))
+}
