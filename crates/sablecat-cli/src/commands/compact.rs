@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::arguments::Existing;
 use crate::{Failure, Outcome, output};
 
-/// Move all pages to the beginning of the volume and cut off what is free
+/// Free what nothing leads to, move all pages to the beginning of the volume, and cut off what is free
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -18,12 +18,15 @@ pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
     let report = env.compact()?;
     env.close()?;
     if place.json {
-        output::json(&json!({ "bytes_before": report.bytes_before, "bytes_after": report.bytes_after, "moved": report.moved }))?;
+        output::json(
+            &json!({ "bytes_before": report.bytes_before, "bytes_after": report.bytes_after, "moved": report.moved, "pages_freed": report.pages_freed }),
+        )?;
     } else {
         output::pairs([
             ("bytes before", thousands(report.bytes_before as f64)),
             ("bytes after", thousands(report.bytes_after as f64)),
             ("pages moved", thousands(report.moved as f64)),
+            ("pages freed that nothing led to", thousands(report.pages_freed as f64)),
         ])?;
     }
     Ok(Outcome::Done)

@@ -124,6 +124,8 @@ pub struct CompactReport {
     pub bytes_after: u64,
     /// Pages moved, counting one as often as it was moved.
     pub moved: u64,
+    /// Pages freed that nothing led to: what bulk loads that were cut short had left.
+    pub pages_freed: u64,
 }
 
 /// Rounds of compaction after which it ends although others keep changing pages: each has looked at all of them.
@@ -170,13 +172,14 @@ impl Core {
         Ok(CheckpointReport { lsn: captured.at, pages: captured.pages, written: captured.written, moved: captured.moved })
     }
 
-    /// Writes checkpoints that move pages down, until the file gets no shorter.
+    /// Frees what nothing leads to, and writes checkpoints that move pages down, until the file gets no shorter.
     pub(crate) fn compact(&self) -> Result<CompactReport> {
         let Some(volume) = self.kernel.pages.volume() else {
-            return Ok(CompactReport { bytes_before: 0, bytes_after: 0, moved: 0 });
+            return Ok(CompactReport { bytes_before: 0, bytes_after: 0, moved: 0, pages_freed: 0 });
         };
         let seat = self.kernel.pages.participants.sit()?;
         let bytes_before = volume.file_bytes()?;
+        let pages_freed = self.free_unreachable(&seat)?;
         let (mut moved, mut fruitless) = (0, 0);
         // What a checkpoint frees can be used by the next one only: hence more than one without success.
         while fruitless < COMPACT_FRUITLESS_MAX {
@@ -189,7 +192,17 @@ impl Core {
             }
             fruitless = if self.kernel.pages.blocks().bounds().sum() < end { 0 } else { fruitless + 1 };
         }
-        Ok(CompactReport { bytes_before, bytes_after: volume.file_bytes()?, moved })
+        Ok(CompactReport { bytes_before, bytes_after: volume.file_bytes()?, moved, pages_freed })
+    }
+
+    /// Frees the pages that nothing leads to. A Data Store leaves that to who opens it with transactions.
+    fn free_unreachable(&self, me: &pages::Participant) -> Result<u64> {
+        if self.mode == Mode::DataStore {
+            return Ok(0);
+        }
+        // Only what a checkpoint has is found.
+        self.checkpoint_as(me, false, Moving::Little)?;
+        self.kernel.free_unreachable()
     }
 
     /// Gives back segments that the last checkpoint does not need, and spares that nothing used since it.

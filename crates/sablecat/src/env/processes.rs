@@ -56,8 +56,8 @@ pub struct Participant {
     pub record_locks: usize,
     /// Whether it waits for a record lock.
     pub waits_for_lock: bool,
-    /// Work that one participant does at a time, and this one does: `commit`, `checkpoint`, `housekeeping`, `reaping`, `serial`, `log flush`,
-    /// `log supply`; and, once for each latch it has on them, `structure` of the trees and `lock table`.
+    /// Work that one participant does at a time, and this one does: `commit`, `checkpoint`, `housekeeping`, `reaping`, `serial`, `unreachable`
+    /// (looking for pages that nothing leads to), `log flush`, `log supply`; and, once for each latch it has on them, `structure` of the trees and `lock table`.
     pub roles: Vec<&'static str>,
 }
 
@@ -232,6 +232,7 @@ impl Shared<'_> {
             ("housekeeping", region.role(Work::Housekeeping).look().owner()),
             ("reaping", region.role(Work::Reaping).look().owner()),
             ("serial", region.role(Work::Serial).look().owner()),
+            ("unreachable", region.role(Work::Unreachable).look().owner()),
         ];
         roles.extend(self.turns);
         roles.extend((0..STRUCTURE_LATCHES).map(|index| ("structure", region.role(Work::Structure(index)).look().owner())));

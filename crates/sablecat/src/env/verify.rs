@@ -34,7 +34,8 @@ pub struct VerifyReport {
     pub records: u64,
     /// Pages that trees consist of.
     pub pages: u64,
-    /// Pages in use that nothing leads to: room lost, but nothing else.
+    /// Pages in use that nothing leads to, because a bulk load was killed, or is in progress: room lost, but nothing else. [`Env::compact`](crate::Env::compact)
+    /// frees them.
     pub pages_unreachable: u64,
     /// Retained epochs looked at.
     pub epochs: u64,

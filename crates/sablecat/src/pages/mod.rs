@@ -29,6 +29,7 @@ mod participants;
 mod pin;
 mod relocate;
 mod run;
+mod settled;
 mod sweep;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -40,6 +41,7 @@ pub(crate) use operation::Snapshot;
 pub(crate) use participants::{Participant, Participants, Seat};
 pub(crate) use relocate::Moving;
 pub(crate) use run::Run;
+pub(crate) use settled::PageSet;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};

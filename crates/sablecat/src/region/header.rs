@@ -114,6 +114,10 @@ pub(crate) struct Header {
     pub(crate) looked: Line<AtomicU64>,
     /// The serial gate: a transaction that keeps losing holds it while others stay out of commit.
     pub(crate) serial: Line<RoleWord>,
+    /// Who frees pages that nothing leads to.
+    pub(crate) unreachable: Line<RoleWord>,
+    /// How many bulk loads have begun. Written by them, each before it publishes anything.
+    pub(crate) loads_begun: AtomicU64,
     /// How far ahead of the hand somebody has seen to dirty frames. Written by who cleans; a hint.
     pub(crate) cleaned: Line<AtomicU64>,
 }
@@ -173,7 +177,7 @@ impl Header {
                 }
             }
         }
-        let roles = [&self.commit, &self.checkpoint, &self.housekeep, &self.reap, &self.serial];
+        let roles = [&self.commit, &self.checkpoint, &self.housekeep, &self.reap, &self.serial, &self.unreachable];
         if roles.iter().any(|role| role.0.look().owner() >= geometry.slots) {
             return Err(Error::invalid("a role's owner is impossible"));
         }
@@ -265,7 +269,7 @@ impl Identity {
 }
 
 /// Another one when the same words come to mean something else.
-const MEANING: u64 = 1;
+const MEANING: u64 = 2;
 
 /// A number that differs when the types in the region have different sizes, or another [meaning](MEANING).
 fn sizes() -> u64 {

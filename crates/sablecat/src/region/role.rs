@@ -22,8 +22,9 @@ const CHECKPOINT_QUEUE: usize = 254;
 const SERIAL_QUEUE: usize = 253;
 const HOUSEKEEPING_QUEUE: usize = 252;
 const REAPING_QUEUE: usize = 251;
+const UNREACHABLE_QUEUE: usize = 250;
 /// No role's: of those who want the end of a write that another is at.
-pub(crate) const WRITTEN_QUEUE: usize = 250;
+pub(crate) const WRITTEN_QUEUE: usize = 249;
 const _: () = assert!(PAGE_QUEUES + STRUCTURE_LATCHES <= WRITTEN_QUEUE);
 
 /// What one participant does at a time.
@@ -39,6 +40,8 @@ pub(crate) enum Work {
     Housekeeping,
     /// Finishing what the dead left.
     Reaping,
+    /// Freeing pages that nothing leads to.
+    Unreachable,
     /// Changing the shape of the trees that share this structure latch.
     Structure(usize),
 }
@@ -149,7 +152,7 @@ impl<'a> Role<'a> {
             // Who is woken takes it, and wakes the next in the end.
             Work::Structure(_) => self.queue.wake_one(),
             // Nobody waits for these.
-            Work::Housekeeping | Work::Reaping => {}
+            Work::Housekeeping | Work::Reaping | Work::Unreachable => {}
             Work::Commit | Work::Checkpoint | Work::Serial => self.queue.wake(),
         }
     }
@@ -183,6 +186,7 @@ impl Region {
             Work::Serial => (&header.serial.0, SERIAL_QUEUE),
             Work::Housekeeping => (&header.housekeep.0, HOUSEKEEPING_QUEUE),
             Work::Reaping => (&header.reap.0, REAPING_QUEUE),
+            Work::Unreachable => (&header.unreachable.0, UNREACHABLE_QUEUE),
             Work::Structure(index) => (self.structure(index), PAGE_QUEUES + index),
         };
         Role { work, word, queue: self.queue(queue) }

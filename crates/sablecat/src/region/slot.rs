@@ -63,6 +63,8 @@ pub(crate) struct Slot {
     list_more: AtomicU32,
     /// The one frame that the operation in progress may be looking at, or [`ANY_FRAME`].
     looked_at: AtomicU32,
+    /// 1 while the owner publishes pages that nothing leads to yet: those of a bulk load.
+    loads: AtomicU32,
     list: [ListWords; SLOT_LIST_INLINE],
     /// The record lock that the owner waits for, 0 if none, encoded by txn/locks. Written by the owner; a deadlock detector may mark
     /// it by compare-and-swap. If the owner dies it stays, and says nothing that the lock table does not.
@@ -151,6 +153,20 @@ impl Slot {
             NO_PIN => None,
             lsn => Some(Lsn(lsn)),
         }
+    }
+
+    /// Announces pages that are published before anything leads to them; before the first of them is. SeqCst: who looks for pages that nothing
+    /// leads to pins its state first, and then sees this or a state that does not have the pages.
+    pub(crate) fn begin_load(&self) {
+        self.loads.store(1, Ordering::SeqCst);
+    }
+    /// Something leads to them now, or they are free.
+    pub(crate) fn end_load(&self) {
+        self.loads.store(0, Ordering::SeqCst);
+    }
+    /// Whether there may be such pages of this participant.
+    pub(crate) fn loads(&self) -> bool {
+        self.loads.load(Ordering::SeqCst) != 0
     }
 
     #[inline]

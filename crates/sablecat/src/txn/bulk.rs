@@ -1,8 +1,10 @@
 //! Bulk loading in a transaction: pages are built directly and published as they fill, unreachable; the last commit publishes the root.
 //!
 //! What was loaded is in the log as one large write set, so that it is as durable as any commit and recovery replays it. When loading
-//! fails, the pages published so far are freed; when the process dies meanwhile, they stay in use until the environment is rebuilt, which
-//! verification reports as unreachable pages.
+//! fails, or the records it is given panic, the pages published so far are freed. When the process dies meanwhile, they stay in use until they
+//! are looked for (unreachable.rs).
+
+use sablecat_os::atomic::Ordering;
 
 use super::changes::Changes;
 use super::{ChainHold, Durability, Kernel, TreeRef, publish};
@@ -29,6 +31,9 @@ impl Kernel {
         let me: &Participant = &seat;
         let _structure = self.hold_structure(std::iter::once(tree.id), me);
         let pinned = self.pages.pinned(me);
+        // In this order: who looks for what nothing leads to sees the slot, or another count than before (unreachable.rs).
+        me.slot().begin_load();
+        self.pages.region.header().loads_begun.fetch_add(1, Ordering::SeqCst);
         let mut loading =
             Loading { kernel: self, me, at: pinned.at(), tree, published: Vec::new(), large: Vec::new(), log: LoadLog::new(self, me) };
         let loaded = loading.run(records);
@@ -42,6 +47,7 @@ impl Kernel {
     }
 }
 
+/// A load in progress. Dropped before its last commit, which a panic brings about, it frees what it has published.
 struct Loading<'a> {
     kernel: &'a Kernel,
     me: &'a Participant,
@@ -97,6 +103,7 @@ impl<'a> Loading<'a> {
         let record = self.log.finish();
         let lsn = publish::publish(&kernel.pages, &kernel.log, changes, record, |_| kernel.check_there(self.tree, self.me))?;
         self.large.drain(..).for_each(Run::keep);
+        self.published.clear();
         Ok((records, lsn))
     }
 
@@ -149,6 +156,15 @@ impl<'a> Loading<'a> {
         }
         self.published.clear();
         Ok(())
+    }
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        // What this cannot free is found by who looks for what nothing leads to.
+        let _ = self.undo();
+        self.me.slot().end_load();
+        self.me.slot().unpin();
     }
 }
 

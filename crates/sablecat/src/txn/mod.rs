@@ -15,6 +15,7 @@
 //! claims.rs       names that a transaction means to change
 //! chunks.rs       logging a write set, however large
 //! trees.rs        making and unmaking whole trees
+//! unreachable.rs  finding and freeing pages that nothing leads to
 //! single.rs       one-record commits without a write set
 //! bulk.rs         loading an empty tree
 //! scratch.rs      the record in the making
@@ -42,6 +43,7 @@ mod single;
 mod tests;
 mod transaction;
 mod trees;
+mod unreachable;
 mod write_set;
 
 use chunks::ChainHold;

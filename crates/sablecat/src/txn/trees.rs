@@ -13,7 +13,7 @@ use crate::pages::Participant;
 use crate::types::{Lsn, PageId, TreeId, VolumeId};
 
 /// Pages that a commit which frees some changes, about.
-const CHANGED_AT_ONCE: usize = 64;
+pub(super) const CHANGED_AT_ONCE: usize = 64;
 
 impl Kernel {
     /// Makes an empty tree, with a note in the catalog that it is to be freed, for nobody names it yet: one commit. It is as durable as the
@@ -67,7 +67,7 @@ impl Kernel {
     }
 
     /// A commit under the structure latches of `trees`. `work` prepares it and begins its record; false: there is nothing to commit.
-    fn commit_shape(
+    pub(super) fn commit_shape(
         &self,
         trees: &[TreeId],
         durability: Durability,

@@ -16,11 +16,13 @@
 mod load;
 pub(crate) mod nest;
 pub(crate) mod node;
+mod reach;
 mod scan;
 mod shape;
 mod verify;
 
 pub(crate) use load::Load;
+pub(crate) use reach::reach;
 pub(crate) use scan::{Found, LeafCopy, Part, Scan, Source, Wanted, above, below};
 pub(crate) use shape::{merge_up, put, remove, should_merge};
 pub(crate) use verify::verify;

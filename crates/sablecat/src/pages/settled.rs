@@ -1,0 +1,89 @@
+//! Which pages are as the last checkpoint has them: what must be known to find those that nothing leads to.
+//!
+//! A page that trees do not reach at a state may be anything: made since, free since, part of what a commit is only preparing. Of a page whose newest
+//! version is the very one that the map in force names, more is known. While no checkpoint can end, the block of that version is given to nobody else; so
+//! nobody has freed the page and used its number again since that checkpoint, and at a state pinned meanwhile it is in use. If nothing leads
+//! to it at that state, nothing ever will, but for bulk loads in progress, which say that they are (txn/unreachable.rs).
+//!
+//! Left out as well is what is free together with a freed run's first page: its own entries do not say so before the run is released, which
+//! nobody does who does not have the checkpoint role (run.rs).
+//!
+//! Costs (sketch): the map, read once, and a latch a page, 50 ns; a bit a page.
+
+use super::run::freed_after;
+use super::volume::{Found, Volume};
+use super::{Pages, Participant};
+use crate::error::Result;
+use crate::types::{BlockId, FrameId, Lsn, PageId};
+
+/// A set of pages: a bit a page.
+#[derive(Debug)]
+pub(crate) struct PageSet {
+    words: Vec<u64>,
+}
+
+impl PageSet {
+    /// None of the pages below `bound`.
+    pub(crate) fn new(bound: u64) -> PageSet {
+        PageSet { words: vec![0; bound.div_ceil(64) as usize] }
+    }
+
+    /// Adds a page; false if it was there, or is not below the bound.
+    pub(crate) fn insert(&mut self, page: PageId) -> bool {
+        let bit = 1 << (page.0 % 64);
+        let Some(word) = self.words.get_mut(page.0 as usize / 64) else { return false };
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
+    }
+
+    /// Takes out all pages of another set.
+    pub(crate) fn remove_all(&mut self, other: &PageSet) {
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word &= !other);
+    }
+
+    /// The pages, ascending.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = PageId> {
+        let bits =
+            |(n, &word): (usize, &u64)| (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| PageId((n * 64 + bit) as u32));
+        self.words.iter().enumerate().filter(|(_, word)| **word != 0).flat_map(bits)
+    }
+}
+
+impl Pages {
+    /// The pages whose newest version is the one that the map in force names, and the newest state, at which `me` is pinned then. Waits for a checkpoint
+    /// in progress, and holds up the next.
+    ///
+    /// # Errors
+    /// Those of reading the map. What hangs on a damaged block of it is left out.
+    pub(crate) fn settled(&self, volume: &Volume, me: &Participant) -> Result<(Lsn, PageSet)> {
+        let _no_checkpoint = self.hold_checkpoint(me);
+        self.follow_generation(volume)?;
+        let at = self.pin(me);
+        let mut settled = PageSet::new(self.page_ids.high_water());
+        let mut free_below = 0;
+        volume.walk(0..u64::MAX, &mut |found| {
+            let Found::Page(page, block) = found else { return Ok(()) };
+            if self.is_on(page, block.block(), me) {
+                if u64::from(page.0) >= free_below {
+                    settled.insert(page);
+                }
+            } else if self.region.entry(page).word().frame() != FrameId::NONE {
+                // No version at that state: it is younger than that, and what was there before is gone altogether.
+                let after = self.show(page, at, me, freed_after).or_else(|error| if error.is_not_there() { Ok(0) } else { Err(error) })?;
+                free_below = free_below.max(u64::from(page.0) + after + 1);
+            }
+            Ok(())
+        })?;
+        Ok((at, settled))
+    }
+
+    /// Whether the newest version of a page is the one on a block that the map names for it.
+    fn is_on(&self, page: PageId, block: BlockId, me: &Participant) -> bool {
+        let current = self.latch(page, me);
+        let word = if current == FrameId::NONE { self.region.entry(page).block() } else { self.region.frame(current).block() };
+        self.unlatch(page, me);
+        // What has not been looked up since the environment was opened is where the map says.
+        if current == FrameId::NONE && !word.is_known() { true } else { word.block() == block }
+    }
+}

@@ -1,0 +1,175 @@
+//! What nobody can reach is given back, whatever was cut short.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sablecat::{Database, Env};
+use sablecat_os::sim::{SimDisk, Survival};
+
+const RECORDS: u32 = 20_000;
+
+fn open(disk: &Arc<SimDisk>) -> Env {
+    Env::builder().disk(Arc::clone(disk) as Arc<_>).background(false).log_segment_size(1 << 16).open("env").expect("opened")
+}
+
+fn records(count: u32) -> impl Iterator<Item = ([u8; 4], Vec<u8>)> {
+    (0..count).map(|n| (n.to_be_bytes(), vec![n as u8; if n % 1000 == 999 { 200_000 } else { 100 }]))
+}
+
+/// The disk as it is if everybody is killed now, and the machine goes on.
+fn killed(disk: &SimDisk) -> Arc<SimDisk> {
+    Arc::new(disk.crash_as(Survival::Everything, 1))
+}
+
+/// Loads, and has `at` called before the record of that number; false if that panics.
+fn load(db: &Database, stop: u32, at: impl Fn()) -> bool {
+    let records = records(RECORDS)
+        .enumerate()
+        .inspect(|(n, _)| {
+            if *n as u32 == stop {
+                at()
+            }
+        })
+        .map(|(_, record)| record);
+    catch_unwind(AssertUnwindSafe(|| db.bulk_load(records).expect("loaded"))).is_ok()
+}
+
+fn unreachable(env: &Env) -> u64 {
+    let report = env.verify(&mut |_| {}).expect("verified");
+    assert_eq!(report.problems, [""; 0]);
+    report.pages_unreachable
+}
+
+#[test]
+fn a_bulk_load_that_was_killed_after_a_checkpoint_keeps_no_space() {
+    let disk = Arc::new(SimDisk::new(1));
+    let env = open(&disk);
+    env.database("other").unwrap().insert("k", "v").unwrap();
+    env.compact().unwrap();
+    let before = env.stats().unwrap().volume_bytes;
+    let db = env.database("loaded").unwrap();
+    let left = RefCell::new(None);
+    assert!(load(&db, RECORDS - 1, || {
+        env.checkpoint().unwrap();
+        *left.borrow_mut() = Some(killed(&disk));
+    }));
+    let left = left.into_inner().expect("it came so far");
+    let env = open(&left);
+    assert_eq!(env.database("loaded").unwrap().len().unwrap(), 0);
+    assert!(env.stats().unwrap().volume_bytes > 10 * before);
+    env.compact().unwrap();
+    assert_eq!(unreachable(&env), 0);
+    assert_eq!(env.stats().unwrap().volume_bytes, before);
+    assert_eq!(env.database("other").unwrap().get("k").unwrap().as_deref(), Some(&b"v"[..]));
+}
+
+#[test]
+fn a_panic_in_the_records_of_a_bulk_load_keeps_no_space() {
+    for (stop, checkpoint) in [(0, false), (500, false), (1500, true), (RECORDS - 1, true)] {
+        let disk = Arc::new(SimDisk::new(1));
+        let env = open(&disk);
+        let db = env.database("loaded").unwrap();
+        assert!(!load(&db, stop, || {
+            if checkpoint {
+                env.checkpoint().unwrap();
+            }
+            panic!("the records end here");
+        }));
+        env.checkpoint().unwrap();
+        assert_eq!((unreachable(&env), db.len().unwrap()), (0, 0), "{stop}");
+        assert!(load(&db, 0, || ()));
+        assert_eq!((unreachable(&env), db.len().unwrap()), (0, u64::from(RECORDS)), "{stop}");
+    }
+}
+
+/// A long value may be stored and not published yet, pages published and not named by a checkpoint yet.
+#[test]
+fn a_bulk_load_keeps_no_space_wherever_it_is_killed() {
+    for stop in (0..RECORDS).step_by(2311).chain([999, 1000, 2000]) {
+        let disk = Arc::new(SimDisk::new(1));
+        let env = open(&disk);
+        let db = env.database("loaded").unwrap();
+        let left = RefCell::new(Vec::new());
+        assert!(load(&db, stop, || {
+            left.borrow_mut().push(killed(&disk));
+            env.checkpoint().unwrap();
+            left.borrow_mut().push(killed(&disk));
+        }));
+        for (n, left) in left.into_inner().iter().enumerate() {
+            let env = open(left);
+            env.compact().unwrap();
+            assert_eq!((unreachable(&env), env.database("loaded").unwrap().len().unwrap()), (0, 0), "{stop}, {n}");
+            env.close().unwrap();
+            let env = open(left);
+            env.compact().unwrap();
+            assert_eq!(env.stats().unwrap().pages, 2, "the roots of the catalog and the database");
+        }
+    }
+}
+
+#[test]
+fn what_a_bulk_load_in_progress_has_made_is_not_freed_under_it() {
+    for stop in [0, 700, 5000, RECORDS - 1] {
+        let disk = Arc::new(SimDisk::new(1));
+        let env = open(&disk);
+        let db = env.database("loaded").unwrap();
+        assert!(load(&db, stop, || {
+            env.checkpoint().unwrap();
+            assert_eq!(env.compact().unwrap().pages_freed, 0);
+        }));
+        assert_eq!(unreachable(&env), 0);
+        let found: Vec<_> = db.range::<&[u8]>(..).unwrap().collect::<sablecat::Result<_>>().unwrap();
+        assert!(found.into_iter().eq(records(RECORDS).map(|(key, value)| (key.to_vec(), value))));
+    }
+}
+
+/// Whoever compacts looks at pages that others are making, freeing, loading, and reading at old states.
+#[test]
+fn what_nothing_leads_to_is_freed_while_others_work() {
+    let disk = Arc::new(SimDisk::new(1));
+    let env = open(&disk);
+    let left = RefCell::new(None);
+    assert!(load(&env.database("lost").unwrap(), RECORDS / 2, || {
+        env.checkpoint().unwrap();
+        *left.borrow_mut() = Some(killed(&disk));
+    }));
+    let env =
+        Env::builder().disk(left.into_inner().expect("it came so far")).cache_size(8 << 20).log_segment_size(1 << 16).open("env").unwrap();
+    let before = unreachable(&env);
+    assert!(before > 100);
+    let freed = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let work = [0, 1].map(|mine| {
+            let env = &env;
+            scope.spawn(move || {
+                let db = env.database(&format!("work {mine}")).unwrap();
+                for round in 0..60u32 {
+                    (0..50u32).for_each(|n| db.insert((n * 7 + round).to_be_bytes(), vec![round as u8; (n * 97) as usize]).unwrap());
+                    db.insert("large", vec![round as u8; 300_000]).unwrap();
+                    let snapshot = env.snapshot().unwrap();
+                    (0..50u32).for_each(|n| _ = db.remove((n * 5 + round).to_be_bytes()).unwrap());
+                    if round % 10 == 9 {
+                        let name = format!("loaded {mine}");
+                        let loaded = env.database(&name).unwrap();
+                        assert_eq!(
+                            load(&loaded, 2000, || if round == 19 {
+                                panic!("the records end here")
+                            }),
+                            round != 19
+                        );
+                        env.remove_database(&name).unwrap();
+                    }
+                    drop(snapshot);
+                }
+            })
+        });
+        while !work.iter().all(|thread| thread.is_finished()) {
+            freed.fetch_add(env.compact().unwrap().pages_freed, Ordering::SeqCst);
+        }
+    });
+    freed.fetch_add(env.compact().unwrap().pages_freed, Ordering::SeqCst);
+    assert_eq!(unreachable(&env), 0);
+    assert!(freed.into_inner() >= before);
+}
