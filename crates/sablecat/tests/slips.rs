@@ -3,10 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Barrier;
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use sablecat::{Database, Env, Error, ErrorKind, Result, Txn, TxnOptions};
+use sablecat_os::sim::SimDisk;
 
 fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
     result.expect_err("a slip").kind()
@@ -339,4 +340,116 @@ fn a_nested_transaction_that_rolls_back_over_its_beginning_undoes_the_one_around
     assert_eq!(keys(&mut txn, &db), ["1", "2"]);
     txn.rollback_to(&first).unwrap();
     assert_eq!(keys(&mut txn, &db), [""; 0]);
+}
+
+fn check(env: &Env) {
+    env.checkpoint().unwrap();
+    let report = env.verify(&mut |_| {}).unwrap();
+    assert_eq!((report.problems, report.pages_unreachable), (vec![], 0));
+}
+
+#[test]
+fn a_bulk_load_whose_records_come_slowly_holds_up_writers_of_other_databases() {
+    let env = patient();
+    let db = env.database("d").unwrap();
+    // As many as there are latches over the shape of trees, and some more.
+    let others: Vec<_> = (0..70).map(|n| env.database(&format!("other {n}")).unwrap()).collect();
+    let split = |other: &Database| (0..300u32).for_each(|n| other.insert(n.to_be_bytes(), [0; 50]).unwrap());
+    let loaded = db.bulk_load((0..100_000u32).map(|n| {
+        if n == 50_000 {
+            std::thread::scope(|scope| scope.spawn(|| others.iter().for_each(split)).join().unwrap());
+        }
+        (n.to_be_bytes(), [7; 10])
+    }));
+    assert_eq!(loaded.unwrap(), 100_000);
+    assert!(others.iter().all(|other| other.len().unwrap() == 300));
+    check(&env);
+}
+
+#[test]
+fn a_bulk_load_that_is_fed_from_its_own_database_waits_for_itself() {
+    let env = patient();
+    let (db, other) = (env.database("d").unwrap(), env.database("other").unwrap());
+    let loaded = db.bulk_load((0..20_000u32).map(|n| {
+        if n % 1000 == 0 {
+            assert_eq!(kind(db.insert("k", "v")), ErrorKind::NotAllowed);
+            assert_eq!(kind(db.remove("k")), ErrorKind::NotAllowed);
+            assert_eq!(kind(db.bulk_load([("k", "v")])), ErrorKind::NotAllowed);
+            assert_eq!(kind(db.insert_batch([("k", "v")])), ErrorKind::NotAllowed);
+            assert_eq!(kind(env.write(|txn| txn.insert(&db, "k", "v"))), ErrorKind::NotAllowed);
+            assert_eq!(db.get("k").unwrap(), None);
+            env.write(|txn| txn.insert(&other, n.to_be_bytes(), "v")).unwrap();
+        }
+        other.insert(n.to_be_bytes(), [0; 100]).unwrap();
+        (n.to_be_bytes(), "v")
+    }));
+    assert_eq!(loaded.unwrap(), 20_000);
+    assert_eq!(other.len().unwrap(), 20_000);
+    db.insert("k", "v").unwrap();
+    check(&env);
+}
+
+#[test]
+fn that_a_database_is_not_empty_any_more_is_found_when_all_records_have_been_drawn() {
+    let env = patient();
+    let db = env.database("d").unwrap();
+    let endless = (0..u64::MAX).map(|n| {
+        if n == 100_000 {
+            elsewhere(&db, "k", "v");
+        }
+        (n.to_be_bytes(), [0; 20])
+    });
+    assert_eq!(kind(db.bulk_load(endless)), ErrorKind::Conflict);
+    assert_eq!(db.len().unwrap(), 1);
+    check(&env);
+    db.remove("k").unwrap();
+    let beside = || std::thread::scope(|scope| scope.spawn(|| db.bulk_load([("a", "1"), ("b", "2")])).join().unwrap());
+    let overtaken = db.bulk_load((0..3u8).map(|n| {
+        if n == 1 {
+            assert_eq!(beside().unwrap(), 2);
+        }
+        ([n], [n])
+    }));
+    assert_eq!(kind(overtaken), ErrorKind::Conflict);
+    assert_eq!(db.len().unwrap(), 2);
+    check(&env);
+}
+
+#[test]
+fn a_checkpoint_waits_for_the_records_of_a_bulk_load() {
+    let env = Env::builder().disk(Arc::new(SimDisk::new(1))).cache_size(8 << 20).background(false).open("slips").unwrap();
+    let db = env.database("d").unwrap();
+    // Keys of two long stems: the pages on the way to the records of a stem are published, and once more after the last of them.
+    let key = |n: u32| [vec![(n / 5000) as u8; 600], n.to_be_bytes().to_vec()].concat();
+    let loaded = db.bulk_load((0..10_000u32).map(|n| {
+        if n == 5001 {
+            env.checkpoint().unwrap();
+        }
+        (key(n), [7; 100])
+    }));
+    assert_eq!(loaded.unwrap(), 10_000);
+    assert_eq!(db.get(key(7777)).unwrap().as_deref(), Some(&[7; 100][..]));
+    check(&env);
+}
+
+#[test]
+fn a_bulk_load_goes_on_into_pages_of_a_database_that_was_removed() {
+    let env = Env::builder().disk(Arc::new(SimDisk::new(2))).cache_size(8 << 20).background(false).open("slips").unwrap();
+    let db = env.database("d").unwrap();
+    let loaded = db.bulk_load((0..20_000u32).map(|n| {
+        if n == 19_999 {
+            env.remove_database("d").unwrap();
+            env.checkpoint().unwrap();
+            env.checkpoint().unwrap();
+            for other in 0..50 {
+                env.database(&format!("other {other}")).unwrap().insert("k", "v").unwrap();
+            }
+        }
+        (n.to_be_bytes(), [7; 100])
+    }));
+    assert_eq!(kind(loaded), ErrorKind::NotFound);
+    for other in 0..50 {
+        assert_eq!(env.database(&format!("other {other}")).unwrap().get("k").unwrap().as_deref(), Some(&b"v"[..]));
+    }
+    check(&env);
 }

@@ -268,8 +268,8 @@ impl Database {
     /// Loads records that come in ascending order of their keys into an empty database, building pages directly: the fastest way to fill
     /// one. All or nothing, as durable as the environment's [`Durability`](crate::Durability) says. Returns how many records there were.
     ///
-    /// While the records are drawn, nobody can change the shape of the database (nor, sometimes, of another one): the iterator must not
-    /// write to the environment.
+    /// Others go on while the records are drawn, and the iterator may take its time and use the environment, other databases of it as well; but the database
+    /// must stay empty until it is loaded.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -283,7 +283,7 @@ impl Database {
     ///
     /// # Errors
     /// `Invalid` if the database is not empty or the records are not in order; `Conflict` if somebody inserted meanwhile; as
-    /// [`Database::insert`].
+    /// [`Database::insert`]. What the iterator itself inserts into the database is `NotAllowed`.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, records: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
         let core = self.env.core().to_write()?;
         let tree = self.tree()?;

@@ -398,7 +398,6 @@ impl<'env> Txn<'env> {
     /// visible but may not survive; reopen the environment. `NotDurable`: the changes are visible, and will be durable once a later sync or commit
     /// finds room; do not run it again. `Full` for a full disk or cache: nothing was changed.
     pub fn commit(mut self) -> Result<()> {
-        self.refuse_within()?;
         self.commit_once()
     }
 
@@ -408,7 +407,6 @@ impl<'env> Txn<'env> {
     /// As [`Txn::commit`].
     pub fn commit_with(mut self, durability: Durability) -> Result<()> {
         self.durability = durability;
-        self.refuse_within()?;
         self.commit_once()
     }
 
@@ -426,6 +424,7 @@ impl<'env> Txn<'env> {
     }
 
     pub(super) fn commit_once(&mut self) -> Result<()> {
+        self.refuse_within()?;
         noted(&self.lost, self.inner.commit(self.durability)).map(|_| ())
     }
 

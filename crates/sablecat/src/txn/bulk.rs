@@ -1,12 +1,18 @@
 //! Bulk loading in a transaction: pages are built directly and published as they fill, unreachable; the last commit publishes the root.
 //!
+//! The records come from the caller's iterator, which may take its time and do with the environment what it likes. So some are drawn while nothing is
+//! held, neither a latch nor a snapshot; then pages are made of them and published, which takes moments; and so on. The tree's structure latch is taken at the very end, for the
+//! root. Nobody knows the pages before that, so nothing can come between but a change of the tree itself: it is found when the next pages are published, at
+//! the latest with the latch held, and the load has failed.
+//!
 //! What was loaded is in the log as one large write set, so that it is as durable as any commit and recovery replays it. When loading
-//! fails, or the records it is given panic, the pages published so far are freed. When the process dies meanwhile, they stay in use until they
+//! fails, or the caller's iterator panics, the pages published so far are freed. When the process dies meanwhile, they stay in use until they
 //! are looked for (unreachable.rs).
 
 use sablecat_os::atomic::Ordering;
 
 use super::changes::Changes;
+use super::presence::removed;
 use super::{ChainHold, Durability, Kernel, TreeRef, publish};
 use crate::access::btree::Load;
 use crate::access::btree::node::{self, Kind, Leaf};
@@ -29,7 +35,6 @@ impl Kernel {
     ) -> Result<u64> {
         let seat = self.pages.participants.sit()?;
         let me: &Participant = &seat;
-        let _structure = self.hold_structure(std::iter::once(tree.id), me);
         let pinned = self.pages.pinned(me);
         // In this order: who looks for what nothing leads to sees the slot, or another count than before (unreachable.rs).
         me.slot().begin_load();
@@ -67,13 +72,51 @@ impl<'a> Loading<'a> {
 
     fn run<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, records: impl IntoIterator<Item = (K, V)>) -> Result<(u64, Lsn)> {
         let kernel = self.kernel;
-        let mut changes = self.changes();
-        let empty = changes.read(self.tree.root, |bytes| node::kind(bytes) == Some(Kind::Leaf) && Leaf::new(bytes).count() == 0)?;
-        if !empty {
+        if !self.is_empty(&self.changes())? {
             return Err(Error::invalid("a bulk load into a database that is not empty; insert the records, or load a new database"));
         }
         let mut load = Load::new(self.tree.tree(), kernel.pages.region.page_size());
-        for (key, value) in records {
+        let (mut records, mut drawn) = (records.into_iter(), Vec::new());
+        loop {
+            self.me.slot().unpin();
+            draw(&mut records, PAGES_AT_ONCE * kernel.page_size(), &mut drawn);
+            self.at = kernel.pages.pin(self.me);
+            if drawn.is_empty() {
+                break;
+            }
+            self.take(&mut load, &drawn)?;
+        }
+        if self.log.chain.is_some() {
+            let changes = self.publish_chunks(self.changes())?;
+            drop(changes);
+        }
+        let _structure = kernel.hold_structure(std::iter::once(self.tree.id), self.me);
+        // Pinned with the latch held: if the tree is there now, nobody frees it before the latch is given back.
+        self.at = kernel.pages.pin(self.me);
+        if !kernel.is_there(self.tree, self.at, self.me)? {
+            return Err(removed());
+        }
+        let mut changes = self.changes();
+        if !self.is_empty(&changes)? {
+            return Err(filled());
+        }
+        let records = load.finish(&mut changes)?;
+        // The tree's shape is held, but a commit that needs one leaf alone may have found the root, which was a leaf until now.
+        if !changes.read_old(self.tree.root, is_empty_leaf).unwrap_or(false) {
+            return Err(filled());
+        }
+        let record = self.log.finish();
+        let lsn = publish::publish(&kernel.pages, &kernel.log, changes, record, |_| kernel.check_there(self.tree, self.me))?;
+        self.large.drain(..).for_each(Run::keep);
+        self.published.clear();
+        Ok((records, lsn))
+    }
+
+    /// Makes pages of some records, and publishes them.
+    fn take<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, load: &mut Load<'_>, drawn: &[(K, V)]) -> Result<()> {
+        let kernel = self.kernel;
+        let mut changes = self.changes();
+        for (key, value) in drawn {
             let (key, value) = (key.as_ref(), value.as_ref());
             kernel.check_record(self.tree, key, value.len())?;
             let home = self.tree.tree().home.of_key(key);
@@ -91,20 +134,16 @@ impl<'a> Loading<'a> {
                 changes = self.publish(changes, &mut filler())?;
             }
         }
-        if self.log.chain.is_some() {
-            changes = self.publish_chunks(changes)?;
+        if !changes.items().is_empty() {
+            changes = self.publish(changes, &mut filler())?;
         }
-        let records = load.finish(&mut changes)?;
-        // The tree's shape is held, but a commit that needs one leaf alone may have found the root, which was a leaf until now.
-        let still_empty = changes.read_old(self.tree.root, |bytes| Leaf::new(bytes).count() == 0).unwrap_or(false);
-        if !still_empty {
-            return Err(super::conflict("another transaction inserted into the database while it was being loaded"));
-        }
-        let record = self.log.finish();
-        let lsn = publish::publish(&kernel.pages, &kernel.log, changes, record, |_| kernel.check_there(self.tree, self.me))?;
-        self.large.drain(..).for_each(Run::keep);
-        self.published.clear();
-        Ok((records, lsn))
+        // So that it is not found out only after the last of many records.
+        if self.is_empty(&changes)? { Ok(()) } else { Err(filled()) }
+    }
+
+    /// Whether the tree is as it was made.
+    fn is_empty(&self, changes: &Changes<'_>) -> Result<bool> {
+        changes.read(self.tree.root, is_empty_leaf)
     }
 
     /// Stores a long value in pages of its own, past the pool if it is large, and says which is the first.
@@ -149,6 +188,8 @@ impl<'a> Loading<'a> {
 
     /// Frees what was published.
     fn undo(&mut self) -> Result<()> {
+        // It may have been drawing records, which is done without a snapshot.
+        self.at = self.kernel.pages.pin(self.me);
         for pages in std::mem::take(&mut self.published).chunks(PAGES_AT_ONCE) {
             let mut changes = self.changes();
             pages.iter().try_for_each(|&(first, count)| changes.free_run(first, count))?;
@@ -166,6 +207,28 @@ impl Drop for Loading<'_> {
         self.me.slot().end_load();
         self.me.slot().unpin();
     }
+}
+
+/// Draws records for as many bytes, one at least unless there is none.
+fn draw<K: AsRef<[u8]>, V: AsRef<[u8]>>(records: &mut impl Iterator<Item = (K, V)>, bytes: usize, drawn: &mut Vec<(K, V)>) {
+    drawn.clear();
+    let mut have = 0;
+    while have < bytes
+        && let Some((key, value)) = records.next()
+    {
+        have += size_of::<(K, V)>() + key.as_ref().len() + value.as_ref().len();
+        drawn.push((key, value));
+    }
+}
+
+/// Whether a page is a leaf without records.
+fn is_empty_leaf(page: &[u8]) -> bool {
+    node::kind(page) == Some(Kind::Leaf) && Leaf::new(page).count() == 0
+}
+
+#[cold]
+fn filled() -> Error {
+    super::conflict("another transaction inserted into the database while it was being loaded; empty it, or load a new one")
 }
 
 /// A record that says nothing: it gives a publish its LSN.
