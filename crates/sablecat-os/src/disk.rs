@@ -132,7 +132,8 @@ pub trait File: Send + Sync + Debug {
     /// The file must be open for writing.
     fn try_lock(&self) -> io::Result<bool>;
 
-    /// A window to write through, onto a range of the file that exists and has been preallocated or written before.
+    /// A window to write through, onto a range of the file that exists and has been preallocated or written before. `Unsupported` on file systems where
+    /// a store could need space all the same, since a store has nobody to tell that there is none: files whose blocks can be shared.
     fn window(&self, offset: u64, len: usize) -> io::Result<Box<dyn Window>>;
 
     /// Whether transfers bypass the system's cache, and so must be aligned: see [`DIRECT_ALIGNMENT`].

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{FallocateFlags, IFlags, fallocate, fdatasync, fstat, fsync, ftruncate, ioctl_getflags, ioctl_setflags, statvfs};
+use rustix::fs::{FallocateFlags, IFlags, fallocate, fdatasync, fstat, fstatfs, fsync, ftruncate, ioctl_getflags, ioctl_setflags, statvfs};
 use rustix::io::{Errno, pread, pwrite, pwritev, retry_on_intr};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
@@ -284,12 +284,29 @@ impl File for HostFile {
         if len == 0 || range_end(offset, len)? > self.len()? {
             return Err(window_refused(offset, len));
         }
+        if !stores_in_place(&self.file)? {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "a store through a window may need space on this file system"));
+        }
         Ok(Box::new(HostWindow::new(&self.file, offset, len)?))
     }
 
     fn is_direct(&self) -> bool {
         self.direct
     }
+}
+
+/// ext2, ext3 and ext4 have one number.
+const EXT: u32 = 0xef53;
+const TMPFS: u32 = 0x0102_1994;
+
+/// Whether a block that was written stays the file's own, so that a store to it through a mapping never has to find another place for it. Where
+/// blocks can be shared (btrfs, XFS, ZFS, bcachefs, and whatever lies under overlayfs or FUSE), a snapshot or a clone may take them at any moment: the
+/// next store needs space, and without any the process is killed. Nothing that could be asked of the file before the store would still be true at it,
+/// so only file systems count that are known to have no such thing.
+fn stores_in_place(file: &OwnedFd) -> io::Result<bool> {
+    // The type's width and sign differ between processors; the number has 32 bits.
+    let kind = fstatfs(file)?.f_type as u32;
+    Ok(matches!(kind, EXT | TMPFS))
 }
 
 /// A shared mapping of a file's range.

@@ -24,7 +24,8 @@
 //! - *Direct* (O_DIRECT, then fdatasync; or O_DIRECT and O_DSYNC alone, if so configured), for a flush while nothing of the log is dirty in
 //!   the page cache.
 //! - *Cached* (page cache), for everything else. One shortcut: while the block holding `written` is the one this process cached last,
-//!   the new bytes go in by a store through a mapped window.
+//!   the new bytes go in by a store through a mapped window, where the file system lets nobody share the block meanwhile
+//!   ([decision 24](../../../../docs/decisions/0024-windows-only-in-place.md)).
 //!
 //! The word `cached` says up to where bytes went through the page cache; `cached <= durable` is when direct writes are allowed. So a direct
 //! write never meets a dirty page of the same file, which is what the kernel asks of those who mix the two; and since cached blocks are
