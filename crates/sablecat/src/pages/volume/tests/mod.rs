@@ -126,7 +126,7 @@ impl Store {
             let block = match stamp {
                 None => BlockId::NONE,
                 Some(stamp) => {
-                    let block = self.blocks.allocate(self.home(page)).expect("room");
+                    let block = self.blocks.allocate(self.home(page)).unwrap().expect("room");
                     images.push((block, image(page_size, page, stamp)));
                     block
                 }
