@@ -120,7 +120,8 @@ pub trait File: Send + Sync + Debug {
     fn set_len(&self, len: u64) -> io::Result<()>;
 
     /// Takes space for a range, so that writing to it does not run out of space later. The file extends at least to the end of
-    /// the range afterwards, the new bytes zero. A file system that cannot reserve space only extends the file.
+    /// the range afterwards, the new bytes zero. Where a file system cannot reserve space zeros are written; where not even that, nothing is done.
+    /// Others may make it longer and write to it at the same time: nothing of theirs is lost.
     fn preallocate(&self, offset: u64, len: u64) -> io::Result<()>;
 
     /// Asks that what is written over the bytes of this file, which is empty so far, goes where they are, on a file system that would otherwise put

@@ -11,7 +11,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};
+use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, fstatvfs, ftruncate, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 use crate::machine::page_bytes;
@@ -88,6 +88,13 @@ impl Mapping {
             return Ok(());
         }
         Ok(fallocate(memory, FallocateFlags::empty(), offset as u64, len as u64)?)
+    }
+
+    /// How many bytes the file system still has for shared memory; none if there is no telling, or it has no bound of its own.
+    pub fn room(&self) -> Option<u64> {
+        let system = fstatvfs(self.memory.as_ref()?).ok()?;
+        // One without a bound counts no blocks.
+        (system.f_blocks > 0).then(|| system.f_bavail.saturating_mul(system.f_frsize))
     }
 
     /// The same memory at a second address, as another process would have it.

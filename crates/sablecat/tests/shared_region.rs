@@ -406,32 +406,97 @@ fn a_look_believes_nothing_that_stands_in_the_region() {
     assert!(looked > 100, "{looked}");
 }
 
+/// A small file system in memory where the region of an environment is to lie.
+struct Mounted {
+    at: PathBuf,
+}
+
+impl Mounted {
+    /// None where that is not permitted.
+    fn new(place: &Place, size: &str) -> Option<Mounted> {
+        let at = place.base.join("region");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={size}"), "none"]).arg(&at).output();
+        if mounted.is_ok_and(|out| out.status.success()) {
+            return Some(Mounted { at });
+        }
+        eprintln!("not tested: mounting takes privileges");
+        None
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount").arg(&self.at).status();
+        assert!(std::thread::panicking() || unmounted.is_ok_and(|status| status.success()));
+    }
+}
+
 #[test]
 fn a_region_that_cannot_be_had_is_full_and_leaves_nothing() {
     let place = Place::new("tiny");
-    let region = place.base.join("region");
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=128k", "none"]).arg(&region).output();
-    if !mounted.is_ok_and(|out| out.status.success()) {
-        eprintln!("not tested: mounting takes privileges");
-        return;
+    let Some(_mounted) = Mounted::new(&place, "128k") else { return };
+    assert_eq!(place.open().expect_err("there is no room").kind(), ErrorKind::Full);
+    assert_eq!(place.regions(), Vec::<PathBuf>::new());
+}
+
+#[test]
+#[ignore = "what the process of the next test does"]
+fn works_while_memory_runs_out() {
+    let Some(base) = std::env::var_os(VISITED) else { return };
+    let place = std::mem::ManuallyDrop::new(Place { base: base.into() });
+    let env = place.open().expect("opened");
+    put(&env, "v");
+    let ballast = place.base.join("region/ballast");
+    let mut file = fs::File::create(&ballast).expect("made");
+    let full = (0..).find_map(|_| std::io::Write::write_all(&mut file, &[7; 4096]).err()).expect("it has a bound");
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+    let d = env.database("d").expect("opened");
+    let refused = (0..100_000u32).find_map(|n| d.insert(n.to_be_bytes(), [7; 1000]).err());
+    assert!(refused.as_ref().is_none_or(|error| error.kind() == ErrorKind::Full), "{refused:?}");
+    if let Err(error) = env.checkpoint() {
+        assert_eq!(error.kind(), ErrorKind::Full, "{error}");
     }
-    let outcome = place.open();
-    let left = place.regions();
-    let unmounted = Command::new("umount").arg(&region).status();
-    assert_eq!(outcome.expect_err("there is no room").kind(), ErrorKind::Full);
-    assert_eq!(left, Vec::<PathBuf>::new());
-    assert!(unmounted.is_ok_and(|status| status.success()));
+    drop(file);
+    fs::remove_file(&ballast).expect("removed");
+    d.insert("k", "w").expect("there is room again");
+    assert_eq!(get(&env).as_deref(), Some(&b"w"[..]));
+    drop(d);
+    env.close().expect("closed");
+    println!("all done");
+}
+
+#[test]
+fn a_region_directory_that_others_fill_up_kills_nobody() {
+    let place = Place::new("filled");
+    let Some(_mounted) = Mounted::new(&place, "16m") else { return };
+    let out = program(&place, "works_while_memory_runs_out").output().expect("started");
+    let said = String::from_utf8_lossy(&out.stdout);
+    assert!(said.contains("all done"), "{:?}: {said} {}", out.status, String::from_utf8_lossy(&out.stderr));
+}
+
+/// The cache grows as long as there is memory, and the tables with the files.
+#[test]
+fn a_cache_that_fills_the_region_directory_leaves_room_for_more_pages() {
+    let place = Place::new("tables");
+    let Some(_mounted) = Mounted::new(&place, "24m") else { return };
+    let env = place.builder().page_size(512).cache_size(64 << 20).open(place.base.join("env")).expect("opened");
+    let d = env.database("d").expect("opened");
+    let wanted = 80_000u32;
+    for n in 0..wanted {
+        d.insert(n.to_be_bytes(), [7; 300]).unwrap_or_else(|error| panic!("{n}: {error}"));
+        if n % 10_000 == 0 {
+            env.checkpoint().expect("written");
+        }
+    }
+    assert_eq!(d.len().expect("counted"), u64::from(wanted));
+    drop(d);
+    env.close().expect("closed");
 }
 
 #[test]
 fn a_region_directory_that_fills_up_makes_for_a_smaller_cache() {
     let place = Place::new("small");
-    let region = place.base.join("region");
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=12m", "none"]).arg(&region).output();
-    if !mounted.is_ok_and(|out| out.status.success()) {
-        eprintln!("not tested: mounting takes privileges");
-        return;
-    }
+    let Some(_mounted) = Mounted::new(&place, "12m") else { return };
     let worked = place.builder().cache_size(64 << 20).open(place.base.join("env")).and_then(|env| {
         let d = env.database("d")?;
         (0..8000u32).try_for_each(|n| d.insert(n.to_be_bytes(), [7; 2000]).map(drop))?;
@@ -439,12 +504,10 @@ fn a_region_directory_that_fills_up_makes_for_a_smaller_cache() {
         drop(d);
         env.close().map(|()| all)
     });
-    let unmounted = Command::new("umount").arg(&region).status();
     match worked {
         Ok(all) => assert_eq!(all, 8000),
         Err(error) => assert_eq!(error.kind(), ErrorKind::Full, "{error}"),
     }
-    assert!(unmounted.is_ok_and(|status| status.success()));
 }
 
 #[test]

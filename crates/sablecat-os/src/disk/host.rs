@@ -11,11 +11,14 @@ use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{FallocateFlags, IFlags, fallocate, fdatasync, fstat, fstatfs, fsync, ftruncate, ioctl_getflags, ioctl_setflags, statvfs};
-use rustix::io::{Errno, pread, pwrite, pwritev, retry_on_intr};
+use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev, pwritev2, retry_on_intr};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::{Disk, File, How, Window, debug_assert_aligned, range_end, window_refused};
+use super::{AlignedBuf, Disk, File, How, Window, debug_assert_aligned, range_end, window_refused};
 use crate::machine::page_bytes;
+
+/// Bytes written at once where a file is made longer by writing.
+const FILL_BYTES: usize = 1 << 18;
 
 /// The files of the machine this runs on.
 #[derive(Clone, Copy, Debug, Default)]
@@ -173,6 +176,27 @@ impl HostFile {
             debug_assert_aligned(bytes, offset);
         }
     }
+
+    /// Makes the file at least so long, by zeros behind its end: wherever that is when they are written, for another process may be writing there,
+    /// and its bytes must be neither cut off nor overwritten.
+    fn fill_up_to(&self, end: u64) -> io::Result<()> {
+        let length = self.len()?;
+        let zeros = AlignedBuf::new(end.saturating_sub(length).clamp(1, FILL_BYTES as u64) as usize);
+        loop {
+            let missing = end.saturating_sub(self.len()?);
+            if missing == 0 {
+                return Ok(());
+            }
+            let piece = &zeros[..missing.min(zeros.len() as u64) as usize];
+            match retry_on_intr(|| pwritev2(&self.file, &[IoSlice::new(piece)], 0, ReadWriteFlags::APPEND)) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(_) => {}
+                // Where not even that can be done, files grow as they are written.
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
 }
 
 impl File for HostFile {
@@ -249,10 +273,7 @@ impl File for HostFile {
             return Ok(());
         }
         match retry_on_intr(|| fallocate(&self.file, FallocateFlags::empty(), offset, len)) {
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-                let end = range_end(offset, len.try_into().unwrap_or(usize::MAX))?;
-                if self.len()? < end { self.set_len(end) } else { Ok(()) }
-            }
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.fill_up_to(range_end(offset, len.try_into().unwrap_or(usize::MAX))?),
             done => Ok(done?),
         }
     }
@@ -355,5 +376,47 @@ impl Drop for HostWindow {
         // SAFETY: mapped in `new` with this length, and not unmapped before.
         let unmapped = unsafe { munmap(self.mapped.as_ptr().cast(), self.start + self.len) };
         debug_assert!(unmapped.is_ok(), "unmapping what was mapped: {unmapped:?}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn file(name: &str) -> (PathBuf, HostFile) {
+        let path = std::env::temp_dir().join(format!("sablecat-host-{name}-{}", std::process::id()));
+        let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+        (path, HostFile { file: file.into(), direct: false })
+    }
+
+    /// As on a file system that cannot reserve space: each of two processes makes room, and writes where it has.
+    #[test]
+    fn who_makes_a_file_longer_cuts_nothing_off_and_overwrites_nothing() {
+        const BLOCK: u64 = 16;
+        const BLOCKS: u64 = 10_000;
+        let (path, first) = file("longer");
+        let second = HostFile { file: fs::OpenOptions::new().read(true).write(true).open(&path).unwrap().into(), direct: false };
+        std::thread::scope(|scope| {
+            for (n, file) in [&first, &second].into_iter().enumerate() {
+                scope.spawn(move || {
+                    for block in (0..BLOCKS).filter(|block| block % 2 == n as u64) {
+                        file.fill_up_to((block + 1) * BLOCK).unwrap();
+                        file.write_at(&[1 + n as u8; BLOCK as usize], block * BLOCK).unwrap();
+                    }
+                });
+            }
+        });
+        for block in 0..BLOCKS {
+            let mut bytes = [0; BLOCK as usize];
+            assert_eq!(first.read_at(&mut bytes, block * BLOCK).unwrap(), bytes.len());
+            assert_eq!(bytes, [1 + (block % 2) as u8; BLOCK as usize], "block {block}");
+        }
+        first.fill_up_to(10).unwrap();
+        assert!(first.len().unwrap() >= BLOCKS * BLOCK, "never shorter");
+        first.fill_up_to(3 << 20).unwrap();
+        assert!(first.len().unwrap() >= 3 << 20);
+        fs::remove_file(path).unwrap();
     }
 }

@@ -279,12 +279,9 @@ pub(super) fn assemble(
 
 /// Makes a new region go on from a superblock: what it says is in use is, until the maps have been looked at.
 pub(super) fn begin_from(kernel: &Kernel, superblock: &Superblock) -> Result<()> {
-    let (region, header) = (&kernel.pages.region, kernel.pages.region.header());
-    region.reserve_pages(u64::from(superblock.pages_high))?;
-    let blocks = kernel.pages.blocks();
-    blocks.volumes().try_for_each(|volume| region.reserve_blocks(volume, superblock.bounds()[volume]))?;
+    let header = kernel.pages.region.header();
     kernel.pages.page_ids().assume_used_below(u64::from(superblock.pages_high))?;
-    blocks.assume_used_below(&superblock.bounds())?;
+    kernel.pages.blocks().assume_used_below(&superblock.bounds())?;
     header.tree_next.0.store(superblock.tree_next.max(FIRST_TREE), Ordering::Release);
     header.visible.0.store(superblock.checkpoint.0, Ordering::Release);
     header.checkpointed.store(superblock.checkpoint.0, Ordering::Release);

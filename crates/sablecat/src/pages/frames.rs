@@ -23,9 +23,6 @@ const LIMBO_MAX: usize = 4096;
 /// Own superseded frames that must be held back, since the last time, before others are given the processor.
 pub(super) const PATIENCE: usize = 64;
 
-/// Places for blocks kept ready beyond the last: more than a checkpoint's map takes between two allocations here.
-const BLOCKS_AHEAD: u64 = 1 << 16;
-
 impl Pages {
     /// A frame in state building, owned by `me`. Inside an operation: fails with "out of frames" rather than sweep.
     #[inline]
@@ -127,14 +124,12 @@ impl Pages {
 
     /// A free block of a volume, past the end of the file if need be.
     pub(crate) fn allocate_block(&self, volume: VolumeId) -> Result<BlockId> {
-        self.region.reserve_blocks(volume, self.blocks.of(volume).high_water() + BLOCKS_AHEAD)?;
-        self.blocks.allocate(volume).ok_or_else(volume_is_full)
+        self.blocks.allocate(volume)?.ok_or_else(volume_is_full)
     }
 
     /// Free blocks of a volume, `count` in a row; the first.
     pub(super) fn allocate_blocks(&self, volume: VolumeId, count: u64) -> Result<BlockId> {
-        self.region.reserve_blocks(volume, self.blocks.of(volume).high_water().saturating_add(count) + BLOCKS_AHEAD)?;
-        self.blocks.allocate_run(volume, count).ok_or_else(volume_is_full)
+        self.blocks.allocate_run(volume, count)?.ok_or_else(volume_is_full)
     }
 }
 

@@ -10,7 +10,7 @@ impl Pages {
     /// Ends all latches of the participant that was in slot `dead`. `list` is what it had listed for a commit that did not happen; where it
     /// says nonsense (it may have been half written) nothing comes of it.
     pub(crate) fn unlatch_all_of(&self, dead: u16, list: &[ListItem]) {
-        for item in list.iter().filter(|item| u64::from(item.page.0) < self.region.geometry().pages_max) {
+        for item in list.iter().filter(|item| u64::from(item.page.0) < self.page_ids.high_water()) {
             // Still latched over the version it was latched over: not published. (Published, the entry would have been swung.)
             if self.region.entry(item.page).word() == EntryWord::new(item.old, dead) && item.new != FrameId::NONE {
                 self.claim_unpublished(*item, dead);

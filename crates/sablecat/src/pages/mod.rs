@@ -90,13 +90,15 @@ impl Pages {
     /// Pages over a region: of `volume`, or of memory alone. A volume that may only be read is followed (follow.rs).
     pub(crate) fn new(region: Arc<Region>, volume: Option<Volume>, check: PageCheck) -> Result<Pages> {
         let header = region.header();
-        let (words, capacity) = region.page_bits();
+        let of_pages = Arc::clone(&region);
+        let make_certain = Box::new(move |end| of_pages.reserve_pages(end));
         // SAFETY: the bitmaps and their words lie in the region, which lives as long as `Pages` holds it.
-        let page_ids = unsafe { BitSpace::new(words, capacity, (&header.page_hint.0).into(), (&header.page_high).into()) };
+        let page_ids = unsafe { BitSpace::new(region.page_bits(), (&header.page_hint.0).into(), (&header.page_high).into(), make_certain) };
         let blocks = (0..region.geometry().volumes as u8).map(VolumeId).map(|volume| {
-            let (bits, words) = (region.block_bits(volume), &header.blocks[volume.index()].0);
+            let (words, of_blocks) = (&header.blocks[volume.index()].0, Arc::clone(&region));
+            let make_certain = Box::new(move |end| of_blocks.reserve_blocks(volume, end));
             // SAFETY: as above.
-            unsafe { BitSpace::new(bits.0, bits.1, (&words.hint).into(), (&words.high).into()) }
+            unsafe { BitSpace::new(region.block_bits(volume), (&words.hint).into(), (&words.high).into(), make_certain) }
         });
         let blocks = BlockSpace::new(blocks.collect());
         let participants = Participants::new(&region)?;
@@ -139,8 +141,7 @@ impl Pages {
 
     /// A page id nobody uses.
     pub(crate) fn allocate_page(&self) -> Result<PageId> {
-        self.region.reserve_pages(self.page_ids.high_water() + 64)?;
-        match self.page_ids.allocate_one() {
+        match self.page_ids.allocate_one()? {
             Some(id) if id < self.region.geometry().pages_max => Ok(PageId(id as u32)),
             _ => Err(Error::full("all 4,294,967,295 page numbers of the environment are in use; use a larger page size")),
         }
@@ -148,8 +149,7 @@ impl Pages {
 
     /// Page ids that nobody uses, `count` in a row; the first.
     pub(crate) fn allocate_run(&self, count: u64) -> Result<PageId> {
-        self.region.reserve_pages(self.page_ids.high_water().saturating_add(count) + 64)?;
-        match self.page_ids.allocate_run(count) {
+        match self.page_ids.allocate_run(count)? {
             Some(first) if first + count <= self.region.geometry().pages_max => Ok(PageId(first as u32)),
             _ => Err(Error::full(format!("no {count} page numbers in a row are left in the environment; use a larger page size"))),
         }

@@ -143,7 +143,8 @@ impl Pages {
         };
         for (n, &block) in blocks.iter().enumerate() {
             let id = u64::from(first.0) + n as u64;
-            if id < self.region.geometry().pages_max {
+            // Of ids that nobody has ever used there may be no memory to learn it.
+            if id < self.page_ids.high_water() {
                 self.region.entry(PageId(id as u32)).learn_block(BlockWord::mapped(block));
             }
         }

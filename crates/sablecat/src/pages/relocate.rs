@@ -243,7 +243,7 @@ impl Pages {
 
     /// The lowest free block of a volume, if it is within the bounds.
     fn block_below(&self, volume: VolumeId, bounds: &Bounds) -> Option<BlockId> {
-        let block = self.blocks.allocate(volume)?;
+        let block = self.blocks.allocate(volume).ok().flatten()?;
         if block.within() < bounds[volume] {
             return Some(block);
         }

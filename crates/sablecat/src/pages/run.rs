@@ -202,7 +202,7 @@ impl Pages {
 
     /// Whether a page was stored past the pool, together with the one before it. Known at least until a checkpoint names it.
     pub(crate) fn is_rest(&self, page: PageId) -> bool {
-        u64::from(page.0) < self.region.geometry().pages_max && self.region.entry(page).block().is_rest()
+        u64::from(page.0) < self.page_ids.high_water() && self.region.entry(page).block().is_rest()
     }
 
     /// An error if there cannot be so many pages from `first` on: whoever says so is damaged.

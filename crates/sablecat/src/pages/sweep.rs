@@ -20,7 +20,7 @@ use super::run::freed_after;
 use super::writing::{Claim, Writes};
 use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
-use crate::region::{ANY_FRAME, BlockWord, EntryWord, FrameState, NO_EPOCH, Work};
+use crate::region::{ANY_FRAME, BlockWord, EntryWord, FrameState, MEMORY_IS_FULL, NO_EPOCH, Work};
 use crate::types::{FrameId, Lsn, PageId};
 
 /// Frames a sweep looks at between two looks at the clock hand.
@@ -293,7 +293,9 @@ impl Pages {
             return Error::new(ErrorKind::SnapshotTooOld, message);
         }
         let bytes = self.region.geometry().frames * self.region.page_size();
+        let has_all = self.frames_ready() + 1 == self.region.geometry().frames as u64;
         match self.volume {
+            Some(_) if !has_all => Error::no_room(format!("every frame that the cache has memory for is in use, and {MEMORY_IS_FULL}")),
             Some(_) => Error::no_room(format!(
                 "every frame of the cache ({bytes} bytes) is in use by running operations or one large transaction; enlarge the cache"
             )),

@@ -1,16 +1,22 @@
 //! Frames of a tiny pool: counted by state, and versions against a model of what each snapshot must see.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
 
 use sablecat_os::atomic::{AtomicU32, Ordering};
+use sablecat_os::check::sparse;
+use sablecat_os::liveness::LockFile;
+use sablecat_os::sim::SimDisk;
 
 use super::frames::{LIMBO_BATCH, PATIENCE};
+use super::volume::Volume;
 use super::writing::{Claim, Writes};
 use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
 use crate::error::ErrorKind;
-use crate::region::{BlockWord, EntryWord, FrameState, Geometry, Region, Work};
-use crate::types::{FrameId, Lsn, PageId};
+use crate::region::{BlockWord, EntryWord, FrameState, Geometry, Identity, Membership, Region, Work};
+use crate::types::{FrameId, Lsn, PageId, VolumeId};
 
 /// Where the frames of a pool are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -530,4 +536,62 @@ fn a_version_is_what_it_was_until_its_frame_is_used_again() {
     pages.region.frame(frame).describe(page, current, BlockWord::NOTHING);
     assert!(!pages.is_still(frame, page, after, after), "the next version, of which nobody knows yet");
     pages.drop_frame(frame, &writer);
+}
+
+/// Memory that was not asked for beforehand may not be there when it is touched, and then the process is killed.
+#[test]
+fn nothing_of_a_shared_region_is_touched_before_its_memory_is_certain() {
+    let path = Path::new("/dev/shm").join(format!("sablecat-touched-{}", std::process::id()));
+    let lock = path.with_extension("lock");
+    let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+    let membership = Membership::new(LockFile::open(&lock, Some(0o600)).unwrap(), 0);
+    [&path, &lock].into_iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    let geometry = Geometry::new(512, 1 << 20, 65536, false).with_volumes(3).shared();
+    let region = Region::create_shared(file.try_clone().unwrap(), geometry, Identity::default(), membership).unwrap();
+    let volume = Volume::create(&SimDisk::new(1), Path::new("sablecat.db"), 512, [7; 16], false).unwrap();
+    let region = Arc::new(region);
+    let check = |what: &str| {
+        const PAGE: usize = 4096;
+        let certain = region.certain();
+        let is_certain = |at: usize| certain.iter().any(|bytes| bytes.start < at + PAGE && at < bytes.end);
+        for extent in sparse::extents(&file).unwrap() {
+            let touched = (extent.start as usize..extent.end as usize).step_by(PAGE).find(|&at| !is_certain(at));
+            assert_eq!(touched, None, "{what}: within {extent:?}");
+        }
+    };
+    check("made");
+    let mut pages = Pages::new(Arc::clone(&region), None, |_| Ok(())).unwrap();
+    // Where the next number needs another page of the table, or of a summary.
+    for step in [64 * 64 * 64, 512 * 64 * 64, 1 << 16] {
+        pages.page_ids.assume_used_below(step - 3).unwrap();
+        (0..70).for_each(|_| _ = pages.allocate_page().unwrap());
+        check("page ids");
+        let run = pages.allocate_run(1 << 17).unwrap();
+        check("a run of page ids");
+        pages.release_run(run, 1 << 17);
+        check("given back");
+    }
+    for volume in (0..3).map(VolumeId) {
+        let blocks = pages.blocks().of(volume);
+        blocks.assume_used_below(((512 * 64 * 64) << (3 * volume.0)) - 3).unwrap();
+        check("blocks in use");
+        (0..70).for_each(|_| _ = pages.allocate_block(volume).unwrap());
+        let run = pages.allocate_blocks(volume, 1 << 18).unwrap();
+        check("blocks");
+        pages.blocks().release_run(run, 1 << 18);
+        assert!(!blocks.is_used(blocks.capacity() - 1));
+        check("blocks given back");
+    }
+    // The last page before a step shares a leaf of the map with some behind it.
+    pages.volume = Some(volume);
+    let last = region.header().pages_ready.load(Ordering::SeqCst) - 1;
+    let left = last + 1 - pages.page_ids.high_water();
+    pages.allocate_run(left).unwrap();
+    pages.learn_block(PageId(last as u32)).unwrap();
+    assert!(!pages.begins_run(PageId(last as u32)));
+    check("the map");
+    let me = pages.participants.sit().unwrap();
+    pages.refill(&me, 16, 1).unwrap();
+    pages.mark_unsaved(PageId(last as u32));
+    check("frames");
 }

@@ -20,6 +20,7 @@
 //! This module and its children hold the casts between the mapping and its types; `unsafe` stands here and nowhere above, except for
 //! the modules that turn a frame into a page.
 
+mod bitmap;
 mod entry;
 mod frame;
 mod geometry;
@@ -32,6 +33,7 @@ mod slot;
 mod tests;
 mod wait;
 
+pub(crate) use bitmap::{LEVELS_MAX, Level, divide};
 pub(crate) use entry::{BlockWord, EntryWord, PageEntry};
 pub(crate) use frame::{FrameDesc, FrameState};
 pub(crate) use geometry::{Geometry, LOG_WORDS_BYTES, PAGE_QUEUES, STRUCTURE_LATCHES, VOLUMES_MAX};
@@ -44,11 +46,13 @@ pub(crate) use wait::{Look, Queue, WaitQueue};
 
 use std::fmt;
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use sablecat_os::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use sablecat_os::clock;
 use sablecat_os::mapping::{LARGE_PAGE, Mapping};
 use sablecat_os::prefetch::Ahead;
 
@@ -60,6 +64,16 @@ const SEARCH_LINES: usize = 10;
 
 /// Page ids or blocks for which memory is made certain at a time, in a shared region.
 const TABLE_STEP: u64 = 1 << 16;
+
+/// What to do about a shared region that cannot grow.
+pub(crate) const MEMORY_IS_FULL: &str = "the file system that holds the environment's shared memory is full; enlarge it, choose a smaller cache, or \
+                                         another place (Builder::region_directory)";
+
+/// As much as this part of the frames' memory is left free for tables when frames are added.
+const TABLES_PART: usize = 8;
+
+/// Who was refused memory for more frames does without for so long.
+const ASK_AGAIN_MS: u64 = 1000;
 
 /// More than this of a page is not fetched ahead: the processor follows by itself.
 const AHEAD_BYTES_MAX: usize = 8192;
@@ -74,6 +88,8 @@ pub(crate) struct Region {
     membership: Option<Membership>,
     /// What to do when a wait takes long: somebody who died may be in the way.
     stalled: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Until when, by the monotonic clock in milliseconds, this process asks for no memory for more frames. A hint.
+    refused_until: AtomicU64,
 }
 
 // SAFETY: all state behind `base` is atomics, or frame bytes under the publication protocol of the module essay.
@@ -191,7 +207,7 @@ impl Region {
         let offsets = geometry.offsets();
         assert!(mapping.len() >= offsets.end, "the mapping holds the whole region");
         let base = mapping.base();
-        Region { mapping, base, geometry, offsets, membership, stalled: OnceLock::new() }
+        Region { mapping, base, geometry, offsets, membership, stalled: OnceLock::new(), refused_until: AtomicU64::new(0) }
     }
 
     /// Fills in what is not zero in a fresh region; memory comes zeroed. `ready` is below what there is memory for certain: everything, or
@@ -212,15 +228,14 @@ impl Region {
 
     fn reserve(&self, offset: usize, len: usize) -> Result<()> {
         self.mapping.reserve(offset, len).map_err(|e| match e.kind() {
-            std::io::ErrorKind::StorageFull => Error::full(
-                "the file system that holds the environment's shared memory is full; enlarge it, choose a smaller cache, or another place (Builder::region_directory)",
-            ),
+            std::io::ErrorKind::StorageFull => Error::full(MEMORY_IS_FULL),
             _ => Error::io("reserving the shared memory of", Path::new("the environment"), e),
         })
     }
 
-    /// Has memory for some more frames made certain, those of a large page: which; none if all have it, or there is none left for more.
-    pub(crate) fn more_frames(&self) -> Option<std::ops::Range<u32>> {
+    /// Has memory for some more frames made certain, those of a large page: which; none if all have it, or there is none left for more. Some is left to the
+    /// tables, which grow with the files: what the cache does not have it can do without.
+    pub(crate) fn more_frames(&self) -> Option<Range<u32>> {
         let ready = &self.header().frames_ready.0;
         let from = ready.load(Ordering::SeqCst);
         let step = (LARGE_PAGE / self.geometry.page_size) as u64;
@@ -229,9 +244,23 @@ impl Region {
         if from >= to {
             return None;
         }
+        // Being refused costs as much as being given, and who has few frames asks before every operation.
+        let now = clock::monotonic().as_millis() as u64;
+        if now < self.refused_until.load(Ordering::Relaxed) {
+            return None;
+        }
         let bytes = |frame: u64| self.offsets.frames + frame as usize * self.geometry.page_size;
-        self.mapping.gather(bytes(start), bytes(to) - bytes(start));
-        self.reserve(bytes(start), bytes(to) - bytes(start)).ok()?;
+        let (offset, len) = (bytes(start), bytes(to) - bytes(start));
+        let left = (offset - self.offsets.frames) / TABLES_PART;
+        if self.mapping.room().is_some_and(|room| room < (len + left) as u64) {
+            self.refused_until.store(now + ASK_AGAIN_MS, Ordering::Relaxed);
+            return None;
+        }
+        self.mapping.gather(offset, len);
+        if self.reserve(offset, len).is_err() {
+            self.refused_until.store(now + ASK_AGAIN_MS, Ordering::Relaxed);
+            return None;
+        }
         // Whoever loses the race reserved the same range.
         ready.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).ok()?;
         Some(from as u32..to as u32)
@@ -248,22 +277,21 @@ impl Region {
 
     #[cold]
     fn reserve_pages_slowly(&self, end: u64) -> Result<()> {
-        let geometry::Offsets { table, page_bits, unsaved, capturing, .. } = self.offsets;
-        let parts = [(table, 8 * size_of::<PageEntry>()), (page_bits, 1), (unsaved, 1), (capturing, 1)];
-        self.reserve_places(&self.header().pages_ready, (end, self.geometry.pages_max), &parts)
-    }
-
-    /// Makes memory certain for the places below `end`, of `max`, in tables, each given by its offset and the bits of a place; and says so in
-    /// `ready`.
-    fn reserve_places(&self, ready: &AtomicU64, (end, max): (u64, u64), tables: &[(usize, usize)]) -> Result<()> {
-        let from = ready.load(Ordering::SeqCst) / TABLE_STEP * TABLE_STEP;
-        let to = end.div_ceil(TABLE_STEP).saturating_mul(TABLE_STEP).min(max);
-        for &(offset, bits) in tables {
-            let byte = |place: u64| offset + place as usize * bits / 8;
-            self.reserve(byte(from), byte(to).saturating_sub(byte(from)))?;
-        }
+        let ready = &self.header().pages_ready;
+        let (from, to) = step(ready, end, self.geometry.pages_max);
+        self.places_of_pages(from, to).into_iter().try_for_each(|bytes| self.reserve(bytes.start, bytes.len()))?;
         ready.fetch_max(to, Ordering::SeqCst);
         Ok(())
+    }
+
+    /// All bytes that are looked at because of page ids from `from` to `to`.
+    fn places_of_pages(&self, from: u64, to: u64) -> Vec<Range<usize>> {
+        let geometry::Offsets { table, page_bits, unsaved, capturing, .. } = self.offsets;
+        let rows = [(table, 8 * size_of::<PageEntry>()), (unsaved, 1), (capturing, 1)].into_iter().map(|(offset, bits)| {
+            let byte = |place: u64| offset + place as usize * bits / 8;
+            byte(from)..byte(to).max(byte(from))
+        });
+        rows.chain(places_of_bits(page_bits, self.geometry.pages_max, from, to)).collect()
     }
 
     /// Makes memory certain for the bits of a volume's blocks below `end`.
@@ -279,7 +307,11 @@ impl Region {
     #[cold]
     fn reserve_blocks_slowly(&self, volume: VolumeId, end: u64) -> Result<()> {
         let ready = &self.header().blocks[volume.index()].0.ready;
-        self.reserve_places(ready, (end, self.geometry.blocks_max), &[(self.block_bits_at(volume), 1)])
+        let (from, to) = step(ready, end, self.geometry.blocks_max);
+        places_of_bits(self.block_bits_at(volume), self.geometry.blocks_max, from, to)
+            .try_for_each(|bytes| self.reserve(bytes.start, bytes.len()))?;
+        ready.fetch_max(to, Ordering::SeqCst);
+        Ok(())
     }
 
     /// This process's number among the members; 0 when the region is private.
@@ -502,6 +534,18 @@ impl Region {
     pub(crate) fn ahead(&self, frame: FrameId) -> Ahead {
         Ahead::new(self.frame_pointer(frame).as_ptr(), self.geometry.page_size.min(AHEAD_BYTES_MAX))
     }
+}
+
+/// From where to where places are to be made certain of, so that `end` of at most `max` are.
+fn step(ready: &AtomicU64, end: u64, max: u64) -> (u64, u64) {
+    let from = ready.load(Ordering::SeqCst) / TABLE_STEP * TABLE_STEP;
+    (from, end.div_ceil(TABLE_STEP).saturating_mul(TABLE_STEP).min(max))
+}
+
+/// The bytes of a bitmap with summaries, at `offset` and of so many bits, that are looked at because of numbers from `from` to `to`.
+fn places_of_bits(offset: usize, bits: u64, from: u64, to: u64) -> impl Iterator<Item = Range<usize>> {
+    let byte = move |word: usize| offset + word * size_of::<AtomicU64>();
+    bitmap::words_for(bits, from, to).map(move |words| byte(words.start)..byte(words.end))
 }
 
 fn no_memory(bytes: usize, source: &std::io::Error) -> Error {

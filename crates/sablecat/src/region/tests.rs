@@ -203,3 +203,19 @@ fn words_that_lead_out_of_the_region_are_found_before_they_are_followed() {
         assert!(why_not(&file).contains("impossible"), "{n}");
     }
 }
+
+impl Region {
+    /// The bytes that there is memory for, as the region's own words say.
+    pub(crate) fn certain(&self) -> Vec<Range<usize>> {
+        let header = self.header();
+        let mut certain = self.places_of_pages(0, header.pages_ready.load(Ordering::SeqCst));
+        certain.push(0..self.offsets.table);
+        for volume in (0..self.geometry.volumes as u8).map(VolumeId) {
+            let ready = header.blocks[volume.index()].0.ready.load(Ordering::SeqCst);
+            certain.extend(places_of_bits(self.block_bits_at(volume), self.geometry.blocks_max, 0, ready));
+        }
+        let frames = header.frames_ready.0.load(Ordering::SeqCst) as usize;
+        certain.push(self.offsets.frames..self.offsets.frames + frames * self.geometry.page_size);
+        certain
+    }
+}

@@ -79,13 +79,19 @@ impl BlockSpace {
     }
 
     /// A free block of a volume, about the lowest; none if it is full.
-    pub(crate) fn allocate(&self, volume: VolumeId) -> Option<BlockId> {
-        self.of(volume).allocate_one().map(|within| BlockId::new(volume, within))
+    ///
+    /// # Errors
+    /// As [`BitSpace::allocate_one`].
+    pub(crate) fn allocate(&self, volume: VolumeId) -> Result<Option<BlockId>> {
+        Ok(self.of(volume).allocate_one()?.map(|within| BlockId::new(volume, within)))
     }
 
     /// Free blocks of a volume, `count` in a row; the first.
-    pub(crate) fn allocate_run(&self, volume: VolumeId, count: u64) -> Option<BlockId> {
-        self.of(volume).allocate_run(count).map(|within| BlockId::new(volume, within))
+    ///
+    /// # Errors
+    /// As [`BitSpace::allocate_one`].
+    pub(crate) fn allocate_run(&self, volume: VolumeId, count: u64) -> Result<Option<BlockId>> {
+        Ok(self.of(volume).allocate_run(count)?.map(|within| BlockId::new(volume, within)))
     }
 
     /// Gives a block back. True if it was in use.

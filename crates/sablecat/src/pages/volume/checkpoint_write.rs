@@ -80,7 +80,7 @@ impl Volume {
     ) -> Result<MapChange> {
         let mut allocated = Vec::new();
         let mut allocate = || {
-            let block = blocks.allocate(VolumeId::MAIN).ok_or_else(|| Error::full("the main volume has reached its largest size"))?;
+            let block = blocks.allocate(VolumeId::MAIN)?.ok_or_else(|| Error::full("the main volume has reached its largest size"))?;
             allocated.push(block);
             Ok(block)
         };

@@ -4,8 +4,8 @@
 //! level 0: one bit a number (set: in use) | level 1: one bit a word of level 0 (set: full) | level 2: of level 1 | ... | one word
 //! ```
 //!
-//! All levels lie one after another in the memory given; level 0 takes 63 of 64 parts of it, and capacity is what level 0 holds. The memory
-//! may be terabytes of untouched zeroes: only words near numbers in use are touched.
+//! All levels lie one after another in the memory given (region/bitmap.rs). The memory may be terabytes of untouched zeroes: only words near
+//! numbers in use are touched, and in a shared region only after the memory for them has been made certain.
 //!
 //! Allocation takes the lowest free number, found by going down the summaries (five loads for 2^32 numbers, however full), after trying the
 //! word that allocation last succeeded in: so numbers come out ascending and close together, which makes long writes of blocks.
@@ -19,6 +19,7 @@
 //! All atomics here are sequentially consistent. The one place that needs it: a releaser clears a bit and then looks at the summary; who
 //! fills a word sets the summary and then looks at the word; one of them sees the other.
 
+use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
 
@@ -26,21 +27,16 @@ use sablecat_os::atomic::{AtomicU64, Ordering::SeqCst};
 
 use super::used::Used;
 use crate::error::{Error, Result};
+use crate::region::{LEVELS_MAX, Level, divide};
 
-/// Levels enough for 2^36 numbers.
-const LEVELS_MAX: usize = 6;
 /// How far a search for a run looks into fragmented space before it goes to the end, in words.
 const RUN_SEARCH_WORDS: usize = 1 << 14;
 const FULL: u64 = u64::MAX;
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Level {
-    start: usize,
-    words: usize,
-}
+/// Makes certain of the memory for numbers below one, so that their words, and those that are looked at to find the next, can be stored to.
+pub(crate) type MakeCertain = Box<dyn Fn(u64) -> Result<()> + Send + Sync>;
 
 /// An allocator of the numbers below [`BitSpace::capacity`].
-#[derive(Debug)]
 pub(crate) struct BitSpace {
     memory: NonNull<AtomicU64>,
     levels: [Level; LEVELS_MAX],
@@ -49,6 +45,14 @@ pub(crate) struct BitSpace {
     hint: NonNull<AtomicU64>,
     /// Numbers at or above this are free. Grows; only `trim_high_water` lowers it.
     high: NonNull<AtomicU64>,
+    /// Called before a word is looked at that may never have been.
+    make_certain: MakeCertain,
+}
+
+impl fmt::Debug for BitSpace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BitSpace").field("high", self.high()).finish_non_exhaustive()
+    }
 }
 
 // SAFETY: all it points to are atomics, valid for as long as the value lives (`new`).
@@ -64,11 +68,16 @@ impl BitSpace {
     /// # Safety
     /// `memory` points to `bits / 64` atomics, `hint` and `high` to one each, all valid for as long as the value lives, and used by
     /// nothing but allocators over the same memory.
-    pub(crate) unsafe fn new(memory: NonNull<AtomicU64>, bits: u64, hint: NonNull<AtomicU64>, high: NonNull<AtomicU64>) -> BitSpace {
+    pub(crate) unsafe fn new(
+        (memory, bits): (NonNull<AtomicU64>, u64),
+        hint: NonNull<AtomicU64>,
+        high: NonNull<AtomicU64>,
+        make_certain: MakeCertain,
+    ) -> BitSpace {
         let words = usize::try_from(bits / 64).expect("a bitmap in memory is addressable");
         assert!(words > 0, "a bitmap has at least one word");
         let (levels, depth) = divide(words);
-        BitSpace { memory, levels, depth, hint, high }
+        BitSpace { memory, levels, depth, hint, high, make_certain }
     }
 
     fn word(&self, level: usize, index: usize) -> &AtomicU64 {
@@ -99,24 +108,28 @@ impl BitSpace {
     }
 
     /// Takes a free number, about the lowest; none when all are in use.
-    pub(crate) fn allocate_one(&self) -> Option<u64> {
+    ///
+    /// # Errors
+    /// Full if there is no memory for more of the bitmap.
+    pub(crate) fn allocate_one(&self) -> Result<Option<u64>> {
         let hint = self.hint().load(SeqCst) as usize;
         if hint < self.levels[0].words
-            && let Some(number) = self.take_from(hint)
+            && let Some(number) = self.take_from(hint)?
         {
-            return Some(number);
+            return Ok(Some(number));
         }
         loop {
-            let index = self.lowest_with_room()?;
-            if let Some(number) = self.take_from(index) {
+            let Some(index) = self.lowest_with_room()? else { return Ok(None) };
+            if let Some(number) = self.take_from(index)? {
                 self.hint().store(index as u64, SeqCst);
-                return Some(number);
+                return Ok(Some(number));
             }
         }
     }
 
     /// Takes the lowest free number of a word, if there is one.
-    fn take_from(&self, index: usize) -> Option<u64> {
+    fn take_from(&self, index: usize) -> Result<Option<u64>> {
+        (self.make_certain)((index as u64 + 1) * 64)?;
         let word = self.word(0, index);
         let mut value = word.load(SeqCst);
         while value != FULL {
@@ -131,25 +144,28 @@ impl BitSpace {
                     if after == FULL {
                         self.note_full(index);
                     }
-                    return Some(number);
+                    return Ok(Some(number));
                 }
                 Err(now) => value = now,
             }
         }
         self.note_full(index);
-        None
+        Ok(None)
     }
 
     /// Takes `length` consecutive numbers and returns the first; none when there is no such run before the end of the capacity.
     ///
     /// Looks through a bounded stretch of fragmented space, then takes numbers never used before. A process that dies in here may leave
     /// numbers allocated to nobody.
-    pub(crate) fn allocate_run(&self, length: u64) -> Option<u64> {
+    ///
+    /// # Errors
+    /// As [`BitSpace::allocate_one`].
+    pub(crate) fn allocate_run(&self, length: u64) -> Result<Option<u64>> {
         assert!(length > 0, "a run has at least one number");
         if length == 1 {
             return self.allocate_one();
         }
-        let from = self.lowest_with_room().unwrap_or(0);
+        let from = self.lowest_with_room()?.unwrap_or(0);
         let to = (self.high_water() / 64).min((from + RUN_SEARCH_WORDS) as u64) as usize;
         let mut run = 0;
         for index in from..to {
@@ -158,8 +174,8 @@ impl BitSpace {
                 run = if value & 1 << bit == 0 { run + 1 } else { 0 };
                 if run == length {
                     let first = index as u64 * 64 + bit + 1 - length;
-                    if self.take_run(first, length) {
-                        return Some(first);
+                    if self.take_run(first, length)? {
+                        return Ok(Some(first));
                     }
                     run = 0;
                 }
@@ -167,17 +183,19 @@ impl BitSpace {
         }
         loop {
             let first = self.high_water();
-            let end = first.checked_add(length).filter(|&end| end <= self.capacity())?;
+            let Some(end) = first.checked_add(length).filter(|&end| end <= self.capacity()) else { return Ok(None) };
+            (self.make_certain)(end)?;
             let claimed = self.high().compare_exchange(first, end, SeqCst, SeqCst).is_ok();
             // Numbers below the mark are anyone's, so the claim on the mark only makes it likely that they are still free.
-            if claimed && self.take_run(first, length) {
-                return Some(first);
+            if claimed && self.take_run(first, length)? {
+                return Ok(Some(first));
             }
         }
     }
 
     /// Takes these very numbers, or none of them.
-    fn take_run(&self, first: u64, length: u64) -> bool {
+    fn take_run(&self, first: u64, length: u64) -> Result<bool> {
+        (self.make_certain)(first + length)?;
         self.raise_high_water(first + length);
         for (index, mask) in pieces(first, length) {
             let word = self.word(0, index);
@@ -187,7 +205,7 @@ impl BitSpace {
                     // Somebody has one of them: give back the pieces before this one.
                     let piece = (index as u64 * 64).max(first);
                     self.release_run(first, piece - first);
-                    return false;
+                    return Ok(false);
                 }
                 match word.compare_exchange(value, value | mask, SeqCst, SeqCst) {
                     Ok(_) => break,
@@ -199,7 +217,7 @@ impl BitSpace {
             }
         }
         self.raise_high_water(first + length);
-        true
+        Ok(true)
     }
 
     /// Gives a number back. True if it was in use.
@@ -225,19 +243,20 @@ impl BitSpace {
     #[cfg(test)]
     pub(crate) fn mark(&self, number: u64) -> bool {
         assert!(number < self.capacity(), "numbers are checked against the capacity where they are read");
-        self.take_run(number, 1)
+        self.take_run(number, 1).expect("memory")
     }
 
     /// True if the number is in use.
     pub(crate) fn is_used(&self, number: u64) -> bool {
-        number < self.capacity() && self.word(0, (number / 64) as usize).load(SeqCst) & 1 << (number % 64) != 0
+        // Nothing at or above the mark is, and there may be no memory for what says so.
+        number < self.high_water() && self.word(0, (number / 64) as usize).load(SeqCst) & 1 << (number % 64) != 0
     }
 
     /// Counts everything below `high` as in use, in addition to what is: what a volume starts with, until its map has been scanned and
     /// [`BitSpace::free_unused`] called. Costs a store per 64 numbers. Nobody else may be allocating yet.
     ///
     /// # Errors
-    /// Full if `high` is beyond the capacity.
+    /// Full if `high` is beyond the capacity, or there is no memory for as many.
     pub(crate) fn assume_used_below(&self, high: u64) -> Result<()> {
         if high > self.capacity() {
             return Err(Error::full(format!(
@@ -245,6 +264,7 @@ impl BitSpace {
                 self.capacity()
             )));
         }
+        (self.make_certain)(high)?;
         self.raise_high_water(high);
         // At each level, the words that are full because those below are.
         let mut full = high;
@@ -317,8 +337,10 @@ impl BitSpace {
         (self.high_water().div_ceil(64) as usize).min(self.levels[0].words)
     }
 
-    /// The lowest word of level 0 with room, by the summaries.
-    fn lowest_with_room(&self) -> Option<usize> {
+    /// The lowest word of level 0 with room, by the summaries. What is looked at on the way is certain to be there: all that is in use has been made
+    /// certain of before, and the next number with it.
+    fn lowest_with_room(&self) -> Result<Option<usize>> {
+        (self.make_certain)(1)?;
         'again: loop {
             let mut index = 0;
             for level in (1..self.depth).rev() {
@@ -326,7 +348,7 @@ impl BitSpace {
                 let room = !value & self.children(level, index);
                 if room == 0 {
                     if level + 1 == self.depth {
-                        return None;
+                        return Ok(None);
                     }
                     // The summary above does not say so yet: whoever filled it is about to say it, or died.
                     self.note_full_at(level, index);
@@ -335,7 +357,7 @@ impl BitSpace {
                 index = index * 64 + room.trailing_zeros() as usize;
             }
             let full = self.depth == 1 && self.word(0, 0).load(SeqCst) == FULL;
-            return if full { None } else { Some(index) };
+            return Ok(if full { None } else { Some(index) });
         }
     }
 
@@ -382,35 +404,6 @@ impl BitSpace {
         if level == 0 && (index as u64) < self.hint().load(SeqCst) {
             self.hint().store(index as u64, SeqCst);
         }
-    }
-}
-
-/// Divides memory into levels: as many words for level 0 as leave room for the summaries of them.
-fn divide(words: usize) -> ([Level; LEVELS_MAX], usize) {
-    let mut bottom = words;
-    loop {
-        let (levels, depth) = stack(bottom);
-        let end = levels[depth - 1].start + levels[depth - 1].words;
-        if end <= words {
-            return (levels, depth);
-        }
-        // What is taken from the bottom shrinks the levels above it too.
-        bottom -= ((end - words) * 63 / 64).max(1);
-    }
-}
-
-/// The levels over `bottom` words.
-fn stack(bottom: usize) -> ([Level; LEVELS_MAX], usize) {
-    let mut levels = [Level::default(); LEVELS_MAX];
-    let (mut start, mut words, mut depth) = (0, bottom, 0);
-    loop {
-        levels[depth] = Level { start, words };
-        depth += 1;
-        if words == 1 {
-            return (levels, depth);
-        }
-        start += words;
-        words = words.div_ceil(64);
     }
 }
 

@@ -38,7 +38,7 @@ impl Store {
     /// Takes all blocks but `left` that the volume can have.
     fn take_blocks(&self, left: u64) -> Vec<BlockId> {
         let blocks = self.kernel.pages.blocks();
-        let mut taken: Vec<_> = std::iter::from_fn(|| blocks.allocate(VolumeId::MAIN)).collect();
+        let mut taken: Vec<_> = std::iter::from_fn(|| blocks.allocate(VolumeId::MAIN).unwrap()).collect();
         for block in taken.split_off(taken.len() - left as usize) {
             blocks.release(block);
         }

@@ -96,7 +96,7 @@ fn a_cleaner_that_runs_out_of_blocks_keeps_none() {
     store.checkpoint().unwrap();
     store.change_some(&mut Dice(1));
     let seat = pages.participants.sit().unwrap();
-    let mut taken: Vec<BlockId> = std::iter::from_fn(|| pages.blocks().allocate(VolumeId::MAIN)).collect();
+    let mut taken: Vec<BlockId> = std::iter::from_fn(|| pages.blocks().allocate(VolumeId::MAIN).unwrap()).collect();
     taken.drain(..3).for_each(|block| _ = pages.blocks().release(block));
     let used = pages.blocks().used_count();
     pages.clean(&seat).unwrap_err();

@@ -20,14 +20,14 @@ impl Owned {
         let words = Box::new([AtomicU64::new(0), AtomicU64::new(0)]);
         let start = NonNull::new(memory.as_ptr().cast_mut()).expect("not null");
         // SAFETY: the boxes live as long as the allocator and are used by nothing else.
-        let space = unsafe { BitSpace::new(start, bits, (&words[0]).into(), (&words[1]).into()) };
+        let space = unsafe { BitSpace::new((start, bits), (&words[0]).into(), (&words[1]).into(), Box::new(|_| Ok(()))) };
         Owned { space, _memory: memory, _words: words }
     }
 
     /// Another allocator over the same memory, not to be used longer than this one.
     pub(crate) fn again(&self) -> BitSpace {
-        let BitSpace { memory, levels, depth, hint, high } = self.space;
-        BitSpace { memory, levels, depth, hint, high }
+        let BitSpace { memory, levels, depth, hint, high, .. } = self.space;
+        BitSpace { memory, levels, depth, hint, high, make_certain: Box::new(|_| Ok(())) }
     }
 }
 
@@ -68,15 +68,15 @@ fn numbers_come_ascending_to_the_last_and_come_back() {
     for bits in [64, 128, 4096, 64 * 65 * 64, 64 * 4200] {
         let space = Owned::new(bits);
         for expected in 0..space.capacity() {
-            assert_eq!(space.allocate_one(), Some(expected));
+            assert_eq!(space.allocate_one().unwrap(), Some(expected));
         }
-        assert_eq!(space.allocate_one(), None);
+        assert_eq!(space.allocate_one().unwrap(), None);
         assert_exact(&space);
         for number in [space.capacity() - 1, 0, space.capacity() / 2] {
             assert!(space.release(number));
             assert!(!space.release(number), "a second release is told");
-            assert_eq!(space.allocate_one(), Some(number));
-            assert_eq!(space.allocate_one(), None);
+            assert_eq!(space.allocate_one().unwrap(), Some(number));
+            assert_eq!(space.allocate_one().unwrap(), None);
         }
     }
 }
@@ -87,9 +87,9 @@ fn an_opened_volume_allocates_at_its_end_until_it_is_scanned() {
     space.assume_used_below(100_000).expect("within the capacity");
     assert_exact(&space);
     assert_eq!(space.used_count(), 100_000);
-    assert_eq!(space.allocate_one(), Some(100_000));
+    assert_eq!(space.allocate_one().unwrap(), Some(100_000));
     assert!(space.release(77), "of the old generation, freed by a checkpoint meanwhile");
-    assert_eq!(space.allocate_one(), Some(77));
+    assert_eq!(space.allocate_one().unwrap(), Some(77));
     let mut used = Used::new(100_000);
     for number in (0..100_000).filter(|n| n % 2 == 1) {
         used.insert(number);
@@ -98,7 +98,7 @@ fn an_opened_volume_allocates_at_its_end_until_it_is_scanned() {
     assert_exact(&space);
     assert_eq!(space.used_count(), 50_001);
     assert!(space.is_used(77) && space.is_used(100_000) && !space.is_used(76));
-    assert_eq!(space.allocate_one(), Some(0));
+    assert_eq!(space.allocate_one().unwrap(), Some(0));
     assert!(space.assume_used_below(1 << 20).is_err(), "a 64th of the memory is the summaries'");
 }
 
@@ -106,11 +106,11 @@ fn an_opened_volume_allocates_at_its_end_until_it_is_scanned() {
 fn a_run_is_consecutive_and_prefers_old_room() {
     let space = Owned::new(1 << 16);
     space.assume_used_below(1000).expect("within the capacity");
-    assert_eq!(space.allocate_run(200), Some(1000));
+    assert_eq!(space.allocate_run(200).unwrap(), Some(1000));
     space.release_run(100, 130);
-    assert_eq!(space.allocate_run(130), Some(100));
-    assert_eq!(space.allocate_run(2), Some(1200));
-    assert_eq!(space.allocate_run(space.capacity()), None);
+    assert_eq!(space.allocate_run(130).unwrap(), Some(100));
+    assert_eq!(space.allocate_run(2).unwrap(), Some(1200));
+    assert_eq!(space.allocate_run(space.capacity()).unwrap(), None);
     assert_eq!(space.used_count(), 1202);
     assert_exact(&space);
 }
@@ -119,26 +119,26 @@ fn a_run_is_consecutive_and_prefers_old_room() {
 fn dead_processes_leave_hints_that_mislead_nobody() {
     let space = Owned::new(64 * 64 * 66);
     for _ in 0..64 * 64 {
-        space.allocate_one();
+        space.allocate_one().unwrap();
     }
     // Died after filling words, before saying so at either level.
     space.word(1, 0).store(0, SeqCst);
     space.word(2, 0).store(0, SeqCst);
     space.hint().store(0, SeqCst);
-    assert_eq!(space.allocate_one(), Some(64 * 64));
+    assert_eq!(space.allocate_one().unwrap(), Some(64 * 64));
     assert_exact(&space);
     // Died after giving 70 back, before saying so: hidden until something else in its word is released.
     space.word(0, 1).fetch_and(!(1 << 6), SeqCst);
-    assert_eq!(space.allocate_one(), Some(64 * 64 + 1));
+    assert_eq!(space.allocate_one().unwrap(), Some(64 * 64 + 1));
     space.release(64);
-    assert_eq!(space.allocate_one(), Some(64));
-    assert_eq!(space.allocate_one(), Some(70));
+    assert_eq!(space.allocate_one().unwrap(), Some(64));
+    assert_eq!(space.allocate_one().unwrap(), Some(70));
     // A hint from nowhere.
     space.hint().store(u64::MAX, SeqCst);
-    assert_eq!(space.allocate_one(), Some(64 * 64 + 2));
+    assert_eq!(space.allocate_one().unwrap(), Some(64 * 64 + 2));
     // Died after raising the mark.
     space.raise_high_water(64 * 64 + 500);
-    assert_eq!(space.allocate_one(), Some(64 * 64 + 3));
+    assert_eq!(space.allocate_one().unwrap(), Some(64 * 64 + 3));
     assert_eq!(space.highest_used(), Some(64 * 64 + 3));
     assert_eq!(space.trim_high_water(), 64 * 64 + 4);
 }
@@ -160,13 +160,13 @@ fn threads_never_share_a_number() {
                     match random >> 60 {
                         // More taken than given back, so that it runs full and summaries change under each other.
                         0..9 => {
-                            if let Some(number) = space.allocate_one() {
+                            if let Some(number) = space.allocate_one().unwrap() {
                                 own(number);
                                 mine.push(number);
                             }
                         }
                         9 => {
-                            if let Some(first) = space.allocate_run(70) {
+                            if let Some(first) = space.allocate_run(70).unwrap() {
                                 (first..first + 70).for_each(own);
                                 mine.extend(first..first + 70);
                             }
@@ -196,7 +196,7 @@ fn threads_never_share_a_number() {
     assert_eq!(space.used_count(), 0);
     // No room is lost: summaries let everything be found again.
     for expected in 0..space.capacity() {
-        assert_eq!(space.allocate_one(), Some(expected));
+        assert_eq!(space.allocate_one().unwrap(), Some(expected));
     }
 }
 
@@ -226,11 +226,11 @@ proptest! {
         let mut model = BTreeSet::new();
         for step in steps {
             match step {
-                Step::One => match space.allocate_one() {
+                Step::One => match space.allocate_one().unwrap() {
                     Some(number) => prop_assert!(number < space.capacity() && model.insert(number)),
                     None => prop_assert_eq!(model.len() as u64, space.capacity()),
                 },
-                Step::Run(length) => if let Some(first) = space.allocate_run(length) {
+                Step::Run(length) => if let Some(first) = space.allocate_run(length).unwrap() {
                     for number in first..first + length {
                         prop_assert!(number < space.capacity() && model.insert(number));
                     }
@@ -280,7 +280,7 @@ mod explored {
                     shuttle::thread::spawn(move || {
                         let mut held = Vec::from_iter(mine);
                         for _ in 0..2 {
-                            held.extend(space.allocate_one());
+                            held.extend(space.allocate_one().unwrap());
                             if let Some(number) = held.pop() {
                                 assert!(space.release(number), "{number} was somebody else's too");
                             }
@@ -297,7 +297,7 @@ mod explored {
             }
             assert!(space.highest_used().is_some_and(|highest| highest < space.high_water()));
             // In which order, the hint decides.
-            let found: BTreeSet<_> = std::iter::from_fn(|| space.allocate_one()).collect();
+            let found: BTreeSet<_> = std::iter::from_fn(|| space.allocate_one().unwrap()).collect();
             assert_eq!(found, BTreeSet::from([5, 7, 100, 101]), "all room is found again");
         };
         shuttle::check_random(scenario, 20_000);
@@ -316,10 +316,10 @@ mod explored {
                         0 => {
                             let _ = space.trim_high_water();
                         }
-                        1 => assert!(space.allocate_one().is_some()),
+                        1 => assert!(space.allocate_one().unwrap().is_some()),
                         _ => {
                             // Leaves the mark above what is in use, for the others to trim.
-                            let first = space.allocate_run(3).expect("room");
+                            let first = space.allocate_run(3).unwrap().expect("room");
                             space.release_run(first, 3);
                             let _ = space.trim_high_water();
                         }

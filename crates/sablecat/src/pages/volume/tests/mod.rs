@@ -123,7 +123,7 @@ impl Store {
         let mut images = Vec::new();
         for (&page, &stamp) in changes {
             if let Some(stamp) = stamp {
-                images.push((self.blocks.allocate(self.home(page)).expect("room"), image(page_size, page, stamp)));
+                images.push((self.blocks.allocate(self.home(page)).unwrap().expect("room"), image(page_size, page, stamp)));
             }
         }
         let borrowed: Vec<_> = images.iter().map(|(block, bytes)| (*block, &bytes[..])).collect();
