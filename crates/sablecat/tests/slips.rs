@@ -214,12 +214,16 @@ fn who_waits_for_a_lock_that_is_never_let_go_of_tries_a_hundred_times_and_then_s
 fn who_keeps_losing_waits_without_end_for_who_has_the_environment_to_itself() {
     let env = patient();
     let db = env.database("d").unwrap();
-    let (has_it, lost) = (Barrier::new(2), Barrier::new(2));
+    let (changed, has_it, lost) = (Barrier::new(2), Barrier::new(2), Barrier::new(2));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut runs = 0;
             env.write(|txn| {
                 runs += 1;
+                if runs == 1 {
+                    // With the environment to itself it would keep the other from being lost to anybody.
+                    changed.wait();
+                }
                 txn.get(&db, "mine")?;
                 if runs < 5 {
                     elsewhere(&db, "mine", &runs.to_string());
@@ -236,6 +240,7 @@ fn who_keeps_losing_waits_without_end_for_who_has_the_environment_to_itself() {
         let given_up = env.write_with(options, |txn| {
             txn.get(&db, "k")?;
             elsewhere(&db, "k", "another's");
+            changed.wait();
             has_it.wait();
             txn.get_for_update(&db, "k").map(drop)
         });
