@@ -129,7 +129,7 @@ impl Log {
         let ready = segments.path(Name::Log(number));
         let header = segments.header(number, words.life.0.load(Ordering::Acquire), words.continues.load(Ordering::Acquire));
         let exists = segments.disk().exists(&ready).map_err(|e| Error::io("looking for log segment", &ready, e))?;
-        let mut bytes = piece;
+        let bytes;
         if exists {
             // Somebody may have died who had just made it; anything else is not this life's.
             if segments.read_header(number)? != header {
