@@ -16,7 +16,7 @@
 
 use std::fmt::Debug;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 mod aligned;
@@ -42,6 +42,15 @@ pub struct How {
     pub direct: bool,
     /// Every write is durable when it returns, as if [`File::sync`] had followed it, for its own bytes alone. Not stores through a window.
     pub durable: bool,
+}
+
+/// Which file it is, whatever it is called: no two files have the same at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId {
+    /// The file system.
+    pub device: u64,
+    /// The file's number in it.
+    pub number: u64,
 }
 
 /// A place where files are.
@@ -81,6 +90,17 @@ pub trait Disk: Send + Sync + Debug {
     fn mode(&self, path: &Path) -> io::Result<Option<u32>> {
         let _ = path;
         Ok(None)
+    }
+
+    /// Which file it is that has a name at present. None on a disk that cannot tell.
+    fn id(&self, path: &Path) -> io::Result<Option<FileId>> {
+        let _ = path;
+        Ok(None)
+    }
+
+    /// The path by which the same file is found whatever becomes the current directory. `InvalidInput` for an empty one.
+    fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
+        Ok(path.to_owned())
     }
 
     /// The same disk, on which every file that is made gets exactly these bits, and every directory the same for whoever may read files. None as
@@ -129,13 +149,19 @@ pub trait File: Send + Sync + Debug {
     fn keep_in_place(&self) {}
 
     /// Locks the whole file against all other openings of it, in this process and others, unless one of them has it: `false`.
-    /// The lock belongs to this opening and goes with it, also when the process is killed. Locking twice is locking once.
+    /// The lock belongs to this opening and goes with it, also when the process is killed. A child made by fork does not keep it alive: the file
+    /// is closed in it. Locking twice is locking once.
     /// The file must be open for writing.
     fn try_lock(&self) -> io::Result<bool>;
 
     /// A window to write through, onto a range of the file that exists and has been preallocated or written before. `Unsupported` on file systems where
     /// a store could need space all the same, since a store has nobody to tell that there is none: files whose blocks can be shared.
     fn window(&self, offset: u64, len: usize) -> io::Result<Box<dyn Window>>;
+
+    /// Which file it is. None on a disk that cannot tell.
+    fn id(&self) -> io::Result<Option<FileId>> {
+        Ok(None)
+    }
 
     /// Whether transfers bypass the system's cache, and so must be aligned: see [`DIRECT_ALIGNMENT`].
     fn is_direct(&self) -> bool;

@@ -11,7 +11,8 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, fstatvfs, ftruncate, memfd_create};
+use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, fstat, fstatvfs, ftruncate, memfd_create, stat};
+use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 use crate::machine::page_bytes;
@@ -134,6 +135,20 @@ impl Mapping {
             }
         }
         Ok(Mapping { base: not_null(base.cast()), len, memory: Some(memory) })
+    }
+
+    /// Whether the file that is mapped is the one at a path now.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn is_of(&self, path: &std::path::Path) -> io::Result<bool> {
+        let Some(memory) = &self.memory else { return Ok(false) };
+        let own = fstat(memory)?;
+        match stat(path) {
+            Ok(there) => Ok((there.st_dev, there.st_ino) == (own.st_dev, own.st_ino)),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The address of the first byte, aligned to the system's pages.

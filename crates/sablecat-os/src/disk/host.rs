@@ -5,16 +5,17 @@
 use std::fs;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustix::fs::{FallocateFlags, IFlags, fallocate, fdatasync, fstat, fstatfs, fsync, ftruncate, ioctl_getflags, ioctl_setflags, statvfs};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev, pwritev2, retry_on_intr};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::{AlignedBuf, Disk, File, How, Window, debug_assert_aligned, range_end, window_refused};
+use super::{AlignedBuf, Disk, File, FileId, How, Window, debug_assert_aligned, range_end, window_refused};
+use crate::fork;
 use crate::machine::page_bytes;
 
 /// Bytes written at once where a file is made longer by writing.
@@ -77,6 +78,14 @@ impl Disk for HostDiskOfMode {
         HostDisk.mode(path)
     }
 
+    fn id(&self, path: &Path) -> io::Result<Option<FileId>> {
+        HostDisk.id(path)
+    }
+
+    fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
+        HostDisk.absolute(path)
+    }
+
     fn with_mode(&self, mode: u32) -> Option<Arc<dyn Disk>> {
         HostDisk.with_mode(mode)
     }
@@ -89,6 +98,15 @@ fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
 impl Disk for HostDisk {
     fn mode(&self, path: &Path) -> io::Result<Option<u32>> {
         Ok(Some(fs::metadata(path)?.permissions().mode() & 0o777))
+    }
+
+    fn id(&self, path: &Path) -> io::Result<Option<FileId>> {
+        let metadata = fs::metadata(path)?;
+        Ok(Some(FileId { device: metadata.dev(), number: metadata.ino() }))
+    }
+
+    fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
+        std::path::absolute(path)
     }
 
     fn with_mode(&self, mode: u32) -> Option<Arc<dyn Disk>> {
@@ -109,7 +127,7 @@ impl Disk for HostDisk {
         if how.direct {
             match open(true) {
                 Ok(file) => {
-                    return Ok(Arc::new(HostFile { file: file.into(), direct: true }));
+                    return Ok(Arc::new(HostFile::new(file, true)));
                 }
                 // A file system without direct transfers says so after it has made the file.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
@@ -120,7 +138,7 @@ impl Disk for HostDisk {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Arc::new(HostFile { file: open(false)?.into(), direct: false }))
+        Ok(Arc::new(HostFile::new(open(false)?, false)))
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
@@ -166,11 +184,17 @@ fn or_here(dir: &Path) -> &Path {
 
 #[derive(Debug)]
 struct HostFile {
+    /// Once it is locked. Before the file, so that a descriptor number is forgotten before it can be another's.
+    given_up_by_children: OnceLock<fork::GivenUp>,
     file: OwnedFd,
     direct: bool,
 }
 
 impl HostFile {
+    fn new(file: fs::File, direct: bool) -> HostFile {
+        HostFile { given_up_by_children: OnceLock::new(), file: file.into(), direct }
+    }
+
     fn check(&self, bytes: &[u8], offset: u64) {
         if self.direct {
             debug_assert_aligned(bytes, offset);
@@ -285,7 +309,16 @@ impl File for HostFile {
         }
     }
 
+    fn id(&self) -> io::Result<Option<FileId>> {
+        let stat = fstat(&self.file)?;
+        Ok(Some(FileId { device: stat.st_dev, number: stat.st_ino }))
+    }
+
     fn try_lock(&self) -> io::Result<bool> {
+        // Before the lock: a child that is made in between keeps nothing.
+        if self.given_up_by_children.get().is_none() {
+            let _ = self.given_up_by_children.set(fork::GivenUp::new(self.file.as_raw_fd())?);
+        }
         // SAFETY: all fields of the structure are integers, for which zero is a value.
         let mut lock: libc::flock = unsafe { std::mem::zeroed() };
         lock.l_type = libc::F_WRLCK as _;
