@@ -1,103 +1,18 @@
 //! The memory that processes share: left behind, damaged or somebody else's, too small, inherited by fork, or full of processes.
 
 use std::fs;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use sablecat::{Builder, Durability, Env, ErrorKind, TxnOptions};
+use sablecat::{Env, ErrorKind};
 use sablecat_os::check::sparse;
 use sablecat_os::liveness::LockFile;
 
-/// A directory for an environment, and one for its region; removed when dropped.
-struct Place {
-    base: PathBuf,
-}
+mod support;
 
-impl Place {
-    fn new(name: &str) -> Place {
-        let base = PathBuf::from("/dev/shm").join(format!("sablecat-test-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&base);
-        for part in ["env", "region"] {
-            fs::create_dir_all(base.join(part)).expect("made");
-        }
-        Place { base }
-    }
-
-    fn builder(&self) -> Builder {
-        Env::builder()
-            .shared(true)
-            .background(false)
-            .cache_size(1 << 20)
-            .log_buffer_size(1 << 16)
-            .region_directory(self.base.join("region"))
-    }
-
-    fn open(&self) -> sablecat::Result<Env> {
-        self.builder().open(self.base.join("env"))
-    }
-
-    /// What is left of this one when all of its processes are killed at this moment: its files and its region, and nobody who holds a lock.
-    fn killed(&self, name: &str) -> Place {
-        let left = Place::new(name);
-        copy(&self.base.join("env"), &left.base.join("env"));
-        sparse::copy(&self.region(), &left.region()).expect("copied");
-        left
-    }
-
-    /// Where its region is.
-    fn region(&self) -> PathBuf {
-        let directory = fs::metadata(self.base.join("env")).expect("there");
-        self.base.join("region").join(format!("sablecat-{:x}-{:x}", directory.dev(), directory.ino()))
-    }
-
-    fn spoil(&self, at: u64, how: impl FnOnce(u8) -> u8) {
-        let file = fs::File::options().read(true).write(true).open(self.region()).expect("there");
-        let mut byte = [0];
-        file.read_exact_at(&mut byte, at).expect("read");
-        file.write_all_at(&[how(byte[0])], at).expect("written");
-    }
-
-    /// The files beside the environment: its region, and any that was set aside.
-    fn regions(&self) -> Vec<PathBuf> {
-        let mut found: Vec<_> = fs::read_dir(self.base.join("region")).expect("there").map(|file| file.expect("read").path()).collect();
-        found.sort();
-        found
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.base);
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("made");
-    for entry in fs::read_dir(from).expect("there") {
-        let (from, to) = entry.map(|entry| (entry.path(), to.join(entry.file_name()))).expect("read");
-        if from.is_dir() { copy(&from, &to) } else { fs::copy(&from, &to).map(drop).expect("copied") }
-    }
-}
-
-/// An environment with a value that is durable, and a newer one that is in the region alone.
-fn flushed_then_not(place: &Place) -> Env {
-    let env = place.open().expect("created");
-    put(&env, "flushed");
-    let d = env.database("d").expect("opened");
-    let in_memory = TxnOptions::new().durability(Durability::Memory);
-    env.write_with(in_memory, |txn| txn.insert(&d, "k", "in the region").map(drop)).expect("committed");
-    env
-}
-
-fn put(env: &Env, value: &str) {
-    env.database("d").and_then(|d| d.insert("k", value)).expect("inserted");
-}
-
-fn get(env: &Env) -> Option<Vec<u8>> {
-    env.database("d").and_then(|d| d.get("k")).expect("read")
-}
+use support::{Place, flushed_then_not, get, put};
 
 #[test]
 fn the_region_of_killed_processes_is_attached_to_and_removed_by_the_last_to_close() {
@@ -538,6 +453,30 @@ fn a_forked_child_must_open_the_environment_again_and_harms_nobody() {
     drop(command);
     env.close().expect("closed");
     assert_eq!(get(&place.open().expect("opened")).as_deref(), Some(&b"parent's again"[..]));
+}
+
+/// A child lives on between fork and the program that it is to become; its parent closes the environment that it had for itself.
+#[test]
+fn an_environment_does_not_stay_locked_because_a_child_of_its_process_lives() {
+    let place = Place::new("child");
+    let env = place.open_alone().expect("created");
+    put(&env, "parent's");
+    let (mut born, birth) = std::io::pipe().expect("made");
+    let (end, ending) = std::io::pipe().expect("made");
+    let mut command = Command::new("true");
+    let in_child = move || {
+        std::io::Write::write_all(&mut &birth, &[1])?;
+        std::io::Read::read(&mut &end, &mut [0]).map(drop)
+    };
+    // SAFETY: nothing but system calls.
+    unsafe { command.pre_exec(in_child) };
+    let child = std::thread::spawn(move || command.status());
+    std::io::Read::read_exact(&mut born, &mut [0]).expect("it lives");
+    env.close().expect("closed");
+    let again = place.open_alone();
+    std::io::Write::write_all(&mut &ending, &[1]).expect("let go on");
+    assert!(child.join().expect("waited for").expect("started").success());
+    assert_eq!(get(&again.expect("nobody has it open")).as_deref(), Some(&b"parent's"[..]));
 }
 
 #[test]

@@ -8,12 +8,11 @@
 //! ```
 //!
 //! A process does one operation, one instruction at a time. Whenever an instruction has changed anything that processes share, region or
-//! file, all of it is copied. In the copy nobody holds a lock, so the process is dead there, and everybody else as well: a survivor attaches to
-//! it, works, and looks at everything. It must find the operation done or not done, whole; done if a survivor of an earlier moment found it so;
-//! and done if the process had said that it was. Instructions that change nothing shared need no survivor: what it would find is the same.
-//!
-//! Where the files have changed, another survivor gets the files alone, as after a failure of the machine that loses no write. (What one does
-//! that loses writes is the business of [`crash`](crate::crash).)
+//! file, all of it is copied. In the copy nobody holds a lock, so the process is dead there. A survivor enters where it seems that somebody else
+//! lives, and mends what the dead left; another where nobody does, and recovers; a third has the files alone, as after a failure of the machine that loses
+//! no write. (What one does that loses writes is the business of [`crash`](crate::crash).) Each works, and looks at everything. It must find the operation
+//! done or not done, whole; done if a survivor of an earlier moment found it so; and done if the process had said that it was. Instructions
+//! that change nothing shared need no survivors: what these would find is the same.
 //!
 //! Then some of the deaths are repeated in earnest: the process is killed there, and the survivor is one that was there before. Another time the
 //! process is not killed there but stopped: unless it is seen to hold something, the one beside it must be able to do all of its work meanwhile.
@@ -30,17 +29,20 @@ use std::sync::Arc;
 
 use sablecat::{Durability, Env, Place as Where};
 use sablecat_os::check::stepped::{Did, Stepped, is_possible};
+use sablecat_os::liveness::LockFile;
 
 use crate::dice::Dice;
 use operation::Act;
 pub use operation::{OPERATIONS, Operation, named};
 use state::{Place, State, Watch};
-use survivor::{Possible, come_after, go_on, patiently};
+use survivor::{Left, Possible, attend, come_after, go_on, patiently};
 pub use worker::work;
 
 /// The smallest pages and the smallest cache: the less there is to copy.
 const PAGE_BYTES: usize = 512;
 const CACHE_BYTES: u64 = 0;
+/// In one of so many states there is a survivor who finds that nobody lives. What it makes of a state hangs on the log alone.
+const RECOVER_EVERY: u64 = 3;
 /// An operation that takes more instructions never ends.
 const STEPS_MAX: u64 = 50_000_000;
 
@@ -170,7 +172,7 @@ impl Steps {
         self.operation.fill(&env)?;
         let filled = State::of(&place)?;
         drop(env);
-        if !matches!(self.operation.act, Act::Reap) {
+        if !matches!(self.operation.act, Act::Reap | Act::Rescue) {
             return Ok(filled);
         }
         // In the middle of a commit: at a state that hangs on `from`.
@@ -187,10 +189,14 @@ impl Steps {
         Ok(states.swap_remove(chosen))
     }
 
-    /// Starts the process in `place`, with or without company.
-    fn begin(&self, start: &State, place: &Place) -> Result<(Option<Env>, Stepped), Why> {
+    /// Starts the process in `place`, with or without company; whoever is to be reaped has no living company but one that does nothing.
+    fn begin(&self, start: &State, place: &Place) -> Result<(Company, Stepped), Why> {
         start.put(place, !matches!(self.operation.act, Act::Recover))?;
-        let company = if self.operation.in_company { Some(open(place)?) } else { None };
+        let company = match self.operation.act {
+            Act::Reap => Company::Nobody(attend(place)?),
+            _ if self.operation.in_company => Company::Somebody(open(place)?),
+            _ => Company::None,
+        };
         Ok((company, start_worker(place, self.operation.name)?))
     }
 
@@ -251,11 +257,11 @@ impl Steps {
         process.kill()?;
         let (possible, other) = (Arc::clone(possible), self.place("other")?);
         patiently(move || {
-            if let Some(env) = company {
+            if let Company::Somebody(env) = company {
                 go_on(&env, &possible)?;
                 env.close().map_err(|error| format!("closing: {error}"))?;
             }
-            come_after(&place, &other, &possible)
+            come_after(&place, &other, Left::Nobody, &possible)
         })?;
         Ok(())
     }
@@ -264,7 +270,7 @@ impl Steps {
     /// Whether somebody worked.
     fn stop_at(&self, start: &State, possible: &Arc<Possible>, at: u64) -> Result<bool, Why> {
         let place = self.place("place")?;
-        let (Some(company), mut process) = self.begin(start, &place)? else { return Ok(false) };
+        let (Company::Somebody(company), mut process) = self.begin(start, &place)? else { return Ok(false) };
         for _ in 0..at {
             if self.step(&mut process)? != Did::Step {
                 // The operation is over.
@@ -288,10 +294,20 @@ impl Steps {
         let done = patiently(move || {
             go_on(&company, &possible)?;
             company.close().map_err(|error| format!("closing: {error}"))?;
-            come_after(&place, &other, &possible)
+            come_after(&place, &other, Left::Nobody, &possible)
         })?;
         if done || !self.operation.promises() { Ok(idle) } else { Err(Why::Wrong(lost(true))) }
     }
+}
+
+/// Who is there beside the process that is stepped.
+enum Company {
+    /// Nobody.
+    None,
+    /// Somebody who seems to live, and is nobody.
+    Nobody(#[expect(dead_code, reason = "held for its lock")] LockFile),
+    /// Somebody who has the environment open.
+    Somebody(Env),
 }
 
 /// Whether a stopped process has what others may have to wait for.
@@ -323,14 +339,20 @@ struct After {
 impl After {
     /// Sends survivors into a state.
     fn look(&mut self, state: &State, report: &mut Report, promised: bool) -> Result<(), Why> {
-        let done = self.survive(state, true)?;
+        let done = self.survive(state, Left::Somebody)?;
         if !done && (self.done || promised) {
             return Err(Why::Wrong(lost(promised)));
+        }
+        if report.states.is_multiple_of(RECOVER_EVERY) {
+            let recovered = self.survive(state, Left::Nobody).map_err(|wrong| format!("with nobody else: {wrong}"))?;
+            if recovered != done {
+                return Err(Why::Wrong(format!("done, for who reaps the dead: {done}; for who recovers: {recovered}")));
+            }
         }
         self.done = done;
         report.states += 1;
         report.done += u64::from(done);
-        let done = self.survive(state, false).map_err(|wrong| format!("with the files alone: {wrong}"))?;
+        let done = self.survive(state, Left::Files).map_err(|wrong| format!("with the files alone: {wrong}"))?;
         if !done && (self.done_in_files || promised) {
             return Err(Why::Wrong(format!("with the files alone: {}", lost(promised))));
         }
@@ -339,10 +361,10 @@ impl After {
         Ok(())
     }
 
-    fn survive(&self, state: &State, with_regions: bool) -> Result<bool, String> {
-        state.put(&self.copies[0], with_regions).map_err(|error| format!("copying: {error}"))?;
+    fn survive(&self, state: &State, left: Left) -> Result<bool, String> {
+        state.put(&self.copies[0], left != Left::Files).map_err(|error| format!("copying: {error}"))?;
         let (copies, possible) = (Arc::clone(&self.copies), Arc::clone(&self.possible));
-        patiently(move || come_after(&copies[0], &copies[1], &possible))
+        patiently(move || come_after(&copies[0], &copies[1], left, &possible))
     }
 }
 

@@ -28,8 +28,10 @@ pub(super) enum Act {
     Attach,
     /// Opening one without a region: its log is replayed.
     Recover,
-    /// Opening one in which another died in the middle of a commit.
+    /// Opening one in which another died in the middle of a commit, while a third lives.
     Reap,
+    /// Opening one in which all died, that one in the middle of a commit.
+    Rescue,
     /// Closing an environment.
     Close,
 }
@@ -39,7 +41,7 @@ const fn work(name: &'static str, work: fn(&Env) -> Result<()>) -> Operation {
 }
 
 /// All of them.
-pub const OPERATIONS: [Operation; 22] = [
+pub const OPERATIONS: [Operation; 23] = [
     work("get", |env| env.database("d")?.get(key(30)).map(drop)),
     work("insert", |env| env.database("d")?.insert(key(30), "another")),
     work("remove", |env| env.database("d")?.remove(key(30)).map(drop)),
@@ -101,6 +103,7 @@ pub const OPERATIONS: [Operation; 22] = [
     Operation { name: "attach", in_company: true, act: Act::Attach },
     Operation { name: "recover", in_company: false, act: Act::Recover },
     Operation { name: "reap", in_company: false, act: Act::Reap },
+    Operation { name: "rescue", in_company: false, act: Act::Rescue },
     Operation { name: "detach", in_company: true, act: Act::Close },
     Operation { name: "close", in_company: false, act: Act::Close },
 ];
@@ -156,7 +159,7 @@ impl Operation {
         match self.act {
             Act::Work(work) => work(&twin)?,
             // The victim's commit.
-            Act::Reap => commit(&twin)?,
+            Act::Reap | Act::Rescue => commit(&twin)?,
             Act::Checkpoint | Act::Attach | Act::Recover | Act::Close => {}
         }
         Ok([before, contents(&twin)?])

@@ -54,6 +54,11 @@ impl Place {
         Ok(format!("sablecat-{:x}-{:x}", directory.dev(), directory.ino()))
     }
 
+    /// Whether it has a region. Without one nobody has the environment open.
+    pub(super) fn has_region(&self) -> io::Result<bool> {
+        self.regions().join(self.region_name()?).try_exists()
+    }
+
     /// All files here: what each is called wherever the environment is, and where it is.
     fn files(&self) -> io::Result<Vec<(Name, PathBuf)>> {
         let mut found = Vec::new();

@@ -4,6 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use sablecat::Env;
+use sablecat_os::liveness::LockFile;
 
 use super::operation::{Contents, contents, key};
 use super::{Place, State, open};
@@ -16,6 +17,26 @@ const MARK: &[u8] = b"zzzz";
 
 /// The contents that there may be: before the operation, and after it.
 pub(super) type Possible = [Contents; 2];
+
+/// What is left where a survivor comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Left {
+    /// Files, a region, and somebody who seems to live.
+    Somebody,
+    /// Files and a region.
+    Nobody,
+    /// Files.
+    Files,
+}
+
+/// The byte of the lock file of the last member that there can be: more than there ever are.
+const MEMBER_BYTE: u64 = 1024;
+
+/// Has it seem, until the answer is dropped, that somebody lives who has the environment open.
+pub(super) fn attend(place: &Place) -> std::io::Result<LockFile> {
+    let lock = LockFile::open(&place.environment().join("sablecat.lock"), None)?;
+    if lock.try_lock(MEMBER_BYTE)? { Ok(lock) } else { Err(std::io::Error::other("the lock is taken")) }
+}
 
 /// Does something that may stand still, in a thread of its own.
 pub(super) fn patiently<T: Send + 'static>(act: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
@@ -30,8 +51,12 @@ pub(super) fn patiently<T: Send + 'static>(act: impl FnOnce() -> Result<T, Strin
 
 /// Opens what is in a place, does all that follows, and closes it; then looks again at what the files have. Others look at the files, copied to
 /// `other`, as they were after the first work. Whether the operation was done.
-pub(super) fn come_after(place: &Place, other: &Place, possible: &Possible) -> Result<bool, String> {
+pub(super) fn come_after(place: &Place, other: &Place, left: Left, possible: &Possible) -> Result<bool, String> {
+    let pretending = |error: std::io::Error| format!("pretending that somebody lives: {error}");
+    let has_company = left == Left::Somebody && place.has_region().map_err(pretending)?;
+    let somebody = has_company.then(|| attend(place)).transpose().map_err(pretending)?;
     let env = open(place).map_err(text("attaching"))?;
+    drop(somebody);
     work(&env).map_err(text("the survivor's own work"))?;
     let marks = env.database("d").map_err(text("opening a database"))?;
     marks.insert(MARK, MARK).map_err(text("the survivor's own work"))?;

@@ -17,7 +17,7 @@ pub fn work(base: &Path, operation: &Operation) -> Result<(), String> {
     if stepped::offer().is_err() {
         std::process::exit(stepped::NOT_PERMITTED);
     }
-    if matches!(operation.act, Act::Attach | Act::Recover | Act::Reap) {
+    if matches!(operation.act, Act::Attach | Act::Recover | Act::Reap | Act::Rescue) {
         stepped::mark();
         let env = open(&place).map_err(text)?;
         stepped::mark();
@@ -34,7 +34,7 @@ pub fn work(base: &Path, operation: &Operation) -> Result<(), String> {
             stepped::mark();
             return Ok(());
         }
-        Act::Attach | Act::Recover | Act::Reap => {}
+        Act::Attach | Act::Recover | Act::Reap | Act::Rescue => {}
     }
     stepped::mark();
     Ok(())

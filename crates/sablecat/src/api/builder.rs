@@ -274,7 +274,7 @@ impl Builder {
     /// Opens the environment in a directory, creating it if need be, recovering it if it was not closed.
     ///
     /// # Errors
-    /// `InUse` if it is open already; `NotFound` if there is none and [`Builder::create`] is off; `Corruption` if what is on disk is
+    /// `InUse` if it is open already, or open in a way that this process cannot join; `Poisoned` if it is open and must be closed everywhere first; `NotFound` if there is none and [`Builder::create`] is off; `Corruption` if what is on disk is
     /// damaged; `Invalid` for settings that make no sense; `NotFound` and `Invalid` if a volume is not where it should be, or not itself;
     /// `Exists` if another file is where a new volume is to be made; `ReadOnly` if its files cannot be written and can be read; `Io` and `Full`
     /// from the operating system.
@@ -316,8 +316,9 @@ impl Builder {
     }
 
     /// Prepares to take the environment in a directory back to an earlier state: to the newest epoch at or before the target, and from
-    /// there forwards over the log. Keeps everybody else out until the answer is dropped, and changes nothing: [`Recovery::plan`] says what
-    /// would be replayed and what lost, [`Recovery::apply`] does it. Commits that only the memory of killed processes holds are not seen.
+    /// there forwards over the log. Keeps everybody else out until the answer is dropped, and changes no record: [`Recovery::plan`] says what
+    /// would be replayed and what lost, [`Recovery::apply`] does it. Commits that only the memory of killed processes holds are brought to the log's
+    /// files first.
     ///
     /// ```no_run
     /// # fn main() -> sablecat::Result<()> {

@@ -1,38 +1,35 @@
 //! Shared environments: joining the processes that have one open, and leaving them.
 //!
 //! What the processes share lies in one file on a file system in memory, named after the directory's device and inode. Every process holds
-//! a lock on a byte of its own in the environment's lock file, which says that it lives; entering and leaving happen one at a time under
-//! another byte. A process that has the environment for itself holds the whole file locked.
+//! a lock on a byte of its own in the environment's lock file, which says that it lives; entering and leaving happen one at a time
+//! (env/entrance.rs). A process that has the environment for itself holds the whole file locked.
 //!
-//! Who enters and finds a region of this environment, this build and this run of the machine attaches to it, whether or not anybody else is
-//! there: if all were killed, what they had committed is in it, at whatever durability. Otherwise a new region is made and the
-//! environment recovered from its files. The region gets its name only when that is done, so a half-made one is never found.
+//! Who enters and finds others alive attaches to their region, if it is what they use: of this environment, this build and this run of the machine, not
+//! poisoned, and over the files that are there now. Otherwise that is an error: nothing can be done about it as long as they live. Who
+//! enters alone ends what dead processes may have left (env/left.rs), makes a new region, and recovers the environment from its files. The region
+//! gets its name only when that is done, so a half-made one is never found.
 //!
 //! Who leaves last flushes the log, removes the region, and writes a last checkpoint, in this order.
 
-use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind as IoErrorKind;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use sablecat_os::liveness::LockFile;
-use sablecat_os::{clock, machine};
+use sablecat_os::atomic::Ordering;
+use sablecat_os::disk::FileId;
+use sablecat_os::machine;
 
+use super::entrance::Entrance;
+use super::left::{beside, end_what_is_left, open_region, region_path, remove, set_aside};
 use super::open::{LOCK, VOLUME, assemble, build_kernel, find_volume, geometry, log_memory, open_volume};
 use super::recover::RecoveryReport;
 use super::{Config, Core, Mode, Place};
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::volume::{Superblock, Volume};
-use crate::region::{Identity, Membership, Region};
-
-/// Where regions lie unless the configuration says otherwise.
-const REGION_DIRECTORY: &str = "/dev/shm";
-/// How long to wait for others to enter or leave, which takes as long as a recovery or a checkpoint.
-const ATTACH_PATIENCE: Duration = Duration::from_secs(600);
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+use crate::pages::volume::Volume;
+use crate::region::{Identity, Region};
+use crate::txn::caller;
 
 /// Opens an environment that other processes may have open.
 pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> Result<Arc<Core>> {
@@ -50,27 +47,22 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
     // Looked for again: another may have made it while this one waited.
     let exists = config.disk.exists(&volume_path).map_err(looking)?;
     config.take_after(&volume_path)?;
-    let boot = machine::boot_id();
-    if exists {
-        let superblock = Volume::look(&*config.disk, &volume_path)?;
-        if let Some(file) = open_region(&region_path)? {
-            match judge(file, &superblock, boot) {
-                Ok(region) => {
-                    let volume = Volume::join(&*config.disk, &volume_path, config.direct_io, false)?;
-                    return join(directory, volume, entrance.admit(region)?, region_path, config, mode);
-                }
-                Err(why) if why.kind() == ErrorKind::Invalid => entrance.set_aside(&region_path, &why)?,
-                Err(error) => return Err(error),
-            }
-        }
+    if entrance.anybody_lives()? {
+        let Some(file) = open_region(&region_path)? else {
+            return Err(entrance.cannot_join("its shared memory is not where it should be"));
+        };
+        let region = judge(file, &volume_path, &config, &entrance)?;
+        let volume = Volume::join(&*config.disk, &volume_path, config.direct_io, false)?;
+        return join(directory, volume, entrance.admit(region)?, region_path, config, mode);
     }
-    entrance.check_nobody_lives(&region_path, "its shared memory is not where it should be")?;
+    end_what_is_left(&entrance, directory, &region_path, &config)?;
     find_volume(directory, &config)?;
     let volume = open_volume(exists, &volume_path, &config)?;
     // Who may write the volume may enter the environment.
     config.take_after(&volume_path)?;
     let superblock = volume.superblock();
-    let identity = Identity { uuid: superblock.uuid, boot };
+    let identity = Identity { uuid: superblock.uuid, boot: machine::boot_id() };
+    let id = volume.file().id().map_err(|e| Error::io("looking at", &volume_path, e))?;
     let unfinished = beside(&region_path, ".new");
     let file = create_region(&unfinished, config.file_mode)?;
     let membership = entrance.first_member()?;
@@ -85,7 +77,7 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
         }
     };
     let region = &core.kernel.pages.region;
-    enter(region);
+    enter(region, id);
     region.header().set_ready();
     fs::rename(&unfinished, &region_path).map_err(|e| Error::io("naming the shared memory", &region_path, e))?;
     core.watch_stalls();
@@ -93,25 +85,44 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
     Ok(core)
 }
 
-/// Where the region of the environment in a directory is, if there is one.
-pub(super) fn region_path(directory: &Path, config: &Config) -> Result<PathBuf> {
-    let metadata = fs::metadata(directory).map_err(|e| Error::io("looking at", directory, e))?;
-    let region_directory = config.region_directory.clone().unwrap_or_else(|| PathBuf::from(REGION_DIRECTORY));
-    Ok(region_directory.join(format!("sablecat-{:x}-{:x}", metadata.dev(), metadata.ino())))
-}
-
-/// The region of this environment, for this build, in this run of the machine.
+/// The region that living processes use, if it is one that this process can use with them: of this environment, this build and this run of the
+/// machine, in order, and over the files that are there.
 ///
 /// # Errors
-/// Invalid if it is anything else, saying what. Others say only that it could not be looked at: no reason to do without what is in it.
-fn judge(file: File, superblock: &Superblock, boot: [u8; 16]) -> Result<Region> {
-    let region = Region::attach(file, Identity { uuid: superblock.uuid, boot })?;
-    let visible = region.header().visible();
-    log_memory(&region).check(visible)?;
-    // Somebody has had the environment for himself since, and the region knows nothing of what he did: the log has gone further than it ever did.
-    let is_behind = superblock.checkpoint > visible || superblock.log_floor > visible;
-    if is_behind || region.geometry().volumes != superblock.volume_count() {
-        return Err(Error::invalid("the environment was used without it since"));
+/// `InUse` and `Poisoned`, saying why it cannot be joined; those of the system.
+fn judge(file: File, volume: &Path, config: &Config, entrance: &Entrance) -> Result<Region> {
+    let refused = |error: Error| if error.kind() == ErrorKind::Invalid { entrance.cannot_join(&error.to_string()) } else { error };
+    let uuid = Volume::look(&*config.disk, volume)?.uuid;
+    let region = Region::attach(file, Identity { uuid, boot: machine::boot_id() }).map_err(refused)?;
+    let (header, memory) = (region.header(), log_memory(&region));
+    memory.check(header.visible()).map_err(refused)?;
+    if memory.is_poisoned() || header.volume_poisoned.load(Ordering::Acquire) != 0 {
+        return Err(Error::new(
+            ErrorKind::Poisoned,
+            format!(
+                "{}: an earlier write or flush failed; the processes that have the environment open must close it before it can be opened again",
+                volume.display()
+            ),
+        ));
+    }
+    // In this order: the header's generation only grows, and follows the file's by one checkpoint at most.
+    let before = header.generation.0.load(Ordering::SeqCst);
+    let superblock = Volume::look(&*config.disk, volume)?;
+    let after = header.generation.0.load(Ordering::SeqCst);
+    let here = config.disk.id(volume).map_err(|e| Error::io("looking at", volume, e))?;
+    let is_elsewhere = |&number: &u16| {
+        let member = region.member(number);
+        member.is_used() && entrance.is_alive(number) && member.volume().zip(here).is_some_and(|(theirs, here)| theirs != here)
+    };
+    let is_another = !(before..=after + 1).contains(&superblock.generation)
+        || superblock.clean
+        || superblock.checkpoint > header.visible()
+        || superblock.volume_count() != region.geometry().volumes
+        || (0..region.geometry().members).any(|number| is_elsewhere(&number));
+    if is_another {
+        return Err(entrance.cannot_join(
+            "its files are not those that they have open: they were replaced; close it everywhere, then put the right files in their place",
+        ));
     }
     Ok(region)
 }
@@ -119,7 +130,7 @@ fn judge(file: File, superblock: &Superblock, boot: [u8; 16]) -> Result<Region> 
 /// Becomes one of those who have the environment open.
 fn join(directory: &Path, volume: Volume, region: Region, region_path: PathBuf, config: Config, mode: Mode) -> Result<Arc<Core>> {
     let region = Arc::new(region);
-    enter(&region);
+    enter(&region, volume.file().id().map_err(|e| Error::io("looking at", volume.path(), e))?);
     let journal = volume.superblock().journal;
     if config.journaling.over(journal.clone()) != journal {
         return Err(Error::new(
@@ -130,11 +141,19 @@ fn join(directory: &Path, volume: Volume, region: Region, region_path: PathBuf, 
     if volume.is_news(&config.declared)? {
         return Err(Error::new(
             ErrorKind::InUse,
-            "others have the environment open, or were killed, and know of other volumes or rules; declare them when nobody has it open: \
-             if all were killed, open it and close it once without",
+            "others have the environment open, and know of other volumes or rules; declare them when nobody has it open",
         ));
     }
     let kernel = build_kernel(Some(directory), Some(volume), &region, &config, (mode, journal.as_ref()))?;
+    if !kernel.log.is_in_its_files()? {
+        return Err(Error::new(
+            ErrorKind::InUse,
+            format!(
+                "{}: others have the environment open, and the log there is not theirs: files were replaced; close it everywhere",
+                directory.display()
+            ),
+        ));
+    }
     let place = Place { directory: Some(directory.to_path_buf()), lock: None, region: Some(region_path) };
     let core = Core::new(kernel, config, (mode, journal), RecoveryReport::default(), place);
     core.watch_stalls();
@@ -146,111 +165,11 @@ fn join(directory: &Path, volume: Volume, region: Region, region_path: PathBuf, 
     Ok(core)
 }
 
-fn enter(region: &Region) {
+/// Enters this process, which has the main volume open as the file `volume`.
+fn enter(region: &Region, volume: Option<FileId>) {
     let command = fs::read("/proc/self/cmdline").unwrap_or_default();
     let command = String::from_utf8_lossy(&command).replace('\0', " ");
-    region.member(region.number()).enter(std::process::id(), command.trim());
-}
-
-/// The right to enter, or to leave: one process at a time has it, until dropped.
-struct Entrance {
-    path: PathBuf,
-    file_mode: Option<u32>,
-    lock: Membership,
-}
-
-impl Entrance {
-    fn enter(path: &Path, file_mode: Option<u32>) -> Result<Entrance> {
-        let entrance = Entrance { path: path.to_owned(), file_mode, lock: Membership::new(open_lock(path, file_mode)?, 0) };
-        let end = clock::monotonic() + ATTACH_PATIENCE;
-        while !entrance.lock.try_attach_lock().map_err(|e| Error::io("locking", path, e))? {
-            if entrance.lock.whole_file_is_taken().map_err(|e| Error::io("asking after the locks of", path, e))? {
-                return Err(taken_alone(path));
-            }
-            if clock::monotonic() >= end {
-                return Err(Error::new(
-                    ErrorKind::InUse,
-                    format!("{}: another process has been entering or leaving the environment for {ATTACH_PATIENCE:?}", path.display()),
-                ));
-            }
-            std::thread::sleep(LOOK_AGAIN);
-        }
-        Ok(entrance)
-    }
-
-    /// The membership of a number, unless another process has it.
-    fn try_member(&self, number: u16) -> Result<Option<Membership>> {
-        let membership = Membership::new(open_lock(&self.path, self.file_mode)?, number);
-        let taken = membership.take().map_err(|e| Error::io("locking", &self.path, e))?;
-        Ok(taken.then_some(membership))
-    }
-
-    /// The membership of the first who enters.
-    fn first_member(&self) -> Result<Membership> {
-        self.try_member(0)?.ok_or_else(|| {
-            Error::new(ErrorKind::InUse, format!("{}: processes have the environment open, but not its shared memory", self.path.display()))
-        })
-    }
-
-    /// Makes this process a member.
-    fn admit(&self, region: Region) -> Result<Region> {
-        for number in (0..region.geometry().members).filter(|&number| !region.member(number).is_used()) {
-            if let Some(membership) = self.try_member(number)? {
-                return Ok(region.joined_as(membership));
-            }
-        }
-        Err(Error::full(format!("{} processes have the environment open already", region.geometry().members)))
-    }
-
-    /// Refuses to go on beside processes whose region cannot be attached to.
-    fn check_nobody_lives(&self, path: &Path, why: impl Display) -> Result<()> {
-        if self.lock.anybody_lives().map_err(|e| Error::io("asking after the locks of", &self.path, e))? {
-            return Err(Error::new(
-                ErrorKind::InUse,
-                format!("{}: processes have the environment open in a way that this one cannot join: {why}", path.display()),
-            ));
-        }
-        Ok(())
-    }
-
-    /// Puts a region that cannot be attached to out of the way. Nobody may be using it.
-    fn set_aside(&self, path: &Path, why: &Error) -> Result<()> {
-        self.check_nobody_lives(path, why)?;
-        fs::rename(path, beside(path, ".aside")).map_err(|e| Error::io("setting aside", path, e))
-    }
-}
-
-impl Drop for Entrance {
-    fn drop(&mut self) {
-        self.lock.unlock_attach();
-    }
-}
-
-/// The error of who finds the whole lock file locked.
-pub(super) fn taken_alone(path: &Path) -> Error {
-    Error::new(
-        ErrorKind::InUse,
-        format!("{}: a process has the environment open for itself alone; close it there, or open it shared in both", path.display()),
-    )
-}
-
-/// The file of that name with something after it.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
-fn open_lock(path: &Path, file_mode: Option<u32>) -> Result<LockFile> {
-    LockFile::open(path, file_mode).map_err(|e| Error::io("opening", path, e))
-}
-
-fn open_region(path: &Path) -> Result<Option<File>> {
-    match OpenOptions::new().read(true).write(true).open(path) {
-        Ok(file) => Ok(Some(file)),
-        Err(e) if e.kind() == IoErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Error::io("opening the shared memory", path, e)),
-    }
+    region.member(region.number()).enter(std::process::id(), volume, command.trim());
 }
 
 fn create_region(path: &Path, file_mode: Option<u32>) -> Result<File> {
@@ -288,7 +207,8 @@ impl Core {
             while self.kernel.reap(&seat) {}
         }
         let others = (0..region.geometry().members).any(|n| n != region.number() && region.member(n).is_used());
-        let left = if others { Ok(()) } else { self.end_region(region_path) };
+        let healthy = || self.kernel.log.fail_if_poisoned().and_then(|()| self.kernel.pages.fail_if_poisoned());
+        let left = if others { healthy() } else { self.end_region(region_path) };
         self.kernel.pages.participants.leave();
         region.member(region.number()).leave();
         if let Some(membership) = region.membership() {
@@ -299,10 +219,23 @@ impl Core {
     }
 
     /// The last thing done with a shared environment. The region goes as soon as nothing hangs on it: who found it after the last checkpoint
-    /// would log on behind a superblock which says that no log is needed, and in files that are not there any more.
+    /// would log on behind a superblock which says that no log is needed, and in files that are not there any more. It goes in any case: who
+    /// opens the environment next is to begin anew, from the files.
     fn end_region(&self, path: &Path) -> Result<()> {
-        self.sync()?;
-        fs::remove_file(path).map_err(|e| Error::io("removing the shared memory", path, e))?;
+        let flushed = self.flush_log();
+        // Somebody may have removed it; and where it was, there may be that of another environment, if this one's directory was removed as well.
+        if self.kernel.pages.region.is_at(path)? {
+            if flushed.is_ok() { remove(path)? } else { set_aside(path)? }
+        }
+        flushed?;
+        self.kernel.pages.fail_if_poisoned()?;
         self.checkpoint_and_remove_log()
+    }
+
+    /// Makes everything committed so far durable, unless the log is poisoned: then it is not known what the files have of it.
+    fn flush_log(&self) -> Result<()> {
+        self.kernel.log.fail_if_poisoned()?;
+        let seat = self.kernel.pages.participants.sit()?;
+        self.kernel.log.make_durable(self.kernel.log.tail(), caller(&self.kernel.pages.region, seat.number()))
     }
 }

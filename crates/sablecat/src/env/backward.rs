@@ -21,7 +21,8 @@ use sablecat_os::calendar::Moment;
 use sablecat_os::disk::File;
 
 use super::history::{self, Epoch};
-use super::open::{VOLUME, begin_from, build_kernel, existing_volume, geometry, take_lock};
+use super::left::take_alone;
+use super::open::{VOLUME, begin_from, build_kernel, existing_volume, geometry};
 use super::recover::{RecoveryReport, replay_records};
 use super::{Config, Mode};
 use crate::error::{Error, ErrorKind, Result};
@@ -87,10 +88,11 @@ pub struct Recovery {
 }
 
 /// Takes an environment to itself and finds out what going back to a target means. Nothing is changed.
-pub(crate) fn prepare(directory: &Path, config: Config, target: Target) -> Result<Recovery> {
+pub(crate) fn prepare(directory: &Path, mut config: Config, target: Target) -> Result<Recovery> {
     config.check()?;
+    let directory = &config.locate(directory)?;
     let path = existing_volume(directory, &config)?;
-    let lock = take_lock(&config, directory)?;
+    let lock = take_alone(directory, &config)?;
     let superblock = Volume::look(&*config.disk, &path)?;
     let Some(journal) = superblock.journal.clone() else {
         return Err(Error::invalid(format!(

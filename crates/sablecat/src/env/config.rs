@@ -94,6 +94,14 @@ impl Default for Config {
     }
 }
 
+/// Refuses a path that is none: it would be the current directory, which nobody means by it.
+pub(super) fn check_directory(directory: &Path) -> Result<()> {
+    if directory.as_os_str().is_empty() {
+        return Err(Error::invalid("an empty path for the directory of an environment; say \".\" for the current directory"));
+    }
+    Ok(())
+}
+
 impl Config {
     /// Refuses settings that make no sense, saying which.
     pub(crate) fn check(&self) -> Result<()> {
@@ -121,6 +129,14 @@ impl Config {
             journal.check().map_err(Error::invalid)?;
         }
         Ok(())
+    }
+
+    /// Where the environment in a directory is, whatever becomes the current directory; and its region.
+    pub(crate) fn locate(&mut self, directory: &Path) -> Result<PathBuf> {
+        check_directory(directory)?;
+        let absolute = |path: &Path| self.disk.absolute(path).map_err(|e| Error::io("finding", path, e));
+        self.region_directory = self.region_directory.as_deref().map(absolute).transpose()?;
+        absolute(directory)
     }
 
     /// Has what is made from now on take after the volume at a path; without one, after the settings.

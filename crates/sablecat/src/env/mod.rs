@@ -4,6 +4,8 @@
 //! config.rs        settings and their defaults
 //! open.rs          from a directory to a running environment
 //! attach.rs        joining the processes that have it open
+//! entrance.rs      one process at a time enters or leaves
+//! left.rs          what processes left that were all killed
 //! recover.rs       forward replay of the log over the last checkpoint
 //! journal.rs       what is kept so that the environment can go back
 //! history.rs       what there is to go back to
@@ -20,9 +22,11 @@ mod attach;
 mod backward;
 mod config;
 mod databases;
+mod entrance;
 mod history;
 mod housekeeping;
 mod journal;
+mod left;
 mod open;
 mod processes;
 mod read_only;
@@ -162,6 +166,10 @@ impl Core {
     fn checkpoint_as(&self, me: &pages::Participant, clean: bool, moving: Moving) -> Result<CheckpointReport> {
         let captured = self.kernel.pages.checkpoint(me, moving, |at, superblock| {
             self.describe(at, clean, superblock);
+            if let Some(volume) = self.kernel.pages.volume() {
+                volume.check_names(&*self.config.disk)?;
+                volume.check_generation()?;
+            }
             // The log up to the snapshot must be durable before a superblock says that the pages hold it.
             let flushed = self.kernel.log.make_durable(at, caller(&self.kernel.pages.region, me.number()));
             // Nothing was committed here that could be short of something: the checkpoint may be tried again.
@@ -208,6 +216,8 @@ impl Core {
     /// Gives back segments that the last checkpoint does not need, and spares that nothing used since it.
     fn recycle_log(&self) -> Result<()> {
         let Some(volume) = self.kernel.pages.volume() else { return Ok(()) };
+        // The files of another state, in the place of these, may need theirs.
+        volume.check_names(&*self.config.disk)?;
         let seat = self.kernel.pages.participants.sit()?;
         self.let_go_of_log(volume.superblock().log_position, &seat)
     }

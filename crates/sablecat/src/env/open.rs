@@ -14,6 +14,8 @@ use sablecat_os::atomic::Ordering;
 use sablecat_os::disk::{File, How};
 
 use super::attach;
+use super::config::check_directory;
+use super::left::take_alone;
 use super::read_only;
 use super::recover::{self, RecoveryReport};
 use super::{Config, Core, Mode, Place};
@@ -38,8 +40,9 @@ const SPARES_MAX: usize = 3;
 const _: () = assert!(size_of::<LogWords>() <= LOG_WORDS_BYTES);
 
 /// Opens the environment in a directory, creating or recovering it as need be.
-pub(crate) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<Core>> {
+pub(crate) fn open(directory: &Path, mut config: Config, mode: Mode) -> Result<Arc<Core>> {
     config.check()?;
+    let directory = &config.locate(directory)?;
     if config.read_only {
         return read_only::open(directory, config, mode);
     }
@@ -53,7 +56,7 @@ fn open_to_write(directory: &Path, mut config: Config, mode: Mode) -> Result<Arc
         return attach::open_shared(directory, config, mode);
     }
     let (exists, path) = find_volume(directory, &config)?;
-    let lock = take_lock(&config, directory)?;
+    let lock = take_alone(directory, &config)?;
     let volume = open_volume(exists, &path, &config)?;
     assemble(Some((directory, volume)), Some(lock), None, config, mode)
 }
@@ -78,6 +81,7 @@ pub(super) fn find_volume(directory: &Path, config: &Config) -> Result<(bool, Pa
 
 /// Where the volume of an environment is that is there already.
 pub(super) fn existing_volume(directory: &Path, config: &Config) -> Result<PathBuf> {
+    check_directory(directory)?;
     let path = directory.join(VOLUME);
     let exists = config.disk.exists(&path).map_err(|e| Error::io("looking into", directory, e))?;
     if exists { Ok(path) } else { Err(none_in(directory)) }
@@ -152,6 +156,18 @@ pub(super) fn log_memory(region: &Region) -> LogMemory {
     unsafe { LogMemory::new(region.log_words().cast(), Ring::new(region.ring(), region.geometry().ring_bytes)) }
 }
 
+/// How the log of an environment is kept.
+pub(super) fn log_config(config: &Config, uuid: [u8; 16], directory: Option<&Path>, journal: Option<&Journal>) -> LogConfig {
+    LogConfig {
+        segment_bytes: config.log_segment_bytes,
+        uuid,
+        direct: true,
+        sync_io: config.sync_io,
+        spares_max: SPARES_MAX,
+        archive: directory.zip(journal).map(|(directory, journal)| directory.join(&journal.directory)),
+    }
+}
+
 /// The kernel over a region, which may be in use already.
 pub(super) fn build_kernel(
     directory: Option<&Path>,
@@ -161,14 +177,8 @@ pub(super) fn build_kernel(
     (mode, journal): (Mode, Option<&Journal>),
 ) -> Result<Kernel> {
     let log_disk = directory.filter(|_| mode == Mode::Transactional).map(|_| Arc::clone(&config.disk));
-    let log_config = LogConfig {
-        segment_bytes: config.log_segment_bytes,
-        uuid: volume.as_ref().map_or([0; 16], |volume| volume.superblock().uuid),
-        direct: true,
-        sync_io: config.sync_io,
-        spares_max: SPARES_MAX,
-        archive: directory.zip(journal).map(|(directory, journal)| directory.join(&journal.directory)),
-    };
+    let uuid = volume.as_ref().map_or([0; 16], |volume| volume.superblock().uuid);
+    let log_config = log_config(config, uuid, directory, journal);
     let log = Log::open(log_disk, &directory.unwrap_or(Path::new("")).join(LOG), log_config, log_memory(region))?;
     let locks = LockTable::new(region).with_policy(config.deadlock_policy);
     let pages = Pages::new(Arc::clone(region), volume, access::check_page)?;

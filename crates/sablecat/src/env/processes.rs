@@ -9,7 +9,8 @@ use sablecat_os::atomic::Ordering;
 use sablecat_os::liveness::LockFile;
 use sablecat_os::machine;
 
-use super::attach::{region_path, taken_alone};
+use super::entrance::taken_alone;
+use super::left::region_path;
 use super::open::{LOCK, existing_volume, log_memory};
 use super::{Config, Core};
 use crate::error::{Error, Result};

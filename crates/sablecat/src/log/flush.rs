@@ -204,6 +204,19 @@ fn after_the_commit(error: Error) -> Error {
     if error.kind() == ErrorKind::Poisoned { error } else { error.not_durable() }
 }
 
+impl Log {
+    /// Writes what the files lack up to the tail, and makes all of it durable, for who is alone with a memory whose users are dead: whatever
+    /// turns they had. The words stay as they are, so that another may do the same again.
+    pub(super) fn write_rest(&self, files: &Files) -> Result<()> {
+        let Some(mut lane) = take_lane(files) else { return Ok(()) };
+        let words = self.words();
+        let (durable, written, tail) = (self.durable(), self.written(), self.tail());
+        // SAFETY: nobody else uses the log; the ring has everything from the block of `written` to the tail.
+        unsafe { lane.write(&files.segments, self.memory.ring, &words.counters.0, (written, tail), Way::Cached)? };
+        lane.sync(&files.segments, &words.counters.0, (durable, tail)).map_err(|error| words.poison(&error))
+    }
+}
+
 /// The lane, for the holder of the turn.
 fn take_lane(files: &Files) -> Option<MutexGuard<'_, Lane>> {
     match files.lane.try_lock() {

@@ -72,6 +72,7 @@ mod flush;
 mod lane;
 mod operation;
 mod record;
+mod rescue;
 mod ring;
 mod scan;
 mod segment;
@@ -156,6 +157,12 @@ impl LogMemory {
     pub(crate) fn check(&self, visible: Lsn) -> Result<()> {
         // SAFETY: as `new` demands.
         unsafe { self.words.as_ref() }.check_positions(visible, self.ring.len() as u64)
+    }
+
+    /// Whether a write or flush has failed in a way that leaves unknown what the files have.
+    pub(crate) fn is_poisoned(&self) -> bool {
+        // SAFETY: as `new` demands.
+        unsafe { self.words.as_ref() }.check().is_err()
     }
 
     /// The turns, by name, and the slots of who has them; 0: nobody.
@@ -305,6 +312,14 @@ impl Log {
         // The block that holds `written` will be written again from its start, so it stays.
         let kept = self.written().0 & !(BLOCK - 1);
         self.tail().0 + len as u64 <= kept + self.memory.ring.len() as u64
+    }
+
+    /// An error once the log is poisoned.
+    ///
+    /// # Errors
+    /// `Poisoned`, naming what did it.
+    pub(crate) fn fail_if_poisoned(&self) -> Result<()> {
+        self.words().check()
     }
 
     /// A number for a new chain of chunks, never given before in this environment.

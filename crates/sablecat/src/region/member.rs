@@ -1,13 +1,14 @@
 //! Members: the attached processes.
 //!
 //! A member's number is the byte it holds locked in the environment's lock file for as long as it is attached; whether it lives is asked of
-//! that lock, never of what stands here. The rest is for people. Written under the attach lock: by the member when it enters and leaves,
+//! that lock, never of what stands here. The rest is for people, but for which file it has open: who enters compares that. Written under the attach lock: by the member when it enters and leaves,
 //! and by whoever has reaped it.
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
+use sablecat_os::disk::FileId;
 
 /// Words kept of the command a member runs.
-const COMMAND_WORDS: usize = 6;
+const COMMAND_WORDS: usize = 12;
 
 /// One attached process.
 #[repr(C, align(64))]
@@ -15,12 +16,14 @@ const COMMAND_WORDS: usize = 6;
 pub(crate) struct Member {
     used: AtomicU32,
     pid: AtomicU32,
+    /// The main volume's file as this process has it open: file system and number, 0 if it has none.
+    volume: [AtomicU64; 2],
     command: [AtomicU64; COMMAND_WORDS],
 }
 
 impl Member {
     /// Enters a process, whose lock is held.
-    pub(crate) fn enter(&self, pid: u32, command: &str) {
+    pub(crate) fn enter(&self, pid: u32, volume: Option<FileId>, command: &str) {
         let bytes = command.as_bytes();
         for (n, word) in self.command.iter().enumerate() {
             let mut eight = [0; 8];
@@ -31,6 +34,9 @@ impl Member {
             word.store(u64::from_le_bytes(eight), Ordering::Relaxed);
         }
         self.pid.store(pid, Ordering::Relaxed);
+        let volume = volume.map_or([0; 2], |id| [id.device, id.number]);
+        // Relaxed: read under the attach lock, under which this is.
+        self.volume.iter().zip(volume).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
         self.used.store(1, Ordering::SeqCst);
     }
 
@@ -42,6 +48,12 @@ impl Member {
     /// Whether a process stands here, alive or not.
     pub(crate) fn is_used(&self) -> bool {
         self.used.load(Ordering::SeqCst) != 0
+    }
+
+    /// Which file it has open as the main volume, if its disk can tell.
+    pub(crate) fn volume(&self) -> Option<FileId> {
+        let [device, number] = [0, 1].map(|n| self.volume[n].load(Ordering::Relaxed));
+        (number != 0).then_some(FileId { device, number })
     }
 
     /// The process's number, in its own namespace.

@@ -320,6 +320,14 @@ impl Region {
         self.membership.as_ref().map_or(0, |membership| membership.number)
     }
 
+    /// Whether the file of the region is the one at a path now.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn is_at(&self, path: &Path) -> Result<bool> {
+        self.mapping.is_of(path).map_err(|e| Error::io("looking at", path, e))
+    }
+
     /// This process's membership, if the region is shared.
     pub(crate) fn membership(&self) -> Option<&Membership> {
         self.membership.as_ref()

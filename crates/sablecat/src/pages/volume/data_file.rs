@@ -50,6 +50,17 @@ impl DataFile {
         &*self.file
     }
 
+    /// Whether the file that is open is the one at its path; also where that cannot be told.
+    pub(super) fn is_of_its_name(&self, disk: &dyn Disk) -> Result<bool> {
+        let looking = |e| Error::io("looking at", &self.path, e);
+        let there = match disk.id(&self.path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            there => there.map_err(looking)?,
+        };
+        let own = self.file.id().map_err(looking)?;
+        Ok(there.zip(own).is_none_or(|(there, own)| there == own))
+    }
+
     /// Bytes of the file.
     pub(super) fn bytes(&self) -> Result<u64> {
         self.file.len().map_err(|e| Error::io("finding the size of", &self.path, e))

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use sablecat_os::atomic::{Ordering, fence};
-use sablecat_os::disk::File;
+use sablecat_os::disk::{Disk, File};
 
 use super::batch::BlockBatch;
 use super::data_file::DataFile;
@@ -23,7 +23,7 @@ use super::scan::{self, Found, InUse};
 use super::superblock::{self, Superblock};
 use super::watch::Watch;
 use super::{BlockSpace, Bounds};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::types::{BlockId, PageId, SealedBlock, VolumeId};
 
 /// The open volumes of an environment.
@@ -104,13 +104,39 @@ impl Volume {
                 self.path().display()
             )));
         }
-        let replaced = self.read_only && superblock.generation <= self.generation() && superblock != self.superblock();
+        let known = self.superblock();
+        let replaced = superblock.uuid != known.uuid
+            || superblock.generation < known.generation
+            || self.read_only && superblock.generation == known.generation && superblock != known;
         if superblock.page_size as usize != self.page_size || superblock.volume_count() != self.count() || replaced {
             return Err(Error::corruption(format!("{}: the file was replaced while it was open", self.path().display())));
         }
         *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = watch;
         self.adopt(superblock);
         Ok(())
+    }
+
+    /// That the files which are open are still the ones of their names: so that files put in their place are not taken for them, nor harmed.
+    ///
+    /// # Errors
+    /// `Poisoned` if not; those of the files.
+    pub(crate) fn check_names(&self, disk: &dyn Disk) -> Result<()> {
+        for file in &self.files {
+            if !file.is_of_its_name(disk)? {
+                return Err(replaced(file.path(), "another one has its name, or none"));
+            }
+        }
+        Ok(())
+    }
+
+    /// That the generation in force is the newest that the file has: nobody else has written to it. The caller is the only one who may write a
+    /// superblock.
+    ///
+    /// # Errors
+    /// `Poisoned` if not; those of the file.
+    pub(crate) fn check_generation(&self) -> Result<()> {
+        let is_newest = superblock::is_newest(self.file(), self.path(), &self.superblock())?;
+        if is_newest { Ok(()) } else { Err(replaced(self.path(), "its last checkpoint is another")) }
     }
 
     /// Makes the superblock in force durable, if it is not.
@@ -345,4 +371,12 @@ impl Volume {
     pub(crate) fn leaf_span(&self) -> u64 {
         leaf_span(self.page_size) as u64
     }
+}
+
+fn replaced(path: &Path, why: &str) -> Error {
+    let message = format!(
+        "{}: the file was replaced while the environment was open ({why}); close it everywhere, see that the right files are there, and open it again",
+        path.display()
+    );
+    Error::new(ErrorKind::Poisoned, message)
 }

@@ -440,6 +440,28 @@ pub(crate) fn read_newest(file: &dyn File, path: &Path) -> Result<Newest> {
     }
 }
 
+/// Whether a superblock is in its slot, in one copy at least, and the other slot has no newer one.
+///
+/// # Errors
+/// Those of the file.
+pub(crate) fn is_newest(file: &dyn File, path: &Path, superblock: &Superblock) -> Result<bool> {
+    let slot = superblock.generation % 2;
+    let mut buffer = AlignedBuf::new(SUPERBLOCK_BYTES);
+    let mut read = |slot: u64, copy: u64| {
+        let at = slot * SLOT_BYTES + copy * SUPERBLOCK_BYTES as u64;
+        let length = file.read_at(&mut buffer, at).map_err(|e| Error::io("reading the superblock of", path, e))?;
+        Ok(match decode(&buffer[..length.min(SUPERBLOCK_BYTES)]) {
+            Copy::Valid(found) => Some(*found),
+            _ => None,
+        })
+    };
+    let is_there = |found: Option<Superblock>| found.as_ref() == Some(superblock);
+    if !is_there(read(slot, 0)?) && !is_there(read(slot, 1)?) {
+        return Ok(false);
+    }
+    Ok(read(1 - slot, 0)?.is_none_or(|other| other.generation < superblock.generation))
+}
+
 /// Writes both copies of a superblock to the slot of its generation. It counts once a flush has followed.
 ///
 /// # Errors

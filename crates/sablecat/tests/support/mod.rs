@@ -1,0 +1,232 @@
+//! What the tests of shared environments have in common: places for them, and disks that fail.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use sablecat::{Builder, Durability, Env, TxnOptions};
+use sablecat_os::check::sparse;
+use sablecat_os::disk::{Disk, File, HostDisk, How, Window};
+
+/// A directory for an environment, and one for its region; removed when dropped.
+pub(crate) struct Place {
+    pub(crate) base: PathBuf,
+}
+
+impl Place {
+    pub(crate) fn new(name: &str) -> Place {
+        let base = PathBuf::from("/dev/shm").join(format!("sablecat-test-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&base);
+        for part in ["env", "region"] {
+            fs::create_dir_all(base.join(part)).expect("made");
+        }
+        Place { base }
+    }
+
+    pub(crate) fn env(&self) -> PathBuf {
+        self.base.join("env")
+    }
+
+    pub(crate) fn builder(&self) -> Builder {
+        Env::builder()
+            .shared(true)
+            .background(false)
+            .cache_size(1 << 20)
+            .log_buffer_size(1 << 16)
+            .region_directory(self.base.join("region"))
+    }
+
+    pub(crate) fn open(&self) -> sablecat::Result<Env> {
+        self.builder().open(self.env())
+    }
+
+    pub(crate) fn open_alone(&self) -> sablecat::Result<Env> {
+        self.builder().shared(false).open(self.env())
+    }
+
+    /// What is left of this one when all of its processes are killed at this moment: its files and its region, and nobody who holds a lock.
+    pub(crate) fn killed(&self, name: &str) -> Place {
+        let left = Place::new(name);
+        copy(&self.env(), &left.env());
+        sparse::copy(&self.region(), &left.region()).expect("copied");
+        left
+    }
+
+    /// Where its region is.
+    pub(crate) fn region(&self) -> PathBuf {
+        let directory = fs::metadata(self.env()).expect("there");
+        self.base.join("region").join(format!("sablecat-{:x}-{:x}", directory.dev(), directory.ino()))
+    }
+
+    pub(crate) fn spoil(&self, at: u64, how: impl FnOnce(u8) -> u8) {
+        let file = fs::File::options().read(true).write(true).open(self.region()).expect("there");
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).expect("read");
+        file.write_all_at(&[how(byte[0])], at).expect("written");
+    }
+
+    /// The files beside the environment: its region, and any that was set aside.
+    pub(crate) fn regions(&self) -> Vec<PathBuf> {
+        let mut found: Vec<_> = fs::read_dir(self.base.join("region")).expect("there").map(|file| file.expect("read").path()).collect();
+        found.sort();
+        found
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.base);
+    }
+}
+
+/// Copies a directory's files over what is there, as `cp -r` does.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("made");
+    for entry in fs::read_dir(from).expect("there") {
+        let (from, to) = entry.map(|entry| (entry.path(), to.join(entry.file_name()))).expect("read");
+        if from.is_dir() { copy(&from, &to) } else { fs::copy(&from, &to).map(drop).expect("copied") }
+    }
+}
+
+/// An environment with a value that is durable, and a newer one that is in the region alone.
+pub(crate) fn flushed_then_not(place: &Place) -> Env {
+    let env = place.open().expect("created");
+    put(&env, "flushed");
+    put_in_memory(&env, "in the region");
+    env
+}
+
+pub(crate) fn put(env: &Env, value: &str) {
+    env.database("d").and_then(|d| d.insert("k", value)).expect("inserted");
+}
+
+pub(crate) fn put_in_memory(env: &Env, value: &str) {
+    let d = env.database("d").expect("opened");
+    let in_memory = TxnOptions::new().durability(Durability::Memory);
+    env.write_with(in_memory, |txn| txn.insert(&d, "k", value).map(drop)).expect("committed");
+}
+
+pub(crate) fn get(env: &Env) -> Option<Vec<u8>> {
+    env.database("d").and_then(|d| d.get("k")).expect("read")
+}
+
+/// With what a process ends that is cut off.
+pub(crate) const CUT_OFF: i32 = 77;
+
+/// The machine's disk, and the end of the process before so many calls that change something have been made on it.
+#[derive(Clone, Debug)]
+pub(crate) struct CutOff {
+    left: Arc<AtomicI64>,
+}
+
+impl CutOff {
+    pub(crate) fn after(calls: i64) -> CutOff {
+        CutOff { left: Arc::new(AtomicI64::new(calls)) }
+    }
+
+    fn change(&self) {
+        if self.left.fetch_sub(1, Ordering::SeqCst) == 0 {
+            // Nothing is let go of in good order, and no other thread does anything after this.
+            std::process::exit(CUT_OFF);
+        }
+    }
+}
+
+impl Disk for CutOff {
+    fn open(&self, path: &Path, how: How) -> io::Result<Arc<dyn File>> {
+        if how.create || how.create_new {
+            self.change();
+        }
+        Ok(Arc::new(CutOffFile { file: HostDisk.open(path, how)?, cut: self.clone() }))
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.change();
+        HostDisk.create_dir_all(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        HostDisk.list(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.change();
+        HostDisk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.change();
+        HostDisk.remove(path)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        HostDisk.exists(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.change();
+        HostDisk.sync_dir(dir)
+    }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        HostDisk.free_bytes(dir)
+    }
+}
+
+#[derive(Debug)]
+struct CutOffFile {
+    file: Arc<dyn File>,
+    cut: CutOff,
+}
+
+impl File for CutOffFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(buf, offset)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.cut.change();
+        self.file.write_at(buf, offset)
+    }
+
+    fn write_all_at(&self, bufs: &[&[u8]], offset: u64) -> io::Result<()> {
+        self.cut.change();
+        self.file.write_all_at(bufs, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.cut.change();
+        self.file.sync()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.cut.change();
+        self.file.set_len(len)
+    }
+
+    fn preallocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.cut.change();
+        self.file.preallocate(offset, len)
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        self.file.try_lock()
+    }
+
+    fn window(&self, _: u64, _: usize) -> io::Result<Box<dyn Window>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn is_direct(&self) -> bool {
+        self.file.is_direct()
+    }
+}
