@@ -242,6 +242,8 @@ fn files_replaced_under_living_processes_are_an_error_and_not_corruption() {
     let refused = env.checkpoint().expect_err("not the file that is open");
     assert_eq!(refused.kind(), ErrorKind::Poisoned, "{refused}");
     assert!(refused.to_string().contains("sablecat.db"), "{refused}");
+    let refused = env.database("d").and_then(|d| d.insert("k", "v")).expect_err("poisoned");
+    assert_eq!(refused.kind(), ErrorKind::Poisoned, "{refused}");
     drop(env);
     copy(&backups.env(), &place.env());
     let env = place.open().expect("opened");

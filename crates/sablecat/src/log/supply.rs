@@ -123,10 +123,19 @@ impl Log {
     fn begin_segment(&self, files: &Files, number: u64, piece: u64, spares: Spares) -> Result<u64> {
         let (words, segments) = (self.words(), &files.segments);
         let ready = segments.path(Name::Log(number));
-        let header = segments.header(number, words.life.0.load(Ordering::Acquire), words.continues.load(Ordering::Acquire)).encode();
+        let header = segments.header(number, words.life.0.load(Ordering::Acquire), words.continues.load(Ordering::Acquire));
         let exists = segments.disk().exists(&ready).map_err(|e| Error::io("looking for log segment", &ready, e))?;
         let mut bytes = piece;
-        if !exists {
+        if exists {
+            // Somebody may have died who had just made it; anything else is not this life's.
+            if segments.read_header(number)? != header {
+                return Err(Error::corruption(format!(
+                    "log segment {} is there already, of another life: files were replaced, or added, while the environment was open",
+                    ready.display()
+                )));
+            }
+        } else {
+            let header = header.encode();
             let spare = if spares == Spares::Used { self.take_spare(files)? } else { None };
             let name = if let Some(spare) = spare {
                 let path = segments.path(spare);

@@ -216,3 +216,27 @@ fn a_new_environment_has_an_empty_log() {
     assert_eq!(read_all(&log.log, Lsn(0)).unwrap(), (vec![], End { lsn: Lsn(0), reason: EndReason::Clean }));
     assert!(log.log.scan(Lsn(SEGMENT)).unwrap_err().is_corruption(), "a checkpoint there, and no log at all");
 }
+
+/// Somebody begins a life in the files of a log that is in use.
+#[test]
+fn nobody_goes_on_in_a_segment_of_another_life() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(7));
+    let one = TestLog::create(Arc::clone(&disk), 65536, 65536);
+    let end = one.put(b"key", b"of one", me(1)).expect("put");
+    one.log.make_durable(end, me(1)).expect("durable");
+    let two = TestLog::open(Some(disk), Path::new("log"), config(65536), 65536).expect("open");
+    let (_, found) = read_all(&two.log, Lsn(0)).expect("read");
+    assert_eq!(found.lsn, end);
+    let life = two.log.start_fresh(end, Lsn(0), me(1)).expect("begun");
+    let refused = loop {
+        match one.put(b"key", &[7; 5000], me(1)) {
+            Ok(end) => assert!(end <= life, "{end} is in the other's segment"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused.kind(), ErrorKind::Corruption, "{refused}");
+    let end = two.put(b"key", b"of two", me(1)).expect("put");
+    two.log.make_durable(end, me(1)).expect("durable");
+    let (records, _) = read_all(&two.log, Lsn(0)).expect("nothing is mixed");
+    assert_eq!(records.len(), 2);
+}

@@ -23,7 +23,7 @@ use super::scan::{self, Found, InUse};
 use super::superblock::{self, Superblock};
 use super::watch::Watch;
 use super::{BlockSpace, Bounds};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::types::{BlockId, PageId, SealedBlock, VolumeId};
 
 /// The open volumes of an environment.
@@ -119,7 +119,7 @@ impl Volume {
     /// That the files which are open are still the ones of their names: so that files put in their place are not taken for them, nor harmed.
     ///
     /// # Errors
-    /// `Poisoned` if not; those of the files.
+    /// `Poisoned`, [in doubt](Error::is_volume_in_doubt), if not; those of the files.
     pub(crate) fn check_names(&self, disk: &dyn Disk) -> Result<()> {
         for file in &self.files {
             if !file.is_of_its_name(disk)? {
@@ -133,7 +133,7 @@ impl Volume {
     /// superblock.
     ///
     /// # Errors
-    /// `Poisoned` if not; those of the file.
+    /// `Poisoned`, [in doubt](Error::is_volume_in_doubt), if not; those of the file.
     pub(crate) fn check_generation(&self) -> Result<()> {
         let is_newest = superblock::is_newest(self.file(), self.path(), &self.superblock())?;
         if is_newest { Ok(()) } else { Err(replaced(self.path(), "its last checkpoint is another")) }
@@ -378,5 +378,5 @@ fn replaced(path: &Path, why: &str) -> Error {
         "{}: the file was replaced while the environment was open ({why}); close it everywhere, see that the right files are there, and open it again",
         path.display()
     );
-    Error::new(ErrorKind::Poisoned, message)
+    Error::volume_in_doubt(message)
 }
