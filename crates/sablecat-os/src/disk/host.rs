@@ -421,7 +421,7 @@ mod tests {
     fn file(name: &str) -> (PathBuf, HostFile) {
         let path = std::env::temp_dir().join(format!("sablecat-host-{name}-{}", std::process::id()));
         let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
-        (path, HostFile { file: file.into(), direct: false })
+        (path, HostFile::new(file, false))
     }
 
     /// As on a file system that cannot reserve space: each of two processes makes room, and writes where it has.
@@ -430,7 +430,7 @@ mod tests {
         const BLOCK: u64 = 16;
         const BLOCKS: u64 = 10_000;
         let (path, first) = file("longer");
-        let second = HostFile { file: fs::OpenOptions::new().read(true).write(true).open(&path).unwrap().into(), direct: false };
+        let second = HostFile::new(fs::OpenOptions::new().read(true).write(true).open(&path).unwrap(), false);
         std::thread::scope(|scope| {
             for (n, file) in [&first, &second].into_iter().enumerate() {
                 scope.spawn(move || {
