@@ -83,7 +83,7 @@ pub enum End {
 }
 
 /// Whether a step that succeeded makes everything so far durable.
-fn makes_durable(step: &Step, setting: &Setting) -> bool {
+pub(crate) fn makes_durable(step: &Step, setting: &Setting) -> bool {
     match step {
         Step::Sync | Step::Checkpoint | Step::Compact => true,
         Step::Transaction(transaction) => transaction.durability == Durability::Sync,

@@ -25,7 +25,7 @@ pub const FAULTS: [Fault; 6] = [
 ];
 
 /// Whether an error tells its reader what to look at or what to do.
-fn is_clear(error: &Error) -> bool {
+pub(crate) fn is_clear(error: &Error) -> bool {
     let message = error.to_string();
     let names_a_place = message.contains(DIRECTORY);
     let says_what_to_do = ["open it again", "reopen", "close the environment", "free", "room", "run it again", "try"]
@@ -36,7 +36,7 @@ fn is_clear(error: &Error) -> bool {
     fits && (names_a_place || says_what_to_do)
 }
 
-fn unclear(step: &str, error: &Error) -> Wrong {
+pub(crate) fn unclear(step: &str, error: &Error) -> Wrong {
     format!("{step}: the error is not clear: {:?}: {error}", error.kind())
 }
 
@@ -55,67 +55,81 @@ pub struct Outcome {
 /// Whatever is not as promised.
 fn work(env: &Env, setting: &Setting, steps: &[Step], promise: &mut Promise) -> Result<Outcome, Wrong> {
     let mut outcome = Outcome::default();
-    for step in steps {
-        let before = promise.newest().clone();
-        let mut after = before.clone();
-        let expected = after.apply(step);
-        let changes = after != before;
-        let syncs = match step {
-            Step::Sync => true,
-            Step::Transaction(transaction) => changes && transaction.durability == Durability::Sync,
-            Step::Checkpoint | Step::Compact => true,
-            _ => changes && setting.durability == Durability::Sync,
-        };
-        match engine::apply(env, step) {
-            Ok(_) if outcome.poisoned && syncs => return Err(format!("{step:?} claims to be durable after a flush failed")),
-            Ok(answer) if answer == expected => {
-                promise.push(after);
-                if syncs && (changes || matches!(step, Step::Sync | Step::Checkpoint | Step::Compact)) {
-                    promise.durable();
-                }
-            }
-            Ok(answer) => return Err(format!("{step:?} answered {answer:?}, not {expected:?}")),
-            Err(error) => {
-                if !is_clear(&error) {
-                    return Err(unclear(&format!("{step:?}"), &error));
-                }
-                outcome.failed += 1;
-                outcome.poisoned |= error.kind() == ErrorKind::Poisoned;
-                let found = match engine::state(env) {
-                    Ok(found) => found,
-                    Err(_) if outcome.poisoned => {
-                        // Reading may be refused too; then nothing more can be told before it is opened again.
-                        promise.push(after);
-                        continue;
-                    }
-                    Err(error) => return Err(format!("reading after {step:?} failed: {error}")),
-                };
-                if found == after {
-                    // Creating and removing databases takes more than one commit: the one that names it may be there.
-                    let may_be = matches!(error.kind(), ErrorKind::NotDurable | ErrorKind::Poisoned)
-                        || !changes
-                        || matches!(step, Step::Create(_) | Step::Drop(_) | Step::Rename(..));
-                    if !may_be {
-                        return Err(format!("{step:?} failed with {:?} ({error}) and is visible", error.kind()));
-                    }
-                    promise.push(after);
-                } else if found == before {
-                    if outcome.poisoned {
-                        promise.push(after);
-                        promise.push(before);
-                    }
-                } else {
-                    return Err(format!("{step:?} failed half way: {}", found.difference(&before)));
-                }
-            }
-        }
-    }
+    steps.iter().try_for_each(|step| work_on(env, setting, step, promise, &mut outcome))?;
     Ok(outcome)
 }
 
-/// Opens after a fault, without more of them, and holds what is there against the promise; then works on.
+/// Does a step, which may fail, and keeps the promise up to date.
+///
+/// # Errors
+/// Whatever is not as promised.
+pub(crate) fn work_on(env: &Env, setting: &Setting, step: &Step, promise: &mut Promise, outcome: &mut Outcome) -> Result<(), Wrong> {
+    let before = promise.newest().clone();
+    let mut after = before.clone();
+    let expected = after.apply(step);
+    let changes = after != before;
+    let syncs = match step {
+        Step::Sync => true,
+        Step::Transaction(transaction) => changes && transaction.durability == Durability::Sync,
+        Step::Checkpoint | Step::Compact => true,
+        _ => changes && setting.durability == Durability::Sync,
+    };
+    match engine::apply(env, step) {
+        Ok(_) if outcome.poisoned && syncs => return Err(format!("{step:?} claims to be durable after a flush failed")),
+        Ok(answer) if answer == expected => {
+            promise.push(after);
+            if syncs && (changes || matches!(step, Step::Sync | Step::Checkpoint | Step::Compact)) {
+                promise.durable();
+            }
+        }
+        Ok(answer) => return Err(format!("{step:?} answered {answer:?}, not {expected:?}")),
+        Err(error) => {
+            if !is_clear(&error) {
+                return Err(unclear(&format!("{step:?}"), &error));
+            }
+            outcome.failed += 1;
+            outcome.poisoned |= error.kind() == ErrorKind::Poisoned;
+            let found = match engine::state(env) {
+                Ok(found) => found,
+                Err(_) if outcome.poisoned => {
+                    // Reading may be refused too; then nothing more can be told before it is opened again.
+                    promise.push(after);
+                    return Ok(());
+                }
+                Err(error) => return Err(format!("reading after {step:?} failed: {error}")),
+            };
+            if found == after {
+                // Creating and removing databases takes more than one commit: the one that names it may be there.
+                let may_be = matches!(error.kind(), ErrorKind::NotDurable | ErrorKind::Poisoned)
+                    || !changes
+                    || matches!(step, Step::Create(_) | Step::Drop(_) | Step::Rename(..));
+                if !may_be {
+                    return Err(format!("{step:?} failed with {:?} ({error}) and is visible", error.kind()));
+                }
+                promise.push(after);
+            } else if found == before {
+                if outcome.poisoned {
+                    promise.push(after);
+                    promise.push(before);
+                }
+            } else {
+                return Err(format!("{step:?} failed half way: {}", found.difference(&before)));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn reopen(disk: &SimDisk, setting: &Setting, promise: &mut Promise, what: &str) -> Result<(), Wrong> {
-    let env = setting.builder_on(disk).open(DIRECTORY).map_err(|error| format!("{what}: opening again: {:?}: {error}", error.kind()))?;
+    reopen_by(|| setting.builder_on(disk).open(DIRECTORY), promise, what)
+}
+
+/// Opens after a fault, without more of them, and holds what is there against the promise; then works on.
+///
+/// # Errors
+/// Whatever is not as promised.
+pub(crate) fn reopen_by(open: impl FnOnce() -> sablecat::Result<Env>, promise: &mut Promise, what: &str) -> Result<(), Wrong> {
+    let env = open().map_err(|error| format!("{what}: opening again: {:?}: {error}", error.kind()))?;
     let found = engine::state(&env).map_err(|error| format!("{what}: reading everything: {error}"))?;
     promise.settle(found).map_err(|wrong| format!("{what}: {wrong}"))?;
     clean(&env).map_err(|wrong| format!("{what}: {wrong}"))?;

@@ -11,6 +11,7 @@
 //! backward.rs   going back to earlier states
 //! store.rs      the same for the Data Store
 //! faults.rs     calls that fail
+//! shared.rs     power failures and failing calls where several processes share an environment
 //! fuzz.rs       the engine's own bytes, mutated
 //! damage.rs     files that are changed behind the engine's back
 //! lies.rs       writes that get lost, or elsewhere, without a word
@@ -36,6 +37,7 @@ pub mod lies;
 pub mod model;
 pub mod seeds;
 pub mod setting;
+pub mod shared;
 pub mod step;
 pub mod steps;
 pub mod store;

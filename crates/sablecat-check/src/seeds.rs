@@ -9,7 +9,7 @@ use crate::alike::Wrong;
 pub type Check = fn(u64) -> Result<(), Wrong>;
 
 /// What can be run by name.
-pub const CHECKS: [(&str, Check); 14] = [
+pub const CHECKS: [(&str, Check); 16] = [
     ("model", crate::model_check),
     ("crash", crate::crash::explore),
     ("crash-calls", |seed| crate::crash::every_call(seed, 25).map(|_| ())),
@@ -18,6 +18,8 @@ pub const CHECKS: [(&str, Check); 14] = [
     ("backward-times", crate::backward::times),
     ("store", crate::store::explore),
     ("faults", crate::faults::explore),
+    ("faults-shared", crate::shared::faults),
+    ("crash-shared", crate::shared::crashes),
     ("damage", crate::damage::explore),
     ("lies", crate::lies::explore),
     ("histories", crate::history::explore),
