@@ -62,6 +62,18 @@ pub fn fence(order: Ordering) {
     std::sync::atomic::fence(order);
 }
 
+/// Makes the swap (or other exchange) that the caller has just made a full memory fence: what comes before it is before all that comes after. On x86 it is one
+/// already, and this keeps the compiler to it. Elsewhere an exchange is ordered against what is sequentially consistent only: a load behind it may be
+/// done before others see what it stored.
+#[inline(always)]
+pub fn fence_behind_swap() {
+    if cfg!(target_arch = "x86_64") {
+        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+    } else {
+        std::sync::atomic::fence(Ordering::SeqCst);
+    }
+}
+
 /// The cheap half of a fence whose other half is [`fence_everywhere`]: keeps the compiler, but not the processor, from moving loads and stores
 /// over it.
 #[inline(always)]

@@ -94,9 +94,9 @@ impl Pages {
             // Acquire: pairs with the commit step's last store to it, so everything at or below is there.
             let at = Lsn(visible.load(Ordering::Acquire));
             store(at);
-            // A reclaimer that missed the pin read `visible` before its fence; then it has moved, or the versions at `at` are not its to free. SeqCst: the
-            // store is before this load in the one order of all such, as the reclaimer's fence is before the store that it missed.
-            if visible.load(Ordering::SeqCst) == at.0 {
+            // A reclaimer that missed the pin read `visible` before its fence; then it has moved, or the versions at `at` are not its to free. The fence behind
+            // the store keeps this load behind it, as the reclaimer's keeps its looks at the pins behind that at `visible`.
+            if visible.load(Ordering::Acquire) == at.0 {
                 return at;
             }
         }

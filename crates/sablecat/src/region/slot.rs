@@ -3,7 +3,7 @@
 //! A slot is written by its owner alone, except for `revoked` (set by a sweep that needs the room) and the reaper's resets. Everything in it
 //! that others act upon is written before the act it announces, so that a finder of a dead owner's slot knows all that may be half done.
 
-use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
+use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering, fence_behind_swap};
 
 use super::WaitQueue;
 use crate::types::{FrameId, Lsn, PageId};
@@ -123,15 +123,17 @@ impl Slot {
     #[inline]
     pub(crate) fn set_guard(&self, at: Lsn) {
         self.guard.swap(at.0, Ordering::SeqCst);
+        fence_behind_swap();
     }
     #[inline]
     pub(crate) fn unguard(&self) {
         self.guard.store(NO_PIN, Ordering::Release);
     }
-    /// Stores a pin with a full fence behind it (a swap is one).
+    /// Stores a pin with a full fence behind it.
     #[inline]
     pub(crate) fn set_pin(&self, at: Lsn) {
         self.pinned.swap(at.0, Ordering::SeqCst);
+        fence_behind_swap();
     }
     /// Release: reads made under the pin stay before its end.
     #[inline]
@@ -182,6 +184,7 @@ impl Slot {
     #[inline]
     pub(crate) fn enter_fenced(&self, epoch: u64) {
         self.epoch.swap(epoch, Ordering::SeqCst);
+        fence_behind_swap();
     }
     /// Says which frame the operation looks at from now on, until it says another. What it then loads, behind a light fence, shows whether the frame
     /// was still to be had.
@@ -223,10 +226,11 @@ impl Slot {
     pub(crate) fn commit(&self) -> Lsn {
         Lsn(self.commit.load(Ordering::Acquire))
     }
-    /// Announces the commit at `at`; the Release of the phase orders the list and the LSN before it.
+    /// Announces the commit at `at`; the Release of the phase orders the list and the LSN before it. That of the LSN, as with the list's words: who reads what
+    /// belongs to a holding of the commit role finds the one before it ended.
     #[inline]
     pub(crate) fn begin_commit(&self, at: Lsn) {
-        self.commit.store(at.0, Ordering::Relaxed);
+        self.commit.store(at.0, Ordering::Release);
         self.phase.store(1, Ordering::Release);
     }
     #[inline]
@@ -250,20 +254,23 @@ impl Slot {
     pub(crate) fn set_list_more(&self, frame: FrameId) {
         self.list_more.store(frame.0, Ordering::Release);
     }
+    /// An item of the list, as it is at the moment. Acquire: a helper looks at the commit role afterwards, and if it has met a word of its owner's next commit
+    /// finds that the holding it helps has ended.
     #[inline]
     pub(crate) fn item(&self, index: usize) -> ListItem {
         let words = &self.list[index];
         ListItem {
-            page: PageId(words.page.load(Ordering::Relaxed)),
-            old: FrameId(words.old.load(Ordering::Relaxed)),
-            new: FrameId(words.new.load(Ordering::Relaxed)),
+            page: PageId(words.page.load(Ordering::Acquire)),
+            old: FrameId(words.old.load(Ordering::Acquire)),
+            new: FrameId(words.new.load(Ordering::Acquire)),
         }
     }
+    /// Release: pairs with the Acquire of [`Slot::item`].
     #[inline]
     pub(crate) fn set_item(&self, index: usize, item: ListItem) {
         let words = &self.list[index];
-        words.page.store(item.page.0, Ordering::Relaxed);
-        words.old.store(item.old.0, Ordering::Relaxed);
-        words.new.store(item.new.0, Ordering::Relaxed);
+        words.page.store(item.page.0, Ordering::Release);
+        words.old.store(item.old.0, Ordering::Release);
+        words.new.store(item.new.0, Ordering::Release);
     }
 }

@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use sablecat_os::atomic::{AtomicU32, Ordering};
+use sablecat_os::atomic::{AtomicU32, Ordering, fence_behind_swap};
 use sablecat_os::{clock, futex};
 
 use super::Region;
@@ -144,7 +144,10 @@ impl WaitQueue {
 
     /// Says that somebody is about to sleep, before a last look; the word to sleep on.
     fn announce(&self) -> u32 {
-        self.word.fetch_or(ASLEEP, Ordering::SeqCst) | ASLEEP
+        let seen = self.word.fetch_or(ASLEEP, Ordering::SeqCst) | ASLEEP;
+        // The last look is after it, whatever it looks at: who changes that before, finds the bit.
+        fence_behind_swap();
+        seen
     }
 
     /// Wakes whoever sleeps here. The caller's change came before, by a sequentially consistent operation.

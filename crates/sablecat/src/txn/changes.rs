@@ -211,7 +211,7 @@ impl<'a> Changes<'a> {
         if index / each == self.more.len() {
             let frame = self.frame()?;
             let region = &self.pages.region;
-            region.frame_word(frame, 0).store(0, Ordering::Relaxed);
+            region.frame_word(frame, 0).store(0, Ordering::Release);
             match self.more.last() {
                 Some(&last) => region.frame_word(last, 0).store(frame.0, Ordering::Release),
                 None => self.me.slot().set_list_more(frame),
@@ -221,9 +221,10 @@ impl<'a> Changes<'a> {
         let region = &self.pages.region;
         let frame = self.more[index / each];
         let at = 1 + 3 * (index % each);
-        region.frame_word(frame, at).store(item.page.0, Ordering::Relaxed);
-        region.frame_word(frame, at + 1).store(item.old.0, Ordering::Relaxed);
-        region.frame_word(frame, at + 2).store(item.new.0, Ordering::Relaxed);
+        // Release: as in the slot (`Slot::set_item`).
+        region.frame_word(frame, at).store(item.page.0, Ordering::Release);
+        region.frame_word(frame, at + 1).store(item.old.0, Ordering::Release);
+        region.frame_word(frame, at + 2).store(item.new.0, Ordering::Release);
         Ok(())
     }
 

@@ -143,7 +143,8 @@ pub(super) fn help(pages: &Pages, log: &Log, me: &Participant, other: Holding) {
     let phase = theirs.phase();
     let commit = theirs.commit();
     let list = read_list(pages, theirs);
-    // Only now is it known that what was read belongs to this holding.
+    // Only now is it known that what was read belongs to this holding: all of it was read by Acquire loads, and stored by Release stores, so who has met a
+    // word of a later commit finds the role changed.
     if role.look() == other && phase == Phase::Committing && log.tail() >= commit {
         if newest.at() < commit {
             for item in list {
