@@ -11,7 +11,7 @@ use super::scratch::Record;
 use super::transaction::is_too_old;
 use super::{Durability, Kernel, TreeRef, publish};
 use crate::access::PageWrite;
-use crate::access::btree::node::{Leaf, LeafMut, Value};
+use crate::access::btree::node::{self, Leaf, LeafMut, Value};
 use crate::access::btree::{self, Toward, Tree};
 use crate::error::Result;
 use crate::log::{Kind, RecordBuilder};
@@ -30,7 +30,7 @@ pub(crate) enum RecordChange<'a> {
 /// How an attempt at a leaf-only change ended.
 enum Attempt {
     Done(Lsn),
-    /// There was nothing to remove.
+    /// There was nothing to remove in a state that everybody sees.
     Nothing,
     /// The tree's shape must change.
     Shape,
@@ -191,7 +191,13 @@ impl Kernel {
                 }
             }
             RecordChange::Remove => {
-                let Ok(slot) = place else { return Ok(Attempt::Nothing) };
+                let Ok(slot) = place else {
+                    // What the latch shows may not be visible yet, and the caller would find the record if it looked.
+                    if node::born(bytes) > at {
+                        self.help_committer(me);
+                    }
+                    return Ok(Attempt::Nothing);
+                };
                 let bytes = changes.write(page)?;
                 LeafMut::new(bytes).remove(slot);
                 if btree::should_merge(bytes) && page != tree.root {
@@ -253,6 +259,9 @@ impl Kernel {
             RecordChange::Remove => None,
         };
         if !self.apply_one(&mut changes, &tree.tree(), (key, value), None)? {
+            // As in `attempt`.
+            drop(changes);
+            self.help_committer(me);
             return Ok(None);
         }
         publish::publish(&self.pages, &self.log, changes, record, |_| self.check_there(tree, me)).map(Some)

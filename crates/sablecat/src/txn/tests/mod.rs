@@ -5,6 +5,7 @@ mod accounting;
 mod explore;
 mod failing;
 mod large;
+mod linear;
 mod mapped_twice;
 mod nested;
 mod order;

@@ -8,6 +8,7 @@
 //! state of them sees them equal; every value repeats one number, and is looked at twice with others running in between, so that a frame
 //! used again under its reader shows.
 
+mod answers;
 mod checkpoint;
 mod commits;
 mod eviction;
