@@ -467,6 +467,31 @@ fn a_name_that_stands_for_another_database_is_found_to() {
 }
 
 #[test]
+fn a_database_removed_after_it_was_read_is_a_conflict_for_the_reader() {
+    let env = Env::in_memory().unwrap();
+    for wins in [true, false] {
+        let (read, other) = (env.database("read").unwrap(), env.database("other").unwrap());
+        other.remove("k").unwrap();
+        read.insert("a", "1").unwrap();
+        // Each sees the state before the other: one of them has to go.
+        let mut reader = env.begin_with(at(Isolation::Serializable)).unwrap();
+        assert_eq!(reader.get(&read, "a").unwrap().as_deref(), Some(&b"1"[..]));
+        reader.insert(&other, "k", "2").unwrap();
+        let mut remover = env.begin_with(at(Isolation::Serializable)).unwrap();
+        assert_eq!(remover.get(&other, "k").unwrap(), None);
+        assert!(remover.remove_database("read").unwrap());
+        if wins {
+            reader.commit().unwrap();
+            assert_eq!(kind(remover.commit()), ErrorKind::Conflict);
+        } else {
+            remover.commit().unwrap();
+            assert_eq!(kind(reader.commit()), ErrorKind::Conflict);
+        }
+    }
+    check(&env);
+}
+
+#[test]
 fn a_renamed_database_is_no_conflict_for_who_writes_to_it() {
     let env = Env::in_memory().unwrap();
     let db = env.database("a").unwrap();

@@ -42,6 +42,7 @@ pub fn explore(seed: u64) -> Result<(), Wrong> {
             keys: dice.pick(&[3, 8, 40]),
             page_size: dice.pick(&[512, 4096]),
             on_disk: dice.percent(50),
+            shelves: if level == Level::ReadCommitted { 0 } else { dice.pick(&[0, 0, 2]) },
             nested: dice.percent(30),
             seed: dice.throw(),
         };

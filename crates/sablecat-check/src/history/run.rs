@@ -1,13 +1,14 @@
 //! Running transactions in threads and writing down what they see.
 //!
 //! An append is what programs do: read, put one more at the end, write. Range reads see every key at once, those that are not there too, so
-//! phantoms are anomalies like any other. Lists outgrow small pages, so leaves split and values get pages of their own all the while.
+//! phantoms are anomalies like any other. Some lists are databases: to append to one is to remove it and to create it anew, longer; it is read by name, or
+//! through whatever handle a thread has of it, perhaps of one that is gone. Lists outgrow small pages, so leaves split and values get pages of their own all the while.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sablecat::{Database, Durability, Env, Error, Isolation, Txn, TxnOptions};
+use sablecat::{Database, Durability, Env, Error, ErrorKind, Isolation, Txn, TxnOptions};
 use sablecat_os::sim::SimDisk;
 
 use super::check::Level;
@@ -31,6 +32,8 @@ pub struct Run {
     pub page_size: usize,
     /// On a simulated disk with the smallest cache, or in memory.
     pub on_disk: bool,
+    /// Lists that are databases of their own. Not at read committed, where nothing protects what was read.
+    pub shelves: u32,
     /// With keys so long that the engine nests them, some below each stem.
     pub nested: bool,
     /// What transactions do; not how they interleave.
@@ -66,11 +69,12 @@ pub fn run(plan: &Run) -> Result<History, Wrong> {
             scope.spawn(move || {
                 let mut dice = Dice::new(plan.seed ^ thread << 32);
                 let mut mine = Vec::new();
+                let mut shelves = vec![None; plan.shelves as usize];
                 for n in 0..plan.transactions {
                     let first = ((thread * plan.transactions + n) * 16) as Element;
                     let begun = clock.fetch_add(1, Ordering::SeqCst);
                     let mut events = Vec::new();
-                    let outcome = match transact(env, db, plan, first, &mut dice, &mut events) {
+                    let outcome = match transact(env, (db, &mut shelves), plan, first, &mut dice, &mut events) {
                         Ok(outcome) => outcome,
                         Err(error) if error.is_retryable() => Outcome::Aborted,
                         Err(error) => {
@@ -78,6 +82,10 @@ pub fn run(plan: &Run) -> Result<History, Wrong> {
                             break;
                         }
                     };
+                    if outcome == Outcome::Aborted {
+                        // Those that it made are none.
+                        shelves.fill(None);
+                    }
                     mine.push(Transaction { span: (begun, clock.fetch_add(1, Ordering::SeqCst)), events, outcome });
                     if plan.on_disk && thread == 0 && n % 20 == 19 {
                         drop(env.checkpoint());
@@ -95,6 +103,10 @@ pub fn run(plan: &Run) -> Result<History, Wrong> {
     for record in db.range::<&[u8]>(..).map_err(|error| error.to_string())? {
         let (key, value) = record.map_err(|error| error.to_string())?;
         last.insert(number(plan, &key), decode(Some(&value)));
+    }
+    for shelf in 0..plan.shelves {
+        let Some(db) = env.existing_database(&shelf_name(shelf)).map_err(|error| error.to_string())? else { continue };
+        last.insert(plan.keys + shelf, decode(db.get(SHELVED).map_err(|error| error.to_string())?.as_deref()));
     }
     Ok(History { transactions: done.into_inner().expect("no thread panics holding it"), last })
 }
@@ -117,7 +129,46 @@ fn number(plan: &Run, name: &[u8]) -> Key {
     if plan.nested { word(0) * NESTED_TOGETHER + word(name.len() - 4) } else { word(0) }
 }
 
-fn transact(env: &Env, db: &Database, plan: &Run, first: Element, dice: &mut Dice, events: &mut Vec<Event>) -> Result<Outcome, Error> {
+/// The record of a database that is a list.
+const SHELVED: &str = "list";
+
+fn shelf_name(shelf: u32) -> String {
+    format!("shelf {shelf}")
+}
+
+/// Reads a list that is a database, through the handle there is of it, if its database is still there, or by its name.
+fn read_shelf(txn: &mut Txn<'_>, shelves: &mut [Option<Database>], shelf: u32) -> Result<Vec<Element>, Error> {
+    let handle = &mut shelves[shelf as usize];
+    if let Some(db) = handle {
+        match txn.get(db, SHELVED) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            list => return Ok(decode(list?.as_deref())),
+        }
+    }
+    *handle = txn.existing_database(&shelf_name(shelf))?;
+    match handle {
+        Some(db) => Ok(decode(txn.get(db, SHELVED)?.as_deref())),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Puts another database in a list's place, which says `list`.
+fn replace_shelf(txn: &mut Txn<'_>, shelves: &mut [Option<Database>], shelf: u32, list: &[Element]) -> Result<(), Error> {
+    txn.remove_database(&shelf_name(shelf))?;
+    let db = txn.database(&shelf_name(shelf))?;
+    txn.insert(&db, SHELVED, encode(list))?;
+    shelves[shelf as usize] = Some(db);
+    Ok(())
+}
+
+fn transact(
+    env: &Env,
+    (db, shelves): (&Database, &mut [Option<Database>]),
+    plan: &Run,
+    first: Element,
+    dice: &mut Dice,
+    events: &mut Vec<Event>,
+) -> Result<Outcome, Error> {
     let isolation = match plan.level {
         Level::ReadCommitted => Isolation::ReadCommitted,
         Level::Snapshot => Isolation::Snapshot,
@@ -126,7 +177,18 @@ fn transact(env: &Env, db: &Database, plan: &Run, first: Element, dice: &mut Dic
     let mut txn = env.begin_with(TxnOptions::new().isolation(isolation))?;
     let count = 1 + dice.index(6);
     for n in 0..count {
-        let key = dice.below(plan.keys.into()) as Key;
+        let key = dice.below(u64::from(plan.keys + plan.shelves)) as Key;
+        if let Some(shelf) = key.checked_sub(plan.keys) {
+            let mut list = read_shelf(&mut txn, shelves, shelf)?;
+            events.push(Event::Read(key, list.clone()));
+            if dice.percent(40) {
+                let element = first + n as Element;
+                list.push(element);
+                replace_shelf(&mut txn, shelves, shelf, &list)?;
+                events.push(Event::Append(key, element));
+            }
+            continue;
+        }
         match dice.below(10) {
             0..4 => {
                 let list = decode(txn.get(db, name(plan, key))?.as_deref());

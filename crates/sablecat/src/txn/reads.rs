@@ -89,6 +89,7 @@ impl ReadSet {
 
     /// Forgets everything: the transaction's snapshot has moved.
     pub(crate) fn clear(&mut self) {
+        self.trees.clear();
         self.reads.clear();
         self.stems.clear();
     }

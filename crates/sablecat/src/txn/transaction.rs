@@ -464,8 +464,9 @@ impl<'k> Transaction<'k> {
         let check = WriteCheck::of(self.options.isolation, self.at, me);
         let (at, reads, claims, writes) = (self.at, &self.reads, &self.claims, &self.writes);
         let validate = |_: &mut Changes<'_>| {
+            // Of who has read a database, too: its pages may say the same for long after its removal.
+            writes.trees().map(|(tree, _)| tree).chain(reads.trees()).try_for_each(|tree| kernel.check_there(tree, me))?;
             reads.validate(kernel, at, me)?;
-            writes.trees().try_for_each(|(tree, _)| kernel.check_there(tree, me))?;
             kernel.settle_claims(claims, writes, me)
         };
         let leaves = |record: &mut RecordBuilder| {

@@ -3,23 +3,9 @@
 use sablecat_os::atomic::yield_now;
 
 use super::*;
-use crate::txn::catalog::{self, CatalogEntry};
-use crate::txn::{Presence, State};
-
-const NAME: &[u8] = b"d";
-
-/// A store over the tree of a database, which the catalog names.
-fn database() -> Arc<Store> {
-    let store = Store::new(60, 6, None);
-    let entry = store.kernel.create_tree(TreeId(16), VolumeId::MAIN, None).unwrap();
-    let mut txn = store.begin(Isolation::Snapshot, false);
-    txn.set(&store.tree, NAME, Some(&entry.encode())).unwrap();
-    txn.set(&store.tree, &catalog::note_key(entry.tree), None).unwrap();
-    let at = txn.commit(Durability::Memory).unwrap();
-    drop(txn);
-    let tree = TreeRef { presence: Some(Arc::new(Presence::seen_at(at))), ..entry.tree(None, None) };
-    Arc::new(Store { tree, ..store })
-}
+use crate::txn::State;
+use crate::txn::catalog;
+use crate::txn::tests::removal::{database, entry, take_name};
 
 /// Writes some records, which may take more leaves, until the database is gone.
 fn write(store: &Store, isolation: Isolation) {
@@ -45,14 +31,9 @@ fn put(store: &Store) {
 }
 
 fn remove(store: &Store) {
-    let entry = CatalogEntry { tree: store.tree.id, root: store.tree.root, volume: VolumeId::MAIN, comparator: None };
-    let catalog = catalog::catalog_tree();
     let mut txn = store.begin(Isolation::Snapshot, false);
     let mut take = || {
-        assert_eq!(txn.claim(&catalog, NAME)?, Some(entry.encode()));
-        txn.set(&catalog, NAME, None)?;
-        txn.set(&catalog, &catalog::note_key(entry.tree), Some(&entry.encode()))?;
-        let done = txn.commit(Durability::Memory);
+        let done = take_name(store, &mut txn);
         txn.restart();
         done
     };
@@ -63,12 +44,12 @@ fn remove(store: &Store) {
     drop(txn);
     let refused = store.put(b"late", b"").expect_err("it is gone");
     assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
-    store.kernel.free_tree(&entry).unwrap();
+    store.kernel.free_tree(&entry(store)).unwrap();
 }
 
 fn explored(works: &'static [Work], seed: u64) {
     explore(seed, 60, move || {
-        let store = database();
+        let store = Arc::new(database());
         together(&store, works);
         assert_eq!(store.tree.presence.as_ref().map(|presence| presence.state()), Some(State::Gone));
         let Store { kernel, .. } = Arc::into_inner(store).expect("all threads have ended");

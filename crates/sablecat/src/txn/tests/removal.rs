@@ -1,0 +1,57 @@
+//! A database that was removed, against who has read it.
+
+use super::*;
+use crate::error::ErrorKind;
+use crate::txn::Presence;
+use crate::txn::catalog::{self, CatalogEntry};
+
+const NAME: &[u8] = b"d";
+
+/// A store over the tree of a database, which the catalog names.
+pub(super) fn database() -> Store {
+    let store = Store::new(60, 6, None);
+    let entry = store.kernel.create_tree(TreeId(16), VolumeId::MAIN, None).unwrap();
+    let mut txn = store.begin(Isolation::Snapshot, false);
+    txn.set(&store.tree, NAME, Some(&entry.encode())).unwrap();
+    txn.set(&store.tree, &catalog::note_key(entry.tree), None).unwrap();
+    let at = txn.commit(Durability::Memory).unwrap();
+    drop(txn);
+    let tree = TreeRef { presence: Some(Arc::new(Presence::seen_at(at))), ..entry.tree(None, None) };
+    Store { tree, ..store }
+}
+
+/// What the catalog says of it.
+pub(super) fn entry(store: &Store) -> CatalogEntry {
+    CatalogEntry { tree: store.tree.id, root: store.tree.root, volume: VolumeId::MAIN, comparator: None }
+}
+
+/// Takes the database's name away; its pages are still to be freed.
+pub(super) fn take_name(store: &Store, txn: &mut Transaction<'_>) -> Result<Lsn> {
+    let (entry, catalog) = (entry(store), catalog::catalog_tree());
+    assert_eq!(txn.claim(&catalog, NAME)?, Some(entry.encode()));
+    txn.set(&catalog, NAME, None)?;
+    txn.set(&catalog, &catalog::note_key(entry.tree), Some(&entry.encode()))?;
+    txn.commit(Durability::Memory)
+}
+
+/// Between the commit that takes its name and the freeing of its pages lies a flush, or whoever died there.
+#[test]
+fn a_database_whose_pages_are_not_freed_yet_is_a_conflict_for_who_has_read_it() {
+    let store = database();
+    store.put(b"a", b"1").unwrap();
+    let catalog = catalog::catalog_tree();
+    let mut reader = store.begin(Isolation::Serializable, false);
+    assert_eq!(reader.get_owned(&store.tree, b"a").unwrap().as_deref(), Some(&b"1"[..]));
+    reader.set(&catalog, b"other", Some(b"2")).unwrap();
+    let mut remover = store.begin(Isolation::Serializable, false);
+    assert_eq!(remover.get_owned(&catalog, b"other").unwrap(), None);
+    take_name(&store, &mut remover).unwrap();
+    drop(remover);
+    // Each has seen the state before the other.
+    assert_eq!(reader.commit(Durability::Memory).expect_err("write skew").kind(), ErrorKind::Conflict);
+    // Run again it does not read what is gone, and is not held responsible for what it read before.
+    reader.restart();
+    reader.get_owned(&catalog, b"other").unwrap();
+    reader.set(&catalog, b"other", Some(b"3")).unwrap();
+    reader.commit(Durability::Memory).unwrap();
+}
