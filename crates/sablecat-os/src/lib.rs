@@ -39,6 +39,14 @@ pub mod mapping;
 pub mod prefetch;
 pub mod random;
 pub mod sim;
+#[cfg(test)]
+mod sources;
+
+/// A number for the sources that this crate was built from: the same in every build of them, another in any of others.
+pub const SOURCES: u64 = match u64::from_str_radix(env!("SABLECAT_SOURCES"), 16) {
+    Ok(number) => number,
+    Err(_) => panic!("the build script wrote a number"),
+};
 
 /// The explorer itself, for tests that spawn threads in it.
 #[cfg(feature = "shuttle")]

@@ -172,7 +172,7 @@ impl Builder {
     }
 
     /// Whether other processes may have the environment open at the same time. Every process that opens it has to say so, and each does its
-    /// part of the work: there is no server. What they share lies in a file in memory ([`Builder::region_directory`]), which the last one to
+    /// part of the work: there is no server. Their programs have the same build of this library: those of another cannot join them. What they share lies in a file in memory ([`Builder::region_directory`]), which the last one to
     /// close the environment removes. Any of them may be killed at any moment; the others carry on. Who opens it first decides the cache size
     /// and the size of the log's buffer. Default: no.
     pub fn shared(mut self, shared: bool) -> Self {

@@ -42,8 +42,8 @@ pub(crate) struct BlockWords {
 #[repr(C)]
 #[derive(Debug)]
 struct Fixed {
-    /// The sizes of what lies in the region, so that another build's is recognised.
-    sizes: AtomicU64,
+    /// Which build lays it out and works in it.
+    build: AtomicU64,
     page_size: AtomicU64,
     frames: AtomicU64,
     slots: AtomicU64,
@@ -206,8 +206,8 @@ impl Fixed {
         if word(&self.checksum) != self.sum() {
             return Err(Error::invalid("its header is damaged"));
         }
-        if word(&self.sizes) != sizes() {
-            return Err(Error::invalid("it was made by another build"));
+        if word(&self.build) != build() {
+            return Err(Error::invalid("it was made by another build of this library"));
         }
         if !self.identity.iter().map(word).eq(identity.words()) {
             return Err(Error::invalid("it is of another environment, or of before the machine was started"));
@@ -233,7 +233,7 @@ impl Fixed {
 
     /// All words but the checksum, in their order.
     fn words(&self) -> impl Iterator<Item = &AtomicU64> {
-        let sizes = [&self.sizes, &self.page_size, &self.frames, &self.slots, &self.ring_bytes, &self.lock_words];
+        let sizes = [&self.build, &self.page_size, &self.frames, &self.slots, &self.ring_bytes, &self.lock_words];
         let more = [&self.pages_max, &self.blocks_max, &self.volumes, &self.members];
         sizes.into_iter().chain(more).chain(&self.identity)
     }
@@ -247,7 +247,7 @@ impl Fixed {
 /// What stands in [`Fixed::words`].
 fn values(geometry: &Geometry, identity: Identity) -> impl Iterator<Item = u64> {
     let sizes = [
-        sizes(),
+        build(),
         geometry.page_size as u64,
         geometry.frames as u64,
         u64::from(geometry.slots),
@@ -268,11 +268,15 @@ impl Identity {
     }
 }
 
-/// Another one when the same words come to mean something else.
-const MEANING: u64 = 2;
+/// A number for the sources that the library was built from.
+const SOURCES: u64 = match u64::from_str_radix(env!("SABLECAT_SOURCES"), 16) {
+    Ok(number) => number,
+    Err(_) => panic!("the build script wrote a number"),
+};
 
-/// A number that differs when the types in the region have different sizes, or another [meaning](MEANING).
-fn sizes() -> u64 {
+/// A number that differs for builds of different sources, and for those of the same in which the types in the region have different sizes.
+fn build() -> u64 {
     let parts = [size_of::<Header>(), size_of::<Slot>(), size_of::<Member>(), size_of::<WaitQueue>()];
-    parts.into_iter().fold(MEANING, |sum: u64, part| sum.wrapping_mul(65599).wrapping_add(part as u64))
+    let sources = SOURCES.wrapping_mul(65599).wrapping_add(sablecat_os::SOURCES);
+    parts.into_iter().fold(sources, |sum: u64, part| sum.wrapping_mul(65599).wrapping_add(part as u64))
 }

@@ -161,6 +161,18 @@ fn no_bit_of_what_is_fixed_in_the_header_can_be_wrong() {
     Region::attach(file, OURS).unwrap();
 }
 
+/// The header is whole, and all in it is the same but the number of the build.
+#[test]
+fn a_region_of_another_build_is_refused() {
+    let (file, mut header) = left_behind("build", OURS);
+    let (build, fixed) = (8..16, 8..header::FIXED_BYTES - 8);
+    header[build].iter_mut().for_each(|byte| *byte ^= 1);
+    let sum = u64::from(crc32c::crc32c(&header[fixed.clone()]));
+    header[fixed.end..fixed.end + 8].copy_from_slice(&sum.to_le_bytes());
+    file.write_all_at(&header, 0).unwrap();
+    assert!(why_not(&file).contains("another build"));
+}
+
 #[test]
 fn a_region_cut_short_empty_unfinished_or_of_another_version_is_refused() {
     let (file, header) = left_behind("short", OURS);

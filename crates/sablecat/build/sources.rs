@@ -1,0 +1,1 @@
+../../sablecat-os/src/sources.rs
