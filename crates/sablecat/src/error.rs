@@ -83,9 +83,7 @@ impl Error {
 
     /// A failed system call: what was tried, on which file.
     pub(crate) fn io(tried: impl Display, path: &Path, source: std::io::Error) -> Self {
-        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-        let is_full = matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge);
-        let kind = if is_full { ErrorKind::Full } else { ErrorKind::Io };
+        let kind = if is_full(&source) { ErrorKind::Full } else { ErrorKind::Io };
         Error { kind, signal: Signal::None, message: format!("{tried} {}: {source}", path.display()), source: Some(source) }
     }
 
@@ -185,6 +183,12 @@ impl Error {
     }
 }
 
+/// Whether the system has no room, or none for this user or this process.
+pub(crate) fn is_full(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
 impl Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -194,5 +198,17 @@ impl Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_ref().map(|e| e as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_that_is_used_up_is_a_full_disk() {
+        for kind in [std::io::ErrorKind::StorageFull, std::io::ErrorKind::QuotaExceeded] {
+            assert_eq!(Error::io("writing", Path::new("volume"), kind.into()).kind(), ErrorKind::Full);
+        }
     }
 }

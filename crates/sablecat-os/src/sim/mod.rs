@@ -151,6 +151,12 @@ impl SimDisk {
         self.state().capacity = bytes;
     }
 
+    /// Limits the space that files may take to what they take now.
+    pub fn fill_up(&self) {
+        let mut state = self.state();
+        state.capacity = state.taken();
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // Whoever panicked did so in a test that is failing already.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

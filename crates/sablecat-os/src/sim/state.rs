@@ -78,12 +78,16 @@ impl State {
         self.files.retain(|node, file| file.users > 0 || nameable.contains(node));
     }
 
-    /// Space that is left.
-    pub(super) fn room(&self) -> u64 {
+    /// Space that files take.
+    pub(super) fn taken(&self) -> u64 {
         let named = self.names.named();
         let counts = |(node, file): &(&NodeId, &FileState)| file.users > 0 || named.contains(node);
-        let taken: u64 = self.files.iter().filter(counts).map(|(_, file)| file.now().space()).sum();
-        self.capacity.saturating_sub(taken)
+        self.files.iter().filter(counts).map(|(_, file)| file.now().space()).sum()
+    }
+
+    /// Space that is left.
+    pub(super) fn room(&self) -> u64 {
+        self.capacity.saturating_sub(self.taken())
     }
 
     /// How much of a range of a file, from its start, there is space for.

@@ -261,7 +261,9 @@ impl Core {
     fn checkpoint_and_remove_log(&self) -> Result<()> {
         let seat = self.kernel.pages.participants.sit()?;
         let last = self.checkpoint_as(&seat, true, Moving::Little)?;
+        let given_up = self.kernel.log.give_up_files(last.lsn, caller(&self.kernel.pages.region, seat.number()));
+        // After that: there may be room for the reserve now.
         self.kernel.pages.give_back_tail();
-        self.kernel.log.give_up_files(last.lsn, caller(&self.kernel.pages.region, seat.number()))
+        given_up
     }
 }

@@ -278,6 +278,7 @@ pub(super) fn assemble(
 
     let core = Core::new(kernel, config, (mode, journal), report, Place { directory, lock, region: shared });
     header.checkpointed.store(start.0, Ordering::Release);
+    core.find_room_for_log()?;
     if changed || core.kernel.log.keeps_records() {
         // So that the log before this life is not needed again, and the next recovery begins where this life does.
         core.checkpoint(false)?;
@@ -304,6 +305,24 @@ pub(super) fn geometry(config: &Config, page_size: usize, bounded: bool) -> Geom
 }
 
 impl Core {
+    /// Makes sure that commits have some room in the log. If the disk has none, the log of the life before has: everything is written to the
+    /// volume as if to be closed, which takes free blocks there, and that log is removed. Or else half of the volume's reserve is given up.
+    fn find_room_for_log(&self) -> Result<()> {
+        let log = &self.kernel.log;
+        if !log.keeps_records() || log.has_room(1) {
+            return Ok(());
+        }
+        self.checkpoint_and_remove_log()?;
+        let seat = self.kernel.pages.participants.sit()?;
+        let prepare = || log.prepare_next(txn::caller(&self.kernel.pages.region, seat.number()));
+        // What little there is room for is enough to delete something.
+        if prepare().is_err_and(|error| error.kind() == ErrorKind::Full) && !log.has_room(1) {
+            self.kernel.pages.give_back_reserve(&seat);
+            prepare()?;
+        }
+        Ok(())
+    }
+
     pub(super) fn start_housekeeping(self: &Arc<Self>) -> Result<()> {
         if self.mode == Mode::Transactional && self.config.background && self.directory.is_some() {
             self.keeper.start(self)?;

@@ -14,7 +14,11 @@
 //! How much is made ready follows the need: as much ahead as this life has used, from half a megabyte to half a segment. So opening costs
 //! a megabyte of zeros, a short life never fills a segment, and after some megabytes of log whole segments are made. Likewise as many
 //! spares are kept as the last stretch between two checkpoints used up. Where segments are archived none becomes a spare, and all are made anew.
+//!
+//! On a disk without room for a segment one is made all the same, with a hole for its end, and as much of it made ready as there is room for: a full disk must
+//! not keep anybody from opening the environment and deleting something. When the hole is reached there is room by then, or commits end in `Full`.
 
+use std::io;
 use std::path::PathBuf;
 
 use sablecat_os::atomic::Ordering;
@@ -27,7 +31,7 @@ use super::segment::{HEADER_BYTES, Name};
 use super::turn::{Caller, Held};
 use super::words::count;
 use super::{BLOCK, Files, Log};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result, is_full};
 use crate::types::Lsn;
 
 /// How much is written at once while a file is filled.
@@ -107,10 +111,10 @@ impl Log {
         let ready = if left < segments.bytes() {
             let path = segments.path(Name::Log(number));
             let file = segments.open_file(Name::Log(number), files.direct, false)?;
-            fill(&*file, segments.offset_of(from), piece).map_err(|e| Error::io("filling log segment", &path, e))?;
+            let filled = fill_some(&*file, segments.offset_of(from), piece).map_err(|e| Error::io("filling log segment", &path, e))?;
             // The segment is in use, and its flush is of all that was written to it, by whomever: what was handed over is lost with the zeros.
             file.sync().map_err(|e| words.poison(&Error::io("flushing log segment", &path, e)))?;
-            piece
+            filled
         } else {
             self.begin_segment(files, number, piece, spares)?
         };
@@ -134,6 +138,10 @@ impl Log {
                     ready.display()
                 )));
             }
+            // On a full disk who made it may have filled less.
+            let file = segments.open_file(Name::Log(number), files.direct, false)?;
+            bytes = fill_some(&*file, HEADER_BYTES, piece).map_err(|e| Error::io("filling log segment", &ready, e))?;
+            file.sync().map_err(|e| words.poison(&Error::io("flushing log segment", &ready, e)))?;
         } else {
             let header = header.encode();
             let spare = if spares == Spares::Used { self.take_spare(files)? } else { None };
@@ -147,7 +155,9 @@ impl Log {
                 bytes = segments.bytes();
                 spare
             } else {
-                self.make_new(files, number, &header, piece)?
+                let (new, ready) = self.make_new(files, number, &header, piece)?;
+                bytes = ready;
+                new
             };
             segments.rename(name, Name::Log(number))?;
         }
@@ -156,7 +166,7 @@ impl Log {
         Ok(bytes)
     }
 
-    /// A spare file of the right size. Others found on the way are removed.
+    /// A spare file of the right size, without holes. Others found on the way are removed.
     fn take_spare(&self, files: &Files) -> Result<Option<Name>> {
         let segments = &files.segments;
         for name in segments.list()? {
@@ -164,8 +174,11 @@ impl Log {
                 continue;
             }
             let path = segments.path(name);
-            let len = segments.open_file(name, false, true)?.len().map_err(|e| Error::io("asking the length of", &path, e))?;
-            if len == HEADER_BYTES + segments.bytes() {
+            let file = segments.open_file(name, false, false)?;
+            let len = file.len().map_err(|e| Error::io("asking the length of", &path, e))?;
+            // One that was made on a full disk has a hole, which must be filled first.
+            let whole = HEADER_BYTES + segments.bytes();
+            if len == whole && file.preallocate(0, whole).is_ok() {
                 return Ok(Some(name));
             }
             segments.remove(name)?;
@@ -173,8 +186,9 @@ impl Log {
         Ok(None)
     }
 
-    /// Makes a new file in its whole length, its header and `piece` zeros written and flushed, under a name that means nothing yet.
-    fn make_new(&self, files: &Files, number: u64, header: &AlignedBuf, piece: u64) -> Result<Name> {
+    /// Makes a new file in its whole length, its header and `piece` zeros written and flushed, or as many as there is room for, under a name that
+    /// means nothing yet. Says how many those were.
+    fn make_new(&self, files: &Files, number: u64, header: &AlignedBuf, piece: u64) -> Result<(Name, u64)> {
         let segments = &files.segments;
         let name = Name::New(number);
         let path = segments.path(name);
@@ -184,18 +198,23 @@ impl Log {
             .open(&path, how)
             .and_then(|file| {
                 file.keep_in_place();
-                file.preallocate(0, HEADER_BYTES + segments.bytes())?;
+                let whole = HEADER_BYTES + segments.bytes();
+                match file.preallocate(0, whole) {
+                    // What the disk has room for is filled; the rest when it is wanted, if there is room for that then.
+                    Err(e) if is_full(&e) => file.set_len(0).and_then(|()| file.set_len(whole))?,
+                    preallocated => preallocated?,
+                }
                 file.write_at(header, 0)?;
-                fill(&*file, HEADER_BYTES, piece)?;
+                let filled = fill_some(&*file, HEADER_BYTES, piece)?;
                 // Nobody relies on the file yet: if this fails it goes.
-                file.sync()
+                file.sync().map(|()| filled)
             })
             .map_err(|e| Error::io("making log segment", &path, e));
         if made.is_err() {
             // Best effort: on a full disk the part that was written should not stay. A later attempt overwrites what is left.
             let _ = segments.disk().remove(&path);
         }
-        made.map(|()| name)
+        made.map(|ready| (name, ready))
     }
 
     /// Gives back the segments that lie wholly below `lsn`: to the archive if there is one, else for reuse or to the disk. As many spares are
@@ -346,11 +365,11 @@ impl Log {
     }
 
     /// Begins a new life of the log that goes on after `end`, which is where a [scan](Log::scan) ended (0 for a new environment), at `floor`
-    /// or above, and returns its first LSN. From here on commits may come. The caller has [made](super::Segments::make_last) everything below
-    /// `end` last, and is alone.
+    /// or above, and returns its first LSN. From here on commits may come; on a full disk there may be no room ready for them yet. The caller has
+    /// [made](super::Segments::make_last) everything below `end` last, and is alone.
     ///
     /// # Errors
-    /// `Io`, `Full`; it may be tried again.
+    /// `Io`; it may be tried again.
     pub(crate) fn start_fresh(&self, end: Lsn, floor: Lsn, caller: Caller<'_>) -> Result<Lsn> {
         let Some(files) = &self.files else {
             self.words().start(end.0, end.0);
@@ -390,15 +409,30 @@ impl Log {
         self.sync_directory(files)?;
         self.words().start(life, end.0);
         let held = self.words().supply.take(caller);
-        self.prepare_one(files, &held, Spares::Left)?;
-        // Now that there is a segment above them all.
-        of_no_use.into_iter().try_for_each(|name| segments.remove(name))?;
+        match self.prepare_one(files, &held, Spares::Left) {
+            Err(error) if error.kind() == ErrorKind::Full => {}
+            prepared => {
+                prepared?;
+                // Now that there is a segment above them all.
+                of_no_use.into_iter().try_for_each(|name| segments.remove(name))?;
+            }
+        }
         Ok(Lsn(life))
     }
 }
 
+/// Writes `bytes` zeros at `offset`, or, on a full disk, as many as there is room for. Says how many.
+fn fill_some(file: &dyn File, offset: u64, mut bytes: u64) -> io::Result<u64> {
+    loop {
+        match fill(file, offset, bytes) {
+            Err(e) if is_full(&e) && bytes > BLOCK => bytes = (bytes / 2).next_multiple_of(BLOCK),
+            filled => return filled.map(|()| bytes),
+        }
+    }
+}
+
 /// Writes `bytes` zeros at `offset`.
-fn fill(file: &dyn File, offset: u64, bytes: u64) -> std::io::Result<()> {
+fn fill(file: &dyn File, offset: u64, bytes: u64) -> io::Result<()> {
     let zeros = AlignedBuf::new(FILL_BYTES.min(usize::try_from(bytes).unwrap_or(FILL_BYTES)));
     let mut done = 0;
     while done < bytes {

@@ -26,7 +26,7 @@ use sablecat_os::atomic::{AtomicU64, Ordering, fence};
 use sablecat_os::clock;
 
 use super::run::{freed_after, rest_of};
-use super::volume::{Superblock, Volume};
+use super::volume::{Superblock, Tail, Volume};
 use super::writing::{Claim, Writes};
 use super::{KIND_FREE, KIND_OFFSET, Moving, Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
@@ -224,6 +224,8 @@ impl Pages {
         let words = self.page_ids.high_water().div_ceil(64) as usize;
         for word in 0..words {
             for page in self.take_unsaved(word) {
+                // Before anything is written: there may be no room but in blocks that are free.
+                self.learn_free(volume)?;
                 if u64::from(page.0) < changed.done_below {
                     continue;
                 }
@@ -299,16 +301,23 @@ impl Pages {
         // The checkpoint stands whether or not the file could be cut; the next one tries again.
         // While others may write to it, the file is not cut under them.
         if self.region.membership().is_none() {
-            let _ = volume.give_back_tail(&self.blocks, moving == Moving::Much);
+            let _ = volume.give_back_tail(&self.blocks, if moving == Moving::Much { Tail::Little } else { Tail::Steps });
         }
         let moving = (changed || self.is_moving()) && self.is_worth_moving(volume, moving);
         Ok(Captured { at, needed, pages: changes.len() as u64, written, moved, moving })
     }
 
-    /// Gives the free end of the file back, all of it. For the last to write to the volume, whose checkpoint stands whether or not this can be
+    /// Gives the free end of the file back, all but the reserve. For the last to write to the volume, whose checkpoint stands whether or not this can be
     /// done.
     pub(crate) fn give_back_tail(&self) {
-        let _ = self.volume.as_ref().map(|volume| volume.give_back_tail(&self.blocks, true));
+        let _ = self.volume.as_ref().map(|volume| volume.give_back_tail(&self.blocks, Tail::Reserve));
+    }
+
+    /// Gives back half of the reserve, for who needs it and is alone.
+    pub(crate) fn give_back_reserve(&self, me: &Participant) {
+        // Without this everything counts as used up to the highest block that ever was.
+        let _ = self.learn_free_early(me);
+        let _ = self.volume.as_ref().map(|volume| volume.give_back_tail(&self.blocks, Tail::Half));
     }
 
     /// Moves a word of `unsaved` to `capturing` and lists all pages of the latter.

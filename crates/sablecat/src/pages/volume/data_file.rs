@@ -6,11 +6,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sablecat_os::disk::{Disk, File, How};
+use sablecat_os::disk::{DIRECT_ALIGNMENT, Disk, File, How};
 
 use super::block;
 use super::blocks::first_within;
-use super::growth::Growth;
+use super::growth::{Growth, Tail};
 use super::scratch::Scratch;
 use super::space::BitSpace;
 use crate::error::{Error, Result};
@@ -111,9 +111,10 @@ impl DataFile {
         self.file.sync().map_err(|e| Error::io("flushing", &self.path, e))
     }
 
-    /// Gives the free end of the file back to the disk, if it is worth a call: when more than two growth steps are free, or `all` is to go.
-    pub(super) fn give_back_tail(&self, blocks: &BitSpace, all: bool) -> Result<()> {
-        self.growth.cut(&*self.file, &self.path, all, || {
+    /// Gives the free end of the file back to the disk, but for what is to be kept of it.
+    pub(super) fn give_back_tail(&self, blocks: &BitSpace, tail: Tail) -> Result<()> {
+        let block = (self.page_size as u64).max(DIRECT_ALIGNMENT as u64);
+        self.growth.cut(&*self.file, &self.path, tail, block, || {
             let high = blocks.trim_high_water().max(first_within(self.volume, self.page_size));
             high * self.page_size as u64
         })

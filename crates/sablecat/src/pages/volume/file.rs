@@ -22,7 +22,7 @@ use super::orphans;
 use super::scan::{self, Found, InUse};
 use super::superblock::{self, Superblock};
 use super::watch::Watch;
-use super::{BlockSpace, Bounds};
+use super::{BlockSpace, Bounds, Tail};
 use crate::error::{Error, Result};
 use crate::types::{BlockId, PageId, SealedBlock, VolumeId};
 
@@ -283,8 +283,8 @@ impl Volume {
     ///
     /// # Errors
     /// Those of a file; it keeps its length then.
-    pub(crate) fn give_back_tail(&self, blocks: &BlockSpace, all: bool) -> Result<()> {
-        blocks.volumes().zip(&self.files).try_for_each(|(volume, file)| file.give_back_tail(blocks.of(volume), all))
+    pub(crate) fn give_back_tail(&self, blocks: &BlockSpace, tail: Tail) -> Result<()> {
+        blocks.volumes().zip(&self.files).try_for_each(|(volume, file)| file.give_back_tail(blocks.of(volume), tail))
     }
 
     /// The map leaf that covers a page: the first page it covers and where each of them is, by the generation in force.

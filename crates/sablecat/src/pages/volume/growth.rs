@@ -3,6 +3,9 @@
 //! Extending a file by every block written costs a metadata change each time and scatters it over the disk. So the file is extended by
 //! a sixteenth of its size, at least 64 KiB and at most 64 MiB, before a block beyond its end is written: a small database stays small,
 //! a large one grows seldom.
+//!
+//! A file that is left has a *reserve* behind its last block, of a step and at most 1 MiB: so whoever opens it when the disk is full can delete something, write
+//! that to free blocks, and give back the rest. A part of the reserve is cut off if the log has no room otherwise.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,12 +13,29 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
 use sablecat_os::disk::File;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, is_full};
 
 const STEP_MIN: u64 = 64 << 10;
 const STEP_MAX: u64 = 64 << 20;
-/// File sizes are multiples of this, so that direct reads of the last block need no exception.
+/// File sizes are multiples of this, so that direct reads of the last block need no exception; but for a file that gave up some of its reserve.
 const ROUND: u64 = 64 << 10;
+/// Bytes of a closed file behind its last block, at most.
+const RESERVE_MAX: u64 = 1 << 20;
+/// What the log gets of it at most.
+const GIVEN_UP_MAX: u64 = 64 << 10;
+
+/// How much of a file's free end stays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tail {
+    /// What it grows by in two steps, so that it is not cut and made longer all the time.
+    Steps,
+    /// The reserve, as far as it is there.
+    Little,
+    /// The reserve, which is made if there is room for it: the file is about to be left.
+    Reserve,
+    /// Half of it, or more: somebody needs the room.
+    Half,
+}
 
 /// What a process knows about a file's extent.
 #[derive(Debug)]
@@ -74,21 +94,30 @@ impl Growth {
         let reached = match file.preallocate(length, target - length) {
             Ok(()) => target,
             // No room for the step, but perhaps for the blocks: their write will tell.
-            Err(e) if e.kind() == std::io::ErrorKind::StorageFull => end,
+            Err(e) if is_full(&e) => end,
             Err(e) => return Err(Error::io("extending", path, e)),
         };
         self.extent.store(reached, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Cuts the file off at the byte that `end` finds, if that gives back more than two steps, or anything when `all` is to go. Writers are kept out from before `end` is
-    /// called until the file is cut.
-    pub(super) fn cut(&self, file: &dyn File, path: &Path, all: bool, end: impl FnOnce() -> u64) -> Result<()> {
+    /// Cuts the file off behind the byte that `end` finds, at a whole block, and leaves what is to be kept. Writers are kept out from before `end` is called until the
+    /// file is cut.
+    pub(super) fn cut(&self, file: &dyn File, path: &Path, tail: Tail, block: u64, end: impl FnOnce() -> u64) -> Result<()> {
         let _alone = self.cutting.write().unwrap_or_else(PoisonError::into_inner);
-        let end = end().div_ceil(ROUND) * ROUND;
+        let end = end();
         let length = length(file, path)?;
-        let kept = if all { 0 } else { 2 * step(end) };
-        if length.saturating_sub(end) > kept {
+        let (end, beyond) = match tail {
+            Tail::Steps => (end.next_multiple_of(ROUND), 2 * step(end)),
+            Tail::Little | Tail::Reserve => ((end + reserve(end)).next_multiple_of(ROUND), 0),
+            Tail::Half => ((length - (length.saturating_sub(end) / 2).min(GIVEN_UP_MAX)).next_multiple_of(block), 0),
+        };
+        if length < end && tail == Tail::Reserve {
+            // Best effort: without room for it the environment is as good as ever until the disk is full.
+            if file.preallocate(length, end - length).is_ok() {
+                self.extent.store(end, Ordering::Relaxed);
+            }
+        } else if length.saturating_sub(end) > beyond {
             // Before the call, so that a failure that cut the file all the same does no harm.
             self.extent.store(end, Ordering::Relaxed);
             file.set_len(end).map_err(|e| Error::io("shortening", path, e))?;
@@ -99,6 +128,11 @@ impl Growth {
 
 fn length(file: &dyn File, path: &Path) -> Result<u64> {
     file.len().map_err(|e| Error::io("finding the size of", path, e))
+}
+
+/// Bytes behind the last block of a closed file.
+fn reserve(end: u64) -> u64 {
+    step(end).min(RESERVE_MAX)
 }
 
 fn step(length: u64) -> u64 {

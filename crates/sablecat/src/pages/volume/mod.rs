@@ -61,6 +61,7 @@ pub(crate) use block::seal as seal_block;
 pub(crate) use blocks::{BlockSpace, Bounds, UsedBlocks, first_within};
 pub(crate) use checkpoint_write::CheckpointPlan;
 pub(crate) use file::Volume;
+pub(crate) use growth::Tail;
 pub(crate) use keeping::Epoch;
 pub use keeping::Journal;
 pub use placement::Place;

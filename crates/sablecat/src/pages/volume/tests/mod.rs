@@ -16,7 +16,7 @@ use sablecat_os::disk::Disk;
 use sablecat_os::sim::SimDisk;
 
 use super::space::tests::Owned;
-use super::{BlockSpace, CheckpointPlan, Declared, Superblock, Volume, compare_block};
+use super::{BlockSpace, CheckpointPlan, Declared, Superblock, Tail, Volume, compare_block};
 use crate::error::Result;
 use crate::types::{BlockId, Lsn, PageId, SealedBlock, VolumeId};
 

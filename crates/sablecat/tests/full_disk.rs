@@ -1,0 +1,138 @@
+//! A full disk locks nobody out: an environment is opened, read, thinned out and made smaller without a byte free.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use sablecat::{Builder, Durability, Env, ErrorKind};
+use sablecat_os::disk::Disk;
+use sablecat_os::sim::{SimDisk, Survival};
+
+fn builder(disk: &Arc<SimDisk>) -> Builder {
+    Env::builder().disk(Arc::clone(disk) as Arc<_>).background(false).durability(Durability::NoSync)
+}
+
+fn open(disk: &Arc<SimDisk>) -> Env {
+    builder(disk).open("env").unwrap()
+}
+
+/// From now on the disk is as full as it can be.
+fn fill_up(disk: &SimDisk) {
+    disk.fill_up();
+    assert_eq!(disk.free_bytes(Path::new("env")).unwrap(), 0);
+}
+
+/// The disk as it is if everybody is killed now, and the machine goes on.
+fn killed(disk: &SimDisk) -> Arc<SimDisk> {
+    Arc::new(disk.crash_as(Survival::Everything, 1))
+}
+
+fn key(n: u32) -> [u8; 4] {
+    n.to_be_bytes()
+}
+
+/// Everything that an owner must be able to do, and that there is room afterwards.
+fn thin_out(disk: &Arc<SimDisk>, mut model: BTreeMap<u32, Vec<u8>>) {
+    let check = |env: &Env, model: &BTreeMap<u32, Vec<u8>>| {
+        let db = env.database("records").unwrap();
+        let found: Vec<_> = db.range::<&[u8]>(..).unwrap().collect::<sablecat::Result<_>>().unwrap();
+        assert!(found.into_iter().eq(model.iter().map(|(n, value)| (key(*n).to_vec(), value.clone()))));
+        assert_eq!(env.verify(&mut |_| {}).unwrap().problems, [""; 0]);
+    };
+    let env = open(disk);
+    check(&env, &model);
+    env.close().unwrap();
+    let bytes = || disk.open(Path::new("env/sablecat.db"), sablecat_os::disk::How::default()).unwrap().len().unwrap();
+    let before = bytes();
+    // One record a time to begin with: the first has no more room than was kept for it.
+    for some in [1, 10, 100, 1000] {
+        let env = open(disk);
+        let db = env.database("records").unwrap();
+        for n in model.keys().copied().take(some).collect::<Vec<_>>() {
+            assert!(db.remove(key(n)).unwrap());
+            model.remove(&n);
+        }
+        drop(db);
+        env.compact().unwrap();
+        check(&env, &model);
+        env.close().unwrap();
+        fill_up(disk);
+    }
+    assert!(bytes() < before - (1 << 20), "{} of {before} bytes", bytes());
+    disk.set_capacity(u64::MAX);
+    check(&open(disk), &model);
+}
+
+fn filled(disk: &Arc<SimDisk>) -> (Env, BTreeMap<u32, Vec<u8>>) {
+    let model: BTreeMap<_, _> = (0..3000).map(|n| (n, vec![n as u8; if n % 50 == 0 { 100_000 } else { 1000 }])).collect();
+    let env = open(disk);
+    let db = env.database("records").unwrap();
+    model.iter().for_each(|(n, value)| db.insert(key(*n), value).unwrap());
+    drop(db);
+    (env, model)
+}
+
+#[test]
+fn an_environment_that_was_closed_is_of_use_on_a_full_disk() {
+    let disk = Arc::new(SimDisk::new(1));
+    let (env, model) = filled(&disk);
+    env.close().unwrap();
+    fill_up(&disk);
+    thin_out(&disk, model);
+}
+
+#[test]
+fn an_environment_that_was_killed_is_of_use_on_a_full_disk() {
+    let disk = Arc::new(SimDisk::new(1));
+    let (env, mut model) = filled(&disk);
+    env.checkpoint().unwrap();
+    let db = env.database("records").unwrap();
+    for n in 0..5 {
+        db.insert(key(n), "changed").unwrap();
+        model.insert(n, b"changed".to_vec());
+    }
+    env.sync().unwrap();
+    let left = killed(&disk);
+    fill_up(&left);
+    thin_out(&left, model);
+}
+
+/// Whatever moment the disk is full at, the same environment goes on when there is room again, and its checkpoints have lost no block.
+#[test]
+fn a_checkpoint_that_found_no_room_can_be_made_later() {
+    let disk = Arc::new(SimDisk::new(1));
+    let (env, mut model) = filled(&disk);
+    env.checkpoint().unwrap();
+    let db = env.database("records").unwrap();
+    let blocks = |env: &Env| {
+        env.checkpoint().unwrap();
+        env.checkpoint().unwrap();
+        env.stats().unwrap().blocks
+    };
+    for round in 0..5u8 {
+        let change = |n: u32| (n, vec![round; 1000]);
+        for (n, value) in (0..3000).filter(|n| n % 50 != 0).map(change) {
+            db.insert(key(n), &value).unwrap();
+            model.insert(n, value);
+        }
+        disk.fill_up();
+        for _ in 0..3 {
+            assert_eq!(env.checkpoint().unwrap_err().kind(), ErrorKind::Full);
+        }
+        assert!(db.remove(key(u32::from(round))).unwrap());
+        model.remove(&u32::from(round));
+        disk.set_capacity(u64::MAX);
+        blocks(&env);
+    }
+    let now = blocks(&env);
+    drop(db);
+    env.close().unwrap();
+    let env = open(&disk);
+    assert_eq!(env.stats().unwrap().blocks.max(now), blocks(&env).max(now), "no block was lost");
+    let db = env.database("records").unwrap();
+    assert!(model.iter().all(|(n, value)| db.get(key(*n)).unwrap().as_deref() == Some(value)));
+    assert_eq!(db.len().unwrap(), model.len() as u64);
+    assert_eq!(env.verify(&mut |_| {}).unwrap().problems, [""; 0]);
+}
