@@ -183,7 +183,7 @@ impl Error {
     }
 }
 
-/// Whether the system has no room, or none for this user.
+/// Whether the system has no room, or none for this user or this process.
 pub(crate) fn is_full(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)

@@ -312,9 +312,7 @@ impl Core {
         if !log.keeps_records() || log.has_room(1) {
             return Ok(());
         }
-        if log.has_segments()? {
-            self.checkpoint_and_remove_log()?;
-        }
+        self.checkpoint_and_remove_log()?;
         let seat = self.kernel.pages.participants.sit()?;
         let prepare = || log.prepare_next(txn::caller(&self.kernel.pages.region, seat.number()));
         // What little there is room for is enough to delete something.

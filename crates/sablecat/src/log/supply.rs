@@ -111,10 +111,10 @@ impl Log {
         let ready = if left < segments.bytes() {
             let path = segments.path(Name::Log(number));
             let file = segments.open_file(Name::Log(number), files.direct, false)?;
-            let ready = fill_some(&*file, segments.offset_of(from), piece).map_err(|e| Error::io("filling log segment", &path, e))?;
+            let filled = fill_some(&*file, segments.offset_of(from), piece).map_err(|e| Error::io("filling log segment", &path, e))?;
             // The segment is in use, and its flush is of all that was written to it, by whomever: what was handed over is lost with the zeros.
             file.sync().map_err(|e| words.poison(&Error::io("flushing log segment", &path, e)))?;
-            ready
+            filled
         } else {
             self.begin_segment(files, number, piece, spares)?
         };
@@ -138,11 +138,10 @@ impl Log {
                     ready.display()
                 )));
             }
-            // On a full disk, less than this of it perhaps.
+            // On a full disk who made it may have filled less.
             let file = segments.open_file(Name::Log(number), files.direct, false)?;
             bytes = fill_some(&*file, HEADER_BYTES, piece).map_err(|e| Error::io("filling log segment", &ready, e))?;
-            // No record is in it yet: if this fails nothing is lost.
-            file.sync().map_err(|e| Error::io("flushing log segment", &ready, e))?;
+            file.sync().map_err(|e| words.poison(&Error::io("flushing log segment", &ready, e)))?;
         } else {
             let header = header.encode();
             let spare = if spares == Spares::Used { self.take_spare(files)? } else { None };
@@ -206,9 +205,9 @@ impl Log {
                     preallocated => preallocated?,
                 }
                 file.write_at(header, 0)?;
-                let ready = fill_some(&*file, HEADER_BYTES, piece)?;
+                let filled = fill_some(&*file, HEADER_BYTES, piece)?;
                 // Nobody relies on the file yet: if this fails it goes.
-                file.sync().map(|()| ready)
+                file.sync().map(|()| filled)
             })
             .map_err(|e| Error::io("making log segment", &path, e));
         if made.is_err() {
@@ -366,7 +365,7 @@ impl Log {
     }
 
     /// Begins a new life of the log that goes on after `end`, which is where a [scan](Log::scan) ended (0 for a new environment), at `floor`
-    /// or above, and returns its first LSN. From here on commits may come, for which on a full disk nothing may be ready yet. The caller has
+    /// or above, and returns its first LSN. From here on commits may come; on a full disk there may be no room ready for them yet. The caller has
     /// [made](super::Segments::make_last) everything below `end` last, and is alone.
     ///
     /// # Errors
@@ -411,12 +410,13 @@ impl Log {
         self.words().start(life, end.0);
         let held = self.words().supply.take(caller);
         match self.prepare_one(files, &held, Spares::Left) {
-            // Who commits makes room, of a spare perhaps, or says that there is none.
-            Err(error) if error.kind() == ErrorKind::Full => return Ok(Lsn(life)),
-            prepared => prepared?,
+            Err(error) if error.kind() == ErrorKind::Full => {}
+            prepared => {
+                prepared?;
+                // Now that there is a segment above them all.
+                of_no_use.into_iter().try_for_each(|name| segments.remove(name))?;
+            }
         }
-        // Now that there is a segment above them all.
-        of_no_use.into_iter().try_for_each(|name| segments.remove(name))?;
         Ok(Lsn(life))
     }
 }
