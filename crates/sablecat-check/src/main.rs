@@ -1,5 +1,5 @@
 //! Long runs of the checks: `sablecat-check <check> [--seeds N] [--from S]`. Exit code 0: all is well; 1: something is wrong; 2: the command
-//! makes no sense. `sablecat-check steps [--operation NAME] [--every N] [--from K] [--kills N] [--by instructions|calls]` has a process die after any instruction (3: not
+//! makes no sense. `sablecat-check steps [--operation NAME] [--every N] [--from K] [--kills N] [--by instructions|calls] [--stop]` has a process die after any instruction (3: not
 //! permitted here). `sablecat-check storm [--processes N] [--commits N] [--cache BYTES] [--seed S] [--aim ROLE]` kills processes.
 
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use sablecat_check::storm::{self, Storm};
 
 const USAGE: &str =
     "usage: sablecat-check <model|crash|crash-calls|backward|backward-calls|backward-times|store|faults|crash-shared|faults-shared|damage|lies|histories|fuzz <pages|log|superblock>> [--seeds N] [--from S]
-       sablecat-check steps [--operation NAME] [--every N] [--from K] [--kills N] [--by instructions|calls]
+       sablecat-check steps [--operation NAME] [--every N] [--from K] [--kills N] [--by instructions|calls] [--stop]
        sablecat-check storm [--processes N] [--commits N] [--cache BYTES] [--seed S] [--aim any|housekeeping|reaping|checkpoint|commit|serial]";
 
 fn main() -> ExitCode {
@@ -103,8 +103,10 @@ fn steps_of(words: &[String]) -> Option<(Steps, Option<&'static str>)> {
     let memory = PathBuf::from("/dev/shm");
     let base = if memory.is_dir() { memory } else { std::env::temp_dir() };
     let directory = base.join(format!("sablecat-steps-{}", std::process::id()));
-    let mut steps = Steps { directory, operation: &OPERATIONS[0], every: 1, from: 0, calls: false, kills: 0 };
+    let mut steps = Steps { directory, operation: &OPERATIONS[0], every: 1, from: 0, calls: false, kills: 0, stop: false };
     let mut one = None;
+    let (flags, words): (Vec<_>, Vec<_>) = words.iter().partition(|word| *word == "--stop");
+    steps.stop = !flags.is_empty();
     for pair in words.chunks(2) {
         let [option, value] = pair else { return None };
         match option.as_str() {

@@ -74,6 +74,10 @@ pub trait Disk: Send + Sync + Debug {
     /// is gone. Durable once the directory of the new name is synced, and that of the old name if it is another.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// As [`Disk::rename`], but fails with `AlreadyExists` if there is a file of the new name: of two who give it, one does. On a file system that can
+    /// neither do that in one step nor give a file a second name, it is looked whether there is one first.
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()>;
+
     /// Takes a file's name away. Those who have the file open keep it.
     fn remove(&self, path: &Path) -> io::Result<()>;
 

@@ -61,6 +61,8 @@ pub struct Steps {
     pub calls: bool,
     /// How many of the deaths to repeat in earnest, and then to stop the process there instead; all, if there are fewer.
     pub kills: u64,
+    /// Nobody dies: the process is stopped at each of these moments, in earnest, and goes on when others have worked.
+    pub stop: bool,
 }
 
 /// What it came to.
@@ -78,14 +80,16 @@ pub struct Report {
     pub kills: u64,
     /// Times the process was stopped while it held nothing, and others went on.
     pub stops: u64,
+    /// Of these, times at which it had a role that others took over.
+    pub passed_on: u64,
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { steps, states, done, files_alone, kills, stops } = self;
+        let Report { steps, states, done, files_alone, kills, stops, passed_on } = self;
         write!(
             f,
-            "{steps} steps, {states} states, done in {done} of them; {files_alone} times the files alone; {kills} killed, {stops} stopped"
+            "{steps} steps, {states} states, done in {done} of them; {files_alone} times the files alone; {kills} killed, {stops} stopped, {passed_on} of them in a role"
         )
     }
 }
@@ -152,11 +156,17 @@ impl Steps {
         let possible = Arc::new(self.operation.before_and_after()?);
         let mut report = Report::default();
         let mut deaths = self.step_through(&start, &possible, &mut report)?;
+        if self.stop {
+            for at in deaths {
+                self.count_stop(self.stop_at(&start, &possible, at).map_err(|why| at_step(at, why))?, &mut report);
+            }
+            return Ok(report);
+        }
         Dice::new(self.from).shuffle(&mut deaths);
         for at in deaths.into_iter().take(self.kills as usize) {
             self.kill_at(&start, &possible, at).map_err(|why| at_step(at, why))?;
             report.kills += 1;
-            report.stops += u64::from(self.stop_at(&start, &possible, at).map_err(|why| at_step(at, why))?);
+            self.count_stop(self.stop_at(&start, &possible, at).map_err(|why| at_step(at, why))?, &mut report);
         }
         Ok(report)
     }
@@ -233,7 +243,11 @@ impl Steps {
             if !known || ended {
                 let now = Watch::begin(&place)?;
                 let promised = ended && self.operation.promises();
-                after.look(now.state(), report, promised).map_err(|why| at_step(at, why))?;
+                if self.stop {
+                    report.states += 1;
+                } else {
+                    after.look(now.state(), report, promised).map_err(|why| at_step(at, why))?;
+                }
                 deaths.push(at);
                 watch = Some(now);
             }
@@ -267,36 +281,57 @@ impl Steps {
     }
 
     /// Stops the process after so many steps; if it holds nothing, who is there with it works meanwhile. Then the process goes on to its end.
-    /// Whether somebody worked.
-    fn stop_at(&self, start: &State, possible: &Arc<Possible>, at: u64) -> Result<bool, Why> {
+    fn stop_at(&self, start: &State, possible: &Arc<Possible>, at: u64) -> Result<Stopped, Why> {
         let place = self.place("place")?;
-        let (Company::Somebody(company), mut process) = self.begin(start, &place)? else { return Ok(false) };
+        let (Company::Somebody(company), mut process) = self.begin(start, &place)? else { return Ok(Stopped::Waited) };
         for _ in 0..at {
             if self.step(&mut process)? != Did::Step {
                 // The operation is over.
-                return Ok(false);
+                return Ok(Stopped::Waited);
             }
         }
         let others: Vec<_> = company.processes().into_iter().filter(|other| !other.asking).collect();
         if self.operation.promises() && !others.iter().any(|other| other.alive) {
             return Err(Why::Wrong(format!("a process that is stopped is not shown as alive: {others:?}")));
         }
-        let idle = !others.iter().any(|other| other.participants.iter().any(holds));
+        let participants = || others.iter().flat_map(|other| &other.participants);
+        let idle = !participants().any(|one| self.holds(one));
         if idle {
             let beside = company.clone();
-            patiently(move || survivor::work_beside(&beside).map_err(|error| format!("beside a process that is stopped: {error}")))?;
+            let long = self.operation.supplies();
+            let work = move || survivor::work_beside_the_stopped(&beside, long);
+            patiently(move || work().map_err(|error| format!("beside a process that is stopped: {error}")))
+                .map_err(|wrong| format!("{wrong}; stopped are {others:?}"))?;
         }
+        let stopped = match idle {
+            false => Stopped::Waited,
+            true if participants().any(|one| !one.roles.is_empty()) => Stopped::PassedOn,
+            true => Stopped::Idle,
+        };
         if process.run()? != Did::Mark {
             return Err(Why::Wrong("the process, let go on, did not come to the end of the operation".to_owned()));
         }
         process.kill()?;
         let (possible, other) = (Arc::clone(possible), self.place("other")?);
         let done = patiently(move || {
+            if idle {
+                survivor::look_for_mark(&company, &place, &other, &possible)?;
+            }
             go_on(&company, &possible)?;
             company.close().map_err(|error| format!("closing: {error}"))?;
             come_after(&place, &other, Left::Nobody, &possible)
         })?;
-        if done || !self.operation.promises() { Ok(idle) } else { Err(Why::Wrong(lost(true))) }
+        if done || !self.operation.promises() { Ok(stopped) } else { Err(Why::Wrong(lost(true))) }
+    }
+
+    fn count_stop(&self, stopped: Stopped, report: &mut Report) {
+        report.stops += u64::from(stopped != Stopped::Waited);
+        report.passed_on += u64::from(stopped == Stopped::PassedOn);
+    }
+
+    /// Whether a stopped process has what others may have to wait for.
+    fn holds(&self, one: &sablecat::Participant) -> bool {
+        one.pages_latched + one.record_locks > 0 || one.roles.iter().any(|role| !self.operation.passed_on.contains(role))
     }
 }
 
@@ -310,9 +345,15 @@ enum Company {
     Somebody(Env),
 }
 
-/// Whether a stopped process has what others may have to wait for.
-fn holds(one: &sablecat::Participant) -> bool {
-    one.pages_latched + one.record_locks + one.roles.len() > 0
+/// What others did while a process was stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stopped {
+    /// Nothing: it held what they may have to wait for.
+    Waited,
+    /// Their work.
+    Idle,
+    /// Their work, and they took over what it had the role for.
+    PassedOn,
 }
 
 fn start_worker(place: &Place, operation: &str) -> Result<Stepped, Why> {

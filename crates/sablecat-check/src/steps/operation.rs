@@ -15,6 +15,8 @@ pub struct Operation {
     /// Whether another process has the environment open meanwhile.
     pub(super) in_company: bool,
     pub(super) act: Act,
+    /// Roles that others take over from a process that is stopped in them, however long it lives.
+    pub(super) passed_on: &'static [&'static str],
 }
 
 /// What is done between the marks.
@@ -37,11 +39,15 @@ pub(super) enum Act {
 }
 
 const fn work(name: &'static str, work: fn(&Env) -> Result<()>) -> Operation {
-    Operation { name, in_company: true, act: Act::Work(work) }
+    Operation { name, in_company: true, act: Act::Work(work), passed_on: &[] }
+}
+
+const fn act(name: &'static str, in_company: bool, act: Act) -> Operation {
+    Operation { name, in_company, act, passed_on: &[] }
 }
 
 /// All of them.
-pub const OPERATIONS: [Operation; 23] = [
+pub const OPERATIONS: [Operation; 24] = [
     work("get", |env| env.database("d")?.get(key(30)).map(drop)),
     work("insert", |env| env.database("d")?.insert(key(30), "another")),
     work("remove", |env| env.database("d")?.remove(key(30)).map(drop)),
@@ -99,13 +105,14 @@ pub const OPERATIONS: [Operation; 23] = [
         Ok(())
     }),
     work("evict", |env| env.database("many")?.insert(key(700), "in a page that was not in memory")),
-    Operation { name: "checkpoint", in_company: true, act: Act::Checkpoint },
-    Operation { name: "attach", in_company: true, act: Act::Attach },
-    Operation { name: "recover", in_company: false, act: Act::Recover },
-    Operation { name: "reap", in_company: false, act: Act::Reap },
-    Operation { name: "rescue", in_company: false, act: Act::Rescue },
-    Operation { name: "detach", in_company: true, act: Act::Close },
-    Operation { name: "close", in_company: false, act: Act::Close },
+    Operation { passed_on: &["log supply", "housekeeping"], ..work("supply", Env::keep_house) },
+    act("checkpoint", true, Act::Checkpoint),
+    act("attach", true, Act::Attach),
+    act("recover", false, Act::Recover),
+    act("reap", false, Act::Reap),
+    act("rescue", false, Act::Rescue),
+    act("detach", true, Act::Close),
+    act("close", false, Act::Close),
 ];
 
 /// The operation of a name.
@@ -118,6 +125,11 @@ impl Operation {
     /// Whether there is more data than cache.
     fn is_large(&self) -> bool {
         self.name == "evict"
+    }
+
+    /// Whether it makes segments of the log.
+    pub(super) fn supplies(&self) -> bool {
+        self.name == "supply"
     }
 
     /// Whether it ends with something promised: everything that it did is on the disk.
@@ -144,6 +156,10 @@ impl Operation {
         d.insert(key(58), "before")?;
         if self.is_large() {
             env.database("many")?;
+        }
+        if self.supplies() {
+            // More than half of a segment: another is wanted.
+            use_log(env, 5)?;
         }
         Ok(())
     }
@@ -173,6 +189,15 @@ pub(super) fn commit(env: &Env) -> Result<()> {
         [3, 18, 33, 48].into_iter().try_for_each(|n| txn.insert(&d, key(n), "committed").map(drop))?;
         txn.remove(&d, key(57))?;
         txn.insert(&e, key(1), "committed").map(drop)
+    })
+}
+
+/// Uses up so many times ten thousand bytes of the log and more.
+pub(super) fn use_log(env: &Env, times: u64) -> Result<()> {
+    let d = env.database("d")?;
+    (0..times).try_for_each(|n| {
+        d.insert(b"log", vec![n as u8; 10_000])?;
+        d.remove(b"log").map(drop)
     })
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sablecat::Env;
 use sablecat_os::liveness::LockFile;
 
-use super::operation::{Contents, contents, key};
+use super::operation::{Contents, contents, key, use_log};
 use super::{Place, State, open};
 
 /// Whatever is longer than this stands still.
@@ -120,6 +120,25 @@ pub(super) fn work_beside(env: &Env) -> sablecat::Result<()> {
     work(env)?;
     env.checkpoint()?;
     work(env)
+}
+
+/// Works beside a process that is stopped, and leaves a mark; with more log, if asked for, than any that was made ready, but no more than a segment.
+pub(super) fn work_beside_the_stopped(env: &Env, long: bool) -> sablecat::Result<()> {
+    work_beside(env)?;
+    if long {
+        use_log(env, 3)?;
+    }
+    env.database("d")?.insert(MARK, MARK)
+}
+
+/// Looks for the mark in the files alone, copied to `other`, now that the stopped process has gone on, and takes it away. The operation was done.
+pub(super) fn look_for_mark(env: &Env, place: &Place, other: &Place, possible: &Possible) -> Result<(), String> {
+    let files = |error: std::io::Error| format!("copying: {error}");
+    State::of(place).and_then(|state| state.put(other, false)).map_err(files)?;
+    let mut expected = possible[1].clone();
+    expected.entry("d".to_owned()).or_default().insert(MARK.to_vec(), MARK.to_vec());
+    look_alone(other, &expected).map_err(|wrong| format!("the files alone, after the stopped process went on: {wrong}"))?;
+    env.database("d").and_then(|d| d.remove(MARK)).map(drop).map_err(text("the survivor's own work"))
 }
 
 /// Works, with a checkpoint in between, and holds everything against what there may be. Whether the operation was done.

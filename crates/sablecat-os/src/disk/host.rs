@@ -10,7 +10,10 @@ use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use rustix::fs::{FallocateFlags, IFlags, fallocate, fdatasync, fstat, fstatfs, fsync, ftruncate, ioctl_getflags, ioctl_setflags, statvfs};
+use rustix::fs::{
+    CWD, FallocateFlags, IFlags, RenameFlags, fallocate, fdatasync, fstat, fstatfs, fsync, ftruncate, ioctl_getflags, ioctl_setflags,
+    renameat_with, statvfs,
+};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev, pwritev2, retry_on_intr};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
@@ -56,6 +59,10 @@ impl Disk for HostDiskOfMode {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         HostDisk.rename(from, to)
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        HostDisk.rename_new(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -156,6 +163,19 @@ impl Disk for HostDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+            done => return Ok(done?),
+        }
+        match fs::hard_link(from, to) {
+            Ok(()) => fs::remove_file(from),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+            Err(_) if to.try_exists()? => Err(io::ErrorKind::AlreadyExists.into()),
+            Err(_) => fs::rename(from, to),
+        }
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {

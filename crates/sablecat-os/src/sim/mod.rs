@@ -250,6 +250,18 @@ impl Disk for SimDisk {
         Ok(())
     }
 
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (mut state, _) = self.call(Call::Rename)?;
+        let (from, to) = (state.names.slot(from)?, state.names.slot(to)?);
+        let node = state.names.get(&from).ok_or(io::ErrorKind::NotFound)?;
+        if state.names.get(&to).is_some() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let moment = state.tick();
+        state.names.rename(moment, from, to, node);
+        Ok(())
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         let (mut state, _) = self.call(Call::Rename)?;
         let slot = state.names.slot(path)?;

@@ -9,6 +9,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use sablecat_os::atomic::Ordering;
 use sablecat_os::disk::{File, How};
@@ -36,6 +37,8 @@ pub(super) const LOCK: &str = "sablecat.lock";
 pub(super) const LOG: &str = "log";
 /// Segments kept for reuse.
 const SPARES_MAX: usize = 3;
+/// A disk that takes longer than this for a step of making a segment has it made twice, which does no harm.
+const SUPPLY_PATIENCE: Duration = Duration::from_millis(500);
 
 const _: () = assert!(size_of::<LogWords>() <= LOG_WORDS_BYTES);
 
@@ -164,6 +167,7 @@ pub(super) fn log_config(config: &Config, uuid: [u8; 16], directory: Option<&Pat
         direct: true,
         sync_io: config.sync_io,
         spares_max: SPARES_MAX,
+        patience: SUPPLY_PATIENCE,
         archive: directory.zip(journal).map(|(directory, journal)| directory.join(&journal.directory)),
     }
 }

@@ -25,7 +25,7 @@
 //!   the page cache.
 //! - *Cached* (page cache), for everything else. One shortcut: while the block holding `written` is the one this process cached last,
 //!   the new bytes go in by a store through a mapped window, where the file system lets nobody share the block meanwhile
-//!   ([decision 24](../../../../docs/decisions/0024-windows-only-in-place.md)).
+//!   ([decision 24](../../../../docs/decisions/0024-in-each-others-way.md)).
 //!
 //! The word `cached` says up to where bytes went through the page cache; `cached <= durable` is when direct writes are allowed. So a direct
 //! write never meets a dirty page of the same file, which is what the kernel asks of those who mix the two; and since cached blocks are
@@ -105,6 +105,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use sablecat_os::atomic::Ordering;
 use sablecat_os::disk::Disk;
@@ -131,6 +132,8 @@ pub(crate) struct LogConfig {
     pub(crate) spares_max: usize,
     /// Where segments no longer needed are archived; none: they are not.
     pub(crate) archive: Option<PathBuf>,
+    /// How long one who makes segments, and lives, may not get on before another takes over.
+    pub(crate) patience: Duration,
 }
 
 /// Where the log's shared state is: words and ring in the region.
@@ -193,6 +196,7 @@ struct Files {
     spares_max: usize,
     direct: bool,
     sync_io: bool,
+    patience: Duration,
     /// The holder of the flush turn's own things. Never waited for: the turn already excludes everybody.
     lane: Mutex<Lane>,
 }
@@ -222,6 +226,7 @@ impl Log {
                 spares_max: config.spares_max,
                 direct: config.direct,
                 sync_io: config.sync_io,
+                patience: config.patience,
                 lane: Mutex::new(Lane::new(config.sync_io)),
             }),
         };

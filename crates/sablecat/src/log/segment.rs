@@ -3,7 +3,7 @@
 //! ```text
 //! <directory>/<number, 16 hex digits>.log      in use: number n holds the LSNs [n * bytes, (n + 1) * bytes)
 //! <directory>/<number>.spare                   no longer needed, waits for reuse under a higher number
-//! <directory>/<number>.new                     being written; means nothing
+//! <directory>/<number>.new                     being written; means nothing. The number is that of who writes it: of the holding of the supply turn
 //!
 //! file:    0 ─ header block ─ 4096 ─ log bytes ─ 4096 + bytes
 //! header:  0 magic "sablelog" │ 8 version u32 │ 12 crc32c u32 │ 16 uuid [16] │ 32 number u64 │ 40 bytes u64
@@ -297,6 +297,16 @@ impl Segments {
     pub(super) fn rename(&self, from: Name, to: Name) -> Result<()> {
         let path = self.path(from);
         self.disk.rename(&path, &self.path(to)).map_err(|e| Error::io("renaming log segment", &path, e))
+    }
+
+    /// Gives a file a name that no other has. False: another has it.
+    pub(super) fn rename_new(&self, from: Name, to: Name) -> Result<bool> {
+        let path = self.path(from);
+        match self.disk.rename_new(&path, &self.path(to)) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(Error::io("renaming log segment", &path, error)),
+        }
     }
 
     pub(super) fn remove(&self, name: Name) -> Result<()> {

@@ -8,8 +8,10 @@
 //! Order of events, each step flushed before the next: the file made in its whole length under a name that means nothing, with its header
 //! and its first zeros; the name changed to that of the next segment; the directory flushed; `prepared` raised, from which moment commits
 //! may get LSNs inside. A file that was not filled to its end is filled on, and `prepared` raised again: no record is where zeros are still
-//! to be written. The supply turn makes sure that one participant at a time does this. Whoever dies in it leaves a file that the next one
-//! overwrites, or a segment that is ready and only not counted yet.
+//! to be written. The supply turn has one participant at a time do this. Whoever dies in it leaves a file that the next one removes, or a segment that is
+//! ready and only not counted yet. Whoever is stopped in it is succeeded after a while, and may go on at any moment: so files in the making have names of
+//! their own, the name of a segment is given only if nobody has it, and `prepared` is raised only from what it was. Zeros into a segment in use would not
+//! be harmless then: who writes them insists on the turn ([decision 24](../../../../docs/decisions/0024-in-each-others-way.md)).
 //!
 //! How much is made ready follows the need: as much ahead as this life has used, from half a megabyte to half a segment. So opening costs
 //! a megabyte of zeros, a short life never fills a segment, and after some megabytes of log whole segments are made. Likewise as many
@@ -27,7 +29,7 @@ use sablecat_os::clock;
 use sablecat_os::disk::{AlignedBuf, File, How};
 
 use super::archive::Archive;
-use super::segment::{HEADER_BYTES, Name};
+use super::segment::{HEADER_BYTES, Name, Segments};
 use super::turn::{Caller, Held};
 use super::words::count;
 use super::{BLOCK, Files, Log};
@@ -82,8 +84,17 @@ impl Log {
         if !self.wants_segment() {
             return Ok(());
         }
-        let held = self.words().supply.take(caller);
-        if self.wants_segment() { self.prepare_one(files, &held, Spares::Used) } else { Ok(()) }
+        self.supplying(files, caller, |held| if self.wants_segment() { self.prepare_one(files, held, Spares::Used) } else { Ok(()) })
+    }
+
+    /// Does `work` under the supply turn. Errors of who has been succeeded meanwhile count for nothing, since the successor may have been at the
+    /// same files; but a failed flush is one whoever asked for it.
+    fn supplying(&self, files: &Files, caller: Caller<'_>, work: impl FnOnce(&mut Held<'_>) -> Result<()>) -> Result<()> {
+        let mut held = self.words().supply.take_over(caller, files.patience);
+        match work(&mut held) {
+            Err(error) if error.kind() != ErrorKind::Poisoned && held.is_succeeded() => Ok(()),
+            result => result,
+        }
     }
 
     /// Makes segments ready until they reach `to`.
@@ -92,129 +103,159 @@ impl Log {
         let words = self.words();
         // Acquire: pairs with the Release in `prepare_one`.
         while words.prepared.0.load(Ordering::Acquire) < to.0 {
-            let held = words.supply.take(caller);
-            if words.prepared.0.load(Ordering::Acquire) < to.0 {
+            words.check()?;
+            self.supplying(files, caller, |held| {
+                if words.prepared.0.load(Ordering::Acquire) >= to.0 {
+                    return Ok(());
+                }
                 count(&words.counters.0.late_segments, 1);
-                self.prepare_one(files, &held, Spares::Used)?;
-            }
+                self.prepare_one(files, held, Spares::Used)
+            })?;
         }
         Ok(())
     }
 
     /// Makes more of the last segment ready, or of the one after it when it is ready to its end.
-    fn prepare_one(&self, files: &Files, _held: &Held<'_>, spares: Spares) -> Result<()> {
+    fn prepare_one(&self, files: &Files, held: &mut Held<'_>, spares: Spares) -> Result<()> {
         let (words, segments) = (self.words(), &files.segments);
         let from = Lsn(words.prepared.0.load(Ordering::Acquire));
         let number = segments.number_of(from);
         let left = segments.first_lsn(number + 1).0 - from.0;
         let piece = left.min((2 * self.ahead(files)).next_multiple_of(BLOCK));
         let ready = if left < segments.bytes() {
+            // Zeros that came late would come over records.
+            if !held.insist() {
+                return Ok(());
+            }
             let path = segments.path(Name::Log(number));
             let file = segments.open_file(Name::Log(number), files.direct, false)?;
-            let filled = fill_some(&*file, segments.offset_of(from), piece).map_err(|e| Error::io("filling log segment", &path, e))?;
+            let filled =
+                fill_some(&*file, segments.offset_of(from), piece, held).map_err(|e| Error::io("filling log segment", &path, e))?;
             // The segment is in use, and its flush is of all that was written to it, by whomever: what was handed over is lost with the zeros.
             file.sync().map_err(|e| words.poison(&Error::io("flushing log segment", &path, e)))?;
             filled
         } else {
-            self.begin_segment(files, number, piece, spares)?
+            self.begin_segment(files, number, piece, (held, spares))?
         };
-        // Release: pairs with the Acquire in `has_room`; a commit inside comes after all of the above.
-        words.prepared.0.store(from.0 + ready, Ordering::Release);
+        // Release: pairs with the Acquire in `has_room`; a commit inside comes after all of the above. Who has been succeeded may find it raised
+        // already; it only grows, so it is not raised twice for one thing.
+        let _ = words.prepared.0.compare_exchange(from.0, from.0 + ready, Ordering::Release, Ordering::Relaxed);
         Ok(())
     }
 
     /// Makes segment `number`, of a spare or anew, with `piece` bytes of zeros in the latter case. Returns how much of it is ready.
-    fn begin_segment(&self, files: &Files, number: u64, piece: u64, spares: Spares) -> Result<u64> {
+    fn begin_segment(&self, files: &Files, number: u64, piece: u64, (held, spares): (&Held<'_>, Spares)) -> Result<u64> {
         let (words, segments) = (self.words(), &files.segments);
         let ready = segments.path(Name::Log(number));
         let header = segments.header(number, words.life.0.load(Ordering::Acquire), words.continues.load(Ordering::Acquire));
         let exists = segments.disk().exists(&ready).map_err(|e| Error::io("looking for log segment", &ready, e))?;
-        let bytes;
-        if exists {
-            // Somebody may have died who had just made it; anything else is not this life's.
-            if segments.read_header(number)? != header {
-                return Err(Error::corruption(format!(
-                    "log segment {} is there already, of another life: files were replaced, or added, while the environment was open",
-                    ready.display()
-                )));
+        let made = if exists { None } else { self.make_segment(files, number, &header.encode(), piece, (held, spares))? };
+        let bytes = match made {
+            Some(bytes) => bytes,
+            None => {
+                // Somebody may have died, or have been quicker, who had just made it; anything else is not this life's.
+                if segments.read_header(number)? != header {
+                    return Err(Error::corruption(format!(
+                        "log segment {} is there already, of another life: files were replaced, or added, while the environment was open",
+                        ready.display()
+                    )));
+                }
+                self.ready_in(files, number, piece)?
             }
-            // On a full disk who made it may have filled less.
-            let file = segments.open_file(Name::Log(number), files.direct, false)?;
-            bytes = fill_some(&*file, HEADER_BYTES, piece).map_err(|e| Error::io("filling log segment", &ready, e))?;
-            file.sync().map_err(|e| words.poison(&Error::io("flushing log segment", &ready, e)))?;
-        } else {
-            let header = header.encode();
-            let spare = if spares == Spares::Used { self.take_spare(files)? } else { None };
-            let name = if let Some(spare) = spare {
-                let path = segments.path(spare);
-                // Its old name must be gone for good; whoever took that away may have died before this.
-                self.sync_directory(files)?;
-                let file = segments.open_file(spare, false, false)?;
-                file.write_at(&header, 0).map_err(|e| Error::io("writing the header of log segment", &path, e))?;
-                file.sync().map_err(|e| Error::io("flushing log segment", &path, e))?;
-                bytes = segments.bytes();
-                spare
-            } else {
-                let (new, ready) = self.make_new(files, number, &header, piece)?;
-                bytes = ready;
-                new
-            };
-            segments.rename(name, Name::Log(number))?;
-        }
-        // Also when it existed: whoever renamed it may have died before this.
+        };
+        // Also when another has made it: whoever renamed it may have died before this.
         self.sync_directory(files)?;
         Ok(bytes)
     }
 
-    /// A spare file of the right size, without holes. Others found on the way are removed.
-    fn take_spare(&self, files: &Files) -> Result<Option<Name>> {
+    /// Makes a file of a spare or anew, and gives it the name of segment `number`. Returns how much of it is ready; none: another was quicker.
+    fn make_segment(
+        &self,
+        files: &Files,
+        number: u64,
+        header: &AlignedBuf,
+        piece: u64,
+        (held, spares): (&Held<'_>, Spares),
+    ) -> Result<Option<u64>> {
+        let segments = &files.segments;
+        let mine = Name::New(held.number());
+        let is_spare = spares == Spares::Used && self.take_spare(files, held)?;
+        let made = if is_spare {
+            // Its old name must be gone for good; whoever took that away may have died before this.
+            self.sync_directory(files).and_then(|()| rewrite_header(segments, mine, header)).map(|()| segments.bytes())
+        } else {
+            self.make_new(files, mine, header, piece, held)
+        };
+        held.move_on();
+        let named = made.and_then(|ready| Ok(segments.rename_new(mine, Name::Log(number))?.then_some(ready)));
+        if !matches!(named, Ok(Some(_))) {
+            // Best effort: on a full disk what was written should not stay, nor what another was quicker with.
+            let _ = segments.remove(mine);
+        }
+        named
+    }
+
+    /// How much of a segment is ready, up to `piece`, that another made and that may be in use. On a full disk there may be a hole in it. Nothing is
+    /// written: that would not be harmless.
+    fn ready_in(&self, files: &Files, number: u64, piece: u64) -> Result<u64> {
+        let segments = &files.segments;
+        let path = segments.path(Name::Log(number));
+        let file = segments.open_file(Name::Log(number), false, false)?;
+        let mut ready = piece;
+        loop {
+            match file.preallocate(HEADER_BYTES, ready) {
+                Err(e) if is_full(&e) && ready > BLOCK => ready = (ready / 2).next_multiple_of(BLOCK),
+                reserved => break reserved.map_err(|e| Error::io("taking space for log segment", &path, e))?,
+            }
+        }
+        file.sync().map_err(|e| self.words().poison(&Error::io("flushing log segment", &path, e)))?;
+        Ok(ready)
+    }
+
+    /// Gives a spare file of the right size, without holes, the name that it has while it is made ready, if there is one: of two who want it one
+    /// gets it. Others found on the way are removed, and what earlier holders of the turn left unfinished; if they live, they have been succeeded.
+    fn take_spare(&self, files: &Files, held: &Held<'_>) -> Result<bool> {
         let segments = &files.segments;
         for name in segments.list()? {
-            if !matches!(name, Name::Spare(_)) {
-                continue;
+            match name {
+                Name::New(number) if number < held.number() => segments.remove(name)?,
+                Name::Spare(_) => {
+                    let path = segments.path(name);
+                    let file = segments.open_file(name, false, false)?;
+                    let len = file.len().map_err(|e| Error::io("asking the length of", &path, e))?;
+                    // One that was made on a full disk has a hole, which must be filled first.
+                    let whole = HEADER_BYTES + segments.bytes();
+                    if len == whole && file.preallocate(0, whole).is_ok() {
+                        return segments.rename(name, Name::New(held.number())).map(|()| true);
+                    }
+                    segments.remove(name)?;
+                }
+                _ => {}
             }
-            let path = segments.path(name);
-            let file = segments.open_file(name, false, false)?;
-            let len = file.len().map_err(|e| Error::io("asking the length of", &path, e))?;
-            // One that was made on a full disk has a hole, which must be filled first.
-            let whole = HEADER_BYTES + segments.bytes();
-            if len == whole && file.preallocate(0, whole).is_ok() {
-                return Ok(Some(name));
-            }
-            segments.remove(name)?;
         }
-        Ok(None)
+        Ok(false)
     }
 
     /// Makes a new file in its whole length, its header and `piece` zeros written and flushed, or as many as there is room for, under a name that
     /// means nothing yet. Says how many those were.
-    fn make_new(&self, files: &Files, number: u64, header: &AlignedBuf, piece: u64) -> Result<(Name, u64)> {
+    fn make_new(&self, files: &Files, name: Name, header: &AlignedBuf, piece: u64, held: &Held<'_>) -> Result<u64> {
         let segments = &files.segments;
-        let name = Name::New(number);
         let path = segments.path(name);
         let how = How { create: true, create_new: false, read_only: false, direct: files.direct, durable: false };
-        let made = segments
-            .disk()
-            .open(&path, how)
-            .and_then(|file| {
-                file.keep_in_place();
-                let whole = HEADER_BYTES + segments.bytes();
-                match file.preallocate(0, whole) {
-                    // What the disk has room for is filled; the rest when it is wanted, if there is room for that then.
-                    Err(e) if is_full(&e) => file.set_len(0).and_then(|()| file.set_len(whole))?,
-                    preallocated => preallocated?,
-                }
-                file.write_at(header, 0)?;
-                let filled = fill_some(&*file, HEADER_BYTES, piece)?;
-                // Nobody relies on the file yet: if this fails it goes.
-                file.sync().map(|()| filled)
-            })
-            .map_err(|e| Error::io("making log segment", &path, e));
-        if made.is_err() {
-            // Best effort: on a full disk the part that was written should not stay. A later attempt overwrites what is left.
-            let _ = segments.disk().remove(&path);
-        }
-        made.map(|ready| (name, ready))
+        let made = segments.disk().open(&path, how).and_then(|file| {
+            file.keep_in_place();
+            let whole = HEADER_BYTES + segments.bytes();
+            match file.preallocate(0, whole) {
+                // What the disk has room for is filled; the rest when it is wanted, if there is room for that then.
+                Err(e) if is_full(&e) => file.set_len(0).and_then(|()| file.set_len(whole))?,
+                preallocated => preallocated?,
+            }
+            file.write_at(header, 0)?;
+            let ready = fill_some(&*file, HEADER_BYTES, piece, held)?;
+            // Nobody relies on the file yet: if this fails it goes.
+            file.sync().map(|()| ready)
+        });
+        made.map_err(|e| Error::io("making log segment", &path, e))
     }
 
     /// Gives back the segments that lie wholly below `lsn`: to the archive if there is one, else for reuse or to the disk. As many spares are
@@ -225,10 +266,13 @@ impl Log {
     /// `Io`; what was not given back this time will be the next.
     pub(crate) fn recycle_before(&self, lsn: Lsn, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
-        let segments = &files.segments;
         // What is not durable yet will be flushed by name.
         let lsn = lsn.min(self.durable());
-        let _held = self.words().supply.take(caller);
+        self.supplying(files, caller, |held| self.recycle(files, lsn, held))
+    }
+
+    fn recycle(&self, files: &Files, lsn: Lsn, held: &Held<'_>) -> Result<()> {
+        let segments = &files.segments;
         let names = segments.list()?;
         // Strictly below: a scan from exactly the end of a segment wants to see that it was there.
         let is_over = |name: &Name| matches!(name, Name::Log(number) if segments.first_lsn(number + 1) < lsn);
@@ -246,9 +290,12 @@ impl Log {
             }
         }
         if let Some(archive) = segments.archive() {
-            return self.archive(files, archive, &over, None).and_then(|()| if changed { self.sync_directory(files) } else { Ok(()) });
+            return self
+                .archive(files, archive, &over, None, held)
+                .and_then(|()| if changed { self.sync_directory(files) } else { Ok(()) });
         }
         for &number in &over {
+            held.move_on();
             if wanted > 0 {
                 segments.rename(Name::Log(number), Name::Spare(number))?;
                 wanted -= 1;
@@ -270,10 +317,10 @@ impl Log {
     pub(crate) fn give_up_files(&self, end: Lsn, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         let segments = &files.segments;
-        let _held = self.words().supply.take(caller);
+        let held = self.words().supply.take(caller);
         if let Some(archive) = segments.archive() {
-            let held: Vec<u64> = segments.numbers()?.into_iter().filter(|&number| segments.first_lsn(number) < end).collect();
-            self.archive(files, archive, &held, Some(end))?;
+            let kept: Vec<u64> = segments.numbers()?.into_iter().filter(|&number| segments.first_lsn(number) < end).collect();
+            self.archive(files, archive, &kept, Some(end), &held)?;
         }
         let mut names = segments.list()?;
         // Oldest first, so that a log of which a part is left lacks its beginning, and is not taken for a shorter one.
@@ -283,7 +330,7 @@ impl Log {
 
     /// Archives segments, given in ascending order. A life of which the end is known, from the life after it or because it is `end`, is cut
     /// off there. The caller has the supply turn.
-    fn archive(&self, files: &Files, archive: &Archive, numbers: &[u64], end: Option<Lsn>) -> Result<()> {
+    fn archive(&self, files: &Files, archive: &Archive, numbers: &[u64], end: Option<Lsn>, held: &Held<'_>) -> Result<()> {
         if numbers.is_empty() {
             return Ok(());
         }
@@ -293,6 +340,12 @@ impl Log {
         let in_use = segments.numbers()?;
         let now = clock::wall_coarse();
         for &number in numbers {
+            held.move_on();
+            if archive.find(number)?.is_some() {
+                // Made once more by one who had been succeeded long ago: there is nothing in it.
+                segments.remove(Name::Log(number))?;
+                continue;
+            }
             let next = in_use.iter().find(|&&other| other > number).map(|&next| segments.read_header(next)).transpose()?;
             let own = segments.read_header(number)?;
             let ends = match next {
@@ -328,20 +381,22 @@ impl Log {
         let Some(files) = &self.files else { return Ok(()) };
         let segments = &files.segments;
         let Some(archive) = segments.archive().filter(|_| kept.bytes_max.is_some() || kept.since.is_some()) else { return Ok(()) };
-        let _held = self.words().supply.take(caller);
-        let archived = archive.list()?;
-        let lengths = archived.iter().map(|one| archive.len(one)).collect::<Result<Vec<_>>>()?;
-        let mut bytes: u64 = lengths.iter().sum();
-        for (one, len) in archived.iter().zip(lengths) {
-            let is_needed = segments.first_lsn(one.number + 1) >= needed;
-            let is_too_much = kept.bytes_max.is_some_and(|max| bytes > max) || kept.since.is_some_and(|since| one.time < since);
-            if is_needed || !is_too_much {
-                break;
+        self.supplying(files, caller, |held| {
+            let archived = archive.list()?;
+            let lengths = archived.iter().map(|one| archive.len(one)).collect::<Result<Vec<_>>>()?;
+            let mut bytes: u64 = lengths.iter().sum();
+            for (one, len) in archived.iter().zip(lengths) {
+                let is_needed = segments.first_lsn(one.number + 1) >= needed;
+                let is_too_much = kept.bytes_max.is_some_and(|max| bytes > max) || kept.since.is_some_and(|since| one.time < since);
+                if is_needed || !is_too_much {
+                    break;
+                }
+                archive.remove(one)?;
+                held.move_on();
+                bytes -= len;
             }
-            archive.remove(one)?;
-            bytes -= len;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Whether there are segments. Without any, nothing was logged since the log was last given up.
@@ -408,8 +463,8 @@ impl Log {
         }
         self.sync_directory(files)?;
         self.words().start(life, end.0);
-        let held = self.words().supply.take(caller);
-        match self.prepare_one(files, &held, Spares::Left) {
+        match self.supplying(files, caller, |held| self.prepare_one(files, held, Spares::Left)) {
+            // Who commits makes room, of a spare perhaps, or says that there is none.
             Err(error) if error.kind() == ErrorKind::Full => {}
             prepared => {
                 prepared?;
@@ -421,10 +476,18 @@ impl Log {
     }
 }
 
+/// Writes the header of a spare file anew, and flushes it.
+fn rewrite_header(segments: &Segments, name: Name, header: &AlignedBuf) -> Result<()> {
+    let path = segments.path(name);
+    let file = segments.open_file(name, false, false)?;
+    file.write_at(header, 0).map_err(|e| Error::io("writing the header of log segment", &path, e))?;
+    file.sync().map_err(|e| Error::io("flushing log segment", &path, e))
+}
+
 /// Writes `bytes` zeros at `offset`, or, on a full disk, as many as there is room for. Says how many.
-fn fill_some(file: &dyn File, offset: u64, mut bytes: u64) -> io::Result<u64> {
+fn fill_some(file: &dyn File, offset: u64, mut bytes: u64, held: &Held<'_>) -> io::Result<u64> {
     loop {
-        match fill(file, offset, bytes) {
+        match fill(file, offset, bytes, held) {
             Err(e) if is_full(&e) && bytes > BLOCK => bytes = (bytes / 2).next_multiple_of(BLOCK),
             filled => return filled.map(|()| bytes),
         }
@@ -432,12 +495,13 @@ fn fill_some(file: &dyn File, offset: u64, mut bytes: u64) -> io::Result<u64> {
 }
 
 /// Writes `bytes` zeros at `offset`.
-fn fill(file: &dyn File, offset: u64, bytes: u64) -> io::Result<()> {
+fn fill(file: &dyn File, offset: u64, bytes: u64, held: &Held<'_>) -> io::Result<()> {
     let zeros = AlignedBuf::new(FILL_BYTES.min(usize::try_from(bytes).unwrap_or(FILL_BYTES)));
     let mut done = 0;
     while done < bytes {
         let piece = (bytes - done).min(zeros.len() as u64);
         file.write_at(&zeros[..piece as usize], offset + done)?;
+        held.move_on();
         done += piece;
     }
     Ok(())

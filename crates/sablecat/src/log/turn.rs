@@ -1,6 +1,6 @@
 //! A turn: a role that one participant has at a time, with a line of waiters.
 //!
-//! The word is {sequence 48 | owner slot 16}; the sequence grows with every taking, so a release meant for an older holding fails, and
+//! The word is {sequence 47 | insists 1 | owner slot 16}; the sequence grows with every taking, so a release meant for an older holding fails, and
 //! waiters can say which holding they wait for the end of.
 //!
 //! There are two bells, rung in turns. Who needs only the end of the present holding (its flush covers them) sleeps on the bell of the
@@ -10,15 +10,24 @@
 //!
 //! A sleeper looks up every few milliseconds, and if the holder it waits for is dead it takes the turn from it; all work done under a turn
 //! can be done again.
+//!
+//! A turn whose work does no harm when it is done by two at once can also be [taken over](Turn::take_over) from a holder that lives and does not move, because its
+//! process is stopped, say. The holder [says that it moves](Held::move_on); it may find, whenever it goes on, that it has been
+//! [succeeded](Held::is_succeeded). While it does what must not be done by two it [insists](Held::insist) on the turn, which the word says as well: so
+//! nobody can take it over between its saying so and its doing it.
 
 use std::fmt;
 use std::time::Duration;
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
-use sablecat_os::futex;
+use sablecat_os::{clock, futex};
 
 const OWNER_BITS: u32 = 16;
 const OWNER_MASK: u64 = (1 << OWNER_BITS) - 1;
+/// The holder must not be succeeded while it lives.
+const INSISTS: u64 = 1 << OWNER_BITS;
+const SEQUENCE_SHIFT: u32 = OWNER_BITS + 1;
+const SEQUENCE_MASK: u64 = !((1 << SEQUENCE_SHIFT) - 1);
 /// The longest sleep before a waiter asks whether the holder still lives.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -67,6 +76,8 @@ impl<'a> Caller<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
     word: AtomicU64,
+    /// Grows while a holder that may be succeeded gets on. Beside the word: only such a holder writes it.
+    moved: AtomicU32,
     bells: Bells,
 }
 
@@ -83,10 +94,17 @@ pub(crate) struct Holding(u64);
 
 impl Holding {
     fn bell(self) -> usize {
-        ((self.0 >> OWNER_BITS) & 1) as usize
+        ((self.0 >> SEQUENCE_SHIFT) & 1) as usize
     }
     fn owner(self) -> u16 {
         (self.0 & OWNER_MASK) as u16
+    }
+    /// The holding of `owner` that comes next.
+    fn next(self, owner: u16) -> Holding {
+        Holding((self.0 & SEQUENCE_MASK).wrapping_add(1 << SEQUENCE_SHIFT) | u64::from(owner))
+    }
+    fn insists(self) -> bool {
+        self.0 & INSISTS != 0
     }
 }
 
@@ -95,6 +113,36 @@ impl Holding {
 pub(crate) struct Held<'a> {
     turn: &'a Turn,
     holding: Holding,
+}
+
+impl Held<'_> {
+    /// A number that no other holding of this turn has, and that is higher than those of all before it.
+    pub(crate) fn number(&self) -> u64 {
+        self.holding.0 >> SEQUENCE_SHIFT
+    }
+
+    /// Says that the holder gets on: who waits to take over begins to wait anew.
+    pub(crate) fn move_on(&self) {
+        // SeqCst: rare.
+        self.turn.moved.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Whether another has taken over.
+    pub(crate) fn is_succeeded(&self) -> bool {
+        self.turn.word.load(Ordering::SeqCst) != self.holding.0
+    }
+
+    /// Keeps others from taking over until the turn ends, unless this one dies. False if one has done so already.
+    #[must_use]
+    pub(crate) fn insist(&mut self) -> bool {
+        let insisting = self.holding.0 | INSISTS;
+        // SeqCst: either this is first, and who would take over finds another word, or that is.
+        let done = self.turn.word.compare_exchange(self.holding.0, insisting, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        if done {
+            self.holding = Holding(insisting);
+        }
+        done
+    }
 }
 
 impl Drop for Held<'_> {
@@ -125,15 +173,26 @@ impl Turn {
     #[inline]
     pub(crate) fn try_take(&self, caller: Caller<'_>) -> std::result::Result<Held<'_>, Holding> {
         // Relaxed: the exchange decides.
-        let seen = self.word.load(Ordering::Relaxed);
-        if seen & OWNER_MASK != 0 {
-            return Err(Holding(seen));
+        let mut seen = self.word.load(Ordering::Relaxed);
+        loop {
+            if seen & OWNER_MASK != 0 {
+                return Err(Holding(seen));
+            }
+            match self.take_free(seen, caller) {
+                Ok(held) => return Ok(held),
+                // Taken by another, and perhaps free again.
+                Err(now) => seen = now,
+            }
         }
-        let mine = Holding((seen.wrapping_add(1 << OWNER_BITS)) | u64::from(caller.owner));
+    }
+
+    #[inline]
+    fn take_free(&self, seen: u64, caller: Caller<'_>) -> std::result::Result<Held<'_>, u64> {
+        let mine = Holding(seen).next(caller.owner);
         // Acquire side: the new holder sees all that the last one did. SeqCst: in one order with the sleepers' counts.
         match self.word.compare_exchange(seen, mine.0, Ordering::SeqCst, Ordering::Acquire) {
             Ok(_) => Ok(Held { turn: self, holding: mine }),
-            Err(now) => Err(Holding(now)),
+            Err(now) => Err(now),
         }
     }
 
@@ -151,10 +210,35 @@ impl Turn {
         }
     }
 
-    /// Takes the turn from a holder that is dead.
+    /// Takes the turn, waiting for it; also from a holder that lives and has not moved for so long. Its work under the turn must do no harm beside
+    /// the caller's, but where it insists.
+    pub(crate) fn take_over(&self, caller: Caller<'_>, patience: Duration) -> Held<'_> {
+        let mut watched: Option<(Holding, u32, Duration)> = None;
+        loop {
+            let seen = match self.try_take(caller) {
+                Ok(held) => return held,
+                Err(seen) => seen,
+            };
+            let (moved, now) = (self.moved.load(Ordering::SeqCst), clock::monotonic());
+            let since = match watched {
+                Some((holding, at, since)) if (holding, at) == (seen, moved) => since,
+                _ => now,
+            };
+            watched = Some((seen, moved, since));
+            let is_over = !seen.insists() && now.saturating_sub(since) >= patience;
+            if is_over && let Some(held) = self.seize(seen, caller) {
+                return held;
+            }
+            if let (Some(held), _) = self.wait(seen, Until::Next, caller, || false) {
+                return held;
+            }
+        }
+    }
+
+    /// Takes the turn from a holder that is dead, or may be succeeded.
     #[cold]
     fn seize(&self, seen: Holding, caller: Caller<'_>) -> Option<Held<'_>> {
-        let mine = Holding(((seen.0 & !OWNER_MASK).wrapping_add(1 << OWNER_BITS)) | u64::from(caller.owner));
+        let mine = seen.next(caller.owner);
         let taken = self.word.compare_exchange(seen.0, mine.0, Ordering::SeqCst, Ordering::Relaxed).is_ok();
         if !taken {
             return None;
@@ -181,7 +265,8 @@ impl Turn {
     fn release(&self, holding: Holding) {
         // SeqCst: Release for what was done under the turn, and in one order with the sleepers' counts: either the sleeper's second look
         // sees the turn free, or this sees the sleeper.
-        let ended = self.word.compare_exchange(holding.0, holding.0 & !OWNER_MASK, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+        let free = holding.0 & SEQUENCE_MASK;
+        let ended = self.word.compare_exchange(holding.0, free, Ordering::SeqCst, Ordering::Relaxed).is_ok();
         if ended {
             // The many first, although the device waits meanwhile: by the time the next holder runs some of them have committed again and
             // are in its group. With 50 threads and a flush simulated by a sleep of 60 us: 210-230 K commits a second, against 180 K the

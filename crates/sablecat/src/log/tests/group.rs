@@ -184,3 +184,94 @@ mod explored {
         }
     }
 }
+
+/// A log whose makers of segments are taken over as soon as somebody waits for them.
+fn impatient(disk: Arc<SimDisk>, archive: bool) -> TestLog {
+    let archive = archive.then(|| PathBuf::from("journal"));
+    let config = LogConfig { patience: Duration::ZERO, archive, spares_max: 1, ..config(8192) };
+    let log = TestLog::open(Some(disk), Path::new("log"), config, 16384).unwrap();
+    log.log.start_fresh(Lsn(0), Lsn(0), me(1)).unwrap();
+    log
+}
+
+#[test]
+fn who_makes_a_segment_and_does_not_move_is_succeeded() {
+    let log = impatient(Arc::new(SimDisk::new(1)), false);
+    let Ok(slow) = log.log.words().supply.try_take(me(7)) else { panic!("nobody has it") };
+    let to = Lsn(3 * 8192);
+    log.log.prepare_to(to, me(2)).unwrap();
+    assert!(slow.is_succeeded() && log.log.words().prepared.0.load(Ordering::SeqCst) >= to.0);
+    drop(slow);
+    assert_eq!(log.log.words().supply.owner(), 0);
+}
+
+#[test]
+fn who_insists_is_waited_for_and_who_moves_is_too() {
+    let turn = super::super::turn::Turn::default();
+    let Ok(mut held) = turn.try_take(me(7)) else { panic!("nobody has it") };
+    assert!(held.insist());
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| turn.take_over(me(2), Duration::ZERO).number());
+        for _ in 0..10_000 {
+            assert!(!held.is_succeeded());
+            std::thread::yield_now();
+        }
+        drop(held);
+        assert_eq!(other.join().unwrap(), 2);
+    });
+    let Ok(mut held) = turn.try_take(me(7)) else { panic!("nobody has it") };
+    let later = turn.take_over(me(2), Duration::ZERO);
+    assert!(held.is_succeeded() && !held.insist() && later.number() > held.number());
+    drop(held);
+    assert!(turn.try_take(me(3)).is_err());
+}
+
+/// All makers of segments are in each other's way all the time, and those who take segments out of use as well.
+#[test]
+fn any_number_may_make_the_same_segments() {
+    for archive in [false, true] {
+        for seed in 0..5 {
+            let disk = Arc::new(SimDisk::new(seed));
+            let log = impatient(disk.clone(), archive);
+            std::thread::scope(|scope| {
+                for owner in 1..=4 {
+                    let log = &log;
+                    scope.spawn(move || {
+                        for n in 0..60u32 {
+                            let lsn = log.put(&n.to_be_bytes(), &[owner as u8; 900], me(owner)).unwrap();
+                            match (n + u32::from(owner)) % 4 {
+                                0 => log.log.hand_over(lsn, me(owner)).unwrap(),
+                                1 => log.log.prepare_next(me(owner)).unwrap(),
+                                2 => log.log.make_durable(lsn, me(owner)).unwrap(),
+                                _ => log.log.recycle_before(Lsn(log.log.durable().0.saturating_sub(40_000)), me(owner)).unwrap(),
+                            }
+                        }
+                    });
+                }
+            });
+            let tail = log.log.tail();
+            log.log.make_durable(tail, me(1)).unwrap();
+            let from = Lsn(log.log.segments().unwrap().numbers().unwrap().iter().rev().take(3).min().unwrap() * 8192);
+            let disk = Arc::new(disk.crash(seed));
+            let after = TestLog::open(Some(disk), Path::new("log"), config(8192), 16384).unwrap();
+            let (_, end) = read_all(&after.log, first_record(&after.log, from)).unwrap();
+            assert_eq!(end.lsn, tail);
+            if archive {
+                let mut numbers = log.log.segments().unwrap().numbers_kept().unwrap();
+                numbers.dedup();
+                assert!(numbers.iter().copied().eq(0..=*numbers.last().unwrap()), "{numbers:?}");
+                let (records, end) = read(log.log.segments().unwrap().scan_kept(Lsn(0), None).unwrap()).unwrap();
+                let commits = records.iter().filter(|(kind, ..)| *kind == Kind::Commit).count();
+                assert_eq!((commits, end.lsn), (240, tail));
+            }
+        }
+    }
+}
+
+/// Where the first record begins that begins at `from` or later.
+fn first_record(log: &Log, from: Lsn) -> Lsn {
+    let at = (from.0..)
+        .step_by(8)
+        .find(|&at| log.segments().unwrap().read_record(Lsn(at)).is_ok_and(|bytes| crate::log::record::is_good(&bytes)));
+    Lsn(at.unwrap())
+}

@@ -72,6 +72,9 @@ impl Disk for Listed {
     fn rename(&self, from: &Path, to: &Path) -> std::io::Result<()> {
         self.0.rename(from, to)
     }
+    fn rename_new(&self, from: &Path, to: &Path) -> std::io::Result<()> {
+        self.0.rename_new(from, to)
+    }
     fn remove(&self, path: &Path) -> std::io::Result<()> {
         self.0.remove(path)
     }

@@ -36,7 +36,7 @@ pub(super) struct TestLog {
 pub(super) const UUID: [u8; 16] = *b"0123456789abcdef";
 
 pub(super) fn config(segment_bytes: u64) -> LogConfig {
-    LogConfig { segment_bytes, uuid: UUID, direct: true, sync_io: false, spares_max: 2, archive: None }
+    LogConfig { segment_bytes, uuid: UUID, direct: true, sync_io: false, spares_max: 2, archive: None, patience: Duration::from_secs(60) }
 }
 
 impl TestLog {

@@ -55,7 +55,15 @@ fn kernel(region: Region, volume: Option<Volume>) -> Kernel {
     let region = Arc::new(region);
     // SAFETY: the ring and the words lie in the region, are used for this alone, and live as long as the region, which `Pages` holds.
     let memory = unsafe { LogMemory::new(region.log_words().cast(), Ring::new(region.ring(), region.geometry().ring_bytes)) };
-    let config = LogConfig { segment_bytes: 65536, uuid: [0; 16], direct: true, sync_io: false, spares_max: 1, archive: None };
+    let config = LogConfig {
+        segment_bytes: 65536,
+        uuid: [0; 16],
+        direct: true,
+        sync_io: false,
+        spares_max: 1,
+        archive: None,
+        patience: Duration::from_secs(60),
+    };
     let log = Log::open(None, Path::new(""), config, memory).expect("a log in memory");
     let locks = LockTable::new(&region);
     let pages = Pages::new(region, volume, access::check_page).expect("memory");
