@@ -73,7 +73,7 @@ impl Log {
         used.max(AHEAD_MIN).min(files.segments.bytes() / 2)
     }
 
-    /// Makes the next segment ready if it [is wanted](Log::wants_segment). For whoever keeps house, off the commit path.
+    /// Makes the next segment ready if it [is wanted](Log::wants_segment), unless somebody is at that already. For whoever keeps house, off the commit path.
     ///
     /// # Errors
     /// `Full` or `Io`; nothing is lost and it may be tried again. `Poisoned` when a flush of what was in use failed.
@@ -82,8 +82,14 @@ impl Log {
         if !self.wants_segment() {
             return Ok(());
         }
-        let held = self.words().supply.take(caller);
+        // Not waited for: it may be stopped, and its caller has the log to flush.
+        let Ok(held) = self.words().supply.try_take(caller) else { return Ok(()) };
         if self.wants_segment() { self.prepare_one(files, &held, Spares::Used) } else { Ok(()) }
+    }
+
+    /// Whether somebody makes, recycles or archives segments at the moment.
+    pub(crate) fn is_supplying(&self) -> bool {
+        self.words().supply.owner() != 0
     }
 
     /// Makes segments ready until they reach `to`.
