@@ -47,6 +47,8 @@ pub struct Outcome {
     pub failed: u64,
     /// The environment was poisoned.
     pub poisoned: bool,
+    /// And cannot be read, so what a further step would build upon is not known.
+    pub blind: bool,
 }
 
 /// Does steps, some of which may fail, and keeps the promise up to date.
@@ -55,7 +57,12 @@ pub struct Outcome {
 /// Whatever is not as promised.
 fn work(env: &Env, setting: &Setting, steps: &[Step], promise: &mut Promise) -> Result<Outcome, Wrong> {
     let mut outcome = Outcome::default();
-    steps.iter().try_for_each(|step| work_on(env, setting, step, promise, &mut outcome))?;
+    for step in steps {
+        work_on(env, setting, step, promise, &mut outcome)?;
+        if outcome.blind {
+            break;
+        }
+    }
     Ok(outcome)
 }
 
@@ -92,7 +99,8 @@ pub(crate) fn work_on(env: &Env, setting: &Setting, step: &Step, promise: &mut P
             let found = match engine::state(env) {
                 Ok(found) => found,
                 Err(_) if outcome.poisoned => {
-                    // Reading may be refused too; then nothing more can be told before it is opened again.
+                    // Reading may be refused too; then whether it happened can only be told when it is opened again.
+                    outcome.blind = true;
                     promise.push(after);
                     return Ok(());
                 }

@@ -124,14 +124,16 @@ fn work(machine: &Machine<'_>, steps: &[Step], processes: usize, dice: &mut Dice
         envs.extend(open(&mut outcome)?);
     }
     for step in steps {
-        if envs.is_empty() {
+        if envs.is_empty() || outcome.blind {
             break;
         }
         let which = dice.index(envs.len());
         if matches!(step, Step::Reopen) {
-            // One leaves, and comes again while the others are there.
-            close(envs.swap_remove(which), &mut outcome)?;
-            envs.extend(open(&mut outcome)?);
+            // One leaves, and comes again while others are there: without them what the fault has left would be over.
+            if envs.len() > 1 {
+                close(envs.swap_remove(which), &mut outcome)?;
+                envs.extend(open(&mut outcome)?);
+            }
             continue;
         }
         work_on(&envs[which], machine.setting, step, promise, &mut outcome)?;

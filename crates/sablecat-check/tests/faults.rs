@@ -26,6 +26,11 @@ fn what_a_failed_flush_left_in_the_page_cache_is_not_built_upon() {
 }
 
 #[test]
+fn a_fault_where_processes_share_an_environment_is_over_when_all_have_closed() {
+    seeds::all("faults-shared", 0..40);
+}
+
+#[test]
 fn a_full_disk_loses_nothing_and_room_helps() {
     let mut failed = 0;
     for seed in 0..60 {

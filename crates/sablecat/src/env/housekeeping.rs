@@ -4,6 +4,10 @@
 //!
 //! Errors do not end it: what went wrong poisons the log or the volume, and the next commit reports it.
 //!
+//! One process at a time keeps house. One that has done so for long without an end is stopped, perhaps, or makes a long checkpoint: then another does,
+//! beside it. No harm comes of two: all that they do has turns and roles of its own, of which housekeeping waits for the flush alone. (A process that is stopped
+//! in that holds up all who commit durably.)
+//!
 //! A second thread, which nothing of that can hold up, writes dirty pages ahead of need while the cache is too small for what is in use.
 //!
 //! A program that may not have threads calls [`Core::keep_house`] instead, now and then; its operations write dirty pages themselves.
@@ -14,7 +18,8 @@ use std::time::Duration;
 
 use super::{Core, lock};
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::Bell;
+use crate::pages::{Bell, Participant};
+use crate::region::{Held, Holding};
 use crate::txn::{Kernel, caller};
 
 /// How long the cleaning thread sleeps when nobody calls it: only to see whether the environment is still there.
@@ -25,7 +30,12 @@ const CLEANER_SLEEP: Duration = Duration::from_secs(1);
 pub(super) struct Keeper {
     threads: Mutex<Vec<JoinHandle<()>>>,
     done: Mutex<Done>,
+    /// Who had the role when this process last wanted it, and since when it has had just that holding, as far as this process knows.
+    other: Mutex<Option<(Holding, Duration)>>,
 }
+
+/// For so many intervals of flushing another process may keep house without an end; then this one does.
+const INTERVALS_PATIENT: u32 = 20;
 
 /// When things were done last, by the monotonic clock.
 #[derive(Debug)]
@@ -37,7 +47,7 @@ struct Done {
 impl Default for Keeper {
     fn default() -> Keeper {
         let now = sablecat_os::clock::monotonic();
-        Keeper { threads: Mutex::default(), done: Mutex::new(Done { flush: now, checkpoint: now }) }
+        Keeper { threads: Mutex::default(), done: Mutex::new(Done { flush: now, checkpoint: now }), other: Mutex::default() }
     }
 }
 
@@ -88,7 +98,7 @@ impl Core {
         let seat = self.kernel.pages.participants.sit()?;
         // Before anything that might wait for the dead.
         self.kernel.reap_now_and_then(&seat);
-        let Ok(_keeper) = self.kernel.keep(&seat) else { return Ok(()) };
+        let Some(_keeper) = self.take_house(&seat) else { return Ok(()) };
         let mut done = lock(&self.keeper.done);
         let caller = caller(&self.kernel.pages.region, seat.number());
         // One failure does not keep the rest from being done: a checkpoint may be what makes room for the next segment.
@@ -103,13 +113,30 @@ impl Core {
         drop(seat);
         let grown = log.tail().0.saturating_sub(self.checkpointed().0);
         let due = now.saturating_sub(done.checkpoint) >= self.config.checkpoint_interval;
-        let checkpointed = if due || grown >= self.config.checkpoint_log_bytes {
+        // Whoever is at that is not waited for: it may be stopped, and the log is to be flushed meanwhile.
+        let is_free = !self.kernel.pages.is_checkpoint_in_progress() && !log.is_supplying();
+        let checkpointed = if is_free && (due || grown >= self.config.checkpoint_log_bytes) {
             done.checkpoint = now;
             if grown > 0 || self.is_moving() { self.checkpoint(false).map(drop) } else { self.recycle_log() }
         } else {
             Ok(())
         };
         prepared.and(written).and(checkpointed)
+    }
+
+    /// The role of who keeps house, if nobody has it; or from another process that has had it for long: it is stopped, or making a long checkpoint, and the
+    /// log is to be flushed every interval all the same.
+    fn take_house(&self, me: &Participant) -> Option<Held<'_>> {
+        let holding = match self.kernel.keep(me) {
+            Ok(held) => return Some(held),
+            Err(holding) => holding,
+        };
+        let now = sablecat_os::clock::monotonic();
+        let mut other = lock(&self.keeper.other);
+        let since = other.filter(|other| other.0 == holding).map_or(now, |other| other.1);
+        *other = Some((holding, since));
+        let is_long = now.saturating_sub(since) >= self.config.flush_interval * INTERVALS_PATIENT;
+        if is_long { self.kernel.keep_instead(holding, me) } else { None }
     }
 }
 
@@ -137,6 +164,44 @@ mod tests {
         }
         assert_ne!(cleaned(), 0, "frames that the thread has seen to");
         core.close().unwrap();
+    }
+
+    /// It may be stopped in any of what it does, for as long as it likes.
+    #[test]
+    fn who_is_stopped_while_it_keeps_house_ends_no_flushes_of_the_others() {
+        let base = std::env::temp_dir().join(format!("sablecat-house-{}", std::process::id()));
+        for part in ["env", "region"] {
+            std::fs::create_dir_all(base.join(part)).unwrap();
+        }
+        let config = Config {
+            disk: Arc::new(SimDisk::new(1)),
+            shared: true,
+            region_directory: Some(base.join("region")),
+            background: false,
+            cache_bytes: 0,
+            flush_interval: Duration::from_millis(1),
+            ..Config::default()
+        };
+        let open = || open(&base.join("env"), config.clone(), Mode::Transactional).unwrap();
+        let (stopped, other) = (open(), open());
+        let records = other.database_or_new("records", None).unwrap();
+        // The role, and what may be held with it.
+        let seat = stopped.kernel.pages.participants.sit().unwrap();
+        let _keeping = stopped.kernel.keep(&seat).unwrap();
+        let _checkpoint = stopped.kernel.pages.hold_checkpoint(&seat);
+        let supplying = stopped.kernel.log.hold_supply(caller(&stopped.kernel.pages.region, seat.number()));
+        let log = &other.kernel.log;
+        for n in 0..3u8 {
+            other.kernel.change_one(&records.tree, &[n], RecordChange::Put(&[7; 300]), Durability::NoSync).unwrap();
+            let committed = log.tail();
+            while log.durable() < committed {
+                other.keep_house().unwrap();
+            }
+        }
+        drop((supplying, _checkpoint, _keeping, seat));
+        drop(records);
+        [stopped, other].into_iter().for_each(|core| core.close().unwrap());
+        std::fs::remove_dir_all(&base).unwrap();
     }
 
     /// While one process keeps house the commits of all others leave their threads asleep; afterwards they call for what is still wanted.

@@ -75,7 +75,7 @@ impl Log {
         used.max(AHEAD_MIN).min(files.segments.bytes() / 2)
     }
 
-    /// Makes the next segment ready if it [is wanted](Log::wants_segment). For whoever keeps house, off the commit path.
+    /// Makes the next segment ready if it [is wanted](Log::wants_segment), unless somebody is at that already. For whoever keeps house, off the commit path.
     ///
     /// # Errors
     /// `Full` or `Io`; nothing is lost and it may be tried again. `Poisoned` when a flush of what was in use failed.
@@ -84,17 +84,19 @@ impl Log {
         if !self.wants_segment() {
             return Ok(());
         }
-        self.supplying(files, caller, |held| if self.wants_segment() { self.prepare_one(files, held, Spares::Used) } else { Ok(()) })
+        // Not waited for: it may be stopped, and its caller has the log to flush.
+        let Ok(held) = self.words().supply.try_take(caller) else { return Ok(()) };
+        unless_succeeded(held, |held| if self.wants_segment() { self.prepare_one(files, held, Spares::Used) } else { Ok(()) })
     }
 
-    /// Does `work` under the supply turn. Errors of who has been succeeded meanwhile count for nothing, since the successor may have been at the
-    /// same files; but a failed flush is one whoever asked for it.
+    /// Does `work` under the supply turn.
     fn supplying(&self, files: &Files, caller: Caller<'_>, work: impl FnOnce(&mut Held<'_>) -> Result<()>) -> Result<()> {
-        let mut held = self.words().supply.take_over(caller, files.patience);
-        match work(&mut held) {
-            Err(error) if error.kind() != ErrorKind::Poisoned && held.is_succeeded() => Ok(()),
-            result => result,
-        }
+        unless_succeeded(self.words().supply.take_over(caller, files.patience), work)
+    }
+
+    /// Whether somebody makes, recycles or archives segments at the moment.
+    pub(crate) fn is_supplying(&self) -> bool {
+        self.words().supply.owner() != 0
     }
 
     /// Makes segments ready until they reach `to`.
@@ -482,6 +484,15 @@ fn rewrite_header(segments: &Segments, name: Name, header: &AlignedBuf) -> Resul
     let file = segments.open_file(name, false, false)?;
     file.write_at(header, 0).map_err(|e| Error::io("writing the header of log segment", &path, e))?;
     file.sync().map_err(|e| Error::io("flushing log segment", &path, e))
+}
+
+/// Does `work` under the turn. Errors of who has been succeeded meanwhile count for nothing, since the successor may have been at the same files; but a
+/// failed flush is one whoever asked for it.
+fn unless_succeeded(mut held: Held<'_>, work: impl FnOnce(&mut Held<'_>) -> Result<()>) -> Result<()> {
+    match work(&mut held) {
+        Err(error) if error.kind() != ErrorKind::Poisoned && held.is_succeeded() => Ok(()),
+        result => result,
+    }
 }
 
 /// Writes `bytes` zeros at `offset`, or, on a full disk, as many as there is room for. Says how many.

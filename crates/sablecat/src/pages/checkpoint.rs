@@ -169,6 +169,11 @@ impl Pages {
         (1..high).filter_map(|n| self.region.slot(n).chain()).fold(visible, Lsn::min)
     }
 
+    /// Whether somebody makes a checkpoint, or keeps others from it.
+    pub(crate) fn is_checkpoint_in_progress(&self) -> bool {
+        self.region.role(Work::Checkpoint).look().owner() != 0
+    }
+
     /// Waits for the end of the checkpoint in progress, if there is one: what it keeps in the cache can be evicted then. False if there is none.
     /// The caller holds no latch, since the checkpointer may want it.
     #[cold]

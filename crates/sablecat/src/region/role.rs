@@ -87,6 +87,13 @@ impl RoleWord {
         }
     }
 
+    /// Takes the role for `slot` from a holding, unless that has ended.
+    fn take_over(&self, from: Holding, slot: u16) -> Option<Holding> {
+        debug_assert_ne!(slot, 0);
+        let mine = (from.0 & !OWNER_MASK).wrapping_add(1 << OWNER_BITS) | u64::from(slot);
+        self.0.compare_exchange(from.0, mine, Ordering::SeqCst, Ordering::Relaxed).is_ok().then_some(Holding(mine))
+    }
+
     /// Ends one holding. False if it had ended already.
     #[inline]
     fn release(&self, holding: Holding) -> bool {
@@ -121,6 +128,13 @@ impl<'a> Role<'a> {
     #[inline]
     pub(crate) fn try_take(self, slot: u16) -> Result<Held<'a>, Holding> {
         self.word.acquire(slot).map(|holding| Held { role: self, holding })
+    }
+
+    /// Takes it for `slot` from somebody alive, unless that holding has ended. That one may go on with what it does, and does not know: so this is for
+    /// work of which no harm comes if two do it, as all that it changes has a role or turn of its own.
+    pub(crate) fn take_over(self, from: Holding, slot: u16) -> Option<Held<'a>> {
+        assert_eq!(self.work, Work::Housekeeping, "everything else is for one participant at a time");
+        self.word.take_over(from, slot).map(|holding| Held { role: self, holding })
     }
 
     /// Takes it for `slot`, waiting for whoever has it.

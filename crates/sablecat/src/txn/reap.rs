@@ -132,4 +132,11 @@ impl Kernel {
     pub(crate) fn keep(&self, me: &Participant) -> std::result::Result<Held<'_>, Holding> {
         self.pages.region.role(Work::Housekeeping).try_take(me.number())
     }
+
+    /// Takes the role of who keeps house from another process, which has had it for long, until dropped. None if it has let go of it, or is this one.
+    pub(crate) fn keep_instead(&self, of: Holding, me: &Participant) -> Option<Held<'_>> {
+        let region = &self.pages.region;
+        let is_other = of.owner() != 0 && region.slot(of.owner()).member() != Some(region.number());
+        if is_other { region.role(Work::Housekeeping).take_over(of, me.number()) } else { None }
+    }
 }

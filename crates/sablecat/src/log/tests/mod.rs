@@ -25,6 +25,13 @@ pub(super) fn me(owner: u16) -> Caller<'static> {
     Caller::new(owner, &alive)
 }
 
+impl Log {
+    /// The supply turn, for as long as what is returned lives.
+    pub(crate) fn hold_supply(&self, caller: Caller<'_>) -> impl Drop {
+        self.words().supply.take(caller)
+    }
+}
+
 /// A log with the memory it works on.
 pub(super) struct TestLog {
     pub(super) log: Log,
