@@ -458,3 +458,29 @@ fn a_bulk_load_goes_on_into_pages_of_a_database_that_was_removed() {
     }
     check(&env);
 }
+
+#[test]
+fn a_limit_of_memory_that_was_asked_for_is_none() {
+    let env = Env::builder().cache_size(4 << 20).in_memory().unwrap();
+    assert!(env.stats().unwrap().cache_bytes <= 5 << 20);
+    let db = env.database("d").unwrap();
+    let fill = || (0..100_000u32).find_map(|n| db.insert(n.to_be_bytes(), [n as u8; 1000]).err().map(|error| (n, error)));
+    let (_, error) = fill().expect("100 MB are more than 4 MiB");
+    assert_eq!(error.kind(), ErrorKind::Full);
+    assert!(error.to_string().contains("memory alone"), "{error}");
+    assert_eq!(db.get(1u32.to_be_bytes()).unwrap().as_deref(), Some(&[1; 1000][..]));
+    let mut store = Env::builder().cache_size(4 << 20).data_store_in_memory().unwrap();
+    let table = store.database("d").unwrap();
+    let full = (0..100_000u32).find_map(|n| store.insert(&table, n.to_be_bytes(), [0; 1000]).err());
+    assert_eq!(full.expect("100 MB are more than 4 MiB").kind(), ErrorKind::Full);
+}
+
+#[test]
+fn a_prefix_in_an_order_of_ones_own_finds_nothing() {
+    let env = Env::builder().comparator("reversed", |a, b| b.cmp(a)).in_memory().unwrap();
+    let db = env.database_ordered_by("d", "reversed").unwrap();
+    ["a", "ab", "b"].iter().for_each(|key| db.insert(key, "").unwrap());
+    assert_eq!(kind(db.prefix("a")), ErrorKind::Invalid);
+    assert_eq!(kind(env.begin().unwrap().prefix(&db, "a")), ErrorKind::Invalid);
+    assert_eq!(kind(env.snapshot().unwrap().prefix(&db, "a")), ErrorKind::Invalid);
+}
