@@ -484,3 +484,24 @@ fn a_prefix_in_an_order_of_ones_own_finds_nothing() {
     assert_eq!(kind(env.begin().unwrap().prefix(&db, "a")), ErrorKind::Invalid);
     assert_eq!(kind(env.snapshot().unwrap().prefix(&db, "a")), ErrorKind::Invalid);
 }
+
+#[test]
+fn a_database_in_an_order_that_is_not_at_hand_is_said_to_be_damaged() {
+    let disk = Arc::new(SimDisk::new(3));
+    let open = || Env::builder().disk(Arc::clone(&disk) as _).cache_size(4 << 20).background(false);
+    let env = open().comparator("reversed", |a, b| b.cmp(a)).open("slips").unwrap();
+    let db = env.database_ordered_by("d", "reversed").unwrap();
+    (0..5000u32).for_each(|n| db.insert(n.to_be_bytes(), [0; 50]).unwrap());
+    check(&env);
+    drop((db, env));
+    let env = open().open("slips").unwrap();
+    let report = env.verify(&mut |_| {}).unwrap();
+    assert_eq!((report.problems, report.pages_unreachable, report.records), (vec![], 0, 5000));
+    assert_eq!(report.order_not_checked, ["d"]);
+}
+
+#[test]
+fn the_error_that_main_returns_shows_what_is_inside_of_it() {
+    let error = Env::in_memory().unwrap().rename_database("a", "b").unwrap_err();
+    assert_eq!(format!("{error:?}"), "NotFound: there is no database \"a\" to rename");
+}

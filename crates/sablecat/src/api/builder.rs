@@ -261,7 +261,8 @@ impl Builder {
         self
     }
 
-    /// The disk to live on: for tests with a simulated one. Default: the machine's.
+    /// The disk to live on, for this project's own tests with a simulated one. Default: the machine's.
+    #[doc(hidden)]
     pub fn disk(mut self, disk: Arc<dyn Disk>) -> Self {
         self.config.disk = disk;
         self

@@ -1,10 +1,10 @@
 //! A database's handle: single operations, each a transaction of its own.
 
-use std::ops::{Bound, ControlFlow, RangeBounds};
+use std::ops::{ControlFlow, RangeBounds};
 use std::sync::Arc;
 
 use super::within::{self, Doing, Within};
-use super::{Env, Range, owned_bounds, prefix_bounds, visit};
+use super::{Bounds, Env, Range, owned_bounds, prefix_bounds, visit};
 use crate::env::Named;
 use crate::error::{Error, Result};
 use crate::txn::{Committed, RecordChange, TreeRef, locks};
@@ -214,7 +214,7 @@ impl Database {
     }
 
     /// The bounds of all keys that begin with `prefix`.
-    pub(super) fn prefix_bounds(&self, prefix: &[u8]) -> Result<(Bound<Vec<u8>>, Bound<Vec<u8>>)> {
+    pub(super) fn prefix_bounds(&self, prefix: &[u8]) -> Result<Bounds> {
         match self.named.comparator() {
             None => Ok(prefix_bounds(prefix)),
             Some(comparator) => Err(Error::invalid(format!(
