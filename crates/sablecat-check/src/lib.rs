@@ -71,6 +71,6 @@ pub fn model_check(seed: u64) -> Result<(), Wrong> {
     shape.reopen = !in_memory;
     let steps = shape.steps(&mut dice, if small { 300 } else { 150 });
     let disk = sablecat_os::sim::SimDisk::new(seed);
-    let open = || if in_memory { setting.builder().in_memory() } else { setting.builder_on(&disk).open(setting::DIRECTORY) };
+    let open = || if in_memory { setting.in_memory() } else { setting.builder_on(&disk).open(setting::DIRECTORY) };
     alike::play(&steps, &mut model::Model::default(), open).map_err(|wrong| format!("{setting:?}, in memory: {in_memory}: {wrong}"))
 }

@@ -8,6 +8,9 @@ use sablecat_os::sim::SimDisk;
 use crate::dice::Dice;
 use crate::engine::REVERSED;
 
+/// Bytes that environments in memory alone may take: more than any sequence of steps fills.
+const MEMORY: u64 = 1 << 30;
+
 /// Where simulated environments live.
 pub const DIRECTORY: &str = "/env";
 
@@ -72,6 +75,11 @@ impl Setting {
             .background(false)
             .sync_io(self.sync_io)
             .comparator(REVERSED, |a, b| b.cmp(a))
+    }
+
+    /// An environment in memory alone, in which the cache is all there is.
+    pub fn in_memory(&self) -> sablecat::Result<Env> {
+        self.builder().cache_size(MEMORY).in_memory()
     }
 
     /// Declares the volumes, and what is in them.

@@ -72,8 +72,7 @@ fn one_sequence_of_steps_ends_alike_in_memory() {
         let steps = Shape { stem: 496, reopen: false, ..Shape::large() }.steps(&mut Dice::new(seed), 200);
         for page_size in [512, 4096, 65536] {
             let setting = Setting { log_buffer: 1 << 20, ..Setting::small(page_size, Durability::Sync) };
-            alike::play(&steps, &mut Model::default(), || setting.builder().in_memory())
-                .unwrap_or_else(|wrong| panic!("{setting:?}: {wrong}"));
+            alike::play(&steps, &mut Model::default(), || setting.in_memory()).unwrap_or_else(|wrong| panic!("{setting:?}: {wrong}"));
         }
     }
 }

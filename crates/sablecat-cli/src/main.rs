@@ -26,7 +26,11 @@ use commands::{checkpoint, compact, del, get, journal, locks, papers, processes,
 
 /// Look at, change, check and measure a sablecat environment.
 #[derive(Debug, Parser)]
-#[command(version, after_help = "Exit codes: 0 done; 1 the key is absent or problems were found; 2 it could not be done.")]
+#[command(
+    name = "sablecat",
+    version,
+    after_help = "Exit codes: 0 done; 1 the key is absent or problems were found; 2 it could not be done."
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -323,3 +323,8 @@ fn volumes_are_declared_listed_moved_and_verified() {
     let refused = scratch.run("put env k v --place main=nowhere");
     assert!(refused.code == 2 && refused.err.contains("nowhere"), "{}", refused.err);
 }
+
+#[test]
+fn the_version_is_that_of_another_name() {
+    assert!(Scratch::new("version").run("--version").out.starts_with("sablecat 0."));
+}

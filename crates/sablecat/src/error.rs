@@ -48,8 +48,7 @@ pub enum ErrorKind {
     ReadOnly,
 }
 
-/// The error of every operation: a kind for programs, a sentence for people.
-#[derive(Debug)]
+/// The error of every operation: a kind for programs, a sentence for people. Its `Debug`, which a `main` that returns it prints, is both.
 pub struct Error {
     kind: ErrorKind,
     signal: Signal,
@@ -187,6 +186,12 @@ impl Error {
 pub(crate) fn is_full(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.kind, self.message)
+    }
 }
 
 impl Display for Error {

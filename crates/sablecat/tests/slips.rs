@@ -458,3 +458,50 @@ fn a_bulk_load_goes_on_into_pages_of_a_database_that_was_removed() {
     }
     check(&env);
 }
+
+#[test]
+fn a_limit_of_memory_that_was_asked_for_is_none() {
+    let env = Env::builder().cache_size(4 << 20).in_memory().unwrap();
+    assert!(env.stats().unwrap().cache_bytes <= 5 << 20);
+    let db = env.database("d").unwrap();
+    let fill = || (0..100_000u32).find_map(|n| db.insert(n.to_be_bytes(), [n as u8; 1000]).err().map(|error| (n, error)));
+    let (_, error) = fill().expect("100 MB are more than 4 MiB");
+    assert_eq!(error.kind(), ErrorKind::Full);
+    assert!(error.to_string().contains("memory alone"), "{error}");
+    assert_eq!(db.get(1u32.to_be_bytes()).unwrap().as_deref(), Some(&[1; 1000][..]));
+    let mut store = Env::builder().cache_size(4 << 20).data_store_in_memory().unwrap();
+    let table = store.database("d").unwrap();
+    let full = (0..100_000u32).find_map(|n| store.insert(&table, n.to_be_bytes(), [0; 1000]).err());
+    assert_eq!(full.expect("100 MB are more than 4 MiB").kind(), ErrorKind::Full);
+}
+
+#[test]
+fn a_prefix_in_an_order_of_ones_own_finds_nothing() {
+    let env = Env::builder().comparator("reversed", |a, b| b.cmp(a)).in_memory().unwrap();
+    let db = env.database_ordered_by("d", "reversed").unwrap();
+    ["a", "ab", "b"].iter().for_each(|key| db.insert(key, "").unwrap());
+    assert_eq!(kind(db.prefix("a")), ErrorKind::Invalid);
+    assert_eq!(kind(env.begin().unwrap().prefix(&db, "a")), ErrorKind::Invalid);
+    assert_eq!(kind(env.snapshot().unwrap().prefix(&db, "a")), ErrorKind::Invalid);
+}
+
+#[test]
+fn a_database_in_an_order_that_is_not_at_hand_is_said_to_be_damaged() {
+    let disk = Arc::new(SimDisk::new(3));
+    let open = || Env::builder().disk(Arc::clone(&disk) as _).cache_size(4 << 20).background(false);
+    let env = open().comparator("reversed", |a, b| b.cmp(a)).open("slips").unwrap();
+    let db = env.database_ordered_by("d", "reversed").unwrap();
+    (0..5000u32).for_each(|n| db.insert(n.to_be_bytes(), [0; 50]).unwrap());
+    check(&env);
+    drop((db, env));
+    let env = open().open("slips").unwrap();
+    let report = env.verify(&mut |_| {}).unwrap();
+    assert_eq!((report.problems, report.pages_unreachable, report.records), (vec![], 0, 5000));
+    assert_eq!(report.order_not_checked, ["d"]);
+}
+
+#[test]
+fn the_error_that_main_returns_shows_what_is_inside_of_it() {
+    let error = Env::in_memory().unwrap().rename_database("a", "b").unwrap_err();
+    assert_eq!(format!("{error:?}"), "NotFound: there is no database \"a\" to rename");
+}

@@ -32,11 +32,15 @@ pub(crate) fn run(Arguments { place, reading }: &Arguments) -> Result<Outcome, F
             "records": report.records,
             "pages": report.pages,
             "pages_unreachable": report.pages_unreachable,
+            "order_not_checked": report.order_not_checked,
             "epochs": report.epochs,
         }))?;
     } else {
         for problem in &report.problems {
             output::line(problem)?;
+        }
+        for name in &report.order_not_checked {
+            output::line(&format!("database {name:?}: order not checked, since it is by a comparator that only its program has"))?;
         }
         let number = |number: u64| thousands(number as f64);
         output::pairs([

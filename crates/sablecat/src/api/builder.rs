@@ -31,9 +31,13 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Bytes of the page cache. Memory is taken as it is used. Default: a quarter of the machine's memory, at least 64 MiB.
+    /// Bytes of the page cache, 256 pages at least. Memory is taken as it is used. Default: a quarter of the machine's memory, at least 64 MiB.
+    ///
+    /// In memory alone the cache is all there is: all records, and the old versions of pages that snapshots keep. More than it has room for is an
+    /// error ([`ErrorKind::Full`](crate::ErrorKind::Full)). Every change makes new versions before the old ones go, removals too: so a program that is to
+    /// stay within a limit removes records before it is reached ([`Stats::pages`](crate::Stats::pages)). Default there: as much as the machine has.
     pub fn cache_size(mut self, bytes: u64) -> Self {
-        self.config.cache_bytes = bytes;
+        self.config.cache_bytes = Some(bytes);
         self
     }
 
@@ -257,7 +261,8 @@ impl Builder {
         self
     }
 
-    /// The disk to live on: for tests with a simulated one. Default: the machine's.
+    /// The disk to live on, for this project's own tests with a simulated one. Default: the machine's.
+    #[doc(hidden)]
     pub fn disk(mut self, disk: Arc<dyn Disk>) -> Self {
         self.config.disk = disk;
         self

@@ -4,9 +4,9 @@ use std::ops::{ControlFlow, RangeBounds};
 use std::sync::Arc;
 
 use super::within::{self, Doing, Within};
-use super::{Env, Range, owned_bounds, prefix_bounds, visit};
+use super::{Bounds, Env, Range, owned_bounds, prefix_bounds, visit};
 use crate::env::Named;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::txn::{Committed, RecordChange, TreeRef, locks};
 
 /// A named, ordered map from byte keys to byte values, in an environment. A handle; clones name the same database.
@@ -43,7 +43,7 @@ impl Database {
         if std::ptr::eq(self.env.core(), env.core()) {
             Ok(&self.named)
         } else {
-            Err(crate::Error::invalid(format!("the database {:?} is of another environment than the transaction", self.name())))
+            Err(Error::invalid(format!("the database {:?} is of another environment than the transaction", self.name())))
         }
     }
 
@@ -204,12 +204,25 @@ impl Database {
         Range::owned(self, owned_bounds(&bounds))
     }
 
-    /// The records whose keys begin with `prefix`, in order, from either end. Only for databases in the order of bytes.
+    /// The records whose keys begin with `prefix`, in order, from either end. Only for databases in the order of bytes: in another, keys that begin
+    /// alike need not stand together.
     ///
     /// # Errors
-    /// As [`Database::range`].
+    /// `Invalid` for a database that is ordered by a comparator; as [`Database::range`].
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
-        Range::owned(self, prefix_bounds(prefix.as_ref()))
+        Range::owned(self, self.prefix_bounds(prefix.as_ref())?)
+    }
+
+    /// The bounds of all keys that begin with `prefix`.
+    pub(super) fn prefix_bounds(&self, prefix: &[u8]) -> Result<Bounds> {
+        match self.named.comparator() {
+            None => Ok(prefix_bounds(prefix)),
+            Some(comparator) => Err(Error::invalid(format!(
+                "asking the database {:?} for a prefix: it is ordered by the comparator {comparator:?}, and keys that begin alike need not stand \
+                 together; ask for a range, or look at all records",
+                self.name()
+            ))),
+        }
     }
 
     /// Shows all records between two bounds to `each`, in order and in place, at one snapshot: the fastest way to read many. `each` is

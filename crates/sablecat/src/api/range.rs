@@ -1,9 +1,8 @@
 //! Ranges: records in order, from either end.
 
 use std::fmt;
-use std::ops::Bound;
 
-use super::Database;
+use super::{Bounds, Database};
 use crate::access::btree::Scan;
 use crate::error::Result;
 use crate::txn::{Durability, Isolation, Options, Transaction, TreeRef};
@@ -38,7 +37,7 @@ impl fmt::Debug for Range<'_> {
 
 impl<'a> Range<'a> {
     /// A range with a snapshot of its own.
-    pub(super) fn owned(db: &'a Database, (lower, upper): (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Result<Range<'a>> {
+    pub(super) fn owned(db: &'a Database, (lower, upper): Bounds) -> Result<Range<'a>> {
         let core = db.env().core();
         let options =
             Options { isolation: Isolation::Snapshot, durability: Durability::Memory, read_only: true, patience: core.config.lock_timeout };
@@ -48,7 +47,7 @@ impl<'a> Range<'a> {
     }
 
     /// A range in a transaction.
-    pub(super) fn lent(lender: impl Lender + 'a, tree: &TreeRef, (lower, upper): (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Range<'a> {
+    pub(super) fn lent(lender: impl Lender + 'a, tree: &TreeRef, (lower, upper): Bounds) -> Range<'a> {
         Range { source: Source::Lent(Box::new(lender)), tree: tree.clone(), scan: Scan::new(lower, upper), failed: false }
     }
 

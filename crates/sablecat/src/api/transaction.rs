@@ -5,7 +5,7 @@ use std::ops::{ControlFlow, RangeBounds};
 use std::time::Duration;
 
 use super::range::Lender;
-use super::{Database, Env, Range, owned_bounds, prefix_bounds, visit, within};
+use super::{Database, Env, Range, owned_bounds, visit, within};
 use crate::access::btree::Scan;
 use crate::env::EnvTxn;
 use crate::error::{Error, ErrorKind, Result};
@@ -342,13 +342,14 @@ impl<'env> Txn<'env> {
         Ok(Range::lent(Lent { records: &mut self.inner.records, lost: &self.lost }, tree, owned_bounds(&bounds)))
     }
 
-    /// The records whose keys begin with `prefix`.
+    /// The records whose keys begin with `prefix`: see [`Database::prefix`].
     ///
     /// # Errors
-    /// As [`Txn::range`].
+    /// As [`Txn::range`]; `Invalid` for a database that is ordered by a comparator.
     pub fn prefix(&mut self, db: &Database, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
         let tree = self.tree(db)?;
-        Ok(Range::lent(Lent { records: &mut self.inner.records, lost: &self.lost }, tree, prefix_bounds(prefix.as_ref())))
+        let bounds = db.prefix_bounds(prefix.as_ref())?;
+        Ok(Range::lent(Lent { records: &mut self.inner.records, lost: &self.lost }, tree, bounds))
     }
 
     /// Marks this place, to roll back to.
@@ -592,10 +593,10 @@ impl<'env> ReadTxn<'env> {
         self.txn.range(db, bounds)
     }
 
-    /// The records whose keys begin with `prefix`.
+    /// The records whose keys begin with `prefix`: see [`Database::prefix`].
     ///
     /// # Errors
-    /// As [`Txn::range`].
+    /// As [`Txn::range`]; `Invalid` for a database that is ordered by a comparator.
     pub fn prefix(&mut self, db: &Database, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
         self.txn.prefix(db, prefix)
     }

@@ -15,7 +15,8 @@ use crate::txn::{Comparator, DeadlockPolicy, Durability, Isolation};
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) disk: Arc<dyn Disk>,
-    pub(crate) cache_bytes: u64,
+    /// None: what suits the machine.
+    pub(crate) cache_bytes: Option<u64>,
     pub(crate) page_size: usize,
     pub(crate) log_segment_bytes: u64,
     pub(crate) log_buffer_bytes: usize,
@@ -67,8 +68,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             disk: Arc::new(HostDisk),
-            // A quarter of the machine. Memory is taken as it is used, so a small environment stays small.
-            cache_bytes: (sablecat_os::machine::memory_bytes() / 4).max(64 << 20),
+            cache_bytes: None,
             page_size: 4096,
             log_segment_bytes: 16 << 20,
             log_buffer_bytes: 8 << 20,
@@ -153,6 +153,8 @@ impl Config {
 
     /// The cache for pages of a size, never too small to work in.
     pub(crate) fn cache_for(&self, page_size: usize) -> u64 {
-        self.cache_bytes.max(CACHE_PAGES_MIN * page_size as u64)
+        // A quarter of the machine. Memory is taken as it is used, so a small environment stays small.
+        let suitable = || (sablecat_os::machine::memory_bytes() / 4).max(64 << 20);
+        self.cache_bytes.unwrap_or_else(suitable).max(CACHE_PAGES_MIN * page_size as u64)
     }
 }

@@ -23,6 +23,11 @@ pub(crate) struct Named {
 }
 
 impl Named {
+    /// What its keys are ordered by; none: by bytes.
+    pub(crate) fn comparator(&self) -> Option<&str> {
+        self.tree.comparator.as_ref().map(|comparator| comparator.name.as_str())
+    }
+
     /// The error of who uses a database that is not there any more.
     #[cold]
     pub(super) fn gone(&self) -> Error {
@@ -216,7 +221,7 @@ fn at_any_snapshot<T>(mut look: impl FnMut() -> Result<T>) -> Result<T> {
 
 /// Refuses a database that has another order than was asked for.
 pub(super) fn check_comparator(named: &Named, wanted: Option<&str>) -> Result<()> {
-    let has = named.tree.comparator.as_ref().map(|comparator| comparator.name.as_str());
+    let has = named.comparator();
     if wanted.is_none() || wanted == has {
         return Ok(());
     }

@@ -154,7 +154,7 @@ mod tests {
     /// Many more pages than the smallest cache has, changed until the thread has seen to some of them.
     #[test]
     fn a_thread_cleans_once_the_cache_is_too_small() {
-        let config = Config { disk: Arc::new(SimDisk::new(1)), cache_bytes: 0, ..Config::default() };
+        let config = Config { disk: Arc::new(SimDisk::new(1)), cache_bytes: Some(0), ..Config::default() };
         let core = open(Path::new("cleaning"), config, Mode::Transactional).unwrap();
         let records = core.database_or_new("records", None).unwrap();
         let cleaned = || core.kernel.pages.region.header().cleaned.0.load(Ordering::Relaxed);

@@ -115,8 +115,8 @@ pub(crate) fn in_memory(mut config: Config, mode: Mode) -> Result<Arc<Core>> {
     if config.read_only {
         return Err(Error::invalid("an environment in memory alone that can only be read would be empty for ever"));
     }
-    // Nothing can be evicted, so the cache is all there is: room for as much as the machine has. It is taken as it is used.
-    config.cache_bytes = config.cache_bytes.max(sablecat_os::machine::memory_bytes());
+    // Nothing can be evicted, so the cache is all there is: unless a limit was asked for, room for as much as the machine has. It is taken as it is used.
+    config.cache_bytes.get_or_insert_with(sablecat_os::machine::memory_bytes);
     assemble(None, None, None, config, mode)
 }
 

@@ -282,7 +282,7 @@ mod tests {
     use crate::txn::{Isolation, RecordChange};
 
     fn core() -> Arc<Core> {
-        let config = Config { disk: Arc::new(SimDisk::new(1)), cache_bytes: 4 << 20, background: false, ..Config::default() };
+        let config = Config { disk: Arc::new(SimDisk::new(1)), cache_bytes: Some(4 << 20), background: false, ..Config::default() };
         open(Path::new("databases"), config, Mode::Transactional).unwrap()
     }
 

@@ -299,7 +299,9 @@ impl Pages {
             Some(_) => Error::no_room(format!(
                 "every frame of the cache ({bytes} bytes) is in use by running operations or one large transaction; enlarge the cache"
             )),
-            None => Error::full(format!("the environment lives in memory alone and its {bytes} bytes are used up; enlarge the cache")),
+            None => Error::full(format!(
+                "the environment lives in memory alone and its {bytes} bytes are used up; end snapshots, or give it a larger cache (Builder::cache_size)"
+            )),
         }
     }
 
