@@ -32,11 +32,19 @@ impl Existing {
         Ok(self.builder().shared(true).create(false).open(&self.dir)?)
     }
 
-    /// Opens it to look at it: as [`Existing::open`] does, or its last checkpoint if that was asked for or nothing else is permitted.
+    /// Opens it to look at it: its last checkpoint, if it was closed with that and nobody has opened it since, or if that was asked for or nothing else is
+    /// permitted; otherwise as [`Existing::open`] does.
     pub(crate) fn open_to_read(&self, reading: &Reading) -> Result<Env, Failure> {
         let last_checkpoint = || Ok(self.builder().read_only(true).open(&self.dir)?);
         if reading.read_only {
             return last_checkpoint();
+        }
+        // What is wrong with it is said by the other way to open it, which looks at all of it.
+        if self.placing.is_empty()
+            && let Ok(env) = last_checkpoint()
+            && env.recovery().closed
+        {
+            return Ok(env);
         }
         match self.builder().shared(true).create(false).open(&self.dir) {
             Err(error) if error.kind() == ErrorKind::ReadOnly => {
@@ -67,6 +75,9 @@ impl Existing {
 #[derive(Debug, Args)]
 pub(crate) struct Reading {
     /// Read the last checkpoint and write nothing, not even a lock; what was committed since is not seen
+    ///
+    /// Without this, an environment that was closed is read in the same way; one that others have open is joined; one that was not closed is
+    /// recovered first, and closed at the end.
     #[arg(long)]
     pub(crate) read_only: bool,
 }

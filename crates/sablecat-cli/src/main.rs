@@ -2,34 +2,42 @@
 //!
 //! ```text
 //! arguments.rs    what several commands accept: the directory, the database, keys and values
+//! interrupt.rs    being told to stop
 //! output.rs       the one place that prints: tables for people, JSON for programs
 //! progress.rs     bars for long work, on a terminal only
 //! commands/       one file a command
 //! ```
 //!
 //! Every command ends with one of three exit codes: 0, it is done; 1, it is done and the answer is no (the key is absent,
-//! problems were found); 2, it could not be done, and standard error says why. Standard output has only the answer.
+//! problems were found); 2, it could not be done, and standard error says why. Standard output has only the answer. Told to stop by a signal,
+//! it closes the environment and ends with 128 and the signal's number.
 //!
-//! Only `put` and `papers` create anything. The others open what exists, which recovers it if need be, and refuse to make it up.
+//! Only `put` and `papers` create anything. The others open what exists, which recovers it if need be, and refuse to make it up. What only reads writes
+//! nothing to an environment that was closed.
 
 mod arguments;
 mod commands;
+mod interrupt;
 mod output;
 mod placing;
 mod progress;
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use commands::{checkpoint, compact, del, get, journal, locks, papers, processes, put, recover, scan, serve, stat, verify, work};
 
+/// Added to a signal's number.
+const SIGNALLED: u8 = 128;
+
 /// Look at, change, check and measure a sablecat environment.
 #[derive(Debug, Parser)]
 #[command(
     name = "sablecat",
     version,
-    after_help = "Exit codes: 0 done; 1 the key is absent or problems were found; 2 it could not be done."
+    after_help = "Exit codes: 0 done; 1 the key is absent or problems were found; 2 it could not be done; 130, 143 interrupted, and closed."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -69,7 +77,32 @@ enum Outcome {
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let command = Arguments::parse().command;
+    // Those that start processes of their own leave signals to these.
+    let listens = !matches!(command, Command::Papers(_) | Command::Serve(_) | Command::Work(_));
+    if let Err(error) = if listens { interrupt::listen() } else { Ok(()) } {
+        eprintln!("sablecat: listening for signals: {error}");
+        return ExitCode::from(2);
+    }
+    // Nothing is used after it was unwound from but the signal.
+    let ended = catch_unwind(AssertUnwindSafe(|| carry_out(command)));
+    if let Some(signal) = interrupt::signal() {
+        return ExitCode::from(SIGNALLED + signal);
+    }
+    match ended.unwrap_or_else(|panic| resume_unwind(panic)) {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::No) => ExitCode::from(1),
+        // Whoever read our output has had enough: `sablecat scan … | head`.
+        Err(failure) if output::is_broken_pipe(&*failure) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("sablecat: {failure}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn carry_out(command: Command) -> Result<Outcome, Failure> {
+    match command {
         Command::Get(arguments) => get::run(&arguments),
         Command::Put(arguments) => put::run(&arguments),
         Command::Del(arguments) => del::run(&arguments),
@@ -85,15 +118,5 @@ fn main() -> ExitCode {
         Command::Papers(arguments) => papers::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Work(arguments) => work::run(&arguments),
-    };
-    match result {
-        Ok(Outcome::Done) => ExitCode::SUCCESS,
-        Ok(Outcome::No) => ExitCode::from(1),
-        // Whoever read our output has had enough: `sablecat scan … | head`.
-        Err(failure) if output::is_broken_pipe(&*failure) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("sablecat: {failure}");
-            ExitCode::from(2)
-        }
     }
 }

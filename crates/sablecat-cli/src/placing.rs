@@ -18,6 +18,11 @@ pub(crate) struct Placing {
 }
 
 impl Placing {
+    /// Whether there is nothing to declare, and so nothing to write down.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.volumes.is_empty() && self.places.is_empty()
+    }
+
     /// Has a builder declare them.
     pub(crate) fn declare(&self, builder: Builder) -> Builder {
         let builder = self.volumes.iter().fold(builder, |builder, (name, path)| builder.volume(name, path));

@@ -1,5 +1,7 @@
 //! The commands on a file system that is full. It takes the right to mount one; without that there is nothing to test.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 mod support;
 
 use std::fs;

@@ -2,11 +2,11 @@
 
 use std::ops::Bound;
 
-use sablecat::{Database, Range};
+use sablecat::{Database, Error, ErrorKind, Range};
 
 use crate::arguments::{InDatabase, Reading};
 use crate::output::Records;
-use crate::{Failure, Outcome};
+use crate::{Failure, Outcome, interrupt};
 
 /// Print records in key order
 ///
@@ -39,7 +39,12 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let (env, database) = arguments.place.open_to_read(&arguments.reading)?;
-    arguments.print(&database)?;
+    arguments.print(&database).map_err(|failure| match failure.downcast_ref::<Error>() {
+        Some(error) if error.kind() == ErrorKind::SnapshotTooOld => {
+            format!("{error}; others write to the environment: without --read-only the command joins them").into()
+        }
+        _ => failure,
+    })?;
     drop(database);
     env.close()?;
     Ok(Outcome::Done)
@@ -51,6 +56,7 @@ impl Arguments {
         let range = self.range(database)?;
         let ordered: Box<dyn Iterator<Item = _>> = if self.reverse { Box::new(range.rev()) } else { Box::new(range) };
         for record in ordered.take(self.limit.unwrap_or(usize::MAX)) {
+            interrupt::check()?;
             let (key, value) = record?;
             records.push(&key, (!self.keys_only).then_some(&value))?;
         }

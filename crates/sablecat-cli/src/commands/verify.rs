@@ -1,11 +1,15 @@
 //! `verify`: check everything.
 
+use sablecat::{ErrorKind, Progress};
 use sablecat_papers::thousands;
 use serde_json::json;
 
 use crate::arguments::{Existing, Reading};
 use crate::progress::Bar;
-use crate::{Failure, Outcome, output};
+use crate::{Failure, Outcome, interrupt, output};
+
+/// How often it begins again when a newer checkpoint has taken the place of the one that it checks.
+const TRIES: u32 = 5;
 
 /// Check every page and every invariant
 ///
@@ -21,9 +25,28 @@ pub(crate) struct Arguments {
 pub(crate) fn run(Arguments { place, reading }: &Arguments) -> Result<Outcome, Failure> {
     let env = place.open_to_read(reading)?;
     let bar = Bar::new();
-    let report = env.verify(&mut |progress| bar.set(progress.pages, progress.pages_total));
+    let mut look = |progress: Progress| {
+        interrupt::unwind_if_told();
+        bar.set(progress.pages, progress.pages_total);
+    };
+    let mut tries = 1;
+    let report = loop {
+        match env.verify(&mut look) {
+            Err(error) if error.kind() == ErrorKind::SnapshotTooOld && tries < TRIES => {
+                eprintln!("sablecat: {error}; beginning again");
+                tries += 1;
+            }
+            checked => break checked,
+        }
+    };
     bar.finish();
-    let report = report?;
+    let report = report.map_err(|error| match error.kind() {
+        ErrorKind::SnapshotTooOld => format!(
+            "{error}; {TRIES} times checkpoints were made faster than they can be checked: leave out --read-only, to join who makes them"
+        )
+        .into(),
+        _ => Failure::from(error),
+    })?;
     env.close()?;
     if place.json {
         output::json(&json!({

@@ -237,6 +237,7 @@ pub(super) fn assemble(
         begin_from(&kernel, superblock)?;
         report.checkpoint = superblock.checkpoint;
         report.created = superblock.map_height == 0;
+        report.closed = superblock.clean && !report.created;
     } else {
         kernel.pages.page_ids().assume_used_below(1)?;
         header.tree_next.0.store(FIRST_TREE, Ordering::Release);

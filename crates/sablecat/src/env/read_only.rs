@@ -31,7 +31,12 @@ pub(super) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<C
     // Without the directory: there is no log.
     let kernel = build_kernel(None, Some(volume), &region, &config, (mode, None))?;
     kernel.pages.catch_up()?;
-    let report = RecoveryReport { checkpoint: superblock.checkpoint, end: superblock.checkpoint, ..RecoveryReport::default() };
+    let report = RecoveryReport {
+        closed: superblock.clean,
+        checkpoint: superblock.checkpoint,
+        end: superblock.checkpoint,
+        ..RecoveryReport::default()
+    };
     let place = Place { directory: Some(directory.to_path_buf()), lock: None, region: None };
     Ok(Core::new(kernel, config, (mode, None), report, place))
 }

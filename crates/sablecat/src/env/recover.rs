@@ -22,6 +22,9 @@ use crate::types::{Lsn, TreeId};
 pub struct RecoveryReport {
     /// The environment was new.
     pub created: bool,
+    /// It had been closed by its last user: its last checkpoint had everything. Of a reader of the last checkpoint: it has everything that was committed
+    /// before it was opened.
+    pub closed: bool,
     /// The environment had not been closed, or not by its last user: the log was replayed.
     pub recovered: bool,
     /// The LSN of the checkpoint that replay began from.

@@ -1,0 +1,104 @@
+//! Commands that only look write nothing, and whoever is told to stop leaves nothing behind.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::SystemTime;
+
+use support::{Scratch, answer};
+
+/// What is in a directory and below: with lengths and times.
+fn there(directory: &Path) -> BTreeMap<PathBuf, (u64, SystemTime)> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        let metadata = entry.metadata().unwrap();
+        found.insert(entry.path(), (metadata.len(), metadata.modified().unwrap()));
+        if metadata.is_dir() {
+            found.extend(there(&entry.path()));
+        }
+    }
+    found
+}
+
+/// The shared memory that there is for the environment in a directory.
+fn region(directory: &Path) -> Option<PathBuf> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = fs::metadata(directory).unwrap();
+    let path = PathBuf::from(format!("/dev/shm/sablecat-{:x}-{:x}", metadata.dev(), metadata.ino()));
+    path.exists().then_some(path)
+}
+
+#[test]
+fn reading_an_environment_that_was_closed_writes_nothing() {
+    let scratch = Scratch::new("writes-nothing");
+    scratch.run("put env k v");
+    let env = scratch.path().join("env");
+    let before = there(&env);
+    for command in
+        ["get env k", "scan env", "stat env", "verify env", "locks env", "processes env", "get env k --json", "recover env --list"]
+    {
+        let told = scratch.run(command);
+        assert_eq!((told.code, told.err.as_str()), (0, ""), "{command}");
+        assert_eq!(there(&env), before, "{command}");
+        assert_eq!(region(&env), None, "{command}");
+    }
+    assert_eq!(scratch.run("get env absent"), answer(1, "", ""));
+    assert_eq!(there(&env), before);
+}
+
+#[test]
+fn reading_an_environment_that_was_killed_or_is_open_shows_all_of_it() {
+    let scratch = Scratch::new("all-of-it");
+    scratch.run("put env k v");
+    let mut other = Command::new(env!("CARGO_BIN_EXE_sablecat"))
+        .args(["scan", "env"])
+        .current_dir(scratch.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    other.wait().unwrap();
+    let open = sablecat::Env::builder().shared(true).open(scratch.path().join("env")).unwrap();
+    open.existing_database("main").unwrap().unwrap().insert("k", "newer").unwrap();
+    assert_eq!(scratch.run("get env k").out, "newer");
+    assert_eq!(scratch.run("get env k --read-only").out, "v");
+    open.close().unwrap();
+    assert_eq!(scratch.run("get env k --read-only").out, "newer");
+}
+
+/// It writes to a pipe that nobody empties, so it is in the middle of things.
+#[test]
+fn a_command_that_is_told_to_stop_closes_the_environment() {
+    let scratch = Scratch::new("told");
+    let env = scratch.path().join("env");
+    let many = sablecat::Env::builder().shared(true).open(&env).unwrap();
+    let database = many.database("main").unwrap();
+    (0..5000u32).for_each(|n| database.insert(n.to_be_bytes(), [b'v'; 1000]).unwrap());
+    drop(database);
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        // Held open, so that the command joins.
+        let mut scan = Command::new(env!("CARGO_BIN_EXE_sablecat"))
+            .args(["scan", "env"])
+            .current_dir(scratch.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(scan.stdout.take().unwrap());
+        out.read_line(&mut String::new()).unwrap();
+        let sent = Command::new("kill").args([format!("-{signal}"), scan.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+        let rest = out.lines().count();
+        assert_eq!(scan.wait().unwrap().code(), Some(code));
+        assert!(rest < 4999, "{rest} more lines");
+        assert_eq!(scratch.json("processes env --json")["processes"].as_array().map(Vec::len), Some(1), "it has left");
+    }
+    many.close().unwrap();
+    assert_eq!(region(&env), None);
+    assert_eq!(fs::read_dir(env.join("log")).unwrap().count(), 0);
+}
