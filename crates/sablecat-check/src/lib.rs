@@ -18,6 +18,7 @@
 //! history/      what concurrent transactions saw, and whether they may have
 //! storm/        processes that share an environment, and are killed
 //! steps/        a process that dies after any instruction
+//! operator.rs   what operators do to files and memory of killed processes
 //! seeds.rs      many seeds, and how to see one again
 //! ```
 //!
@@ -35,6 +36,7 @@ pub mod fuzz;
 pub mod history;
 pub mod lies;
 pub mod model;
+pub mod operator;
 pub mod seeds;
 pub mod setting;
 pub mod shared;

@@ -9,7 +9,7 @@ use crate::alike::Wrong;
 pub type Check = fn(u64) -> Result<(), Wrong>;
 
 /// What can be run by name.
-pub const CHECKS: [(&str, Check); 16] = [
+pub const CHECKS: [(&str, Check); 17] = [
     ("model", crate::model_check),
     ("crash", crate::crash::explore),
     ("crash-calls", |seed| crate::crash::every_call(seed, 25).map(|_| ())),
@@ -23,6 +23,7 @@ pub const CHECKS: [(&str, Check); 16] = [
     ("damage", crate::damage::explore),
     ("lies", crate::lies::explore),
     ("histories", crate::history::explore),
+    ("operator", crate::operator::explore),
     ("fuzz pages", crate::fuzz::pages),
     ("fuzz log", crate::fuzz::log),
     ("fuzz superblock", crate::fuzz::volume),

@@ -18,7 +18,7 @@
 //! process is not killed there but stopped: unless it is seen to hold something, the one beside it must be able to do all of its work meanwhile.
 
 mod operation;
-mod state;
+pub(crate) mod state;
 mod survivor;
 mod worker;
 

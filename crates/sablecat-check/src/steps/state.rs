@@ -10,32 +10,32 @@ use sablecat_os::check::sparse::{self, Watched};
 
 /// A directory for an environment and one for its region. Removed when dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     base: PathBuf,
 }
 
 impl Place {
     /// A new, empty one.
-    pub(super) fn new(base: PathBuf) -> io::Result<Place> {
+    pub(crate) fn new(base: PathBuf) -> io::Result<Place> {
         let place = Place { base };
         place.clear()?;
         Ok(place)
     }
 
     /// The one that another process made.
-    pub(super) fn of_another(base: &Path) -> std::mem::ManuallyDrop<Place> {
+    pub(crate) fn of_another(base: &Path) -> std::mem::ManuallyDrop<Place> {
         std::mem::ManuallyDrop::new(Place { base: base.to_owned() })
     }
 
-    pub(super) fn base(&self) -> &Path {
+    pub(crate) fn base(&self) -> &Path {
         &self.base
     }
 
-    pub(super) fn environment(&self) -> PathBuf {
+    pub(crate) fn environment(&self) -> PathBuf {
         self.base.join("env")
     }
 
-    pub(super) fn regions(&self) -> PathBuf {
+    pub(crate) fn regions(&self) -> PathBuf {
         self.base.join("region")
     }
 
@@ -55,7 +55,7 @@ impl Place {
     }
 
     /// Whether it has a region. Without one nobody has the environment open.
-    pub(super) fn has_region(&self) -> io::Result<bool> {
+    pub(crate) fn has_region(&self) -> io::Result<bool> {
         self.regions().join(self.region_name()?).try_exists()
     }
 
@@ -104,7 +104,7 @@ enum Name {
 }
 
 /// What is in a file: its length, and its data with where each stretch begins.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Bytes {
     length: u64,
     data: Vec<(u64, Vec<u8>)>,
@@ -134,19 +134,27 @@ impl Bytes {
 
 /// The state of a place at one moment.
 #[derive(Debug)]
-pub(super) struct State {
+pub(crate) struct State {
     files: BTreeMap<Name, Bytes>,
 }
 
 impl State {
     /// The state of a place in which nobody is at work.
-    pub(super) fn of(place: &Place) -> io::Result<State> {
+    pub(crate) fn of(place: &Place) -> io::Result<State> {
         let read = |(name, path): (Name, PathBuf)| Ok((name, Bytes::read(&path)?));
         Ok(State { files: place.files()?.into_iter().map(read).collect::<io::Result<_>>()? })
     }
 
+    /// The files of this state, and the region of another.
+    pub(crate) fn with_memory_of(&self, other: &State) -> State {
+        let is_file = |name: &Name| matches!(name, Name::File(_));
+        let files = self.files.iter().filter(|(name, _)| is_file(name));
+        let regions = other.files.iter().filter(|(name, _)| !is_file(name));
+        State { files: files.chain(regions).map(|(name, bytes)| (name.clone(), bytes.clone())).collect() }
+    }
+
     /// Brings a place into this state; without regions, that is as after the end of the machine's run.
-    pub(super) fn put(&self, place: &Place, with_regions: bool) -> io::Result<()> {
+    pub(crate) fn put(&self, place: &Place, with_regions: bool) -> io::Result<()> {
         place.clear()?;
         let region = place.region_name()?;
         for (name, bytes) in &self.files {
@@ -162,7 +170,7 @@ impl State {
 
 /// A place, and the state that it was in: to see soon whether it still is. A look is some 100 us, nearly all of it for reading the region.
 #[derive(Debug)]
-pub(super) struct Watch<'a> {
+pub(crate) struct Watch<'a> {
     place: &'a Place,
     state: State,
     watched: BTreeMap<Name, Watched>,
@@ -170,14 +178,14 @@ pub(super) struct Watch<'a> {
 
 impl Watch<'_> {
     /// Begins with the state that a place is in. Nobody is at work there.
-    pub(super) fn begin(place: &Place) -> io::Result<Watch<'_>> {
+    pub(crate) fn begin(place: &Place) -> io::Result<Watch<'_>> {
         let watch = |(name, path): (Name, PathBuf)| Ok((name, Watched::new(&path)?));
         let watched = place.files()?.into_iter().map(watch).collect::<io::Result<_>>()?;
         Ok(Watch { place, state: State::of(place)?, watched })
     }
 
     /// Whether the place is still in that state. A hole that was filled is a change, even if with zeros.
-    pub(super) fn is_still_so(&self) -> io::Result<bool> {
+    pub(crate) fn is_still_so(&self) -> io::Result<bool> {
         let files = self.place.files()?;
         for (name, path) in &files {
             let (Some(known), Some(watched)) = (self.state.files.get(name), self.watched.get(name)) else { return Ok(false) };
@@ -188,11 +196,11 @@ impl Watch<'_> {
         Ok(files.len() == self.state.files.len())
     }
 
-    pub(super) fn state(&self) -> &State {
+    pub(crate) fn state(&self) -> &State {
         &self.state
     }
 
-    pub(super) fn into_state(self) -> State {
+    pub(crate) fn into_state(self) -> State {
         self.state
     }
 }

@@ -178,7 +178,7 @@ mod tests {
             shared: true,
             region_directory: Some(base.join("region")),
             background: false,
-            cache_bytes: 0,
+            cache_bytes: Some(0),
             flush_interval: Duration::from_millis(1),
             ..Config::default()
         };

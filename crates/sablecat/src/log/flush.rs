@@ -213,6 +213,7 @@ impl Log {
         let (durable, written, tail) = (self.durable(), self.written(), self.tail());
         // SAFETY: nobody else uses the log; the ring has everything from the block of `written` to the tail.
         unsafe { lane.write(&files.segments, self.memory.ring, &words.counters.0, (written, tail), Way::Cached)? };
+        lane.open_all(&files.segments, (durable, tail))?;
         lane.sync(&files.segments, &words.counters.0, (durable, tail)).map_err(|error| words.poison(&error))
     }
 }

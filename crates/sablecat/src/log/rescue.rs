@@ -28,8 +28,12 @@ impl Log {
     pub(crate) fn rescue(&self, from: Lsn) -> Result<()> {
         let words = self.words();
         words.check()?;
-        self.check_segments()?;
         let (written, tail) = (self.written(), self.tail());
+        if tail.0 == words.life.0.load(Ordering::Acquire) {
+            // Nothing was logged; on a full disk a life may not even have a segment yet.
+            return Ok(());
+        }
+        self.check_segments()?;
         let mut scan = self.scan(from)?;
         while scan.next()?.is_some() {}
         let end = scan.end().map_or(from, |end| end.lsn);
@@ -56,12 +60,16 @@ impl Log {
         }
     }
 
-    /// Whether the files have the life that the words are of as their newest. While others use the log they always do.
+    /// Whether the files have the life that the words are of as their newest. While others use the log they always do, once it has a segment.
     ///
     /// # Errors
     /// As [`Log::open`].
     pub(crate) fn is_in_its_files(&self) -> Result<bool> {
-        let (life, segments) = (self.words().life.0.load(Ordering::Acquire), self.segments()?);
+        let (words, segments) = (self.words(), self.segments()?);
+        let life = words.life.0.load(Ordering::Acquire);
+        if words.prepared.0.load(Ordering::Acquire) == life {
+            return Ok(true);
+        }
         // What was the newest may have been given back since it was listed.
         loop {
             let newest = segments.numbers()?.last().copied();
