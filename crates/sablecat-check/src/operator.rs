@@ -131,6 +131,11 @@ impl Disk for Copier {
         HostDisk.rename(from, to)
     }
 
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.change();
+        HostDisk.rename_new(from, to)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.change();
         HostDisk.remove(path)
