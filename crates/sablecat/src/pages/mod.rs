@@ -33,6 +33,7 @@ mod settled;
 mod sweep;
 #[cfg(test)]
 pub(crate) mod tests;
+mod unchanged;
 pub(crate) mod volume;
 mod writing;
 

@@ -27,7 +27,7 @@ pub(crate) struct Changes<'a> {
     pages: &'a Pages,
     me: &'a Participant,
     items: Vec<ListItem>,
-    index: HashMap<PageId, usize, BuildHasherDefault<PageHasher>>,
+    index: PageMap<usize>,
     /// Frames that hold the part of the list that the slot has no room for, each with its link in word 0.
     more: Vec<FrameId>,
     /// The snapshot at which pages that are not changed here are read.
@@ -49,7 +49,7 @@ impl<'a> Changes<'a> {
             pages,
             me,
             items,
-            index: HashMap::default(),
+            index: PageMap::default(),
             more: Vec::new(),
             at,
             allocated: Vec::new(),
@@ -263,9 +263,12 @@ impl<'a> Changes<'a> {
     }
 }
 
+/// Something of each of some pages.
+pub(super) type PageMap<T> = HashMap<PageId, T, BuildHasherDefault<PageHasher>>;
+
 /// Hashes page ids, which the engine itself gives out: by one multiplication.
 #[derive(Default)]
-struct PageHasher(u64);
+pub(super) struct PageHasher(u64);
 
 impl Hasher for PageHasher {
     fn write(&mut self, bytes: &[u8]) {

@@ -1,60 +1,144 @@
 //! What a serialisable transaction has seen, and whether it still stands when the transaction commits.
 //!
-//! Each read is noted with the leaf it came from and the LSN at which that leaf's version became current. In the commit step nobody else can
-//! commit, so a leaf whose current version is still that one cannot have changed; for any other leaf the read is done again, at the
+//! Each read is noted with the leaf it came from. In the commit step nobody else can commit, so a leaf whose current version is one that the snapshot
+//! has cannot have changed; for any other leaf the read is done again, at the
 //! snapshot and at the newest state, and the two are compared record by record. So a neighbour's change in the same page, a split, or an
 //! eviction and reload is no conflict, and there are no phantoms: what is compared is the range that was read, not the records found.
 //! A leaf that has not changed is still where it was, in a subtree too: what unmakes a subtree frees its pages.
+//!
+//! Who has read many leaves does all this before it takes the commit role, at a state of that moment; under the role each leaf is only asked whether it has
+//! changed since (pages/unchanged.rs), and compared again if it has. What was read of one leaf is kept in one place, so that reading
+//! the same again and again takes no memory.
 //!
 //! (Kung and Robinson's backward validation; the leaf test is Silo's node set.)
 
 use std::ops::{Bound, Range};
 
-use sablecat_os::atomic::Ordering;
-
+use super::changes::PageMap;
 use super::{Committed, Kernel, TreeRef, conflict};
-use crate::access::btree::{Scan, nest};
+use crate::access::btree::{Scan, Tree, above, below, nest};
 use crate::error::Result;
 use crate::pages::Participant;
-use crate::types::{FrameId, Lsn, PageId};
+use crate::types::{Lsn, PageId};
 
-/// One read: a range of keys of one tree, or of a subtree of it, that lay in one leaf.
+/// Parts of one leaf that are kept apart; one more, and all that lies between them counts as read.
+const SPANS_MAX: usize = 16;
+/// Who has read more leaves than this validates before it takes the commit role, too.
+const AHEAD: usize = 32;
+
+/// Keys that were looked for.
+#[derive(Debug)]
+enum Span {
+    Key(Vec<u8>),
+    Range(Bound<Vec<u8>>, Bound<Vec<u8>>),
+}
+
+impl Span {
+    fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        match self {
+            Span::Key(key) => (Bound::Included(key), Bound::Included(key)),
+            Span::Range(lower, upper) => (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice)),
+        }
+    }
+
+    fn of(lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Span {
+        match (lower, upper) {
+            (Bound::Included(one), Bound::Included(two)) if one == two => Span::Key(one.to_vec()),
+            _ => Span::Range(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec)),
+        }
+    }
+
+    /// Whether it has everything between two bounds in it, as far as that is told by one look.
+    fn covers(&self, tree: &Tree<'_>, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
+        let (from, to) = self.bounds();
+        (from, to) == (lower, upper)
+            || matches!((lower, upper), (Bound::Included(one), Bound::Included(two)) if one == two && above(tree, one, from) && below(tree, one, to))
+    }
+}
+
+/// A bound with its key. Whether that is in it too is the least of what is rounded up when spans are joined.
+fn ajar(bound: Bound<&[u8]>) -> Bound<&[u8]> {
+    match bound {
+        Bound::Excluded(key) => Bound::Included(key),
+        bound => bound,
+    }
+}
+
+/// A bound as one tree knows it: what there is of a nested key in it is its stem.
+fn flat(bound: Bound<&[u8]>, stem_bytes: usize) -> Bound<&[u8]> {
+    match bound {
+        Bound::Included(key) | Bound::Excluded(key) if key.len() >= stem_bytes => Bound::Included(&key[..stem_bytes]),
+        bound => bound,
+    }
+}
+
+/// What was read of one leaf of a tree, or of a subtree of it.
 #[derive(Debug)]
 struct Read {
     tree: usize,
     /// What leads to the subtree, in [`ReadSet::stems`]; nothing: it is the tree itself.
     stems: Range<usize>,
     page: PageId,
-    born: Lsn,
-    lower: Bound<Vec<u8>>,
-    upper: Bound<Vec<u8>>,
+    span: Span,
+    more: Vec<Span>,
 }
 
-/// The reads of a transaction.
+impl Read {
+    fn spans(&self) -> impl Iterator<Item = &Span> {
+        std::iter::once(&self.span).chain(&self.more)
+    }
+
+    /// One span in place of all.
+    fn join(&mut self, tree: &Tree<'_>) {
+        let (mut lower, mut upper) = self.span.bounds();
+        for (from, to) in self.more.iter().map(Span::bounds) {
+            if matches!(from, Bound::Unbounded) || matches!(from, Bound::Included(key) | Bound::Excluded(key) if !above(tree, key, lower)) {
+                lower = from;
+            }
+            if matches!(to, Bound::Unbounded) || matches!(to, Bound::Included(key) | Bound::Excluded(key) if !below(tree, key, upper)) {
+                upper = to;
+            }
+        }
+        self.span = Span::of(ajar(lower), ajar(upper));
+        self.more.clear();
+    }
+}
+
+/// The reads of a transaction: as many as it read leaves, whatever it read of them and however often.
 #[derive(Debug)]
 pub(crate) struct ReadSet {
     page_size: usize,
     trees: Vec<TreeRef>,
     reads: Vec<Read>,
+    /// Where in `reads` a leaf is. One snapshot has each page once.
+    index: PageMap<usize>,
     /// Ways down to subtrees. Reads that follow each other on one way down share it.
     stems: Vec<u8>,
 }
 
 impl ReadSet {
     pub(crate) fn new(page_size: usize) -> ReadSet {
-        ReadSet { page_size, trees: Vec::new(), reads: Vec::new(), stems: Vec::new() }
+        ReadSet { page_size, trees: Vec::new(), reads: Vec::new(), index: PageMap::default(), stems: Vec::new() }
     }
 
     /// Notes that the keys between the bounds were read from this leaf page, of the subtree that `stems` lead to.
-    pub(crate) fn note(&mut self, tree: &TreeRef, stems: &[u8], page: PageId, born: Lsn, lower: Bound<&[u8]>, upper: Bound<&[u8]>) {
-        let stem_bytes = nest::stem_bytes(tree.tree().order, self.page_size);
-        let bound = |bound: Bound<&[u8]>| match bound {
-            // What there is of a nested key in a tree is its stem.
-            Bound::Included(key) | Bound::Excluded(key) if key.len() >= stem_bytes => Bound::Included(key[..stem_bytes].to_vec()),
-            bound => bound.map(<[u8]>::to_vec),
-        };
+    pub(crate) fn note(&mut self, tree: &TreeRef, stems: &[u8], page: PageId, lower: Bound<&[u8]>, upper: Bound<&[u8]>) {
+        let view = tree.tree();
+        let stem_bytes = nest::stem_bytes(view.order, self.page_size);
+        let (lower, upper) = (flat(lower, stem_bytes), flat(upper, stem_bytes));
+        if let Some(&at) = self.index.get(&page) {
+            let read = &mut self.reads[at];
+            if !read.spans().any(|span| span.covers(&view, lower, upper)) {
+                read.more.push(Span::of(lower, upper));
+                if read.more.len() >= SPANS_MAX {
+                    read.join(&view);
+                }
+            }
+            return;
+        }
         let (tree, stems) = (self.tree_index(tree), self.keep_stems(stems));
-        self.reads.push(Read { tree, stems, page, born, lower: bound(lower), upper: bound(upper) });
+        self.index.insert(page, self.reads.len());
+        self.reads.push(Read { tree, stems, page, span: Span::of(lower, upper), more: Vec::new() });
     }
 
     /// Keeps the way to a subtree.
@@ -87,31 +171,46 @@ impl ReadSet {
         self.trees.iter()
     }
 
+    /// How many pieces of leaves are kept.
+    #[cfg(test)]
+    pub(crate) fn spans(&self) -> usize {
+        self.reads.iter().map(|read| read.spans().count()).sum()
+    }
+
     /// Forgets everything: the transaction's snapshot has moved.
     pub(crate) fn clear(&mut self) {
         self.trees.clear();
         self.reads.clear();
+        self.index.clear();
         self.stems.clear();
     }
 
-    /// A conflict if anything read at `at` would read differently now. Called in the commit step, so "now" holds still.
-    pub(crate) fn validate(&self, kernel: &Kernel, at: Lsn, me: &Participant) -> Result<()> {
-        for read in &self.reads {
-            let frame = kernel.pages.region.entry(read.page).word().frame();
-            // SeqCst is not needed: the commit role orders us behind every published commit.
-            let entry = kernel.pages.region.entry(read.page);
-            // Looked at twice: no operation keeps the frame from being evicted and used again in between.
-            if frame != FrameId::NONE
-                && kernel.pages.region.born(frame).load(Ordering::Acquire) == read.born.0
-                && entry.word().frame() == frame
-            {
-                continue;
-            }
-            let tree = &self.trees[read.tree];
-            let now = kernel.pages.region.header().visible();
-            // The guard pin of the commit step, or the snapshot itself, holds the newest state: nobody else publishes meanwhile.
-            if !same(kernel, tree, &self.stems[read.stems.clone()], read, at, now, me)? {
-                return Err(conflict("another transaction changed what this one has read, and committed first; run it again"));
+    /// Validates before the commit step, if that would take long there: with many leaves, which may have to be read in. Up to the state whose LSN is returned
+    /// everything read at `at` still stands.
+    pub(crate) fn validate_ahead(&self, kernel: &Kernel, at: Lsn, me: &Participant) -> Result<Lsn> {
+        if self.reads.len() <= AHEAD {
+            return Ok(at);
+        }
+        let newest = kernel.pages.guarded(me);
+        self.compare(kernel, at, (at, newest.at()), me)?;
+        Ok(newest.at())
+    }
+
+    /// A conflict if anything read at `at`, which still stood at `since`, would read differently now. Called in the commit step, so "now" holds still: the
+    /// guard pin of the commit step, or the snapshot itself, holds the newest state, since nobody else publishes meanwhile.
+    pub(crate) fn validate(&self, kernel: &Kernel, (at, since): (Lsn, Lsn), me: &Participant) -> Result<()> {
+        let now = kernel.pages.region.header().visible();
+        self.compare(kernel, since, (at, now), me)
+    }
+
+    /// A conflict if anything reads differently at two moments, of which the participant has pinned both. Up to `since` nothing does.
+    fn compare(&self, kernel: &Kernel, since: Lsn, (at, now): (Lsn, Lsn), me: &Participant) -> Result<()> {
+        for read in self.reads.iter().filter(|read| !kernel.pages.is_unchanged_since(read.page, since)) {
+            let (tree, stems) = (&self.trees[read.tree], &self.stems[read.stems.clone()]);
+            for span in read.spans() {
+                if !same(kernel, (tree, stems), span, (at, now), me)? {
+                    return Err(conflict("another transaction changed what this one has read, and committed first; run it again"));
+                }
             }
         }
         Ok(())
@@ -120,7 +219,7 @@ impl ReadSet {
 
 /// Whether the range reads the same at two moments. References to subtrees are compared as what they are: what was read in a subtree
 /// was noted by itself.
-fn same(kernel: &Kernel, tree: &TreeRef, stems: &[u8], read: &Read, at: Lsn, now: Lsn, me: &Participant) -> Result<bool> {
+fn same(kernel: &Kernel, (tree, stems): (&TreeRef, &[u8]), span: &Span, (at, now): (Lsn, Lsn), me: &Participant) -> Result<bool> {
     let view = tree.tree();
     let (mut then_source, mut newest_source) = (Committed { kernel, me, at }, Committed { kernel, me, at: now });
     let then_place = nest::find(&then_source, &view, stems, |_| {})?;
@@ -128,7 +227,8 @@ fn same(kernel: &Kernel, tree: &TreeRef, stems: &[u8], read: &Read, at: Lsn, now
     if then_place.tree.root != newest_place.tree.root {
         return Ok(false);
     }
-    let scan = || Scan::flat(read.lower.clone(), read.upper.clone());
+    let (lower, upper) = span.bounds();
+    let scan = || Scan::flat(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
     let (mut then, mut newest) = (scan(), scan());
     let view = then_place.tree;
     loop {

@@ -235,7 +235,7 @@ impl<'k> Transaction<'k> {
         let view = tree.tree();
         let mut shown = None;
         let place = kernel.place(&view, key, at, me)?;
-        let (page, born, long) = kernel.pages.operate(me, || {
+        let (page, long) = kernel.pages.operate(me, || {
             let mut snapshot = kernel.pages.at_pin(me, at)?;
             let bytes = snapshot.leaf(&place.tree, place.rest)?;
             let leaf = Leaf::new(bytes);
@@ -245,10 +245,10 @@ impl<'k> Transaction<'k> {
                 Ok(node::Value::Inline(value)) => shown = Some(show(Some(value))),
                 Err(_) => shown = Some(show(None)),
             }
-            Ok((node::page_id(bytes), node::born(bytes), long))
+            Ok((node::page_id(bytes), long))
         })?;
         if self.tracks_reads() {
-            self.reads.note(tree, place.stems, page, born, Bound::Included(place.rest), Bound::Included(place.rest));
+            self.reads.note(tree, place.stems, page, Bound::Included(place.rest), Bound::Included(place.rest));
         }
         match (shown, long) {
             (Some(shown), _) => Ok(shown),
@@ -293,15 +293,15 @@ impl<'k> Transaction<'k> {
         let (kernel, at) = (self.kernel, self.at);
         let view = tree.tree();
         let place = kernel.place(&view, key, at, me)?;
-        let (found, page, born) = kernel.pages.operate(me, || {
+        let (found, page) = kernel.pages.operate(me, || {
             let mut snapshot = kernel.pages.at_pin(me, at)?;
             let bytes = snapshot.leaf(&place.tree, place.rest)?;
             let leaf = Leaf::new(bytes);
             let found = leaf.search(place.rest, view.order).ok().map(|slot| Extent::of(leaf.value(slot)));
-            Ok((found, node::page_id(bytes), node::born(bytes)))
+            Ok((found, node::page_id(bytes)))
         })?;
         if self.tracks_reads() {
-            self.reads.note(tree, place.stems, page, born, Bound::Included(place.rest), Bound::Included(place.rest));
+            self.reads.note(tree, place.stems, page, Bound::Included(place.rest), Bound::Included(place.rest));
         }
         Ok(found)
     }
@@ -463,10 +463,11 @@ impl<'k> Transaction<'k> {
         }
         let check = WriteCheck::of(self.options.isolation, self.at, me);
         let (at, reads, claims, writes) = (self.at, &self.reads, &self.claims, &self.writes);
+        let since = reads.validate_ahead(kernel, at, me)?;
         let validate = |_: &mut Changes<'_>| {
             // Of who has read a database, too: its pages may say the same for long after its removal.
             writes.trees().map(|(tree, _)| tree).chain(reads.trees()).try_for_each(|tree| kernel.check_there(tree, me))?;
-            reads.validate(kernel, at, me)?;
+            reads.validate(kernel, (at, since), me)?;
             kernel.settle_claims(claims, writes, me)
         };
         let leaves = |record: &mut RecordBuilder| {
@@ -514,12 +515,11 @@ impl Source for Merged<'_> {
             into.fill(&page);
             return Ok(());
         }
-        let (page, born) = self.kernel.pages.operate(self.me, || {
+        let page = self.kernel.pages.operate(self.me, || {
             let mut snapshot = self.kernel.pages.at_pin(self.me, self.at)?;
             let page = wanted.find(&snapshot, part.tree)?;
-            let bytes = snapshot.page(page)?;
-            into.fill(bytes);
-            Ok((page, node::born(bytes)))
+            into.fill(snapshot.page(page)?);
+            Ok(page)
         })?;
         if let Some(reads) = &mut self.reads {
             // What of this leaf lies between the bounds counts as read, whether or not the scan gets that far.
@@ -532,7 +532,7 @@ impl Source for Merged<'_> {
                 Some(fence) if crate::access::btree::below(part.tree, fence, part.upper) => Bound::Excluded(fence),
                 _ => part.upper,
             };
-            reads.note(self.tree, part.stems, page, born, lower, upper);
+            reads.note(self.tree, part.stems, page, lower, upper);
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ mod mapped_twice;
 mod nested;
 mod order;
 mod pressure;
+mod reads;
 mod removal;
 mod room;
 mod unwinding;

@@ -1,0 +1,79 @@
+//! What serialisable transactions have read: how it is kept, and how it is validated when it is much.
+
+use std::ops::Bound;
+
+use super::*;
+use crate::error::ErrorKind;
+use crate::txn::reads::ReadSet;
+
+fn key(n: u32) -> Vec<u8> {
+    format!("{n:05}").into_bytes()
+}
+
+/// A store of many leaves, far more than there are frames if it is on a disk.
+fn store(volume: Option<Volume>) -> Store {
+    let frames = if volume.is_some() { 60 } else { 600 };
+    let store = Store::new(frames, 6, volume);
+    (0..1000).for_each(|n| store.put(&key(2 * n), &[n as u8; 30]).unwrap());
+    if store.kernel.pages.volume().is_some() {
+        store.checkpoint().unwrap();
+    }
+    store
+}
+
+fn read_all(txn: &mut Transaction<'_>, store: &Store) {
+    let mut scan = btree::Scan::new(Bound::Unbounded, Bound::Excluded(key(1800)));
+    while txn.next(&store.tree, &mut scan, true).unwrap().is_some() {}
+}
+
+#[test]
+fn what_is_read_again_and_again_takes_no_memory() {
+    let store = store(None);
+    let mut reads = ReadSet::new(512);
+    for n in 0..100_000 {
+        let key = key(n % 50);
+        reads.note(&store.tree, b"", PageId(7), Bound::Included(&key), Bound::Included(&key));
+        reads.note(&store.tree, b"", PageId(8), Bound::Excluded(b"a"), Bound::Included(b"b"));
+    }
+    assert!(reads.spans() <= 20, "{} spans of two leaves", reads.spans());
+}
+
+/// What is read of many leaves is validated before the commit step; what changes between the two must be found all the same, and so must what changed before.
+#[test]
+fn a_change_of_what_was_read_is_a_conflict_however_much_was_read() {
+    for volume in [None, Some(volume(5))] {
+        let store = store(volume);
+        for (changed, conflicts) in [(key(1), true), (key(600), true), (key(1799), true), (key(1801), false)] {
+            let mut txn = store.begin(Isolation::Serializable, false);
+            read_all(&mut txn, &store);
+            txn.set(&store.tree, &key(1900), Some(b"sum")).unwrap();
+            store.put(&changed, b"another").unwrap();
+            match txn.commit(Durability::Memory) {
+                Ok(_) => assert!(!conflicts, "{changed:?}"),
+                Err(error) => assert!(conflicts && error.kind() == ErrorKind::Conflict, "{error}"),
+            }
+        }
+        // Nothing has changed: whatever was evicted meanwhile.
+        let mut txn = store.begin(Isolation::Serializable, false);
+        read_all(&mut txn, &store);
+        txn.set(&store.tree, &key(1900), Some(b"sum")).unwrap();
+        txn.commit(Durability::Memory).unwrap();
+    }
+}
+
+#[test]
+fn keys_of_one_leaf_that_were_read_apart_are_compared_apart_if_they_are_few() {
+    let store = store(None);
+    for (reads, conflicts) in [(3, false), (17, true)] {
+        let mut txn = store.begin(Isolation::Serializable, false);
+        let scattered = (0..reads).map(|n| format!("{:05}{n:02}", 4).into_bytes());
+        // Beside one record, none of them there.
+        [key(2), key(6)].into_iter().chain(scattered).for_each(|key| txn.get(&store.tree, &key, |_| ()).unwrap());
+        txn.set(&store.tree, &key(1900), Some(b"sum")).unwrap();
+        store.put(&key(4), format!("{reads}").as_bytes()).unwrap();
+        match txn.commit(Durability::Memory) {
+            Ok(_) => assert!(!conflicts),
+            Err(error) => assert!(conflicts && error.kind() == ErrorKind::Conflict, "{error}"),
+        }
+    }
+}
