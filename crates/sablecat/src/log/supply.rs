@@ -83,6 +83,7 @@ impl Log {
             return Ok(());
         }
         let held = self.words().supply.take(caller);
+        caller.check_fence()?;
         if self.wants_segment() { self.prepare_one(files, &held, Spares::Used) } else { Ok(()) }
     }
 
@@ -93,6 +94,7 @@ impl Log {
         // Acquire: pairs with the Release in `prepare_one`.
         while words.prepared.0.load(Ordering::Acquire) < to.0 {
             let held = words.supply.take(caller);
+            caller.check_fence()?;
             if words.prepared.0.load(Ordering::Acquire) < to.0 {
                 count(&words.counters.0.late_segments, 1);
                 self.prepare_one(files, &held, Spares::Used)?;
@@ -229,6 +231,7 @@ impl Log {
         // What is not durable yet will be flushed by name.
         let lsn = lsn.min(self.durable());
         let _held = self.words().supply.take(caller);
+        caller.check_fence()?;
         let names = segments.list()?;
         // Strictly below: a scan from exactly the end of a segment wants to see that it was there.
         let is_over = |name: &Name| matches!(name, Name::Log(number) if segments.first_lsn(number + 1) < lsn);
@@ -271,6 +274,7 @@ impl Log {
         let Some(files) = &self.files else { return Ok(()) };
         let segments = &files.segments;
         let _held = self.words().supply.take(caller);
+        caller.check_fence()?;
         if let Some(archive) = segments.archive() {
             let held: Vec<u64> = segments.numbers()?.into_iter().filter(|&number| segments.first_lsn(number) < end).collect();
             self.archive(files, archive, &held, Some(end))?;
@@ -329,6 +333,7 @@ impl Log {
         let segments = &files.segments;
         let Some(archive) = segments.archive().filter(|_| kept.bytes_max.is_some() || kept.since.is_some()) else { return Ok(()) };
         let _held = self.words().supply.take(caller);
+        caller.check_fence()?;
         let archived = archive.list()?;
         let lengths = archived.iter().map(|one| archive.len(one)).collect::<Result<Vec<_>>>()?;
         let mut bytes: u64 = lengths.iter().sum();
@@ -409,6 +414,7 @@ impl Log {
         self.sync_directory(files)?;
         self.words().start(life, end.0);
         let held = self.words().supply.take(caller);
+        caller.check_fence()?;
         match self.prepare_one(files, &held, Spares::Left) {
             Err(error) if error.kind() == ErrorKind::Full => {}
             prepared => {

@@ -32,6 +32,7 @@ impl Pages {
             return Ok(frame);
         }
         let loaded = self.load_latched(page, me);
+        self.region.check_fence()?;
         let to = EntryWord::new(*loaded.as_ref().unwrap_or(&FrameId::NONE), 0);
         self.swing(page, EntryWord::new(FrameId::NONE, me.number()), to);
         loaded

@@ -160,11 +160,18 @@ impl<'k> Transaction<'k> {
 
     /// Lets go of all record locks. Who gave way in a circle must: the circle would stay closed.
     pub(crate) fn release_locks(&mut self) {
+        if self.kernel.pages.region.is_fenced() {
+            return;
+        }
         self.kernel.locks.release_to_retry(self.seat.number(), &mut self.held);
     }
 
     fn release(&mut self) {
         self.gate = None;
+        if self.kernel.pages.region.is_fenced() {
+            // Its slot is another's, and with it the locks that name it.
+            return;
+        }
         self.kernel.locks.release_all(self.seat.number(), &mut self.held);
     }
 
@@ -308,6 +315,7 @@ impl<'k> Transaction<'k> {
 
     /// Locks the record and makes sure that the snapshot sees its newest state.
     pub(crate) fn lock(&mut self, tree: &TreeRef, key: &[u8]) -> Result<()> {
+        self.kernel.pages.region.check_fence()?;
         let me = self.seat.number();
         let hash = record_hash(tree.id, key);
         self.kernel.locks.acquire(me, hash, Mode::Exclusive, self.options.patience, &mut self.held)?;
