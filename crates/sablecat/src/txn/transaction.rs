@@ -160,18 +160,11 @@ impl<'k> Transaction<'k> {
 
     /// Lets go of all record locks. Who gave way in a circle must: the circle would stay closed.
     pub(crate) fn release_locks(&mut self) {
-        if self.kernel.pages.region.is_fenced() {
-            return;
-        }
         self.kernel.locks.release_to_retry(self.seat.number(), &mut self.held);
     }
 
     fn release(&mut self) {
         self.gate = None;
-        if self.kernel.pages.region.is_fenced() {
-            // Its slot is another's, and with it the locks that name it.
-            return;
-        }
         self.kernel.locks.release_all(self.seat.number(), &mut self.held);
     }
 
