@@ -98,7 +98,7 @@ fn file(dice: &mut Dice) -> bool {
     match dice.below(4) {
         0 => {
             // Both copies, so that the change counts.
-            let slot = dice.pick(&[0, 65536]);
+            let (slot, second) = dice.pick(&[(0, 131_072 - 4096), (65536, 8192)]);
             // Settings, epochs, and anything beside them; or the list of volumes.
             let epochs = 512 + 56 * fuzzing::SAMPLE_EPOCHS;
             let (from, end) = if has_epochs {
@@ -107,7 +107,7 @@ fn file(dice: &mut Dice) -> bool {
                 dice.pick(&[(24, 120), (2560, 2640)])
             };
             mutate(&mut input, slot + from..slot + end, dice);
-            input.copy_within(slot..slot + 4096, slot + 4096);
+            input.copy_within(slot..slot + 4096, second);
         }
         kind => {
             let block = if kind == 1 { dice.pick(&of_map) } else { dice.pick(&blocks) };

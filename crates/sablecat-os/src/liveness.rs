@@ -9,18 +9,20 @@
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::fork;
 
 /// A file whose bytes are locks.
 #[derive(Debug)]
 pub struct LockFile {
-    /// Before the file, so that a descriptor number is forgotten before it can be another's.
-    _given_up_by_children: fork::GivenUp,
-    file: File,
+    given_up_by_children: Option<fork::GivenUp>,
+    file: ManuallyDrop<File>,
+    lost: AtomicBool,
 }
 
 /// Who has a lock that was asked after.
@@ -50,7 +52,7 @@ impl LockFile {
             // Also where one may not make files.
             Err(made) => how.open(path).map_err(|error| if error.kind() == io::ErrorKind::NotFound { made } else { error })?,
         };
-        Ok(LockFile { _given_up_by_children: fork::GivenUp::new(file.as_raw_fd())?, file })
+        LockFile::over(file)
     }
 
     /// Opens the file at `path` to ask after locks: it need only be readable. Nothing can be locked.
@@ -58,8 +60,18 @@ impl LockFile {
     /// # Errors
     /// Those of the system.
     pub fn open_to_ask(path: &Path) -> io::Result<LockFile> {
-        let file = File::open(path)?;
-        Ok(LockFile { _given_up_by_children: fork::GivenUp::new(file.as_raw_fd())?, file })
+        LockFile::over(File::open(path)?)
+    }
+
+    fn over(file: File) -> io::Result<LockFile> {
+        let given_up_by_children = Some(fork::GivenUp::new(file.as_raw_fd())?);
+        Ok(LockFile { given_up_by_children, file: ManuallyDrop::new(file), lost: AtomicBool::new(false) })
+    }
+
+    /// Somebody has closed the descriptor. Its number may be another file's by now: it will not be closed again.
+    pub fn lose(&self) {
+        // Relaxed: who drops the file has it for himself.
+        self.lost.store(true, Ordering::Relaxed);
     }
 
     /// Locks a byte unless another has it. True if it is this holder's now.
@@ -119,6 +131,17 @@ impl LockFile {
         match unsafe { libc::fcntl(self.file.as_raw_fd(), command, &mut lock) } {
             -1 => Err(io::Error::last_os_error()),
             _ => Ok(lock),
+        }
+    }
+}
+
+impl Drop for LockFile {
+    fn drop(&mut self) {
+        // Before the file, so that a descriptor number is forgotten before it can be another's.
+        self.given_up_by_children = None;
+        if !self.lost.load(Ordering::Relaxed) {
+            // SAFETY: the file is not used again.
+            unsafe { ManuallyDrop::drop(&mut self.file) };
         }
     }
 }

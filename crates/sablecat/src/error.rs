@@ -32,7 +32,8 @@ pub enum ErrorKind {
     /// What was committed is visible, and nothing is lost, but it could not be handed to the system or made durable for now: the disk is full, or
     /// this process has no file descriptor left. Do not commit it again: once there is room, any sync or later commit does what is missing.
     NotDurable,
-    /// An earlier failed flush or write made the environment unusable; reopen it to recover.
+    /// An earlier failed flush or write made the environment unusable, or the process was taken for dead by those it shares the environment with;
+    /// reopen it to recover.
     Poisoned,
     /// The environment is in use by another process.
     InUse,
@@ -89,6 +90,16 @@ impl Error {
     #[cold]
     pub(crate) fn out_of_frames() -> Self {
         Error { signal: Signal::OutOfFrames, ..Self::new(ErrorKind::Full, "the cache has no free frame") }
+    }
+
+    /// What a process does that others have taken for dead.
+    #[cold]
+    pub(crate) fn fenced() -> Self {
+        Self::new(
+            ErrorKind::Poisoned,
+            "this process was taken for dead: the lock by which others know that it lives is gone, closed perhaps by something that closes all descriptors; \
+             close the environment here and open it again",
+        )
     }
 
     /// A page that something refers to has no version at the snapshot.

@@ -234,7 +234,7 @@ fn unseal(word: &mut [u8]) {
 
 /// Puts right the checksums of a volume's superblocks, and has them name the map's root without a seal.
 pub fn seal_superblocks(volume: &mut [u8]) {
-    for at in [0, 4096, 65536, 65536 + 4096] {
+    for at in [0, 4096, 8192, 65536, 65536 + 4096, 131_072 - 4096] {
         if let Some(copy) = volume.get_mut(at..at + 4096)
             && copy.iter().any(|&byte| byte != 0)
         {

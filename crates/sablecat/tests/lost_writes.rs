@@ -163,3 +163,71 @@ fn a_page_from_after_the_checkpoint_that_names_it_is_damage() {
         assert!(error.is_corruption() && error.to_string().contains("a later checkpoint was lost"), "{error}");
     }
 }
+
+/// Makes both copies of the newest superblock unreadable.
+fn lose_newest_superblock(disk: &SimDisk) {
+    let file = disk.open(&files()[0].0, How::default()).expect("there");
+    let generation = |slot: u64| {
+        let mut bytes = [0; 8];
+        file.read_at(&mut bytes, slot + 48).expect("no faults");
+        u64::from_le_bytes(bytes)
+    };
+    let slot = if generation(0) > generation(65536) { 0 } else { 65536 };
+    for copy in [slot, if slot == 0 { 131_072 - 4096 } else { 8192 }] {
+        file.write_at(&[0xa5; 4096], copy).expect("no faults");
+    }
+}
+
+#[test]
+fn a_checkpoint_that_was_lost_is_made_up_from_the_log_or_missed() {
+    let (mut made_up, mut missed) = (0, 0);
+    for rounds in 1..12 {
+        let disk = SimDisk::new(rounds);
+        let env = builder(&disk).open(DIRECTORY).expect("opened");
+        for round in 0..rounds as u32 {
+            change(&env, round);
+            // Now and then two without a change in between: the second lets go of the log that only the first needed.
+            (0..1 + round % 3).for_each(|_| _ = env.checkpoint().expect("written"));
+        }
+        change(&env, 50);
+        env.sync().expect("written");
+        let records = read_all(&env).expect("read");
+        let crashed = disk.crash_as(Survival::Nothing, 1);
+        drop(env);
+        lose_newest_superblock(&crashed);
+        match builder(&crashed).open(DIRECTORY) {
+            Ok(env) => {
+                assert!(env.recovery().doubt, "round {rounds}: nobody says so");
+                assert!(read_all(&env).expect("read") == records, "round {rounds}: something is lost, and nobody says so");
+                assert_eq!(env.verify(&mut |_| {}).expect("read").problems.len(), 2, "the copies");
+                env.close().expect("closed");
+                let env = builder(&crashed).open(DIRECTORY).expect("opened");
+                assert!(!env.recovery().doubt, "what is there now is whole");
+                made_up += 1;
+            }
+            Err(error) => {
+                assert!(error.is_corruption(), "{error}");
+                missed += 1;
+            }
+        }
+    }
+    assert!(made_up > 0, "{made_up} made up, {missed} missed");
+}
+
+#[test]
+fn a_data_store_says_that_it_may_have_lost_a_checkpoint() {
+    let disk = SimDisk::new(1);
+    let open = || Env::builder().page_size(PAGE).cache_size(1 << 17).disk(Arc::new(disk.clone()));
+    let mut store = open().open_data_store(DIRECTORY).expect("opened");
+    for round in 0..3u32 {
+        let records = store.database("records").expect("made");
+        store.insert(&records, "round", round.to_le_bytes()).expect("inserted");
+        store.checkpoint().expect("written");
+    }
+    drop(store);
+    lose_newest_superblock(&disk);
+    let error = open().open_data_store(DIRECTORY).expect_err("in doubt");
+    assert!(error.is_corruption() && error.to_string().contains("without Data Store mode"), "{error}");
+    open().background(false).open(DIRECTORY).expect("on purpose").close().expect("closed");
+    open().open_data_store(DIRECTORY).expect("an older checkpoint, on purpose");
+}

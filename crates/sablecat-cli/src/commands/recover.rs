@@ -58,10 +58,14 @@ fn recover(place: &Existing) -> Result<Outcome, Failure> {
             "commits": report.commits,
             "operations": report.operations,
             "torn": report.torn,
+            "doubt": report.doubt,
             "checkpoint": report.checkpoint.0,
             "end": report.end.0,
         }))?;
         return Ok(Outcome::Done);
+    }
+    if report.doubt {
+        output::line("A later checkpoint may have been lost; what it had was made up from the log. Look at the disk.")?;
     }
     if !report.recovered {
         output::line("It had been closed: there was nothing to recover.")?;

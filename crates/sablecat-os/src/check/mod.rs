@@ -2,10 +2,12 @@
 //!
 //! | module | does |
 //! |---|---|
+//! | [`descriptors`] | closes descriptors behind the back of who has them |
 //! | [`signal`] | stops processes |
 //! | [`sparse`] | finds, copies and watches what is in a file with holes |
 //! | [`stepped`] | runs a process one instruction at a time |
 
+pub mod descriptors;
 pub mod signal;
 pub mod sparse;
 pub mod stepped;

@@ -393,7 +393,7 @@ mod tests {
         // As a sweep does: not for a commit, whose list would say so.
         let taken = [pages.allocate_page()?, pages.allocate_page()?];
         for page in taken {
-            pages.latch(page, &me);
+            pages.latch(page, &me)?;
         }
         assert_eq!(latched(), Some((me.number(), 2)));
         taken.iter().for_each(|&page| pages.unlatch(page, &me));

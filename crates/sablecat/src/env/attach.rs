@@ -197,10 +197,21 @@ impl Core {
         });
     }
 
+    /// Finds out whether others would take this process for dead, as its lock is gone. Then it counts itself among them, at once: nothing of it is
+    /// mended before somebody else comes, but nothing is spoilt either.
+    pub(super) fn check_own_lock(&self) {
+        let region = &self.kernel.pages.region;
+        let (Some(directory), Some(_), Some(membership)) = (&self.directory, &self.shared, region.membership()) else { return };
+        if !region.is_fenced() && membership.seems_dead(&directory.join(LOCK)) {
+            region.member(region.number()).fence();
+        }
+    }
+
     /// Leaves the others; the last one removes the region and writes a checkpoint.
     pub(super) fn detach(&self) -> Result<()> {
         let (Some(directory), Some(region_path)) = (&self.directory, &self.shared) else { return Ok(()) };
         let region = &self.kernel.pages.region;
+        region.check_fence()?;
         let entrance = Entrance::enter(&directory.join(LOCK), self.config.file_mode)?;
         {
             let seat = self.kernel.pages.participants.sit()?;

@@ -12,6 +12,7 @@
 //!
 //! A program that may not have threads calls [`Core::keep_house`] instead, now and then; its operations write dirty pages themselves.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -32,10 +33,14 @@ pub(super) struct Keeper {
     done: Mutex<Done>,
     /// Who had the role when this process last wanted it, and since when it has had just that holding, as far as this process knows.
     other: Mutex<Option<(Holding, Duration)>>,
+    /// When this process last made sure that others know that it lives, in milliseconds of the monotonic clock.
+    asked: AtomicU64,
 }
 
 /// For so many intervals of flushing another process may keep house without an end; then this one does.
 const INTERVALS_PATIENT: u32 = 20;
+/// So often, at most, in milliseconds, it is made sure that this process is known to live.
+const ASK_EVERY: u64 = 200;
 
 /// When things were done last, by the monotonic clock.
 #[derive(Debug)]
@@ -47,7 +52,8 @@ struct Done {
 impl Default for Keeper {
     fn default() -> Keeper {
         let now = sablecat_os::clock::monotonic();
-        Keeper { threads: Mutex::default(), done: Mutex::new(Done { flush: now, checkpoint: now }), other: Mutex::default() }
+        let done = Mutex::new(Done { flush: now, checkpoint: now });
+        Keeper { threads: Mutex::default(), done, other: Mutex::default(), asked: AtomicU64::new(0) }
     }
 }
 
@@ -95,6 +101,11 @@ impl Core {
     /// Does what is due; nothing if another thread or process is at it.
     pub(crate) fn keep_house(&self) -> Result<()> {
         let log = &self.kernel.log;
+        let now = sablecat_os::clock::monotonic().as_millis() as u64;
+        if now.saturating_sub(self.keeper.asked.load(Ordering::Relaxed)) >= ASK_EVERY {
+            self.keeper.asked.store(now, Ordering::Relaxed);
+            self.check_own_lock();
+        }
         let seat = self.kernel.pages.participants.sit()?;
         // Before anything that might wait for the dead.
         self.kernel.reap_now_and_then(&seat);

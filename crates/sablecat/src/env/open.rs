@@ -24,8 +24,8 @@ use crate::access::btree;
 use crate::access::{self, PageWrite};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Log, LogConfig, LogMemory, LogWords, Ring};
-use crate::pages::Pages;
 use crate::pages::volume::{Journal, Superblock, Volume};
+use crate::pages::{Pages, Participant};
 use crate::region::{Geometry, LOG_WORDS_BYTES, Region};
 use crate::txn::catalog::{CATALOG, CATALOG_ROOT, FIRST_TREE};
 use crate::txn::locks::LockTable;
@@ -253,6 +253,10 @@ pub(super) fn assemble(
     }
 
     let seat = kernel.pages.participants.sit()?;
+    if kernel.pages.volume().is_some_and(Volume::is_in_doubt) {
+        report.doubt = true;
+        go_back(&kernel, &seat, mode)?;
+    }
     if report.created {
         // SAFETY: no handle exists yet: nobody else is in the environment.
         let mut direct = unsafe { Direct::new(&kernel.pages, &seat) };
@@ -291,6 +295,22 @@ pub(super) fn assemble(
     core.finish_drops()?;
     core.start_housekeeping()?;
     Ok(core)
+}
+
+/// Goes on from a checkpoint although a later one may have been, of which nothing can be read. With a log nothing is lost by that, if the blocks are
+/// those of this checkpoint still; without one whatever came after it is.
+fn go_back(kernel: &Kernel, me: &Participant, mode: Mode) -> Result<()> {
+    let Some(volume) = kernel.pages.volume() else { return Ok(()) };
+    let (path, generation) = (volume.path().display(), volume.generation());
+    let why = format!("{path}: {}; a checkpoint later than {generation} may have been lost", volume.complaints().join("; "));
+    if mode == Mode::DataStore {
+        return Err(Error::corruption(format!(
+            "{why}; restore a backup, or, to go on with checkpoint {generation} nevertheless, open the environment once without Data Store mode and close it"
+        )));
+    }
+    let broken = |error| Error::corruption(format!("{why}, and {generation} is not whole: {error}"));
+    volume.scan().map_err(broken)?;
+    kernel.pages.check_blocks(me, &mut |_, error| Err(broken(error)))
 }
 
 /// Makes a new region go on from a superblock: what it says is in use is, until the maps have been looked at.

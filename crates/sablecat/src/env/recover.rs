@@ -37,6 +37,9 @@ pub struct RecoveryReport {
     pub operations: u64,
     /// The log ended in remains of commits that had not been made durable.
     pub torn: bool,
+    /// Of one of the two places for checkpoints nothing could be read: a newer one than that which replay began from may have been lost. Nothing that was committed is:
+    /// the log had it all.
+    pub doubt: bool,
 }
 
 /// Replays the log over the volume. True if anything was changed.

@@ -155,23 +155,11 @@ impl Core {
     /// Reads the block of every page that the last checkpoint's map names: most pages looked at so far may have been in memory, and recovery will find
     /// what is on the disk. Checkpoints wait for the pages of one map leaf.
     fn verify_blocks(&self, report: &mut VerifyReport) -> Result<()> {
-        let Some(volume) = self.kernel.pages.volume() else { return Ok(()) };
         let seat = self.kernel.pages.participants.sit()?;
-        let pages = &self.kernel.pages;
-        let mut buffer = AlignedBuf::new(volume.page_size());
-        for first in (0..pages.page_ids().high_water()).step_by(volume.leaf_span() as usize) {
-            let _no_checkpoint = pages.hold_checkpoint(&seat);
-            pages.follow_generation(volume)?;
-            volume.walk(first..first + volume.leaf_span(), &mut |found| {
-                if let Found::Page(page, block) = found
-                    && let Err(error) = pages.check_stored(volume, page, block, &mut buffer)
-                {
-                    report.problems.push(format!("page {page}: {error}"));
-                }
-                Ok(())
-            })?;
-        }
-        Ok(())
+        self.kernel.pages.check_blocks(&seat, &mut |page, error| {
+            report.problems.push(format!("page {page}: {error}"));
+            Ok(())
+        })
     }
 
     /// Checks what the last checkpoint's map names against what the trees reach.

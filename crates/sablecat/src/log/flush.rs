@@ -63,7 +63,7 @@ impl Log {
             return Ok(());
         }
         match words.flush.try_take(caller) {
-            Ok(held) => self.write_cached(files, &held),
+            Ok(held) => caller.check_fence().and_then(|()| self.write_cached(files, &held)),
             Err(_) => Ok(()),
         }
     }
@@ -124,7 +124,7 @@ impl Log {
             if let Some(held) = held {
                 // Having had the turn is what a sleeper was woken for: nothing to pass on, the end of the holding wakes the others.
                 slept = None;
-                if let Err(error) = work(&held) {
+                if let Err(error) = caller.check_fence().and_then(|()| work(&held)) {
                     break Err(error);
                 }
             }

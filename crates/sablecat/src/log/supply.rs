@@ -86,12 +86,12 @@ impl Log {
         }
         // Not waited for: it may be stopped, and its caller has the log to flush.
         let Ok(held) = self.words().supply.try_take(caller) else { return Ok(()) };
-        unless_succeeded(held, |held| if self.wants_segment() { self.prepare_one(files, held, Spares::Used) } else { Ok(()) })
+        unless_succeeded(held, caller, |held| if self.wants_segment() { self.prepare_one(files, held, Spares::Used) } else { Ok(()) })
     }
 
     /// Does `work` under the supply turn.
     fn supplying(&self, files: &Files, caller: Caller<'_>, work: impl FnOnce(&mut Held<'_>) -> Result<()>) -> Result<()> {
-        unless_succeeded(self.words().supply.take_over(caller, files.patience), work)
+        unless_succeeded(self.words().supply.take_over(caller, files.patience), caller, work)
     }
 
     /// Whether somebody makes, recycles or archives segments at the moment.
@@ -320,6 +320,7 @@ impl Log {
         let Some(files) = &self.files else { return Ok(()) };
         let segments = &files.segments;
         let held = self.words().supply.take(caller);
+        caller.check_fence()?;
         if let Some(archive) = segments.archive() {
             let kept: Vec<u64> = segments.numbers()?.into_iter().filter(|&number| segments.first_lsn(number) < end).collect();
             self.archive(files, archive, &kept, Some(end), &held)?;
@@ -488,7 +489,8 @@ fn rewrite_header(segments: &Segments, name: Name, header: &AlignedBuf) -> Resul
 
 /// Does `work` under the turn. Errors of who has been succeeded meanwhile count for nothing, since the successor may have been at the same files; but a
 /// failed flush is one whoever asked for it.
-fn unless_succeeded(mut held: Held<'_>, work: impl FnOnce(&mut Held<'_>) -> Result<()>) -> Result<()> {
+fn unless_succeeded(mut held: Held<'_>, caller: Caller<'_>, work: impl FnOnce(&mut Held<'_>) -> Result<()>) -> Result<()> {
+    caller.check_fence()?;
     match work(&mut held) {
         Err(error) if error.kind() != ErrorKind::Poisoned && held.is_succeeded() => Ok(()),
         result => result,

@@ -22,6 +22,8 @@ use std::time::Duration;
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 use sablecat_os::{clock, futex};
 
+use crate::error::Result;
+
 const OWNER_BITS: u32 = 16;
 const OWNER_MASK: u64 = (1 << OWNER_BITS) - 1;
 /// The holder must not be succeeded while it lives.
@@ -42,11 +44,20 @@ pub(crate) struct Caller<'a> {
 pub(crate) trait Living {
     /// Whether it does.
     fn is_alive(&self, slot: u16) -> bool;
+
+    /// An error if the caller itself was taken for dead.
+    fn check_fence(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 impl Living for crate::region::Region {
     fn is_alive(&self, slot: u16) -> bool {
         crate::region::Region::is_alive(self, slot)
+    }
+
+    fn check_fence(&self) -> Result<()> {
+        crate::region::Region::check_fence(self)
     }
 }
 
@@ -68,6 +79,11 @@ impl<'a> Caller<'a> {
     pub(crate) fn new(owner: u16, living: &'a dyn Living) -> Caller<'a> {
         debug_assert_ne!(owner, 0);
         Caller { owner, living }
+    }
+
+    /// An error if the caller was taken for dead: then a turn that it has, or takes, is another's.
+    pub(crate) fn check_fence(&self) -> Result<()> {
+        self.living.check_fence()
     }
 }
 

@@ -135,6 +135,8 @@ impl Pages {
             .follow_generation(volume)
             .and_then(|()| self.checkpoint_at(volume, (at, needed), me, moving, &mut changed, describe))
             .inspect_err(|error| self.end_failed(&changed, error, me));
+        // Of who was taken for dead in the middle others end it.
+        self.region.check_fence()?;
         drop(pinned);
         drop(progress);
         drop(hold);
@@ -144,7 +146,9 @@ impl Pages {
 
     /// Ends a checkpoint that failed. The caller has the role.
     fn end_failed(&self, changed: &Changed, error: &Error, me: &Participant) {
-        if error.is_volume_in_doubt() {
+        if self.region.is_fenced() {
+            // Others end it.
+        } else if error.is_volume_in_doubt() {
             self.poison();
         } else {
             // From here on sweeps leave the versions alone that were valid at the snapshot, as they did before this had come past them.
@@ -248,7 +252,7 @@ impl Pages {
                 };
                 changed.map.push((page, block));
                 if block != SealedBlock::NONE {
-                    self.capture_rest(page, me, changed);
+                    self.capture_rest(page, me, changed)?;
                 } else {
                     self.give_up_rest(page, freed_after, me, changed)?;
                 }
@@ -294,11 +298,11 @@ impl Pages {
             }
             // No map names these any more; some snapshot may read them. They go with the pages.
             for &mut (_, page) in given_up {
-                self.change_block(page, me, BlockWord::uncaptured);
+                self.change_block(page, me, BlockWord::uncaptured)?;
             }
         } else {
             // Which of the blocks no epoch names, and which only epochs did that are retained no longer.
-            volume.orphans(&before, &after).into_iter().for_each(|(page, block)| self.let_go(page, block, me));
+            volume.orphans(&before, &after).into_iter().try_for_each(|(page, block)| self.let_go(page, block, me))?;
         }
         for word in 0..words {
             self.region.capturing(word).store(0, Ordering::SeqCst);
@@ -361,7 +365,7 @@ impl Pages {
     /// Finds, under the page's latch, what the map is to say of it, and marks the block as a checkpoint's. With `again` a version that is being written
     /// by somebody else is written to another block besides.
     fn capture(&self, page: PageId, at: Lsn, me: &Participant, again: bool, changed: &mut Changed) -> Result<Found> {
-        let current = self.latch(page, me);
+        let current = self.latch(page, me)?;
         let found = self.capture_latched(page, current, at, me, again, changed);
         let newer = current != FrameId::NONE && self.region.born(current).load(Ordering::Acquire) > at.0;
         if newer {
@@ -372,22 +376,23 @@ impl Pages {
     }
 
     /// Names the pages that were stored past the pool together with `first`, if there are any.
-    fn capture_rest(&self, first: PageId, me: &Participant, changed: &mut Changed) {
+    fn capture_rest(&self, first: PageId, me: &Participant, changed: &mut Changed) -> Result<()> {
         for page in rest_of(first, u64::from(u32::MAX - first.0)).take_while(|&page| self.is_rest(page)) {
-            let before = self.change_block(page, me, BlockWord::captured);
+            let before = self.change_block(page, me, BlockWord::captured)?;
             if !before.is_captured() {
                 changed.named.push((page, before.block()));
             }
             changed.map.push((page, before.sealed()));
             changed.done_below = u64::from(page.0) + 1;
         }
+        Ok(())
     }
 
     /// Takes the `count` pages after `first`, which are free with it, out of the map.
     fn give_up_rest(&self, first: PageId, count: u64, me: &Participant, changed: &mut Changed) -> Result<()> {
         for page in rest_of(first, count) {
             self.learn_block(page)?;
-            let word = self.change_block(page, me, |word| word);
+            let word = self.change_block(page, me, |word| word)?;
             if word.is_captured() {
                 changed.given_up.push((word.block(), page));
             }
@@ -398,17 +403,18 @@ impl Pages {
     }
 
     /// Frees a block that no map names any more. If it is that of a run that was freed and is still read by some snapshot, it goes with the run.
-    fn let_go(&self, page: PageId, block: BlockId, me: &Participant) {
+    fn let_go(&self, page: PageId, block: BlockId, me: &Participant) -> Result<()> {
         let is_known = page != PageId::NONE && u64::from(page.0) < self.page_ids.high_water();
         let own = |word: BlockWord| if word.block() == block { word.uncaptured() } else { word };
-        if !is_known || self.change_block(page, me, own).block() != block {
+        if !is_known || self.change_block(page, me, own)?.block() != block {
             self.blocks.release(block);
         }
+        Ok(())
     }
 
     /// Changes, under the latch, what is known of the block of a page's only version, and says what it was.
-    fn change_block(&self, page: PageId, me: &Participant, change: impl Fn(BlockWord) -> BlockWord) -> BlockWord {
-        let current = self.latch(page, me);
+    fn change_block(&self, page: PageId, me: &Participant, change: impl Fn(BlockWord) -> BlockWord) -> Result<BlockWord> {
+        let current = self.latch(page, me)?;
         let (entry, desc) = (self.region.entry(page), self.region.frame(current));
         let in_memory = current != FrameId::NONE;
         let before = if in_memory { desc.block() } else { entry.block() };
@@ -420,13 +426,14 @@ impl Pages {
             entry.set_block(after);
         }
         self.unlatch(page, me);
-        before
+        Ok(before)
     }
 
     /// Takes back that a checkpoint names a block, for one that names nothing after all: from then on whoever frees the version on it frees it, as any
     /// other; or it is free already, if that version is gone.
     fn unname(&self, page: PageId, block: BlockId, me: &Participant) {
-        let current = self.latch(page, me);
+        // Of who was taken for dead others mend what is left.
+        let Ok(current) = self.latch(page, me) else { return };
         let entry = self.region.entry(page);
         let is_it = |word: BlockWord| word.block() == block;
         if current == FrameId::NONE {

@@ -109,7 +109,7 @@ impl Pages {
             state.view = None;
             std::mem::take(&mut state.leaves)
         };
-        leaves.into_iter().for_each(|first| self.forget_leaf(volume, first, &seat));
+        leaves.into_iter().try_for_each(|first| self.forget_leaf(volume, first, &seat))?;
         volume.follow()?;
         self.begin_view(volume, following)
     }
@@ -142,14 +142,14 @@ impl Pages {
     }
 
     /// Makes the page table know nothing of the pages of a map leaf.
-    fn forget_leaf(&self, volume: &Volume, first: PageId, me: &Participant) {
+    fn forget_leaf(&self, volume: &Volume, first: PageId, me: &Participant) -> Result<()> {
         for page in self.leaf_pages(volume, first) {
             let entry = self.region.entry(page);
             if entry.word() == EntryWord::new(FrameId::NONE, 0) {
                 entry.set_block(BlockWord::default());
                 continue;
             }
-            let frame = self.latch(page, me);
+            let frame = self.latch(page, me)?;
             entry.set_block(BlockWord::default());
             if frame == FrameId::NONE {
                 self.unlatch(page, me);
@@ -162,6 +162,7 @@ impl Pages {
             self.swing(page, EntryWord::new(frame, me.number()), EntryWord::new(FrameId::NONE, 0));
             self.retire(frame);
         }
+        Ok(())
     }
 
     /// Has the page table know where the pages of the map leaf over `page` are. The caller looks, when it has read there, whether that may be

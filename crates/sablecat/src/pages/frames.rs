@@ -36,6 +36,10 @@ impl Pages {
                 return Err(Error::out_of_frames());
             };
             if self.region.frame(frame).change(FrameState::Free, building) {
+                if let Err(error) = self.region.check_fence() {
+                    self.region.frame(frame).set_state(FrameState::Free);
+                    return Err(error);
+                }
                 // What is about to come into it is in use.
                 self.touch(frame);
                 return Ok(frame);
@@ -45,6 +49,9 @@ impl Pages {
 
     /// Gives back a frame that `me` was building.
     pub(crate) fn drop_frame(&self, frame: FrameId, me: &Participant) {
+        if self.region.is_fenced() {
+            return;
+        }
         debug_assert_eq!(self.region.frame(frame).state(), FrameState::Building(me.number()));
         self.region.frame(frame).set_state(FrameState::Free);
         me.free.borrow_mut().push(frame);

@@ -3,6 +3,7 @@
 //! The latch is the owner field of the page's entry. Latch order: docs/locks.md.
 
 use super::{Pages, Participant};
+use crate::error::Result;
 use crate::region::{EntryWord, PAGE_QUEUES, Queue};
 use crate::types::{FrameId, PageId};
 
@@ -13,27 +14,44 @@ impl Pages {
     }
 
     /// Latches a page for `me`, waiting for whoever has it, and says its current frame (none: not in memory).
+    ///
+    /// # Errors
+    /// `Poisoned` if this process was taken for dead.
     #[inline]
-    pub(crate) fn latch(&self, page: PageId, me: &Participant) -> FrameId {
+    pub(crate) fn latch(&self, page: PageId, me: &Participant) -> Result<FrameId> {
         if let Some(frame) = self.try_latch(page, me) {
-            return frame;
+            return Ok(frame);
         }
-        self.latch_queue(page).wait_for(|| self.try_latch(page, me))
+        self.latch_queue(page).wait_for(|| match self.try_latch(page, me) {
+            None => self.region.check_fence().err().map(Err),
+            frame => frame.map(Ok),
+        })
     }
 
-    /// Latches a page unless somebody has it.
+    /// Latches a page unless somebody has it, or this process was taken for dead.
     #[inline]
     pub(crate) fn try_latch(&self, page: PageId, me: &Participant) -> Option<FrameId> {
         let entry = self.region.entry(page);
         let word = entry.word();
-        debug_assert_ne!(word.owner(), me.number(), "a participant latches a page once");
-        let free = word.owner() == 0;
-        (free && entry.change(word, EntryWord::new(word.frame(), me.number()))).then(|| word.frame())
+        debug_assert!(word.owner() != me.number() || self.region.is_fenced(), "a participant latches a page once");
+        let (free, latched) = (word.owner() == 0, EntryWord::new(word.frame(), me.number()));
+        if !free || !entry.change(word, latched) {
+            return None;
+        }
+        if self.region.is_fenced() {
+            // Nobody knows of it who would end it.
+            self.swing(page, latched, word);
+            return None;
+        }
+        Some(word.frame())
     }
 
     /// Ends a latch that `me` holds, leaving the current version as it is.
     #[inline]
     pub(crate) fn unlatch(&self, page: PageId, me: &Participant) {
+        if self.region.is_fenced() {
+            return;
+        }
         let entry = self.region.entry(page);
         let word = entry.word();
         debug_assert_eq!(word.owner(), me.number(), "only the holder unlatches");

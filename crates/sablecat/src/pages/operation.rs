@@ -199,6 +199,7 @@ impl Pages {
     /// Runs `work` as often as the pool runs out of frames under it. `work` begins its own operation and must be repeatable.
     #[inline]
     pub(crate) fn operate<T>(&self, me: &Participant, work: impl FnMut() -> Result<T>) -> Result<T> {
+        self.region.check_fence()?;
         // In memory alone nothing is ever read in, so looking takes no frame, and must be possible when none is left.
         if self.under_pressure() && self.volume.is_some() && me.free.borrow().len() < FRAMES_LOW {
             self.refill(me, FRAMES_WANTED, 1)?;

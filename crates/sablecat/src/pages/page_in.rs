@@ -4,9 +4,10 @@
 //! verifies, and swings the entry to it. Dying anywhere leaves a latch and a building frame, both found through the slot.
 
 use sablecat_os::atomic::Ordering;
+use sablecat_os::disk::AlignedBuf;
 
 use super::follow::Following;
-use super::volume::{Volume, compare_block};
+use super::volume::{Found, Volume, compare_block};
 use super::{BORN_OFFSET, Pages, Participant};
 use crate::error::{Error, Result};
 use crate::region::{BlockWord, EntryWord, FrameState};
@@ -32,6 +33,7 @@ impl Pages {
             return Ok(frame);
         }
         let loaded = self.load_latched(page, me);
+        self.region.check_fence()?;
         let to = EntryWord::new(*loaded.as_ref().unwrap_or(&FrameId::NONE), 0);
         self.swing(page, EntryWord::new(FrameId::NONE, me.number()), to);
         loaded
@@ -93,6 +95,27 @@ impl Pages {
         self.check_page(page, block, buffer)
     }
 
+    /// Reads the block of every page that the last checkpoint's map names, and says which are not what they should be. Checkpoints wait for the pages
+    /// of one map leaf. Blocks of the map are for others to complain of.
+    ///
+    /// # Errors
+    /// Those of `wrong`; those of the file.
+    pub(crate) fn check_blocks(&self, me: &Participant, wrong: &mut dyn FnMut(PageId, Error) -> Result<()>) -> Result<()> {
+        let Some(volume) = &self.volume else { return Ok(()) };
+        let mut buffer = AlignedBuf::new(volume.page_size());
+        for first in (0..self.page_ids.high_water()).step_by(volume.leaf_span() as usize) {
+            let _no_checkpoint = self.hold_checkpoint(me);
+            self.follow_generation(volume)?;
+            let checkpoint = volume.superblock().checkpoint;
+            volume.walk(first..first + volume.leaf_span(), &mut |found| {
+                let Found::Page(page, block) = found else { return Ok(()) };
+                let checked = self.check_stored(volume, page, block, &mut buffer);
+                checked.and_then(|()| check_born(page, block.block(), &buffer, checkpoint)).or_else(|error| wrong(page, error))
+            })?;
+        }
+        Ok(())
+    }
+
     /// Checks what was read from a block and verified: whether it is what was written there last, and this page.
     pub(super) fn check_page(&self, page: PageId, named: SealedBlock, bytes: &[u8]) -> Result<()> {
         let block = named.block();
@@ -110,15 +133,8 @@ impl Pages {
         // In this order: a checkpoint marks its blocks under the latch, after it has set the page's bit, and says that it stands before it clears the
         // bit. So a block that one in progress, or one that came to nothing, has marked is not taken for one that the last names.
         let capturing = self.region.capturing(page.0 as usize / 64).load(Ordering::SeqCst) >> (page.0 % 64) & 1 == 1;
-        let checkpoint = self.region.header().checkpointed.load(Ordering::Acquire);
-        let born = bytes[BORN_OFFSET..].first_chunk().map_or(0, |born| u64::from_le_bytes(*born));
-        if !word.is_captured() || capturing || born <= checkpoint {
-            return Ok(());
-        }
-        Err(Error::corruption(format!(
-            "page {page} in block {}: it is of LSN {born}, and the checkpoint that names it of {checkpoint}; a later checkpoint was lost: restore the environment from a backup",
-            word.block()
-        )))
+        let checkpoint = Lsn(self.region.header().checkpointed.load(Ordering::Acquire));
+        if word.is_captured() && !capturing { check_born(page, word.block(), bytes, checkpoint) } else { Ok(()) }
     }
 
     /// Makes sure that the page's entry says where the page is on disk: fills the entries of all pages that share a map leaf with it.
@@ -150,4 +166,14 @@ impl Pages {
         }
         Ok(())
     }
+}
+
+fn check_born(page: PageId, block: BlockId, bytes: &[u8], checkpoint: Lsn) -> Result<()> {
+    let born = bytes[BORN_OFFSET..].first_chunk().map_or(0, |born| u64::from_le_bytes(*born));
+    if born <= checkpoint.0 {
+        return Ok(());
+    }
+    Err(Error::corruption(format!(
+        "page {page} in block {block}: it is of LSN {born}, and the checkpoint that names it of {checkpoint}; a later checkpoint was lost: restore the environment from a backup"
+    )))
 }

@@ -88,7 +88,8 @@ impl Participant {
     /// The slot.
     #[inline]
     pub(crate) fn slot(&self) -> &Slot {
-        self.region.slot(self.number)
+        // That of who was taken for dead is another's; slot 0 is nobody's.
+        self.region.slot(if self.region.is_fenced() { 0 } else { self.number })
     }
 }
 
@@ -168,11 +169,12 @@ impl Participants {
     #[inline]
     ///
     /// # Errors
-    /// Full if all are taken; invalid in a child made by fork, to which none of them belongs.
+    /// Full if all are taken; poisoned if this process was taken for dead; invalid in a child made by fork, to which none of them belongs.
     pub(crate) fn sit(&self) -> Result<Seat<'_>> {
         if self.is_inherited() {
             return Err(inherited());
         }
+        self.region.check_fence()?;
         let preferred = PREFERRED.with(Cell::get) as usize;
         if let Some(place) = self.places().get(preferred)
             && let Some(seat) = Self::try_sit(place)
@@ -223,6 +225,9 @@ impl Participants {
 
     /// Gives back all slots that are not held at the moment; nobody can sit down any more. For who leaves a region that others go on using.
     pub(crate) fn leave(&self) {
+        if self.region.is_fenced() {
+            return;
+        }
         for place in self.places() {
             if let Some(seat) = Self::try_sit(place) {
                 // SAFETY: the seat is held, and never let go of; no reference to the participant outlives a seat.
@@ -237,6 +242,10 @@ impl Participants {
     fn take_slot(&self) -> Option<u16> {
         let slots = self.region.geometry().slots;
         let taken = (1..slots).find(|&n| self.region.slot(n).try_take(self.region.number()))?;
+        if self.region.is_fenced() {
+            // Whoever reaps may have found it or not: it is not given back.
+            return None;
+        }
         // SeqCst: a scan that follows a fence sees the mark, or this slot's pin comes after that fence.
         self.region.header().slots_high.0.fetch_max(u32::from(taken) + 1, Ordering::SeqCst);
         Some(taken)
@@ -250,8 +259,8 @@ fn inherited() -> Error {
 
 impl Drop for Participants {
     fn drop(&mut self) {
-        // To a child made by fork the slots do not belong.
-        let inherited = self.is_inherited();
+        // To a child made by fork the slots do not belong, nor to who was taken for dead.
+        let inherited = self.is_inherited() || self.region.is_fenced();
         for place in self.places() {
             // SAFETY: seats borrow from `self`, so there are none.
             if let Some(participant) = unsafe { place.take() }

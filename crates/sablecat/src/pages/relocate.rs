@@ -117,9 +117,9 @@ impl Pages {
                 rewrite_from: BlockId(moves.bounds[VolumeId::MAIN]),
                 next: next.clone(),
             };
-            match volume.write_checkpoint(plan) {
+            match volume.write_checkpoint(plan, &|| self.region.check_fence()) {
                 Ok(mut freed) => {
-                    self.keep_back(&moves.pages, changes, &mut freed, me);
+                    self.keep_back(&moves.pages, changes, &mut freed, me)?;
                     return Ok((freed, moves.pages.len() as u64));
                 }
                 // Perhaps they are named now.
@@ -134,8 +134,8 @@ impl Pages {
             }
         }
         let plan = CheckpointPlan { changes, blocks: &self.blocks, rewrite_from: BlockId(u64::MAX), next };
-        let mut freed = volume.write_checkpoint(plan)?;
-        self.keep_back(&[], changes, &mut freed, me);
+        let mut freed = volume.write_checkpoint(plan, &|| self.region.check_fence())?;
+        self.keep_back(&[], changes, &mut freed, me)?;
         Ok((freed, 0))
     }
 
@@ -258,9 +258,9 @@ impl Pages {
 
     /// Makes everything in memory that names the block a page was moved from name the new one. False if there are older versions, one of
     /// which may name it still.
-    fn rename_block(&self, moved: &Move, me: &Participant) -> bool {
+    fn rename_block(&self, moved: &Move, me: &Participant) -> Result<bool> {
         let Move { page, from, to } = *moved;
-        let current = self.latch(page, me);
+        let current = self.latch(page, me)?;
         let entry = self.region.entry(page);
         let word = entry.block();
         if word.block() == from.block() || (!word.is_known() && current == FrameId::NONE) {
@@ -276,12 +276,12 @@ impl Pages {
             is_it || desc.previous() == FrameId::NONE
         };
         self.unlatch(page, me);
-        renamed
+        Ok(renamed)
     }
 
     /// Sorts out, after a checkpoint with these changes, which blocks that pages were moved from are free now: adds to `freed` those kept
     /// back that no version can bring up again, and keeps back those of `moves` that one may.
-    fn keep_back(&self, moves: &[Move], changes: &[(PageId, SealedBlock)], freed: &mut Vec<BlockId>, me: &Participant) {
+    fn keep_back(&self, moves: &[Move], changes: &[(PageId, SealedBlock)], freed: &mut Vec<BlockId>, me: &Participant) -> Result<()> {
         let mut kept_back = self.kept_back.lock().unwrap_or_else(PoisonError::into_inner);
         let KeptBack { generation, blocks: kept } = &mut *kept_back;
         let in_force = self.volume.as_ref().map_or(0, Volume::generation);
@@ -299,11 +299,17 @@ impl Pages {
                 false
             }
         });
-        let old: Vec<_> = moves.iter().filter(|one| !self.rename_block(one, me)).map(|one| (one.page, one.from.block())).collect();
+        let mut old = Vec::new();
+        for one in moves {
+            if !self.rename_block(one, me)? {
+                old.push((one.page, one.from.block()));
+            }
+        }
         if !old.is_empty() {
             let blocks: HashSet<_> = old.iter().map(|one| one.1).collect();
             freed.retain(|block| !blocks.contains(block));
             kept.extend(old);
         }
+        Ok(())
     }
 }

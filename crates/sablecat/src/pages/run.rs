@@ -76,8 +76,10 @@ impl Run<'_> {
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
-        self.pages.clear_rest(self.first, self.count - 1, self.me);
-        self.pages.release_run(self.first, self.count);
+        // Of who was taken for dead it stays in use, as if it had died.
+        if self.pages.clear_rest(self.first, self.count - 1, self.me).is_ok() {
+            self.pages.release_run(self.first, self.count);
+        }
     }
 }
 
@@ -136,6 +138,7 @@ impl Pages {
         fill: &mut dyn FnMut(u64, PageId, &mut [u8]),
     ) -> Result<()> {
         let page = |n: u64| PageId((u64::from(run.first.0) + from + n) as u32);
+        self.region.check_fence()?;
         let block = self.allocate_blocks(run.home, count)?;
         let written = volume.write_extent(block, count, &mut |n, bytes| fill(from + n, page(n), bytes));
         let sealed = written.inspect_err(|_| self.blocks.release_run(block, count))?;
@@ -174,10 +177,10 @@ impl Pages {
     ///
     /// Their latches are waited for, even by a sweep: only another sweep takes them, for a moment. The caller keeps checkpoints out, unless
     /// the pages never belonged to anything published.
-    pub(super) fn clear_rest(&self, first: PageId, count: u64, me: &Participant) {
+    pub(super) fn clear_rest(&self, first: PageId, count: u64, me: &Participant) -> Result<()> {
         for page in rest_of(first, count) {
             let entry = self.region.entry(page);
-            self.latch(page, me);
+            self.latch(page, me)?;
             let block = entry.block();
             if block.is_captured() || !block.is_known() {
                 // Perhaps the map names the page: the next checkpoint takes it out, and frees the block.
@@ -188,6 +191,7 @@ impl Pages {
             self.forget_block(block);
             self.unlatch(page, me);
         }
+        Ok(())
     }
 
     /// Gives back `count` page ids in a row whose pages nothing is left of.

@@ -64,7 +64,7 @@ impl Pages {
         let mut free_below = 0;
         volume.walk(0..u64::MAX, &mut |found| {
             let Found::Page(page, block) = found else { return Ok(()) };
-            if self.is_on(page, block.block(), me) {
+            if self.is_on(page, block.block(), me)? {
                 if u64::from(page.0) >= free_below {
                     settled.insert(page);
                 }
@@ -79,11 +79,11 @@ impl Pages {
     }
 
     /// Whether the newest version of a page is the one on a block that the map names for it.
-    fn is_on(&self, page: PageId, block: BlockId, me: &Participant) -> bool {
-        let current = self.latch(page, me);
+    fn is_on(&self, page: PageId, block: BlockId, me: &Participant) -> Result<bool> {
+        let current = self.latch(page, me)?;
         let word = if current == FrameId::NONE { self.region.entry(page).block() } else { self.region.frame(current).block() };
         self.unlatch(page, me);
         // What has not been looked up since the environment was opened is where the map says.
-        if current == FrameId::NONE && !word.is_known() { true } else { word.block() == block }
+        Ok((current == FrameId::NONE && !word.is_known()) || word.block() == block)
     }
 }

@@ -362,7 +362,10 @@ impl Pages {
         // SAFETY: claimed by us, and unchanged since it was published.
         let bytes = unsafe { self.region.page(frame) };
         let freed = if bytes[KIND_OFFSET] == KIND_FREE { 1 + freed_after(bytes) } else { 0 };
-        self.swing(page, EntryWord::new(frame, me.number()), EntryWord::new(FrameId::NONE, 0));
+        if !self.swing(page, EntryWord::new(frame, me.number()), EntryWord::new(FrameId::NONE, 0)) {
+            // Taken for dead: the page is others' affair.
+            return;
+        }
         self.retire(frame);
         // Last: until then whoever finds this process dead comes upon the last version, and evicts it again.
         if freed > 0 {
@@ -444,7 +447,7 @@ impl Pages {
             desc.set_block(BlockWord::NOTHING);
             self.forget_block(block);
             self.region.entry(page).set_block(BlockWord::NOTHING);
-            self.clear_rest(page, freed_after, me);
+            self.clear_rest(page, freed_after, me)?;
         } else {
             self.region.entry(page).set_block(block);
         }

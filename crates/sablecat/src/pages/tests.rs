@@ -80,7 +80,7 @@ impl Pages {
     pub(crate) fn claim_some(&self, count: usize, me: &Participant) -> Vec<Claim> {
         let pages = (1..self.page_ids.high_water() as u32).map(PageId);
         let claim = |page| {
-            let current = self.latch(page, me);
+            let current = self.latch(page, me).unwrap();
             let claim = if current == FrameId::NONE { None } else { self.claim_write(current, me).unwrap() };
             self.unlatch(page, me);
             claim
@@ -139,7 +139,7 @@ fn pool(frames: usize) -> Pages {
 
 /// What the commit step does for one page, without its role, record and list: there is one committer here.
 fn commit(pages: &Pages, page: PageId, stamp: Option<u64>, me: &Participant) -> Result<Lsn, ()> {
-    let old = pages.latch(page, me);
+    let old = pages.latch(page, me).unwrap();
     let new = loop {
         match pages.take_frame(me) {
             Ok(frame) => break frame,
@@ -317,7 +317,7 @@ fn a_chain_that_has_been_freed_under_a_sweep_is_left_alone() {
     for seat in [&writer, &idle, &writer] {
         commit(&pages, page, Some(2), seat).unwrap();
     }
-    let current = pages.latch(page, &sweeper);
+    let current = pages.latch(page, &sweeper).unwrap();
     let newer = pages.region.frame(current).previous();
     let old = pages.region.frame(newer).previous();
     let superseded = pages.region.frame(old).superseded();
@@ -352,7 +352,7 @@ fn a_version_claimed_by_the_dead_is_read_and_passed_by_who_holds_the_latch() {
         commit(&pages, page, Some(1), &writer).unwrap();
         let at = pages.pin(&writer);
         (2..6).for_each(|stamp| _ = commit(&pages, page, Some(stamp), &writer).unwrap());
-        let mut chain = vec![pages.latch(page, &writer)];
+        let mut chain = vec![pages.latch(page, &writer).unwrap()];
         while let frame @ FrameId(1..) = pages.region.frame(chain[chain.len() - 1]).previous() {
             chain.push(frame);
         }

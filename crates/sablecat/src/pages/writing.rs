@@ -61,6 +61,7 @@ impl<'a> Writes<'a> {
     fn write_as(&mut self, known_as: fn(BlockWord) -> BlockWord) -> Result<Vec<(PageId, SealedBlock)>> {
         let pages = self.pages;
         let Some(volume) = pages.volume.as_ref().filter(|_| !self.is_empty()) else { return Ok(Vec::new()) };
+        pages.region.check_fence()?;
         // SAFETY: versions that are marked as being written are neither reclaimed nor evicted, and published bytes do not change.
         let images: Vec<_> = self.claims.iter().map(|&(frame, claim)| (claim.block(), unsafe { pages.region.page(frame) })).collect();
         let sealed = volume.write_blocks(&images).inspect_err(|_| self.give_up())?;
@@ -68,7 +69,8 @@ impl<'a> Writes<'a> {
             let desc = pages.region.frame(frame);
             // Read while the mark keeps the frame.
             let page = desc.page();
-            desc.set_block(known_as(claim.written(block)));
+            // Not if this process was taken for dead meanwhile, and another has ended the mark.
+            desc.change_block(claim, known_as(claim.written(block)));
             (page, block)
         });
         let written = written.collect();
@@ -82,8 +84,9 @@ impl<'a> Writes<'a> {
             return;
         }
         for (frame, claim) in self.claims.drain(..) {
-            self.pages.region.frame(frame).set_block(claim.dropped());
-            self.pages.blocks.release(claim.block());
+            if self.pages.region.frame(frame).change_block(claim, claim.dropped()) {
+                self.pages.blocks.release(claim.block());
+            }
         }
         self.pages.region.queue(WRITTEN_QUEUE).wake();
     }

@@ -108,6 +108,11 @@ impl FrameDesc {
     pub(crate) fn block(&self) -> BlockWord {
         BlockWord(self.block.load(Ordering::Acquire))
     }
+    /// Replaces the block word if it still is `from`.
+    #[inline]
+    pub(crate) fn change_block(&self, from: BlockWord, to: BlockWord) -> bool {
+        self.block.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
     #[inline]
     pub(crate) fn set_block(&self, to: BlockWord) {
         self.block.store(to.0, Ordering::Release);

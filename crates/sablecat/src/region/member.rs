@@ -3,6 +3,9 @@
 //! A member's number is the byte it holds locked in the environment's lock file for as long as it is attached; whether it lives is asked of
 //! that lock, never of what stands here. The rest is for people, but for which file it has open: who enters compares that. Written under the attach lock: by the member when it enters and leaves,
 //! and by whoever has reaped it.
+//!
+//! The *incarnation* is for processes that live although they were taken for dead, since the lock was closed behind their backs. Who reaps a member makes it another before
+//! anything else; a process whose member has another incarnation than when it entered touches nothing that is shared any more.
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 use sablecat_os::disk::FileId;
@@ -18,6 +21,7 @@ pub(crate) struct Member {
     pid: AtomicU32,
     /// The main volume's file as this process has it open: file system and number, 0 if it has none.
     volume: [AtomicU64; 2],
+    incarnation: AtomicU64,
     command: [AtomicU64; COMMAND_WORDS],
 }
 
@@ -43,6 +47,20 @@ impl Member {
     /// Strikes a process out; none of its slots is in use any more.
     pub(crate) fn leave(&self) {
         self.used.store(0, Ordering::SeqCst);
+    }
+
+    /// Which process stands here, of those that ever had the number and did not leave by themselves.
+    ///
+    /// SeqCst: with [`Member::fence`] in one order with the taking of slots, latches and frames and the reaper's looks at them. What a process takes and finds
+    /// itself unfenced after, the reaper finds; what the reaper may have missed, the process finds itself fenced after.
+    #[inline]
+    pub(crate) fn incarnation(&self) -> u64 {
+        self.incarnation.load(Ordering::SeqCst)
+    }
+
+    /// From now on the process that stood here counts for nothing.
+    pub(crate) fn fence(&self) {
+        self.incarnation.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Whether a process stands here, alive or not.

@@ -1,5 +1,7 @@
 //! Being one of the processes that share a region.
 
+use std::path::Path;
+
 use sablecat_os::liveness::{Holder, LockFile};
 
 /// The byte of the lock file under which processes enter and leave, one at a time.
@@ -18,17 +20,19 @@ const OUTSIDE: u16 = u16::MAX;
 pub(crate) struct Membership {
     lock: LockFile,
     pub(super) number: u16,
+    /// The member's incarnation since this process became it: while it is that, nobody has taken this process for dead.
+    pub(super) incarnation: u64,
 }
 
 impl Membership {
     /// The member `number`, whose byte of `lock` this process holds.
     pub(crate) fn new(lock: LockFile, number: u16) -> Membership {
-        Membership { lock, number }
+        Membership { lock, number, incarnation: 0 }
     }
 
     /// Who is no member, and asks after those who are.
     pub(crate) fn outside(lock: LockFile) -> Membership {
-        Membership { lock, number: OUTSIDE }
+        Membership::new(lock, OUTSIDE)
     }
 
     /// Whether a member lives. One that cannot be asked after counts as alive.
@@ -60,6 +64,16 @@ impl Membership {
     /// Tries to be the one who enters or leaves. True if it is this process now.
     pub(crate) fn try_attach_lock(&self) -> std::io::Result<bool> {
         self.lock.try_lock(ATTACH_BYTE)
+    }
+
+    /// Whether others, who open the lock file at `path`, do not find this member's byte locked.
+    pub(crate) fn seems_dead(&self, path: &Path) -> bool {
+        LockFile::open_to_ask(path).is_ok_and(|others| matches!(others.holder(member_byte(self.number)), Ok(Holder::Nobody)))
+    }
+
+    /// The lock is not this process's any more.
+    pub(super) fn lose(&self) {
+        self.lock.lose();
     }
 
     /// Lets the next one enter or leave.

@@ -96,7 +96,7 @@ impl<'a> Changes<'a> {
     fn add(&mut self, page: PageId, home: VolumeId) -> Result<()> {
         let index = self.items.len();
         self.set(index, ListItem { page, old: FrameId::NONE, new: FrameId::NONE })?;
-        let old = self.pages.latch(page, self.me);
+        let old = self.pages.latch(page, self.me)?;
         debug_assert_eq!(old, FrameId::NONE, "a page just allocated has no version");
         self.note(page, index);
         let new = self.frame()?;
@@ -135,7 +135,7 @@ impl<'a> Changes<'a> {
         let index = self.items.len();
         self.set(index, ListItem { page, old: FrameId::NONE, new: FrameId::NONE })?;
         let old = if wait {
-            self.pages.latch(page, self.me)
+            self.pages.latch(page, self.me)?
         } else {
             match self.pages.try_latch(page, self.me) {
                 Some(old) => old,
@@ -296,6 +296,10 @@ impl Drop for Changes<'_> {
     /// Undoes what was not published: frees the new frames, ends the latches, gives back the page ids.
     #[inline]
     fn drop(&mut self) {
+        if self.pages.region.is_fenced() {
+            // All of it is for others to mend, or mended.
+            return;
+        }
         if !self.published {
             for item in self.items.drain(..).rev() {
                 if item.new != FrameId::NONE {

@@ -58,6 +58,7 @@ pub(crate) fn publish(
 
     validate(&mut changes)?;
 
+    pages.region.check_fence()?;
     let start = log.stamp();
     let bytes = record.seal(start, log.durable());
     let commit = Lsn(start.0 + bytes.len() as u64);
@@ -68,6 +69,8 @@ pub(crate) fn publish(
         pages.region.born(frame).store(commit.0, Ordering::Relaxed);
         pages.region.frame(frame).set_state(FrameState::Published);
     }
+    // Once more, as late as can be: copying may have taken long. Who is stopped between this and the commit point, and taken for dead then, is not held up.
+    pages.region.check_fence()?;
     // From here to the end of the role nothing of the caller's is called, and nothing can panic: who unwound would give up the role half way.
     slot.begin_commit(commit);
     log.advance_tail(commit);
@@ -135,7 +138,8 @@ impl Kernel {
 pub(super) fn help(pages: &Pages, log: &Log, me: &Participant, other: Holding) {
     let (header, role) = (pages.region.header(), pages.region.role(Work::Commit));
     let owner = other.owner();
-    if owner == 0 {
+    // Who was taken for dead has no pin, and cannot help.
+    if owner == 0 || pages.region.is_fenced() {
         return;
     }
     let newest = pages.guarded(me);

@@ -1,6 +1,7 @@
 //! Reaping: finishing what the participants of dead processes left undone.
 //!
 //! ```text
+//! 0 the member is another incarnation: should it live after all, it finds out before it touches anything
 //! 1 the commit role: past the commit point, finish the commit; before it, nothing happened: release
 //! 2 pages it had latched: its version again if it was being evicted, its unpublished new version claimed, the latch ended
 //! 3 pins: it reads nothing any more
@@ -71,6 +72,11 @@ impl Kernel {
 
     fn reap_members(&self, dead: &[u16], me: &Participant) -> bool {
         let region = &self.pages.region;
+        if region.is_fenced() {
+            return false;
+        }
+        // Before anything is looked at: one of them may live, and not know yet that it is not believed to.
+        dead.iter().for_each(|&member| region.member(member).fence());
         let high = region.header().slots_high.0.load(Ordering::SeqCst) as u16;
         let slots: Vec<u16> = (1..high).filter(|&n| region.slot(n).member().is_some_and(|member| dead.contains(&member))).collect();
         let mut later = false;

@@ -308,6 +308,7 @@ impl<'k> Transaction<'k> {
 
     /// Locks the record and makes sure that the snapshot sees its newest state.
     pub(crate) fn lock(&mut self, tree: &TreeRef, key: &[u8]) -> Result<()> {
+        self.kernel.pages.region.check_fence()?;
         let me = self.seat.number();
         let hash = record_hash(tree.id, key);
         self.kernel.locks.acquire(me, hash, Mode::Exclusive, self.options.patience, &mut self.held)?;

@@ -36,12 +36,12 @@ impl Volume {
     /// Makes the next generation durable and puts it in force. Returns the blocks that only the generation before named: they are free
     /// from now on, for the caller to release.
     ///
-    /// The caller is the only checkpointer.
+    /// The caller is the only checkpointer; whether it still is, `may_switch` says just before the superblock is written.
     ///
     /// # Errors
     /// `Poisoned`, [in doubt](Error::is_volume_in_doubt), when it is not known which generation is on the disk: the environment must be closed. With
-    /// any other the old generation is in force and the map blocks allocated here have been given back: it may be tried again.
-    pub(crate) fn write_checkpoint(&self, plan: CheckpointPlan<'_>) -> Result<Vec<BlockId>> {
+    /// any other the old generation is in force and the map blocks allocated here have been given back: it may be tried again. Those of `may_switch`, as they are.
+    pub(crate) fn write_checkpoint(&self, plan: CheckpointPlan<'_>, may_switch: &dyn Fn() -> Result<()>) -> Result<Vec<BlockId>> {
         let CheckpointPlan { changes, blocks, rewrite_from, mut next } = plan;
         let named = |change: &&(PageId, SealedBlock)| change.1 != SealedBlock::NONE;
         assert!(changes.iter().rfind(named).is_none_or(|last| last.0.0 < next.pages_high), "pages in use are below the mark");
@@ -66,7 +66,9 @@ impl Volume {
                 volume.generation = next.generation;
             }
         }
-        self.switch(&next, &written).map_err(in_doubt)?;
+        self.flush(&next, &written).map_err(in_doubt)?;
+        may_switch()?;
+        self.switch(&next).map_err(in_doubt)?;
         self.adopt(next);
         Ok(freed)
     }
@@ -93,10 +95,13 @@ impl Volume {
         result
     }
 
-    fn switch(&self, next: &Superblock, written: &BTreeSet<VolumeId>) -> Result<()> {
+    fn flush(&self, next: &Superblock, written: &BTreeSet<VolumeId>) -> Result<()> {
         // What it names anew in other volumes, whoever wrote it there. What was named before has been flushed before.
         written.iter().try_for_each(|&volume| self.sync_extra(volume, next))?;
-        self.sync()?;
+        self.sync()
+    }
+
+    fn switch(&self, next: &Superblock) -> Result<()> {
         self.write_superblock(next)?;
         self.sync()
     }

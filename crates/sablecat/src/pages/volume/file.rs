@@ -39,6 +39,7 @@ pub(crate) struct Volume {
     /// When opened for reading only: how to see that the superblock in force is still the newest.
     pub(super) watch: Mutex<Option<Watch>>,
     pub(super) complaints: Vec<String>,
+    pub(super) in_doubt: bool,
 }
 
 impl Volume {
@@ -199,6 +200,11 @@ impl Volume {
     /// Damage found and survived while opening, a sentence each: a copy of a superblock that was not readable.
     pub(crate) fn complaints(&self) -> &[String] {
         &self.complaints
+    }
+
+    /// Whether a superblock newer than the one in force may have been there when the volume was opened, and been damaged.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.in_doubt
     }
 
     /// The file of the main volume.

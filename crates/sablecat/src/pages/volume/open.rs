@@ -143,6 +143,7 @@ impl Volume {
             superblock: Mutex::new(superblock),
             watch: Mutex::new(watch),
             complaints: newest.complaints,
+            in_doubt: newest.in_doubt,
         };
         let superblock = volume.superblock();
         for (number, extra) in superblock.placement.numbered() {

@@ -17,10 +17,14 @@
 //! there were no other volumes; up to version 3 blocks were named without their seals (block.rs), whose bits were zero. Magic, version and checksum keep their places in every later format. The magic is PNG's trick: a transfer that
 //! strips the high bit or rewrites line ends is recognised for what it is.
 //!
-//! Generation g is written to slot g mod 2 (byte 0 or 65536), so the other slot still holds g - 1. Each slot holds the superblock twice,
-//! in its first and its second 4 KiB, written by one call. A crash while writing therefore leaves the old generation in the other slot,
-//! and a later bit flip in one copy of the newest does not send anyone back to the generation before it, whose blocks may have been
-//! reused. If one of the two copies is whole, that generation counts: all it names was flushed before either was written.
+//! Generation g is written to slot g mod 2 (byte 0 or 65536), so the other slot still holds g - 1. Each superblock is there twice, its second copy at the far side of
+//! the other slot, written by a second call; both are flushed together. A crash while writing therefore leaves the old generation in the other
+//! slot; and neither a bit flip, nor a stretch of bad sectors, nor a write that was lost, torn or done elsewhere takes both copies of the newest, which would send us
+//! back to the generation before it, whose blocks may have been reused. If one of the two copies is whole, that generation counts: all it
+//! names was flushed before either was written. Up to version 3, and at first in 4, the second copy followed right behind the first, in the same write: it is read there too, and cleared.
+//!
+//! If no copy of a slot can be read, and none says by its sectors that it never counted, what was there may have been newer than what is in the other. That is *doubt*, and is told:
+//! who has a log goes on from the older one over the log, and loses nothing, since the blocks have seals and the log is whole or says that it is not; who has none is refused.
 
 use std::path::Path;
 
@@ -42,7 +46,8 @@ const FORMAT_VERSION_MIN: u32 = 1;
 
 const MAGIC: [u8; 16] = *b"\x89sablecat\r\n\x1a\n\0\0\0";
 const SLOT_BYTES: u64 = RESERVED_BYTES / 2;
-const COPIES: usize = 2;
+/// Where the second copies are, of those in slots 0 and 1.
+const SECOND_AT: [u64; 2] = [RESERVED_BYTES - SUPERBLOCK_BYTES as u64, 2 * SUPERBLOCK_BYTES as u64];
 const CRC_AT: usize = 20;
 const FLAG_CLEAN: u32 = 1;
 const FLAG_JOURNAL: u32 = 2;
@@ -101,12 +106,22 @@ enum Copy {
     Damaged(String),
 }
 
+/// What the copies of one slot turned out to be.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    valid: bool,
+    torn: bool,
+    damaged: bool,
+}
+
 /// The superblock to go on from, and what was found wrong on the way.
 #[derive(Debug)]
 pub(crate) struct Newest {
     pub(crate) superblock: Superblock,
     /// Damage that did not prevent reading: one sentence each.
     pub(crate) complaints: Vec<String>,
+    /// A slot has nothing that could be read: a newer one may have been there.
+    pub(crate) in_doubt: bool,
 }
 
 impl Superblock {
@@ -402,16 +417,28 @@ pub(crate) fn read_newest(file: &dyn File, path: &Path) -> Result<Newest> {
     let mut newest: Option<Superblock> = None;
     let mut complaints = Vec::new();
     let mut buffer = AlignedBuf::new(SUPERBLOCK_BYTES);
-    let mut useless = 0;
-    for slot in 0..2u64 {
-        for copy in 0..COPIES as u64 {
-            let at = slot * SLOT_BYTES + copy * SUPERBLOCK_BYTES as u64;
-            let length = file.read_at(&mut buffer, at).map_err(|e| Error::io("reading the superblock of", path, e))?;
+    let (mut useless, mut looked, mut unread) = (0, 0, None);
+    let mut slots = [Seen::default(); 2];
+    for (slot, seen) in (0..).zip(&mut slots) {
+        let first = slot * SLOT_BYTES;
+        for at in [first, first + SUPERBLOCK_BYTES as u64, SECOND_AT[slot as usize]] {
+            looked += 1;
+            let length = match file.read_at(&mut buffer, at) {
+                Ok(length) => length,
+                Err(error) => {
+                    seen.damaged = true;
+                    complaints.push(format!("superblock at byte {at}: it cannot be read: {error}"));
+                    unread = Some(error);
+                    continue;
+                }
+            };
             match decode(&buffer[..length.min(SUPERBLOCK_BYTES)]) {
                 Copy::Valid(found) if found.generation % 2 != slot => {
                     complaints.push(format!("superblock at byte {at}: generation {} is in the wrong slot", found.generation));
+                    seen.damaged = true;
                 }
                 Copy::Valid(found) => {
+                    seen.valid = true;
                     if let Some(other) = &newest
                         && (other.uuid != found.uuid || other.page_size != found.page_size)
                     {
@@ -424,19 +451,31 @@ pub(crate) fn read_newest(file: &dyn File, path: &Path) -> Result<Newest> {
                         newest = Some(*found);
                     }
                 }
-                // One that was torn never counted.
-                Copy::Empty | Copy::Torn => useless += 1,
+                Copy::Empty => useless += 1,
+                // It never counted.
+                Copy::Torn => {
+                    useless += 1;
+                    seen.torn = true;
+                }
                 Copy::Unknown(why) => return Err(Error::invalid(format!("{}: {why}", path.display()))),
-                Copy::Damaged(why) => complaints.push(format!("superblock at byte {at}: {why}")),
+                Copy::Damaged(why) => {
+                    complaints.push(format!("superblock at byte {at}: {why}"));
+                    seen.damaged = true;
+                }
             }
         }
     }
-    match newest {
-        Some(superblock) => Ok(Newest { superblock, complaints }),
-        None if useless == 2 * COPIES => {
+    // Both slots have been written since the second generation.
+    let is_written = newest.as_ref().is_some_and(|newest| newest.generation > 1);
+    let in_doubt = slots.iter().any(|seen| !seen.valid && (seen.damaged || is_written && !seen.torn));
+    match (newest, unread) {
+        // What cannot be read now may be there the next time.
+        (_, Some(error)) if in_doubt => Err(Error::io("reading the superblock of", path, error)),
+        (Some(superblock), _) => Ok(Newest { superblock, complaints, in_doubt }),
+        (None, _) if useless == looked => {
             Err(Error::corruption(format!("{} is not a sablecat volume: it has no superblock", path.display())))
         }
-        None => Err(Error::corruption(format!("{}: no superblock is valid: {}", path.display(), complaints.join("; ")))),
+        (None, _) => Err(Error::corruption(format!("{}: no superblock is valid: {}", path.display(), complaints.join("; ")))),
     }
 }
 
@@ -447,8 +486,7 @@ pub(crate) fn read_newest(file: &dyn File, path: &Path) -> Result<Newest> {
 pub(crate) fn is_newest(file: &dyn File, path: &Path, superblock: &Superblock) -> Result<bool> {
     let slot = superblock.generation % 2;
     let mut buffer = AlignedBuf::new(SUPERBLOCK_BYTES);
-    let mut read = |slot: u64, copy: u64| {
-        let at = slot * SLOT_BYTES + copy * SUPERBLOCK_BYTES as u64;
+    let mut read = |at: u64| {
         let length = file.read_at(&mut buffer, at).map_err(|e| Error::io("reading the superblock of", path, e))?;
         Ok(match decode(&buffer[..length.min(SUPERBLOCK_BYTES)]) {
             Copy::Valid(found) => Some(*found),
@@ -456,23 +494,25 @@ pub(crate) fn is_newest(file: &dyn File, path: &Path, superblock: &Superblock) -
         })
     };
     let is_there = |found: Option<Superblock>| found.as_ref() == Some(superblock);
-    if !is_there(read(slot, 0)?) && !is_there(read(slot, 1)?) {
+    if !is_there(read(slot * SLOT_BYTES)?) && !is_there(read(SECOND_AT[slot as usize])?) {
         return Ok(false);
     }
-    Ok(read(1 - slot, 0)?.is_none_or(|other| other.generation < superblock.generation))
+    Ok(read((1 - slot) * SLOT_BYTES)?.is_none_or(|other| other.generation < superblock.generation))
 }
 
-/// Writes both copies of a superblock to the slot of its generation. It counts once a flush has followed.
+/// Writes both copies of a superblock to the slot of its generation, each by itself. It counts once a flush has followed.
 ///
 /// # Errors
 /// Those of the file. The slot's old content may be lost then; the other slot is untouched.
 pub(crate) fn write(file: &dyn File, path: &Path, superblock: &Superblock) -> Result<()> {
     let encoded = superblock.encode();
     assert!(matches!(decode(&encoded), Copy::Valid(_)), "a superblock that could not be read back must not be written");
-    let mut buffer = AlignedBuf::new(COPIES * SUPERBLOCK_BYTES);
-    for copy in buffer.chunks_exact_mut(SUPERBLOCK_BYTES) {
-        copy.copy_from_slice(&encoded);
-    }
+    let mut buffer = AlignedBuf::new(2 * SUPERBLOCK_BYTES);
+    buffer[..SUPERBLOCK_BYTES].copy_from_slice(&encoded);
+    buffer[SUPERBLOCK_BYTES..].fill(0);
     let slot = superblock.generation % 2;
-    file.write_at(&buffer, slot * SLOT_BYTES).map_err(|e| Error::io("writing the superblock of", path, e))
+    let io = |e| Error::io("writing the superblock of", path, e);
+    // With the place behind it, where a copy of a generation long past may be.
+    file.write_at(&buffer, slot * SLOT_BYTES).map_err(io)?;
+    file.write_at(&buffer[..SUPERBLOCK_BYTES], SECOND_AT[slot as usize]).map_err(io)
 }

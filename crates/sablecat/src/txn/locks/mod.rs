@@ -145,7 +145,9 @@ impl LockTable {
 
     /// Releases all locks of a transaction that will run again. It keeps its age, so that it does not give way as the youngest for ever.
     pub(crate) fn release_to_retry(&self, me: u16, held: &mut Held) {
-        for index in held.words.drain(..) {
+        // Of who was taken for dead the slot is another's, and with it the locks that name it.
+        let is_fenced = self.table.is_fenced();
+        for index in held.words.drain(..).filter(|_| !is_fenced) {
             self.release(me, index as usize);
         }
     }

@@ -115,6 +115,11 @@ impl Table {
         Table { region }
     }
 
+    /// Whether this process was taken for dead.
+    pub(super) fn is_fenced(&self) -> bool {
+        self.region.is_fenced()
+    }
+
     /// A wait for a lock takes long.
     pub(super) fn stall(&self) {
         self.region.stall();

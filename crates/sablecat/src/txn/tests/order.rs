@@ -33,7 +33,7 @@ fn who_holds_a_leaf_waits_for_none_before_it() {
 
     let mut changes = Changes::new(&kernel.pages, &me, snapshot);
     assert_eq!(kernel.leaf_for(&mut changes, &tree, b"m", PageId::NONE, &mut snapshot.clone()).unwrap(), second);
-    kernel.pages.latch(first, &other);
+    kernel.pages.latch(first, &other).unwrap();
     std::thread::scope(|scope| {
         let slot = me.slot();
         scope.spawn(move || {

@@ -119,11 +119,59 @@ fn both_copies_of_the_newest_superblock_damaged_is_told() {
     let file = raw(&disk);
     // Generation 3 is in slot 1.
     flip(&*file, (65536 + 50) * 8);
-    flip(&*file, (65536 + 4096 + 50) * 8);
+    flip(&*file, (8192 + 50) * 8);
     let store = Store::open(&disk).expect("the generation before");
     assert_eq!(store.volume.superblock().generation, 2);
     assert_eq!(store.volume.complaints().len(), 2, "{:?}", store.volume.complaints());
+    assert!(store.volume.is_in_doubt());
     store.assert_is(&Model::from([(1, 1)]));
+}
+
+/// One write of 52 KiB, anywhere among the superblocks: garbage, zeros, or nothing where a superblock should have been written.
+#[test]
+fn no_single_write_takes_both_copies_of_the_newest_superblock() {
+    let disk = disk(1);
+    let store = Store::create(&disk, 512).expect("no faults");
+    for stamp in 1..4 {
+        store.checkpoint_keeping(&Changes::from([(1, Some(stamp))])).expect("no faults");
+    }
+    let generation = store.volume.superblock().generation;
+    drop(store);
+    let file = raw(&disk);
+    let good = all(&*file);
+    for bytes in [vec![0xa5; 53248], vec![0; 53248], vec![0xa5; 512]] {
+        for at in (0..131_072 - bytes.len()).step_by(512) {
+            file.write_at(&bytes, at as u64).expect("no faults");
+            let volume = Volume::open(&disk, path(), false, true).expect("a copy is left");
+            assert_eq!((volume.superblock().generation, volume.is_in_doubt()), (generation, false), "{} bytes at {at}", bytes.len());
+            file.write_at(&good[at..at + bytes.len()], at as u64).expect("no faults");
+        }
+    }
+}
+
+/// The disk loses one of the writes of a checkpoint's superblock, whichever.
+#[test]
+fn a_lost_write_of_a_superblock_sends_nobody_back() {
+    use sablecat_os::sim::Fault;
+    let mut met = 0;
+    for call in 1.. {
+        let disk = disk(1);
+        let store = Store::create(&disk, 512).expect("no faults");
+        store.checkpoint_keeping(&Changes::from([(1, Some(1))])).expect("no faults");
+        let before = disk.calls();
+        disk.fail_at(before + call, Fault::LostWrite);
+        store.checkpoint_keeping(&Changes::from([(1, Some(2))])).expect("nobody is told");
+        if disk.calls() < before + call {
+            break;
+        }
+        let generation = store.volume.superblock().generation;
+        drop(store);
+        disk.clear_faults();
+        let volume = Volume::open(&disk, path(), false, true).expect("a copy is there");
+        assert_eq!(volume.superblock().generation, generation, "call {call}");
+        met += u32::from(disk.has_lied_about(path()).expect("it is there"));
+    }
+    assert!(met > 3, "{met} writes were lost");
 }
 
 #[test]

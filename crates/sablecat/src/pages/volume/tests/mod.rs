@@ -135,7 +135,8 @@ impl Store {
         let above = changes.keys().next_back().map_or(1, |last| last + 1);
         next.pages_high = next.pages_high.max(above);
         describe(&mut next);
-        self.volume.write_checkpoint(CheckpointPlan { changes: &map, blocks: &self.blocks, rewrite_from: BlockId(u64::MAX), next })
+        self.volume
+            .write_checkpoint(CheckpointPlan { changes: &map, blocks: &self.blocks, rewrite_from: BlockId(u64::MAX), next }, &|| Ok(()))
     }
 
     /// The pages of the generation in force must be those of the model, by walking and by looking up.

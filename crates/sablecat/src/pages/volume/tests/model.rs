@@ -155,7 +155,7 @@ fn a_full_disk_leaves_the_generation_in_force_and_its_blocks_free() {
     next.pages_high = u32::MAX;
     let error = store
         .volume
-        .write_checkpoint(CheckpointPlan { changes: &changes, blocks: &store.blocks, rewrite_from: BlockId(u64::MAX), next })
+        .write_checkpoint(CheckpointPlan { changes: &changes, blocks: &store.blocks, rewrite_from: BlockId(u64::MAX), next }, &|| Ok(()))
         .expect_err("full");
     assert_eq!(error.kind(), crate::error::ErrorKind::Full, "{error}");
     assert_eq!(store.blocks.used_count(), used);
