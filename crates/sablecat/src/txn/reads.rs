@@ -87,6 +87,11 @@ impl ReadSet {
         self.trees.iter()
     }
 
+    /// Whether nothing was read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.reads.is_empty()
+    }
+
     /// Forgets everything: the transaction's snapshot has moved.
     pub(crate) fn clear(&mut self) {
         self.trees.clear();
@@ -96,12 +101,15 @@ impl ReadSet {
 
     /// A conflict if anything read at `at` would read differently now. Called in the commit step, so "now" holds still.
     pub(crate) fn validate(&self, kernel: &Kernel, at: Lsn, me: &Participant) -> Result<()> {
+        // What was read before trees were built anew may be no page of its tree any more, and so never change.
+        let is_in_place = at >= kernel.pages.region.header().rebuilt_since();
         for read in &self.reads {
             let frame = kernel.pages.region.entry(read.page).word().frame();
             // SeqCst is not needed: the commit role orders us behind every published commit.
             let entry = kernel.pages.region.entry(read.page);
             // Looked at twice: no operation keeps the frame from being evicted and used again in between.
-            if frame != FrameId::NONE
+            if is_in_place
+                && frame != FrameId::NONE
                 && kernel.pages.region.born(frame).load(Ordering::Acquire) == read.born.0
                 && entry.word().frame() == frame
             {
