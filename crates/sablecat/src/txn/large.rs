@@ -4,6 +4,8 @@
 //! nobody can know of them, and then prepares as ever: of each such value it publishes one page, and the cell that names it. An attempt
 //! that fails for want of room or for a full leaf is repeated with the values as they are. If the commit fails, they go.
 
+use std::collections::VecDeque;
+
 use super::Kernel;
 use super::write_set::WriteSet;
 use crate::access::long;
@@ -20,6 +22,11 @@ pub(super) struct Large<'a> {
 impl<'a> Large<'a> {
     pub(super) fn runs(&self) -> impl Iterator<Item = &Run<'a>> {
         self.runs.iter()
+    }
+
+    /// They are published bit by bit.
+    pub(super) fn into_runs(self) -> VecDeque<Run<'a>> {
+        self.runs.into()
     }
 
     /// They are published.
@@ -45,9 +52,10 @@ impl Kernel {
     pub(super) fn store_all_large<'a>(&'a self, me: &'a Participant, writes: &WriteSet) -> Result<Large<'a>> {
         let mut large = Large { runs: Vec::new() };
         for (tree, records) in writes.trees() {
-            for (key, value) in records.iter() {
+            let mut all = records.after(None)?;
+            while let Some((key, value)) = all.next()? {
                 if let Some(value) = value.as_deref().filter(|value| self.is_large(value)) {
-                    large.runs.push(self.store_large(me, (tree.id, tree.tree().home.of_key(key)), value)?);
+                    large.runs.push(self.store_large(me, (tree.id, tree.tree().home.of_key(&key)), value)?);
                 }
             }
         }

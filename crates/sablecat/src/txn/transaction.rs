@@ -3,12 +3,14 @@
 //! It runs privately: nothing shared is touched before it commits, and dropping it drops everything. It holds a seat (and so a slot) from
 //! beginning to end; its pin keeps the versions of its snapshot.
 
+use std::borrow::Cow;
 use std::ops::Bound;
 use std::time::Duration;
 
 use sablecat_os::clock;
 
 use super::apply::{Leaves, WriteCheck};
+use super::catalog::{CATALOG, CatalogEntry};
 use super::changes::Changes;
 use super::claims::Claims;
 use super::locks::{Held, Mode, record_hash};
@@ -19,7 +21,7 @@ use super::short::Short;
 use super::write_set::{Pending, Position, Records, WriteSet};
 use super::{Committed, Durability, Isolation, Kernel, TreeRef, conflict, publish};
 use crate::access::btree::node::{self, Leaf};
-use crate::access::btree::{self, Found, LeafCopy, Part, Scan, Source, Wanted};
+use crate::access::btree::{self, Found, LeafCopy, Part, PendingRecord, Scan, Source, Wanted};
 use crate::access::long;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::RecordBuilder;
@@ -82,6 +84,8 @@ pub(crate) struct Transaction<'k> {
     gate: Option<HeldRole<'k>>,
     /// Does not wait for who has it.
     passes_gate: bool,
+    /// The list of what its commit has replaced, if it was a large one.
+    replaced: Option<CatalogEntry>,
 }
 
 impl std::fmt::Debug for Transaction<'_> {
@@ -115,6 +119,7 @@ impl<'k> Transaction<'k> {
             used: 0,
             gate: None,
             passes_gate: false,
+            replaced: None,
         })
     }
 
@@ -189,6 +194,11 @@ impl<'k> Transaction<'k> {
         self.kernel.pages.confirm(self.at)
     }
 
+    /// Whether anything of a commit is compared with the snapshot.
+    fn needs_snapshot(&self) -> bool {
+        self.options.isolation == Isolation::Snapshot || !self.reads.is_empty()
+    }
+
     fn tracks_reads(&self) -> bool {
         self.options.isolation == Isolation::Serializable && !self.options.read_only
     }
@@ -223,7 +233,7 @@ impl<'k> Transaction<'k> {
 
     fn show<R>(&mut self, tree: &TreeRef, key: &[u8], look: &mut Option<impl FnOnce(Option<&[u8]>) -> R>) -> Result<Shown<R>> {
         let mut show = |value: Option<&[u8]>| Shown::InPlace(look.take().expect("the value is shown once")(value));
-        if let Some(pending) = self.pending(tree.id, key) {
+        if let Some(pending) = self.pending(tree.id, key)? {
             return Ok(show(pending.as_deref()));
         }
         if tree.is_new() {
@@ -282,7 +292,7 @@ impl<'k> Transaction<'k> {
 
     /// How long a value is and where, if it is committed and long, its pages are; none if there is no record.
     fn extent(&mut self, tree: &TreeRef, key: &[u8]) -> Result<Option<Extent>> {
-        if let Some(pending) = self.pending(tree.id, key) {
+        if let Some(pending) = self.pending(tree.id, key)? {
             return Ok(pending.as_deref().map(|value| Extent { first: None, len: value.len() as u64 }));
         }
         if tree.is_new() {
@@ -336,28 +346,33 @@ impl<'k> Transaction<'k> {
         }
         self.kernel.check_record(tree, key, value.map_or(0, <[u8]>::len))?;
         self.used += 1;
-        self.writes.set(tree, key, value.map(Short::from));
-        Ok(())
+        self.writes.set(tree, key, value.map(Short::from))?;
+        self.kernel.spill.as_ref().map_or(Ok(()), |place| self.writes.spill_if_large(place))
     }
 
     /// The value of a name's record in the catalog, which may be changed from then on: only if it is the same when the transaction commits, at
     /// any isolation.
     pub(crate) fn claim(&mut self, catalog: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let found = self.get_owned(catalog, key)?;
-        if self.pending(catalog.id, key).is_none() {
+        if self.pending_in_catalog(key).is_none() {
             self.claims.add(key, found.as_deref());
         }
         Ok(found)
     }
 
     /// What a record is to become, if it is to change.
-    pub(crate) fn pending(&self, tree: TreeId, key: &[u8]) -> Option<&Pending> {
-        self.writes.records(tree).and_then(|records| records.get(key))
+    fn pending(&self, tree: TreeId, key: &[u8]) -> Result<Option<Cow<'_, Pending>>> {
+        self.writes.records(tree).map_or(Ok(None), |records| records.get(key))
     }
 
-    /// The records of a tree that are to change, in order.
-    pub(crate) fn changes_of(&self, tree: TreeId) -> impl Iterator<Item = (&[u8], &Pending)> {
-        self.writes.records(tree).into_iter().flat_map(Records::iter)
+    /// What a record of the catalog is to become, if it is to change.
+    pub(crate) fn pending_in_catalog(&self, key: &[u8]) -> Option<&Pending> {
+        self.writes.records(CATALOG).and_then(|records| records.get_in_memory(key))
+    }
+
+    /// The records of the catalog that are to change, in order.
+    pub(crate) fn changes_of_catalog(&self) -> impl Iterator<Item = (&[u8], &Pending)> {
+        self.writes.records(CATALOG).into_iter().flat_map(Records::iter)
     }
 
     /// The trees of which records are to change.
@@ -441,12 +456,18 @@ impl<'k> Transaction<'k> {
         let number = self.number();
         self.release();
         self.writes = WriteSet::default();
-        self.kernel.settle(lsn, durability, number)?;
-        Ok(lsn)
+        let settled = self.kernel.settle(lsn, durability, number);
+        if let Some(replaced) = self.replaced.take() {
+            // The snapshot still sees it.
+            self.seat.slot().unpin();
+            self.kernel.free_pages_of(replaced, lsn);
+        }
+        settled.map(|()| lsn)
     }
 
     /// Makes the changes visible to everybody. On any error nothing happened.
     fn publish(&mut self) -> Result<Lsn> {
+        self.writes.forget_void()?;
         let me: &Participant = &self.seat;
         let kernel = self.kernel;
         let large = kernel.store_all_large(me, &self.writes)?;
@@ -473,24 +494,48 @@ impl<'k> Transaction<'k> {
         };
         let leaves = |record: &mut RecordBuilder| {
             let mut changes = Changes::new(&kernel.pages, me, at);
-            match kernel.apply_leaves(&mut changes, writes, at, check)? {
-                Leaves::Ready => publish::publish(&kernel.pages, &kernel.log, changes, record, validate).map(Some),
-                Leaves::Shape => Ok(None),
+            let Leaves::Ready = kernel.apply_leaves(&mut changes, writes, at, check)? else { return Ok(None) };
+            let published = publish::publish(&kernel.pages, &kernel.log, changes, record, |changes| {
+                writes.trees().try_for_each(|(tree, _)| kernel.check_not_rebuilt(tree.id, at))?;
+                validate(changes)
+            });
+            match published {
+                Err(error) if error.is_rebuilt() => Ok(None),
+                done => done.map(Some),
             }
         };
+        let most = kernel.pages_in_place_max(writes);
         let shape = |record: &mut RecordBuilder| {
             let _structure = kernel.hold_structure(kernel.trees_of(writes), me);
             let mut changes = Changes::at_newest(&kernel.pages, me);
+            changes.limit(most);
             kernel.apply_shape(&mut changes, writes, &large, check)?;
             publish::publish(&kernel.pages, &kernel.log, changes, record, validate)
         };
         let small = writes.len() <= SHAPE_FIRST;
         let done = if small { kernel.patiently(|| leaves(&mut record))? } else { None };
-        let lsn = match done {
-            Some(lsn) => lsn,
-            None => kernel.patiently(|| shape(&mut record))?,
+        let done = match done {
+            Some(lsn) => Ok(lsn),
+            // The pages of what does not fit memory will hardly fit the cache.
+            None if writes.is_spilled() => Err(Error::too_many()),
+            None => kernel.patiently(|| shape(&mut record)),
         };
-        large.keep();
+        let lsn = match done {
+            Err(error) if error.is_too_many() => {
+                if !self.needs_snapshot() {
+                    // It would keep what others replace meanwhile.
+                    me.slot().unpin();
+                }
+                let switched = kernel.commit_beside(me, (writes, large), check, &mut record, validate)?;
+                self.replaced = Some(switched.replaced);
+                switched.lsn
+            }
+            done => {
+                let lsn = done?;
+                large.keep();
+                lsn
+            }
+        };
         drop(record);
         drop(chain);
         Ok(lsn)
@@ -538,53 +583,12 @@ impl Source for Merged<'_> {
         Ok(())
     }
 
-    fn pending(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, forward: bool) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
-        let records = self.writes.records(self.tree.id)?;
-        records.edge(lower, upper, forward).map(|(key, value)| (key.to_vec(), value.as_deref().map(<[u8]>::to_vec)))
+    fn pending(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, forward: bool) -> Result<Option<PendingRecord>> {
+        self.writes.records(self.tree.id).map_or(Ok(None), |records| records.edge(lower, upper, forward))
     }
 }
 
 impl Kernel {
-    /// The value of a record whose key or value is long: read in a transaction, whose snapshot holds while its pages are gone through.
-    #[cold]
-    pub(super) fn get_one_long(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        loop {
-            let read = self.begin_read()?.get_owned(tree, key);
-            // Nobody saw anything of a snapshot that was given up before the value was whole.
-            if !is_too_old(&read) {
-                return read;
-            }
-        }
-    }
-
-    /// How long the value of a nested key is: see [`Kernel::value_len`].
-    #[cold]
-    pub(super) fn value_len_nested(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<u64>> {
-        loop {
-            let read = self.begin_read()?.value_len(tree, key);
-            // As above.
-            if !is_too_old(&read) {
-                return read;
-            }
-        }
-    }
-
-    /// Reads part of a record's newest committed value: see [`Transaction::read_at`].
-    pub(crate) fn read_part(&self, tree: &TreeRef, key: &[u8], offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
-        loop {
-            let read = self.begin_read()?.read_at(tree, key, offset, into);
-            // As above.
-            if !is_too_old(&read) {
-                return read;
-            }
-        }
-    }
-
-    fn begin_read(&self) -> Result<Transaction<'_>> {
-        let options = Options { isolation: Isolation::Snapshot, durability: Durability::Memory, read_only: true, patience: self.patience };
-        Transaction::begin(self, options)
-    }
-
     /// Commits one change that the single-record path cannot: a nested key, or a value in pages of its own. False if it was the removal of a
     /// record that was not there.
     pub(super) fn change_by_transaction(

@@ -1,7 +1,13 @@
 //! Transactions that change more pages than the cache has room for.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::error::ErrorKind;
+use crate::txn::Comparator;
+use crate::txn::runs::Place;
+use crate::txn::short::Short;
+use crate::txn::write_set::WriteSet;
 
 const FRAMES: usize = 128;
 const RECORDS: u64 = 5000;
@@ -15,6 +21,335 @@ fn store() -> Store {
     let store = Store::new(FRAMES, 6, Some(volume(1)));
     (0..RECORDS).for_each(|n| store.put(&key(n), &[0; 40]).unwrap());
     store
+}
+
+impl Store {
+    fn set(&self, txn: &mut Transaction<'_>, n: u64, value: Option<&[u8]>) {
+        txn.set(&self.tree, &key(n), value).unwrap();
+    }
+
+    fn seen(&self, txn: &mut Transaction<'_>, n: u64) -> Option<Vec<u8>> {
+        txn.get(&self.tree, &key(n), |value| value.map(<[u8]>::to_vec)).unwrap()
+    }
+}
+
+/// Records in some ten times as many leaves as there are frames, in a tree that can be built anew.
+fn roomy(frames: usize) -> Store {
+    let store = Store::with_catalog(frames, 8, Some(volume(1)));
+    (0..RECORDS).for_each(|n| store.put(&key(n), &[0; 40]).unwrap());
+    store
+}
+
+#[test]
+fn a_transaction_of_more_pages_than_frames_commits_and_leaves_everybody_their_snapshot() {
+    for isolation in [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable] {
+        let store = roomy(64);
+        let mut reader = store.begin(Isolation::Snapshot, true);
+        assert_eq!(store.seen(&mut reader, 7), Some(vec![0; 40]));
+        let mut txn = store.begin(isolation, false);
+        assert_eq!(store.seen(&mut txn, 7), Some(vec![0; 40]));
+        (0..RECORDS).for_each(|n| store.set(&mut txn, n, Some(&[1; 40])));
+        txn.commit(Durability::Memory).unwrap();
+        (0..RECORDS).for_each(|n| assert_eq!(store.get(&key(n)), Some(vec![1; 40]), "record {n}"));
+        (0..RECORDS).for_each(|n| assert_eq!(store.seen(&mut reader, n), Some(vec![0; 40]), "record {n} as it was"));
+        drop((reader, txn));
+        store.kernel.free_pages_later();
+        store.assert_nothing_leaks();
+    }
+}
+
+/// Has write sets keep so many bytes in memory.
+fn spilling(disk: &SimDisk, bytes_max: usize) -> Place {
+    Place { disk: Arc::new(disk.clone()), directory: "".into(), bytes_max }
+}
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Keys of all lengths, some of which share stems.
+fn any_key(dice: &mut Dice) -> Vec<u8> {
+    let n = dice.below(1500);
+    let mut key = n.to_be_bytes()[6..].to_vec();
+    if n.is_multiple_of(5) {
+        // Nested: a few that share a stem, and some of more than one.
+        key.splice(0..0, vec![b's'; 100 + n as usize % 3 * 100]);
+    }
+    key
+}
+
+fn any_value(dice: &mut Dice) -> Vec<u8> {
+    let len = match dice.below(50) {
+        0 => 20 * 448,
+        1..4 => 300 + dice.below(2000),
+        _ => dice.below(60),
+    };
+    vec![dice.below(256) as u8; len as usize]
+}
+
+/// Everything that a transaction sees, from one end or the other.
+fn all(txn: &mut Transaction<'_>, tree: &TreeRef, forward: bool) -> Records {
+    let mut scan = btree::Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+    let mut found: Records = std::iter::from_fn(|| txn.next(tree, &mut scan, forward).unwrap()).collect();
+    if !forward {
+        found.reverse();
+    }
+    found
+}
+
+/// Transactions of all sizes against a map, with snapshots that are kept and checkpoints in between; some of them with room for few changes in
+/// memory.
+#[test]
+fn transactions_of_any_size_do_what_they_do_to_a_map() {
+    for seed in 1..7 {
+        let mut store = Store::with_catalog(96, 16, Some(volume(seed)));
+        let disk = SimDisk::new(seed);
+        if seed > 2 {
+            store.kernel.spill = Some(spilling(&disk, 5000 << (seed - 2)));
+        }
+        let store = store;
+        let mut dice = Dice(seed);
+        let mut model = Model::new();
+        let mut snapshots: Vec<(Transaction<'_>, Model)> = Vec::new();
+        for _ in 0..15 {
+            let isolation = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable][dice.below(3) as usize];
+            let mut txn = store.begin(isolation, false);
+            let mut after = model.clone();
+            let (most, removals) = ([5, 200, 1500][dice.below(3) as usize], [1, 5, 9][dice.below(3) as usize]);
+            let mut savepoint = None;
+            for _ in 0..most {
+                match dice.below(400) {
+                    0 => savepoint = Some((txn.position(), after.clone())),
+                    1 if savepoint.is_some() => {
+                        let (position, then) = savepoint.clone().unwrap();
+                        txn.roll_back_to(position).unwrap();
+                        after = then;
+                    }
+                    2 => assert!(all(&mut txn, &store.tree, dice.below(2) == 0) == after.clone().into_iter().collect::<Records>()),
+                    _ => {}
+                }
+                let key = any_key(&mut dice);
+                if dice.below(8) == 0 {
+                    assert_eq!(txn.get_owned(&store.tree, &key).unwrap().as_ref(), after.get(&key), "seed {seed}");
+                }
+                let value = (dice.below(10) >= removals).then(|| any_value(&mut dice));
+                txn.set(&store.tree, &key, value.as_deref()).unwrap();
+                match value {
+                    Some(value) => after.insert(key, value),
+                    None => after.remove(&key),
+                };
+            }
+            if dice.below(5) > 0 {
+                txn.commit(Durability::Memory).unwrap();
+                model = after;
+            }
+            drop(txn);
+            let records: Records = model.clone().into_iter().collect();
+            assert!(store.verified().0 == records, "seed {seed}");
+            match dice.below(4) {
+                0 => _ = store.checkpoint().unwrap(),
+                1 => snapshots.push((store.begin(Isolation::Snapshot, true), model.clone())),
+                2 if !snapshots.is_empty() => {
+                    let (mut snapshot, then) = snapshots.swap_remove(dice.below(snapshots.len() as u64) as usize);
+                    let mut scan = btree::Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+                    let mut found = Model::new();
+                    while let Some((key, value)) = snapshot.next(&store.tree, &mut scan, true).unwrap() {
+                        found.insert(key, value);
+                    }
+                    assert!(found == then, "seed {seed}: a snapshot is as it was");
+                }
+                _ => {
+                    snapshots.clear();
+                    store.kernel.free_pages_later();
+                    store.assert_nothing_leaks();
+                }
+            }
+        }
+        snapshots.clear();
+        store.kernel.free_pages_later();
+        store.assert_nothing_leaks();
+        assert_eq!(sablecat_os::disk::Disk::list(&disk, Path::new("")).unwrap(), [""; 0], "files have no names");
+    }
+}
+
+/// What went to a file is found there, undone, and found to be nothing, however often runs were merged; in a user's order as well.
+#[test]
+fn a_write_set_that_does_not_fit_memory_is_one_like_any_other() {
+    let backwards = Comparator { name: "backwards".into(), compare: Box::new(|a, b| b.cmp(a)) };
+    let disk = SimDisk::new(1);
+    for comparator in [None, Some(Arc::new(backwards))] {
+        let place = spilling(&disk, 2000);
+        let tree = TreeRef { id: TreeId(20), comparator, ..catalog::catalog_tree() };
+        let forward = tree.comparator.is_none();
+        let compare = |a: &[u8], b: &[u8]| if forward { a.cmp(b) } else { b.cmp(a) };
+        let (mut set, mut model, mut dice) = (WriteSet::default(), BTreeMap::new(), Dice(7));
+        let mut marks = Vec::new();
+        for n in 0..6000 {
+            let key = dice.below(700).to_be_bytes().to_vec();
+            let value = (dice.below(4) > 0).then(|| vec![n as u8; dice.below(90) as usize]);
+            set.set(&tree, &key, value.as_deref().map(Short::from)).unwrap();
+            set.spill_if_large(&place).unwrap();
+            model.insert(key, value);
+            if n % 500 == 250 {
+                marks.push((set.savepoint(), model.clone()));
+            }
+            if n % 1500 == 1499 {
+                let (mark, then) = marks.swap_remove(dice.below(marks.len() as u64) as usize);
+                set.roll_back_to(mark).unwrap();
+                model = then;
+                marks.clear();
+            }
+            let records = set.records(tree.id).unwrap();
+            let key = dice.below(700).to_be_bytes();
+            let found = records.get(&key).unwrap().map(|pending| pending.as_deref().map(<[u8]>::to_vec));
+            assert_eq!(found.as_ref(), model.get(&key[..]), "change {n}");
+            let (low, high) = (dice.below(700).to_be_bytes(), dice.below(700).to_be_bytes());
+            let (low, high) = if compare(&low, &high).is_lt() { (low, high) } else { (high, low) };
+            let within = |key: &[u8]| compare(&low, key).is_lt() && compare(key, &high).is_lt();
+            let mut between = model.iter().filter(|(key, _)| within(key)).map(|(key, value)| (key.clone(), value.clone()));
+            let (least, greatest) = (between.next(), between.next_back());
+            let ends = [least.clone(), greatest.or(least)];
+            let edge = |forward| records.edge(std::ops::Bound::Excluded(&low[..]), std::ops::Bound::Excluded(&high[..]), forward).unwrap();
+            assert_eq!([edge(forward), edge(!forward)], ends, "change {n}");
+        }
+        assert!(set.is_spilled());
+        let mut expected: Vec<_> = model.into_iter().collect();
+        if !forward {
+            expected.reverse();
+        }
+        for from in [0, 1, 300, expected.len() - 1] {
+            let records = set.records(tree.id).unwrap();
+            let mut left = records.after(from.checked_sub(1).map(|last| &expected[last].0[..])).unwrap();
+            for (key, value) in &expected[from..] {
+                let (found, pending) = left.next().unwrap().unwrap();
+                assert_eq!((&found[..], pending.as_deref()), (&key[..], value.as_deref()));
+            }
+            assert!(left.next().unwrap().is_none());
+        }
+    }
+}
+
+/// A leaf that was remembered looks as good as ever.
+#[test]
+fn who_has_found_a_leaf_before_it_was_replaced_finds_it_no_more() {
+    let store = roomy(128);
+    let large = |value: u8| {
+        let mut txn = store.begin(Isolation::ReadCommitted, false);
+        (0..RECORDS).for_each(|n| store.set(&mut txn, n, Some(&[value; 40])));
+        txn
+    };
+    // Others keep what is replaced from being freed.
+    let reader = store.begin(Isolation::Snapshot, true);
+    let mut single = store.begin(Isolation::Snapshot, false);
+    let mut validated = store.begin(Isolation::Serializable, false);
+    let mut unrelated = store.begin(Isolation::Serializable, false);
+    assert_eq!(store.get(&key(7)), Some(vec![0; 40]));
+    assert_eq!(store.seen(&mut validated, 7), Some(vec![0; 40]));
+    assert_eq!(store.seen(&mut unrelated, RECORDS + 7), None);
+    large(1).commit(Durability::Memory).unwrap();
+    assert_eq!(store.get(&key(7)), Some(vec![1; 40]), "read where it is now");
+    store.put(&key(8), &[2; 40]).unwrap();
+    assert_eq!(store.get(&key(8)), Some(vec![2; 40]), "written where it is now");
+
+    store.set(&mut single, 9, Some(&[3; 40]));
+    assert_eq!(single.commit(Durability::Memory).unwrap_err().kind(), ErrorKind::Conflict, "the first committer wins");
+    store.set(&mut validated, RECORDS + 1, Some(&[3; 40]));
+    assert_eq!(validated.commit(Durability::Memory).unwrap_err().kind(), ErrorKind::Conflict, "what it has read was changed");
+    store.set(&mut unrelated, RECORDS + 2, Some(&[3; 40]));
+    unrelated.commit(Durability::Memory).unwrap();
+    assert_eq!(store.get(&key(RECORDS + 2)), Some(vec![3; 40]));
+    drop((reader, single, validated, unrelated));
+    store.kernel.free_pages_later();
+    store.assert_nothing_leaks();
+}
+
+/// The first committer wins, and reads are validated, whether or not a commit goes beside the tree.
+#[test]
+fn a_large_commit_meets_the_conflicts_of_any_other() {
+    for isolation in [Isolation::Snapshot, Isolation::Serializable] {
+        let store = roomy(128);
+        for in_the_way in [false, true] {
+            let mut txn = store.begin(isolation, false);
+            assert_eq!(store.seen(&mut txn, 7).map(|value| value.len()), Some(40));
+            (100..RECORDS).for_each(|n| store.set(&mut txn, n, Some(&[1; 40])));
+            // In a leaf that the transaction changes, and in one that it has read, and otherwise beside all that.
+            store.put(&key(if isolation == Isolation::Snapshot { 101 } else { 7 }), &[2 + u8::from(in_the_way); 40]).unwrap();
+            if !in_the_way {
+                txn.restart();
+                assert_eq!(store.seen(&mut txn, 7).map(|value| value.len()), Some(40));
+                (100..RECORDS).for_each(|n| store.set(&mut txn, n, Some(&[1; 40])));
+                store.put(&key(20), &[3; 40]).unwrap();
+            }
+            let done = txn.commit(Durability::Memory);
+            assert_eq!(done.err().map(|error| error.kind()), in_the_way.then_some(ErrorKind::Conflict));
+            drop(txn);
+            assert_eq!(store.get(&key(20)), Some(vec![3; 40]));
+        }
+        store.kernel.free_pages_later();
+        store.assert_nothing_leaks();
+    }
+}
+
+/// Everybody at once: transfers between records by small commits, by large ones, readers that add up, and checkpoints.
+#[test]
+fn large_commits_among_small_ones_lose_nothing() {
+    const ACCOUNTS: u64 = 2000;
+    for seed in 1..4u64 {
+        let store = Store::with_catalog(160, 16, Some(volume(seed)));
+        (0..ACCOUNTS).for_each(|n| store.put(&key(n), &100u64.to_le_bytes().repeat(5)).unwrap());
+        let balance = |value: Option<Vec<u8>>| u64::from_le_bytes(value.expect("an account")[..8].try_into().unwrap());
+        let working = std::sync::atomic::AtomicU64::new(3);
+        std::thread::scope(|scope| {
+            let (store, working) = (&store, &working);
+            let run = move |work: &dyn Fn(&mut Transaction<'_>) -> Result<()>| loop {
+                let mut txn = store.begin(Isolation::Serializable, false);
+                match work(&mut txn).and_then(|()| txn.commit(Durability::Memory)) {
+                    Ok(_) => return,
+                    Err(error) => assert!(error.is_retryable() || error.kind() == ErrorKind::Full, "{error}"),
+                }
+            };
+            for own in 0..3u64 {
+                scope.spawn(move || {
+                    let mut dice = Dice(seed * 7 + own + 1);
+                    for _ in 0..if own == 0 { 3 } else { 60 } {
+                        let (from, to) = (dice.below(ACCOUNTS), dice.below(ACCOUNTS));
+                        run(&|txn| {
+                            // The large one moves one from each account to the next, all the way round.
+                            let pairs = if own == 0 { (0..ACCOUNTS).map(|n| (n, (n + 1) % ACCOUNTS)).collect() } else { vec![(from, to)] };
+                            for (from, to) in pairs {
+                                for (n, difference) in [(from, u64::MAX), (to, 1)] {
+                                    let now = balance(txn.get(&store.tree, &key(n), |value| value.map(<[u8]>::to_vec))?);
+                                    store.set(txn, n, Some(&now.wrapping_add(difference).to_le_bytes().repeat(5)));
+                                }
+                            }
+                            Ok(())
+                        });
+                    }
+                    working.fetch_sub(1, std::sync::atomic::Ordering::AcqRel);
+                });
+            }
+            scope.spawn(move || {
+                while working.load(std::sync::atomic::Ordering::Acquire) > 0 {
+                    let mut reader = store.begin(Isolation::Snapshot, true);
+                    let all = |reader: &mut Transaction<'_>| -> Result<u64> {
+                        (0..ACCOUNTS)
+                            .map(|n| reader.get(&store.tree, &key(n), |value| balance(value.map(<[u8]>::to_vec))))
+                            .try_fold(0u64, |sum, one| Ok(sum.wrapping_add(one?)))
+                    };
+                    match all(&mut reader) {
+                        Ok(sum) => assert_eq!(sum, 100 * ACCOUNTS),
+                        Err(error) => assert!(matches!(error.kind(), ErrorKind::SnapshotTooOld | ErrorKind::Full), "{error}"),
+                    }
+                }
+            });
+            while working.load(std::sync::atomic::Ordering::Acquire) > 0 {
+                store.checkpoint().unwrap();
+                store.kernel.free_pages_later();
+            }
+        });
+        let sum = (0..ACCOUNTS).fold(0u64, |sum, n| sum.wrapping_add(balance(store.get(&key(n)))));
+        assert_eq!(sum, 100 * ACCOUNTS);
+        store.kernel.free_pages_later();
+        store.assert_nothing_leaks();
+    }
 }
 
 #[test]
