@@ -16,6 +16,7 @@ use std::io::ErrorKind as IoErrorKind;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use sablecat_os::atomic::Ordering;
 use sablecat_os::disk::FileId;
@@ -30,6 +31,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pages::volume::Volume;
 use crate::region::{Identity, Region};
 use crate::txn::caller;
+
+/// How long who leaves waits before it looks again for what is left of the dead.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Opens an environment that other processes may have open.
 pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> Result<Arc<Core>> {
@@ -215,7 +219,11 @@ impl Core {
         let entrance = Entrance::enter(&directory.join(LOCK), self.config.file_mode)?;
         {
             let seat = self.kernel.pages.participants.sit()?;
-            while self.kernel.reap(&seat) {}
+            let is_alive = |n| n != region.number() && region.member(n).is_used() && region.membership().is_some_and(|own| own.is_alive(n));
+            // What somebody else is mending, or is in the way of, is mended without this one: that may be stopped.
+            while self.kernel.reap(&seat) && !(0..region.geometry().members).any(is_alive) {
+                sablecat_os::atomic::pause(LOOK_AGAIN);
+            }
         }
         let others = (0..region.geometry().members).any(|n| n != region.number() && region.member(n).is_used());
         let healthy = || self.kernel.log.fail_if_poisoned().and_then(|()| self.kernel.pages.fail_if_poisoned());
@@ -248,5 +256,42 @@ impl Core {
         self.kernel.log.fail_if_poisoned()?;
         let seat = self.kernel.pages.participants.sit()?;
         self.kernel.log.make_durable(self.kernel.log.tail(), caller(&self.kernel.pages.region, seat.number()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sablecat_os::sim::SimDisk;
+
+    use super::super::open;
+    use super::*;
+    use crate::region::Work;
+
+    #[test]
+    fn who_leaves_does_not_wait_for_who_was_stopped_while_it_mended() {
+        let base = std::env::temp_dir().join(format!("sablecat-leaving-{}", std::process::id()));
+        for part in ["env", "region"] {
+            fs::create_dir_all(base.join(part)).unwrap();
+        }
+        let config = Config {
+            disk: Arc::new(SimDisk::new(1)),
+            shared: true,
+            region_directory: Some(base.join("region")),
+            background: false,
+            cache_bytes: 0,
+            ..Config::default()
+        };
+        let open = || open(&base.join("env"), config.clone(), Mode::Transactional).unwrap();
+        let (stopped, leaving) = (open(), open());
+        let region = &stopped.kernel.pages.region;
+        // Somebody whose byte of the lock file nobody holds.
+        region.member(9).enter(1, None, "dead");
+        let seat = stopped.kernel.pages.participants.sit().unwrap();
+        let mending = region.role(Work::Reaping).try_take(seat.number()).unwrap();
+        leaving.close().unwrap();
+        assert!(region.member(9).is_used(), "left to who is at it");
+        drop((mending, seat));
+        stopped.close().unwrap();
+        fs::remove_dir_all(&base).unwrap();
     }
 }
