@@ -278,7 +278,7 @@ mod tests {
             shared: true,
             region_directory: Some(base.join("region")),
             background: false,
-            cache_bytes: 0,
+            cache_bytes: Some(0),
             ..Config::default()
         };
         let open = || open(&base.join("env"), config.clone(), Mode::Transactional).unwrap();
