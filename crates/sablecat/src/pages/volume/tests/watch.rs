@@ -78,7 +78,7 @@ fn a_file_that_went_back_is_an_error() {
     // As if an older copy had been put in its place.
     let file = disk.open(path(), How::default()).expect("no faults");
     let newest = store.volume.generation();
-    let second = if newest % 2 == 0 { 131_072 - 4096 } else { 8192 };
+    let second = if newest.is_multiple_of(2) { 131_072 - 4096 } else { 8192 };
     [newest % 2 * 65536, second].iter().for_each(|&at| file.write_at(&[0; 4096], at).expect("no faults"));
     assert!(!reader.is_newest(newest).expect("read"));
     assert!(reader.follow().expect_err("older than what was read").is_corruption());
