@@ -69,6 +69,10 @@ enum Signal {
     NotThere,
     /// A flush of the volume failed, or the write of a superblock: what is on the disk is not known.
     InDoubt,
+    /// A commit changes more pages than it may keep in the cache: build them beside the old ones.
+    TooMany,
+    /// A tree was, or is being, built anew since its pages were looked for: look again under its structure latch.
+    Rebuilt,
 }
 
 impl Error {
@@ -111,6 +115,21 @@ impl Error {
     /// A flush of the volume or the write of a superblock failed.
     pub(crate) fn volume_in_doubt(what: impl Display) -> Self {
         Error { signal: Signal::InDoubt, ..Self::new(ErrorKind::Poisoned, what) }
+    }
+
+    /// A commit changes more pages than it may keep in the cache.
+    #[cold]
+    pub(crate) fn too_many() -> Self {
+        Error { signal: Signal::TooMany, ..Self::full("the transaction changes more pages than the cache has room for") }
+    }
+
+    /// A tree was built anew since its pages were looked for.
+    #[cold]
+    pub(crate) fn rebuilt() -> Self {
+        Error {
+            signal: Signal::Rebuilt,
+            ..Self::new(ErrorKind::Conflict, "a large transaction changed the database meanwhile; run it again")
+        }
     }
 
     #[cold]
@@ -163,6 +182,14 @@ impl Error {
 
     pub(crate) fn is_volume_in_doubt(&self) -> bool {
         self.signal == Signal::InDoubt
+    }
+
+    pub(crate) fn is_too_many(&self) -> bool {
+        self.signal == Signal::TooMany
+    }
+
+    pub(crate) fn is_rebuilt(&self) -> bool {
+        self.signal == Signal::Rebuilt
     }
 
     pub(crate) fn is_not_there(&self) -> bool {

@@ -57,6 +57,14 @@ pub const OPERATIONS: [Operation; 24] = [
         env.write(|txn| (20..40).try_for_each(|n| txn.remove(&d, key(n)).map(drop)))
     }),
     work("commit", commit),
+    work("commit-large", |env| {
+        let (d, many) = (env.database("d")?, env.database("many")?);
+        env.write(|txn| {
+            (0..900).filter(|n| n % 7 != 0).try_for_each(|n| txn.insert(&many, key(n), [n as u8; 150]))?;
+            (0..900).step_by(7).try_for_each(|n| txn.remove(&many, key(n)).map(drop))?;
+            txn.insert(&d, key(30), vec![b'v'; 3000])
+        })
+    }),
     work("savepoint", |env| {
         let d = env.database("d")?;
         env.write(|txn| {
@@ -124,7 +132,7 @@ pub fn named(name: &str) -> Option<&'static Operation> {
 impl Operation {
     /// Whether there is more data than cache.
     fn is_large(&self) -> bool {
-        self.name == "evict"
+        matches!(self.name, "evict" | "commit-large")
     }
 
     /// Whether it makes segments of the log.

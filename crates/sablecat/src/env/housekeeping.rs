@@ -109,6 +109,7 @@ impl Core {
         let seat = self.kernel.pages.participants.sit()?;
         // Before anything that might wait for the dead.
         self.kernel.reap_now_and_then(&seat);
+        self.kernel.free_pages_later();
         let Some(_keeper) = self.take_house(&seat) else { return Ok(()) };
         let mut done = lock(&self.keeper.done);
         let caller = caller(&self.kernel.pages.region, seat.number());

@@ -250,6 +250,7 @@ impl Core {
         if self.config.read_only {
             return Ok(());
         }
+        self.kernel.free_pages_later();
         if self.shared.is_some() {
             return self.detach();
         }

@@ -11,7 +11,7 @@ use crate::access::btree;
 use crate::error::Result;
 use crate::pages::volume::Found;
 use crate::txn::catalog;
-use crate::txn::{Comparator, Isolation, Options, Transaction};
+use crate::txn::{Comparator, Isolation, Options, Transaction, listed};
 use crate::types::PageId;
 
 /// How far a long operation has got.
@@ -76,7 +76,9 @@ impl Core {
             let comparator = entry.comparator.as_ref().and_then(|wanted| self.config.comparators.get(wanted).cloned());
             if !catalog::is_name(&key) {
                 // It may be half freed: its pages are accounted for, and that is all.
-                btree::verify(&txn.committed(), &entry.tree(comparator, None).tree(), &mut seen, &mut |_| {}, &mut count);
+                let tree = entry.tree(comparator, None);
+                btree::verify(&txn.committed(), &tree.tree(), &mut seen, &mut |_| {}, &mut count);
+                listed::each_to_be_freed(&txn.committed(), &entry, &mut |page| _ = seen.insert(page))?;
                 continue;
             }
             let name = String::from_utf8_lossy(&key).into_owned();

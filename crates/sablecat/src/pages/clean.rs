@@ -17,6 +17,7 @@
 
 use sablecat_os::atomic::Ordering;
 
+use super::horizon::Horizon;
 use super::sweep::WRITE_BATCH;
 use super::writing::{Claim, Writes};
 use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
@@ -79,7 +80,7 @@ impl Pages {
                 let start = header.cleaned.0.fetch_add(STEP, Ordering::Relaxed);
                 for frame in start..start + STEP {
                     let frame = FrameId((1 + frame % frames) as u32);
-                    if let Some(claim) = self.claim_dirty(frame, horizon.all(), me)? {
+                    if let Some(claim) = self.claim_dirty(frame, &horizon, me)? {
                         dirty.push(claim);
                     }
                 }
@@ -91,7 +92,7 @@ impl Pages {
 
     /// Gives a frame a block to be written to if a sweep would want it written: a current version that is cold, and that no snapshot is
     /// older than.
-    fn claim_dirty(&self, frame: FrameId, horizon: Lsn, me: &Participant) -> Result<Option<Claim>> {
+    fn claim_dirty(&self, frame: FrameId, horizon: &Horizon, me: &Participant) -> Result<Option<Claim>> {
         let desc = self.region.frame(frame);
         let is_dirty = || desc.state() == FrameState::Published && desc.superseded() == Lsn::MAX && !desc.block().is_saved();
         if !is_dirty() || self.region.referenced(frame).load(Ordering::Relaxed) != 0 {
@@ -101,6 +102,7 @@ impl Pages {
         let Some(current) = self.try_latch(page, me) else { return Ok(None) };
         // SAFETY: the page is latched and this is its current version, if it is: bytes that only its latch's holder could supersede.
         let is_free = || unsafe { self.region.page(frame) }[KIND_OFFSET] == KIND_FREE;
+        let horizon = if desc.previous() == FrameId::NONE { horizon.of_lone(page) } else { horizon.all() };
         let is_old = || self.region.born(frame).load(Ordering::Acquire) <= horizon.0;
         let claim = if current == frame && is_old() && !is_free() { self.claim_write(frame, me) } else { Ok(None) };
         self.unlatch(page, me);

@@ -3,10 +3,13 @@
 //! A hint is no more than that: whoever uses it checks that the page still is a leaf of that tree and covers the key. With keys in no order that check
 //! costs a cache line from memory, that of the leaf's fences, and tells nothing; so a hint that has been wrong several times in a row is not given
 //! until two searches have ended in the same leaf.
+//!
+//! The check cannot tell a leaf from one that it has been replaced by with all that is above it (txn/rebuilt.rs). So hints are of states since the last time
+//! that happened, are given to who looks at such a state, and are forgotten the next time.
 
 use std::cell::Cell;
 
-use crate::types::{PageId, TreeId};
+use crate::types::{Lsn, PageId, TreeId};
 
 /// Trees whose leaves are remembered, at most.
 const HINTS: usize = 8;
@@ -15,7 +18,11 @@ const MISSES_MAX: u8 = 8;
 
 /// The leaves that one participant has used last.
 #[derive(Debug, Default)]
-pub(crate) struct Hints([Cell<Hint>; HINTS]);
+pub(crate) struct Hints {
+    /// They are of states at or above this LSN.
+    since: Cell<Lsn>,
+    hints: [Cell<Hint>; HINTS],
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Hint {
@@ -26,17 +33,32 @@ struct Hint {
 }
 
 impl Hints {
+    /// Whether they are good for who looks at `at`, pages having been replaced last at `since`.
+    #[inline]
+    pub(crate) fn are_of(&self, at: Lsn, since: Lsn) -> bool {
+        if self.since.get() != since {
+            self.forget_before(since);
+        }
+        at >= since
+    }
+
+    #[cold]
+    fn forget_before(&self, since: Lsn) {
+        self.since.set(since);
+        self.hints.iter().for_each(|hint| hint.set(Hint::default()));
+    }
+
     /// The leaf of `tree` used last, if it is worth looking at; else no page.
     #[inline]
     pub(crate) fn of(&self, tree: TreeId) -> PageId {
-        let hint = self.0[tree.0 as usize % HINTS].get();
+        let hint = self.hints[tree.0 as usize % HINTS].get();
         if hint.tree == tree && hint.misses < MISSES_MAX { hint.page } else { PageId::NONE }
     }
 
     /// Remembers the leaf that a search from the root ended in, because there was no hint or it was wrong.
     #[inline]
     pub(crate) fn remember(&self, tree: TreeId, page: PageId) {
-        let hint = &self.0[tree.0 as usize % HINTS];
+        let hint = &self.hints[tree.0 as usize % HINTS];
         let before = hint.get();
         let misses = if before.tree == tree && before.page != page { before.misses.saturating_add(1) } else { 0 };
         hint.set(Hint { tree, page, misses });
@@ -45,7 +67,7 @@ impl Hints {
     /// The leaf is not what it was.
     #[inline]
     pub(crate) fn forget(&self, tree: TreeId) {
-        let hint = &self.0[tree.0 as usize % HINTS];
+        let hint = &self.hints[tree.0 as usize % HINTS];
         if hint.get().tree == tree {
             hint.set(Hint::default());
         }

@@ -11,6 +11,12 @@
 //! whatever else that participant pins once its checkpoint is over is at or above V, too. And a checkpointer sets `captured_below` to
 //! zero before it pins: who sees its pin, or leaves it out as it stands, sees that zero or how far this very checkpoint or a later one has come.
 //!
+//! *Lone versions.* A current version behind which no older one hangs (`previous` is none) is its page's first, or was read in, or the older ones were found
+//! to be unwanted. A snapshot from before it does not come to the page: the page did not exist in its state, or whatever version it would have wanted would
+//! be kept behind this one. So such a version may leave the pool whatever snapshots there are. A checkpoint is told apart from them because it comes to every
+//! page that has its bit: not finding the version in memory it would take what is on the block for its own. If it begins after `visible` was read, its pin is at or
+//! above V, and so is not below a version born at or below V.
+//!
 //! The role may also be held by who makes no checkpoint but keeps one out, and whose pin is its own snapshot's: while it holds the role,
 //! `captured_below` is zero. So `captured_below` counts only if the role's holding is still the one whose pin was left out.
 
@@ -25,6 +31,10 @@ use crate::types::{Lsn, PageId};
 pub(super) struct Horizon {
     all: Lsn,
     without_checkpoint: Lsn,
+    /// That of checkpoints alone.
+    of_checkpoint: Lsn,
+    /// Everything that was visible when it was looked at.
+    visible: Lsn,
     captured_below: u64,
 }
 
@@ -40,19 +50,30 @@ impl Horizon {
     pub(super) fn of(&self, page: PageId) -> Lsn {
         if u64::from(page.0) < self.captured_below { self.without_checkpoint } else { self.all }
     }
+
+    /// The horizon of a page behind whose current version hangs no older one. A snapshot from before that version cannot come to the page, so only a
+    /// checkpoint counts, which looks at every page that has changed.
+    #[inline]
+    pub(super) fn of_lone(&self, page: PageId) -> Lsn {
+        if u64::from(page.0) < self.captured_below { self.visible } else { self.of_checkpoint }
+    }
 }
 
 impl Pages {
+    /// Whether no snapshot is older than `at`, nor ever will be.
+    pub(crate) fn is_unseen_before(&self, at: Lsn) -> bool {
+        self.horizon().all() >= at
+    }
+
     pub(super) fn horizon(&self) -> Horizon {
         let visible = self.region.header().visible();
-        let (mut all, mut without_checkpoint) = (visible, visible);
+        let (mut of_checkpoint, mut without_checkpoint) = (visible, visible);
         let holding = self.each_pin(|pin, checkpoint| {
-            all = all.min(pin);
-            if !checkpoint {
-                without_checkpoint = without_checkpoint.min(pin);
-            }
+            let of = if checkpoint { &mut of_checkpoint } else { &mut without_checkpoint };
+            *of = (*of).min(pin);
         });
-        Horizon { all, without_checkpoint, captured_below: self.captured_below(holding) }
+        let all = of_checkpoint.min(without_checkpoint);
+        Horizon { all, without_checkpoint, of_checkpoint, visible, captured_below: self.captured_below(holding) }
     }
 
     /// Whether some snapshot may want the version of `page` that was current in [born, superseded).

@@ -424,7 +424,10 @@ impl Pages {
         // SAFETY: the page is latched and this is its current version, which only its latch's holder could supersede.
         let bytes = unsafe { self.region.page(frame) };
         let (free, freed_after) = (bytes[KIND_OFFSET] == KIND_FREE, freed_after(bytes));
-        if desc.superseded() != Lsn::MAX || self.region.born(frame).load(Ordering::Acquire) > horizon.of(page).0 {
+        // What is free is more than out of reach: its number is used again.
+        let is_lone = !free && desc.previous() == FrameId::NONE;
+        let horizon = if is_lone { horizon.of_lone(page) } else { horizon.of(page) };
+        if desc.superseded() != Lsn::MAX || self.region.born(frame).load(Ordering::Acquire) > horizon.0 {
             return Ok(Swept::Kept);
         }
         // A checkpoint knows a run by its first page: it finds the run as a whole, or gone as a whole.

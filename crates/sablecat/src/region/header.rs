@@ -26,6 +26,24 @@ pub(crate) struct Identity {
 #[derive(Debug)]
 pub(crate) struct Line<T>(pub(crate) T);
 
+/// The newest published commit and, on the same cache lines, whether what was learnt of where leaves are still holds (txn/rebuilt.rs): who reads the one
+/// has the other at hand.
+#[repr(C, align(128))]
+#[derive(Debug)]
+pub(crate) struct Visible(pub(crate) AtomicU64, pub(crate) Rebuilds);
+
+/// Trees that are, or were, built anew.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Rebuilds {
+    /// States at or above this LSN come after the last commit that switched trees to pages built beside the old ones: a leaf that was found in a state
+    /// below may be no page of its tree any more. Written in the commit step, before the commit point; only grows.
+    pub(crate) since: AtomicU64,
+    /// The structure latches, one bit each, under which trees are being built anew: no leaf of these may change without the latch. A bit is set and
+    /// cleared by who has the latch, and cleared by who takes the latch from the dead.
+    pub(crate) frozen: AtomicU64,
+}
+
 /// What there is of a volume's allocator beside its bitmap.
 #[repr(C)]
 #[derive(Debug)]
@@ -70,7 +88,7 @@ pub(crate) struct Header {
     pub(crate) ready: AtomicU64,
     fixed: Fixed,
     /// Published commits: every commit with an LSN at or below it is swung. Written in the commit step and by helpers; only grows.
-    pub(crate) visible: Line<AtomicU64>,
+    pub(crate) visible: Visible,
     /// Who is in the commit step.
     pub(crate) commit: Line<RoleWord>,
     /// Who is making a checkpoint.
@@ -189,6 +207,13 @@ impl Header {
     #[inline]
     pub(crate) fn visible(&self) -> Lsn {
         Lsn(self.visible.0.load(Ordering::Acquire))
+    }
+
+    /// States at or above this LSN come after the last commit that switched trees to other pages.
+    #[inline]
+    pub(crate) fn rebuilt_since(&self) -> Lsn {
+        // Acquire: pairs with the Release in `say_rebuilt`. Whoever has pinned that commit or a later one sees it, since it was stored before `visible` was raised.
+        Lsn(self.visible.1.since.load(Ordering::Acquire))
     }
 }
 

@@ -203,7 +203,7 @@ impl Kernel {
 
     /// Snapshot isolation's first-committer-wins: the record must be as the snapshot saw it. The leaf is latched; it knows the key, or what of a
     /// nested one is left, as `rest`.
-    fn check_write(
+    pub(super) fn check_write(
         &self,
         changes: &Changes<'_>,
         page: PageId,
@@ -218,7 +218,9 @@ impl Kernel {
             return Ok(());
         }
         let Some(item) = changes.items().iter().rev().find(|item| item.page == page) else { return Ok(()) };
-        if item.old == FrameId::NONE || self.pages.region.born(item.old).load(Ordering::Acquire) <= at.0 {
+        // A page that replaced others is younger than what it says of its records.
+        let is_in_place = at >= self.pages.region.header().rebuilt_since();
+        if item.old == FrameId::NONE || is_in_place && self.pages.region.born(item.old).load(Ordering::Acquire) <= at.0 {
             return Ok(());
         }
         let now = changes.read_old(page, |bytes| {

@@ -232,7 +232,7 @@ fn filled() -> Error {
 }
 
 /// A record that says nothing: it gives a publish its LSN.
-fn filler() -> RecordBuilder {
+pub(super) fn filler() -> RecordBuilder {
     let mut record = RecordBuilder::new();
     record.begin(log::Kind::Filler);
     record.finish_body();

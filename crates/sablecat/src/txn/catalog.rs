@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! key    name of the database; or 0x00 'd' tree-number (big-endian): the note of a tree that has no name, and is to be freed
-//! value  version u8 = 3 | flags u8 (1: ordered by a comparator) | tree u32 | root page u32 | volume u8 | comparator's name, to the end
+//! value  version u8 = 3 | flags u8 | tree u32 | root page u32 | volume u8 | comparator's name, to the end
+//! flags  1: ordered by a comparator; in a note of version 4, 2: pages that its records name as made are to be freed with it; 4: those named as replaced
 //! ```
 //!
 //! Names are UTF-8, not empty, and do not begin with a zero byte. A tree has a name or a note, never both and, as long as it has pages, never
@@ -11,6 +12,8 @@
 //!
 //! Changes of the catalog are logged as ordinary changes of tree 1. The log cannot know at which page a replayed tree's root will be, so replay
 //! gives a tree it has not seen a root of its own, and writes that into the record.
+//!
+//! Version 4 is that of notes of lists (listed.rs) alone, so that a build which does not know of them frees none and keeps what they name.
 //!
 //! Version 1 had no volume; everything was in the main one. Up to version 2 a tree was made together with its name, and what replayed a log
 //! took no heed of notes that were deleted: it would free what has been given a name since.
@@ -31,9 +34,13 @@ pub(crate) const CATALOG_ROOT: PageId = PageId(1);
 pub(crate) const FIRST_TREE: u32 = 16;
 
 const VERSION: u8 = 3;
+/// Of the notes of lists.
+const LIST_VERSION: u8 = 4;
 /// The oldest that it reads.
 const VERSION_MIN: u8 = 1;
 const CUSTOM: u8 = 1;
+const MADE: u8 = 2;
+const REPLACED: u8 = 4;
 const VOLUME_AT: usize = 10;
 const HEADER_BYTES: usize = 11;
 /// The longest name.
@@ -52,11 +59,28 @@ pub(crate) struct CatalogEntry {
     /// The volume of its pages.
     pub(crate) volume: VolumeId,
     pub(crate) comparator: Option<String>,
+    /// Whether it is a list of pages, and which of them are to be freed with it.
+    pub(crate) list: Option<Listed>,
+}
+
+/// What a list names of a commit that builds trees anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Listed {
+    /// Pages made for it: to be freed if it does not come about.
+    Made,
+    /// Pages that it replaces: to be freed if it does.
+    Replaced,
 }
 
 impl CatalogEntry {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![VERSION, if self.comparator.is_some() { CUSTOM } else { 0 }];
+        let version = if self.list.is_some() { LIST_VERSION } else { VERSION };
+        let list = match self.list {
+            None => 0,
+            Some(Listed::Made) => MADE,
+            Some(Listed::Replaced) => REPLACED,
+        };
+        let mut bytes = vec![version, list | if self.comparator.is_some() { CUSTOM } else { 0 }];
         bytes.extend(self.tree.0.to_le_bytes());
         bytes.extend(self.root.0.to_le_bytes());
         bytes.push(self.volume.0);
@@ -67,7 +91,7 @@ impl CatalogEntry {
     pub(crate) fn decode(name: &[u8], bytes: &[u8]) -> Result<CatalogEntry> {
         let wrong = |why: &str| Error::corruption(format!("the catalog's entry for {:?} {why}", String::from_utf8_lossy(name)));
         let version = bytes.first().copied().unwrap_or_default();
-        if !(VERSION_MIN..=VERSION).contains(&version) {
+        if !(VERSION_MIN..=LIST_VERSION).contains(&version) {
             return Err(wrong("has a version this build does not know"));
         }
         let header_bytes = if version == VERSION_MIN { VOLUME_AT } else { HEADER_BYTES };
@@ -79,7 +103,13 @@ impl CatalogEntry {
         let comparator =
             String::from_utf8(bytes[header_bytes..].to_vec()).map_err(|_| wrong("names its comparator in bytes that are no text"))?;
         let comparator = (bytes[1] & CUSTOM != 0).then_some(comparator);
-        Ok(CatalogEntry { tree: TreeId(word(2)), root: PageId(word(6)), volume, comparator })
+        let list = match bytes[1] & (MADE | REPLACED) {
+            _ if version < LIST_VERSION => None,
+            MADE => Some(Listed::Made),
+            REPLACED => Some(Listed::Replaced),
+            _ => return Err(wrong("is a list and does not say of what")),
+        };
+        Ok(CatalogEntry { tree: TreeId(word(2)), root: PageId(word(6)), volume, comparator, list })
     }
 
     /// The tree, once its comparator has been found, and which of its records go into other volumes than it.
@@ -134,7 +164,7 @@ mod tests {
 
     #[test]
     fn an_entry_is_what_was_encoded_and_older_ones_are_read() {
-        let entry = |volume| CatalogEntry { tree: TreeId(17), root: PageId(4711), volume, comparator: Some("order".into()) };
+        let entry = |volume| CatalogEntry { tree: TreeId(17), root: PageId(4711), volume, comparator: Some("order".into()), list: None };
         let bytes = entry(VolumeId(3)).encode();
         assert_eq!(bytes, b"\x03\x01\x11\0\0\0\x67\x12\0\0\x03order");
         assert_eq!(CatalogEntry::decode(b"d", &bytes).expect("good"), entry(VolumeId(3)));
@@ -142,7 +172,14 @@ mod tests {
         assert_eq!(CatalogEntry::decode(b"d", of_version_2).expect("good"), entry(VolumeId(3)));
         let of_version_1 = b"\x01\x01\x11\0\0\0\x67\x12\0\0order";
         assert_eq!(CatalogEntry::decode(b"d", of_version_1).expect("good"), entry(VolumeId::MAIN));
-        for wrong in [&b""[..], b"\x01\x01\x11", &bytes[..10], b"\x04\x01\x11\0\0\0\x67\x12\0\0\x03order"] {
+        for list in [Some(Listed::Made), Some(Listed::Replaced)] {
+            let note = CatalogEntry { list, ..entry(VolumeId(0)) };
+            assert_eq!(note.encode()[0], 4);
+            assert_eq!(CatalogEntry::decode(b"d", &note.encode()).expect("good"), note);
+        }
+        for wrong in
+            [&b""[..], b"\x01\x01\x11", &bytes[..10], b"\x04\x01\x11\0\0\0\x67\x12\0\0\x03", b"\x05\x01\x11\0\0\0\x67\x12\0\0\x03order"]
+        {
             assert!(CatalogEntry::decode(b"d", wrong).expect_err("wrong").is_corruption());
         }
     }

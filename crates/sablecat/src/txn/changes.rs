@@ -15,7 +15,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use sablecat_os::atomic::Ordering;
 
 use crate::access::{PageRead, PageWrite, long};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::pages::{FREED_OFFSET, KIND_FREE, KIND_OFFSET, Pages, Participant, Run};
 use crate::region::{BlockWord, ListItem, SLOT_LIST_INLINE};
 use crate::types::{FrameId, Lsn, PageId, TreeId, VolumeId};
@@ -36,6 +36,8 @@ pub(crate) struct Changes<'a> {
     allocated: Vec<PageId>,
     /// First pages of the runs that are freed here.
     freed_runs: Vec<PageId>,
+    /// So many pages at most.
+    most: usize,
     published: bool,
 }
 
@@ -54,6 +56,7 @@ impl<'a> Changes<'a> {
             at,
             allocated: Vec::new(),
             freed_runs: Vec::new(),
+            most: usize::MAX,
             published: false,
         }
     }
@@ -65,9 +68,19 @@ impl<'a> Changes<'a> {
         changes
     }
 
+    /// The state that they are over.
+    pub(super) fn at(&self) -> Lsn {
+        self.at
+    }
+
     /// Moves the participant's guard to the newest state, until these changes are published or dropped; says which that is.
     pub(super) fn guard(&self) -> Lsn {
         self.pages.guard(self.me)
+    }
+
+    /// Has them fail with "too many" when they come to more pages than this.
+    pub(super) fn limit(&mut self, most: usize) {
+        self.most = most;
     }
 
     /// What changed, in the order of latching.
@@ -192,6 +205,9 @@ impl<'a> Changes<'a> {
     /// Writes a list item here and in the slot, or in the frames that continue it.
     #[inline]
     fn set(&mut self, index: usize, item: ListItem) -> Result<()> {
+        if index >= self.most {
+            return Err(Error::too_many());
+        }
         if index < SLOT_LIST_INLINE {
             self.me.slot().set_item(index, item);
         } else {

@@ -4,6 +4,8 @@
 //! nobody can know of them, and then prepares as ever: of each such value it publishes one page, and the cell that names it. An attempt
 //! that fails for want of room or for a full leaf is repeated with the values as they are. If the commit fails, they go.
 
+use std::collections::VecDeque;
+
 use super::Kernel;
 use super::write_set::WriteSet;
 use crate::access::long;
@@ -20,6 +22,11 @@ pub(super) struct Large<'a> {
 impl<'a> Large<'a> {
     pub(super) fn runs(&self) -> impl Iterator<Item = &Run<'a>> {
         self.runs.iter()
+    }
+
+    /// They are published bit by bit.
+    pub(super) fn into_runs(self) -> VecDeque<Run<'a>> {
+        self.runs.into()
     }
 
     /// They are published.

@@ -6,6 +6,10 @@
 //! reads.rs        what it has seen, and whether that still stands
 //! committed.rs    the state at one LSN
 //! apply.rs        prepare: latch the leaves in key order, build their new versions, split and merge
+//! beside.rs       commits larger than the cache: built beside what there is, switched to at the roots
+//! copy.rs         the writer for that, which copies what it changes
+//! listed.rs       lists of the pages that it makes and replaces
+//! rebuilt.rs      who may change a tree meanwhile, and what still holds of where its leaves were
 //! large.rs        values too large for the pool, stored before the commit
 //! direct.rs       writing in place, for who is alone
 //! changes.rs      the latched pages and new versions of one commit
@@ -23,19 +27,23 @@
 //! ```
 
 mod apply;
+mod beside;
 mod bulk;
 pub(crate) mod catalog;
 mod changes;
 mod chunks;
 mod claims;
 mod committed;
+mod copy;
 mod direct;
 mod large;
+pub(crate) mod listed;
 pub(crate) mod locks;
 mod presence;
 mod publish;
 mod reads;
 mod reap;
+mod rebuilt;
 mod scratch;
 mod short;
 mod single;
@@ -166,6 +174,8 @@ pub(crate) struct Kernel {
     pub(crate) bell: std::sync::Arc<Bell>,
     /// How long to wait for a record lock or the serial gate.
     pub(crate) patience: Duration,
+    /// What large commits of this process have left and could not free yet.
+    pub(crate) unfreed: listed::Unfreed,
 }
 
 impl Kernel {
@@ -278,11 +288,15 @@ impl Snapshot<'_> {
     /// The leaf of `tree` that covers `key`: the one used last if that is it, else by descent.
     #[inline]
     pub(crate) fn leaf(&mut self, tree: &Tree<'_>, key: &[u8]) -> Result<&[u8]> {
-        if self.is_resident(self.operation.me.hints.of(tree.id), |bytes| btree::is_leaf_for(bytes, tree, key)) {
+        let hints = &self.operation.me.hints;
+        let are_good = hints.are_of(self.at, self.operation.pages.region.header().rebuilt_since());
+        if are_good && self.is_resident(hints.of(tree.id), |bytes| btree::is_leaf_for(bytes, tree, key)) {
             return Ok(self.looked_at());
         }
         let page = btree::find_leaf(self, tree, key, btree::Toward::Key, |_| {})?;
-        self.operation.me.hints.remember(tree.id, page);
+        if are_good {
+            hints.remember(tree.id, page);
+        }
         self.page(page)
     }
 }

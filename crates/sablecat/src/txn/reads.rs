@@ -177,6 +177,11 @@ impl ReadSet {
         self.reads.iter().map(|read| read.spans().count()).sum()
     }
 
+    /// Whether nothing was read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.reads.is_empty()
+    }
+
     /// Forgets everything: the transaction's snapshot has moved.
     pub(crate) fn clear(&mut self) {
         self.trees.clear();
@@ -205,7 +210,9 @@ impl ReadSet {
 
     /// A conflict if anything reads differently at two moments, of which the participant has pinned both. Up to `since` nothing does.
     fn compare(&self, kernel: &Kernel, since: Lsn, (at, now): (Lsn, Lsn), me: &Participant) -> Result<()> {
-        for read in self.reads.iter().filter(|read| !kernel.pages.is_unchanged_since(read.page, since)) {
+        // What was read before trees were built anew may be no page of its tree any more, and so never change.
+        let is_in_place = since >= kernel.pages.region.header().rebuilt_since();
+        for read in self.reads.iter().filter(|read| !(is_in_place && kernel.pages.is_unchanged_since(read.page, since))) {
             let (tree, stems) = (&self.trees[read.tree], &self.stems[read.stems.clone()]);
             for span in read.spans() {
                 if !same(kernel, (tree, stems), span, (at, now), me)? {

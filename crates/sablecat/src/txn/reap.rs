@@ -120,6 +120,7 @@ impl Kernel {
             let role = region.role(work);
             let holding = role.look();
             if holding.owner() == dead {
+                self.thaw(work);
                 role.end(holding);
             }
         }

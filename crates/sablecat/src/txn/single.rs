@@ -9,7 +9,7 @@
 use super::changes::Changes;
 use super::scratch::Record;
 use super::transaction::is_too_old;
-use super::{Durability, Kernel, TreeRef, publish};
+use super::{Durability, Isolation, Kernel, Options, Transaction, TreeRef, publish};
 use crate::access::PageWrite;
 use crate::access::btree::node::{self, Leaf, LeafMut, Value};
 use crate::access::btree::{self, Toward, Tree};
@@ -111,6 +111,46 @@ impl Kernel {
         })
     }
 
+    /// The value of a record whose key or value is long: read in a transaction, whose snapshot holds while its pages are gone through.
+    #[cold]
+    pub(super) fn get_one_long(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        loop {
+            let read = self.begin_read()?.get_owned(tree, key);
+            // Nobody saw anything of a snapshot that was given up before the value was whole.
+            if !is_too_old(&read) {
+                return read;
+            }
+        }
+    }
+
+    /// How long the value of a nested key is: see [`Kernel::value_len`].
+    #[cold]
+    pub(super) fn value_len_nested(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<u64>> {
+        loop {
+            let read = self.begin_read()?.value_len(tree, key);
+            // As above.
+            if !is_too_old(&read) {
+                return read;
+            }
+        }
+    }
+
+    /// Reads part of a record's newest committed value: see [`Transaction::read_at`].
+    pub(crate) fn read_part(&self, tree: &TreeRef, key: &[u8], offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
+        loop {
+            let read = self.begin_read()?.read_at(tree, key, offset, into);
+            // As above.
+            if !is_too_old(&read) {
+                return read;
+            }
+        }
+    }
+
+    fn begin_read(&self) -> Result<Transaction<'_>> {
+        let options = Options { isolation: Isolation::Snapshot, durability: Durability::Memory, read_only: true, patience: self.patience };
+        Transaction::begin(self, options)
+    }
+
     /// Commits one change by itself. False if it was the removal of a record that was not there.
     pub(crate) fn change_one(&self, tree: &TreeRef, key: &[u8], change: RecordChange<'_>, durability: Durability) -> Result<bool> {
         let view = tree.tree();
@@ -205,7 +245,14 @@ impl Kernel {
                 }
             }
         }
-        publish::publish(&self.pages, &self.log, changes, record, |_| self.check_there(tree, me)).map(Attempt::Done)
+        let validate = |_: &mut Changes<'_>| {
+            self.check_not_rebuilt(tree.id, at)?;
+            self.check_there(tree, me)
+        };
+        match publish::publish(&self.pages, &self.log, changes, record, validate) {
+            Err(error) if error.is_rebuilt() => Ok(Attempt::Shape),
+            done => done.map(Attempt::Done),
+        }
     }
 
     /// The page that covered `key` at `at`.
@@ -213,12 +260,15 @@ impl Kernel {
     pub(super) fn locate(&self, tree: &Tree<'_>, key: &[u8], at: Lsn, me: &Participant) -> Result<PageId> {
         self.pages.operate(me, || {
             let mut snapshot = self.pages.at_pin(me, at)?;
-            let hint = me.hints.of(tree.id);
+            let are_good = me.hints.are_of(at, self.pages.region.header().rebuilt_since());
+            let hint = if are_good { me.hints.of(tree.id) } else { PageId::NONE };
             if snapshot.is_resident(hint, |bytes| btree::is_leaf_for(bytes, tree, key)) {
                 return Ok(hint);
             }
             let page = btree::find_leaf(&snapshot, tree, key, Toward::Key, |_| {})?;
-            me.hints.remember(tree.id, page);
+            if are_good {
+                me.hints.remember(tree.id, page);
+            }
             Ok(page)
         })
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use sablecat_os::clock;
 
 use super::apply::{Leaves, WriteCheck};
+use super::catalog::CatalogEntry;
 use super::changes::Changes;
 use super::claims::Claims;
 use super::locks::{Held, Mode, record_hash};
@@ -82,6 +83,8 @@ pub(crate) struct Transaction<'k> {
     gate: Option<HeldRole<'k>>,
     /// Does not wait for who has it.
     passes_gate: bool,
+    /// The list of what its commit has replaced, if it was a large one.
+    replaced: Option<CatalogEntry>,
 }
 
 impl std::fmt::Debug for Transaction<'_> {
@@ -115,6 +118,7 @@ impl<'k> Transaction<'k> {
             used: 0,
             gate: None,
             passes_gate: false,
+            replaced: None,
         })
     }
 
@@ -187,6 +191,11 @@ impl<'k> Transaction<'k> {
     pub(crate) fn check_snapshot(&self) -> Result<()> {
         self.kernel.pages.at_pin(&self.seat, self.at).map(drop)?;
         self.kernel.pages.confirm(self.at)
+    }
+
+    /// Whether anything of a commit is compared with the snapshot.
+    fn needs_snapshot(&self) -> bool {
+        self.options.isolation == Isolation::Snapshot || !self.reads.is_empty()
     }
 
     fn tracks_reads(&self) -> bool {
@@ -441,8 +450,13 @@ impl<'k> Transaction<'k> {
         let number = self.number();
         self.release();
         self.writes = WriteSet::default();
-        self.kernel.settle(lsn, durability, number)?;
-        Ok(lsn)
+        let settled = self.kernel.settle(lsn, durability, number);
+        if let Some(replaced) = self.replaced.take() {
+            // The snapshot still sees it.
+            self.seat.slot().unpin();
+            self.kernel.free_pages_of(replaced, lsn);
+        }
+        settled.map(|()| lsn)
     }
 
     /// Makes the changes visible to everybody. On any error nothing happened.
@@ -473,24 +487,46 @@ impl<'k> Transaction<'k> {
         };
         let leaves = |record: &mut RecordBuilder| {
             let mut changes = Changes::new(&kernel.pages, me, at);
-            match kernel.apply_leaves(&mut changes, writes, at, check)? {
-                Leaves::Ready => publish::publish(&kernel.pages, &kernel.log, changes, record, validate).map(Some),
-                Leaves::Shape => Ok(None),
+            let Leaves::Ready = kernel.apply_leaves(&mut changes, writes, at, check)? else { return Ok(None) };
+            let published = publish::publish(&kernel.pages, &kernel.log, changes, record, |changes| {
+                writes.trees().try_for_each(|(tree, _)| kernel.check_not_rebuilt(tree.id, at))?;
+                validate(changes)
+            });
+            match published {
+                Err(error) if error.is_rebuilt() => Ok(None),
+                done => done.map(Some),
             }
         };
+        let most = kernel.pages_in_place_max(writes);
         let shape = |record: &mut RecordBuilder| {
             let _structure = kernel.hold_structure(kernel.trees_of(writes), me);
             let mut changes = Changes::at_newest(&kernel.pages, me);
+            changes.limit(most);
             kernel.apply_shape(&mut changes, writes, &large, check)?;
             publish::publish(&kernel.pages, &kernel.log, changes, record, validate)
         };
         let small = writes.len() <= SHAPE_FIRST;
         let done = if small { kernel.patiently(|| leaves(&mut record))? } else { None };
-        let lsn = match done {
-            Some(lsn) => lsn,
-            None => kernel.patiently(|| shape(&mut record))?,
+        let done = match done {
+            Some(lsn) => Ok(lsn),
+            None => kernel.patiently(|| shape(&mut record)),
         };
-        large.keep();
+        let lsn = match done {
+            Err(error) if error.is_too_many() => {
+                if !self.needs_snapshot() {
+                    // It would keep what others replace meanwhile.
+                    me.slot().unpin();
+                }
+                let switched = kernel.commit_beside(me, (writes, large), check, &mut record, validate)?;
+                self.replaced = Some(switched.replaced);
+                switched.lsn
+            }
+            done => {
+                let lsn = done?;
+                large.keep();
+                lsn
+            }
+        };
         drop(record);
         drop(chain);
         Ok(lsn)
@@ -545,46 +581,6 @@ impl Source for Merged<'_> {
 }
 
 impl Kernel {
-    /// The value of a record whose key or value is long: read in a transaction, whose snapshot holds while its pages are gone through.
-    #[cold]
-    pub(super) fn get_one_long(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        loop {
-            let read = self.begin_read()?.get_owned(tree, key);
-            // Nobody saw anything of a snapshot that was given up before the value was whole.
-            if !is_too_old(&read) {
-                return read;
-            }
-        }
-    }
-
-    /// How long the value of a nested key is: see [`Kernel::value_len`].
-    #[cold]
-    pub(super) fn value_len_nested(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<u64>> {
-        loop {
-            let read = self.begin_read()?.value_len(tree, key);
-            // As above.
-            if !is_too_old(&read) {
-                return read;
-            }
-        }
-    }
-
-    /// Reads part of a record's newest committed value: see [`Transaction::read_at`].
-    pub(crate) fn read_part(&self, tree: &TreeRef, key: &[u8], offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
-        loop {
-            let read = self.begin_read()?.read_at(tree, key, offset, into);
-            // As above.
-            if !is_too_old(&read) {
-                return read;
-            }
-        }
-    }
-
-    fn begin_read(&self) -> Result<Transaction<'_>> {
-        let options = Options { isolation: Isolation::Snapshot, durability: Durability::Memory, read_only: true, patience: self.patience };
-        Transaction::begin(self, options)
-    }
-
     /// Commits one change that the single-record path cannot: a nested key, or a value in pages of its own. False if it was the removal of a
     /// record that was not there.
     pub(super) fn change_by_transaction(

@@ -12,17 +12,24 @@ use crate::log::{self, RecordBuilder};
 use crate::pages::Participant;
 use crate::types::{Lsn, PageId, TreeId, VolumeId};
 
-/// Pages that a commit which frees some changes, about.
+/// Pages that a commit which frees some changes, about: this many, or a part of the pool if that is less.
 pub(super) const CHANGED_AT_ONCE: usize = 64;
+const CHANGED_PART: usize = 16;
+const CHANGED_MIN: usize = 4;
 
 impl Kernel {
     /// Makes an empty tree, with a note in the catalog that it is to be freed, for nobody names it yet: one commit. It is as durable as the
     /// commit that names it will be, since that comes after it in the log.
     pub(crate) fn create_tree(&self, tree: TreeId, volume: VolumeId, comparator: Option<&str>) -> Result<CatalogEntry> {
-        let mut entry = CatalogEntry { tree, root: PageId::NONE, volume, comparator: comparator.map(str::to_owned) };
+        self.create_noted(CatalogEntry { tree, root: PageId::NONE, volume, comparator: comparator.map(str::to_owned), list: None })
+    }
+
+    /// As [`Kernel::create_tree`], for what the note is to say but for the root page.
+    pub(super) fn create_noted(&self, mut entry: CatalogEntry) -> Result<CatalogEntry> {
+        let (tree, volume, custom_order) = (entry.tree, entry.volume, entry.comparator.is_some());
         self.commit_shape(&[CATALOG], Durability::Memory, |changes, record| {
             entry.root = changes.allocate(volume)?;
-            btree::format_root(changes.write(entry.root)?, tree, entry.root, comparator.is_some());
+            btree::format_root(changes.write(entry.root)?, tree, entry.root, custom_order);
             let (key, value) = (catalog::note_key(tree), entry.encode());
             self.apply_one(changes, &catalog::catalog_tree().tree(), (&key, Some(&value)), None)?;
             record.begin(log::Kind::Commit);
@@ -34,6 +41,9 @@ impl Kernel {
 
     /// Frees a tree of which the catalog has a note, and then the note: some hundred pages a commit. What is cut short goes on where it was.
     pub(crate) fn free_tree(&self, entry: &CatalogEntry) -> Result<()> {
+        if let Some(listed) = entry.list {
+            self.free_listed(entry, listed)?;
+        }
         // Freeing looks at pages, not keys, so neither order nor placement matters.
         let tree = entry.tree(None, None);
         while self.patiently(|| self.free_some(&tree))? {}
@@ -46,9 +56,15 @@ impl Kernel {
         self.commit_shape(&[tree.id], Durability::Memory, |changes, record| {
             record.begin(log::Kind::Filler);
             let mut below = Vec::new();
-            while changes.items().len() < CHANGED_AT_ONCE && free_lowest(changes, &tree.tree(), &mut below)? {}
+            let most = self.changed_at_once();
+            while changes.items().len() < most && free_lowest(changes, &tree.tree(), &mut below, most)? {}
             Ok(!changes.items().is_empty())
         })
+    }
+
+    /// How many pages a commit that frees some should change.
+    pub(super) fn changed_at_once(&self) -> usize {
+        (self.pages.region.geometry().frames / CHANGED_PART).clamp(CHANGED_MIN, CHANGED_AT_ONCE)
     }
 
     /// Frees a tree's root, the only page it has left, and its note: one commit. If that is lost in a crash, the note is there again and so, as of
@@ -104,7 +120,7 @@ impl Kernel {
 /// Frees the first leaf of a tree without the rest, or some of its long values if these are many, or the first subtree in it if that is a single leaf, or the same in that subtree.
 /// `below` are the subtrees on the way to the leaf freed last, each in the first leaf of the one before. False, with nothing freed, if there
 /// is nothing but the root.
-fn free_lowest<'t>(changes: &mut Changes<'_>, outermost: &Tree<'t>, below: &mut Vec<Tree<'t>>) -> Result<bool> {
+fn free_lowest<'t>(changes: &mut Changes<'_>, outermost: &Tree<'t>, below: &mut Vec<Tree<'t>>, most: usize) -> Result<bool> {
     loop {
         let tree = *below.last().unwrap_or(outermost);
         let mut path = Vec::new();
@@ -118,7 +134,7 @@ fn free_lowest<'t>(changes: &mut Changes<'_>, outermost: &Tree<'t>, below: &mut 
             below.push(subtree);
             continue;
         }
-        if thin_out(changes, leaf)? {
+        if thin_out(changes, leaf, most)? {
             return Ok(true);
         }
         if leaf != tree.root {
@@ -184,12 +200,12 @@ fn free_long_values(changes: &mut Changes<'_>, leaf: PageId) -> Result<()> {
 }
 
 /// Removes some long values from a leaf if it has more than a commit should free. True if it did.
-fn thin_out(changes: &mut Changes<'_>, leaf: PageId) -> Result<bool> {
+fn thin_out(changes: &mut Changes<'_>, leaf: PageId, most: usize) -> Result<bool> {
     let values = long_values(changes, leaf)?;
-    if values.len() < CHANGED_AT_ONCE {
+    if values.len() < most {
         return Ok(false);
     }
-    for &(slot, first, len) in values[..CHANGED_AT_ONCE].iter().rev() {
+    for &(slot, first, len) in values[..most].iter().rev() {
         long::free(changes, first, len)?;
         LeafMut::new(changes.write(leaf)?).remove(slot);
     }

@@ -17,7 +17,7 @@ use sablecat_os::atomic::Ordering;
 
 use super::committed::Committed;
 use super::trees::CHANGED_AT_ONCE;
-use super::{Durability, Kernel, catalog};
+use super::{Durability, Kernel, catalog, listed};
 use crate::access::PageWrite;
 use crate::access::btree;
 use crate::error::{ErrorKind, Result};
@@ -89,6 +89,10 @@ impl Kernel {
         let mut state = Committed { kernel: self, me, at };
         let notes_and_names = catalog::records(&mut state)?;
         // Order and placement do not matter to who only wants to know which pages there are.
+        for (_, entry) in &notes_and_names {
+            // What a list names is freed with it, or reached by other ways.
+            listed::each(&state, entry, &mut |page| _ = reached.insert(page))?;
+        }
         let trees = notes_and_names.iter().map(|(_, entry)| entry.tree(None, None));
         for tree in std::iter::once(catalog::catalog_tree()).chain(trees) {
             btree::reach(&state, &tree.tree(), &mut |page| reached.insert(page))?;

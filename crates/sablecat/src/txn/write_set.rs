@@ -119,6 +119,7 @@ impl Records {
 }
 
 /// The records of a tree, in order.
+#[derive(Clone)]
 pub(crate) enum Iter<'a> {
     Bytes(btree_map::Iter<'a, Short, Pending>),
     Custom(slice::Iter<'a, (Short, Pending)>),

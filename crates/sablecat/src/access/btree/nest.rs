@@ -59,7 +59,7 @@ pub(crate) fn key_bytes_max(order: Order<'_>, page_size: usize) -> usize {
 
 impl Tree<'_> {
     /// The subtree with this root, whose pages go there.
-    fn below(root: PageId, home: Home<'static>) -> Tree<'static> {
+    pub(crate) fn below(root: PageId, home: Home<'static>) -> Tree<'static> {
         Tree { id: TreeId(!root.0), root, order: Order::Bytes, home }
     }
 
@@ -70,7 +70,7 @@ impl Tree<'_> {
 }
 
 /// What stands under a stem for the subtree with this root.
-pub(super) fn reference(root: PageId) -> [u8; REFERENCE_BYTES] {
+pub(crate) fn reference(root: PageId) -> [u8; REFERENCE_BYTES] {
     let mut bytes = [0; REFERENCE_BYTES];
     bytes[..4].copy_from_slice(&(!root.0).to_le_bytes());
     bytes[4..].copy_from_slice(&root.0.to_le_bytes());

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use sablecat_os::sim::SimDisk;
 
+use super::catalog::{self, CATALOG, FIRST_TREE};
 use super::locks::LockTable;
 use super::{Committed, Direct, Durability, Isolation, Kernel, Options, RecordChange, Transaction, TreeRef};
 use crate::access::btree;
@@ -68,7 +69,7 @@ fn kernel(region: Region, volume: Option<Volume>) -> Kernel {
     let log = Log::open(None, Path::new(""), config, memory).expect("a log in memory");
     let locks = LockTable::new(&region);
     let pages = Pages::new(region, volume, access::check_page).expect("memory");
-    Kernel { pages, log, locks, bell: Arc::default(), patience: Duration::from_secs(60) }
+    Kernel { pages, log, locks, bell: Arc::default(), patience: Duration::from_secs(60), unfreed: Default::default() }
 }
 
 /// An empty volume on a simulated disk.
@@ -98,6 +99,16 @@ impl Store {
         btree::format_root(direct.write(tree.root).unwrap(), tree.id, tree.root, false);
         drop(seat);
         Store { kernel, tree }
+    }
+
+    /// As [`Store::new`], with a catalog beside the tree, which has a name there.
+    fn with_catalog(frames: usize, slots: u16, volume: Option<Volume>) -> Store {
+        let store = Store::new(frames, slots, volume);
+        let entry = store.kernel.create_tree(TreeId(FIRST_TREE), VolumeId::MAIN, None).unwrap();
+        store.kernel.pages.region.header().tree_next.0.store(FIRST_TREE + 1, std::sync::atomic::Ordering::SeqCst);
+        store.put(b"tree", &entry.encode()).unwrap();
+        assert!(store.remove(&catalog::note_key(entry.tree)).unwrap());
+        Store { tree: entry.tree(None, None), ..store }
     }
 
     fn begin(&self, isolation: Isolation, read_only: bool) -> Transaction<'_> {
@@ -146,12 +157,16 @@ impl Store {
 
     /// All records, after the whole tree has been verified; and the pages that it consists of.
     fn verified(&self) -> (Records, HashSet<PageId>) {
+        self.verified_tree(&self.tree)
+    }
+
+    fn verified_tree(&self, tree: &TreeRef) -> (Records, HashSet<PageId>) {
         let seat = self.kernel.pages.participants.sit().unwrap();
         let at = self.kernel.pages.pin(&seat);
         let mut source = Committed { kernel: &self.kernel, me: &seat, at };
         let mut scan = btree::Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
         let mut records = Vec::new();
-        while let Some((key, value)) = scan.next(&self.tree.tree(), &mut source, true).unwrap() {
+        while let Some((key, value)) = scan.next(&tree.tree(), &mut source, true).unwrap() {
             let value = match value {
                 btree::Found::Bytes(value) => value,
                 btree::Found::Long(first, len) => self.kernel.load_long(&seat, at, first, len).unwrap(),
@@ -160,7 +175,7 @@ impl Store {
         }
         let mut seen = HashSet::new();
         let mut problems = Vec::new();
-        let shape = btree::verify(&source, &self.tree.tree(), &mut seen, &mut |why| problems.push(why), &mut |_| {});
+        let shape = btree::verify(&source, &tree.tree(), &mut seen, &mut |why| problems.push(why), &mut |_| {});
         seat.slot().unpin();
         assert!(problems.is_empty(), "{problems:?}");
         assert_eq!(shape.records, records.len() as u64);
@@ -187,7 +202,12 @@ impl Store {
         assert_eq!((census.old, census.building, census.retired), (0, 0, 0), "{census:?}");
         assert_eq!(census.free + census.current, pages.region.geometry().frames - 1);
         drop(seat);
-        let (_, reachable) = self.verified();
+        let (_, mut reachable) = self.verified();
+        if self.tree.id != CATALOG {
+            let (records, pages) = self.verified_tree(&catalog::catalog_tree());
+            assert_eq!(records.len(), 1, "what was left half done: {records:?}");
+            reachable.extend(pages);
+        }
         let lost: Vec<_> = (1..pages.page_ids().high_water())
             .filter(|&page| pages.page_ids().is_used(page) != reachable.contains(&PageId(page as u32)))
             .collect();

@@ -22,7 +22,7 @@ pub(super) fn database() -> Store {
 
 /// What the catalog says of it.
 pub(super) fn entry(store: &Store) -> CatalogEntry {
-    CatalogEntry { tree: store.tree.id, root: store.tree.root, volume: VolumeId::MAIN, comparator: None }
+    CatalogEntry { tree: store.tree.id, root: store.tree.root, volume: VolumeId::MAIN, comparator: None, list: None }
 }
 
 /// Takes the database's name away; its pages are still to be freed.

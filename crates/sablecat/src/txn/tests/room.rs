@@ -1,5 +1,7 @@
 //! Transactions that change more pages than the cache has room for.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::error::ErrorKind;
 
@@ -15,6 +17,242 @@ fn store() -> Store {
     let store = Store::new(FRAMES, 6, Some(volume(1)));
     (0..RECORDS).for_each(|n| store.put(&key(n), &[0; 40]).unwrap());
     store
+}
+
+impl Store {
+    fn set(&self, txn: &mut Transaction<'_>, n: u64, value: Option<&[u8]>) {
+        txn.set(&self.tree, &key(n), value).unwrap();
+    }
+
+    fn seen(&self, txn: &mut Transaction<'_>, n: u64) -> Option<Vec<u8>> {
+        txn.get(&self.tree, &key(n), |value| value.map(<[u8]>::to_vec)).unwrap()
+    }
+}
+
+/// Records in some ten times as many leaves as there are frames, in a tree that can be built anew.
+fn roomy(frames: usize) -> Store {
+    let store = Store::with_catalog(frames, 8, Some(volume(1)));
+    (0..RECORDS).for_each(|n| store.put(&key(n), &[0; 40]).unwrap());
+    store
+}
+
+#[test]
+fn a_transaction_of_more_pages_than_frames_commits_and_leaves_everybody_their_snapshot() {
+    for isolation in [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable] {
+        let store = roomy(64);
+        let mut reader = store.begin(Isolation::Snapshot, true);
+        assert_eq!(store.seen(&mut reader, 7), Some(vec![0; 40]));
+        let mut txn = store.begin(isolation, false);
+        assert_eq!(store.seen(&mut txn, 7), Some(vec![0; 40]));
+        (0..RECORDS).for_each(|n| store.set(&mut txn, n, Some(&[1; 40])));
+        txn.commit(Durability::Memory).unwrap();
+        (0..RECORDS).for_each(|n| assert_eq!(store.get(&key(n)), Some(vec![1; 40]), "record {n}"));
+        (0..RECORDS).for_each(|n| assert_eq!(store.seen(&mut reader, n), Some(vec![0; 40]), "record {n} as it was"));
+        drop((reader, txn));
+        store.kernel.free_pages_later();
+        store.assert_nothing_leaks();
+    }
+}
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Keys of all lengths, some of which share stems.
+fn any_key(dice: &mut Dice) -> Vec<u8> {
+    let n = dice.below(1500);
+    let mut key = n.to_be_bytes()[6..].to_vec();
+    if n.is_multiple_of(5) {
+        // Nested: a few that share a stem, and some of more than one.
+        key.splice(0..0, vec![b's'; 100 + n as usize % 3 * 100]);
+    }
+    key
+}
+
+fn any_value(dice: &mut Dice) -> Vec<u8> {
+    let len = match dice.below(50) {
+        0 => 20 * 448,
+        1..4 => 300 + dice.below(2000),
+        _ => dice.below(60),
+    };
+    vec![dice.below(256) as u8; len as usize]
+}
+
+/// Transactions of all sizes against a map, with snapshots that are kept and checkpoints in between.
+#[test]
+fn transactions_of_any_size_do_what_they_do_to_a_map() {
+    for seed in 1..5 {
+        let store = Store::with_catalog(96, 16, Some(volume(seed)));
+        let mut dice = Dice(seed);
+        let mut model = Model::new();
+        let mut snapshots: Vec<(Transaction<'_>, Model)> = Vec::new();
+        for _ in 0..25 {
+            let isolation = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable][dice.below(3) as usize];
+            let mut txn = store.begin(isolation, false);
+            let mut after = model.clone();
+            let (most, removals) = ([5, 200, 1500][dice.below(3) as usize], [1, 5, 9][dice.below(3) as usize]);
+            for _ in 0..most {
+                let key = any_key(&mut dice);
+                let value = (dice.below(10) >= removals).then(|| any_value(&mut dice));
+                txn.set(&store.tree, &key, value.as_deref()).unwrap();
+                match value {
+                    Some(value) => after.insert(key, value),
+                    None => after.remove(&key),
+                };
+            }
+            if dice.below(5) > 0 {
+                txn.commit(Durability::Memory).unwrap();
+                model = after;
+            }
+            drop(txn);
+            let records: Records = model.clone().into_iter().collect();
+            assert!(store.verified().0 == records, "seed {seed}");
+            match dice.below(4) {
+                0 => _ = store.checkpoint().unwrap(),
+                1 => snapshots.push((store.begin(Isolation::Snapshot, true), model.clone())),
+                2 if !snapshots.is_empty() => {
+                    let (mut snapshot, then) = snapshots.swap_remove(dice.below(snapshots.len() as u64) as usize);
+                    let mut scan = btree::Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+                    let mut found = Model::new();
+                    while let Some((key, value)) = snapshot.next(&store.tree, &mut scan, true).unwrap() {
+                        found.insert(key, value);
+                    }
+                    assert!(found == then, "seed {seed}: a snapshot is as it was");
+                }
+                _ => {
+                    snapshots.clear();
+                    store.kernel.free_pages_later();
+                    store.assert_nothing_leaks();
+                }
+            }
+        }
+        snapshots.clear();
+        store.kernel.free_pages_later();
+        store.assert_nothing_leaks();
+    }
+}
+
+/// A leaf that was remembered looks as good as ever.
+#[test]
+fn who_has_found_a_leaf_before_it_was_replaced_finds_it_no_more() {
+    let store = roomy(128);
+    let large = |value: u8| {
+        let mut txn = store.begin(Isolation::ReadCommitted, false);
+        (0..RECORDS).for_each(|n| store.set(&mut txn, n, Some(&[value; 40])));
+        txn
+    };
+    // Others keep what is replaced from being freed.
+    let reader = store.begin(Isolation::Snapshot, true);
+    let mut single = store.begin(Isolation::Snapshot, false);
+    let mut validated = store.begin(Isolation::Serializable, false);
+    let mut unrelated = store.begin(Isolation::Serializable, false);
+    assert_eq!(store.get(&key(7)), Some(vec![0; 40]));
+    assert_eq!(store.seen(&mut validated, 7), Some(vec![0; 40]));
+    assert_eq!(store.seen(&mut unrelated, RECORDS + 7), None);
+    large(1).commit(Durability::Memory).unwrap();
+    assert_eq!(store.get(&key(7)), Some(vec![1; 40]), "read where it is now");
+    store.put(&key(8), &[2; 40]).unwrap();
+    assert_eq!(store.get(&key(8)), Some(vec![2; 40]), "written where it is now");
+
+    store.set(&mut single, 9, Some(&[3; 40]));
+    assert_eq!(single.commit(Durability::Memory).unwrap_err().kind(), ErrorKind::Conflict, "the first committer wins");
+    store.set(&mut validated, RECORDS + 1, Some(&[3; 40]));
+    assert_eq!(validated.commit(Durability::Memory).unwrap_err().kind(), ErrorKind::Conflict, "what it has read was changed");
+    store.set(&mut unrelated, RECORDS + 2, Some(&[3; 40]));
+    unrelated.commit(Durability::Memory).unwrap();
+    assert_eq!(store.get(&key(RECORDS + 2)), Some(vec![3; 40]));
+    drop((reader, single, validated, unrelated));
+    store.kernel.free_pages_later();
+    store.assert_nothing_leaks();
+}
+
+/// The first committer wins, and reads are validated, whether or not a commit goes beside the tree.
+#[test]
+fn a_large_commit_meets_the_conflicts_of_any_other() {
+    for isolation in [Isolation::Snapshot, Isolation::Serializable] {
+        let store = roomy(128);
+        for in_the_way in [false, true] {
+            let mut txn = store.begin(isolation, false);
+            assert_eq!(store.seen(&mut txn, 7).map(|value| value.len()), Some(40));
+            (100..RECORDS).for_each(|n| store.set(&mut txn, n, Some(&[1; 40])));
+            // In a leaf that the transaction changes, and in one that it has read, and otherwise beside all that.
+            store.put(&key(if isolation == Isolation::Snapshot { 101 } else { 7 }), &[2 + u8::from(in_the_way); 40]).unwrap();
+            if !in_the_way {
+                txn.restart();
+                assert_eq!(store.seen(&mut txn, 7).map(|value| value.len()), Some(40));
+                (100..RECORDS).for_each(|n| store.set(&mut txn, n, Some(&[1; 40])));
+                store.put(&key(20), &[3; 40]).unwrap();
+            }
+            let done = txn.commit(Durability::Memory);
+            assert_eq!(done.err().map(|error| error.kind()), in_the_way.then_some(ErrorKind::Conflict));
+            drop(txn);
+            assert_eq!(store.get(&key(20)), Some(vec![3; 40]));
+        }
+        store.kernel.free_pages_later();
+        store.assert_nothing_leaks();
+    }
+}
+
+/// Everybody at once: transfers between records by small commits, by large ones, readers that add up, and checkpoints.
+#[test]
+fn large_commits_among_small_ones_lose_nothing() {
+    const ACCOUNTS: u64 = 2000;
+    for seed in 1..4u64 {
+        let store = Store::with_catalog(160, 16, Some(volume(seed)));
+        (0..ACCOUNTS).for_each(|n| store.put(&key(n), &100u64.to_le_bytes().repeat(5)).unwrap());
+        let balance = |value: Option<Vec<u8>>| u64::from_le_bytes(value.expect("an account")[..8].try_into().unwrap());
+        let working = std::sync::atomic::AtomicU64::new(3);
+        std::thread::scope(|scope| {
+            let (store, working) = (&store, &working);
+            let run = move |work: &dyn Fn(&mut Transaction<'_>) -> Result<()>| loop {
+                let mut txn = store.begin(Isolation::Serializable, false);
+                match work(&mut txn).and_then(|()| txn.commit(Durability::Memory)) {
+                    Ok(_) => return,
+                    Err(error) => assert!(error.is_retryable() || error.kind() == ErrorKind::Full, "{error}"),
+                }
+            };
+            for own in 0..3u64 {
+                scope.spawn(move || {
+                    let mut dice = Dice(seed * 7 + own + 1);
+                    for _ in 0..if own == 0 { 3 } else { 60 } {
+                        let (from, to) = (dice.below(ACCOUNTS), dice.below(ACCOUNTS));
+                        run(&|txn| {
+                            // The large one moves one from each account to the next, all the way round.
+                            let pairs = if own == 0 { (0..ACCOUNTS).map(|n| (n, (n + 1) % ACCOUNTS)).collect() } else { vec![(from, to)] };
+                            for (from, to) in pairs {
+                                for (n, difference) in [(from, u64::MAX), (to, 1)] {
+                                    let now = balance(txn.get(&store.tree, &key(n), |value| value.map(<[u8]>::to_vec))?);
+                                    store.set(txn, n, Some(&now.wrapping_add(difference).to_le_bytes().repeat(5)));
+                                }
+                            }
+                            Ok(())
+                        });
+                    }
+                    working.fetch_sub(1, std::sync::atomic::Ordering::AcqRel);
+                });
+            }
+            scope.spawn(move || {
+                while working.load(std::sync::atomic::Ordering::Acquire) > 0 {
+                    let mut reader = store.begin(Isolation::Snapshot, true);
+                    let all = |reader: &mut Transaction<'_>| -> Result<u64> {
+                        (0..ACCOUNTS)
+                            .map(|n| reader.get(&store.tree, &key(n), |value| balance(value.map(<[u8]>::to_vec))))
+                            .try_fold(0u64, |sum, one| Ok(sum.wrapping_add(one?)))
+                    };
+                    match all(&mut reader) {
+                        Ok(sum) => assert_eq!(sum, 100 * ACCOUNTS),
+                        Err(error) => assert!(matches!(error.kind(), ErrorKind::SnapshotTooOld | ErrorKind::Full), "{error}"),
+                    }
+                }
+            });
+            while working.load(std::sync::atomic::Ordering::Acquire) > 0 {
+                store.checkpoint().unwrap();
+                store.kernel.free_pages_later();
+            }
+        });
+        let sum = (0..ACCOUNTS).fold(0u64, |sum, n| sum.wrapping_add(balance(store.get(&key(n)))));
+        assert_eq!(sum, 100 * ACCOUNTS);
+        store.kernel.free_pages_later();
+        store.assert_nothing_leaks();
+    }
 }
 
 #[test]

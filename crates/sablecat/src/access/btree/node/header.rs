@@ -79,6 +79,11 @@ pub(crate) fn set_page_id(page: &mut [u8], id: PageId) {
     put_u32(page, 4, id.0);
 }
 
+/// Gives the page to another tree: as above.
+pub(crate) fn set_tree_id(page: &mut [u8], id: TreeId) {
+    put_u32(page, 16, id.0);
+}
+
 /// The tree the page belongs to.
 pub(crate) fn tree_id(page: &[u8]) -> TreeId {
     TreeId(u32_at(page, 16))

@@ -1,0 +1,185 @@
+//! Lists of pages: what a commit that builds trees anew has made, and what it replaces.
+//!
+//! ```text
+//! key    0: made, 1: replaced (u8) | first page u32, big-endian
+//! value  how many pages in a row u32
+//! ```
+//!
+//! A list is a tree of its own that only a note in the catalog names (catalog.rs), and the note says which of the two are to be freed with it: those made,
+//! until the commit's own step changes that to those replaced. What is added to the list is published in the same step as the pages that it tells of.
+//! So in every state, and so in every checkpoint, list and pages fit each other: whoever finds the note, however the commit was cut short, frees what
+//! nothing leads to in that state and nothing else. The log knows of neither. A replayed commit changes the trees in place, and
+//! what had been made for it by the checkpoint is freed.
+//!
+//! A page is freed and taken off the list in one step, so freeing can be cut short as well. No snapshot may be left that sees what is freed: freeing
+//! gives the page a last version, and would keep the one before in the cache for it.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use sablecat_os::atomic::Ordering;
+
+use super::catalog::{CatalogEntry, Listed};
+use super::changes::Changes;
+use super::{Committed, Durability, Kernel, TreeRef};
+use crate::access::btree::node::{Leaf, Value};
+use crate::access::btree::{self, Toward, Tree};
+use crate::access::{PageRead, PageWrite};
+use crate::error::{Error, Result};
+use crate::log;
+use crate::types::{Lsn, PageId, TreeId, VolumeId};
+
+const KEY_BYTES: usize = 5;
+/// Entries that are looked at together.
+const LOOKED_AT_ONCE: usize = 1024;
+/// How often a commit lets others run before it leaves to later what they see.
+const YIELDS: u32 = 20;
+
+fn key(listed: Listed, page: PageId) -> [u8; KEY_BYTES] {
+    let [a, b, c, d] = page.0.to_be_bytes();
+    let kind = match listed {
+        Listed::Made => 0,
+        Listed::Replaced => 1,
+    };
+    [kind, a, b, c, d]
+}
+
+/// What is to be added to a list and taken off it, in one commit.
+#[derive(Debug, Default)]
+pub(super) struct Additions(BTreeMap<[u8; KEY_BYTES], Option<u32>>);
+
+impl Additions {
+    pub(super) fn add(&mut self, listed: Listed, first: PageId, count: u64) {
+        self.0.insert(key(listed, first), Some(count as u32));
+    }
+
+    /// The page is freed in this commit.
+    pub(super) fn remove(&mut self, listed: Listed, page: PageId) {
+        self.0.insert(key(listed, page), None);
+    }
+
+    /// Writes them into the list.
+    pub(super) fn write(self, list: &TreeRef, changes: &mut Changes<'_>) -> Result<()> {
+        for (key, count) in self.0 {
+            match count {
+                Some(count) => btree::put(changes, &list.tree(), &key, Value::Inline(&count.to_le_bytes()))?,
+                None => _ = btree::remove(changes, &list.tree(), &key)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tells of all pages that a list names; of none if the catalog's entry is that of another tree.
+pub(super) fn each(state: &Committed<'_>, entry: &CatalogEntry, tell: &mut impl FnMut(PageId)) -> Result<()> {
+    match entry.list {
+        None => Ok(()),
+        Some(_) => [Listed::Made, Listed::Replaced].into_iter().try_for_each(|listed| each_of(state, entry, listed, tell)),
+    }
+}
+
+/// Tells of the pages that are to be freed with a list.
+pub(crate) fn each_to_be_freed(state: &Committed<'_>, entry: &CatalogEntry, tell: &mut impl FnMut(PageId)) -> Result<()> {
+    entry.list.map_or(Ok(()), |listed| each_of(state, entry, listed, tell))
+}
+
+fn each_of(state: &Committed<'_>, entry: &CatalogEntry, listed: Listed, tell: &mut impl FnMut(PageId)) -> Result<()> {
+    let list = entry.tree(None, None);
+    let mut from = PageId::NONE;
+    loop {
+        let found = entries(state, &list.tree(), listed, from, LOOKED_AT_ONCE)?;
+        let Some(&(last, _)) = found.last() else { return Ok(()) };
+        for (first, count) in found {
+            state.kernel.pages.check_run(first, count)?;
+            (0..count).for_each(|n| tell(PageId(first.0 + n as u32)));
+        }
+        from = PageId(last.0.saturating_add(1));
+    }
+}
+
+/// Entries of one kind that follow each other, from the first of that kind on, up to `most` of them.
+fn entries<R: PageRead>(reader: &R, list: &Tree<'_>, listed: Listed, from: PageId, most: usize) -> Result<Vec<(PageId, u64)>> {
+    let wrong = || Error::corruption(format!("the list of pages in tree {} has an entry that is none", list.id));
+    let mut from = key(listed, from).to_vec();
+    let kind = from[0];
+    let mut found = Vec::new();
+    loop {
+        let leaf = btree::find_leaf(reader, list, &from, Toward::Key, |_| {})?;
+        let next = reader.read(leaf, |bytes| {
+            let leaf = Leaf::new(bytes);
+            let first = leaf.search(&from, list.order).unwrap_or_else(|slot| slot);
+            for slot in first..leaf.count() {
+                let (prefix, suffix) = leaf.key(slot);
+                let &[this, a, b, c, d] = &[prefix, suffix].concat()[..] else { return Err(wrong()) };
+                if this != kind || found.len() == most {
+                    return Ok(None);
+                }
+                let Value::Inline(&[e, f, g, h]) = leaf.value(slot) else { return Err(wrong()) };
+                let (page, count) = (PageId(u32::from_be_bytes([a, b, c, d])), u32::from_le_bytes([e, f, g, h]));
+                if page == PageId::NONE || count == 0 {
+                    return Err(wrong());
+                }
+                found.push((page, u64::from(count)));
+            }
+            Ok(leaf.upper_fence().filter(|fence| fence.first() == Some(&kind)).map(<[u8]>::to_vec))
+        })??;
+        match next {
+            // What a damaged page says comes after it may not.
+            Some(next) if next > from => from = next,
+            _ => return Ok(found),
+        }
+    }
+}
+
+/// Lists that are to be freed, with what they name, once no snapshot is older than these LSNs.
+pub(crate) type Unfreed = Mutex<Vec<(CatalogEntry, Lsn)>>;
+
+impl Kernel {
+    /// Makes an empty list: a commit of its own. The caller holds no latch.
+    pub(super) fn create_list(&self) -> Result<CatalogEntry> {
+        let tree = TreeId(self.pages.region.header().tree_next.0.fetch_add(1, Ordering::AcqRel));
+        let entry = CatalogEntry { tree, root: PageId::NONE, volume: VolumeId::MAIN, comparator: None, list: Some(Listed::Made) };
+        self.patiently(|| self.create_noted(entry.clone()))
+    }
+
+    /// Frees the pages of one kind that a list names, some at a time.
+    pub(super) fn free_listed(&self, entry: &CatalogEntry, listed: Listed) -> Result<()> {
+        let list = entry.tree(None, None);
+        let most = self.changed_at_once();
+        while self.patiently(|| {
+            self.commit_shape(&[list.id], Durability::Memory, |changes, record| {
+                record.begin(log::Kind::Filler);
+                let found = entries(changes, &list.tree(), listed, PageId::NONE, most)?;
+                for &(first, count) in &found {
+                    changes.free_run(first, count)?;
+                    btree::remove(changes, &list.tree(), &key(listed, first))?;
+                }
+                Ok(!found.is_empty())
+            })
+        })? {}
+        Ok(())
+    }
+
+    /// Frees a list and what goes with it, unless some snapshot from before `at` still sees that, or there is no room to: then later (`free_pages_later`), or
+    /// when the environment is next opened afresh.
+    pub(super) fn free_pages_of(&self, entry: CatalogEntry, at: Lsn) {
+        // Most of those who read at this moment are about to end.
+        let mut waits = 0..YIELDS;
+        while !self.pages.is_unseen_before(at) && waits.next().is_some() {
+            sablecat_os::atomic::yield_now();
+        }
+        if !self.pages.is_unseen_before(at) || self.free_tree(&entry).is_err() {
+            self.unfreed().push((entry, at));
+        }
+    }
+
+    /// Frees what could not be freed before. What goes wrong is tried again.
+    pub(crate) fn free_pages_later(&self) {
+        let noted = std::mem::take(&mut *self.unfreed());
+        noted.into_iter().for_each(|(entry, at)| self.free_pages_of(entry, at));
+    }
+
+    fn unfreed(&self) -> MutexGuard<'_, Vec<(CatalogEntry, Lsn)>> {
+        self.unfreed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,80 @@
+//! Trees that are built anew while others go on: who may change them, and what still holds of where their leaves were.
+//!
+//! A commit larger than the cache builds the pages it changes beside the old ones and switches to them at the roots (beside.rs). In between nobody may change
+//! these trees; afterwards whoever found a leaf before may be holding one that is no page of its tree any more. Nothing in such a leaf says so: so two words of
+//! the region do, which stand beside `visible`.
+//!
+//! *Frozen.* A commit that changes leaves alone looks, in its commit step, whether the structure latch of one of its trees is held by who rebuilds it. If so
+//! nothing happens, and the change is made again under that latch, which is to wait. The bit is set under the latch and before a commit step of the rebuilder's
+//! own: so each of the others' steps comes before that one, and is seen by it, or after it, and sees the bit.
+//!
+//! *Since.* In the commit step of the switch, before its commit point, the word is raised above everything visible. What was found in a state below it counts as
+//! not found: leaves of a commit that changes leaves alone (made again, as above), remembered leaves (forgotten), reads to be validated and records to be
+//! compared (by the records instead of by the leaf's version). States at or above it are of after the switch or, if the switch died before its commit point,
+//! of after it might have been.
+
+use sablecat_os::atomic::Ordering;
+
+use super::bulk::filler;
+use super::changes::Changes;
+use super::{Kernel, publish};
+use crate::error::{Error, Result};
+use crate::pages::Participant;
+use crate::region::{STRUCTURE_LATCHES, Work};
+use crate::types::{Lsn, TreeId};
+
+const _: () = assert!(STRUCTURE_LATCHES <= u64::BITS as usize, "a bit each");
+
+fn bit(tree: TreeId) -> u64 {
+    1 << (tree.0 as usize % STRUCTURE_LATCHES)
+}
+
+/// Trees that nobody else changes, until dropped. Their structure latches are held for longer.
+pub(super) struct Frozen<'a> {
+    kernel: &'a Kernel,
+    bits: u64,
+}
+
+impl Drop for Frozen<'_> {
+    fn drop(&mut self) {
+        // Release: what was done under the bit comes before.
+        self.kernel.pages.region.header().visible.1.frozen.fetch_and(!self.bits, Ordering::Release);
+    }
+}
+
+impl Kernel {
+    /// Keeps everybody else from changing trees whose structure latches `me` holds, and returns a state that is the last which others have made of them. The
+    /// caller holds no page latch.
+    pub(super) fn freeze(&self, trees: impl Iterator<Item = TreeId>, me: &Participant) -> Result<(Frozen<'_>, Lsn)> {
+        let frozen = Frozen { kernel: self, bits: trees.fold(0, |bits, tree| bits | bit(tree)) };
+        // The commit role, which is taken next, orders this before every commit step that comes after ours.
+        self.pages.region.header().visible.1.frozen.fetch_or(frozen.bits, Ordering::SeqCst);
+        let changes = Changes::new(&self.pages, me, Lsn(0));
+        let at = publish::publish(&self.pages, &self.log, changes, &mut filler(), |_| Ok(()))?;
+        Ok((frozen, at))
+    }
+
+    /// In the commit step of who changes leaves that it found at `at`, without the structure latch of their tree: "rebuilt" if they may be none of its
+    /// leaves any more, or must not change.
+    #[inline]
+    pub(super) fn check_not_rebuilt(&self, tree: TreeId, at: Lsn) -> Result<()> {
+        let header = self.pages.region.header();
+        // Acquire is enough: the commit role orders the two steps.
+        let is_frozen = header.visible.1.frozen.load(Ordering::Acquire) & bit(tree) != 0;
+        if is_frozen || at < header.rebuilt_since() { Err(Error::rebuilt()) } else { Ok(()) }
+    }
+
+    /// In the commit step of who switches trees to other pages, as the last thing before its commit point: leaves that were found up to now may be no
+    /// leaves any more.
+    pub(super) fn say_rebuilt(&self) {
+        let header = self.pages.region.header();
+        header.visible.1.since.store(header.visible().0 + 1, Ordering::Release);
+    }
+
+    /// Ends what a dead participant had frozen under a role that it had, before that is ended for it.
+    pub(super) fn thaw(&self, work: Work) {
+        if let Work::Structure(index) = work {
+            self.pages.region.header().visible.1.frozen.fetch_and(!(1 << index), Ordering::Release);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Transactions that change far more than the cache holds, through the public interface.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sablecat::{Builder, Durability, Env, Isolation};
+use sablecat_os::sim::{SimDisk, Survival};
+
+const DIRECTORY: &str = "/env";
+
+/// The smallest cache there is, of the smallest pages: 128 KiB.
+fn tiny(disk: &SimDisk) -> Builder {
+    Env::builder()
+        .disk(Arc::new(disk.clone()))
+        .page_size(512)
+        .cache_size(0)
+        .log_buffer_size(1 << 16)
+        .log_segment_size(1 << 18)
+        .durability(Durability::Sync)
+        .background(false)
+}
+
+type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn contents(env: &Env) -> BTreeMap<String, Contents> {
+    let mut snapshot = env.snapshot().expect("a seat");
+    let names = snapshot.databases().expect("read");
+    let all = |name: &String| {
+        let database = snapshot.existing_database(name).expect("read").expect("there");
+        let records = snapshot.range::<&[u8]>(&database, ..).expect("read");
+        records.map(|record| record.map(|(key, value)| (key.to_vec(), value.to_vec())).expect("read")).collect()
+    };
+    names.iter().map(String::clone).zip(names.iter().map(all).collect::<Vec<_>>()).collect()
+}
+
+/// Whether everything is as it should be once the map says so.
+fn assert_sound(env: &Env) {
+    env.keep_house().expect("kept");
+    env.checkpoint().expect("written");
+    let report = env.verify(&mut |_| {}).expect("verified");
+    assert_eq!((&report.problems[..], report.pages_unreachable), (&[][..], 0));
+}
+
+fn key(n: u32) -> [u8; 4] {
+    n.to_be_bytes()
+}
+
+fn fill(env: &Env) {
+    for (name, records) in [("a", 1200), ("b", 400)] {
+        let database = env.database(name).expect("created");
+        database.insert_batch((0..records).map(|n| (key(n), [n as u8; 100]))).expect("inserted");
+        database.insert(key(7), [7; 9000]).expect("a long value");
+        database.insert([b'l'; 300], "of a long key").expect("inserted");
+    }
+    env.checkpoint().expect("written");
+}
+
+/// Changes most pages of two databases, makes one and removes one, with long keys and values.
+fn change(env: &Env) -> sablecat::Result<()> {
+    let (a, b) = (env.database("a")?, env.database("b")?);
+    env.write(|txn| {
+        for n in 0..1500 {
+            match n % 10 {
+                3 => _ = txn.remove(&a, key(n))?,
+                7 => txn.insert(&a, key(n), vec![n as u8; 1500 + n as usize])?,
+                _ => txn.insert(&a, key(n), [(n as u8).wrapping_add(1); 120])?,
+            }
+        }
+        (50..390).try_for_each(|n| txn.remove(&b, key(n)).map(drop))?;
+        txn.insert(&b, [b'l'; 299], "of another long key")?;
+        txn.insert(&b, [b'l'; 300], "of the same long key")?;
+        txn.remove_database("gone")?;
+        let new = txn.database("new")?;
+        (0..500).try_for_each(|n| txn.insert(&new, key(n), [n as u8; 60]))
+    })
+}
+
+fn filled(disk: &SimDisk) -> Env {
+    let env = tiny(disk).open(DIRECTORY).expect("created");
+    fill(&env);
+    env.database("gone").expect("created").insert("k", "v").expect("inserted");
+    env
+}
+
+/// Before and after, as an environment with room for everything has it.
+fn before_and_after() -> [BTreeMap<String, Contents>; 2] {
+    let env = Env::builder().page_size(512).in_memory().expect("memory");
+    fill(&env);
+    env.database("gone").expect("created").insert("k", "v").expect("inserted");
+    let before = contents(&env);
+    change(&env).expect("committed");
+    [before, contents(&env)]
+}
+
+#[test]
+fn a_transaction_of_many_times_the_cache_is_a_transaction_like_any_other() {
+    let [before, after] = before_and_after();
+    let disk = SimDisk::new(1);
+    let env = filled(&disk);
+    assert!(contents(&env) == before);
+    change(&env).expect("committed");
+    assert!(contents(&env) == after);
+    for survival in Survival::ALL {
+        let env = tiny(&disk.crash_as(survival, 3)).open(DIRECTORY).expect("recovered");
+        assert!(contents(&env) == after, "{survival:?}");
+        assert_sound(&env);
+    }
+    assert_sound(&env);
+    env.close().expect("closed");
+    let env = tiny(&disk).open(DIRECTORY).expect("opened");
+    assert!(contents(&env) == after);
+    assert_sound(&env);
+}
+
+/// Power fails somewhere, while checkpoints are written beside the commit: what is found is all or nothing, all if it had been promised, and no page is lost
+/// to use.
+#[test]
+fn a_power_failure_in_the_middle_leaves_all_or_nothing() {
+    let [before, after] = before_and_after();
+    let calls = {
+        let disk = SimDisk::new(1);
+        let env = filled(&disk);
+        let before = disk.calls();
+        change(&env).expect("committed");
+        disk.calls() - before
+    };
+    let (mut none, mut all) = (0, 0);
+    for n in 0..24 {
+        let disk = SimDisk::new(n);
+        let env = filled(&disk);
+        // Beside checkpoints there are more calls than without.
+        disk.crash_at(disk.calls() + calls * n / 3);
+        let over = AtomicBool::new(false);
+        let promised = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Acquire) {
+                    let _ = env.checkpoint();
+                }
+            });
+            let done = change(&env).is_ok();
+            over.store(true, Ordering::Release);
+            done
+        });
+        for survival in [Survival::Nothing, Survival::Sectors, Survival::Everything] {
+            let found = disk.crash_as(survival, n);
+            let env = tiny(&found).open(DIRECTORY).expect("recovered");
+            let is_done = contents(&env) == after;
+            assert!(is_done || !promised && contents(&env) == before, "{n} {survival:?}, promised: {promised}");
+            *if is_done { &mut all } else { &mut none } += 1;
+            assert_sound(&env);
+            change(&env).expect("done again");
+            assert!(contents(&env) == after);
+            assert_sound(&env);
+        }
+    }
+    assert!(none > 0 && all > 0, "{none} {all}");
+}
+
+/// Readers before, beside and after.
+#[test]
+fn readers_see_what_was_before_until_they_begin_anew() {
+    let [before, after] = before_and_after();
+    for isolation in [Isolation::Snapshot, Isolation::Serializable] {
+        let disk = SimDisk::new(1);
+        let env = tiny(&disk).isolation(isolation).open(DIRECTORY).expect("created");
+        fill(&env);
+        env.database("gone").expect("created").insert("k", "v").expect("inserted");
+        let a = env.database("a").expect("there");
+        let mut snapshot = env.snapshot().expect("a seat");
+        assert_eq!(snapshot.get(&a, key(1)).expect("read"), Some(vec![1; 100]));
+        change(&env).expect("committed");
+        for (key, value) in &before["a"] {
+            assert!(snapshot.get(&a, key).expect("read").as_ref() == Some(value));
+        }
+        drop(snapshot);
+        assert!(contents(&env) == after);
+        assert_sound(&env);
+    }
+}
+
+/// What is given up leaves nothing; savepoints and one's own changes are as ever.
+#[test]
+fn a_transaction_that_is_given_up_leaves_nothing() {
+    let disk = SimDisk::new(1);
+    let env = filled(&disk);
+    let before = contents(&env);
+    let a = env.database("a").expect("there");
+    let mut txn = env.begin().expect("a seat");
+    (0..1200).try_for_each(|n| txn.insert(&a, key(n), [0; 90])).expect("noted");
+    let savepoint = txn.savepoint();
+    (0..1200).try_for_each(|n| txn.remove(&a, key(n)).map(drop)).expect("noted");
+    txn.rollback_to(&savepoint).expect("its own");
+    assert_eq!(txn.get(&a, key(5)).expect("read"), Some(vec![0; 90]));
+    txn.abort();
+    assert!(contents(&env) == before);
+    assert_sound(&env);
+}
