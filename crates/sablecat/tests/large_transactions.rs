@@ -196,3 +196,62 @@ fn a_transaction_that_is_given_up_leaves_nothing() {
     assert!(contents(&env) == before);
     assert_sound(&env);
 }
+
+/// A number from the environment's variables.
+fn variable(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+}
+
+/// The most memory that this process has had at once, in bytes.
+fn memory_peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("the kernel's own account");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+}
+
+/// Inserts in no order. One transaction commits and another is rolled back in a process that is not closed; then the log is replayed. All in bounded memory.
+#[test]
+#[ignore = "takes minutes: two gigabytes, or SABLECAT_LARGE_BYTES, beside a cache of 8 MiB, or SABLECAT_LARGE_CACHE"]
+fn a_transaction_is_limited_by_the_disk() {
+    let (bytes, cache) = (variable("SABLECAT_LARGE_BYTES", 2 << 30), variable("SABLECAT_LARGE_CACHE", 8 << 20));
+    let stage = std::env::var_os("SABLECAT_LARGE_DIRECTORY");
+    let base = std::env::var_os("SABLECAT_MEASURE_DIR").map_or_else(std::env::temp_dir, std::path::PathBuf::from);
+    let directory = stage.clone().map_or_else(|| base.join(format!("sablecat-large-{}", std::process::id())), std::path::PathBuf::from);
+    let (begun, records) = (std::time::Instant::now(), bytes / 1000);
+    let say = |what: &str| println!("{what} after {:?}, {} MiB of memory at most", begun.elapsed(), memory_peak() >> 20);
+    let key = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+    let env = if stage.is_some() {
+        Env::builder().cache_size(cache).durability(Durability::Sync).open(&directory).expect("created")
+    } else {
+        let this = std::env::current_exe().expect("a program");
+        let words = ["--ignored", "--exact", "--nocapture", "a_transaction_is_limited_by_the_disk"];
+        let worker = std::process::Command::new(this).args(words).env("SABLECAT_LARGE_DIRECTORY", &directory).status().expect("started");
+        assert!(worker.success());
+        Env::builder().cache_size(cache).open(&directory).expect("recovered")
+    };
+    let d = env.database("d").expect("there");
+    if stage.is_some() {
+        let mut txn = env.begin().expect("a seat");
+        (0..records).try_for_each(|n| txn.insert(&d, key(n), [n as u8; 990])).expect("noted");
+        say("noted");
+        assert_eq!(txn.get(&d, key(records / 2)).expect("read"), Some(vec![(records / 2) as u8; 990]));
+        txn.commit().expect("committed");
+        say("committed");
+        let mut undone = env.begin().expect("a seat");
+        (0..records / 8).try_for_each(|n| undone.insert(&d, key(n), [0; 990])).expect("noted");
+        undone.abort();
+        say("rolled back");
+    } else {
+        say("recovered");
+        assert_eq!(d.len().expect("counted"), records);
+    }
+    // The records that are in memory, what leads to those that are not, and what a process takes anyway.
+    let most = 2 * cache + bytes / 500 + (128 << 20);
+    assert!(memory_peak() < most, "{} bytes of memory, {most} at most", memory_peak());
+    if stage.is_some() {
+        // Without closing anything.
+        std::process::exit(0);
+    }
+    env.close().expect("closed");
+    std::fs::remove_dir_all(&directory).expect("removed");
+}

@@ -76,7 +76,7 @@ impl TxnOptions {
 /// A read-write transaction. It sees one state of the environment, with its own changes over it; nobody sees these before it commits.
 /// Dropped without [`Txn::commit`], it changes nothing.
 ///
-/// Its changes are kept in memory until then. It may move between threads, but is never used by two at once:
+/// Its changes are kept in memory until then, or, when they are many, in files that go with it. It may move between threads, but is never used by two at once:
 ///
 /// ```compile_fail,E0277
 /// fn shared<T: Sync>() {}

@@ -172,6 +172,10 @@ pub(super) fn log_config(config: &Config, uuid: [u8; 16], directory: Option<&Pat
     }
 }
 
+/// Bytes of a write set that stay in memory.
+const SPILL_BYTES_MIN: usize = 256 << 10;
+const SPILL_BYTES_MAX: usize = 64 << 20;
+
 /// The kernel over a region, which may be in use already.
 pub(super) fn build_kernel(
     directory: Option<&Path>,
@@ -180,13 +184,16 @@ pub(super) fn build_kernel(
     config: &Config,
     (mode, journal): (Mode, Option<&Journal>),
 ) -> Result<Kernel> {
+    // A part of the cache, within bounds.
+    let bytes_max = (region.geometry().frames * region.page_size() / 4).clamp(SPILL_BYTES_MIN, SPILL_BYTES_MAX);
+    let spill = directory.map(|directory| txn::runs::Place { disk: Arc::clone(&config.disk), directory: directory.to_owned(), bytes_max });
     let log_disk = directory.filter(|_| mode == Mode::Transactional).map(|_| Arc::clone(&config.disk));
     let uuid = volume.as_ref().map_or([0; 16], |volume| volume.superblock().uuid);
     let log_config = log_config(config, uuid, directory, journal);
     let log = Log::open(log_disk, &directory.unwrap_or(Path::new("")).join(LOG), log_config, log_memory(region))?;
     let locks = LockTable::new(region).with_policy(config.deadlock_policy);
     let pages = Pages::new(Arc::clone(region), volume, access::check_page)?;
-    Ok(Kernel { pages, log, locks, bell: Arc::default(), patience: config.lock_timeout, unfreed: Default::default() })
+    Ok(Kernel { pages, log, locks, bell: Arc::default(), patience: config.lock_timeout, spill, unfreed: Default::default() })
 }
 
 /// Makes an environment of a volume (none: in memory alone) in a region that nobody uses yet (none: a private one is made).

@@ -24,7 +24,7 @@ use super::Core;
 use super::databases::{Named, check_comparator};
 use crate::access::btree::Scan;
 use crate::error::{Error, ErrorKind, Result};
-use crate::txn::catalog::{self, CATALOG, CatalogEntry, catalog_tree, note_key};
+use crate::txn::catalog::{self, CatalogEntry, catalog_tree, note_key};
 use crate::txn::{Durability, Options, Position, Presence, State, Transaction, TreeRef};
 use crate::types::{Lsn, TreeId};
 
@@ -106,11 +106,11 @@ impl<'e> EnvTxn<'e> {
 
     #[inline]
     fn changes_databases(&self) -> bool {
-        self.records.changes_of(CATALOG).next().is_some()
+        self.records.changes_of_catalog().next().is_some()
     }
 
     fn fate(&self, tree: TreeId) -> Fate {
-        match self.records.pending(CATALOG, &note_key(tree)) {
+        match self.records.pending_in_catalog(&note_key(tree)) {
             None => Fate::Kept,
             Some(None) => Fate::Created,
             Some(Some(_)) => Fate::Removed,
@@ -140,7 +140,7 @@ impl<'e> EnvTxn<'e> {
         if let Some(made) = self.made.iter().find(|made| made.entry.tree == entry.tree) {
             return self.core.name(name, entry, Arc::clone(&made.presence));
         }
-        if self.records.pending(CATALOG, name.as_bytes()).is_some() {
+        if self.records.pending_in_catalog(name.as_bytes()).is_some() {
             // Renamed, which others do not know.
             return self.core.name(name, entry, Arc::new(Presence::seen_at(self.records.at())));
         }
@@ -200,7 +200,7 @@ impl<'e> EnvTxn<'e> {
 
     /// The trees that the transaction removes.
     fn removed(&self) -> Result<Vec<CatalogEntry>> {
-        let notes = self.records.changes_of(CATALOG).filter(|(key, _)| !catalog::is_name(key));
+        let notes = self.records.changes_of_catalog().filter(|(key, _)| !catalog::is_name(key));
         notes.filter_map(|(key, value)| value.as_deref().map(|value| CatalogEntry::decode(key, value))).collect()
     }
 

@@ -25,6 +25,7 @@
 //! Costs (sketch): a copy of each page that changes, its entry in the list twice (20 bytes), and the freeing of the old one: three times
 //! what an ordinary commit takes, and no limit but the disk's.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use super::apply::WriteCheck;
@@ -33,7 +34,7 @@ use super::catalog::{self, CATALOG, CatalogEntry, Listed, catalog_tree, note_key
 use super::changes::Changes;
 use super::copy::Copying;
 use super::large::Large;
-use super::write_set::{Pending, Records, WriteSet};
+use super::write_set::{Records, WriteSet};
 use super::{Kernel, TreeRef, conflict, publish};
 use crate::access::btree::node::{self, Leaf, LeafMut, Value};
 use crate::access::btree::{self, Toward, Tree};
@@ -121,6 +122,14 @@ struct Build<'a> {
     roots: Vec<(PageId, PageId)>,
 }
 
+/// What a batch has done.
+struct Batch {
+    /// The root beside that of the tree.
+    root: PageId,
+    /// The key up to which records were applied; none: all were.
+    passed: Option<Vec<u8>>,
+}
+
 impl<'a> Build<'a> {
     /// Begins changes over the newest state.
     fn changes(&self) -> (Changes<'a>, Lsn) {
@@ -131,26 +140,19 @@ impl<'a> Build<'a> {
 
     fn tree(&mut self, tree: &TreeRef, records: &Records) -> Result<()> {
         let kernel = self.kernel;
-        let (mut left, mut root) = (records.iter().peekable(), None);
-        while left.peek().is_some() {
+        let (mut root, mut passed, mut more) = (None, None, true);
+        while more {
             // When there is no room for a batch it is begun anew.
-            (left, root) = kernel.patiently(|| {
-                let mut left = left.clone();
-                let root = self.batch(tree, root, &mut left)?;
-                Ok((left, Some(root)))
-            })?;
+            let batch = kernel.patiently(|| self.batch(tree, root, (records, passed.as_deref())))?;
+            (root, more) = (Some(batch.root), batch.passed.is_some());
+            passed = batch.passed;
         }
         self.roots.extend(root.map(|root| (tree.root, root)));
         Ok(())
     }
 
-    /// Applies some of the records that are left to the tree at a root beside that of the tree, which is made if there is none yet.
-    fn batch<'w>(
-        &mut self,
-        tree: &TreeRef,
-        root: Option<PageId>,
-        left: &mut std::iter::Peekable<impl Iterator<Item = (&'w [u8], &'w Pending)>>,
-    ) -> Result<PageId> {
+    /// Applies some of the records after a key to the tree at a root beside that of the tree, which is made if there is none yet.
+    fn batch(&mut self, tree: &TreeRef, root: Option<PageId>, (records, after): (&Records, Option<&[u8]>)) -> Result<Batch> {
         let kernel = self.kernel;
         let most = (kernel.pages.region.geometry().frames / BATCH_PART).clamp(*BATCH.start(), *BATCH.end());
         let (mut changes, now) = self.changes();
@@ -161,18 +163,25 @@ impl<'a> Build<'a> {
             None => copying.copy_root(&old)?,
         };
         let new = Tree { root, ..old };
-        let (mut last, mut stored) = (PageId::NONE, 0);
-        while let Some((key, value)) = left.next_if(|_| copying.len() < most) {
-            self.check_write(tree, key, now)?;
+        let (mut last, mut stored, mut passed) = (PageId::NONE, 0, None);
+        let mut left = records.after(after)?;
+        while copying.len() < most {
+            let Some((key, value)) = left.next()? else {
+                passed = None;
+                break;
+            };
+            self.check_write(tree, &key, now)?;
             let value = value.as_deref();
             let run = value.filter(|value| kernel.is_large(value)).and_then(|_| self.runs.get(stored));
             stored += usize::from(run.is_some());
-            kernel.change_copy(&mut copying, &new, (key, value), run, &mut last)?;
+            kernel.change_copy(&mut copying, &new, (&key, value), run, &mut last)?;
+            passed = Some(key);
         }
+        let passed = passed.map(Cow::into_owned);
         copying.finish().write(&self.list, &mut changes)?;
         publish::publish(&kernel.pages, &kernel.log, changes, &mut filler(), |_| Ok(()))?;
         self.runs.drain(..stored).for_each(Run::keep);
-        Ok(root)
+        Ok(Batch { root, passed })
     }
 
     /// Snapshot isolation's first-committer-wins, in a tree that nobody changes any more.

@@ -19,7 +19,7 @@ impl Kernel {
         record.begin(Kind::Commit);
         let records = || writes.trees().flat_map(|(tree, records)| records.iter().map(move |(key, value)| (tree.id, key, value)));
         let bytes = |(_, key, value): (_, &[u8], &Pending)| operation_bytes_max(key.len(), value.as_deref().map_or(0, <[u8]>::len));
-        if records().map(bytes).sum::<usize>() + RecordBuilder::OVERHEAD_MAX <= self.log.record_bytes_max() {
+        if !writes.is_spilled() && records().map(bytes).sum::<usize>() + RecordBuilder::OVERHEAD_MAX <= self.log.record_bytes_max() {
             for (tree, key, value) in records() {
                 match value {
                     Some(value) => record.put(tree, key, value),
@@ -31,8 +31,11 @@ impl Kernel {
         }
         let hold = ChainHold::begin(me, self.log.tail());
         let mut chunks = Chunks::begin(self, record, me);
-        for (tree, key, value) in records() {
-            chunks.add(tree, key, value.as_deref())?;
+        for (tree, records) in writes.trees() {
+            let mut all = records.after(None)?;
+            while let Some((key, value)) = all.next()? {
+                chunks.add(tree.id, &key, value.as_deref())?;
+            }
         }
         chunks.finish()?;
         Ok(Some(hold))

@@ -43,7 +43,7 @@ impl Kernel {
     pub(super) fn settle_claims(&self, claims: &Claims, writes: &WriteSet, me: &Participant) -> Result<()> {
         let Some(records) = writes.records(CATALOG) else { return Ok(()) };
         let (catalog, newest) = (catalog::catalog_tree(), self.pages.region.header().visible());
-        let names = || claims.names.iter().filter(|claim| records.get(&claim.key).is_some());
+        let names = || claims.names.iter().filter(|claim| records.get_in_memory(&claim.key).is_some());
         for claim in names() {
             let now = self.value_at(&catalog.tree(), &claim.key, newest, me)?;
             if now != claim.found.clone().map(OwnedValue::Inline) {

@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use super::Kernel;
 use crate::access::PageRead;
-use crate::access::btree::{LeafCopy, Part, Source, Wanted};
+use crate::access::btree::{LeafCopy, Part, PendingRecord, Source, Wanted};
 use crate::error::Result;
 use crate::pages::Participant;
 use crate::types::{Lsn, PageId};
@@ -37,7 +37,7 @@ impl Source for Committed<'_> {
         })
     }
 
-    fn pending(&self, _: Bound<&[u8]>, _: Bound<&[u8]>, _: bool) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
-        None
+    fn pending(&self, _: Bound<&[u8]>, _: Bound<&[u8]>, _: bool) -> Result<Option<PendingRecord>> {
+        Ok(None)
     }
 }

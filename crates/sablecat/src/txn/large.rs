@@ -52,9 +52,10 @@ impl Kernel {
     pub(super) fn store_all_large<'a>(&'a self, me: &'a Participant, writes: &WriteSet) -> Result<Large<'a>> {
         let mut large = Large { runs: Vec::new() };
         for (tree, records) in writes.trees() {
-            for (key, value) in records.iter() {
+            let mut all = records.after(None)?;
+            while let Some((key, value)) = all.next()? {
                 if let Some(value) = value.as_deref().filter(|value| self.is_large(value)) {
-                    large.runs.push(self.store_large(me, (tree.id, tree.tree().home.of_key(key)), value)?);
+                    large.runs.push(self.store_large(me, (tree.id, tree.tree().home.of_key(&key)), value)?);
                 }
             }
         }

@@ -3,6 +3,7 @@
 //! ```text
 //! transaction.rs  a snapshot, a write set, the reads to be validated
 //! write_set.rs    what a transaction would change, in key order, with savepoints
+//! runs.rs         what of that does not stay in memory
 //! reads.rs        what it has seen, and whether that still stands
 //! committed.rs    the state at one LSN
 //! apply.rs        prepare: latch the leaves in key order, build their new versions, split and merge
@@ -44,6 +45,7 @@ mod publish;
 mod reads;
 mod reap;
 mod rebuilt;
+pub(crate) mod runs;
 mod scratch;
 mod short;
 mod single;
@@ -174,6 +176,8 @@ pub(crate) struct Kernel {
     pub(crate) bell: std::sync::Arc<Bell>,
     /// How long to wait for a record lock or the serial gate.
     pub(crate) patience: Duration,
+    /// Where write sets go that are too large for memory; none: they stay there.
+    pub(crate) spill: Option<runs::Place>,
     /// What large commits of this process have left and could not free yet.
     pub(crate) unfreed: listed::Unfreed,
 }

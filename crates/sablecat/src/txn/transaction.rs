@@ -3,13 +3,14 @@
 //! It runs privately: nothing shared is touched before it commits, and dropping it drops everything. It holds a seat (and so a slot) from
 //! beginning to end; its pin keeps the versions of its snapshot.
 
+use std::borrow::Cow;
 use std::ops::Bound;
 use std::time::Duration;
 
 use sablecat_os::clock;
 
 use super::apply::{Leaves, WriteCheck};
-use super::catalog::CatalogEntry;
+use super::catalog::{CATALOG, CatalogEntry};
 use super::changes::Changes;
 use super::claims::Claims;
 use super::locks::{Held, Mode, record_hash};
@@ -20,7 +21,7 @@ use super::short::Short;
 use super::write_set::{Pending, Position, Records, WriteSet};
 use super::{Committed, Durability, Isolation, Kernel, TreeRef, conflict, publish};
 use crate::access::btree::node::{self, Leaf};
-use crate::access::btree::{self, Found, LeafCopy, Part, Scan, Source, Wanted};
+use crate::access::btree::{self, Found, LeafCopy, Part, PendingRecord, Scan, Source, Wanted};
 use crate::access::long;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::RecordBuilder;
@@ -232,7 +233,7 @@ impl<'k> Transaction<'k> {
 
     fn show<R>(&mut self, tree: &TreeRef, key: &[u8], look: &mut Option<impl FnOnce(Option<&[u8]>) -> R>) -> Result<Shown<R>> {
         let mut show = |value: Option<&[u8]>| Shown::InPlace(look.take().expect("the value is shown once")(value));
-        if let Some(pending) = self.pending(tree.id, key) {
+        if let Some(pending) = self.pending(tree.id, key)? {
             return Ok(show(pending.as_deref()));
         }
         if tree.is_new() {
@@ -291,7 +292,7 @@ impl<'k> Transaction<'k> {
 
     /// How long a value is and where, if it is committed and long, its pages are; none if there is no record.
     fn extent(&mut self, tree: &TreeRef, key: &[u8]) -> Result<Option<Extent>> {
-        if let Some(pending) = self.pending(tree.id, key) {
+        if let Some(pending) = self.pending(tree.id, key)? {
             return Ok(pending.as_deref().map(|value| Extent { first: None, len: value.len() as u64 }));
         }
         if tree.is_new() {
@@ -345,28 +346,33 @@ impl<'k> Transaction<'k> {
         }
         self.kernel.check_record(tree, key, value.map_or(0, <[u8]>::len))?;
         self.used += 1;
-        self.writes.set(tree, key, value.map(Short::from));
-        Ok(())
+        self.writes.set(tree, key, value.map(Short::from))?;
+        self.kernel.spill.as_ref().map_or(Ok(()), |place| self.writes.spill_if_large(place))
     }
 
     /// The value of a name's record in the catalog, which may be changed from then on: only if it is the same when the transaction commits, at
     /// any isolation.
     pub(crate) fn claim(&mut self, catalog: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let found = self.get_owned(catalog, key)?;
-        if self.pending(catalog.id, key).is_none() {
+        if self.pending_in_catalog(key).is_none() {
             self.claims.add(key, found.as_deref());
         }
         Ok(found)
     }
 
     /// What a record is to become, if it is to change.
-    pub(crate) fn pending(&self, tree: TreeId, key: &[u8]) -> Option<&Pending> {
-        self.writes.records(tree).and_then(|records| records.get(key))
+    fn pending(&self, tree: TreeId, key: &[u8]) -> Result<Option<Cow<'_, Pending>>> {
+        self.writes.records(tree).map_or(Ok(None), |records| records.get(key))
     }
 
-    /// The records of a tree that are to change, in order.
-    pub(crate) fn changes_of(&self, tree: TreeId) -> impl Iterator<Item = (&[u8], &Pending)> {
-        self.writes.records(tree).into_iter().flat_map(Records::iter)
+    /// What a record of the catalog is to become, if it is to change.
+    pub(crate) fn pending_in_catalog(&self, key: &[u8]) -> Option<&Pending> {
+        self.writes.records(CATALOG).and_then(|records| records.get_in_memory(key))
+    }
+
+    /// The records of the catalog that are to change, in order.
+    pub(crate) fn changes_of_catalog(&self) -> impl Iterator<Item = (&[u8], &Pending)> {
+        self.writes.records(CATALOG).into_iter().flat_map(Records::iter)
     }
 
     /// The trees of which records are to change.
@@ -461,6 +467,7 @@ impl<'k> Transaction<'k> {
 
     /// Makes the changes visible to everybody. On any error nothing happened.
     fn publish(&mut self) -> Result<Lsn> {
+        self.writes.forget_void()?;
         let me: &Participant = &self.seat;
         let kernel = self.kernel;
         let large = kernel.store_all_large(me, &self.writes)?;
@@ -509,6 +516,8 @@ impl<'k> Transaction<'k> {
         let done = if small { kernel.patiently(|| leaves(&mut record))? } else { None };
         let done = match done {
             Some(lsn) => Ok(lsn),
+            // The pages of what does not fit memory will hardly fit the cache.
+            None if writes.is_spilled() => Err(Error::too_many()),
             None => kernel.patiently(|| shape(&mut record)),
         };
         let lsn = match done {
@@ -574,9 +583,8 @@ impl Source for Merged<'_> {
         Ok(())
     }
 
-    fn pending(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, forward: bool) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
-        let records = self.writes.records(self.tree.id)?;
-        records.edge(lower, upper, forward).map(|(key, value)| (key.to_vec(), value.as_deref().map(<[u8]>::to_vec)))
+    fn pending(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, forward: bool) -> Result<Option<PendingRecord>> {
+        self.writes.records(self.tree.id).map_or(Ok(None), |records| records.edge(lower, upper, forward))
     }
 }
 

@@ -1,38 +1,79 @@
 //! What a transaction would change: its records in key order, tree by tree, in process memory.
 //!
+//! When they are many, those in memory go to a file, as a sorted run, and memory begins anew (runs.rs): of what memory and runs say of a key
+//! the newest counts. Whoever wants all of them goes through both together. The catalog's records, and the journal, stay in memory.
+//!
 //! Savepoints are positions in a journal of what each entry was before; the journal is kept only once a savepoint has been asked for. A position
 //! names the write set that it is of and the change that it follows: so one of another transaction, or of changes that have been undone, is told
 //! from one that can be rolled back to, however many changes the journal has by then.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, btree_map};
+use std::collections::{BTreeMap, BTreeSet, btree_map};
+use std::iter::Peekable;
 use std::ops::Bound;
 use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{self, AtomicU64};
 
+use super::catalog::CATALOG;
+use super::runs::{self, Merge, Place, Run, Writer, compare};
 use super::short::Short;
 use super::{Comparator, TreeRef};
+use crate::access::btree::PendingRecord;
 use crate::error::{Error, Result};
 use crate::types::TreeId;
 
 /// What a record is to become: a value, or none (removed).
 pub(crate) type Pending = Option<Short>;
 
-/// The pending records of one tree, in its order.
+/// What is said of a key: what is pending, or that nothing is.
+pub(super) type Slot = Option<Pending>;
+
+/// What a record takes in memory beside its bytes, about.
+const RECORD_BYTES: usize = 80;
+
+/// The pending records of one tree that are in memory, in its order.
 #[derive(Debug)]
-pub(crate) enum Records {
+enum Recent {
     /// In the order of bytes.
     Bytes(BTreeMap<Short, Pending>),
     /// In a user's order: a sorted vector.
     Custom(Arc<Comparator>, Vec<(Short, Pending)>),
 }
 
-impl Records {
-    fn new(tree: &TreeRef) -> Records {
+impl Recent {
+    fn new(tree: &TreeRef) -> Recent {
         match &tree.comparator {
-            None => Records::Bytes(BTreeMap::new()),
-            Some(comparator) => Records::Custom(Arc::clone(comparator), Vec::new()),
+            None => Recent::Bytes(BTreeMap::new()),
+            Some(comparator) => Recent::Custom(Arc::clone(comparator), Vec::new()),
+        }
+    }
+
+    /// The user's order, if it is that.
+    fn order(&self) -> Option<&Comparator> {
+        match self {
+            Recent::Bytes(_) => None,
+            Recent::Custom(comparator, _) => Some(comparator),
+        }
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Recent::Bytes(map) => map.clear(),
+            Recent::Custom(_, records) => records.clear(),
+        }
+    }
+
+    /// Those after a key; none: all.
+    fn after(&self, after: Option<&[u8]>) -> Iter<'_> {
+        match (self, after) {
+            (_, None) => self.iter(),
+            (Recent::Bytes(map), Some(after)) => Iter::Bytes(map.range::<[u8], _>((Bound::Excluded(after), Bound::Unbounded))),
+            (Recent::Custom(comparator, records), Some(after)) => {
+                let from = records.partition_point(|(key, _)| (comparator.compare)(key, after).is_le());
+                Iter::Custom(records[from..].iter())
+            }
         }
     }
 
@@ -40,17 +81,17 @@ impl Records {
         records.binary_search_by(|(have, _)| (comparator.compare)(have, key))
     }
 
-    pub(crate) fn get(&self, key: &[u8]) -> Option<&Pending> {
+    fn get(&self, key: &[u8]) -> Option<&Pending> {
         match self {
-            Records::Bytes(map) => map.get(key),
-            Records::Custom(comparator, records) => Self::place(comparator, records, key).ok().map(|at| &records[at].1),
+            Recent::Bytes(map) => map.get(key),
+            Recent::Custom(comparator, records) => Self::place(comparator, records, key).ok().map(|at| &records[at].1),
         }
     }
 
     fn set(&mut self, key: &[u8], value: Pending) -> Option<Pending> {
         match self {
-            Records::Bytes(map) => map.insert(key.into(), value),
-            Records::Custom(comparator, records) => match Self::place(comparator, records, key) {
+            Recent::Bytes(map) => map.insert(key.into(), value),
+            Recent::Custom(comparator, records) => match Self::place(comparator, records, key) {
                 Ok(at) => Some(std::mem::replace(&mut records[at].1, value)),
                 Err(at) => {
                     records.insert(at, (key.into(), value));
@@ -62,10 +103,10 @@ impl Records {
 
     fn unset(&mut self, key: &[u8]) {
         match self {
-            Records::Bytes(map) => {
+            Recent::Bytes(map) => {
                 map.remove(key);
             }
-            Records::Custom(comparator, records) => {
+            Recent::Custom(comparator, records) => {
                 if let Ok(at) = Self::place(comparator, records, key) {
                     records.remove(at);
                 }
@@ -75,23 +116,22 @@ impl Records {
 
     fn len(&self) -> usize {
         match self {
-            Records::Bytes(map) => map.len(),
-            Records::Custom(_, records) => records.len(),
+            Recent::Bytes(map) => map.len(),
+            Recent::Custom(_, records) => records.len(),
         }
     }
 
-    /// All records, in order.
-    pub(crate) fn iter(&self) -> Iter<'_> {
+    fn iter(&self) -> Iter<'_> {
         match self {
-            Records::Bytes(map) => Iter::Bytes(map.iter()),
-            Records::Custom(_, records) => Iter::Custom(records.iter()),
+            Recent::Bytes(map) => Iter::Bytes(map.range::<[u8], _>(..)),
+            Recent::Custom(_, records) => Iter::Custom(records.iter()),
         }
     }
 
     /// The first record within the bounds (`forward`), or the last.
-    pub(crate) fn edge(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, forward: bool) -> Option<(&[u8], &Pending)> {
+    fn edge(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, forward: bool) -> Option<(&[u8], &Pending)> {
         match self {
-            Records::Bytes(map) => {
+            Recent::Bytes(map) => {
                 if is_empty(lower, upper, |a, b| a.cmp(b)) {
                     return None;
                 }
@@ -99,7 +139,7 @@ impl Records {
                 let found = if forward { range.next() } else { range.next_back() };
                 found.map(|(key, value)| (&**key, value))
             }
-            Records::Custom(comparator, records) => {
+            Recent::Custom(comparator, records) => {
                 let compare = |a: &[u8], b: &[u8]| (comparator.compare)(a, b);
                 let from = records.partition_point(|(key, _)| match lower {
                     Bound::Unbounded => false,
@@ -118,10 +158,9 @@ impl Records {
     }
 }
 
-/// The records of a tree, in order.
-#[derive(Clone)]
+/// Records in memory, in order.
 pub(crate) enum Iter<'a> {
-    Bytes(btree_map::Iter<'a, Short, Pending>),
+    Bytes(btree_map::Range<'a, Short, Pending>),
     Custom(slice::Iter<'a, (Short, Pending)>),
 }
 
@@ -133,6 +172,167 @@ impl<'a> Iterator for Iter<'a> {
         match self {
             Iter::Bytes(records) => records.next().map(|(key, value)| (&**key, value)),
             Iter::Custom(records) => records.next().map(|(key, value)| (&**key, value)),
+        }
+    }
+}
+
+/// The pending records of one tree, in its order.
+#[derive(Debug)]
+pub(crate) struct Records {
+    recent: Recent,
+    /// What is not in memory, the oldest first.
+    runs: Vec<Run>,
+    /// Keys of which nothing is pending, whatever the runs say: it was rolled back.
+    void: BTreeSet<Short>,
+}
+
+impl Records {
+    fn new(tree: &TreeRef) -> Records {
+        Records { recent: Recent::new(tree), runs: Vec::new(), void: BTreeSet::new() }
+    }
+
+    /// What a record is to become, if it is to change.
+    #[inline]
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Cow<'_, Pending>>> {
+        match self.recent.get(key) {
+            Some(pending) => Ok(Some(Cow::Borrowed(pending))),
+            None if self.runs.is_empty() => Ok(None),
+            None => self.get_spilled(key).map(|slot| slot.map(Cow::Owned)),
+        }
+    }
+
+    #[cold]
+    fn get_spilled(&self, key: &[u8]) -> Result<Slot> {
+        if self.void.contains(key) {
+            return Ok(None);
+        }
+        for run in self.runs.iter().rev() {
+            if let Some(slot) = run.get(self.recent.order(), key)? {
+                return Ok(slot);
+            }
+        }
+        Ok(None)
+    }
+
+    /// As [`Records::get`], where nothing has gone to a file.
+    pub(crate) fn get_in_memory(&self, key: &[u8]) -> Option<&Pending> {
+        debug_assert!(self.runs.is_empty());
+        self.recent.get(key)
+    }
+
+    /// All records, in order, where nothing has gone to a file.
+    pub(crate) fn iter(&self) -> Iter<'_> {
+        debug_assert!(self.runs.is_empty());
+        self.recent.iter()
+    }
+
+    /// All records after a key, in order; none: from the first on.
+    pub(crate) fn after(&self, after: Option<&[u8]>) -> Result<All<'_>> {
+        let runs = Merge::after(self.recent.order(), &self.runs, after)?;
+        Ok(All { records: self, recent: self.recent.after(after).peekable(), runs })
+    }
+
+    /// The first record within the bounds (`forward`), or the last: its key, and whether it is set, and to what.
+    pub(crate) fn edge(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, forward: bool) -> Result<Option<PendingRecord>> {
+        if self.runs.is_empty() {
+            let found = self.recent.edge(lower, upper, forward);
+            return Ok(found.map(|(key, value)| (key.to_vec(), value.as_deref().map(<[u8]>::to_vec))));
+        }
+        let order = self.recent.order();
+        let (mut lower, mut upper) = (lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
+        loop {
+            let (low, high) = (lower.as_ref().map(|key| &key[..]), upper.as_ref().map(|key| &key[..]));
+            let mut edge = self.recent.edge(low, high, forward).map(|(key, _)| key.to_vec());
+            for run in &self.runs {
+                let Some(key) = run.edge(order, if forward { low } else { high }, forward)? else { continue };
+                let is_within = match if forward { high } else { low } {
+                    Bound::Unbounded => true,
+                    Bound::Included(bound) if forward => compare(order, &key, bound).is_le(),
+                    Bound::Excluded(bound) if forward => compare(order, &key, bound).is_lt(),
+                    Bound::Included(bound) => compare(order, &key, bound).is_ge(),
+                    Bound::Excluded(bound) => compare(order, &key, bound).is_gt(),
+                };
+                let comes_first = |than: &Vec<u8>| compare(order, &key, than) == if forward { Ordering::Less } else { Ordering::Greater };
+                if is_within && edge.as_ref().is_none_or(comes_first) {
+                    edge = Some(key);
+                }
+            }
+            let Some(key) = edge else { return Ok(None) };
+            if let Some(pending) = self.get(&key)? {
+                let value = pending.as_deref().map(<[u8]>::to_vec);
+                return Ok(Some((key, value)));
+            }
+            if forward {
+                lower = Bound::Excluded(key);
+            } else {
+                upper = Bound::Excluded(key);
+            }
+        }
+    }
+
+    fn has_any(&self) -> bool {
+        self.recent.len() > 0 || !self.runs.is_empty()
+    }
+
+    fn unset(&mut self, key: &[u8]) {
+        self.recent.unset(key);
+        if !self.runs.is_empty() {
+            self.void.insert(key.into());
+        }
+    }
+
+    /// Moves what is in memory to a file. If that fails, it stays.
+    fn spill(&mut self, place: &Place) -> Result<()> {
+        let order = self.recent.order();
+        let mut void: Vec<&Short> = self.void.iter().filter(|key| self.recent.get(key).is_none()).collect();
+        void.sort_by(|a, b| compare(order, a, b));
+        let mut void = void.into_iter().peekable();
+        let mut writer = Writer::begin(place)?;
+        for (key, pending) in self.recent.iter() {
+            while let Some(void) = void.next_if(|void| compare(order, void, key).is_lt()) {
+                writer.add(void, None)?;
+            }
+            writer.add(key, Some(pending))?;
+        }
+        void.try_for_each(|void| writer.add(void, None))?;
+        self.runs.push(writer.finish()?);
+        self.recent.clear();
+        self.void.clear();
+        runs::merge_some(place, self.recent.order(), &mut self.runs)
+    }
+}
+
+/// The key of a record and what it is to become, in memory or read from a file.
+pub(crate) type Change<'a> = (Cow<'a, [u8]>, Cow<'a, Pending>);
+
+/// Records of a tree, in order, from memory and runs.
+pub(crate) struct All<'a> {
+    records: &'a Records,
+    recent: Peekable<Iter<'a>>,
+    runs: Merge<'a>,
+}
+
+impl<'a> All<'a> {
+    /// The next record.
+    pub(crate) fn next(&mut self) -> Result<Option<Change<'a>>> {
+        loop {
+            let order = match (self.recent.peek(), self.runs.peek()) {
+                (_, None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some((recent, _)), Some(run)) => compare(self.records.recent.order(), recent, run),
+            };
+            if order == Ordering::Greater {
+                let Some((key, slot)) = self.runs.next()? else { continue };
+                match slot {
+                    Some(pending) if !self.records.void.contains(&key[..]) => return Ok(Some((Cow::Owned(key), Cow::Owned(pending)))),
+                    _ => continue,
+                }
+            }
+            if order == Ordering::Equal {
+                // What is in memory is newer.
+                self.runs.next()?;
+            }
+            return Ok(self.recent.next().map(|(key, pending)| (Cow::Borrowed(key), Cow::Borrowed(pending))));
         }
     }
 }
@@ -226,6 +426,8 @@ pub(crate) struct WriteSet {
     /// In the order of tree numbers.
     trees: Vec<(TreeRef, Records)>,
     journal: Option<Journal>,
+    /// What has been set since the last time that anything went to a file, in bytes of memory, about.
+    bytes: usize,
 }
 
 impl WriteSet {
@@ -233,14 +435,41 @@ impl WriteSet {
         self.len() == 0
     }
 
-    /// How many records are pending.
+    /// How many records are pending; any number if some are not in memory.
     pub(crate) fn len(&self) -> usize {
-        self.trees.iter().map(|(_, records)| records.len()).sum()
+        if self.is_spilled() { usize::MAX } else { self.trees.iter().map(|(_, records)| records.recent.len()).sum() }
+    }
+
+    /// Whether some records are not in memory.
+    pub(crate) fn is_spilled(&self) -> bool {
+        self.trees.iter().any(|(_, records)| !records.runs.is_empty())
+    }
+
+    /// Moves what is in memory to files, if it is much.
+    pub(crate) fn spill_if_large(&mut self, place: &Place) -> Result<()> {
+        if self.bytes < place.bytes_max {
+            return Ok(());
+        }
+        let spilled = self.trees.iter_mut().filter(|(tree, records)| tree.id != CATALOG && records.recent.len() > 0);
+        spilled.into_iter().try_for_each(|(_, records)| records.spill(place))?;
+        self.bytes = 0;
+        Ok(())
+    }
+
+    /// Forgets the trees of which everything was rolled back that had gone to files.
+    pub(crate) fn forget_void(&mut self) -> Result<()> {
+        for (_, records) in self.trees.iter_mut().filter(|(_, records)| !records.runs.is_empty()) {
+            if records.after(None)?.next()?.is_none() {
+                records.runs.clear();
+                records.void.clear();
+            }
+        }
+        Ok(())
     }
 
     /// The trees written to, in the order in which their leaves are latched. Not those of which everything was rolled back: they may be gone.
     pub(crate) fn trees(&self) -> impl Iterator<Item = (&TreeRef, &Records)> {
-        self.trees.iter().filter(|(_, records)| records.len() > 0).map(|(tree, records)| (tree, records))
+        self.trees.iter().filter(|(_, records)| records.has_any()).map(|(tree, records)| (tree, records))
     }
 
     pub(crate) fn records(&self, tree: TreeId) -> Option<&Records> {
@@ -248,7 +477,7 @@ impl WriteSet {
     }
 
     /// Sets what a record is to become.
-    pub(crate) fn set(&mut self, tree: &TreeRef, key: &[u8], value: Pending) {
+    pub(crate) fn set(&mut self, tree: &TreeRef, key: &[u8], value: Pending) -> Result<()> {
         let at = match self.trees.binary_search_by_key(&tree.id, |(have, _)| have.id) {
             Ok(at) => at,
             Err(at) => {
@@ -256,11 +485,16 @@ impl WriteSet {
                 at
             }
         };
-        let before = self.trees[at].1.set(key, value);
+        let records = &mut self.trees[at].1;
+        let spilled =
+            if self.journal.is_some() && records.recent.get(key).is_none() { records.get(key)?.map(Cow::into_owned) } else { None };
+        self.bytes += key.len() + value.as_deref().map_or(0, <[u8]>::len) + RECORD_BYTES;
+        let before = records.recent.set(key, value).or(spilled);
         if let Some(journal) = &mut self.journal {
             journal.changes += 1;
             journal.undos.push(Undo { change: journal.changes, tree: tree.id, key: key.into(), before });
         }
+        Ok(())
     }
 
     /// A position to roll back to.
@@ -280,7 +514,7 @@ impl WriteSet {
             let Some((_, records)) = self.trees.iter_mut().find(|(tree, _)| tree.id == undo.tree) else { continue };
             match undo.before {
                 Some(before) => {
-                    records.set(&undo.key, before);
+                    records.recent.set(&undo.key, before);
                 }
                 None => records.unset(&undo.key),
             }

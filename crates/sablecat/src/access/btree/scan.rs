@@ -62,13 +62,16 @@ impl Wanted<'_> {
     }
 }
 
+/// A pending record: its key, and the value that it is to have, if it is not to go.
+pub(crate) type PendingRecord = (Vec<u8>, Option<Vec<u8>>);
+
 /// Where a scan gets its leaves and what is pending over them.
 pub(crate) trait Source {
     /// Copies the wanted leaf.
     fn leaf(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut LeafCopy) -> Result<()>;
 
     /// The first (`forward`) or last pending record between the bounds: its key, and whether it sets a value.
-    fn pending(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, forward: bool) -> Option<(Vec<u8>, Option<Vec<u8>>)>;
+    fn pending(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, forward: bool) -> Result<Option<PendingRecord>>;
 }
 
 /// What of a tree, or of a subtree, a scan looks at.
@@ -138,7 +141,7 @@ impl Scan {
     pub(crate) fn next<S: Source>(&mut self, tree: &Tree<'_>, source: &mut S, forward: bool) -> Result<Option<(Vec<u8>, Found)>> {
         while !self.done {
             let committed = self.committed(tree, source, forward)?;
-            let pending = source.pending(as_slice(&self.lower), as_slice(&self.upper), forward);
+            let pending = source.pending(as_slice(&self.lower), as_slice(&self.upper), forward)?;
             let first = |a: &[u8], b: &[u8]| if forward { tree.order.compare(a, b) } else { tree.order.compare(b, a) };
             let take_pending = match (&committed, &pending) {
                 (_, None) => false,

@@ -69,7 +69,7 @@ fn kernel(region: Region, volume: Option<Volume>) -> Kernel {
     let log = Log::open(None, Path::new(""), config, memory).expect("a log in memory");
     let locks = LockTable::new(&region);
     let pages = Pages::new(region, volume, access::check_page).expect("memory");
-    Kernel { pages, log, locks, bell: Arc::default(), patience: Duration::from_secs(60), unfreed: Default::default() }
+    Kernel { pages, log, locks, bell: Arc::default(), patience: Duration::from_secs(60), spill: None, unfreed: Default::default() }
 }
 
 /// An empty volume on a simulated disk.

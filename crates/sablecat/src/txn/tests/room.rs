@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::error::ErrorKind;
+use crate::txn::Comparator;
+use crate::txn::runs::Place;
+use crate::txn::short::Short;
+use crate::txn::write_set::WriteSet;
 
 const FRAMES: usize = 128;
 const RECORDS: u64 = 5000;
@@ -54,6 +58,11 @@ fn a_transaction_of_more_pages_than_frames_commits_and_leaves_everybody_their_sn
     }
 }
 
+/// Has write sets keep so many bytes in memory.
+fn spilling(disk: &SimDisk, bytes_max: usize) -> Place {
+    Place { disk: Arc::new(disk.clone()), directory: "".into(), bytes_max }
+}
+
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Keys of all lengths, some of which share stems.
@@ -76,21 +85,51 @@ fn any_value(dice: &mut Dice) -> Vec<u8> {
     vec![dice.below(256) as u8; len as usize]
 }
 
-/// Transactions of all sizes against a map, with snapshots that are kept and checkpoints in between.
+/// Everything that a transaction sees, from one end or the other.
+fn all(txn: &mut Transaction<'_>, tree: &TreeRef, forward: bool) -> Records {
+    let mut scan = btree::Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+    let mut found: Records = std::iter::from_fn(|| txn.next(tree, &mut scan, forward).unwrap()).collect();
+    if !forward {
+        found.reverse();
+    }
+    found
+}
+
+/// Transactions of all sizes against a map, with snapshots that are kept and checkpoints in between; some of them with room for few changes in
+/// memory.
 #[test]
 fn transactions_of_any_size_do_what_they_do_to_a_map() {
-    for seed in 1..5 {
-        let store = Store::with_catalog(96, 16, Some(volume(seed)));
+    for seed in 1..7 {
+        let mut store = Store::with_catalog(96, 16, Some(volume(seed)));
+        let disk = SimDisk::new(seed);
+        if seed > 2 {
+            store.kernel.spill = Some(spilling(&disk, 5000 << (seed - 2)));
+        }
+        let store = store;
         let mut dice = Dice(seed);
         let mut model = Model::new();
         let mut snapshots: Vec<(Transaction<'_>, Model)> = Vec::new();
-        for _ in 0..25 {
+        for _ in 0..15 {
             let isolation = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable][dice.below(3) as usize];
             let mut txn = store.begin(isolation, false);
             let mut after = model.clone();
             let (most, removals) = ([5, 200, 1500][dice.below(3) as usize], [1, 5, 9][dice.below(3) as usize]);
+            let mut savepoint = None;
             for _ in 0..most {
+                match dice.below(400) {
+                    0 => savepoint = Some((txn.position(), after.clone())),
+                    1 if savepoint.is_some() => {
+                        let (position, then) = savepoint.clone().unwrap();
+                        txn.roll_back_to(position).unwrap();
+                        after = then;
+                    }
+                    2 => assert!(all(&mut txn, &store.tree, dice.below(2) == 0) == after.clone().into_iter().collect::<Records>()),
+                    _ => {}
+                }
                 let key = any_key(&mut dice);
+                if dice.below(8) == 0 {
+                    assert_eq!(txn.get_owned(&store.tree, &key).unwrap().as_ref(), after.get(&key), "seed {seed}");
+                }
                 let value = (dice.below(10) >= removals).then(|| any_value(&mut dice));
                 txn.set(&store.tree, &key, value.as_deref()).unwrap();
                 match value {
@@ -127,6 +166,64 @@ fn transactions_of_any_size_do_what_they_do_to_a_map() {
         snapshots.clear();
         store.kernel.free_pages_later();
         store.assert_nothing_leaks();
+        assert_eq!(sablecat_os::disk::Disk::list(&disk, Path::new("")).unwrap(), [""; 0], "files have no names");
+    }
+}
+
+/// What went to a file is found there, undone, and found to be nothing, however often runs were merged; in a user's order as well.
+#[test]
+fn a_write_set_that_does_not_fit_memory_is_one_like_any_other() {
+    let backwards = Comparator { name: "backwards".into(), compare: Box::new(|a, b| b.cmp(a)) };
+    let disk = SimDisk::new(1);
+    for comparator in [None, Some(Arc::new(backwards))] {
+        let place = spilling(&disk, 2000);
+        let tree = TreeRef { id: TreeId(20), comparator, ..catalog::catalog_tree() };
+        let forward = tree.comparator.is_none();
+        let compare = |a: &[u8], b: &[u8]| if forward { a.cmp(b) } else { b.cmp(a) };
+        let (mut set, mut model, mut dice) = (WriteSet::default(), BTreeMap::new(), Dice(7));
+        let mut marks = Vec::new();
+        for n in 0..6000 {
+            let key = dice.below(700).to_be_bytes().to_vec();
+            let value = (dice.below(4) > 0).then(|| vec![n as u8; dice.below(90) as usize]);
+            set.set(&tree, &key, value.as_deref().map(Short::from)).unwrap();
+            set.spill_if_large(&place).unwrap();
+            model.insert(key, value);
+            if n % 500 == 250 {
+                marks.push((set.savepoint(), model.clone()));
+            }
+            if n % 1500 == 1499 {
+                let (mark, then) = marks.swap_remove(dice.below(marks.len() as u64) as usize);
+                set.roll_back_to(mark).unwrap();
+                model = then;
+                marks.clear();
+            }
+            let records = set.records(tree.id).unwrap();
+            let key = dice.below(700).to_be_bytes();
+            let found = records.get(&key).unwrap().map(|pending| pending.as_deref().map(<[u8]>::to_vec));
+            assert_eq!(found.as_ref(), model.get(&key[..]), "change {n}");
+            let (low, high) = (dice.below(700).to_be_bytes(), dice.below(700).to_be_bytes());
+            let (low, high) = if compare(&low, &high).is_lt() { (low, high) } else { (high, low) };
+            let within = |key: &[u8]| compare(&low, key).is_lt() && compare(key, &high).is_lt();
+            let mut between = model.iter().filter(|(key, _)| within(key)).map(|(key, value)| (key.clone(), value.clone()));
+            let (least, greatest) = (between.next(), between.next_back());
+            let ends = [least.clone(), greatest.or(least)];
+            let edge = |forward| records.edge(std::ops::Bound::Excluded(&low[..]), std::ops::Bound::Excluded(&high[..]), forward).unwrap();
+            assert_eq!([edge(forward), edge(!forward)], ends, "change {n}");
+        }
+        assert!(set.is_spilled());
+        let mut expected: Vec<_> = model.into_iter().collect();
+        if !forward {
+            expected.reverse();
+        }
+        for from in [0, 1, 300, expected.len() - 1] {
+            let records = set.records(tree.id).unwrap();
+            let mut left = records.after(from.checked_sub(1).map(|last| &expected[last].0[..])).unwrap();
+            for (key, value) in &expected[from..] {
+                let (found, pending) = left.next().unwrap().unwrap();
+                assert_eq!((&found[..], pending.as_deref()), (&key[..], value.as_deref()));
+            }
+            assert!(left.next().unwrap().is_none());
+        }
     }
 }
 
