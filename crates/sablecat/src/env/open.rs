@@ -185,7 +185,7 @@ pub(super) fn build_kernel(
     (mode, journal): (Mode, Option<&Journal>),
 ) -> Result<Kernel> {
     // A part of the cache, within bounds.
-    let bytes_max = (config.cache_for(region.page_size()) as usize / 4).clamp(SPILL_BYTES_MIN, SPILL_BYTES_MAX);
+    let bytes_max = (region.geometry().frames * region.page_size() / 4).clamp(SPILL_BYTES_MIN, SPILL_BYTES_MAX);
     let spill = directory.map(|directory| txn::runs::Place { disk: Arc::clone(&config.disk), directory: directory.to_owned(), bytes_max });
     let log_disk = directory.filter(|_| mode == Mode::Transactional).map(|_| Arc::clone(&config.disk));
     let uuid = volume.as_ref().map_or([0; 16], |volume| volume.superblock().uuid);

@@ -171,15 +171,15 @@ impl ReadSet {
         self.trees.iter()
     }
 
-    /// Whether nothing was read.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.reads.is_empty()
-    }
-
     /// How many pieces of leaves are kept.
     #[cfg(test)]
     pub(crate) fn spans(&self) -> usize {
         self.reads.iter().map(|read| read.spans().count()).sum()
+    }
+
+    /// Whether nothing was read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.reads.is_empty()
     }
 
     /// Forgets everything: the transaction's snapshot has moved.
