@@ -243,6 +243,27 @@ impl HostFile {
     }
 }
 
+impl HostFile {
+    /// Locks or unlocks the whole file. False if that was refused, which the system's last error says more of.
+    fn set_lock(&self, kind: libc::c_int) -> bool {
+        // SAFETY: all fields of the structure are integers, for which zero is a value.
+        let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+        lock.l_type = kind as _;
+        lock.l_whence = libc::SEEK_SET as _;
+        // SAFETY: the descriptor is open, and the command reads the structure during the call only.
+        unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_SETLK, &lock) == 0 }
+    }
+}
+
+impl Drop for HostFile {
+    fn drop(&mut self) {
+        if self.given_up_by_children.get().is_some() {
+            // A child that is about to become another program has a copy of the descriptor: closing this one alone would not end the lock.
+            self.set_lock(libc::F_UNLCK);
+        }
+    }
+}
+
 impl File for HostFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         self.check(buf, offset);
@@ -339,12 +360,7 @@ impl File for HostFile {
         if self.given_up_by_children.get().is_none() {
             let _ = self.given_up_by_children.set(fork::GivenUp::new(self.file.as_raw_fd())?);
         }
-        // SAFETY: all fields of the structure are integers, for which zero is a value.
-        let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-        lock.l_type = libc::F_WRLCK as _;
-        lock.l_whence = libc::SEEK_SET as _;
-        // SAFETY: the descriptor is open, and the command reads the structure during the call only.
-        if unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_SETLK, &lock) } == 0 {
+        if self.set_lock(libc::F_WRLCK) {
             return Ok(true);
         }
         let error = io::Error::last_os_error();
