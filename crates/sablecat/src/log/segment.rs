@@ -294,9 +294,10 @@ impl Segments {
         self.disk.open(&path, how).map_err(|e| Error::io("opening log segment", &path, e))
     }
 
-    pub(super) fn rename(&self, from: Name, to: Name) -> Result<()> {
+    /// False: it is not there any more. Who was succeeded in the supply turn may be at the same files still.
+    pub(super) fn rename(&self, from: Name, to: Name) -> Result<bool> {
         let path = self.path(from);
-        self.disk.rename(&path, &self.path(to)).map_err(|e| Error::io("renaming log segment", &path, e))
+        is_there(self.disk.rename(&path, &self.path(to))).map_err(|e| Error::io("renaming log segment", &path, e))
     }
 
     /// Gives a file a name that no other has. False: another has it.
@@ -309,9 +310,10 @@ impl Segments {
         }
     }
 
+    /// Removes a file, unless it is not there any more: as for [`Segments::rename`].
     pub(super) fn remove(&self, name: Name) -> Result<()> {
         let path = self.path(name);
-        self.disk.remove(&path).map_err(|e| Error::io("removing log segment", &path, e))
+        is_there(self.disk.remove(&path)).map(drop).map_err(|e| Error::io("removing log segment", &path, e))
     }
 
     /// Cuts a segment off at `end`, which lies within it: a block may stay that is only part of the log up to there. Durable when it returns.
@@ -353,6 +355,14 @@ impl Segments {
         }
         check_size(header.bytes).map_err(|why| damaged(&why))?;
         Ok(header)
+    }
+}
+
+/// Whether a file was there to be renamed or removed.
+fn is_there(done: std::io::Result<()>) -> std::io::Result<bool> {
+    match done {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        done => done.map(|()| true),
     }
 }
 

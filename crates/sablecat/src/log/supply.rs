@@ -222,15 +222,19 @@ impl Log {
             match name {
                 Name::New(number) if number < held.number() => segments.remove(name)?,
                 Name::Spare(_) => {
-                    let path = segments.path(name);
-                    let file = segments.open_file(name, false, false)?;
-                    let len = file.len().map_err(|e| Error::io("asking the length of", &path, e))?;
+                    // Claimed before it is looked at.
+                    let mine = Name::New(held.number());
+                    if !segments.rename(name, mine)? {
+                        continue;
+                    }
+                    let file = segments.open_file(mine, false, false)?;
+                    let len = file.len().map_err(|e| Error::io("asking the length of", &segments.path(mine), e))?;
                     // One that was made on a full disk has a hole, which must be filled first.
                     let whole = HEADER_BYTES + segments.bytes();
                     if len == whole && file.preallocate(0, whole).is_ok() {
-                        return segments.rename(name, Name::New(held.number())).map(|()| true);
+                        return Ok(true);
                     }
-                    segments.remove(name)?;
+                    segments.remove(mine)?;
                 }
                 _ => {}
             }
