@@ -17,7 +17,7 @@ use sablecat_os::prefetch::{Ahead, Steps};
 
 use crate::access::PageRead;
 use crate::access::btree::node::{self, Inner, Kind, Leaf, Record, Value};
-use crate::access::btree::{self, Found, Scan, Step, Toward, below, nest};
+use crate::access::btree::{self, Found, Scan, Step, Toward, Tree, above, below, nest};
 use crate::error::{Error, Result};
 use crate::pages::Snapshot;
 use crate::txn::{Committed, TreeRef};
@@ -55,6 +55,8 @@ pub(super) fn fold<B>(
     let mut leaves = Leaves { following: Vec::new() };
     let mut visit = Visit { tree, stem_bytes, key: WholeKey::default(), each };
     let mut sum = Some(sum);
+    // From where the last descent went on.
+    let mut from = lower.clone();
     loop {
         let step = kernel.pages.operate(me, || {
             let mut snapshot = kernel.pages.at_pin(me, at)?;
@@ -118,6 +120,21 @@ pub(super) fn fold<B>(
             }
         };
         sum = Some(before);
+        if lower != Bound::Unbounded {
+            if !goes_on(&tree.tree(), &from, &lower) {
+                return Err(Error::corruption(format!("the leaves of tree {} lead back to where a visit has been", tree.id)));
+            }
+            from.clone_from(&lower);
+        }
+    }
+}
+
+/// Whether a descent to the second lower bound goes on from one to the first: leaves whose fences are damaged could be visited for ever.
+fn goes_on(tree: &Tree<'_>, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> bool {
+    let (Bound::Included(key) | Bound::Excluded(key)) = to else { return true };
+    match (from.as_ref().map(Vec::as_slice), to) {
+        (Bound::Included(before), Bound::Included(_)) => above(tree, key, Bound::Excluded(before)),
+        (before, _) => above(tree, key, before),
     }
 }
 
