@@ -49,6 +49,10 @@ fn who_may_not_write_is_shown_the_last_checkpoint_and_told_so() {
         eprintln!("not tested: being another user takes privileges");
         return;
     };
+    // It had been closed, so there is nothing but that.
+    assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "v", ""));
+    let env = sablecat::Env::builder().shared(true).open(scratch.path().join("env")).unwrap();
+    let (code, out, err) = as_nobody(&["get", "env", "k"]).unwrap();
     assert_eq!((code, out.as_str()), (Some(0), "v"), "{err}");
     assert!(
         err.starts_with("sablecat: ") && err.contains("env/sablecat") && err.contains("last checkpoint") && err.lines().count() == 1,
@@ -59,6 +63,7 @@ fn who_may_not_write_is_shown_the_last_checkpoint_and_told_so() {
         assert_eq!((code, err.lines().count()), (Some(0), 1), "{command}: {err}");
     }
     assert_eq!(as_nobody(&["get", "env", "k", "--read-only"]).unwrap(), (Some(0), "v".to_owned(), String::new()));
+    env.close().unwrap();
     let (code, _, err) = as_nobody(&["put", "env", "k", "w"]).unwrap();
     assert_eq!(code, Some(2));
     assert!(err.contains("read_only(true)"), "{err}");
