@@ -239,10 +239,6 @@ impl Env {
     /// error, nothing of what it did is kept.
     ///
     /// ```
-    /// # fn main() -> Result<(), Refusal> {
-    /// # let env = sablecat::Env::in_memory()?;
-    /// # let accounts = env.database("accounts")?;
-    /// # accounts.insert("ada", 70u64.to_be_bytes())?;
     /// #[derive(Debug)]
     /// enum Refusal {
     ///     TooLittle(u64),
@@ -255,6 +251,10 @@ impl Env {
     ///     }
     /// }
     ///
+    /// # fn main() -> Result<(), Refusal> {
+    /// # let env = sablecat::Env::in_memory()?;
+    /// # let accounts = env.database("accounts")?;
+    /// # accounts.insert("ada", 70u64.to_be_bytes())?;
     /// let paid = env.try_write(|txn| {
     ///     let have = txn.get(&accounts, "ada")?.map_or(0, |bytes| u64::from_be_bytes(bytes.try_into().expect("eight bytes")));
     ///     let left = have.checked_sub(100).ok_or(Refusal::TooLittle(have))?;
