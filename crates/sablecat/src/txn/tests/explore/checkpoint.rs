@@ -8,6 +8,7 @@ fn on_disk(disk: &SimDisk) -> u32 {
     let superblock = volume.superblock();
     let region = Region::shareable(geometry(16, 3)).unwrap();
     region.header().visible.0.store(superblock.checkpoint.0, Ordering::SeqCst);
+    region.header().checkpointed.store(superblock.checkpoint.0, Ordering::SeqCst);
     let kernel = kernel(region, Some(volume));
     kernel.pages.page_ids().assume_used_below(u64::from(superblock.pages_high)).unwrap();
     kernel.pages.blocks().assume_used_below(&superblock.bounds()).unwrap();

@@ -28,6 +28,7 @@ fn assert_disk_is_exact(disk: &SimDisk) {
     let superblock = volume.superblock();
     let region = Region::shareable(geometry(40, 3)).unwrap();
     region.header().visible.0.store(superblock.checkpoint.0, Ordering::SeqCst);
+    region.header().checkpointed.store(superblock.checkpoint.0, Ordering::SeqCst);
     let named = volume.scan().unwrap().pages;
     let kernel = kernel(region, Some(volume));
     kernel.pages.page_ids().assume_used_below(u64::from(superblock.pages_high)).unwrap();
