@@ -182,3 +182,32 @@ fn who_has_lost_its_lock_notices_although_nobody_else_is_there() {
     env.close().expect("closed");
     std::fs::remove_dir_all(&path).expect("removed");
 }
+
+#[test]
+fn who_has_lost_its_lock_commits_nothing_after_another_has_begun_anew() {
+    let path = directory("succeeded");
+    let env = open(&path);
+    let records = env.database("records").expect("made");
+    records.insert("key", "of before").expect("inserted");
+    let mut changing = env.begin().expect("alive");
+    changing.insert(&records, "key", "of the dead").expect("alive");
+    close_lock(&path);
+    // To whom nobody lives.
+    let other = open(&path);
+    let theirs = other.database("records").expect("opened");
+    assert_eq!(theirs.get("key").expect("read").as_deref(), Some(&b"of before"[..]));
+    refused("a commit", changing.commit());
+    refused("an insert", records.insert("key", "of the dead"));
+    refused("a checkpoint", env.checkpoint());
+    drop(records);
+    refused("closing", env.close());
+    theirs.insert("key", "of the living").expect("inserted");
+    drop(theirs);
+    other.close().expect("closed");
+    let env = open(&path);
+    let records = env.database("records").expect("opened");
+    assert_eq!(records.get("key").expect("read").as_deref(), Some(&b"of the living"[..]));
+    drop(records);
+    env.close().expect("closed");
+    std::fs::remove_dir_all(&path).expect("removed");
+}

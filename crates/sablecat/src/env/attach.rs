@@ -238,13 +238,17 @@ impl Core {
     }
 
     /// The last thing done with a shared environment. The region goes as soon as nothing hangs on it: who found it after the last checkpoint
-    /// would log on behind a superblock which says that no log is needed, and in files that are not there any more. It goes in any case: who
-    /// opens the environment next is to begin anew, from the files.
+    /// would log on behind a superblock which says that no log is needed, and in files that are not there any more. It stays where it is if the log could
+    /// not be written out this time and nothing is lost: who opens the environment next has that done (env/left.rs).
     fn end_region(&self, path: &Path) -> Result<()> {
         let flushed = self.flush_log();
         // Somebody may have removed it; and where it was, there may be that of another environment, if this one's directory was removed as well.
         if self.kernel.pages.region.is_at(path)? {
-            if flushed.is_ok() { remove(path)? } else { set_aside(path)? }
+            match &flushed {
+                Ok(()) => remove(path)?,
+                Err(error) if error.kind() == ErrorKind::Poisoned => set_aside(path)?,
+                Err(_) => {}
+            }
         }
         flushed?;
         self.kernel.pages.fail_if_poisoned()?;
@@ -261,11 +265,12 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    use sablecat_os::sim::SimDisk;
+    use sablecat_os::sim::{Fault, SimDisk};
 
     use super::super::open;
     use super::*;
     use crate::region::Work;
+    use crate::txn::{Durability, RecordChange};
 
     #[test]
     fn who_leaves_does_not_wait_for_who_was_stopped_while_it_mended() {
@@ -292,6 +297,39 @@ mod tests {
         assert!(region.member(9).is_used(), "left to who is at it");
         drop((mending, seat));
         stopped.close().unwrap();
+        fs::remove_dir_all(&base).unwrap();
+    }
+
+    /// The memory has what the files lack, and whoever comes next finds it there.
+    #[test]
+    fn what_the_last_to_leave_could_not_write_out_is_not_lost() {
+        let base = std::env::temp_dir().join(format!("sablecat-refused-{}", std::process::id()));
+        for part in ["env", "region"] {
+            fs::create_dir_all(base.join(part)).unwrap();
+        }
+        let disk = Arc::new(SimDisk::new(1));
+        let config = Config {
+            disk: Arc::clone(&disk) as Arc<dyn sablecat_os::disk::Disk>,
+            shared: true,
+            region_directory: Some(base.join("region")),
+            background: false,
+            cache_bytes: Some(0),
+            ..Config::default()
+        };
+        let open = || open(&base.join("env"), config.clone(), Mode::Transactional).unwrap();
+        let core = open();
+        let records = core.database_or_new("records", None).unwrap();
+        for n in 0..200u8 {
+            core.kernel.change_one(&records.tree, &[n], RecordChange::Put(&[7; 300]), Durability::NoSync).unwrap();
+        }
+        drop(records);
+        let tail = core.kernel.log.tail();
+        disk.fail_at(disk.calls() + 1, Fault::DiskFull);
+        assert_eq!(core.close().unwrap_err().kind(), ErrorKind::NotDurable);
+        drop(core);
+        let core = open();
+        assert_eq!(core.recovery.end, tail);
+        core.close().unwrap();
         fs::remove_dir_all(&base).unwrap();
     }
 }

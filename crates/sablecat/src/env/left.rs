@@ -94,6 +94,8 @@ fn rescue(file: File, directory: &Path, config: &Config) -> Result<()> {
     }
     let superblock = Volume::look(&*config.disk, &volume)?;
     let region = Region::attach(file, Identity { uuid: superblock.uuid, boot: machine::boot_id() })?;
+    // Whoever was taken for dead and lives must commit nothing more behind what is read of the log from here on.
+    (0..region.geometry().members).for_each(|number| region.member(number).fence());
     let memory = log_memory(&region);
     memory.check(region.header().visible())?;
     if superblock.clean {

@@ -150,13 +150,13 @@ impl Log {
         self.write_out(files, held, self.tail(), Way::Stored, false)
     }
 
-    fn write_out(&self, files: &Files, _held: &Held<'_>, to: Lsn, way: Way, sync: bool) -> Result<()> {
+    fn write_out(&self, files: &Files, held: &Held<'_>, to: Lsn, way: Way, sync: bool) -> Result<()> {
         // A thread of this process that was taken for dead and is not still has the lane: its work stands, and the caller looks again.
         let Some(mut lane) = take_lane(files) else { return Ok(()) };
         let words = self.words();
         // Once poisoned, the files say nothing any more; whoever takes the turn after a failed holder must not go on.
         words.check()?;
-        self.write_with(files, &mut lane, to, way, sync)
+        self.write_with(files, &mut lane, held, to, way, sync)
     }
 
     /// The error of an opening or a write: of no consequence if the call was refused, since the ring still has the bytes, and whoever has the turn next
@@ -167,7 +167,7 @@ impl Log {
     }
 
     #[inline]
-    fn write_with(&self, files: &Files, lane: &mut Lane, to: Lsn, way: Way, sync: bool) -> Result<()> {
+    fn write_with(&self, files: &Files, lane: &mut Lane, held: &Held<'_>, to: Lsn, way: Way, sync: bool) -> Result<()> {
         let words = self.words();
         let from = self.written();
         // What was written before this has to be flushed, whoever wrote it and however.
@@ -180,6 +180,10 @@ impl Log {
             // SAFETY: the caller has the flush turn, and `has_room` keeps the ring from the block of `written` to the tail.
             unsafe { lane.write(&files.segments, self.memory.ring, &words.counters.0, (from, to), way) }
                 .map_err(|error| self.refused(error))?;
+            // Who was taken for dead meanwhile must not lower what others have raised: they have used the ring again since.
+            if held.is_succeeded() {
+                return Ok(());
+            }
             // Release: pairs with the Acquire in `written`; committers may overwrite the ring below this from now on.
             words.written.0.store(to.0, Ordering::Release);
         }
@@ -189,6 +193,9 @@ impl Log {
                 lane.open_all(&files.segments, unflushed).map_err(|error| self.refused(error))?;
                 // Whatever the reason, something may be lost.
                 lane.sync(&files.segments, &words.counters.0, unflushed).map_err(|error| words.poison(&error))?;
+            }
+            if held.is_succeeded() {
+                return Ok(());
             }
             // SeqCst: in one order with the waiters' looks before they sleep.
             words.durable.0.store(to.0, Ordering::SeqCst);

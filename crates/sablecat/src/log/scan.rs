@@ -96,7 +96,8 @@ impl Log {
                 continue;
             }
             let header = segments.read_header(number)?;
-            let follows = header.life == begins.0 && header.continues >= end.0;
+            // One that begins at the end itself goes on from the life before only by its header: it was given up before it had a record, and begun again.
+            let follows = header.life == begins.0 && (header.continues >= end.0 || begins == end);
             // Who was giving it up may have cut it to what it holds.
             let path = segments.path_of(number);
             let bytes = segments.open_to_read(number)?.len().map_err(|e| Error::io("asking the length of", &path, e))?;

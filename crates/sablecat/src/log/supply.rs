@@ -512,10 +512,13 @@ fn fill_some(file: &dyn File, offset: u64, mut bytes: u64, held: &Held<'_>) -> i
 }
 
 /// Writes `bytes` zeros at `offset`.
-fn fill(file: &dyn File, offset: u64, bytes: u64, held: &Held<'_>) -> io::Result<()> {
+pub(super) fn fill(file: &dyn File, offset: u64, bytes: u64, held: &Held<'_>) -> io::Result<()> {
     let zeros = AlignedBuf::new(FILL_BYTES.min(usize::try_from(bytes).unwrap_or(FILL_BYTES)));
     let mut done = 0;
     while done < bytes {
+        if held.is_lost() {
+            return Err(io::Error::other("the turn is another's, and there may be records by now"));
+        }
         let piece = (bytes - done).min(zeros.len() as u64);
         file.write_at(&zeros[..piece as usize], offset + done)?;
         held.move_on();

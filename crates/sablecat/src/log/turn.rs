@@ -148,6 +148,11 @@ impl Held<'_> {
         self.turn.word.load(Ordering::SeqCst) != self.holding.0
     }
 
+    /// Whether another has the turn although this one [insists](Held::insist): it was taken for dead.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.holding.insists() && self.is_succeeded()
+    }
+
     /// Keeps others from taking over until the turn ends, unless this one dies. False if one has done so already.
     #[must_use]
     pub(crate) fn insist(&mut self) -> bool {

@@ -275,3 +275,32 @@ fn first_record(log: &Log, from: Lsn) -> Lsn {
         .find(|&at| log.segments().unwrap().read_record(Lsn(at)).is_ok_and(|bytes| crate::log::record::is_good(&bytes)));
     Lsn(at.unwrap())
 }
+
+/// It counts as dead, and another has filled the same part and gone on.
+#[test]
+fn who_fills_a_segment_and_was_taken_for_dead_stops() {
+    let disk = SimDisk::new(1);
+    let how = sablecat_os::disk::How { create: true, create_new: true, read_only: false, direct: false, durable: false };
+    let file = disk.open(Path::new("segment"), how).unwrap();
+    let turn = super::super::turn::Turn::default();
+    let Ok(mut held) = turn.try_take(me(7)) else { panic!("nobody has it") };
+    assert!(held.insist() && !held.is_lost());
+    turn.release_for(7);
+    assert!(held.is_lost());
+    assert!(super::super::supply::fill(&*file, 0, 4096, &held).is_err());
+    assert_eq!(file.len().unwrap(), 0);
+}
+
+/// It counts as dead; the others have written more, and used the ring again.
+#[test]
+fn who_flushes_and_was_taken_for_dead_lowers_nothing() {
+    let log = TestLog::create(Arc::new(SimDisk::new(1)), SEGMENT, RING);
+    let lsn = log.put(b"key", b"value", me(1)).unwrap();
+    let Ok(held) = log.log.words().flush.try_take(me(7)) else { panic!("nobody has it") };
+    log.log.words().flush.release_for(7);
+    log.log.write_cached(log.log.files().unwrap(), &held).unwrap();
+    assert!(log.log.written() < lsn);
+    drop(held);
+    log.log.make_durable(lsn, me(1)).unwrap();
+    assert_eq!(read_all(&log.log, Lsn(0)).unwrap().1.lsn, lsn);
+}

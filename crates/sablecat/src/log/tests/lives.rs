@@ -243,3 +243,15 @@ fn nobody_goes_on_in_a_segment_of_another_life() {
     let (records, _) = read_all(&two.log, Lsn(0)).expect("nothing is mixed");
     assert_eq!(records.len(), 2);
 }
+
+/// As on a full disk: what the life had is given up before it has a segment, and it goes on from its own beginning.
+#[test]
+fn a_life_that_begins_where_the_last_checkpoint_ended_is_seen_to_go_on() {
+    let disk = Arc::new(SimDisk::new(1));
+    let log = reopen(&disk);
+    let begins = log.log.start_fresh(Lsn(0), Lsn(2 * SEGMENT), me(1)).unwrap();
+    assert!(!log.log.goes_on_after(begins, Lsn(0)).unwrap());
+    let end = log.put(b"key", b"value", me(1)).unwrap();
+    log.log.make_durable(end, me(1)).unwrap();
+    assert!(log.log.goes_on_after(begins, Lsn(0)).unwrap());
+}
