@@ -37,6 +37,10 @@ pub(super) struct Frozen<'a> {
 
 impl Drop for Frozen<'_> {
     fn drop(&mut self) {
+        if self.kernel.pages.region.is_fenced() {
+            // Whoever took this process for dead has cleared them, and they may be another's.
+            return;
+        }
         // Release: what was done under the bit comes before.
         self.kernel.pages.region.header().visible.1.frozen.fetch_and(!self.bits, Ordering::Release);
     }
@@ -48,7 +52,13 @@ impl Kernel {
     pub(super) fn freeze(&self, trees: impl Iterator<Item = TreeId>, me: &Participant) -> Result<(Frozen<'_>, Lsn)> {
         let frozen = Frozen { kernel: self, bits: trees.fold(0, |bits, tree| bits | bit(tree)) };
         // The commit role, which is taken next, orders this before every commit step that comes after ours.
-        self.pages.region.header().visible.1.frozen.fetch_or(frozen.bits, Ordering::SeqCst);
+        let word = &self.pages.region.header().visible.1.frozen;
+        let before = word.fetch_or(frozen.bits, Ordering::SeqCst);
+        if let Err(error) = self.pages.region.check_fence() {
+            // Who has mended what this process held may have looked before; what was set already is another's.
+            word.fetch_and(!(frozen.bits & !before), Ordering::SeqCst);
+            return Err(error);
+        }
         let changes = Changes::new(&self.pages, me, Lsn(0));
         let at = publish::publish(&self.pages, &self.log, changes, &mut filler(), |_| Ok(()))?;
         Ok((frozen, at))
