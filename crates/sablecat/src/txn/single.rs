@@ -260,7 +260,7 @@ impl Kernel {
     pub(super) fn locate(&self, tree: &Tree<'_>, key: &[u8], at: Lsn, me: &Participant) -> Result<PageId> {
         self.pages.operate(me, || {
             let mut snapshot = self.pages.at_pin(me, at)?;
-            let are_good = me.hints.are_of(at, self.pages.region.header().rebuilt_since());
+            let are_good = me.hints.are_of(at, self.pages.region.header().leaves_since());
             let hint = if are_good { me.hints.of(tree.id) } else { PageId::NONE };
             if snapshot.is_resident(hint, |bytes| btree::is_leaf_for(bytes, tree, key)) {
                 return Ok(hint);
