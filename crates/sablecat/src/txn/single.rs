@@ -236,7 +236,9 @@ impl Kernel {
                     if node::born(bytes) > at {
                         self.help_committer(me);
                     }
-                    return Ok(Attempt::Nothing);
+                    // If the snapshot was given up before the latch was had, it may be a page being built that has the leaf's number by now.
+                    let is_leaf = at >= self.pages.region.header().leaves_since();
+                    return Ok(if is_leaf { Attempt::Nothing } else { Attempt::Shape });
                 };
                 let bytes = changes.write(page)?;
                 LeafMut::new(bytes).remove(slot);
