@@ -37,7 +37,8 @@ impl Pages {
             };
             if self.region.frame(frame).change(FrameState::Free, building) {
                 if let Err(error) = self.region.check_fence() {
-                    self.region.frame(frame).set_state(FrameState::Free);
+                    // Unless it was found, mended, and is another's.
+                    self.region.frame(frame).change(building, FrameState::Free);
                     return Err(error);
                 }
                 // What is about to come into it is in use.

@@ -4,8 +4,9 @@
 //! costs a cache line from memory, that of the leaf's fences, and tells nothing; so a hint that has been wrong several times in a row is not given
 //! until two searches have ended in the same leaf.
 //!
-//! The check cannot tell a leaf from one that it has been replaced by with all that is above it (txn/rebuilt.rs). So hints are of states since the last time
-//! that happened, are given to who looks at such a state, and are forgotten the next time.
+//! The check cannot tell a leaf from one that it has been replaced by with all that is above it, nor from a page that is being built and has the number of a
+//! leaf that is gone (txn/rebuilt.rs). So hints are of states since the last time that either began, are given to who looks at such a state, and are
+//! forgotten the next time.
 
 use std::cell::Cell;
 

@@ -39,6 +39,9 @@ pub(crate) struct Rebuilds {
     /// States at or above this LSN come after the last commit that switched trees to pages built beside the old ones: a leaf that was found in a state
     /// below may be no page of its tree any more. Written in the commit step, before the commit point; only grows.
     pub(crate) since: AtomicU64,
+    /// Leaves that were found in a state below this LSN are not to be remembered: pages have been made since that look like leaves of a tree and are none, or
+    /// not yet, perhaps under the number of one that is gone. Never below `since`; written in commit steps; only grows.
+    pub(crate) leaves: AtomicU64,
     /// The structure latches, one bit each, under which trees are being built anew: no leaf of these may change without the latch. A bit is set and
     /// cleared by who has the latch, and cleared by who takes the latch from the dead.
     pub(crate) frozen: AtomicU64,
@@ -214,6 +217,13 @@ impl Header {
     pub(crate) fn rebuilt_since(&self) -> Lsn {
         // Acquire: pairs with the Release in `say_rebuilt`. Whoever has pinned that commit or a later one sees it, since it was stored before `visible` was raised.
         Lsn(self.visible.1.since.load(Ordering::Acquire))
+    }
+
+    /// Where leaves are is remembered from states at or above this LSN only.
+    #[inline]
+    pub(crate) fn leaves_since(&self) -> Lsn {
+        // Acquire: as in `rebuilt_since`, for whoever has pinned a state with such pages.
+        Lsn(self.visible.1.leaves.load(Ordering::Acquire))
     }
 }
 

@@ -162,7 +162,12 @@ impl<'a> Loading<'a> {
         // A subtree's root is published twice: when it is made, and when it is loaded.
         let made = changes.items().iter().filter(|item| item.old == FrameId::NONE);
         let mut pages: Vec<(PageId, u64)> = made.map(|item| (item.page, 1)).collect();
-        publish::publish(&self.kernel.pages, &self.kernel.log, changes, record, |_| Ok(()))?;
+        publish::publish(&self.kernel.pages, &self.kernel.log, changes, record, |_| {
+            if self.published.is_empty() {
+                self.kernel.forget_leaves();
+            }
+            Ok(())
+        })?;
         for run in self.large.drain(..) {
             pages.iter_mut().filter(|(page, _)| *page == run.first()).for_each(|(_, count)| *count = run.count());
             run.keep();

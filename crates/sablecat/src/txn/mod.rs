@@ -293,7 +293,7 @@ impl Snapshot<'_> {
     #[inline]
     pub(crate) fn leaf(&mut self, tree: &Tree<'_>, key: &[u8]) -> Result<&[u8]> {
         let hints = &self.operation.me.hints;
-        let are_good = hints.are_of(self.at, self.operation.pages.region.header().rebuilt_since());
+        let are_good = hints.are_of(self.at, self.operation.pages.region.header().leaves_since());
         if are_good && self.is_resident(hints.of(tree.id), |bytes| btree::is_leaf_for(bytes, tree, key)) {
             return Ok(self.looked_at());
         }

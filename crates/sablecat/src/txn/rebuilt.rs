@@ -1,7 +1,7 @@
 //! Trees that are built anew while others go on: who may change them, and what still holds of where their leaves were.
 //!
 //! A commit larger than the cache builds the pages it changes beside the old ones and switches to them at the roots (beside.rs). In between nobody may change
-//! these trees; afterwards whoever found a leaf before may be holding one that is no page of its tree any more. Nothing in such a leaf says so: so two words of
+//! these trees; afterwards whoever found a leaf before may be holding one that is no page of its tree any more. Nothing in such a leaf says so: so three words of
 //! the region do, which stand beside `visible`.
 //!
 //! *Frozen.* A commit that changes leaves alone looks, in its commit step, whether the structure latch of one of its trees is held by who rebuilds it. If so
@@ -12,6 +12,11 @@
 //! not found: leaves of a commit that changes leaves alone (made again, as above), remembered leaves (forgotten), reads to be validated and records to be
 //! compared (by the records instead of by the leaf's version). States at or above it are of after the switch or, if the switch died before its commit point,
 //! of after it might have been.
+//!
+//! *Leaves.* What is built beside a tree looks like leaves of it, and may have the number of a leaf that somebody remembers and that has gone since; so do
+//! the pages of a bulk load. Before the first of them a third word is raised in the same way: leaves that were found in a state below it are not believed,
+//! neither remembered ones nor those of a commit that changes leaves alone. What is found after that is a page of its tree, and keeps its number for as
+//! long as nobody changes the tree.
 
 use sablecat_os::atomic::Ordering;
 
@@ -37,6 +42,10 @@ pub(super) struct Frozen<'a> {
 
 impl Drop for Frozen<'_> {
     fn drop(&mut self) {
+        if self.kernel.pages.region.is_fenced() {
+            // Whoever took this process for dead has cleared them, and they may be another's.
+            return;
+        }
         // Release: what was done under the bit comes before.
         self.kernel.pages.region.header().visible.1.frozen.fetch_and(!self.bits, Ordering::Release);
     }
@@ -48,9 +57,18 @@ impl Kernel {
     pub(super) fn freeze(&self, trees: impl Iterator<Item = TreeId>, me: &Participant) -> Result<(Frozen<'_>, Lsn)> {
         let frozen = Frozen { kernel: self, bits: trees.fold(0, |bits, tree| bits | bit(tree)) };
         // The commit role, which is taken next, orders this before every commit step that comes after ours.
-        self.pages.region.header().visible.1.frozen.fetch_or(frozen.bits, Ordering::SeqCst);
+        let word = &self.pages.region.header().visible.1.frozen;
+        let before = word.fetch_or(frozen.bits, Ordering::SeqCst);
+        if let Err(error) = self.pages.region.check_fence() {
+            // Who has mended what this process held may have looked before; what was set already is another's.
+            word.fetch_and(!(frozen.bits & !before), Ordering::SeqCst);
+            return Err(error);
+        }
         let changes = Changes::new(&self.pages, me, Lsn(0));
-        let at = publish::publish(&self.pages, &self.log, changes, &mut filler(), |_| Ok(()))?;
+        let at = publish::publish(&self.pages, &self.log, changes, &mut filler(), |_| {
+            self.forget_leaves();
+            Ok(())
+        })?;
         Ok((frozen, at))
     }
 
@@ -61,7 +79,7 @@ impl Kernel {
         let header = self.pages.region.header();
         // Acquire is enough: the commit role orders the two steps.
         let is_frozen = header.visible.1.frozen.load(Ordering::Acquire) & bit(tree) != 0;
-        if is_frozen || at < header.rebuilt_since() { Err(Error::rebuilt()) } else { Ok(()) }
+        if is_frozen || at < header.leaves_since() { Err(Error::rebuilt()) } else { Ok(()) }
     }
 
     /// In the commit step of who switches trees to other pages, as the last thing before its commit point: leaves that were found up to now may be no
@@ -69,6 +87,14 @@ impl Kernel {
     pub(super) fn say_rebuilt(&self) {
         let header = self.pages.region.header();
         header.visible.1.since.store(header.visible().0 + 1, Ordering::Release);
+        self.forget_leaves();
+    }
+
+    /// In a commit step before pages are published that look like leaves of a tree and that nothing leads to: where leaves were up to now is not to be
+    /// remembered, since one of them may be gone, and its number be that of such a page.
+    pub(super) fn forget_leaves(&self) {
+        let header = self.pages.region.header();
+        header.visible.1.leaves.store(header.visible().0 + 1, Ordering::Release);
     }
 
     /// Ends what a dead participant had frozen under a role that it had, before that is ended for it.

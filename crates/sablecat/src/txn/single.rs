@@ -236,7 +236,9 @@ impl Kernel {
                     if node::born(bytes) > at {
                         self.help_committer(me);
                     }
-                    return Ok(Attempt::Nothing);
+                    // If the snapshot was given up before the latch was had, it may be a page being built that has the leaf's number by now.
+                    let is_leaf = at >= self.pages.region.header().leaves_since();
+                    return Ok(if is_leaf { Attempt::Nothing } else { Attempt::Shape });
                 };
                 let bytes = changes.write(page)?;
                 LeafMut::new(bytes).remove(slot);
@@ -260,7 +262,7 @@ impl Kernel {
     pub(super) fn locate(&self, tree: &Tree<'_>, key: &[u8], at: Lsn, me: &Participant) -> Result<PageId> {
         self.pages.operate(me, || {
             let mut snapshot = self.pages.at_pin(me, at)?;
-            let are_good = me.hints.are_of(at, self.pages.region.header().rebuilt_since());
+            let are_good = me.hints.are_of(at, self.pages.region.header().leaves_since());
             let hint = if are_good { me.hints.of(tree.id) } else { PageId::NONE };
             if snapshot.is_resident(hint, |bytes| btree::is_leaf_for(bytes, tree, key)) {
                 return Ok(hint);

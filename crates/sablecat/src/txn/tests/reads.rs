@@ -77,3 +77,33 @@ fn keys_of_one_leaf_that_were_read_apart_are_compared_apart_if_they_are_few() {
         }
     }
 }
+
+/// A leaf that was read before its tree was built anew is no page of it any more, and never changes: whatever has been compared since, and up to when.
+#[test]
+fn what_was_read_before_a_tree_was_built_anew_is_compared_again_after_it_was_validated_ahead() {
+    const RECORDS: u32 = 5000;
+    const APART: u32 = 50;
+    let store = Store::with_catalog(128, 8, Some(volume(5)));
+    (0..RECORDS).for_each(|n| store.put(&key(n), &[0; 40]).unwrap());
+    let kernel = &store.kernel;
+    let seat = kernel.pages.participants.sit().unwrap();
+    let at = kernel.pages.pin(&seat);
+    let mut reads = ReadSet::new(kernel.page_size());
+    for key in (0..RECORDS).step_by(APART as usize).map(key) {
+        let find = || btree::find_leaf(&kernel.pages.at_pin(&seat, at)?, &store.tree.tree(), &key, btree::Toward::Key, |_| {});
+        let leaf = kernel.pages.operate(&seat, find).unwrap();
+        reads.note(&store.tree, b"", leaf, Bound::Included(&key), Bound::Included(&key));
+    }
+
+    let mut txn = store.begin(Isolation::ReadCommitted, false);
+    (0..RECORDS).filter(|n| n % APART != 0).for_each(|n| txn.set(&store.tree, &key(n), Some(&[1; 40])).unwrap());
+    txn.commit(Durability::Memory).unwrap();
+    assert!(kernel.pages.region.header().rebuilt_since() > at, "the tree was built anew");
+
+    let since = reads.validate_ahead(kernel, at, &seat).unwrap();
+    assert!(since > at, "as many leaves are validated ahead");
+    reads.validate(kernel, (at, since), &seat).unwrap();
+    store.put(&key(RECORDS / 2), b"another").unwrap();
+    assert_eq!(reads.validate(kernel, (at, since), &seat).unwrap_err().kind(), ErrorKind::Conflict);
+    seat.slot().unpin();
+}

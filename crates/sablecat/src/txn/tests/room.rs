@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::access::btree::node;
 use crate::error::ErrorKind;
 use crate::txn::Comparator;
+use crate::txn::apply::{OwnedValue, WriteCheck};
+use crate::txn::changes::Changes;
 use crate::txn::runs::Place;
 use crate::txn::short::Short;
 use crate::txn::write_set::WriteSet;
@@ -259,6 +262,54 @@ fn who_has_found_a_leaf_before_it_was_replaced_finds_it_no_more() {
     drop((reader, single, validated, unrelated));
     store.kernel.free_pages_later();
     store.assert_nothing_leaks();
+}
+
+/// A page that is built beside a tree may have the number of a leaf that was merged away, and that somebody idle remembers.
+#[test]
+fn nobody_takes_a_page_being_built_for_the_leaf_that_had_its_number() {
+    let store = roomy(128);
+    let kernel = &store.kernel;
+    let idle: Vec<_> = (0..5).map(|_| kernel.pages.participants.sit().unwrap()).collect();
+    let tree = store.tree.tree();
+    let mut remembered = Vec::new();
+    for (n, seat) in (0..).zip(&idle) {
+        let pinned = kernel.pages.pinned(seat);
+        remembered.push(kernel.locate(&tree, &key(1000 + 8 * n), pinned.at(), seat).unwrap());
+    }
+    (900..1200).for_each(|n| assert!(store.remove(&key(n)).unwrap()));
+    // What is merged away leaves the cache, and its number is given to others.
+    (0..RECORDS).for_each(|n| drop(store.get(&key(n))));
+
+    let seat = kernel.pages.participants.sit().unwrap();
+    let mut writes = WriteSet::default();
+    (0..RECORDS)
+        .filter(|n| !(900..1200).contains(n))
+        .for_each(|n| writes.set(&store.tree, &key(n), Some(Short::from(&[1; 40][..]))).unwrap());
+    let large = kernel.store_all_large(&seat, &writes).unwrap();
+    let mut record = crate::log::RecordBuilder::new();
+    let chain = kernel.write_record(&writes, &mut record, &seat).unwrap();
+    let looked = std::cell::Cell::new(0);
+    let look = |_: &mut Changes<'_>| {
+        for (&page, idle) in remembered.iter().zip(&idle) {
+            let first = kernel.pages.operate(idle, || {
+                let mut snapshot = kernel.pages.snapshot(idle);
+                let bytes = snapshot.page(page)?;
+                let is_leaf = node::tree_id(bytes) == tree.id && node::kind(bytes) == Some(node::Kind::Leaf);
+                Ok(is_leaf.then(|| node::Leaf::new(bytes).lower_fence().map(<[u8]>::to_vec)).flatten())
+            });
+            let Ok(Some(first)) = first else { continue };
+            let Ok(first) = <[u8; 8]>::try_from(&first[..]) else { continue };
+            let read = || kernel.look_up(&mut kernel.pages.snapshot(idle), &tree, &first, |value| value.map(OwnedValue::of));
+            let value = kernel.pages.operate(idle, read).unwrap();
+            assert!(value == Some(OwnedValue::Inline(vec![0; 40])), "what is not committed is seen by nobody");
+            looked.set(looked.get() + 1);
+        }
+        Ok(())
+    };
+    let check = WriteCheck::of(Isolation::ReadCommitted, Lsn(0), &seat);
+    kernel.commit_beside(&seat, (&writes, large), check, &mut record, look).map(drop).unwrap();
+    drop(chain);
+    assert!(looked.get() > 0, "no number was given to another page");
 }
 
 /// The first committer wins, and reads are validated, whether or not a commit goes beside the tree.
