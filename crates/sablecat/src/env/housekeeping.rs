@@ -100,6 +100,13 @@ impl Core {
 
     /// Does what is due; nothing if another thread or process is at it.
     pub(crate) fn keep_house(&self) -> Result<()> {
+        let done = self.do_what_is_due();
+        // Last: it commits, and nothing that is due waits for those whom a commit may wait for.
+        self.kernel.free_pages_later();
+        done
+    }
+
+    fn do_what_is_due(&self) -> Result<()> {
         let log = &self.kernel.log;
         let now = sablecat_os::clock::monotonic().as_millis() as u64;
         if now.saturating_sub(self.keeper.asked.load(Ordering::Relaxed)) >= ASK_EVERY {
@@ -109,7 +116,6 @@ impl Core {
         let seat = self.kernel.pages.participants.sit()?;
         // Before anything that might wait for the dead.
         self.kernel.reap_now_and_then(&seat);
-        self.kernel.free_pages_later();
         let Some(_keeper) = self.take_house(&seat) else { return Ok(()) };
         let mut done = lock(&self.keeper.done);
         let caller = caller(&self.kernel.pages.region, seat.number());

@@ -44,6 +44,11 @@ impl Kernel {
         StructureHold { _held: indexes.into_iter().map(|index| self.pages.region.role(Work::Structure(index)).take(me.number())).collect() }
     }
 
+    /// Whether somebody has the structure latch of a tree at this moment.
+    pub(super) fn is_structure_held(&self, tree: TreeId) -> bool {
+        self.pages.region.role(Work::Structure(tree.0 as usize % STRUCTURE_LATCHES)).look().owner() != 0
+    }
+
     /// The longest value kept in a leaf beside a key of this length.
     #[inline]
     pub(crate) fn inline_max(&self, key_len: usize) -> usize {

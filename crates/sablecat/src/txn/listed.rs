@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sablecat_os::atomic::Ordering;
 
-use super::catalog::{CatalogEntry, Listed};
+use super::catalog::{CATALOG, CatalogEntry, Listed};
 use super::changes::Changes;
 use super::{Committed, Durability, Kernel, TreeRef};
 use crate::access::btree::node::{Leaf, Value};
@@ -173,10 +173,13 @@ impl Kernel {
         }
     }
 
-    /// Frees what could not be freed before. What goes wrong is tried again.
+    /// Frees what could not be freed before. What goes wrong is tried again; so is what somebody is in the way of, who may be stopped.
     pub(crate) fn free_pages_later(&self) {
         let noted = std::mem::take(&mut *self.unfreed());
-        noted.into_iter().for_each(|(entry, at)| self.free_pages_of(entry, at));
+        for (entry, at) in noted {
+            let would_wait = self.is_structure_held(CATALOG) || self.is_structure_held(entry.tree) || self.pages.is_checkpoint_in_progress();
+            if would_wait { self.unfreed().push((entry, at)) } else { self.free_pages_of(entry, at) }
+        }
     }
 
     fn unfreed(&self) -> MutexGuard<'_, Vec<(CatalogEntry, Lsn)>> {
