@@ -13,10 +13,10 @@ use super::changes::Changes;
 use super::large::Large;
 use super::write_set::WriteSet;
 use super::{Isolation, Kernel, TreeRef, conflict};
-use crate::access::btree::node::{Leaf, LeafMut, Value, inline_value_bytes_max};
+use crate::access::btree::node::{self, Leaf, LeafMut, Value, inline_value_bytes_max};
 use crate::access::btree::{self, Tree, nest};
 use crate::access::{PageRead, PageWrite, long};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::pages::{Participant, Run};
 use crate::region::{Held, STRUCTURE_LATCHES, Work};
 use crate::types::{FrameId, Lsn, PageId, TreeId};
@@ -193,11 +193,20 @@ impl Kernel {
         loop {
             let page = self.locate(tree, key, *at, me)?;
             let held = changes.holds(page);
-            if btree::is_leaf_for(changes.latched(page)?, tree, key) {
+            let bytes = changes.latched(page)?;
+            if btree::is_leaf_for(bytes, tree, key) {
                 return Ok(page);
             }
             if !held {
+                let is_newer = node::born(bytes) > *at;
                 changes.release_last();
+                if !is_newer {
+                    // The way at this very state leads to it: the tree is damaged, or partly freed after its removal.
+                    return Err(Error::corruption(format!(
+                        "page {page} should be the leaf of tree {} for a key, and does not cover it",
+                        tree.id
+                    )));
+                }
             }
             // A split moved the key after `at`. Look at the newest state: shapes only ever change in published steps.
             me.hints.forget(tree.id);

@@ -177,7 +177,8 @@ impl Kernel {
     pub(crate) fn free_pages_later(&self) {
         let noted = std::mem::take(&mut *self.unfreed());
         for (entry, at) in noted {
-            let would_wait = self.is_structure_held(CATALOG) || self.is_structure_held(entry.tree) || self.pages.is_checkpoint_in_progress();
+            let would_wait =
+                self.is_structure_held(CATALOG) || self.is_structure_held(entry.tree) || self.pages.is_checkpoint_in_progress();
             if would_wait { self.unfreed().push((entry, at)) } else { self.free_pages_of(entry, at) }
         }
     }
