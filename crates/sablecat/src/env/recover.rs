@@ -169,6 +169,7 @@ impl Replay<'_> {
         };
         let tree = self.resolve(key, &entry)?;
         self.trees.insert(entry.tree, Some(tree));
+        self.remember(key)?;
         let catalog = catalog::catalog_tree();
         self.direct().change(&catalog.tree(), key, Some(&entry.encode()))?;
         if catalog::is_name(key) {
@@ -178,14 +179,20 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// A record of the catalog that goes. The tree may come back in the same commit, under another name: it is what it was then.
+    /// A record of the catalog that goes.
     fn delete_catalog(&mut self, key: &[u8]) -> Result<()> {
+        self.remember(key)?;
+        let catalog = catalog::catalog_tree();
+        self.direct().change(&catalog.tree(), key, None)?;
+        Ok(())
+    }
+
+    /// Before a record of the catalog goes or is another tree's: its tree may come back in the same commit, under another name. It is what it was then.
+    fn remember(&mut self, key: &[u8]) -> Result<()> {
         if let Some((_, entry)) = self.find_in_catalog(|name, _| name == key)? {
             let tree = self.resolve(key, &entry)?;
             self.trees.entry(entry.tree).or_insert(Some(tree));
         }
-        let catalog = catalog::catalog_tree();
-        self.direct().change(&catalog.tree(), key, None)?;
         Ok(())
     }
 
