@@ -222,12 +222,12 @@ impl Superblock {
         put(104, &self.page_count.to_le_bytes());
         put(112, &self.time_ms.to_le_bytes());
         put(120, &self.log_floor.0.to_le_bytes());
-        if self.journal.is_some() || has_volumes {
-            keeping::seal_sectors(&mut bytes, self.generation);
-        }
         keeping::encode(&mut bytes, self.journal.as_ref(), &self.epochs);
         if has_volumes {
             self.placement.encode(&mut bytes);
+        }
+        if self.journal.is_some() || has_volumes {
+            keeping::seal_sectors(&mut bytes, self.generation);
         }
         seal(&mut bytes);
         bytes
@@ -394,6 +394,9 @@ fn decode(bytes: &[u8]) -> Copy {
     }
     // Whatever else is in the bytes would not be in those of this superblock.
     let mut again = superblock.encode();
+    if !keeping::is_torn(bytes) && flags & (FLAG_JOURNAL | FLAG_VOLUMES) != 0 {
+        keeping::copy_seals(&mut again, bytes);
+    }
     again[16..24].copy_from_slice(&bytes[16..24]);
     if again == *bytes { Copy::Valid(Box::new(superblock)) } else { unknown() }
 }

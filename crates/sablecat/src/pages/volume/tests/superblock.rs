@@ -121,7 +121,11 @@ fn the_bytes_are_those_of_the_format() {
         &[2; 16],
     ];
     assert!(bytes[2560..3064].starts_with(&volumes.concat()));
-    assert!(bytes.chunks(512).all(|sector| sector[504..] == sample().generation.to_le_bytes()));
+    let mut without = bytes;
+    without[20..24].fill(0);
+    without.chunks_mut(512).for_each(|sector| sector[504..].fill(0));
+    let end = [crc32c::crc32c(&without).to_le_bytes(), (sample().generation as u32).to_le_bytes()].concat();
+    assert!(bytes.chunks(512).all(|sector| sector[504..] == end));
 }
 
 /// As versions before 4 wrote it: blocks had no seals.
@@ -212,7 +216,9 @@ fn every_absurd_field_is_refused_in_spite_of_its_checksum() {
 fn what_a_crash_tore_is_not_taken_for_damage() {
     let (old, new) = (Superblock { generation: 60, ..keeping() }, Superblock { generation: 62, epochs: Vec::new(), ..keeping() });
     let plain = Superblock { generation: 62, ..sample() };
-    for (old, new) in [(&old, &new), (&old, &plain), (&plain, &old)] {
+    // One that was cut short, and the one that was written when it had been.
+    let again = Superblock { pages_high: 5001, ..new.clone() };
+    for (old, new) in [(&old, &new), (&old, &plain), (&plain, &old), (&new, &again)] {
         for torn in 1..255u32 {
             let mut bytes = old.encode();
             for sector in (0..8).filter(|sector| torn >> sector & 1 == 1) {
@@ -228,6 +234,39 @@ fn what_a_crash_tore_is_not_taken_for_damage() {
             assert_eq!((newest.superblock.generation, newest.complaints.len()), (61, 0), "{torn:08b}: {:?}", newest.complaints);
         }
     }
+}
+
+/// A superblock that a crash cut short, over which one of the same generation was written, cut short too: what the second has in common with the first must not
+/// complete it, since what the first names is gone.
+#[test]
+fn a_superblock_cut_short_is_not_completed_by_the_next_one() {
+    let old = Superblock { generation: 60, ..keeping() }.encode();
+    let first = Superblock { generation: 62, epochs: Vec::new(), ..keeping() };
+    let second = Superblock { map_root: SealedBlock(901 | 0x4321 << 40), ..first.clone() }.encode();
+    let first = first.encode();
+    let over = |bytes: &mut [u8; SUPERBLOCK_BYTES], new: &[u8; SUPERBLOCK_BYTES], sectors: u32| {
+        for sector in (0..8).filter(|sector| sectors >> sector & 1 == 1) {
+            bytes[sector * 512..][..512].copy_from_slice(&new[sector * 512..][..512]);
+        }
+    };
+    for (of_first, of_second) in (0..255).flat_map(|first| (1..256).map(move |second| (first, second))) {
+        let mut bytes = old;
+        over(&mut bytes, &first, of_first);
+        over(&mut bytes, &second, of_second);
+        let is_whole = Superblock::decode(&bytes).is_ok();
+        assert_eq!(is_whole, of_second == 255, "sectors {of_first:08b}, then {of_second:08b}");
+    }
+}
+
+#[test]
+fn superblocks_whose_sectors_end_in_their_generation_are_read() {
+    let superblock = keeping();
+    let mut bytes = superblock.encode();
+    for sector in bytes.chunks_exact_mut(512) {
+        sector[504..].copy_from_slice(&superblock.generation.to_le_bytes());
+    }
+    seal(&mut bytes);
+    assert_eq!(Superblock::decode(&bytes), Ok(superblock));
 }
 
 #[test]
