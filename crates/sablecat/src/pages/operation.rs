@@ -16,7 +16,7 @@ use sablecat_os::prefetch::{self, Ahead};
 
 use super::{Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
-use crate::region::{ANY_FRAME, FrameState, PageEntry};
+use crate::region::{ANY_FRAME, FrameState, PageEntry, Slot};
 use crate::types::{FrameId, Lsn, PageId};
 
 /// Frames an operation wants at hand before it begins, once the pool is under pressure: a path from a root to a leaf, and some.
@@ -156,23 +156,24 @@ impl Pages {
     /// Begins an operation without a pin, which may look at anything.
     #[inline]
     pub(crate) fn enter<'a>(&'a self, me: &'a Participant) -> Operation<'a> {
-        me.slot().look_at(ANY_FRAME);
-        self.enter_looking(me)
+        let slot = me.slot();
+        slot.look_at(ANY_FRAME);
+        self.enter_looking(me, slot)
     }
 
     /// Begins an operation that says what it looks at.
     #[inline]
-    fn enter_looking<'a>(&'a self, me: &'a Participant) -> Operation<'a> {
-        let epoch = self.region.header().epoch.0.load(Ordering::SeqCst);
-        me.slot().enter_fenced(epoch);
+    fn enter_looking<'a>(&'a self, me: &'a Participant, slot: &Slot) -> Operation<'a> {
+        slot.enter_fenced(self.region.header().epoch.0.load(Ordering::SeqCst));
         Operation { pages: self, me }
     }
 
     /// Begins an operation and pins the newest published state: stored, fenced, and looked at again (docs/locks.md); the epoch is announced under the same fence.
     #[inline]
     pub(crate) fn snapshot<'a>(&'a self, me: &'a Participant) -> Snapshot<'a> {
-        me.slot().enter(self.region.header().epoch.0.load(Ordering::SeqCst));
-        let at = self.pin(me);
+        let slot = me.slot();
+        slot.enter(self.region.header().epoch.0.load(Ordering::SeqCst));
+        let at = self.pin_slot(slot);
         Snapshot {
             operation: Operation { pages: self, me },
             at,
@@ -185,9 +186,10 @@ impl Pages {
     /// Begins an operation at a snapshot that the participant has pinned already.
     #[inline]
     pub(crate) fn at_pin<'a>(&'a self, me: &'a Participant, at: Lsn) -> Result<Snapshot<'a>> {
-        let operation = self.enter_looking(me);
+        let slot = me.slot();
+        let operation = self.enter_looking(me, slot);
         // What a commit looks at with its second pin stays, whatever became of its snapshot.
-        if me.slot().is_revoked() && me.slot().guarded() != Some(at) {
+        if slot.is_revoked() && slot.guarded() != Some(at) {
             return Err(Error::new(
                 ErrorKind::SnapshotTooOld,
                 "the snapshot was given up because the old versions it kept filled the cache; begin a new transaction or enlarge the cache",

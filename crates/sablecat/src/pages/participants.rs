@@ -9,13 +9,14 @@
 //! A process uses few of the seats that it may have. They lie in memory that is there once it is touched, and in which nothing is yet a seat
 //! that nobody has used.
 //!
-//! `unsafe` here: the seat's busy word is the lock that makes its private part exclusive.
+//! `unsafe` here: the seat's busy word is the lock that makes its private part exclusive; and a participant knows where its slot is.
 
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Deref;
+use std::ptr::NonNull;
 use std::slice;
 use std::sync::Arc;
 
@@ -36,6 +37,8 @@ const SEATS_MAX: usize = 1024;
 pub(crate) struct Participant {
     region: Arc<Region>,
     number: u16,
+    /// The slot of that number, in the region.
+    slot: NonNull<Slot>,
     /// Frames that were free when last seen. Hints: taking one is a compare-and-swap on its state.
     pub(super) free: RefCell<Vec<FrameId>>,
     /// Frames this participant retired, oldest first. Hints as well: sweeps by others free them too.
@@ -56,6 +59,9 @@ pub(crate) struct Participant {
     pub(crate) list: RefCell<Vec<ListItem>>,
 }
 
+// SAFETY: the slot consists of atomics, and everything else is as movable as it says itself.
+unsafe impl Send for Participant {}
+
 impl std::fmt::Debug for Participant {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Participant").field("slot", &self.number).finish_non_exhaustive()
@@ -65,6 +71,7 @@ impl std::fmt::Debug for Participant {
 impl Participant {
     fn new(region: Arc<Region>, number: u16) -> Participant {
         Participant {
+            slot: NonNull::from(region.slot(number)),
             region,
             number,
             free: RefCell::default(),
@@ -85,11 +92,20 @@ impl Participant {
         self.number
     }
 
-    /// The slot.
-    #[inline]
+    /// The slot, for what is told now: whoever holds on to it holds on to what may be another's.
+    #[inline(always)]
     pub(crate) fn slot(&self) -> &Slot {
-        // That of who was taken for dead is another's; slot 0 is nobody's.
-        self.region.slot(if self.region.is_fenced() { 0 } else { self.number })
+        if self.region.is_fenced() {
+            return self.nobodys_slot();
+        }
+        // SAFETY: it lies in the region, which lives as long as `self` has it.
+        unsafe { self.slot.as_ref() }
+    }
+
+    /// The slot of who was taken for dead is another's; slot 0 is nobody's.
+    #[cold]
+    fn nobodys_slot(&self) -> &Slot {
+        self.region.slot(0)
     }
 }
 

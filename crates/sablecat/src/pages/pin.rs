@@ -10,6 +10,7 @@
 use sablecat_os::atomic::Ordering;
 
 use super::{Pages, Participant};
+use crate::region::Slot;
 use crate::types::Lsn;
 
 /// The newest published state, pinned until dropped.
@@ -74,17 +75,23 @@ impl Pages {
     /// Pins the newest published state and says which. For who ends it when dropped.
     #[inline]
     pub(crate) fn pin(&self, me: &Participant) -> Lsn {
+        self.pin_slot(me.slot())
+    }
+
+    #[inline]
+    pub(super) fn pin_slot(&self, slot: &Slot) -> Lsn {
         // A mark that a sweep left here was meant for a snapshot of before, perhaps of the seat's last user.
-        if me.slot().is_revoked() {
-            me.slot().clear_revoked();
+        if slot.is_revoked() {
+            slot.clear_revoked();
         }
-        self.pin_with(|at| me.slot().set_pin(at))
+        self.pin_with(|at| slot.set_pin(at))
     }
 
     /// As [`Pages::pin`], with the participant's second pin.
     #[inline]
     pub(crate) fn guard(&self, me: &Participant) -> Lsn {
-        self.pin_with(|at| me.slot().set_guard(at))
+        let slot = me.slot();
+        self.pin_with(|at| slot.set_guard(at))
     }
 
     #[inline]

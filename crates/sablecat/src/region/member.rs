@@ -50,15 +50,11 @@ impl Member {
     }
 
     /// Which process stands here, of those that ever had the number and did not leave by themselves.
-    ///
-    /// SeqCst: with [`Member::fence`] in one order with the taking of slots, latches and frames and the reaper's looks at them. What a process takes and finds
-    /// itself unfenced after, the reaper finds; what the reaper may have missed, the process finds itself fenced after.
-    #[inline]
-    pub(crate) fn incarnation(&self) -> u64 {
-        self.incarnation.load(Ordering::SeqCst)
+    pub(super) fn incarnation(&self) -> &AtomicU64 {
+        &self.incarnation
     }
 
-    /// From now on the process that stood here counts for nothing.
+    /// From now on the process that stood here counts for nothing. SeqCst: `Region::is_fenced`.
     pub(crate) fn fence(&self) {
         self.incarnation.fetch_add(1, Ordering::SeqCst);
     }

@@ -20,14 +20,12 @@ const OUTSIDE: u16 = u16::MAX;
 pub(crate) struct Membership {
     lock: LockFile,
     pub(super) number: u16,
-    /// The member's incarnation since this process became it: while it is that, nobody has taken this process for dead.
-    pub(super) incarnation: u64,
 }
 
 impl Membership {
     /// The member `number`, whose byte of `lock` this process holds.
     pub(crate) fn new(lock: LockFile, number: u16) -> Membership {
-        Membership { lock, number, incarnation: 0 }
+        Membership { lock, number }
     }
 
     /// Who is no member, and asks after those who are.

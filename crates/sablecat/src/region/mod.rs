@@ -86,13 +86,22 @@ pub(crate) struct Region {
     offsets: geometry::Offsets,
     /// Which of the processes that share the region this is; none when it is private.
     membership: Option<Membership>,
+    /// What says whether this process was taken for dead; nothing if it is no member. At hand, since it is asked before nearly everything.
+    fence: Option<Fence>,
     /// What to do when a wait takes long: somebody who died may be in the way.
     stalled: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Until when, by the monotonic clock in milliseconds, this process asks for no memory for more frames. A hint.
     refused_until: AtomicU64,
 }
 
-// SAFETY: all state behind `base` is atomics, or frame bytes under the publication protocol of the module essay.
+/// A member's incarnation, in the mapping, and what it is while nobody has taken the process for dead.
+#[derive(Clone, Copy)]
+struct Fence {
+    word: NonNull<AtomicU64>,
+    incarnation: u64,
+}
+
+// SAFETY: all state behind `base` and in the fence is atomics, or frame bytes under the publication protocol of the module essay.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -109,7 +118,7 @@ impl Region {
         let offsets = geometry.offsets();
         let mapping = Mapping::anonymous(offsets.end).map_err(|e| no_memory(offsets.end, &e))?;
         mapping.advise_huge(offsets.frames, offsets.end - offsets.frames);
-        let region = Region::at(mapping, geometry, None);
+        let region = Region::at(mapping, geometry);
         region.create(Identity::default(), u64::MAX);
         Ok(region)
     }
@@ -124,9 +133,10 @@ impl Region {
         file.set_len(offsets.end as u64).map_err(set)?;
         let mapping = Mapping::file(file, offsets.end).map_err(|e| no_memory(offsets.end, &e))?;
         mapping.advise_huge(offsets.frames, offsets.end - offsets.frames);
-        let region = Region::at(mapping, geometry, Some(membership));
+        let region = Region::at(mapping, geometry);
         region.mapping.gather(0, region.offsets.table);
         region.reserve(0, region.offsets.table)?;
+        let region = region.joined_as(membership);
         region.create(identity, 0);
         Ok(region)
     }
@@ -163,7 +173,7 @@ impl Region {
             return Err(Error::invalid("its length is not what its sizes come to"));
         }
         let mapping = map(file, end).map_err(|e| no_memory(end, &e))?;
-        let region = Region::at(mapping, geometry, None);
+        let region = Region::at(mapping, geometry);
         region.check_bounds()?;
         Ok(region)
     }
@@ -182,11 +192,14 @@ impl Region {
     }
 
     /// The region as one of its members, or looked at from outside.
-    pub(crate) fn joined_as(self, mut membership: Membership) -> Region {
-        if membership.number < self.geometry.members {
-            membership.incarnation = self.member(membership.number).incarnation();
-        }
-        Region { membership: Some(membership), ..self }
+    pub(crate) fn joined_as(self, membership: Membership) -> Region {
+        let is_member = membership.number < self.geometry.members;
+        let fence = is_member.then(|| {
+            let word = self.member(membership.number).incarnation();
+            // SeqCst: as in `is_fenced`. Nobody takes it for dead before it has entered.
+            Fence { word: NonNull::from(word), incarnation: word.load(Ordering::SeqCst) }
+        });
+        Region { membership: Some(membership), fence, ..self }
     }
 
     /// A new region in memory that [`Region::again`] can map a second time.
@@ -194,7 +207,7 @@ impl Region {
     pub(crate) fn shareable(geometry: Geometry) -> Result<Region> {
         let end = geometry.offsets().end;
         let mapping = Mapping::shared_memory(end).map_err(|e| no_memory(end, &e))?;
-        let region = Region::at(mapping, geometry, None);
+        let region = Region::at(mapping, geometry);
         region.create(Identity::default(), u64::MAX);
         Ok(region)
     }
@@ -203,14 +216,23 @@ impl Region {
     #[cfg(test)]
     pub(crate) fn again(&self) -> Result<Region> {
         let mapping = self.mapping.again().map_err(|e| no_memory(self.offsets.end, &e))?;
-        Ok(Region::at(mapping, self.geometry.clone(), None))
+        Ok(Region::at(mapping, self.geometry.clone()))
     }
 
-    fn at(mapping: Mapping, geometry: Geometry, membership: Option<Membership>) -> Region {
+    fn at(mapping: Mapping, geometry: Geometry) -> Region {
         let offsets = geometry.offsets();
         assert!(mapping.len() >= offsets.end, "the mapping holds the whole region");
         let base = mapping.base();
-        Region { mapping, base, geometry, offsets, membership, stalled: OnceLock::new(), refused_until: AtomicU64::new(0) }
+        Region {
+            mapping,
+            base,
+            geometry,
+            offsets,
+            membership: None,
+            fence: None,
+            stalled: OnceLock::new(),
+            refused_until: AtomicU64::new(0),
+        }
     }
 
     /// Fills in what is not zero in a fresh region; memory comes zeroed. `ready` is below what there is memory for certain: everything, or
@@ -352,19 +374,20 @@ impl Region {
     }
 
     /// Whether this process was taken for dead: what it held is others' by now. One load of a line that nobody writes.
-    #[inline]
+    ///
+    /// SeqCst: with [`Member::fence`] in one order with the taking of slots, latches and frames and the reaper's looks at them. What a process takes and finds
+    /// itself unfenced after, the reaper finds; what the reaper may have missed, the process finds itself fenced after.
+    #[inline(always)]
     pub(crate) fn is_fenced(&self) -> bool {
-        self.membership.as_ref().is_some_and(|membership| {
-            let number = membership.number;
-            number < self.geometry.members && self.member(number).incarnation() != membership.incarnation
-        })
+        // SAFETY: the word is part of a member, which lies in the mapping (`joined_as`), and that lives as long as `self`.
+        self.fence.is_some_and(|fence| unsafe { fence.word.as_ref() }.load(Ordering::SeqCst) != fence.incarnation)
     }
 
     /// An error if this process was taken for dead.
     ///
     /// # Errors
     /// `Poisoned`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn check_fence(&self) -> Result<()> {
         if self.is_fenced() { Err(self.fenced()) } else { Ok(()) }
     }

@@ -160,9 +160,8 @@ impl<'a> Changes<'a> {
             }
         };
         self.note(page, index);
-        let old = if old == FrameId::NONE { self.load(page)? } else { old };
-        self.items[index].old = old;
-        self.set(index, self.items[index])?;
+        // In the slot it is not needed before there is a new version beside it.
+        self.items[index].old = if old == FrameId::NONE { self.load(page)? } else { old };
         Ok(Some(index))
     }
 
@@ -208,14 +207,16 @@ impl<'a> Changes<'a> {
         if index >= self.most {
             return Err(Error::too_many());
         }
-        if index < SLOT_LIST_INLINE {
-            self.me.slot().set_item(index, item);
-        } else {
+        if index >= SLOT_LIST_INLINE {
             self.set_more(index - SLOT_LIST_INLINE, item)?;
         }
+        let slot = self.me.slot();
+        if index < SLOT_LIST_INLINE {
+            slot.set_item(index, item);
+        }
         if index == self.items.len() {
+            slot.set_list_len(index + 1);
             self.items.push(item);
-            self.me.slot().set_list_len(self.items.len());
         }
         Ok(())
     }
@@ -312,11 +313,8 @@ impl Drop for Changes<'_> {
     /// Undoes what was not published: frees the new frames, ends the latches, gives back the page ids.
     #[inline]
     fn drop(&mut self) {
-        if self.pages.region.is_fenced() {
-            // All of it is for others to mend, or mended.
-            return;
-        }
-        if !self.published {
+        // Of who was taken for dead all of it is for others to mend, or mended.
+        if !self.published && !self.pages.region.is_fenced() {
             for item in self.items.drain(..).rev() {
                 if item.new != FrameId::NONE {
                     self.pages.drop_frame(item.new, self.me);
@@ -327,14 +325,15 @@ impl Drop for Changes<'_> {
                 self.pages.release_page(page);
             }
         }
-        self.me.slot().set_list_len(0);
+        let slot = self.me.slot();
+        slot.set_list_len(0);
         if !self.more.is_empty() {
-            self.me.slot().set_list_more(FrameId::NONE);
-            for frame in self.more.drain(..) {
-                self.pages.drop_frame(frame, self.me);
-            }
+            slot.set_list_more(FrameId::NONE);
         }
-        self.me.slot().unguard();
+        slot.unguard();
+        for frame in self.more.drain(..) {
+            self.pages.drop_frame(frame, self.me);
+        }
         self.items.clear();
         self.me.list.replace(std::mem::take(&mut self.items));
     }

@@ -21,6 +21,8 @@ use crate::error::Result;
 use crate::pages::Participant;
 use crate::types::{Lsn, PageId};
 
+/// Reads of more leaves than this are found by hashing.
+const LINEAR_MAX: usize = 12;
 /// Parts of one leaf that are kept apart; one more, and all that lies between them counts as read.
 const SPANS_MAX: usize = 16;
 /// Who has read more leaves than this validates before it takes the commit role, too.
@@ -110,7 +112,7 @@ pub(crate) struct ReadSet {
     page_size: usize,
     trees: Vec<TreeRef>,
     reads: Vec<Read>,
-    /// Where in `reads` a leaf is. One snapshot has each page once.
+    /// Where in `reads` a leaf is, once they are many. One snapshot has each page once.
     index: PageMap<usize>,
     /// Ways down to subtrees. Reads that follow each other on one way down share it.
     stems: Vec<u8>,
@@ -126,7 +128,7 @@ impl ReadSet {
         let view = tree.tree();
         let stem_bytes = nest::stem_bytes(view.order, self.page_size);
         let (lower, upper) = (flat(lower, stem_bytes), flat(upper, stem_bytes));
-        if let Some(&at) = self.index.get(&page) {
+        if let Some(at) = self.find(page) {
             let read = &mut self.reads[at];
             if !read.spans().any(|span| span.covers(&view, lower, upper)) {
                 read.more.push(Span::of(lower, upper));
@@ -137,8 +139,16 @@ impl ReadSet {
             return;
         }
         let (tree, stems) = (self.tree_index(tree), self.keep_stems(stems));
-        self.index.insert(page, self.reads.len());
         self.reads.push(Read { tree, stems, page, span: Span::of(lower, upper), more: Vec::new() });
+        if self.reads.len() > LINEAR_MAX {
+            let known = self.index.len();
+            self.index.extend(self.reads.iter().enumerate().skip(known).map(|(at, read)| (read.page, at)));
+        }
+    }
+
+    /// Where in `reads` a leaf is, if it is there.
+    fn find(&self, page: PageId) -> Option<usize> {
+        if self.reads.len() <= LINEAR_MAX { self.reads.iter().rposition(|read| read.page == page) } else { self.index.get(&page).copied() }
     }
 
     /// Keeps the way to a subtree.

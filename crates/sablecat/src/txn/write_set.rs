@@ -314,7 +314,21 @@ pub(crate) struct All<'a> {
 
 impl<'a> All<'a> {
     /// The next record.
+    #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Change<'a>>> {
+        if self.records.runs.is_empty() {
+            return Ok(self.next_recent());
+        }
+        self.next_of_both()
+    }
+
+    #[inline]
+    fn next_recent(&mut self) -> Option<Change<'a>> {
+        self.recent.next().map(|(key, pending)| (Cow::Borrowed(key), Cow::Borrowed(pending)))
+    }
+
+    #[cold]
+    fn next_of_both(&mut self) -> Result<Option<Change<'a>>> {
         loop {
             let order = match (self.recent.peek(), self.runs.peek()) {
                 (_, None) => Ordering::Less,
@@ -332,7 +346,7 @@ impl<'a> All<'a> {
                 // What is in memory is newer.
                 self.runs.next()?;
             }
-            return Ok(self.recent.next().map(|(key, pending)| (Cow::Borrowed(key), Cow::Borrowed(pending))));
+            return Ok(self.next_recent());
         }
     }
 }
