@@ -566,55 +566,6 @@ fn a_creation_that_was_committed_survives_a_crash_wherever_the_last_checkpoint_w
 }
 
 #[test]
-fn databases_that_exchange_their_names_keep_their_records_in_a_crash() {
-    type Change = fn(&mut sablecat::Txn<'_>) -> sablecat::Result<()>;
-    let changes: [(Change, [Option<&str>; 3]); 4] = [
-        // Two change places.
-        (
-            |txn| [("a", "x"), ("b", "a"), ("x", "b")].into_iter().try_for_each(|(from, to)| txn.rename_database(from, to)),
-            [Some("b"), Some("a"), Some("c")],
-        ),
-        // All move on.
-        (
-            |txn| [("c", "x"), ("b", "c"), ("a", "b"), ("x", "a")].into_iter().try_for_each(|(from, to)| txn.rename_database(from, to)),
-            [Some("c"), Some("a"), Some("b")],
-        ),
-        // One takes the place of another, and leaves its own to a new one.
-        (
-            |txn| {
-                txn.remove_database("b")?;
-                txn.rename_database("a", "b")?;
-                txn.database("a").map(drop)
-            },
-            [None, Some("a"), Some("c")],
-        ),
-        (
-            |txn| {
-                txn.remove_database("b")?;
-                txn.rename_database("c", "b")?;
-                txn.database("c").map(drop)
-            },
-            [Some("a"), Some("c"), None],
-        ),
-    ];
-    for (change, contents) in changes {
-        let disk = Arc::new(SimDisk::new(10));
-        let env = open(&disk);
-        for name in ["a", "b", "c"] {
-            env.database(name).unwrap().insert("from", name).unwrap();
-        }
-        env.checkpoint().unwrap();
-        env.write(change).unwrap();
-        env.sync().unwrap();
-        for env in [open(&cut(&disk)), env] {
-            let found = ["a", "b", "c"].map(|name| env.existing_database(name).unwrap().unwrap().get("from").unwrap());
-            assert_eq!(found, contents.map(|from| from.map(|name| name.as_bytes().to_vec())));
-            check(&env);
-        }
-    }
-}
-
-#[test]
 fn going_back_gives_the_databases_of_that_time() {
     let disk = Arc::new(SimDisk::new(7));
     let builder = || Env::builder().disk(Arc::clone(&disk) as Arc<_>).background(false).log_segment_size(1 << 16);
