@@ -26,8 +26,13 @@ pub const FAULTS: [Fault; 6] = [
 
 /// Whether an error tells its reader what to look at or what to do.
 pub(crate) fn is_clear(error: &Error) -> bool {
+    is_clear_about(error, DIRECTORY)
+}
+
+/// The same, where the files are in `directory`.
+pub(crate) fn is_clear_about(error: &Error, directory: &str) -> bool {
     let message = error.to_string();
-    let names_a_place = message.contains(DIRECTORY);
+    let names_a_place = message.contains(directory);
     let says_what_to_do = ["open it again", "reopen", "close the environment", "free", "room", "run it again", "try"]
         .iter()
         .any(|words| message.contains(words));
