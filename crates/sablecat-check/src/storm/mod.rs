@@ -3,6 +3,7 @@
 //! ```text
 //! plan.rs       what the n-th commit of a worker changes
 //! failing.rs    a disk whose calls fail at random
+//! registers.rs  records that all workers read and write at once
 //! worker.rs     commits, checkpoints, reads, until killed
 //! said.rs       what workers acknowledge, and what must be found then
 //! processes.rs  starting, stopping and killing workers, and hearing what they say
@@ -13,6 +14,9 @@
 //! records follow from how many commits it has made, a number that is changed in each of them, so what is there is checked to the byte: no commit
 //! that was acknowledged is missing, and none is there in part.
 //!
+//! Beside its commits each worker reads and writes registers that are everybody's. When a life has ended there must be an order of all their calls that
+//! agrees with what they saw and with the clock, calls of killed processes in doubt included.
+//!
 //! If calls fail, somebody may poison the environment. Then everybody must be told before long, whatever was handed over to the system must be
 //! there when all have left, and opening it again, without failing calls, must be enough to go on. Killed processes lose nothing that was written, so nobody
 //! may claim that something is gone because a flush failed.
@@ -20,9 +24,11 @@
 mod failing;
 mod plan;
 mod processes;
+mod registers;
 mod said;
 mod worker;
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,6 +38,7 @@ use sablecat::{Durability, Env, Error, ErrorKind, Journal, Place, Target};
 use sablecat_os::check::between::Between;
 
 use crate::dice::Dice;
+use crate::order::{self, Call};
 use plan::Expected;
 use processes::Worker;
 use said::{Memory, Said};
@@ -213,6 +220,7 @@ fn fill(env: &Env) -> sablecat::Result<()> {
     let accounts = env.database("accounts")?;
     env.database("counts")?;
     env.database("records")?;
+    registers::fill(env)?;
     env.write(|txn| (0..plan::ACCOUNTS).try_for_each(|n| txn.insert(&accounts, plan::account(n), plan::BALANCE.to_le_bytes()).map(drop)))
 }
 
@@ -220,11 +228,34 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.try_into().map_or(0, u64::from_le_bytes)
 }
 
+/// Judges the calls of registers, and what they have left. How many there were.
+fn check_registers(env: &Env, said: &[Said], is_lost: bool) -> Result<u64, String> {
+    let found = registers::look(env).map_err(text)?;
+    let mut by_memory: BTreeMap<Memory, Vec<Call>> = BTreeMap::new();
+    for (memory, call) in said.iter().flat_map(Said::calls) {
+        by_memory.entry(memory).or_default().push(call.clone());
+    }
+    let count = by_memory.values().map(|calls| calls.len() as u64).sum();
+    if let (true, Some(mut last)) = (by_memory.len() == 1, by_memory.first_entry()) {
+        if is_lost {
+            registers::check_cut(last.get(), &found)?;
+        } else {
+            // Somebody who looks when all is over.
+            let end = u64::MAX - 1;
+            last.get_mut().push(Call { id: u64::MAX, begun: end, returned: Some(end), snapshot: false, reads: found, writes: Vec::new() });
+        }
+    }
+    by_memory.values().try_for_each(|calls| order::check(calls)).map_err(|wrong| format!("answers that cannot be: {wrong}"))?;
+    Ok(count)
+}
+
 /// What a storm came to.
 #[derive(Clone, Copy, Debug, Default)]
 struct CameTo {
     lives: u64,
     kills: u64,
+    /// Calls of registers.
+    calls: u64,
     /// Kills of who was in the role aimed at.
     aimed: u64,
     /// Lives that ended because the environment was poisoned.
@@ -235,7 +266,7 @@ struct CameTo {
 
 impl std::fmt::Display for CameTo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} killed, {} of them in the role aimed at; ", self.kills, self.aimed)?;
+        write!(f, "{} other calls, {} killed, {} of them in the role aimed at; ", self.calls, self.kills, self.aimed)?;
         write!(f, "{} lives, {} of them poisoned, {} with memory set aside", self.lives, self.poisoned, self.set_aside)
     }
 }
@@ -455,6 +486,7 @@ impl Raging<'_> {
         self.came_to.set_aside += u64::from(aside);
         let said: Vec<Said> = self.workers.iter().map(|worker| worker.said().clone()).collect();
         let is_lost = self.poisoned || (aside && self.storm.faults > 0);
+        self.came_to.calls += check_registers(&env, &said, is_lost)?;
         let at_least = if is_lost { said::kept(said.iter()) } else { said.iter().map(Said::acknowledged).collect() };
         self.expected.clone_from(&self.settled);
         let poisoned = self.poisoned;
@@ -543,7 +575,7 @@ impl Raging<'_> {
             }
             let expected = expected.after(self.storm.seed, worker, *count);
             if !expected.iter().eq(records.iter().map(|(k, v)| (k, v))) {
-                let here: std::collections::BTreeMap<_, _> = records.iter().cloned().collect();
+                let here: BTreeMap<_, _> = records.iter().cloned().collect();
                 let missing = expected.iter().filter(|(k, v)| here.get(*k) != Some(v)).count();
                 let extra = here.keys().filter(|k| !expected.contains_key(*k)).count();
                 return Err(format!(

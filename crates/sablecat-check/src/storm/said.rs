@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::order::{Call, Read, Write};
+
 /// Which memory it is that processes share, of all that there have been; 0: none.
 pub(super) type Memory = u64;
 
@@ -25,9 +27,13 @@ pub(super) struct Commit {
 }
 
 /// A line that a worker says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Committed(Commit),
+    /// A call of registers, about to be made, or one that returned.
+    Called(Memory, Call),
+    /// Of this number: it failed.
+    Undone(Memory, u64),
     /// It was told that the environment is poisoned, in this memory or before it had any, and ends.
     Poisoned(Memory),
 }
@@ -38,6 +44,19 @@ impl fmt::Display for Line {
             Line::Committed(Commit { memory, number, begun, returned, handed_over }) => {
                 write!(f, "{memory} {number} {begun} {returned} {}", u8::from(*handed_over))
             }
+            Line::Called(memory, call) => {
+                write!(f, "called {memory} {} {} {} {}", call.id, call.begun, call.returned.unwrap_or(0), u8::from(call.snapshot))?;
+                for Read { key, seen } in &call.reads {
+                    match seen {
+                        Some((number, by)) => write!(f, " r.{key}.{number}.{by}")?,
+                        None => write!(f, " n.{key}")?,
+                    }
+                }
+                call.writes
+                    .iter()
+                    .try_for_each(|write| write!(f, " {}.{}.{}", if write.removed { 'd' } else { 'w' }, write.key, write.number))
+            }
+            Line::Undone(memory, call) => write!(f, "undone {memory} {call}"),
             Line::Poisoned(memory) => write!(f, "poisoned {memory}"),
         }
     }
@@ -50,10 +69,37 @@ impl FromStr for Line {
         if let Some(memory) = line.strip_prefix("poisoned ") {
             return memory.parse().map(Line::Poisoned).map_err(drop);
         }
+        if let Some(words) = line.strip_prefix("undone ") {
+            let (memory, call) = words.split_once(' ').ok_or(())?;
+            return Ok(Line::Undone(memory.parse().map_err(drop)?, call.parse().map_err(drop)?));
+        }
+        if let Some(words) = line.strip_prefix("called ") {
+            return called(words).ok_or(());
+        }
         let numbers: Vec<u64> = line.split(' ').map(|word| word.parse().map_err(drop)).collect::<Result<_, ()>>()?;
         let [memory, number, begun, returned, handed_over] = numbers[..] else { return Err(()) };
         Ok(Line::Committed(Commit { memory, number, begun, returned, handed_over: handed_over == 1 }))
     }
+}
+
+fn called(words: &str) -> Option<Line> {
+    let mut words = words.split(' ');
+    let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
+    let (memory, id, begun, returned, snapshot) = (number()?, number()?, number()?, number()?, number()?);
+    let mut call =
+        Call { id, begun, returned: (returned > 0).then_some(returned), snapshot: snapshot == 1, reads: Vec::new(), writes: Vec::new() };
+    for word in words {
+        let mut parts = word.split('.');
+        let (kind, key) = (parts.next()?, parts.next()?.parse().ok()?);
+        let mut number = || parts.next().and_then(|part| part.parse::<u64>().ok());
+        match kind {
+            "r" => call.reads.push(Read { key, seen: Some((number()?, number()?)) }),
+            "n" => call.reads.push(Read { key, seen: None }),
+            "w" | "d" => call.writes.push(Write { key, number: number()?, removed: kind == "d" }),
+            _ => return None,
+        }
+    }
+    Some(Line::Called(memory, call))
 }
 
 /// What one worker has said, in all its lives, since nobody had the environment open.
@@ -75,6 +121,8 @@ struct InMemory {
     returned: Vec<(u64, u64)>,
     /// When the last commit that was handed over was begun, and its number.
     handed_over: Option<(u64, u64)>,
+    /// Calls of registers, by number.
+    calls: BTreeMap<u64, Call>,
 }
 
 impl Said {
@@ -86,6 +134,9 @@ impl Said {
     pub(super) fn hear(&mut self, line: Line) {
         match line {
             Line::Poisoned(memory) => self.poisoned = Some(memory),
+            // What it was about to do is known better once it has returned.
+            Line::Called(memory, call) => drop(self.memories.entry(memory).or_default().calls.insert(call.id, call)),
+            Line::Undone(memory, call) => drop(self.memories.entry(memory).or_default().calls.remove(&call)),
             Line::Committed(commit) => {
                 self.in_doubt = 1;
                 let memory = self.memories.entry(commit.memory).or_default();
@@ -104,7 +155,12 @@ impl Said {
 
     /// Whether it has acknowledged any commit since nobody had the environment open.
     pub(super) fn has_committed(&self) -> bool {
-        !self.memories.is_empty()
+        self.memories.values().any(|memory| !memory.returned.is_empty())
+    }
+
+    /// The calls of registers, by the memory that they were made in.
+    pub(super) fn calls(&self) -> impl Iterator<Item = (Memory, &Call)> {
+        self.memories.iter().flat_map(|(memory, said)| said.calls.values().map(|call| (*memory, call)))
     }
 
     /// The number of the last commit that was acknowledged.
@@ -164,7 +220,11 @@ mod tests {
 
     #[test]
     fn lines_are_read_as_they_were_said_and_not_in_part() {
-        for line in [commit(1, 7, true), Line::Poisoned(4)] {
+        let reads = vec![Read { key: 3, seen: Some((8, 9)) }, Read { key: 4, seen: None }];
+        let writes = vec![Write { key: 3, number: 9, removed: false }, Write { key: 5, number: 1, removed: true }];
+        let call = Call { id: 70, begun: 7, returned: Some(8), snapshot: true, reads, writes };
+        let doubtful = Call { id: 71, returned: None, snapshot: false, reads: Vec::new(), ..call.clone() };
+        for line in [commit(1, 7, true), Line::Poisoned(4), Line::Called(1, call), Line::Called(1, doubtful), Line::Undone(1, 71)] {
             assert_eq!(line.to_string().parse(), Ok(line));
         }
         assert_eq!("1 7 100 2000".parse::<Line>(), Err(()));

@@ -7,10 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sablecat::{Durability, Env, Error, ErrorKind, TxnOptions};
 use sablecat_os::clock;
 
+use super::registers::{self, Registers};
 use super::said::{Commit, Line, Memory};
 use super::{Storm, failing, number, plan};
 use crate::dice::Dice;
 use crate::faults::is_clear_about;
+use crate::order::Call;
+
+/// Calls of registers between two commits.
+const CALLS_PER_COMMIT: u64 = 2;
 
 /// Why a worker stops working.
 enum Why {
@@ -71,6 +76,11 @@ pub fn work(storm: &Storm, worker: u64) -> Result<(), String> {
     }
 }
 
+/// Nanoseconds of the clock that all processes share.
+fn now() -> u64 {
+    clock::monotonic().as_nanos() as u64
+}
+
 /// Whether anybody hears it: the parent may be gone.
 fn say(line: Line) -> bool {
     writeln!(std::io::stdout(), "{line}").is_ok()
@@ -111,9 +121,9 @@ impl Work<'_> {
                 10..15 => Durability::Memory,
                 _ => Durability::NoSync,
             };
-            let begun = clock::monotonic();
+            let begun = now();
             let committed = self.commit(rung);
-            let returned = clock::monotonic();
+            let returned = now();
             let handed_over = match committed {
                 Ok(number) => {
                     self.known = Some(number);
@@ -131,15 +141,39 @@ impl Work<'_> {
                     continue;
                 }
             };
-            let nanoseconds = |time: std::time::Duration| time.as_nanos() as u64;
-            if let Some(number) = self.known {
-                let (memory, begun, returned) = (self.memory, nanoseconds(begun), nanoseconds(returned));
-                if !say(Line::Committed(Commit { memory, number, begun, returned, handed_over })) {
-                    return Ok(());
-                }
+            let memory = self.memory;
+            if let Some(number) = self.known
+                && !say(Line::Committed(Commit { memory, number, begun, returned, handed_over }))
+            {
+                return Ok(());
             }
             self.do_something_else()?;
+            (0..CALLS_PER_COMMIT).try_for_each(|_| self.call_registers())?;
         }
+        Ok(())
+    }
+
+    /// A call whose answer is held against those of all others.
+    fn call_registers(&mut self) -> Result<(), Why> {
+        let (env, worker, memory) = (self.env, self.worker, self.memory);
+        let dice = Dice::new(self.dice.throw());
+        let say_call = |call: &Call| {
+            say(Line::Called(memory, call.clone()));
+        };
+        let mut registers = Registers { env, worker, dice, say: &say_call, now };
+        let line = match registers.call() {
+            (call, Ok(())) => Line::Called(memory, call),
+            (call, Err(error)) if error.is_retryable() => Line::Undone(memory, call.id),
+            (call, Err(error)) => {
+                self.storm.excused("calling", &error)?;
+                // One that is not durable is visible: it has happened, or is in doubt as the others are.
+                if error.kind() == ErrorKind::NotDurable || registers::may_have_happened(&call) {
+                    return Ok(());
+                }
+                Line::Undone(memory, call.id)
+            }
+        };
+        say(line);
         Ok(())
     }
 
