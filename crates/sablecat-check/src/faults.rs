@@ -26,8 +26,13 @@ pub const FAULTS: [Fault; 6] = [
 
 /// Whether an error tells its reader what to look at or what to do.
 pub(crate) fn is_clear(error: &Error) -> bool {
+    is_clear_about(error, DIRECTORY)
+}
+
+/// The same, where the files are in `directory`.
+pub(crate) fn is_clear_about(error: &Error, directory: &str) -> bool {
     let message = error.to_string();
-    let names_a_place = message.contains(DIRECTORY);
+    let names_a_place = message.contains(directory);
     let says_what_to_do = ["open it again", "reopen", "close the environment", "free", "room", "run it again", "try"]
         .iter()
         .any(|words| message.contains(words));
@@ -231,6 +236,49 @@ pub fn twice(seed: u64, setting: &Setting, steps: &[Step], first: u64, (second, 
     }
     reopen(&disk, setting, &mut promise, &format!("{what} after {second}, once more"))?;
     reopen(&disk.crash_as(Survival::Nothing, seed), setting, &mut promise, &format!("{what} after {second}, once more, then power lost"))
+}
+
+/// An environment that was closed is opened by who finds the disk full, for so many calls from any one on, and then something else wrong. The process is
+/// killed, if it got in. To open it again, without faults, must be enough.
+///
+/// # Errors
+/// Whatever is not as promised.
+pub fn openings(seed: u64) -> Result<Outcome, Wrong> {
+    let (setting, steps) = workload(seed, 10);
+    let mut outcome = Outcome::default();
+    let mut promise = Promise::default();
+    let closed = SimDisk::new(seed);
+    let env = setting.builder_on(&closed).open(DIRECTORY).map_err(|error| format!("opening: {error}"))?;
+    work(&env, &setting, &steps, &mut promise)?;
+    env.close().map_err(|error| format!("closing: {error}"))?;
+    promise.durable();
+    for second in FAULTS {
+        for call in 1.. {
+            let disk = closed.crash_as(Survival::Everything, seed);
+            let mut dice = Dice::new(seed ^ call);
+            let (begin, full) = (disk.calls() + call, 1 + dice.below(5));
+            // Each at the next call that it fits: what was refused may be tried in another way.
+            (0..full).for_each(|_| disk.fail_at(begin, Fault::DiskFull));
+            (0..1 + dice.below(3)).for_each(|_| disk.fail_at(begin + full + dice.below(30), second));
+            let wrong =
+                |wrong: Wrong| format!("{full} times no room from call {call} of an opening on, {second:?} next, {setting:?}: {wrong}");
+            match setting.builder_on(&disk).open(DIRECTORY) {
+                Ok(env) => {
+                    let is_over = disk.calls() < begin;
+                    disk.crash_at(disk.calls());
+                    drop(env);
+                    if is_over {
+                        break;
+                    }
+                }
+                Err(error) if is_clear(&error) => outcome.failed += 1,
+                Err(error) => return Err(wrong(unclear("opening", &error))),
+            }
+            disk.clear_faults();
+            reopen(&disk, &setting, &mut promise.clone(), "killed").map_err(wrong)?;
+        }
+    }
+    Ok(outcome)
 }
 
 /// The workload of a seed.

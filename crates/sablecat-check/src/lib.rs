@@ -16,6 +16,7 @@
 //! damage.rs     files that are changed behind the engine's back
 //! lies.rs       writes that get lost, or elsewhere, without a word
 //! history/      what concurrent transactions saw, and whether they may have
+//! order.rs      whether long histories of calls have an order that agrees with the clock
 //! storm/        processes that share an environment, and are killed
 //! steps/        a process that dies after any instruction
 //! operator.rs   what operators do to files and memory of killed processes
@@ -37,6 +38,7 @@ pub mod history;
 pub mod lies;
 pub mod model;
 pub mod operator;
+pub mod order;
 pub mod seeds;
 pub mod setting;
 pub mod shared;

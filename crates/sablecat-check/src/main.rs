@@ -1,6 +1,7 @@
 //! Long runs of the checks: `sablecat-check <check> [--seeds N] [--from S]`. Exit code 0: all is well; 1: something is wrong; 2: the command
 //! makes no sense. `sablecat-check steps [--operation NAME] [--every N] [--from K] [--kills N] [--by instructions|calls] [--stop]` has a process die after any instruction (3: not
-//! permitted here). `sablecat-check storm [--processes N] [--commits N] [--cache BYTES] [--seed S] [--aim ROLE]` kills processes.
+//! permitted here). `sablecat-check storm [--processes N] [--commits N] [--cache BYTES] [--seed S] [--faults PER_MILLION] [--aim ROLE]` kills processes, and has calls of the disk
+//! fail.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,7 +13,7 @@ use sablecat_check::storm::{self, Storm};
 const USAGE: &str =
     "usage: sablecat-check <model|crash|crash-calls|backward|backward-calls|backward-times|store|faults|crash-shared|faults-shared|damage|lies|histories|operator|fuzz <pages|log|superblock>> [--seeds N] [--from S]
        sablecat-check steps [--operation NAME] [--every N] [--from K] [--kills N] [--by instructions|calls] [--stop]
-       sablecat-check storm [--processes N] [--commits N] [--cache BYTES] [--seed S] [--aim any|housekeeping|reaping|checkpoint|commit|serial]";
+       sablecat-check storm [--processes N] [--commits N] [--cache BYTES] [--seed S] [--faults PER_MILLION] [--aim any|housekeeping|reaping|checkpoint|commit|serial]";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -59,7 +60,7 @@ fn run_storm(words: &[String]) -> ExitCode {
 
 fn storm_of(words: &[String]) -> Option<Storm> {
     let directory = std::env::temp_dir().join(format!("sablecat-storm-{}", std::process::id()));
-    let mut storm = Storm { directory, processes: 4, commits: 10_000, cache: 1 << 20, seed: 0, aim: None };
+    let mut storm = Storm { directory, processes: 4, commits: 10_000, cache: 1 << 20, seed: 0, faults: 0, aim: None };
     for pair in words.chunks(2) {
         let [option, value] = pair else { return None };
         match option.as_str() {
@@ -67,6 +68,7 @@ fn storm_of(words: &[String]) -> Option<Storm> {
             "--commits" => storm.commits = value.parse().ok()?,
             "--cache" => storm.cache = value.parse().ok()?,
             "--seed" => storm.seed = value.parse().ok()?,
+            "--faults" => storm.faults = value.parse().ok().filter(|n| (0..=1_000_000).contains(n))?,
             "--aim" if value == "any" => storm.aim = None,
             "--aim" => storm.aim = Some(Storm::AIMS.into_iter().find(|aim| aim == value)?),
             _ => return None,

@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sablecat::{Builder, Env};
-use sablecat_os::disk::{Disk, File, FileId, HostDisk, How, Window};
+use sablecat_os::check::between::{Between, Call, Judge, Verdict};
+use sablecat_os::disk::HostDisk;
 
 use crate::alike::{Wrong, clean};
 use crate::crash::makes_durable;
@@ -53,7 +54,7 @@ struct Moment {
     possible: Possible,
 }
 
-/// The machine's disk, which has all of a place copied before one of the calls that change something.
+/// Has all of a place copied before one of the calls that change something.
 #[derive(Clone, Debug)]
 struct Copier {
     calls: Arc<AtomicU64>,
@@ -109,109 +110,12 @@ impl Copied {
     }
 }
 
-impl Disk for Copier {
-    fn open(&self, path: &Path, how: How) -> io::Result<Arc<dyn File>> {
-        if how.create || how.create_new {
+impl Judge for Copier {
+    fn judge(&self, call: Call) -> Verdict {
+        if call.changes() {
             self.change();
         }
-        Ok(Arc::new(CopiedFile { file: HostDisk.open(path, how)?, copier: self.clone() }))
-    }
-
-    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        self.change();
-        HostDisk.create_dir_all(path)
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        HostDisk.list(dir)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.change();
-        HostDisk.rename(from, to)
-    }
-
-    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.change();
-        HostDisk.rename_new(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.change();
-        HostDisk.remove(path)
-    }
-
-    fn exists(&self, path: &Path) -> io::Result<bool> {
-        HostDisk.exists(path)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        HostDisk.sync_dir(dir)
-    }
-
-    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        HostDisk.free_bytes(dir)
-    }
-
-    fn id(&self, path: &Path) -> io::Result<Option<FileId>> {
-        HostDisk.id(path)
-    }
-}
-
-#[derive(Debug)]
-struct CopiedFile {
-    file: Arc<dyn File>,
-    copier: Copier,
-}
-
-impl File for CopiedFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.file.read_at(buf, offset)
-    }
-
-    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        self.copier.change();
-        self.file.write_at(buf, offset)
-    }
-
-    fn write_all_at(&self, bufs: &[&[u8]], offset: u64) -> io::Result<()> {
-        self.copier.change();
-        self.file.write_all_at(bufs, offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.copier.change();
-        self.file.sync()
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.copier.change();
-        self.file.set_len(len)
-    }
-
-    fn preallocate(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.copier.change();
-        self.file.preallocate(offset, len)
-    }
-
-    fn try_lock(&self) -> io::Result<bool> {
-        self.file.try_lock()
-    }
-
-    fn window(&self, offset: u64, len: usize) -> io::Result<Box<dyn Window>> {
-        self.file.window(offset, len)
-    }
-
-    fn id(&self) -> io::Result<Option<FileId>> {
-        self.file.id()
-    }
-
-    fn is_direct(&self) -> bool {
-        self.file.is_direct()
+        Verdict::Make
     }
 }
 
@@ -303,7 +207,7 @@ fn builder(setting: &Setting, place: &Place, is_shared: bool) -> Builder {
 fn round(copier: &Copier, builder: Builder, steps: &[Step], setting: &Setting) -> Result<(), Wrong> {
     let place = Place::of_another(&copier.with(|copied| copied.base.clone()));
     let env = builder
-        .disk(Arc::new(copier.clone()))
+        .disk(Arc::new(Between::new(HostDisk, copier.clone())))
         .open(place.environment())
         .map_err(|error| format!("opening: {:?}: {error}", error.kind()))?;
     let found = engine::state(&env).map_err(|error| format!("reading everything: {error}"))?;

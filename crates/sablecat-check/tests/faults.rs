@@ -26,6 +26,15 @@ fn what_a_failed_flush_left_in_the_page_cache_is_not_built_upon() {
 }
 
 #[test]
+fn whatever_fails_in_an_opening_that_succeeds_or_not_the_next_one_succeeds() {
+    let mut failed = 0;
+    for seed in 0..3 {
+        failed += faults::openings(seed).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}")).failed;
+    }
+    assert!(failed > 100, "{failed} openings failed");
+}
+
+#[test]
 fn a_fault_where_processes_share_an_environment_is_over_when_all_have_closed() {
     seeds::all("faults-shared", 0..40);
 }

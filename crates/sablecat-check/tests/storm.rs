@@ -23,3 +23,11 @@ fn processes_killed_in_each_role_lose_nothing() {
     // Half of the processes die at once, so that those who mend it are at it for long enough to be met.
     storm(&["--commits", "1500", "--seed", "2", "--aim", "reaping", "--processes", "8"]);
 }
+
+#[test]
+fn calls_that_fail_beside_kills_lose_nothing_that_was_handed_over_and_hold_up_nobody() {
+    for (seed, faults) in [("4", "2000"), ("5", "20000"), ("6", "20000"), ("7", "50000")] {
+        storm(&["--commits", "1000", "--seed", seed, "--faults", faults]);
+    }
+    storm(&["--commits", "1000", "--seed", "8", "--faults", "10000", "--aim", "reaping", "--processes", "8"]);
+}

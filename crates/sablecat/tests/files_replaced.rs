@@ -10,7 +10,7 @@ use sablecat_os::sim::{Fault, SimDisk};
 
 mod support;
 
-use support::{CUT_OFF, CutOff, Place, copy, get, put, put_in_memory};
+use support::{CUT_OFF, Place, copy, cut_off_after, get, put, put_in_memory};
 
 /// More records than the cache has room for, all of one generation.
 const RECORDS: u32 = 3000;
@@ -145,7 +145,7 @@ const CALLS: &str = "SABLECAT_TEST_CALLS";
 fn opener() {
     let (Some(base), Ok(calls)) = (std::env::var_os(OPENED), std::env::var(CALLS)) else { return };
     let place = std::mem::ManuallyDrop::new(Place { base: base.into() });
-    let disk = CutOff::after(calls.parse().expect("a number"));
+    let disk = cut_off_after(calls.parse().expect("a number"));
     let env = place.builder().shared(false).disk(Arc::new(disk)).open(place.env()).expect("opened");
     std::mem::forget(env);
     std::process::exit(0);

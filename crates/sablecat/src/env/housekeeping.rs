@@ -184,6 +184,34 @@ mod tests {
         core.close().unwrap();
     }
 
+    /// As when making the next segment fails: all that was committed is durable already.
+    #[test]
+    fn to_sync_says_that_the_log_is_poisoned_also_when_nothing_was_lost() {
+        let disk = Arc::new(SimDisk::new(1));
+        let config = Config {
+            disk: Arc::clone(&disk) as Arc<dyn sablecat_os::disk::Disk>,
+            background: false,
+            cache_bytes: Some(0),
+            log_segment_bytes: 1 << 20,
+            ..Config::default()
+        };
+        let core = open(Path::new("poisoned"), config, Mode::Transactional).unwrap();
+        let records = core.database_or_new("records", None).unwrap();
+        let log = &core.kernel.log;
+        for n in (0..u32::MAX).take_while(|_| !log.wants_segment()) {
+            core.kernel.change_one(&records.tree, &n.to_be_bytes(), RecordChange::Put(&[7; 300]), Durability::NoSync).unwrap();
+        }
+        core.sync().unwrap();
+        // A segment that cannot be flushed is made once more; its name is there, and may be lost.
+        let failed = (1..100).map(|call| {
+            disk.fail_at(disk.calls() + call, sablecat_os::sim::Fault::SyncFails);
+            core.keep_house().unwrap_err().kind()
+        });
+        assert_eq!(failed.filter(|kind| *kind != crate::ErrorKind::Io).take(1).collect::<Vec<_>>(), [crate::ErrorKind::Poisoned]);
+        assert_eq!(log.durable(), log.tail());
+        assert_eq!(core.sync().unwrap_err().kind(), crate::ErrorKind::Poisoned);
+    }
+
     /// It may be stopped in any of what it does, for as long as it likes.
     #[test]
     fn who_is_stopped_while_it_keeps_house_ends_no_flushes_of_the_others() {

@@ -236,6 +236,8 @@ impl Core {
     pub(crate) fn sync(&self) -> Result<()> {
         let seat = self.kernel.pages.participants.sit()?;
         self.kernel.log.make_durable(self.kernel.pages.region.header().visible(), caller(&self.kernel.pages.region, seat.number()))?;
+        // Also when everything was durable before it was poisoned: nothing that comes will be.
+        self.kernel.log.fail_if_poisoned()?;
         self.kernel.pages.fail_if_poisoned()
     }
 

@@ -347,12 +347,16 @@ impl Core {
         self.checkpoint_and_remove_log()?;
         let seat = self.kernel.pages.participants.sit()?;
         let prepare = || log.prepare_next(txn::caller(&self.kernel.pages.region, seat.number()));
-        // What little there is room for is enough to delete something.
-        if prepare().is_err_and(|error| error.kind() == ErrorKind::Full) && !log.has_room(1) {
-            self.kernel.pages.give_back_reserve(&seat);
-            prepare()?;
+        // Whatever the reason, the next checkpoint must not say that there is a log where there is no segment. What little there is room for is
+        // enough to delete something.
+        match prepare() {
+            Err(error) if error.kind() == ErrorKind::Full && !log.has_room(1) => {
+                self.kernel.pages.give_back_reserve(&seat);
+                prepare()
+            }
+            Err(error) if !log.has_room(1) => Err(error),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     pub(super) fn start_housekeeping(self: &Arc<Self>) -> Result<()> {

@@ -3,15 +3,14 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::fs;
-use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use sablecat::{Builder, Durability, Env, TxnOptions};
+use sablecat_os::check::between::{Between, Call, Judge, Verdict};
 use sablecat_os::check::sparse;
-use sablecat_os::disk::{Disk, File, HostDisk, How, Window};
+use sablecat_os::disk::HostDisk;
 
 /// A directory for an environment, and one for its region; removed when dropped.
 pub(crate) struct Place {
@@ -119,119 +118,21 @@ pub(crate) fn get(env: &Env) -> Option<Vec<u8>> {
 pub(crate) const CUT_OFF: i32 = 77;
 
 /// The machine's disk, and the end of the process before so many calls that change something have been made on it.
-#[derive(Clone, Debug)]
-pub(crate) struct CutOff {
-    left: Arc<AtomicI64>,
-}
-
-impl CutOff {
-    pub(crate) fn after(calls: i64) -> CutOff {
-        CutOff { left: Arc::new(AtomicI64::new(calls)) }
-    }
-
-    fn change(&self) {
-        if self.left.fetch_sub(1, Ordering::SeqCst) == 0 {
-            // Nothing is let go of in good order, and no other thread does anything after this.
-            std::process::exit(CUT_OFF);
-        }
-    }
-}
-
-impl Disk for CutOff {
-    fn open(&self, path: &Path, how: How) -> io::Result<Arc<dyn File>> {
-        if how.create || how.create_new {
-            self.change();
-        }
-        Ok(Arc::new(CutOffFile { file: HostDisk.open(path, how)?, cut: self.clone() }))
-    }
-
-    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        self.change();
-        HostDisk.create_dir_all(path)
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        HostDisk.list(dir)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.change();
-        HostDisk.rename(from, to)
-    }
-
-    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.change();
-        HostDisk.rename_new(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.change();
-        HostDisk.remove(path)
-    }
-
-    fn exists(&self, path: &Path) -> io::Result<bool> {
-        HostDisk.exists(path)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.change();
-        HostDisk.sync_dir(dir)
-    }
-
-    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        HostDisk.free_bytes(dir)
-    }
+pub(crate) fn cut_off_after(calls: i64) -> Between {
+    Between::new(HostDisk, CutOff { left: AtomicI64::new(calls) })
 }
 
 #[derive(Debug)]
-struct CutOffFile {
-    file: Arc<dyn File>,
-    cut: CutOff,
+struct CutOff {
+    left: AtomicI64,
 }
 
-impl File for CutOffFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.file.read_at(buf, offset)
-    }
-
-    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        self.cut.change();
-        self.file.write_at(buf, offset)
-    }
-
-    fn write_all_at(&self, bufs: &[&[u8]], offset: u64) -> io::Result<()> {
-        self.cut.change();
-        self.file.write_all_at(bufs, offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.cut.change();
-        self.file.sync()
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.cut.change();
-        self.file.set_len(len)
-    }
-
-    fn preallocate(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.cut.change();
-        self.file.preallocate(offset, len)
-    }
-
-    fn try_lock(&self) -> io::Result<bool> {
-        self.file.try_lock()
-    }
-
-    fn window(&self, _: u64, _: usize) -> io::Result<Box<dyn Window>> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn is_direct(&self) -> bool {
-        self.file.is_direct()
+impl Judge for CutOff {
+    fn judge(&self, call: Call) -> Verdict {
+        if call.changes() && self.left.fetch_sub(1, Ordering::SeqCst) == 0 {
+            // Nothing is let go of in good order, and no other thread does anything after this.
+            std::process::exit(CUT_OFF);
+        }
+        Verdict::Make
     }
 }
