@@ -89,8 +89,8 @@ impl Pages {
     }
 
     /// Writes what was marked.
-    pub(crate) fn end_claims(&self, claims: Vec<Claim>) {
-        let mut writes = Writes::new(self);
+    pub(crate) fn end_claims(&self, claims: Vec<Claim>, me: &Participant) {
+        let mut writes = Writes::new(self, me);
         claims.into_iter().for_each(|claim| writes.push(claim));
         writes.write().unwrap();
     }

@@ -139,6 +139,8 @@ pub(crate) struct Header {
     pub(crate) unreachable: Line<RoleWord>,
     /// How many bulk loads have begun. Written by them, each before it publishes anything.
     pub(crate) loads_begun: AtomicU64,
+    /// How often processes have begun to see to a note. Written by them, each before the note is committed.
+    pub(crate) cares_begun: AtomicU64,
     /// How far ahead of the hand somebody has seen to dirty frames. Written by who cleans; a hint.
     pub(crate) cleaned: Line<AtomicU64>,
 }

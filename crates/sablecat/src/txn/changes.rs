@@ -16,7 +16,7 @@ use sablecat_os::atomic::Ordering;
 
 use crate::access::{PageRead, PageWrite, long};
 use crate::error::{Error, Result};
-use crate::pages::{FREED_OFFSET, KIND_FREE, KIND_OFFSET, Pages, Participant, Run};
+use crate::pages::{FREED_OFFSET, InHand, KIND_FREE, KIND_OFFSET, Pages, Participant, Run};
 use crate::region::{BlockWord, ListItem, SLOT_LIST_INLINE};
 use crate::types::{FrameId, Lsn, PageId, TreeId, VolumeId};
 
@@ -34,6 +34,8 @@ pub(crate) struct Changes<'a> {
     at: Lsn,
     /// Page ids to give back when the changes are dropped.
     allocated: Vec<PageId>,
+    /// While there are such: published or given back, they are in nobody's hands any more.
+    hand: Option<InHand<'a>>,
     /// First pages of the runs that are freed here.
     freed_runs: Vec<PageId>,
     /// So many pages at most.
@@ -55,6 +57,7 @@ impl<'a> Changes<'a> {
             more: Vec::new(),
             at,
             allocated: Vec::new(),
+            hand: None,
             freed_runs: Vec::new(),
             most: usize::MAX,
             published: false,
@@ -376,6 +379,7 @@ impl PageWrite for Changes<'_> {
     }
 
     fn allocate(&mut self, home: VolumeId) -> Result<PageId> {
+        self.hand.get_or_insert_with(|| self.me.in_hand());
         let page = self.pages.allocate_page()?;
         self.allocated.push(page);
         self.add(page, home)?;
@@ -383,6 +387,7 @@ impl PageWrite for Changes<'_> {
     }
 
     fn allocate_run(&mut self, home: VolumeId, count: u64) -> Result<PageId> {
+        self.hand.get_or_insert_with(|| self.me.in_hand());
         let first = self.pages.allocate_run(count)?;
         let run = (first.0..first.0 + count as u32).map(PageId);
         self.allocated.extend(run.clone());
