@@ -187,7 +187,9 @@ impl Core {
     /// Frees what nothing leads to, and writes checkpoints that move pages down, until the file gets no shorter.
     pub(crate) fn compact(&self) -> Result<CompactReport> {
         let Some(volume) = self.kernel.pages.volume() else {
-            return Ok(CompactReport { bytes_before: 0, bytes_after: 0, moved: 0, pages_freed: 0, page_numbers_freed: 0, blocks_freed: 0 });
+            // What could not be freed when it was removed; there is nothing to move.
+            let pages_freed = self.kernel.free_unreachable()?;
+            return Ok(CompactReport { bytes_before: 0, bytes_after: 0, moved: 0, pages_freed, page_numbers_freed: 0, blocks_freed: 0 });
         };
         let seat = self.kernel.pages.participants.sit()?;
         let bytes_before = volume.file_bytes()?;

@@ -56,6 +56,9 @@ impl Pages {
         debug_assert_eq!(self.region.frame(frame).state(), FrameState::Building(me.number()));
         self.region.frame(frame).set_state(FrameState::Free);
         me.free.borrow_mut().push(frame);
+        if me.owes.get() {
+            self.keep_last(me);
+        }
     }
 
     /// Remembers that `me` superseded `frame` at `at`, and reclaims such frames after every batch.
@@ -89,6 +92,9 @@ impl Pages {
                 me.free.borrow_mut().push(frame);
                 freed = true;
             }
+        }
+        if freed && me.owes.get() {
+            self.keep_last(me);
         }
         // What a long-lived snapshot holds back is left to the sweep.
         let over = limbo.len().saturating_sub(LIMBO_MAX);

@@ -22,6 +22,7 @@ mod frames;
 mod hand;
 mod hints;
 mod horizon;
+mod last_frames;
 mod latch;
 mod lost;
 mod mend;

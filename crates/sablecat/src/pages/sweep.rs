@@ -105,9 +105,11 @@ impl Pages {
         while me.free.borrow().len() < want {
             if let Some(fresh) = self.region.more_frames() {
                 me.free.borrow_mut().extend(fresh.map(FrameId));
+                self.keep_last(me);
                 continue;
             }
             let round = self.sweep_round(me, want, waits >= patience.retired)?;
+            self.keep_last(me);
             idle = if round.progress { 0 } else { idle + 1 };
             // Who looked for more in vain would do so before every operation, as long as frames are scarce.
             if idle > 0 && me.free.borrow().len() >= least {

@@ -15,7 +15,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use sablecat_os::atomic::Ordering;
 
 use crate::access::{PageRead, PageWrite, long};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::pages::{FREED_OFFSET, InHand, KIND_FREE, KIND_OFFSET, Pages, Participant, Run};
 use crate::region::{BlockWord, ListItem, SLOT_LIST_INLINE};
 use crate::types::{FrameId, Lsn, PageId, TreeId, VolumeId};
@@ -40,6 +40,8 @@ pub(crate) struct Changes<'a> {
     freed_runs: Vec<PageId>,
     /// So many pages at most.
     most: usize,
+    /// Nothing but removals.
+    removes: bool,
     published: bool,
 }
 
@@ -60,6 +62,7 @@ impl<'a> Changes<'a> {
             hand: None,
             freed_runs: Vec::new(),
             most: usize::MAX,
+            removes: false,
             published: false,
         }
     }
@@ -84,6 +87,11 @@ impl<'a> Changes<'a> {
     /// Has them fail with "too many" when they come to more pages than this.
     pub(super) fn limit(&mut self, most: usize) {
         self.most = most;
+    }
+
+    /// They only remove, and so may use the frames that are kept for that.
+    pub(super) fn only_remove(&mut self) {
+        self.removes = true;
     }
 
     /// What changed, in the order of latching.
@@ -202,7 +210,24 @@ impl<'a> Changes<'a> {
     }
 
     fn frame(&mut self) -> Result<FrameId> {
-        self.pages.with_frames(self.me, || self.pages.take_frame(self.me))
+        let (pages, me) = (self.pages, self.me);
+        if self.removes {
+            return pages.take_frame(me).or_else(|error| if error.is_out_of_frames() { self.last_frame() } else { Err(error) });
+        }
+        pages.with_frames(me, || pages.take_frame(me))
+    }
+
+    /// As [`Changes::frame`], where none is at hand. Before a sweep, which finds nothing as long as the cache is full; and after it, which keeps what it finds.
+    #[cold]
+    fn last_frame(&self) -> Result<FrameId> {
+        let (pages, me) = (self.pages, self.me);
+        if let Some(frame) = pages.take_last(me) {
+            return Ok(frame);
+        }
+        match pages.with_frames(me, || pages.take_frame(me)) {
+            Err(error) if error.kind() == ErrorKind::Full => pages.take_last(me).ok_or(error),
+            taken => taken,
+        }
     }
 
     /// Writes a list item here and in the slot, or in the frames that continue it.

@@ -294,6 +294,44 @@ fn a_large_commit_needs_no_seat_but_its_own() {
     store.assert_nothing_leaks();
 }
 
+/// A removal needs new versions too, and in memory alone nothing can be evicted to make room for them.
+#[test]
+fn what_fills_the_memory_can_be_removed_again() {
+    for (seed, frames) in [(1, 64), (2, 300), (3, 1200)] {
+        let store = Store::with_catalog(frames, 8, None);
+        let mut dice = Dice(seed);
+        for round in 0..3 {
+            let mut model = BTreeMap::new();
+            // Single records, and transactions of some, until there is no room for the smallest.
+            let mut refused = 0;
+            while refused < 5 {
+                let n = dice.below(1 << 30);
+                match store.put(&key(n), &[round; 40]) {
+                    Ok(()) => drop(model.insert(n, round)),
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::Full);
+                        refused += 1;
+                    }
+                }
+            }
+            let mut left: Vec<u64> = model.keys().copied().collect();
+            while !left.is_empty() {
+                // In no order: most of them leave their leaf as full as it was, but for one record.
+                let n = left.swap_remove(dice.below(left.len() as u64) as usize);
+                if dice.below(8) == 0 {
+                    let mut txn = store.begin(Isolation::Serializable, false);
+                    txn.set(&store.tree, &key(n), None).unwrap();
+                    txn.commit(Durability::Memory).unwrap();
+                } else {
+                    assert!(store.remove(&key(n)).unwrap(), "record {n}");
+                }
+            }
+            assert_eq!(store.verified().0, []);
+        }
+        store.assert_nothing_leaks();
+    }
+}
+
 /// A leaf that was remembered looks as good as ever.
 #[test]
 fn who_has_found_a_leaf_before_it_was_replaced_finds_it_no_more() {
