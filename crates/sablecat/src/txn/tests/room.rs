@@ -230,6 +230,108 @@ fn a_write_set_that_does_not_fit_memory_is_one_like_any_other() {
     }
 }
 
+/// The disk may be full when a record is set; and have room again.
+#[test]
+fn a_record_that_there_is_no_room_for_has_not_been_set() {
+    let disk = SimDisk::new(1);
+    let mut store = Store::with_catalog(96, 16, Some(volume(1)));
+    store.kernel.spill = Some(spilling(&disk, 2000));
+    let store = store;
+    let mut txn = store.begin(Isolation::Snapshot, false);
+    let mut n = 0;
+    while disk.calls() == 0 {
+        store.set(&mut txn, n, Some(&[1; 40]));
+        n += 1;
+    }
+    disk.set_capacity(0);
+    let refused = (n..n + 100).find(|&n| txn.set(&store.tree, &key(n), Some(&[1; 40])).is_err()).expect("memory is full as well");
+    assert_eq!(store.seen(&mut txn, refused), None);
+    assert_eq!(store.seen(&mut txn, refused - 1), Some(vec![1; 40]));
+    disk.set_capacity(u64::MAX);
+    store.set(&mut txn, refused, Some(&[2; 40]));
+    txn.commit(Durability::Memory).unwrap();
+    assert_eq!(store.get(&key(refused)), Some(vec![2; 40]));
+    drop(txn);
+    store.kernel.free_pages_later();
+    store.assert_nothing_leaks();
+}
+
+/// Processes of one number in different namespaces choose the same names, and killed ones leave theirs.
+#[test]
+fn a_name_that_is_taken_or_goes_does_no_harm_to_a_large_transaction() {
+    use sablecat_os::disk::{Disk, How};
+
+    let disk = SimDisk::new(1);
+    let place = spilling(&disk, 2000);
+    let path = |n: u64| std::path::PathBuf::from(format!("sablecat.spill-{}-{n}", std::process::id()));
+    let make = |n: u64| disk.open(&path(n), How { create: true, ..How::default() }).unwrap().write_at(b"another's", 0).unwrap();
+    (0..1000).for_each(make);
+    let mut set = WriteSet::default();
+    let tree = TreeRef { id: TreeId(20), ..catalog::catalog_tree() };
+    for n in 0..100 {
+        set.set(&tree, &key(n), Some(Short::from(&[n as u8; 40][..]))).unwrap();
+        set.spill_if_large(&place).unwrap();
+    }
+    assert!(set.is_spilled());
+    assert_eq!(disk.list(Path::new("")).unwrap().len(), 1000, "nobody's file is another's");
+    place.remove_left().unwrap();
+    assert_eq!(disk.list(Path::new("")).unwrap(), [""; 0]);
+    let records = set.records(tree.id).unwrap();
+    (0..100).for_each(|n| assert!(records.get(&key(n)).unwrap().is_some(), "record {n}"));
+}
+
+#[test]
+fn a_large_commit_needs_no_seat_but_its_own() {
+    let store = roomy(64);
+    let mut txn = store.begin(Isolation::Snapshot, false);
+    (0..RECORDS).for_each(|n| store.set(&mut txn, n, Some(&[1; 40])));
+    let seats: Vec<_> = std::iter::from_fn(|| store.kernel.pages.participants.sit().ok()).collect();
+    assert_eq!(seats.len(), 6, "all that there are");
+    txn.commit(Durability::Memory).unwrap();
+    drop((seats, txn));
+    store.kernel.free_pages_later();
+    (0..RECORDS).for_each(|n| assert_eq!(store.get(&key(n)), Some(vec![1; 40]), "record {n}"));
+    store.assert_nothing_leaks();
+}
+
+/// A removal needs new versions too, and in memory alone nothing can be evicted to make room for them.
+#[test]
+fn what_fills_the_memory_can_be_removed_again() {
+    for (seed, frames) in [(1, 64), (2, 300), (3, 1200)] {
+        let store = Store::with_catalog(frames, 8, None);
+        let mut dice = Dice(seed);
+        for round in 0..3 {
+            let mut model = BTreeMap::new();
+            // Single records, and transactions of some, until there is no room for the smallest.
+            let mut refused = 0;
+            while refused < 5 {
+                let n = dice.below(1 << 30);
+                match store.put(&key(n), &[round; 40]) {
+                    Ok(()) => drop(model.insert(n, round)),
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::Full);
+                        refused += 1;
+                    }
+                }
+            }
+            let mut left: Vec<u64> = model.keys().copied().collect();
+            while !left.is_empty() {
+                // In no order: most of them leave their leaf as full as it was, but for one record.
+                let n = left.swap_remove(dice.below(left.len() as u64) as usize);
+                if dice.below(8) == 0 {
+                    let mut txn = store.begin(Isolation::Serializable, false);
+                    txn.set(&store.tree, &key(n), None).unwrap();
+                    txn.commit(Durability::Memory).unwrap();
+                } else {
+                    assert!(store.remove(&key(n)).unwrap(), "record {n}");
+                }
+            }
+            assert_eq!(store.verified().0, []);
+        }
+        store.assert_nothing_leaks();
+    }
+}
+
 /// A leaf that was remembered looks as good as ever.
 #[test]
 fn who_has_found_a_leaf_before_it_was_replaced_finds_it_no_more() {
