@@ -273,8 +273,6 @@ impl Steps {
         patiently(move || {
             if let Company::Somebody(env) = company {
                 go_on(&env, &possible)?;
-                // Of this process, which was there before: nothing is recovered.
-                survivor::give_back(&env)?;
                 env.close().map_err(|error| format!("closing: {error}"))?;
             }
             come_after(&place, &other, Left::Nobody, &possible)

@@ -18,18 +18,15 @@ pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
     let report = env.compact()?;
     env.close()?;
     if place.json {
-        output::json(&json!({
-            "bytes_before": report.bytes_before, "bytes_after": report.bytes_after, "moved": report.moved, "pages_freed": report.pages_freed,
-            "page_numbers_freed": report.page_numbers_freed, "blocks_freed": report.blocks_freed,
-        }))?;
+        output::json(
+            &json!({ "bytes_before": report.bytes_before, "bytes_after": report.bytes_after, "moved": report.moved, "pages_freed": report.pages_freed }),
+        )?;
     } else {
         output::pairs([
             ("bytes before", thousands(report.bytes_before as f64)),
             ("bytes after", thousands(report.bytes_after as f64)),
             ("pages moved", thousands(report.moved as f64)),
             ("pages freed that nothing led to", thousands(report.pages_freed as f64)),
-            ("page numbers given back", thousands(report.page_numbers_freed as f64)),
-            ("blocks given back", thousands(report.blocks_freed as f64)),
         ])?;
     }
     Ok(Outcome::Done)

@@ -326,11 +326,9 @@ impl Env {
         self.core().to_write()?.keep_house()
     }
 
-    /// Makes the volume as small as it can be without changing trees: frees what nothing leads to, because a bulk load, a large commit, or the making or
-    /// removing of a database was cut short; gives back what processes had in hand when they were killed; moves all pages
+    /// Makes the volume as small as it can be without changing trees: frees what nothing leads to, because a bulk load was killed; moves all pages
     /// to the beginning of the file and cuts it off behind them, by a series of checkpoints. Others go on reading and writing; what they free meanwhile may
-    /// stay for the next time. While somebody loads in bulk, or makes or removes databases, what such work has left is not looked for; nor is what the dead had in
-    /// hand, while others are always at work in a cache that is too small. Reads everything once. In memory alone there is nothing to move.
+    /// stay for the next time, and while somebody loads in bulk nothing is looked for. Reads everything once.
     ///
     /// # Errors
     /// As [`Env::checkpoint`].

@@ -10,7 +10,6 @@ use sablecat_os::atomic::Ordering;
 use super::transaction::EnvTxn;
 use super::{Core, lock, volumes};
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::Participant;
 use crate::txn::catalog::{self, CatalogEntry};
 use crate::txn::{Comparator, Durability, Isolation, Options, Presence, State, TreeRef};
 use crate::types::{Lsn, TreeId, VolumeId};
@@ -157,15 +156,15 @@ impl Core {
     }
 
     /// Makes an empty tree for a database, in a commit of its own. Nobody names it yet.
-    pub(super) fn make_tree(&self, me: &Participant, name: &str, comparator: Option<&str>) -> Result<CatalogEntry> {
+    pub(super) fn make_tree(&self, name: &str, comparator: Option<&str>) -> Result<CatalogEntry> {
         comparator.map(|comparator| self.comparator(comparator)).transpose()?;
         let tree = TreeId(self.kernel.pages.region.header().tree_next.0.fetch_add(1, Ordering::AcqRel));
         let volume = self.kernel.pages.volume().map_or(VolumeId::MAIN, |volume| volume.superblock().placement.of_database(name));
-        self.kernel.patiently(|| self.kernel.create_tree(me, tree, volume, comparator))
+        self.kernel.patiently(|| self.kernel.create_tree(tree, volume, comparator))
     }
 
-    /// Frees the pages of trees that have no name any more, or never got one. What cannot be freed now is by `compact`, or when the environment is next
-    /// opened afresh: their notes stay.
+    /// Frees the pages of trees that have no name any more, or never got one. What cannot be freed now is when the environment is next opened afresh:
+    /// their notes stay.
     pub(super) fn free_trees<'e>(&self, entries: impl IntoIterator<Item = &'e CatalogEntry>) {
         for entry in entries {
             let _ = self.kernel.free_tree(entry);

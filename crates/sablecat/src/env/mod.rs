@@ -128,12 +128,8 @@ pub struct CompactReport {
     pub bytes_after: u64,
     /// Pages moved, counting one as often as it was moved.
     pub moved: u64,
-    /// Pages freed that nothing led to: what bulk loads, large commits, and the making and removing of databases had left that were cut short.
+    /// Pages freed that nothing led to: what bulk loads that were cut short had left.
     pub pages_freed: u64,
-    /// Page numbers given back that were in the hands of processes when these died.
-    pub page_numbers_freed: u64,
-    /// Blocks given back that were: copies that a checkpoint was making or about to free, large values that were being stored.
-    pub blocks_freed: u64,
 }
 
 /// Rounds of compaction after which it ends although others keep changing pages: each has looked at all of them.
@@ -187,15 +183,12 @@ impl Core {
     /// Frees what nothing leads to, and writes checkpoints that move pages down, until the file gets no shorter.
     pub(crate) fn compact(&self) -> Result<CompactReport> {
         let Some(volume) = self.kernel.pages.volume() else {
-            // What could not be freed when it was removed; there is nothing to move.
-            let pages_freed = self.kernel.free_unreachable()?;
-            return Ok(CompactReport { bytes_before: 0, bytes_after: 0, moved: 0, pages_freed, page_numbers_freed: 0, blocks_freed: 0 });
+            return Ok(CompactReport { bytes_before: 0, bytes_after: 0, moved: 0, pages_freed: 0 });
         };
         let seat = self.kernel.pages.participants.sit()?;
         let bytes_before = volume.file_bytes()?;
-        self.kernel.reap(&seat);
         let pages_freed = self.free_unreachable(&seat)?;
-        let (mut moved, mut fruitless, mut lost) = (0, 0, None);
+        let (mut moved, mut fruitless) = (0, 0);
         // What a checkpoint frees can be used by the next one only: hence more than one without success.
         while fruitless < COMPACT_FRUITLESS_MAX {
             let end = self.kernel.pages.blocks().bounds().sum();
@@ -205,27 +198,9 @@ impl Core {
                     break;
                 }
             }
-            if lost.is_none() {
-                // After a checkpoint of this process: what the dead had captured is named by it, or by nothing.
-                lost = self.free_lost(&seat)?;
-            }
             fruitless = if self.kernel.pages.blocks().bounds().sum() < end { 0 } else { fruitless + 1 };
         }
-        let lost = lost.unwrap_or_default();
-        let (page_numbers_freed, blocks_freed) = (lost.pages.len() as u64, lost.blocks.len() as u64);
-        Ok(CompactReport { bytes_before, bytes_after: volume.file_bytes()?, moved, pages_freed, page_numbers_freed, blocks_freed })
-    }
-
-    /// Gives back what is lost; none if that cannot be told at the moment. Nothing is if the map is damaged, or in a Data Store, which one process has.
-    fn free_lost(&self, me: &pages::Participant) -> Result<Option<pages::Lost>> {
-        if self.mode == Mode::DataStore {
-            return Ok(Some(pages::Lost::default()));
-        }
-        self.kernel.pages.release_free(me);
-        match self.kernel.pages.free_lost(me) {
-            Err(error) if error.is_corruption() => Ok(Some(pages::Lost::default())),
-            lost => lost,
-        }
+        Ok(CompactReport { bytes_before, bytes_after: volume.file_bytes()?, moved, pages_freed })
     }
 
     /// Frees the pages that nothing leads to. A Data Store leaves that to who opens it with transactions.

@@ -300,7 +300,6 @@ pub(super) fn assemble(
         core.checkpoint(false)?;
     }
     core.finish_drops()?;
-    core.kernel.spill.iter().try_for_each(txn::runs::Place::remove_left)?;
     core.start_housekeeping()?;
     Ok(core)
 }

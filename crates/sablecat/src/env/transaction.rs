@@ -10,7 +10,7 @@
 //! ```
 //!
 //! So a tree that is made is nobody's until the transaction commits: if it does not, the note says that it is to be freed, and whoever gives up the
-//! transaction frees it. If it is killed first, `compact` does, or the next to open the environment afresh.
+//! transaction frees it. If it is killed first, the next to open the environment afresh does.
 //!
 //! What a transaction does about a database is what it has pending for its note: deleted, it creates it; put, it removes it. There is no other
 //! account of it, so rolling back needs none.
@@ -25,7 +25,7 @@ use super::databases::{Named, check_comparator};
 use crate::access::btree::Scan;
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::catalog::{self, CatalogEntry, catalog_tree, note_key};
-use crate::txn::{Care, Durability, Options, Position, Presence, State, Transaction, TreeRef};
+use crate::txn::{Durability, Options, Position, Presence, State, Transaction, TreeRef};
 use crate::types::{Lsn, TreeId};
 
 /// A database that a transaction has made and not committed.
@@ -33,8 +33,6 @@ use crate::types::{Lsn, TreeId};
 struct Made {
     entry: CatalogEntry,
     presence: Arc<Presence>,
-    /// Until the tree has a name, or is free.
-    _care: Care,
 }
 
 /// What a transaction does about a database.
@@ -150,10 +148,8 @@ impl<'e> EnvTxn<'e> {
     }
 
     fn make(&mut self, name: &str, comparator: Option<&str>) -> Result<CatalogEntry> {
-        let care = self.core.kernel.care();
-        // With the transaction's own seat: perhaps there is no other.
-        let entry = self.core.make_tree(self.records.committed().me, name, comparator)?;
-        self.made.push(Made { entry: entry.clone(), presence: Arc::new(Presence::made_in(self.records.number())), _care: care });
+        let entry = self.core.make_tree(name, comparator)?;
+        self.made.push(Made { entry: entry.clone(), presence: Arc::new(Presence::made_in(self.records.number())) });
         self.records.set(&catalog_tree(), name.as_bytes(), Some(&entry.encode()))?;
         self.records.set(&catalog_tree(), &note_key(entry.tree), None)?;
         Ok(entry)
@@ -216,8 +212,6 @@ impl<'e> EnvTxn<'e> {
 
     fn commit_with_databases(&mut self, durability: Durability) -> Result<Lsn> {
         let removed = self.removed()?;
-        // Until what is removed is free.
-        let _care = (!removed.is_empty()).then(|| self.core.kernel.care());
         let created: Vec<bool> = self.made.iter().map(|made| self.fate(made.entry.tree) == Fate::Created).collect();
         let committed = self.records.commit(durability);
         if self.records.has_changes() {

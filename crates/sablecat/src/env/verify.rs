@@ -36,7 +36,7 @@ pub struct VerifyReport {
     pub records: u64,
     /// Pages that trees consist of.
     pub pages: u64,
-    /// Pages that the last checkpoint has and nothing leads to, because a bulk load was killed, or is in progress: room lost, but nothing else. [`Env::compact`](crate::Env::compact)
+    /// Pages in use that nothing leads to, because a bulk load was killed, or is in progress: room lost, but nothing else. [`Env::compact`](crate::Env::compact)
     /// frees them.
     pub pages_unreachable: u64,
     /// Databases whose comparator was not given to the builder: their pages were checked, and the order of their records was not.

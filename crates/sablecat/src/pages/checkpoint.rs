@@ -226,7 +226,7 @@ impl Pages {
         changed: &mut Changed,
         describe: impl FnOnce(Lsn, &mut Superblock) -> Result<()>,
     ) -> Result<Captured> {
-        let mut pending = Writes::new(self, me);
+        let mut pending = Writes::new(self);
         // Where the map is to name what is pending, once its seals are known.
         let mut places = Vec::new();
         let mut written = 0;
@@ -292,8 +292,6 @@ impl Pages {
         if before.epochs.is_empty() && after.epochs.is_empty() {
             given_up.sort_unstable();
             for block in freed {
-                // Of who was taken for dead they are lost, and others' to find.
-                self.region.check_fence()?;
                 if given_up.binary_search_by_key(&block, |given_up| given_up.0).is_err() {
                     self.blocks.release(block);
                 }
@@ -497,7 +495,7 @@ impl Pages {
                 sablecat_os::atomic::yield_now();
             }
         }
-        // Whoever has claimed it was stopped just there. The block is lost (lost.rs).
+        // Whoever has claimed it was stopped just there. The block stays in use until the environment is next opened afresh.
     }
 
     fn capture_latched(
@@ -592,28 +590,16 @@ impl Pages {
 
     /// Learns, once, which page ids and blocks below the opening high-water marks are free: until then all count as used, so that opening
     /// need not read the map.
-    pub(super) fn learn_free(&self, volume: &Volume) -> Result<()> {
+    fn learn_free(&self, volume: &Volume) -> Result<()> {
         if self.region.header().free_known.load(Ordering::Acquire) != 0 {
             return Ok(());
         }
         let found = volume.scan()?;
-        // Before anything is free: should this process die here, what is not free yet is lost (lost.rs), but what is free, and
+        // Before anything is free: should this process die here, what is not free yet is lost until the next opening, but what is free, and
         // perhaps in use again, is not made free a second time.
         self.region.header().free_known.store(1, Ordering::Release);
         self.page_ids.free_unused(&found.pages);
         self.blocks.free_unused(&found.blocks);
         Ok(())
-    }
-}
-
-#[cfg(test)]
-impl Pages {
-    /// Makes a checkpoint up to its map, as one does that dies there. The role stays held.
-    pub(crate) fn die_before_superblock(&self, dead: &Participant) {
-        std::mem::forget(self.hold_checkpoint(dead));
-        let volume = self.volume.as_ref().expect("a volume");
-        let (at, mut changed) = (self.pin(dead), Changed::default());
-        let died = self.checkpoint_at(volume, (at, at), dead, Moving::Little, &mut changed, |_, _| Err(Error::invalid("dead")));
-        assert!(died.is_err() && !changed.named.is_empty());
     }
 }

@@ -68,7 +68,7 @@ impl Pages {
             self.learn_free_early(me)?;
         }
         while more {
-            let mut dirty = Writes::new(self, me);
+            let mut dirty = Writes::new(self);
             let horizon = self.horizon();
             while dirty.len() < WRITE_BATCH {
                 let hand = header.hand.0.load(Ordering::Relaxed);

@@ -11,7 +11,7 @@
 //! Costs: taking a remembered frame 5 ns; reclaiming an own one 15 ns and a scan of the slots a batch of [`LIMBO_BATCH`].
 
 use super::horizon::Horizon;
-use super::{InHand, Pages, Participant};
+use super::{Pages, Participant};
 use crate::error::{Error, Result};
 use crate::region::{BlockWord, FrameState};
 use crate::types::{BlockId, FrameId, Lsn, VolumeId};
@@ -56,9 +56,6 @@ impl Pages {
         debug_assert_eq!(self.region.frame(frame).state(), FrameState::Building(me.number()));
         self.region.frame(frame).set_state(FrameState::Free);
         me.free.borrow_mut().push(frame);
-        if me.owes.get() {
-            self.keep_last(me);
-        }
     }
 
     /// Remembers that `me` superseded `frame` at `at`, and reclaims such frames after every batch.
@@ -93,9 +90,6 @@ impl Pages {
                 freed = true;
             }
         }
-        if freed && me.owes.get() {
-            self.keep_last(me);
-        }
         // What a long-lived snapshot holds back is left to the sweep.
         let over = limbo.len().saturating_sub(LIMBO_MAX);
         limbo.drain(..over);
@@ -123,7 +117,6 @@ impl Pages {
         }
         // The word first: should this process die here, or as it builds the next version in this frame, the frame may be published again as what
         // it was (pages/mend.rs), and be reclaimed a second time.
-        let _hand = hand_of(block, me);
         desc.set_block(block.dropped());
         self.forget_block(block);
         desc.set_state(FrameState::Free);
@@ -146,11 +139,6 @@ impl Pages {
     pub(super) fn allocate_blocks(&self, volume: VolumeId, count: u64) -> Result<BlockId> {
         self.blocks.allocate_run(volume, count)?.ok_or_else(volume_is_full)
     }
-}
-
-/// What [`Pages::forget_block`] has in hand once the block's name is gone: if it frees it. For who is about to take the name away.
-pub(super) fn hand_of(block: BlockWord, me: &Participant) -> Option<InHand<'_>> {
-    (block.block() != BlockId::NONE && !block.is_captured()).then(|| me.in_hand())
 }
 
 #[cold]

@@ -49,10 +49,6 @@ pub(crate) struct Participant {
     pub(super) patience: Cell<usize>,
     /// Whether it has become that long. Whoever's pin holds these frames back may be waiting for the processor.
     pub(super) crowded: Cell<bool>,
-    /// Whether fewer of the last frames are kept than should be, as far as it knows (pages/last_frames.rs).
-    pub(super) owes: Cell<bool>,
-    /// How many times over page ids and blocks may be in hand (pages/lost.rs).
-    pub(super) hands: Cell<u32>,
     /// The operation in progress that others were not waited for any more, by its epoch (pages/sweep.rs).
     pub(super) outlasted: Cell<u64>,
     /// Where in each tree it was last.
@@ -83,8 +79,6 @@ impl Participant {
             limbo: RefCell::default(),
             patience: Cell::new(PATIENCE),
             crowded: Cell::default(),
-            owes: Cell::default(),
-            hands: Cell::new(0),
             outlasted: Cell::new(NO_EPOCH),
             hints: Hints::default(),
             scratch: Cell::default(),

@@ -65,7 +65,7 @@ struct Move {
 /// Blocks that pages were moved from and that a version may bring up again, each with its page.
 ///
 /// Only the process that writes every checkpoint knows when such a block is free. Once another process has written one, which may have named
-/// the block again, they are given up: lost to use until they are looked for (lost.rs).
+/// the block again, they are given up: lost to use until the next opening.
 #[derive(Debug, Default)]
 pub(super) struct KeptBack {
     /// That of the checkpoint after which they were kept back.
@@ -149,12 +149,6 @@ impl Pages {
         let high = self.blocks.of(one).high_water();
         let free = high.saturating_sub(self.blocks.of(one).used_count());
         free > 0 && (moving == Moving::Much || 4 * free > high.saturating_sub(first_within(one, volume.page_size())))
-    }
-
-    /// The blocks that are kept back, if this process has written the generation in force: no other process has any then.
-    pub(super) fn kept_back(&self, in_force: u64) -> Option<Vec<BlockId>> {
-        let kept_back = self.kept_back.lock().unwrap_or_else(PoisonError::into_inner);
-        (kept_back.generation == in_force).then(|| kept_back.blocks.iter().map(|one| one.1).collect())
     }
 
     /// True unless the search for blocks to move has just come to its end.
@@ -259,10 +253,6 @@ impl Pages {
 
     /// Frees the blocks of copies that nothing will name.
     fn give_up(&self, moves: &[Move]) {
-        if self.region.is_fenced() {
-            // They are lost, and others' to find.
-            return;
-        }
         moves.iter().for_each(|one| _ = self.blocks.release(one.to.block()));
     }
 
@@ -321,22 +311,5 @@ impl Pages {
             kept.extend(old);
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-impl Pages {
-    /// Moves pages down as a checkpoint does that dies: before its superblock, or right after it. The role stays held.
-    pub(crate) fn die_moving(&self, dead: &Participant, after_superblock: bool) {
-        std::mem::forget(self.hold_checkpoint(dead));
-        let volume = self.volume.as_ref().expect("a volume");
-        let moves = self.copy_down(volume, &[], Some(Moving::Much)).expect("no faults");
-        assert!(!moves.pages.is_empty(), "there is something to move");
-        if after_superblock {
-            let all = moves.with(&[]);
-            let rewrite_from = BlockId(moves.bounds[VolumeId::MAIN]);
-            let plan = CheckpointPlan { changes: &all, blocks: &self.blocks, rewrite_from, next: volume.superblock() };
-            volume.write_checkpoint(plan, &|| Ok(())).expect("no faults");
-        }
     }
 }

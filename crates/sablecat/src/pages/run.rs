@@ -17,7 +17,7 @@
 //!   memory meanwhile is read there: the first one may have been freed, and its block used again, while its version in the pool is what the snapshot sees.
 //!
 //! If all processes crash before a checkpoint, no map names the blocks, and so they are free; the value is in the log. If one of several does so
-//! while it stores a run, ids and blocks are lost until they are looked for (lost.rs); if while it releases one, another releases what
+//! while it stores a run, ids and blocks stay in use until the environment is next opened afresh; if while it releases one, another releases what
 //! is left: the last version is the last to go, and what is released is marked so before.
 //!
 //! Costs (sketch): a copy and a checksum a page each way; a write a quarter of a megabyte; 16 bytes of page table and of the checkpoint's
@@ -26,10 +26,9 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use super::frames::hand_of;
 use super::operation::Snapshot;
 use super::volume::Volume;
-use super::{FREED_OFFSET, InHand, KIND_FREE, KIND_OFFSET, Pages, Participant};
+use super::{FREED_OFFSET, KIND_FREE, KIND_OFFSET, Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::{BlockWord, EntryWord, FrameState};
 use crate::types::{BlockId, FrameId, PageId, VolumeId};
@@ -51,9 +50,6 @@ pub(crate) struct Run<'a> {
     home: VolumeId,
     first: PageId,
     count: u64,
-    /// What leads to it may not be published yet.
-    _hand: InHand<'a>,
-    kept: bool,
 }
 
 impl Run<'_> {
@@ -73,15 +69,15 @@ impl Run<'_> {
     }
 
     /// Something that is published leads to the run: it is to stay.
-    pub(crate) fn keep(mut self) {
-        self.kept = true;
+    pub(crate) fn keep(self) {
+        std::mem::forget(self);
     }
 }
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
-        // Of who was taken for dead it is lost, as if it had died.
-        if !self.kept && self.pages.clear_rest(self.first, self.count - 1, self.me).is_ok() {
+        // Of who was taken for dead it stays in use, as if it had died.
+        if self.pages.clear_rest(self.first, self.count - 1, self.me).is_ok() {
             self.pages.release_run(self.first, self.count);
         }
     }
@@ -118,8 +114,7 @@ impl Pages {
     ) -> Result<Run<'a>> {
         let volume = self.volume.as_ref().ok_or_else(|| Error::invalid("an environment in memory alone keeps all its pages in frames"))?;
         self.release_freed(me);
-        let hand = me.in_hand();
-        let run = Run { pages: self, me, home, first: self.allocate_run(count)?, count, _hand: hand, kept: false };
+        let run = Run { pages: self, me, home, first: self.allocate_run(count)?, count };
         let (mut done, mut extent) = (1, count);
         while done < count {
             extent = extent.min(count - done);
@@ -145,17 +140,8 @@ impl Pages {
         let page = |n: u64| PageId((u64::from(run.first.0) + from + n) as u32);
         self.region.check_fence()?;
         let block = self.allocate_blocks(run.home, count)?;
-        // An extent may be long, and this process be taken for dead meanwhile; then others find the blocks, and give them back.
-        let written = volume.write_extent(block, count, &mut |n, bytes| {
-            fill(from + n, page(n), bytes);
-            self.region.check_fence()
-        });
-        let release = |_: &Error| {
-            if !self.region.is_fenced() {
-                self.blocks.release_run(block, count)
-            }
-        };
-        let sealed = written.inspect_err(release)?;
+        let written = volume.write_extent(block, count, &mut |n, bytes| fill(from + n, page(n), bytes));
+        let sealed = written.inspect_err(|_| self.blocks.release_run(block, count))?;
         for (n, block) in (0..).zip(sealed) {
             self.region.entry(page(n)).set_block(BlockWord::fresh(block).rest());
         }
@@ -196,12 +182,11 @@ impl Pages {
             let entry = self.region.entry(page);
             self.latch(page, me)?;
             let block = entry.block();
-            let _hand = hand_of(block, me);
             if block.is_captured() || !block.is_known() {
                 // Perhaps the map names the page: the next checkpoint takes it out, and frees the block.
                 self.mark_unsaved(page);
             }
-            // The word before the block, which is lost (lost.rs) rather than freed twice should this process die in between.
+            // The word before the block, which is lost rather than freed twice should this process die in between.
             entry.set_block(BlockWord::NOTHING);
             self.forget_block(block);
             self.unlatch(page, me);

@@ -15,11 +15,10 @@ use std::time::Duration;
 
 use sablecat_os::atomic::{Ordering, fence, fence_everywhere};
 
-use super::frames::hand_of;
 use super::horizon::Horizon;
 use super::run::freed_after;
 use super::writing::{Claim, Writes};
-use super::{InHand, KIND_FREE, KIND_OFFSET, Pages, Participant};
+use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::{ANY_FRAME, BlockWord, EntryWord, FrameState, MEMORY_IS_FULL, NO_EPOCH, Work};
 use crate::types::{FrameId, Lsn, PageId};
@@ -105,11 +104,9 @@ impl Pages {
         while me.free.borrow().len() < want {
             if let Some(fresh) = self.region.more_frames() {
                 me.free.borrow_mut().extend(fresh.map(FrameId));
-                self.keep_last(me);
                 continue;
             }
             let round = self.sweep_round(me, want, waits >= patience.retired)?;
-            self.keep_last(me);
             idle = if round.progress { 0 } else { idle + 1 };
             // Who looked for more in vain would do so before every operation, as long as frames are scarce.
             if idle > 0 && me.free.borrow().len() >= least {
@@ -157,7 +154,7 @@ impl Pages {
         let found = || me.free.borrow().len() + if all { 0 } else { retired() };
         self.take_retired(me, &mut round);
         while looked < frames && found() < want {
-            let mut dirty = Writes::new(self, me);
+            let mut dirty = Writes::new(self);
             let horizon = self.horizon();
             let oldest = self.oldest_epoch();
             while looked < frames && dirty.len() < WRITE_BATCH && found() < want {
@@ -351,8 +348,7 @@ impl Pages {
         if word.frame() != frame || word.owner() != 0 || !entry.change(word, EntryWord::new(frame, me.number())) {
             return Ok(Swept::Kept);
         }
-        let mut hand = None;
-        let swept = self.evict_latched(page, frame, horizon, evict, me, &mut hand);
+        let swept = self.evict_latched(page, frame, horizon, evict, me);
         if matches!(swept, Ok(Swept::Retired)) {
             self.leave_pool(page, frame, me);
         } else {
@@ -385,8 +381,7 @@ impl Pages {
         let Some(frame) = self.try_latch(first, me) else { return false };
         // SAFETY: the page is latched and this is its current version, which only its latch's holder could supersede.
         let is_last = frame != FrameId::NONE && unsafe { self.region.page(frame) }[KIND_OFFSET] == KIND_FREE;
-        let mut hand = None;
-        if is_last && matches!(self.evict_latched(first, frame, horizon, Evict::Saved, me, &mut hand), Ok(Swept::Retired)) {
+        if is_last && matches!(self.evict_latched(first, frame, horizon, Evict::Saved, me), Ok(Swept::Retired)) {
             self.leave_pool(first, frame, me);
             return true;
         }
@@ -424,17 +419,7 @@ impl Pages {
         self.region.frame(frame).set_state(FrameState::Retired);
     }
 
-    /// Evicts the current version of a latched page, if it can be; what is left to be done then, `leave_pool` does. If that gives the page's number back,
-    /// `hand` says that it is in hand.
-    fn evict_latched<'a>(
-        &self,
-        page: PageId,
-        frame: FrameId,
-        horizon: &Horizon,
-        evict: Evict,
-        me: &'a Participant,
-        hand: &mut Option<InHand<'a>>,
-    ) -> Result<Swept> {
+    fn evict_latched(&self, page: PageId, frame: FrameId, horizon: &Horizon, evict: Evict, me: &Participant) -> Result<Swept> {
         let desc = self.region.frame(frame);
         // SAFETY: the page is latched and this is its current version, which only its latch's holder could supersede.
         let bytes = unsafe { self.region.page(frame) };
@@ -461,8 +446,7 @@ impl Pages {
         }
         if free {
             // Nobody can reach the page any more: all that is left of it is its number. The word first: should this process die here, the
-            // block is lost (lost.rs), and not freed twice.
-            *hand = Some(me.in_hand());
+            // block is lost until the next opening, and not freed twice.
             desc.set_block(BlockWord::NOTHING);
             self.forget_block(block);
             self.region.entry(page).set_block(BlockWord::NOTHING);
@@ -528,7 +512,6 @@ impl Pages {
             if old.superseded() == superseded && old.page() == page && !old.block().is_writing() {
                 newer.set_previous(old.previous());
                 let block = old.block();
-                let _hand = hand_of(block, me);
                 old.set_block(block.dropped());
                 self.forget_block(block);
                 self.retire(frame);

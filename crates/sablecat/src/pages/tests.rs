@@ -36,8 +36,7 @@ impl Pages {
         for frame in (1..self.region.geometry().frames as u32).map(FrameId) {
             let desc = self.region.frame(frame);
             match desc.state() {
-                // Kept for removals, as free frames are first.
-                FrameState::Free | FrameState::Building(0) => census.free += 1,
+                FrameState::Free => census.free += 1,
                 FrameState::Building(_) => census.building += 1,
                 FrameState::Retired => census.retired += 1,
                 FrameState::Published if desc.superseded() != Lsn::MAX => census.old += 1,
@@ -90,8 +89,8 @@ impl Pages {
     }
 
     /// Writes what was marked.
-    pub(crate) fn end_claims(&self, claims: Vec<Claim>, me: &Participant) {
-        let mut writes = Writes::new(self, me);
+    pub(crate) fn end_claims(&self, claims: Vec<Claim>) {
+        let mut writes = Writes::new(self);
         claims.into_iter().for_each(|claim| writes.push(claim));
         writes.write().unwrap();
     }
@@ -460,8 +459,6 @@ fn who_is_held_up_by_a_pin_gives_way_now_and_then() {
 #[test]
 fn a_frame_has_one_owner_though_several_remember_it_as_free() {
     let pages = pool(16);
-    // But for the last of them, which are for who removes.
-    let free = 14;
     let (one, two) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
     let take = |me: &Participant| {
         let mut taken = Vec::new();
@@ -476,13 +473,13 @@ fn a_frame_has_one_owner_though_several_remember_it_as_free() {
     pages.refill(&one, 4, 1).unwrap();
     pages.refill(&two, 4, 1).unwrap();
     let mut all = take(&one);
-    assert_eq!(all.len(), free);
+    assert_eq!(all.len(), 16);
     assert!(pages.take_frame(&two).is_err(), "what it remembers is taken");
     all.sort_unstable();
     all.dedup();
-    assert_eq!(all.len(), free);
+    assert_eq!(all.len(), 16);
     all.into_iter().for_each(|frame| pages.drop_frame(frame, &one));
-    assert_eq!(take(&two).len(), free);
+    assert_eq!(take(&two).len(), 16);
 }
 
 /// An operation that lasts keeps the page that it looks at, and the versions of its snapshot; the others use all other frames again and again.

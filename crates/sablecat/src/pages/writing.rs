@@ -21,13 +21,12 @@ pub(crate) type Claim = (FrameId, BlockWord);
 #[derive(Debug)]
 pub(super) struct Writes<'a> {
     pages: &'a Pages,
-    me: &'a Participant,
     claims: Vec<Claim>,
 }
 
 impl<'a> Writes<'a> {
-    pub(super) fn new(pages: &'a Pages, me: &'a Participant) -> Writes<'a> {
-        Writes { pages, me, claims: Vec::new() }
+    pub(super) fn new(pages: &'a Pages) -> Writes<'a> {
+        Writes { pages, claims: Vec::new() }
     }
 
     pub(super) fn push(&mut self, claim: Claim) {
@@ -84,8 +83,6 @@ impl<'a> Writes<'a> {
         if self.is_empty() {
             return;
         }
-        // With the marks go the names of the blocks.
-        let _hand = self.me.in_hand();
         for (frame, claim) in self.claims.drain(..) {
             if self.pages.region.frame(frame).change_block(claim, claim.dropped()) {
                 self.pages.blocks.release(claim.block());
@@ -111,7 +108,6 @@ impl Pages {
         if word.block() != BlockId::NONE || self.volume.is_none() {
             return Ok(None);
         }
-        let _hand = me.in_hand();
         let block = SealedBlock::unsealed(self.allocate_block(word.volume())?);
         let claim = BlockWord::fresh(block).writing(me.number());
         desc.set_block(claim);

@@ -83,9 +83,6 @@ struct Fixed {
 #[cfg(test)]
 pub(super) const FIXED_BYTES: usize = std::mem::offset_of!(Header, fixed) + size_of::<Fixed>();
 
-/// Frames that are kept for removals at most.
-pub(crate) const LAST_FRAMES_MAX: usize = 80;
-
 /// The header's words, each hot one on its own lines.
 #[repr(C, align(4096))]
 #[derive(Debug)]
@@ -142,10 +139,6 @@ pub(crate) struct Header {
     pub(crate) unreachable: Line<RoleWord>,
     /// How many bulk loads have begun. Written by them, each before it publishes anything.
     pub(crate) loads_begun: AtomicU64,
-    /// How often processes have begun to see to a note. Written by them, each before the note is committed.
-    pub(crate) cares_begun: AtomicU64,
-    /// Frames that are kept for removals, where nothing can be evicted (pages/last_frames.rs): where to look for them. By compare-and-swap.
-    pub(crate) last_frames: Line<[AtomicU32; LAST_FRAMES_MAX]>,
     /// How far ahead of the hand somebody has seen to dirty frames. Written by who cleans; a hint.
     pub(crate) cleaned: Line<AtomicU64>,
 }

@@ -10,9 +10,6 @@
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 use sablecat_os::disk::FileId;
 
-use super::Region;
-
-const HALF: u64 = u32::MAX as u64;
 /// Words kept of the command a member runs.
 const COMMAND_WORDS: usize = 12;
 
@@ -25,8 +22,6 @@ pub(crate) struct Member {
     /// The main volume's file as this process has it open: file system and number, 0 if it has none.
     volume: [AtomicU64; 2],
     incarnation: AtomicU64,
-    /// How many notes of the catalog the process sees to (txn/notes.rs): {the incarnation that does, its lower half 32 | how many 32}.
-    cares: AtomicU64,
     command: [AtomicU64; COMMAND_WORDS],
 }
 
@@ -51,7 +46,6 @@ impl Member {
 
     /// Strikes a process out; none of its slots is in use any more.
     pub(crate) fn leave(&self) {
-        self.cares.store(0, Ordering::SeqCst);
         self.used.store(0, Ordering::SeqCst);
     }
 
@@ -63,24 +57,6 @@ impl Member {
     /// From now on the process that stood here counts for nothing. SeqCst: `Region::is_fenced`.
     pub(crate) fn fence(&self) {
         self.incarnation.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// Counts a note more, or one less, that the process of an incarnation sees to; of one that is past there is nothing to count.
-    fn count_cares(&self, incarnation: u64, one: impl Fn(u64) -> u64) {
-        let mut cares = self.cares.load(Ordering::SeqCst);
-        while self.incarnation() == incarnation {
-            let count = if cares >> 32 == incarnation & HALF { cares & HALF } else { 0 };
-            match self.cares.compare_exchange(cares, incarnation << 32 | one(count), Ordering::SeqCst, Ordering::SeqCst) {
-                Ok(_) => return,
-                Err(now) => cares = now,
-            }
-        }
-    }
-
-    /// Whether the process that stands here sees to any note. SeqCst: who sees none sees the header's count of those that had begun before.
-    fn cares(&self) -> bool {
-        let cares = self.cares.load(Ordering::SeqCst);
-        cares & HALF != 0 && cares >> 32 == self.incarnation() & HALF
     }
 
     /// Whether a process stands here, alive or not.
@@ -103,33 +79,5 @@ impl Member {
     pub(crate) fn command(&self) -> String {
         let bytes: Vec<u8> = self.command.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
         String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()
-    }
-}
-
-impl Region {
-    /// This process begins to see to a note, which is not committed yet.
-    pub(crate) fn begin_care(&self) {
-        self.own().count_cares(self.incarnation(), |count| count + 1);
-        // After that: who finds this the same before and after has seen the count above, if it was before.
-        self.header().cares_begun.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// The note is gone, or nobody's affair from now on.
-    pub(crate) fn end_care(&self) {
-        self.own().count_cares(self.incarnation(), |count| count.saturating_sub(1));
-    }
-
-    /// Whether any process sees to a note.
-    pub(crate) fn anybody_cares(&self) -> bool {
-        (0..self.geometry().members).any(|number| self.member(number).cares())
-    }
-
-    fn own(&self) -> &Member {
-        self.member(self.number())
-    }
-
-    /// Which incarnation of its member this process became; of a region that nobody shares there is one.
-    fn incarnation(&self) -> u64 {
-        self.membership().map_or_else(|| self.own().incarnation(), |membership| membership.incarnation)
     }
 }

@@ -37,7 +37,7 @@ pub(crate) use bitmap::{LEVELS_MAX, Level, divide};
 pub(crate) use entry::{BlockWord, EntryWord, PageEntry};
 pub(crate) use frame::{FrameDesc, FrameState};
 pub(crate) use geometry::{Geometry, LOG_WORDS_BYTES, PAGE_QUEUES, STRUCTURE_LATCHES, VOLUMES_MAX};
-pub(crate) use header::{Header, Identity, LAST_FRAMES_MAX};
+pub(crate) use header::{Header, Identity};
 pub(crate) use member::Member;
 pub(crate) use membership::Membership;
 pub(crate) use role::{Held, Holding, Role, RoleWord, WRITTEN_QUEUE, Work};

@@ -65,8 +65,6 @@ pub(crate) struct Slot {
     looked_at: AtomicU32,
     /// 1 while the owner publishes pages that nothing leads to yet: those of a bulk load.
     loads: AtomicU32,
-    /// Odd while the owner may have page ids or blocks in hand: in use, and nowhere named. Grows.
-    in_hand: AtomicU32,
     list: [ListWords; SLOT_LIST_INLINE],
     /// The record lock that the owner waits for, 0 if none, encoded by txn/locks. Written by the owner; a deadlock detector may mark
     /// it by compare-and-swap. If the owner dies it stays, and says nothing that the lock table does not.
@@ -171,21 +169,6 @@ impl Slot {
     /// Whether there may be such pages of this participant.
     pub(crate) fn loads(&self) -> bool {
         self.loads.load(Ordering::SeqCst) != 0
-    }
-
-    /// Announces that page ids or blocks are about to be taken, or to be given back whose names are about to go. Release: pairs with [`Slot::in_hand`] of who
-    /// has seen that the slot is free for its owner. Whatever is then done to bitmaps, entries and descriptors is a Release after this: who has seen any
-    /// of it sees this too.
-    pub(crate) fn begin_hand(&self) {
-        self.in_hand.store(self.in_hand.load(Ordering::Relaxed) | 1, Ordering::Release);
-    }
-    /// All of them are named now, or free. Release: who sees this sees that.
-    pub(crate) fn end_hand(&self) {
-        self.in_hand.store((self.in_hand.load(Ordering::Relaxed) | 1).wrapping_add(1), Ordering::Release);
-    }
-    /// Whether the owner may have any in hand, if odd; it has had none since this was the same, if even. Acquire: pairs with the two stores.
-    pub(crate) fn in_hand(&self) -> u32 {
-        self.in_hand.load(Ordering::Acquire)
     }
 
     #[inline]

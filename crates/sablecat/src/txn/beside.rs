@@ -34,7 +34,6 @@ use super::catalog::{self, CATALOG, CatalogEntry, Listed, catalog_tree, note_key
 use super::changes::Changes;
 use super::copy::Copying;
 use super::large::Large;
-use super::notes::Noted;
 use super::write_set::{Records, WriteSet};
 use super::{Kernel, TreeRef, conflict, publish};
 use crate::access::btree::node::{self, Leaf, LeafMut, Value};
@@ -57,7 +56,7 @@ const ORDINARY_MIN: usize = 16;
 pub(super) struct Switched {
     pub(super) lsn: Lsn,
     /// The list of what it has replaced.
-    pub(super) replaced: Noted,
+    pub(super) replaced: CatalogEntry,
 }
 
 impl Kernel {
@@ -77,17 +76,13 @@ impl Kernel {
         record: &mut RecordBuilder,
         validate: impl Fn(&mut Changes<'_>) -> Result<()>,
     ) -> Result<Switched> {
-        // With the caller's own seat: perhaps there is no other.
-        let mut list = self.create_list(me)?;
-        let built = self.build_and_switch(me, (writes, large), &list.entry, check, record, validate);
+        let note = self.create_list()?;
+        let built = self.build_and_switch(me, (writes, large), &note, check, record, validate);
         match built {
-            Ok(lsn) => {
-                list.entry.list = Some(Listed::Replaced);
-                Ok(Switched { lsn, replaced: list })
-            }
+            Ok(lsn) => Ok(Switched { lsn, replaced: CatalogEntry { list: Some(Listed::Replaced), ..note } }),
             Err(error) => {
                 // No snapshot has seen it.
-                self.free_pages_of(list, Lsn(0));
+                self.free_pages_of(note, Lsn(0));
                 Err(error)
             }
         }

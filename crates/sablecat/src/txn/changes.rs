@@ -15,8 +15,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 use sablecat_os::atomic::Ordering;
 
 use crate::access::{PageRead, PageWrite, long};
-use crate::error::{Error, ErrorKind, Result};
-use crate::pages::{FREED_OFFSET, InHand, KIND_FREE, KIND_OFFSET, Pages, Participant, Run};
+use crate::error::{Error, Result};
+use crate::pages::{FREED_OFFSET, KIND_FREE, KIND_OFFSET, Pages, Participant, Run};
 use crate::region::{BlockWord, ListItem, SLOT_LIST_INLINE};
 use crate::types::{FrameId, Lsn, PageId, TreeId, VolumeId};
 
@@ -34,14 +34,10 @@ pub(crate) struct Changes<'a> {
     at: Lsn,
     /// Page ids to give back when the changes are dropped.
     allocated: Vec<PageId>,
-    /// While there are such: published or given back, they are in nobody's hands any more.
-    hand: Option<InHand<'a>>,
     /// First pages of the runs that are freed here.
     freed_runs: Vec<PageId>,
     /// So many pages at most.
     most: usize,
-    /// Nothing but removals.
-    removes: bool,
     published: bool,
 }
 
@@ -59,10 +55,8 @@ impl<'a> Changes<'a> {
             more: Vec::new(),
             at,
             allocated: Vec::new(),
-            hand: None,
             freed_runs: Vec::new(),
             most: usize::MAX,
-            removes: false,
             published: false,
         }
     }
@@ -87,11 +81,6 @@ impl<'a> Changes<'a> {
     /// Has them fail with "too many" when they come to more pages than this.
     pub(super) fn limit(&mut self, most: usize) {
         self.most = most;
-    }
-
-    /// They only remove, and so may use the frames that are kept for that.
-    pub(super) fn only_remove(&mut self) {
-        self.removes = true;
     }
 
     /// What changed, in the order of latching.
@@ -209,24 +198,7 @@ impl<'a> Changes<'a> {
     }
 
     fn frame(&mut self) -> Result<FrameId> {
-        let (pages, me) = (self.pages, self.me);
-        if self.removes {
-            return pages.take_frame(me).or_else(|error| if error.is_out_of_frames() { self.last_frame() } else { Err(error) });
-        }
-        pages.with_frames(me, || pages.take_frame(me))
-    }
-
-    /// As [`Changes::frame`], where none is at hand. Before a sweep, which finds nothing as long as the cache is full; and after it, which keeps what it finds.
-    #[cold]
-    fn last_frame(&self) -> Result<FrameId> {
-        let (pages, me) = (self.pages, self.me);
-        if let Some(frame) = pages.take_last(me) {
-            return Ok(frame);
-        }
-        match pages.with_frames(me, || pages.take_frame(me)) {
-            Err(error) if error.kind() == ErrorKind::Full => pages.take_last(me).ok_or(error),
-            taken => taken,
-        }
+        self.pages.with_frames(self.me, || self.pages.take_frame(self.me))
     }
 
     /// Writes a list item here and in the slot, or in the frames that continue it.
@@ -403,7 +375,6 @@ impl PageWrite for Changes<'_> {
     }
 
     fn allocate(&mut self, home: VolumeId) -> Result<PageId> {
-        self.hand.get_or_insert_with(|| self.me.in_hand());
         let page = self.pages.allocate_page()?;
         self.allocated.push(page);
         self.add(page, home)?;
@@ -411,7 +382,6 @@ impl PageWrite for Changes<'_> {
     }
 
     fn allocate_run(&mut self, home: VolumeId, count: u64) -> Result<PageId> {
-        self.hand.get_or_insert_with(|| self.me.in_hand());
         let first = self.pages.allocate_run(count)?;
         let run = (first.0..first.0 + count as u32).map(PageId);
         self.allocated.extend(run.clone());

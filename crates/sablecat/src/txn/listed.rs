@@ -21,14 +21,12 @@ use sablecat_os::atomic::Ordering;
 
 use super::catalog::{CATALOG, CatalogEntry, Listed};
 use super::changes::Changes;
-use super::notes::Noted;
 use super::{Committed, Durability, Kernel, TreeRef};
 use crate::access::btree::node::{Leaf, Value};
 use crate::access::btree::{self, Toward, Tree};
 use crate::access::{PageRead, PageWrite};
 use crate::error::{Error, Result};
 use crate::log;
-use crate::pages::Participant;
 use crate::types::{Lsn, PageId, TreeId, VolumeId};
 
 const KEY_BYTES: usize = 5;
@@ -134,15 +132,14 @@ fn entries<R: PageRead>(reader: &R, list: &Tree<'_>, listed: Listed, from: PageI
 }
 
 /// Lists that are to be freed, with what they name, once no snapshot is older than these LSNs.
-pub(crate) type Unfreed = Mutex<Vec<(Noted, Lsn)>>;
+pub(crate) type Unfreed = Mutex<Vec<(CatalogEntry, Lsn)>>;
 
 impl Kernel {
     /// Makes an empty list: a commit of its own. The caller holds no latch.
-    pub(super) fn create_list(&self, me: &Participant) -> Result<Noted> {
-        let care = self.care();
+    pub(super) fn create_list(&self) -> Result<CatalogEntry> {
         let tree = TreeId(self.pages.region.header().tree_next.0.fetch_add(1, Ordering::AcqRel));
         let entry = CatalogEntry { tree, root: PageId::NONE, volume: VolumeId::MAIN, comparator: None, list: Some(Listed::Made) };
-        self.patiently(|| self.create_noted(me, entry.clone())).map(|entry| Noted { entry, _care: care })
+        self.patiently(|| self.create_noted(entry.clone()))
     }
 
     /// Frees the pages of one kind that a list names, some at a time.
@@ -164,29 +161,29 @@ impl Kernel {
     }
 
     /// Frees a list and what goes with it, unless some snapshot from before `at` still sees that, or there is no room to: then later (`free_pages_later`), or
-    /// when the environment is next opened afresh, or by who frees notes that are nobody's.
-    pub(super) fn free_pages_of(&self, list: Noted, at: Lsn) {
+    /// when the environment is next opened afresh.
+    pub(super) fn free_pages_of(&self, entry: CatalogEntry, at: Lsn) {
         // Most of those who read at this moment are about to end.
         let mut waits = 0..YIELDS;
         while !self.pages.is_unseen_before(at) && waits.next().is_some() {
             sablecat_os::atomic::yield_now();
         }
-        if !self.pages.is_unseen_before(at) || self.free_tree(&list.entry).is_err() {
-            self.unfreed().push((list, at));
+        if !self.pages.is_unseen_before(at) || self.free_tree(&entry).is_err() {
+            self.unfreed().push((entry, at));
         }
     }
 
     /// Frees what could not be freed before. What goes wrong is tried again; so is what somebody is in the way of, who may be stopped.
     pub(crate) fn free_pages_later(&self) {
         let noted = std::mem::take(&mut *self.unfreed());
-        for (list, at) in noted {
+        for (entry, at) in noted {
             let would_wait =
-                self.is_structure_held(CATALOG) || self.is_structure_held(list.entry.tree) || self.pages.is_checkpoint_in_progress();
-            if would_wait { self.unfreed().push((list, at)) } else { self.free_pages_of(list, at) }
+                self.is_structure_held(CATALOG) || self.is_structure_held(entry.tree) || self.pages.is_checkpoint_in_progress();
+            if would_wait { self.unfreed().push((entry, at)) } else { self.free_pages_of(entry, at) }
         }
     }
 
-    fn unfreed(&self) -> MutexGuard<'_, Vec<(Noted, Lsn)>> {
+    fn unfreed(&self) -> MutexGuard<'_, Vec<(CatalogEntry, Lsn)>> {
         self.unfreed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

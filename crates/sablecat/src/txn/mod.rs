@@ -20,7 +20,6 @@
 //! claims.rs       names that a transaction means to change
 //! chunks.rs       logging a write set, however large
 //! trees.rs        making and unmaking whole trees
-//! notes.rs        who sees to what is to be freed, and freeing what nobody does
 //! unreachable.rs  finding and freeing pages that nothing leads to
 //! single.rs       one-record commits without a write set
 //! bulk.rs         loading an empty tree
@@ -41,7 +40,6 @@ mod direct;
 mod large;
 pub(crate) mod listed;
 pub(crate) mod locks;
-mod notes;
 mod presence;
 mod publish;
 mod reads;
@@ -62,7 +60,6 @@ use chunks::ChainHold;
 pub(crate) use committed::Committed;
 pub(crate) use direct::Direct;
 pub use locks::DeadlockPolicy;
-pub(crate) use notes::Care;
 pub(crate) use presence::{Presence, State};
 pub(crate) use single::RecordChange;
 pub(crate) use transaction::{Options, Transaction};

@@ -15,14 +15,14 @@
 //! a latch: a reaper may be called by who holds one. What cannot be done at the moment, in step 4, keeps the slot for the next time, and nothing
 //! else: who holds that latch may be waiting for what the other steps let go.
 //!
-//! What is not mended here, but found when somebody looks for it: page ids and blocks that were in hand and named nowhere (pages/lost.rs), the pages of a
-//! database whose removal or creation was cut short, or of a large commit (notes.rs), and those of a bulk load (unreachable.rs).
+//! What is not mended before the environment is next opened afresh: page ids and blocks that were allocated and named nowhere yet, and the
+//! pages of a database whose removal or creation was cut short. They are lost to use until then, and to nothing else. Those of a bulk load are found
+//! when somebody looks for them (unreachable.rs).
 //!
 //! Costs: a look at all members, 0.3 us each, and 1.5 us each if there are 500; for each dead one, a pass over the page table and the frames: 10 ms for a million of either.
 
 use sablecat_os::atomic::Ordering;
 
-use super::runs::Place;
 use super::{Kernel, publish};
 use crate::pages::Participant;
 use crate::region::{Held, Holding, STRUCTURE_LATCHES, Work};
@@ -75,8 +75,6 @@ impl Kernel {
         if region.is_fenced() {
             return false;
         }
-        // What the dead had in hand, and its slots say, may come into these.
-        let _hand = me.in_hand();
         // Before anything is looked at: one of them may live, and not know yet that it is not believed to.
         dead.iter().for_each(|&member| region.member(member).fence());
         let high = region.header().slots_high.0.load(Ordering::SeqCst) as u16;
@@ -85,8 +83,6 @@ impl Kernel {
         for &slot in &slots {
             later |= !self.reap_slot(slot, me);
         }
-        // What cannot be removed now is by the next who opens the environment.
-        let _ = self.spill.as_ref().map(Place::remove_left);
         if !later {
             for &member in dead {
                 region.member(member).leave();
@@ -133,7 +129,6 @@ impl Kernel {
         slot.end_chain();
         slot.end_load();
         slot.clear_revoked();
-        slot.end_hand();
         if freed {
             slot.give_back();
         }

@@ -7,16 +7,14 @@
 //! ```
 //!
 //! Runs that follow each other in time are merged when there are many of one size, so there are few, and each record is written a few times. A file is
-//! removed from its directory as soon as it is open: it goes with the transaction, however that ends. A name that is left, by a process that was killed in
-//! between, is removed by who mends the dead or opens the environment next; nobody uses a file by its name, so it may be anybody's.
+//! removed from its directory as soon as it is open: it goes with the transaction, however that ends.
 //!
 //! Nothing here is read by another process or after a crash, so there are no checksums and no versions.
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
-use std::io::ErrorKind as IoErrorKind;
 use std::ops::Bound;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering as StdOrdering};
 
@@ -37,9 +35,7 @@ const HEADER_BYTES: usize = 9;
 const REMOVED: u8 = 0;
 const SET: u8 = 1;
 const NOTHING: u8 = 2;
-/// How the names of files begin; the process's number and another follow.
-const NAME: &str = "sablecat.spill-";
-/// Names that this process has chosen.
+/// Names of files that are about to be removed: each its own.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// Where the files of runs are made.
@@ -49,41 +45,6 @@ pub(crate) struct Place {
     pub(crate) directory: PathBuf,
     /// So many bytes of a write set stay in memory, about.
     pub(crate) bytes_max: usize,
-}
-
-impl Place {
-    /// A file that nobody else has, and that has no name any more.
-    fn make_file(&self) -> Result<(Arc<dyn File>, PathBuf)> {
-        let how = How { create_new: true, ..How::default() };
-        loop {
-            let number = NEXT.fetch_add(1, StdOrdering::Relaxed);
-            let path = self.directory.join(format!("{NAME}{}-{number}", std::process::id()));
-            match self.disk.open(&path, how) {
-                Ok(file) => {
-                    self.remove_name(&path)?;
-                    return Ok((file, path));
-                }
-                // Left by a process that was killed, or of one that has the same number in another namespace.
-                Err(e) if e.kind() == IoErrorKind::AlreadyExists => {}
-                Err(e) => return Err(Error::io("making a file for a large transaction", &path, e)),
-            }
-        }
-    }
-
-    /// Removes the names that processes have left which were killed as they made files. Whoever is making one now does not need its name: it is about to
-    /// remove that itself.
-    pub(crate) fn remove_left(&self) -> Result<()> {
-        let names = self.disk.list(&self.directory).map_err(|e| Error::io("looking into", &self.directory, e))?;
-        names.iter().filter(|name| name.starts_with(NAME)).try_for_each(|name| self.remove_name(&self.directory.join(name)))
-    }
-
-    fn remove_name(&self, path: &Path) -> Result<()> {
-        match self.disk.remove(path) {
-            // Somebody else has removed it.
-            Err(e) if e.kind() != IoErrorKind::NotFound => Err(Error::io("removing the name of", path, e)),
-            _ => Ok(()),
-        }
-    }
 }
 
 /// How keys are ordered.
@@ -154,7 +115,11 @@ impl Writer {
     }
 
     fn begin_merged(place: &Place, level: u32) -> Result<Writer> {
-        let (file, path) = place.make_file()?;
+        let number = NEXT.fetch_add(1, StdOrdering::Relaxed);
+        let path = place.directory.join(format!("sablecat.spill-{}-{number}", std::process::id()));
+        let how = How { create: true, ..How::default() };
+        let file = place.disk.open(&path, how).map_err(|e| Error::io("making a file for a large transaction", &path, e))?;
+        place.disk.remove(&path).map_err(|e| Error::io("removing the name of", &path, e))?;
         let run = Run { file, path, level, blocks: Vec::new(), last: RefCell::default() };
         Ok(Writer { run, buffer: Vec::new(), begun: 0, written: 0 })
     }

@@ -10,11 +10,10 @@ use std::time::Duration;
 use sablecat_os::clock;
 
 use super::apply::{Leaves, WriteCheck};
-use super::catalog::CATALOG;
+use super::catalog::{CATALOG, CatalogEntry};
 use super::changes::Changes;
 use super::claims::Claims;
 use super::locks::{Held, Mode, record_hash};
-use super::notes::Noted;
 use super::presence::removed;
 use super::reads::ReadSet;
 use super::scratch::Record;
@@ -86,7 +85,7 @@ pub(crate) struct Transaction<'k> {
     /// Does not wait for who has it.
     passes_gate: bool,
     /// The list of what its commit has replaced, if it was a large one.
-    replaced: Option<Noted>,
+    replaced: Option<CatalogEntry>,
 }
 
 impl std::fmt::Debug for Transaction<'_> {
@@ -340,15 +339,15 @@ impl<'k> Transaction<'k> {
         }
     }
 
-    /// Sets or removes a record. On any error, as when there is no room where much is to go, it is as it was.
+    /// Sets or removes a record.
     pub(crate) fn set(&mut self, tree: &TreeRef, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         if self.options.read_only {
             return Err(Error::new(ErrorKind::NotAllowed, "a write in a read-only transaction"));
         }
         self.kernel.check_record(tree, key, value.map_or(0, <[u8]>::len))?;
         self.used += 1;
-        self.kernel.spill.as_ref().map_or(Ok(()), |place| self.writes.spill_if_large(place))?;
-        self.writes.set(tree, key, value.map(Short::from))
+        self.writes.set(tree, key, value.map(Short::from))?;
+        self.kernel.spill.as_ref().map_or(Ok(()), |place| self.writes.spill_if_large(place))
     }
 
     /// The value of a name's record in the catalog, which may be changed from then on: only if it is the same when the transaction commits, at
@@ -494,7 +493,7 @@ impl<'k> Transaction<'k> {
             kernel.settle_claims(claims, writes, me)
         };
         let leaves = |record: &mut RecordBuilder| {
-            let mut changes = kernel.changes_of(writes, Changes::new(&kernel.pages, me, at));
+            let mut changes = Changes::new(&kernel.pages, me, at);
             let Leaves::Ready = kernel.apply_leaves(&mut changes, writes, at, check)? else { return Ok(None) };
             let published = publish::publish(&kernel.pages, &kernel.log, changes, record, |changes| {
                 writes.trees().try_for_each(|(tree, _)| kernel.check_not_rebuilt(tree.id, at))?;
@@ -508,7 +507,7 @@ impl<'k> Transaction<'k> {
         let most = kernel.pages_in_place_max(writes);
         let shape = |record: &mut RecordBuilder| {
             let _structure = kernel.hold_structure(kernel.trees_of(writes), me);
-            let mut changes = kernel.changes_of(writes, Changes::at_newest(&kernel.pages, me));
+            let mut changes = Changes::at_newest(&kernel.pages, me);
             changes.limit(most);
             kernel.apply_shape(&mut changes, writes, &large, check)?;
             publish::publish(&kernel.pages, &kernel.log, changes, record, validate)

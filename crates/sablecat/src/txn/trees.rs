@@ -20,14 +20,14 @@ const CHANGED_MIN: usize = 4;
 impl Kernel {
     /// Makes an empty tree, with a note in the catalog that it is to be freed, for nobody names it yet: one commit. It is as durable as the
     /// commit that names it will be, since that comes after it in the log.
-    pub(crate) fn create_tree(&self, me: &Participant, tree: TreeId, volume: VolumeId, comparator: Option<&str>) -> Result<CatalogEntry> {
-        self.create_noted(me, CatalogEntry { tree, root: PageId::NONE, volume, comparator: comparator.map(str::to_owned), list: None })
+    pub(crate) fn create_tree(&self, tree: TreeId, volume: VolumeId, comparator: Option<&str>) -> Result<CatalogEntry> {
+        self.create_noted(CatalogEntry { tree, root: PageId::NONE, volume, comparator: comparator.map(str::to_owned), list: None })
     }
 
     /// As [`Kernel::create_tree`], for what the note is to say but for the root page.
-    pub(super) fn create_noted(&self, me: &Participant, mut entry: CatalogEntry) -> Result<CatalogEntry> {
+    pub(super) fn create_noted(&self, mut entry: CatalogEntry) -> Result<CatalogEntry> {
         let (tree, volume, custom_order) = (entry.tree, entry.volume, entry.comparator.is_some());
-        self.commit_shape_as(me, &[CATALOG], Durability::Memory, |changes, record| {
+        self.commit_shape(&[CATALOG], Durability::Memory, |changes, record| {
             entry.root = changes.allocate(volume)?;
             btree::format_root(changes.write(entry.root)?, tree, entry.root, custom_order);
             let (key, value) = (catalog::note_key(tree), entry.encode());
@@ -55,7 +55,6 @@ impl Kernel {
     pub(super) fn free_some(&self, tree: &TreeRef) -> Result<bool> {
         self.commit_shape(&[tree.id], Durability::Memory, |changes, record| {
             record.begin(log::Kind::Filler);
-            changes.only_remove();
             let mut below = Vec::new();
             let most = self.changed_at_once();
             while changes.items().len() < most && free_lowest(changes, &tree.tree(), &mut below, most)? {}
@@ -73,7 +72,6 @@ impl Kernel {
     fn free_root(&self, tree: &TreeRef) -> Result<()> {
         let key = catalog::note_key(tree.id);
         self.commit_shape(&[CATALOG, tree.id], Durability::Memory, |changes, record| {
-            changes.only_remove();
             free_long_values(changes, tree.root)?;
             changes.free(tree.root)?;
             self.apply_one(changes, &catalog::catalog_tree().tree(), (&key, None), None)?;
@@ -92,21 +90,11 @@ impl Kernel {
         work: impl FnOnce(&mut Changes<'_>, &mut RecordBuilder) -> Result<bool>,
     ) -> Result<bool> {
         let seat = self.pages.participants.sit()?;
-        self.commit_shape_as(&seat, trees, durability, work)
-    }
-
-    /// As [`Kernel::commit_shape`], for who has a seat already, perhaps with a snapshot: that stays, and no other seat is needed. The caller holds no latch.
-    pub(super) fn commit_shape_as(
-        &self,
-        me: &Participant,
-        trees: &[TreeId],
-        durability: Durability,
-        work: impl FnOnce(&mut Changes<'_>, &mut RecordBuilder) -> Result<bool>,
-    ) -> Result<bool> {
-        let done = {
-            let _structure = self.hold_structure(trees.iter().copied(), me);
-            self.commit_prepared(me, work)?
-        };
+        let me: &Participant = &seat;
+        let _structure = self.hold_structure(trees.iter().copied(), me);
+        let pinned = self.pages.pinned(me);
+        let done = self.commit_prepared(me, pinned.at(), work)?;
+        drop(pinned);
         match done {
             Some(lsn) => self.settle(lsn, durability, me.number()).map(|()| true),
             None => Ok(false),
@@ -116,10 +104,11 @@ impl Kernel {
     fn commit_prepared(
         &self,
         me: &Participant,
+        at: Lsn,
         work: impl FnOnce(&mut Changes<'_>, &mut RecordBuilder) -> Result<bool>,
     ) -> Result<Option<Lsn>> {
         let mut record = Record::of(me);
-        let mut changes = Changes::at_newest(&self.pages, me);
+        let mut changes = Changes::new(&self.pages, me, at);
         if !work(&mut changes, &mut record)? {
             return Ok(None);
         }

@@ -32,8 +32,7 @@ const TRIES: u32 = 3;
 const RUN_MAX: u64 = 1 << 16;
 
 impl Kernel {
-    /// Frees what notes name that are nobody's affair (notes.rs), and the pages that nothing leads to, of those that the last checkpoint has; says how many. Of
-    /// these none are found while a bulk load is in progress, while
+    /// Frees the pages that nothing leads to, of those that the last checkpoint has; says how many. None are found while a bulk load is in progress, while
     /// somebody else looks for them, or if the trees are damaged.
     ///
     /// # Errors
@@ -41,22 +40,18 @@ impl Kernel {
     pub(crate) fn free_unreachable(&self) -> Result<u64> {
         let seat = self.pages.participants.sit()?;
         let Ok(_looking) = self.pages.region.role(Work::Unreachable).try_take(seat.number()) else { return Ok(0) };
-        let noted = match self.free_noted() {
-            Err(error) if error.kind() == ErrorKind::SnapshotTooOld || error.is_corruption() => 0,
-            freed => freed?,
-        };
         let mut tries = 1;
         let found = loop {
             let found = self.find_unreachable(&seat);
             seat.slot().unpin();
             match found {
                 Err(error) if error.kind() == ErrorKind::SnapshotTooOld && tries < TRIES => tries += 1,
-                Err(error) if error.kind() == ErrorKind::SnapshotTooOld || error.is_corruption() => return Ok(noted),
+                Err(error) if error.kind() == ErrorKind::SnapshotTooOld || error.is_corruption() => return Ok(0),
                 found => break found?,
             }
         };
         drop(seat);
-        let Some(pages) = found else { return Ok(noted) };
+        let Some(pages) = found else { return Ok(0) };
         let runs = self.in_runs(&pages);
         for some in runs.chunks(CHANGED_AT_ONCE) {
             self.patiently(|| {
@@ -67,7 +62,7 @@ impl Kernel {
                 })
             })?;
         }
-        Ok(noted + runs.iter().map(|run| run.1).sum::<u64>())
+        Ok(runs.iter().map(|run| run.1).sum())
     }
 
     /// The pages that nothing leads to; none if there may be a bulk load in progress. Leaves `me` pinned.

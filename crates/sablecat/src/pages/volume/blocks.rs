@@ -122,13 +122,6 @@ impl BlockSpace {
         self.volumes().for_each(|volume| self.of(volume).free_unused(used.of(volume)));
     }
 
-    /// The blocks within their bounds that are in use and not among `named`.
-    pub(crate) fn used_beside(&self, named: &UsedBlocks) -> Vec<BlockId> {
-        self.volumes()
-            .flat_map(|volume| self.of(volume).used_beside(named.of(volume)).map(move |within| BlockId::new(volume, within)))
-            .collect()
-    }
-
     /// True if the block is in use.
     pub(crate) fn is_used(&self, block: BlockId) -> bool {
         self.of(block.volume()).is_used(block.within())
@@ -152,7 +145,7 @@ pub(crate) struct UsedBlocks(Vec<Used>);
 
 impl UsedBlocks {
     /// What lies before the first block of each of so many volumes, within these bounds.
-    pub(crate) fn reserved(volumes: usize, bounds: &Bounds, page_size: usize) -> UsedBlocks {
+    pub(super) fn reserved(volumes: usize, bounds: &Bounds, page_size: usize) -> UsedBlocks {
         let used = (0..volumes as u8).map(VolumeId).map(|volume| {
             let mut used = Used::new(bounds[volume]);
             for within in 0..first_within(volume, page_size).min(bounds[volume]) {
@@ -166,13 +159,6 @@ impl UsedBlocks {
     /// Adds a block, which is within the bounds; false if it was there already.
     pub(super) fn insert(&mut self, block: BlockId) -> bool {
         self.0[block.volume().index()].insert(block.within())
-    }
-
-    /// Adds a block if it is within the bounds.
-    pub(crate) fn note(&mut self, block: BlockId) {
-        if let Some(used) = self.0.get_mut(block.volume().index()) {
-            used.note(block.within());
-        }
     }
 
     /// True if the block is among them.

@@ -14,19 +14,14 @@ impl Volume {
     ///
     /// # Errors
     /// As [`Volume::write_blocks`].
-    pub(crate) fn write_extent(
-        &self,
-        first: BlockId,
-        count: u64,
-        fill: &mut dyn FnMut(u64, &mut [u8]) -> Result<()>,
-    ) -> Result<Vec<SealedBlock>> {
+    pub(crate) fn write_extent(&self, first: BlockId, count: u64, fill: &mut dyn FnMut(u64, &mut [u8])) -> Result<Vec<SealedBlock>> {
         let page_size = self.page_size();
         let mut scratch = Scratch::take();
         let mut sealed = Vec::with_capacity(count as usize);
         for (from, blocks) in self.pieces(count) {
             let bytes = &mut scratch[..blocks * page_size];
             for (n, page) in (from..).zip(bytes.chunks_exact_mut(page_size)) {
-                fill(n, page)?;
+                fill(n, page);
                 sealed.push(block::seal(BlockId(first.0 + n), page));
             }
             self.write_sealed(BlockId(first.0 + from), bytes)?;

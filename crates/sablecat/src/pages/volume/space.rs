@@ -13,7 +13,7 @@
 //! A number belongs to whoever set its bit by compare-and-swap. Everything else is a hint that may be wrong and mends itself: a summary
 //! bit missing over a full word is set by who finds the word full; a summary bit left over a word with room (its releaser died between
 //! two instructions) hides at most that word's numbers until one of them is released. What a process had allocated and not yet made
-//! known when it died stays allocated until it is looked for (pages/lost.rs). The high-water mark is raised before a bit at or
+//! known when it died stays allocated until the bitmap is next built from the map. The high-water mark is raised before a bit at or
 //! beyond it is set, so no bit is set above it; scans end there.
 //!
 //! All atomics here are sequentially consistent. The one place that needs it: a releaser clears a bit and then looks at the summary; who
@@ -290,13 +290,6 @@ impl BitSpace {
                 self.note_room(0, index);
             }
         }
-    }
-
-    /// The numbers below `named.bound()` that are in use and not in `named`, ascending.
-    pub(crate) fn used_beside<'a>(&'a self, named: &'a Used) -> impl Iterator<Item = u64> + 'a {
-        let beside = |(index, mask)| (index, self.word(0, index).load(SeqCst) & mask & !named.word(index));
-        let bits = |(index, word): (usize, u64)| (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| index as u64 * 64 + bit);
-        pieces(0, named.bound()).map(beside).filter(|(_, word)| *word != 0).flat_map(bits)
     }
 
     /// How many numbers are in use. Looks at every word below the high-water mark.

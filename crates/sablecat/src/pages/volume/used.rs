@@ -37,14 +37,8 @@ impl Used {
         new
     }
 
-    /// Adds a number if it is below the bound.
-    pub(crate) fn note(&mut self, number: u64) {
-        if number < self.bound {
-            self.insert(number);
-        }
-    }
-
     /// True if the number is in the set.
+    #[cfg(test)]
     pub(crate) fn contains(&self, number: u64) -> bool {
         self.word((number / 64) as usize) & 1 << (number % 64) != 0
     }

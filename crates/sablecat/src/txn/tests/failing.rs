@@ -176,7 +176,7 @@ fn a_checkpoint_does_not_wait_for_who_was_stopped_while_it_wrote_a_version() {
     assert_eq!((claims.len(), store.being_written()), (5, 5));
     store.checkpoint().unwrap();
     assert_eq!(store.being_written(), 5);
-    pages.end_claims(claims, &stopped);
+    pages.end_claims(claims);
     drop(stopped);
     // Their blocks are the versions' own, and go with them.
     store.change_all(2);

@@ -6,7 +6,6 @@ mod explore;
 mod failing;
 mod large;
 mod linear;
-mod lost;
 mod mapped_twice;
 mod nested;
 mod order;
@@ -105,8 +104,7 @@ impl Store {
     /// As [`Store::new`], with a catalog beside the tree, which has a name there.
     fn with_catalog(frames: usize, slots: u16, volume: Option<Volume>) -> Store {
         let store = Store::new(frames, slots, volume);
-        let entry =
-            store.kernel.create_tree(&store.kernel.pages.participants.sit().unwrap(), TreeId(FIRST_TREE), VolumeId::MAIN, None).unwrap();
+        let entry = store.kernel.create_tree(TreeId(FIRST_TREE), VolumeId::MAIN, None).unwrap();
         store.kernel.pages.region.header().tree_next.0.store(FIRST_TREE + 1, std::sync::atomic::Ordering::SeqCst);
         store.put(b"tree", &entry.encode()).unwrap();
         assert!(store.remove(&catalog::note_key(entry.tree)).unwrap());
