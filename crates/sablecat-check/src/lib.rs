@@ -12,6 +12,7 @@
 //! store.rs      the same for the Data Store
 //! faults.rs     calls that fail
 //! shared.rs     power failures and failing calls where several processes share an environment
+//! deaths.rs     processes killed before any call, and calls that fail while that is mended
 //! fuzz.rs       the engine's own bytes, mutated
 //! damage.rs     files that are changed behind the engine's back
 //! lies.rs       writes that get lost, or elsewhere, without a word
@@ -30,6 +31,7 @@ pub mod alike;
 pub mod backward;
 pub mod crash;
 pub mod damage;
+pub mod deaths;
 pub mod dice;
 pub mod engine;
 pub mod faults;

@@ -11,7 +11,7 @@ use sablecat_check::steps::{self, OPERATIONS, Steps, Why};
 use sablecat_check::storm::{self, Storm};
 
 const USAGE: &str =
-    "usage: sablecat-check <model|crash|crash-calls|backward|backward-calls|backward-times|store|faults|crash-shared|faults-shared|damage|lies|histories|operator|fuzz <pages|log|superblock>> [--seeds N] [--from S]
+    "usage: sablecat-check <model|crash|crash-calls|backward|backward-calls|backward-times|store|faults|crash-shared|faults-shared|faults-mending|damage|lies|histories|operator|fuzz <pages|log|superblock>> [--seeds N] [--from S]
        sablecat-check steps [--operation NAME] [--every N] [--from K] [--kills N] [--by instructions|calls] [--stop]
        sablecat-check storm [--processes N] [--commits N] [--cache BYTES] [--seed S] [--faults PER_MILLION] [--aim any|housekeeping|reaping|checkpoint|commit|serial]";
 

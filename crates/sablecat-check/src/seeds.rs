@@ -9,7 +9,7 @@ use crate::alike::Wrong;
 pub type Check = fn(u64) -> Result<(), Wrong>;
 
 /// What can be run by name.
-pub const CHECKS: [(&str, Check); 17] = [
+pub const CHECKS: [(&str, Check); 18] = [
     ("model", crate::model_check),
     ("crash", crate::crash::explore),
     ("crash-calls", |seed| crate::crash::every_call(seed, 25).map(|_| ())),
@@ -19,6 +19,7 @@ pub const CHECKS: [(&str, Check); 17] = [
     ("store", crate::store::explore),
     ("faults", crate::faults::explore),
     ("faults-shared", crate::shared::faults),
+    ("faults-mending", crate::deaths::explore),
     ("crash-shared", crate::shared::crashes),
     ("damage", crate::damage::explore),
     ("lies", crate::lies::explore),

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sablecat::{Env, ErrorKind};
+use sablecat::{Builder, Env, ErrorKind};
 use sablecat_os::sim::{Fault, SimDisk, Survival};
 
 use crate::alike::{Wrong, clean};
@@ -25,8 +25,8 @@ use crate::step::{Shape, Step};
 const PROCESSES_MAX: usize = 3;
 
 /// A machine: its disk, and its memory for as long as it runs.
-struct Machine<'a> {
-    disk: SimDisk,
+pub(crate) struct Machine<'a> {
+    pub(crate) disk: SimDisk,
     setting: &'a Setting,
     memory: Rc<Memory>,
 }
@@ -41,7 +41,7 @@ impl Drop for Memory {
 }
 
 impl<'a> Machine<'a> {
-    fn new(disk: SimDisk, setting: &'a Setting) -> Result<Machine<'a>, Wrong> {
+    pub(crate) fn new(disk: SimDisk, setting: &'a Setting) -> Result<Machine<'a>, Wrong> {
         static MACHINES: AtomicU64 = AtomicU64::new(0);
         let name = format!("sablecat-shared-{}-{}", std::process::id(), MACHINES.fetch_add(1, Ordering::Relaxed));
         let base = Path::new("/dev/shm");
@@ -63,7 +63,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Nothing is left of what the processes shared, but what was set aside.
-    fn is_closed(&self) -> Result<(), Wrong> {
+    pub(crate) fn is_closed(&self) -> Result<(), Wrong> {
         let region = self.memory.0.join("region");
         let names = fs::read_dir(&region).map_err(|error| format!("listing a directory: {error}"))?.flatten().map(|file| file.file_name());
         match names.map(|name| name.to_string_lossy().into_owned()).find(|name| !name.ends_with(".aside")) {
@@ -73,13 +73,20 @@ impl<'a> Machine<'a> {
     }
 
     /// One more process.
-    fn open(&self) -> sablecat::Result<Env> {
-        let builder = self.setting.builder_on(&self.disk).shared(true).region_directory(self.memory.0.join("region"));
-        builder.open(self.memory.0.join("env"))
+    pub(crate) fn open(&self) -> sablecat::Result<Env> {
+        self.builder().open(self.directory())
+    }
+
+    pub(crate) fn builder(&self) -> Builder {
+        self.setting.builder_on(&self.disk).shared(true).region_directory(self.memory.0.join("region"))
+    }
+
+    pub(crate) fn directory(&self) -> PathBuf {
+        self.memory.0.join("env")
     }
 }
 
-fn scene(dice: &mut Dice) -> (Setting, Vec<Step>, usize) {
+pub(crate) fn scene(dice: &mut Dice) -> (Setting, Vec<Step>, usize) {
     let setting = Setting::any_journaled(dice);
     let shape =
         Shape { keys: dice.pick(&[10, 60, 300]), value_max: dice.pick(&[200, 3000, 12_000]), stem: setting.stem(), ..Shape::small() };
@@ -88,7 +95,7 @@ fn scene(dice: &mut Dice) -> (Setting, Vec<Step>, usize) {
 }
 
 /// What a process does beside its steps.
-fn keep_house(env: &Env, outcome: &mut Outcome) -> Result<(), Wrong> {
+pub(crate) fn keep_house(env: &Env, outcome: &mut Outcome) -> Result<(), Wrong> {
     match env.keep_house() {
         Ok(()) => Ok(()),
         Err(error) if is_clear(&error) => {

@@ -1,6 +1,6 @@
 //! Calls that fail.
 
-use sablecat_check::{faults, seeds};
+use sablecat_check::{deaths, faults, seeds};
 
 #[test]
 fn any_fault_at_any_call_of_a_workload_loses_nothing_and_says_so() {
@@ -37,6 +37,17 @@ fn whatever_fails_in_an_opening_that_succeeds_or_not_the_next_one_succeeds() {
 #[test]
 fn a_fault_where_processes_share_an_environment_is_over_when_all_have_closed() {
     seeds::all("faults-shared", 0..40);
+}
+
+#[test]
+fn a_fault_while_the_dead_are_mended_is_over_when_all_have_closed() {
+    let mut outcome = faults::Outcome::default();
+    for seed in 0..40 {
+        let this = deaths::some(seed).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
+        outcome.failed += this.failed;
+        outcome.poisoned |= this.poisoned;
+    }
+    assert!(outcome.failed > 20 && outcome.poisoned, "faults were met: {outcome:?}");
 }
 
 #[test]

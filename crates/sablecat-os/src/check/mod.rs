@@ -3,7 +3,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`between`] | asks somebody before each call to a disk |
-//! | [`descriptors`] | closes descriptors behind the back of who has them |
+//! | [`descriptors`] | closes descriptors, or ends their locks, behind the back of who has them |
 //! | [`signal`] | stops processes |
 //! | [`sparse`] | finds, copies and watches what is in a file with holes |
 //! | [`stepped`] | runs a process one instruction at a time |
