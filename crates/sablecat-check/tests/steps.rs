@@ -39,6 +39,12 @@ fn dying_after_some_instruction_of_what_is_long_leaves_nothing_in_doubt() {
     each(&["merge", "evict", "long-key", "define", "detach"], &["--every", "997", "--kills", "1"]);
 }
 
+/// Others take over, commit and make checkpoints; what it does when it goes on is late and harms nothing.
+#[test]
+fn who_is_stopped_in_a_checkpoint_holds_up_nobody_and_does_no_harm_later() {
+    steps(&["--operation", "checkpoint", "--by", "calls", "--stop"]);
+}
+
 #[test]
 fn who_is_stopped_while_it_makes_a_segment_holds_up_nobody_and_does_no_harm_later() {
     steps(&["--operation", "supply", "--by", "calls", "--stop"]);

@@ -17,6 +17,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::fork;
 
+/// Whether the system says that a process, by its number here, is stopped: by a signal, or by who debugs it. False also where that cannot be told. Not to be
+/// relied upon: the number may be another process's, or of another namespace.
+#[must_use]
+pub fn is_stopped(process: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // Behind the command, which is in parentheses and may have some of its own.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
+}
+
 /// A file whose bytes are locks.
 #[derive(Debug)]
 pub struct LockFile {

@@ -132,6 +132,12 @@ impl Error {
         }
     }
 
+    /// Another took over the making of checkpoints.
+    #[cold]
+    pub(crate) fn succeeded() -> Self {
+        Self::new(ErrorKind::Conflict, "another process makes the checkpoint by now; run it again")
+    }
+
     #[cold]
     pub(crate) fn no_room(what: impl Display) -> Self {
         Error { signal: Signal::NoRoom, ..Self::full(what) }

@@ -150,3 +150,31 @@ impl SealedBlock {
         self.0 & !Self::BITS == 0
     }
 }
+
+/// How many places there are for superblocks.
+pub(crate) const BERTHS: usize = 4;
+
+/// A place for superblocks (pages/volume/superblock.rs).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Berth(u8);
+
+impl Berth {
+    /// All there are.
+    pub(crate) fn all() -> impl Iterator<Item = Berth> {
+        (0..BERTHS as u8).map(Berth)
+    }
+
+    /// Where the superblock of a generation stands unless somebody who was stopped may still write there.
+    pub(crate) fn usual(generation: u64) -> Berth {
+        Berth((generation % 2) as u8)
+    }
+
+    /// Whether it is one of those that are used in turns.
+    pub(crate) fn is_usual(self) -> bool {
+        self.0 < 2
+    }
+
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}

@@ -27,13 +27,24 @@ fn builder(disk: &SimDisk) -> Builder {
     builder.durability(Durability::NoSync).disk(std::sync::Arc::new(disk.clone()))
 }
 
-/// Version 3: blocks were named without their seals. Two databases, one of them in another volume, a long value, two epochs; 512-byte pages.
-fn format_3() -> SimDisk {
-    let disk = SimDisk::new(1);
-    disk.create_dir_all(Path::new(DIRECTORY)).expect("made");
-    put(&disk, "sablecat.db", include_bytes!("data/format-3-main"));
-    put(&disk, "beside.db", include_bytes!("data/format-3-beside"));
-    disk.crash_as(Survival::Everything, 1)
+/// The format, the main volume, the other one: two databases, one of them in another volume, a long value, two epochs; 512-byte pages.
+///
+/// Version 3: blocks were named without their seals. Version 4: there were two berths for superblocks, and headers of other volumes had their copies side by side.
+const FIXTURES: [(u32, &[u8], &[u8]); 2] = [
+    (3, include_bytes!("data/format-3-main"), include_bytes!("data/format-3-beside")),
+    (4, include_bytes!("data/format-4-main"), include_bytes!("data/format-4-beside")),
+];
+
+/// Does something with an environment of each old format.
+fn with_each(act: impl Fn(&SimDisk)) {
+    for (format, main, beside) in FIXTURES {
+        println!("format {format}");
+        let disk = SimDisk::new(1);
+        disk.create_dir_all(Path::new(DIRECTORY)).expect("made");
+        put(&disk, "sablecat.db", main);
+        put(&disk, "beside.db", beside);
+        act(&disk.crash_as(Survival::Everything, 1));
+    }
 }
 
 /// What was put into it in rounds 0 to `last`.
@@ -54,44 +65,47 @@ fn check(env: &Env, last: u32) {
 }
 
 #[test]
-fn an_environment_of_format_3_is_read_and_written_on() {
-    let disk = format_3();
-    let env = builder(&disk).open(DIRECTORY).expect("known");
-    check(&env, 3);
-    let more = env.database("more").expect("made");
-    for n in 0..500u32 {
-        more.insert(n.to_be_bytes(), [1; 40]).expect("inserted");
-    }
-    env.checkpoint().expect("written");
-    drop(more);
-    env.close().expect("closed");
-    let env = builder(&disk).open(DIRECTORY).expect("known");
-    check(&env, 3);
-    env.compact().expect("written");
-    check(&env, 3);
-    env.close().expect("closed");
+fn an_environment_of_an_old_format_is_read_and_written_on() {
+    with_each(|disk| {
+        let env = builder(disk).open(DIRECTORY).expect("known");
+        check(&env, 3);
+        let more = env.database("more").expect("made");
+        for n in 0..500u32 {
+            more.insert(n.to_be_bytes(), [1; 40]).expect("inserted");
+        }
+        env.checkpoint().expect("written");
+        drop(more);
+        env.close().expect("closed");
+        let env = builder(disk).open(DIRECTORY).expect("known");
+        check(&env, 3);
+        env.compact().expect("written");
+        check(&env, 3);
+        env.close().expect("closed");
+    });
 }
 
 #[test]
-fn an_environment_of_format_3_is_taken_back_to_its_epochs() {
-    let disk = format_3();
-    let epochs = builder(&disk).history(DIRECTORY).expect("known").epochs;
-    assert_eq!(epochs.len(), 3, "two retained, and the present");
-    let recovery = builder(&disk).recovery(DIRECTORY, Target::Epoch(epochs[0].number)).expect("known");
-    recovery.apply().expect("taken back");
-    let env = builder(&disk).open(DIRECTORY).expect("known");
-    check(&env, 1);
-    env.close().expect("closed");
+fn an_environment_of_an_old_format_is_taken_back_to_its_epochs() {
+    with_each(|disk| {
+        let epochs = builder(disk).history(DIRECTORY).expect("known").epochs;
+        assert_eq!(epochs.len(), 3, "two retained, and the present");
+        let recovery = builder(disk).recovery(DIRECTORY, Target::Epoch(epochs[0].number)).expect("known");
+        recovery.apply().expect("taken back");
+        let env = builder(disk).open(DIRECTORY).expect("known");
+        check(&env, 1);
+        env.close().expect("closed");
+    });
 }
 
 /// Who only reads finds it as it is.
 #[test]
-fn an_environment_of_format_3_is_read_without_being_written() {
-    let disk = format_3();
-    let env = builder(&disk).read_only(true).open(DIRECTORY).expect("known");
-    check(&env, 3);
-    env.close().expect("closed");
-    let env = builder(&disk).journal(Journal::new().epochs(1)).open(DIRECTORY).expect("known");
-    check(&env, 3);
-    env.close().expect("closed");
+fn an_environment_of_an_old_format_is_read_without_being_written() {
+    with_each(|disk| {
+        let env = builder(disk).read_only(true).open(DIRECTORY).expect("known");
+        check(&env, 3);
+        env.close().expect("closed");
+        let env = builder(disk).journal(Journal::new().epochs(1)).open(DIRECTORY).expect("known");
+        check(&env, 3);
+        env.close().expect("closed");
+    });
 }

@@ -114,7 +114,7 @@ pub const OPERATIONS: [Operation; 25] = [
     }),
     work("evict", |env| env.database("many")?.insert(key(700), "in a page that was not in memory")),
     Operation { passed_on: &["log supply", "housekeeping"], ..work("supply", Env::keep_house) },
-    act("checkpoint", true, Act::Checkpoint),
+    Operation { passed_on: &["checkpoint"], ..act("checkpoint", true, Act::Checkpoint) },
     act("attach", true, Act::Attach),
     act("recover", false, Act::Recover),
     act("reap", false, Act::Reap),

@@ -276,7 +276,7 @@ impl Recovery {
             next.log_position = *position;
             next.log_floor = floor;
             next.time_ms = time_ms;
-            next.epochs = epochs;
+            next.epochs.clone_from(&epochs);
             Ok(())
         })?;
         // The segment that begins where the log ended included: the log may go on from there.

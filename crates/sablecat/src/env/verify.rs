@@ -121,35 +121,43 @@ impl Core {
         let pages = &self.kernel.pages;
         let (mut seen, mut buffer) = (HashSet::new(), AlignedBuf::new(volume.page_size()));
         for epoch in volume.superblock().epochs {
-            let _no_checkpoint = pages.hold_checkpoint(&seat);
-            pages.follow_generation(volume)?;
-            if !volume.superblock().epochs.contains(&epoch) {
-                continue;
-            }
-            report.epochs += 1;
-            let mut problem = |what: String| report.problems.push(format!("epoch {}: {what}", epoch.generation));
-            volume.walk_epoch(&epoch, &mut |found| {
-                let (block, what) = match &found {
-                    Found::Map(block) => (*block, "the map".to_owned()),
-                    Found::Page(page, block) => (block.block(), format!("page {page}")),
-                    Found::Damaged(block, error) => {
-                        problem(format!("map block {block}: {error}"));
+            let found = pages.without_checkpoint(&seat, || {
+                pages.follow_generation(volume)?;
+                if !volume.superblock().epochs.contains(&epoch) {
+                    return Ok(None);
+                }
+                let (mut problems, mut looked_at) = (Vec::new(), Vec::new());
+                let mut problem = |what: String| problems.push(format!("epoch {}: {what}", epoch.generation));
+                volume.walk_epoch(&epoch, &mut |found| {
+                    pages.move_on();
+                    let (block, what) = match &found {
+                        Found::Map(block) => (*block, "the map".to_owned()),
+                        Found::Page(page, block) => (block.block(), format!("page {page}")),
+                        Found::Damaged(block, error) => {
+                            problem(format!("map block {block}: {error}"));
+                            return Ok(false);
+                        }
+                    };
+                    if seen.contains(&block) {
                         return Ok(false);
                     }
-                };
-                if !seen.insert(block) {
-                    return Ok(false);
-                }
-                if !pages.blocks().is_used(block) {
-                    problem(format!("{what}: block {block} is free"));
-                }
-                if let Found::Page(page, block) = found
-                    && let Err(error) = pages.check_stored(volume, page, block, &mut buffer)
-                {
-                    problem(format!("page {page}: {error}"));
-                }
-                Ok(true)
+                    looked_at.push(block);
+                    if !pages.blocks().is_used(block) {
+                        problem(format!("{what}: block {block} is free"));
+                    }
+                    if let Found::Page(page, block) = found
+                        && let Err(error) = pages.check_stored(volume, page, block, &mut buffer)
+                    {
+                        problem(format!("page {page}: {error}"));
+                    }
+                    Ok(true)
+                })?;
+                Ok(Some((problems, looked_at)))
             })?;
+            let Some((problems, looked_at)) = found else { continue };
+            report.epochs += 1;
+            report.problems.extend(problems);
+            seen.extend(looked_at);
         }
         Ok(())
     }
@@ -167,32 +175,34 @@ impl Core {
     /// Checks what the last checkpoint's map names against what the trees reach.
     fn verify_map(&self, seen: &HashSet<PageId>, report: &mut VerifyReport) -> Result<()> {
         let Some(volume) = self.kernel.pages.volume() else { return Ok(()) };
-        let mut blocks = HashSet::new();
-        let mut problems = Vec::new();
-        let mut unreachable = 0;
+        let pages = &self.kernel.pages;
         // No checkpoint may end meanwhile: it would free blocks that the walk still has to read.
-        let seat = self.kernel.pages.participants.sit()?;
-        let _no_checkpoint = self.kernel.pages.hold_checkpoint(&seat);
-        self.kernel.pages.follow_generation(volume)?;
-        volume.walk(0..u64::MAX, &mut |found| {
-            let block = match found {
-                Found::Page(page, block) => {
-                    unreachable += u64::from(!seen.contains(&page));
-                    block.block()
+        let seat = pages.participants.sit()?;
+        let (problems, unreachable) = pages.without_checkpoint(&seat, || {
+            let (mut blocks, mut problems, mut unreachable) = (HashSet::new(), Vec::new(), 0);
+            pages.follow_generation(volume)?;
+            volume.walk(0..u64::MAX, &mut |found| {
+                pages.move_on();
+                let block = match found {
+                    Found::Page(page, block) => {
+                        unreachable += u64::from(!seen.contains(&page));
+                        block.block()
+                    }
+                    Found::Map(block) => block,
+                    Found::Damaged(block, error) => {
+                        problems.push(format!("map block {block}: {error}"));
+                        return Ok(());
+                    }
+                };
+                if !blocks.insert(block) {
+                    problems.push(format!("block {block} is named twice by the map"));
                 }
-                Found::Map(block) => block,
-                Found::Damaged(block, error) => {
-                    problems.push(format!("map block {block}: {error}"));
-                    return Ok(());
+                if !pages.blocks().is_used(block) {
+                    problems.push(format!("block {block} is free and the map names it"));
                 }
-            };
-            if !blocks.insert(block) {
-                problems.push(format!("block {block} is named twice by the map"));
-            }
-            if !self.kernel.pages.blocks().is_used(block) {
-                problems.push(format!("block {block} is free and the map names it"));
-            }
-            Ok(())
+                Ok(())
+            })?;
+            Ok((problems, unreachable))
         })?;
         report.problems.extend(problems);
         report.pages_unreachable = unreachable;

@@ -1,6 +1,6 @@
 //! Checkpoints: the pages half. The checkpointer is a reader that writes what it sees.
 //!
-//! Pin S. Every page changed since a checkpoint last looked has its bit in `unsaved`; the bits move to `capturing`, and for each page the
+//! Pin S. Every page changed since a checkpoint last looked has its bit in `unsaved` (unsaved.rs); the bits move to `capturing`, and for each page the
 //! version valid at S is found, given a block and written; then the map and the superblock name the new blocks. `capturing` is cleared
 //! only after that, so that the successor of a checkpointer that failed or died captures the same pages again.
 //!
@@ -19,24 +19,35 @@
 //! named by nothing: its blocks are no longer `captured`, and the next checkpoint does the same again. A flush that fails leaves unknown what is on
 //! the disk, and the system may have forgotten what it could not write: it poisons the volume, under the role, and whoever has waited for the role looks.
 //! A later flush that succeeds would say nothing of what was written before the one that failed.
+//!
+//! *When it is succeeded.* Whoever makes a checkpoint and does not move loses the role to another (succession.rs says why nothing that it does late does harm). It begins anew, unless its superblock was
+//! set by then: so its successor has written that. What it has captured stays so: the successor may name it by now.
+//!
+//! *Who is in its way.* Nobody is waited for without end. A page whose latch is not to be had, or whose version somebody is writing, is copied in the end: read as
+//! any reader reads it, and written to a block that only the map names.
 
 use std::time::Duration;
 
-use sablecat_os::atomic::{AtomicU64, Ordering, fence};
+use sablecat_os::atomic::{Ordering, fence};
 use sablecat_os::clock;
+use sablecat_os::disk::AlignedBuf;
+
+use super::relocate::Switched;
 
 use super::run::{freed_after, rest_of};
 use super::volume::{Superblock, Tail, Volume};
 use super::writing::{Claim, Writes};
 use super::{KIND_FREE, KIND_OFFSET, Moving, Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
-use crate::region::{BlockWord, FrameState, Held, WRITTEN_QUEUE, Work};
-use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock};
+use crate::region::{BlockWord, FrameState, Held, WRITTEN_QUEUE};
+use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock, VolumeId};
 
 /// Versions written together.
 const BATCH: usize = 256;
-/// How long a checkpoint waits, in all, for others who are writing versions that it needs; then it writes them once more itself.
+/// How long a checkpoint waits, in all, for others who are writing versions that it needs, or have their pages latched; then it copies them.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long, at least, it waits for a page's latch; then it copies the page.
+const PATIENCE_LATCH: Duration = Duration::from_millis(20);
 /// How often it tries to have an old version to itself whose block nothing names after all.
 const TRIES_UNNAMED: u32 = 1000;
 
@@ -55,22 +66,6 @@ pub(crate) struct Captured {
     pub(crate) moved: u64,
     /// The next checkpoint would move more, or should look.
     pub(crate) moving: bool,
-}
-
-/// How far the checkpoint in progress has come: nowhere, at first and once this is dropped.
-struct Progress<'a>(&'a AtomicU64);
-
-impl Progress<'_> {
-    fn none(captured_below: &AtomicU64) -> Progress<'_> {
-        captured_below.store(0, Ordering::SeqCst);
-        Progress(captured_below)
-    }
-}
-
-impl Drop for Progress<'_> {
-    fn drop(&mut self) {
-        self.0.store(0, Ordering::SeqCst);
-    }
 }
 
 /// What capture found for one page.
@@ -98,6 +93,8 @@ struct Changed {
     given_up: Vec<(BlockId, PageId)>,
     /// Blocks that this checkpoint is the first to name, and what they hold. Before the superblock is written nothing hangs on that.
     named: Vec<(PageId, BlockId)>,
+    /// Blocks of copies, which nobody knows but this checkpoint.
+    copied: Vec<BlockId>,
     /// Until when it waits for others, by the monotonic clock; not set before it has to.
     patient_until: Option<Duration>,
 }
@@ -114,51 +111,66 @@ impl Changed {
 
 impl Pages {
     /// Writes a checkpoint of the newest published state, and moves blocks down. `describe` fills in what the superblock says beyond the
-    /// pages, given the checkpoint's LSN. Durable when it returns. Waits for a checkpoint in progress; stops no writer.
+    /// pages, given the checkpoint's LSN; it is called again if another took over and this begins anew. Durable when it returns. Waits for a checkpoint in progress; stops no writer.
     pub(crate) fn checkpoint(
         &self,
         me: &Participant,
         moving: Moving,
-        describe: impl FnOnce(Lsn, &mut Superblock) -> Result<()>,
+        describe: impl Fn(Lsn, &mut Superblock) -> Result<()>,
     ) -> Result<Captured> {
         let Some(volume) = &self.volume else { return Ok(Captured { at: self.region.header().visible(), ..Captured::default() }) };
-        let hold = self.hold_checkpoint(me);
-        // Not before: who had the role may just have found out.
-        self.fail_if_poisoned()?;
-        // Before the pin: what an earlier checkpoint has dealt with says nothing of this one's snapshot (horizon.rs).
-        let progress = Progress::none(&self.region.header().captured_below.0);
-        let needed = self.log_needed_from();
-        let pinned = self.pinned(me);
-        let at = pinned.at();
-        let mut changed = Changed::default();
-        let result = self
-            .follow_generation(volume)
-            .and_then(|()| self.checkpoint_at(volume, (at, needed), me, moving, &mut changed, describe))
-            .inspect_err(|error| self.end_failed(&changed, error, me));
+        let result = loop {
+            let held = self.hold_checkpoint(me);
+            let result = self.checkpoint_once(volume, &held, me, moving, &describe);
+            match &result {
+                Err(error) if held.is_succeeded() && !self.region.is_fenced() && !error.is_volume_in_doubt() => {}
+                _ => break result,
+            }
+        };
         // Of who was taken for dead in the middle others end it.
         self.region.check_fence()?;
-        drop(pinned);
-        drop(progress);
-        drop(hold);
         self.release_freed(me);
         result
     }
 
-    /// Ends a checkpoint that failed. The caller has the role.
-    fn end_failed(&self, changed: &Changed, error: &Error, me: &Participant) {
+    fn checkpoint_once(
+        &self,
+        volume: &Volume,
+        held: &Held<'_>,
+        me: &Participant,
+        moving: Moving,
+        describe: &impl Fn(Lsn, &mut Superblock) -> Result<()>,
+    ) -> Result<Captured> {
+        // Not before: who had the role may just have found out.
+        self.fail_if_poisoned()?;
+        let needed = self.log_needed_from();
+        // What an earlier checkpoint has dealt with says nothing of this one's snapshot: it is of another holding (horizon.rs).
+        let pinned = self.pinned(me);
+        let at = pinned.at();
+        let mut changed = Changed::default();
+        self.follow_generation(volume)
+            .and_then(|()| self.checkpoint_at(volume, (at, needed), (held, me), moving, &mut changed, describe))
+            .inspect_err(|error| self.end_failed(&changed, error, (held, me)))
+    }
+
+    /// Ends a checkpoint that failed.
+    fn end_failed(&self, changed: &Changed, error: &Error, (held, me): (&Held<'_>, &Participant)) {
         if self.region.is_fenced() {
             // Others end it.
         } else if error.is_volume_in_doubt() {
             self.poison();
         } else {
-            // From here on sweeps leave the versions alone that were valid at the snapshot, as they did before this had come past them.
-            self.region.header().captured_below.0.store(0, Ordering::SeqCst);
-            changed.named.iter().for_each(|&(page, block)| self.unname(page, block, me));
+            if !held.is_succeeded() {
+                // From here on sweeps leave the versions alone that were valid at the snapshot, as they did before this had come past them.
+                self.say_captured(0, held);
+                changed.named.iter().for_each(|&(page, block)| self.unname(page, block, me));
+            }
+            changed.copied.iter().for_each(|&block| _ = self.blocks.release(block));
         }
     }
 
     /// Nobody knows any more what is on the volume: no checkpoint is made of it from here on, and nothing read from it is believed. The caller has the
-    /// checkpoint role, its own or that of somebody dead.
+    /// checkpoint role, or had it when it flushed.
     pub(super) fn poison(&self) {
         // Release, and before the role is released: pairs with the look of who takes it next.
         self.region.header().volume_poisoned.store(1, Ordering::Release);
@@ -171,34 +183,6 @@ impl Pages {
         fence(Ordering::SeqCst);
         let high = self.region.header().slots_high.0.load(Ordering::SeqCst) as u16;
         (1..high).filter_map(|n| self.region.slot(n).chain()).fold(visible, Lsn::min)
-    }
-
-    /// Whether somebody makes a checkpoint, or keeps others from it.
-    pub(crate) fn is_checkpoint_in_progress(&self) -> bool {
-        self.region.role(Work::Checkpoint).look().owner() != 0
-    }
-
-    /// Waits for the end of the checkpoint in progress, if there is one: what it keeps in the cache can be evicted then. False if there is none.
-    /// The caller holds no latch, since the checkpointer may want it.
-    #[cold]
-    pub(crate) fn wait_for_checkpoint(&self) -> bool {
-        let role = self.region.role(Work::Checkpoint);
-        let seen = role.look();
-        if seen.owner() == 0 {
-            return false;
-        }
-        role.wait_for(|| (role.look() != seen).then_some(()));
-        true
-    }
-
-    /// Takes the checkpoint role, waiting for whoever has it.
-    pub(crate) fn hold_checkpoint(&self, me: &Participant) -> Held<'_> {
-        self.region.role(Work::Checkpoint).take(me.number())
-    }
-
-    /// Takes the checkpoint role unless somebody has it: until it is dropped, no checkpoint begins.
-    pub(super) fn try_hold_checkpoint(&self, me: &Participant) -> Option<Held<'_>> {
-        self.region.role(Work::Checkpoint).try_take(me.number()).ok()
     }
 
     /// An error once a write to the volume has failed in a way that leaves unknown what is on it.
@@ -221,24 +205,25 @@ impl Pages {
         &self,
         volume: &Volume,
         (at, needed): (Lsn, Lsn),
-        me: &Participant,
+        (held, me): (&Held<'_>, &Participant),
         moving: Moving,
         changed: &mut Changed,
-        describe: impl FnOnce(Lsn, &mut Superblock) -> Result<()>,
+        describe: &impl Fn(Lsn, &mut Superblock) -> Result<()>,
     ) -> Result<Captured> {
         let mut pending = Writes::new(self);
         // Where the map is to name what is pending, once its seals are known.
         let mut places = Vec::new();
         let mut written = 0;
-        let words = self.page_ids.high_water().div_ceil(64) as usize;
+        let words = self.unsaved_words();
         for word in 0..words {
-            for page in self.take_unsaved(word) {
+            for page in self.take_unsaved(word, held).ok_or_else(Error::succeeded)? {
+                self.move_on();
                 // Before anything is written: there may be no room but in blocks that are free.
                 self.learn_free(volume)?;
                 if u64::from(page.0) < changed.done_below {
                     continue;
                 }
-                let found = self.capture_when_idle(page, at, me, changed)?;
+                let found = self.capture_when_idle(volume, page, at, me, changed)?;
                 let (block, freed_after) = match found {
                     Found::Block(block) => (block, 0),
                     Found::Write(claim) => {
@@ -258,15 +243,15 @@ impl Pages {
                 }
                 if pending.len() >= BATCH {
                     written += pending.len() as u64;
-                    changed.name(&pending.write_captured()?, &mut places);
+                    changed.name(&pending.write_captured(held)?, &mut places);
                 }
             }
-            self.region.header().captured_below.0.store(word as u64 * 64 + 64, Ordering::SeqCst);
+            self.say_captured(word as u32 + 1, held);
         }
         // What came into being after the snapshot may lie above the words.
-        self.region.header().captured_below.0.store(u64::MAX, Ordering::SeqCst);
+        self.say_captured(u32::MAX, held);
         written += pending.len() as u64;
-        changed.name(&pending.write_captured()?, &mut places);
+        changed.name(&pending.write_captured(held)?, &mut places);
 
         let Changed { map: changes, given_up, .. } = changed;
         if !changes.is_empty() || moving == Moving::Much {
@@ -279,16 +264,14 @@ impl Pages {
         next.page_count = self.page_ids.used_count();
         next.pages_high = self.page_ids.high_water() as u32;
         next.tree_next = self.region.header().tree_next.0.load(Ordering::Acquire);
-        describe(at, &mut next)?;
+        // Who was succeeded may find what its successor has written, and takes it for nothing else.
+        describe(at, &mut next).map_err(|error| if held.is_succeeded() { Error::succeeded() } else { error })?;
         if before.epochs.iter().any(|epoch| !next.epochs.contains(epoch)) {
             // Blocks will be released, which must not happen while all count as used: they would be made free again later on.
             self.learn_free(volume)?;
         }
-        let (freed, moved) = self.write_checkpoint(volume, changes, moving, next, me)?;
-        self.region.header().generation.0.store(volume.generation(), Ordering::SeqCst);
-        self.region.header().checkpointed.store(at.0, Ordering::Release);
+        let Switched { after, freed, moved } = self.write_checkpoint(volume, changes, moving, next, (held, me))?;
         let changed = moved > 0 || !freed.is_empty();
-        let after = volume.superblock();
         if before.epochs.is_empty() && after.epochs.is_empty() {
             given_up.sort_unstable();
             for block in freed {
@@ -297,15 +280,15 @@ impl Pages {
                 }
             }
             // No map names these any more; some snapshot may read them. They go with the pages.
-            for &mut (_, page) in given_up {
-                self.change_block(page, me, BlockWord::uncaptured)?;
+            for &mut (block, page) in given_up {
+                self.let_go(page, block, me)?;
             }
         } else {
             // Which of the blocks no epoch names, and which only epochs did that are retained no longer.
             volume.orphans(&before, &after).into_iter().try_for_each(|(page, block)| self.let_go(page, block, me))?;
         }
         for word in 0..words {
-            self.region.capturing(word).store(0, Ordering::SeqCst);
+            self.forget_captured(word, held);
         }
         // The checkpoint stands whether or not the file could be cut; the next one tries again.
         // While others may write to it, the file is not cut under them.
@@ -329,44 +312,38 @@ impl Pages {
         let _ = self.volume.as_ref().map(|volume| volume.give_back_tail(&self.blocks, Tail::Half));
     }
 
-    /// Moves a word of `unsaved` to `capturing` and lists all pages of the latter.
-    fn take_unsaved(&self, word: usize) -> Vec<PageId> {
-        let unsaved = self.region.unsaved(word);
-        let capturing = self.region.capturing(word);
-        let bits = unsaved.load(Ordering::SeqCst);
-        let all = capturing.load(Ordering::SeqCst) | bits;
-        if bits != 0 {
-            capturing.store(all, Ordering::SeqCst);
-            unsaved.fetch_and(!bits, Ordering::SeqCst);
+    /// Captures a page, when its latch is to be had and nobody is writing its version any more. Who is at it may be stopped, or wait for the disk for as long: not all are
+    /// waited for.
+    fn capture_when_idle(&self, volume: &Volume, page: PageId, at: Lsn, me: &Participant, changed: &mut Changed) -> Result<Found> {
+        let until = |changed: &mut Changed| match changed.patient_until {
+            _ if sablecat_os::atomic::explored() => None,
+            Some(until) => Some(until),
+            None => Some(*changed.patient_until.insert(clock::monotonic() + PATIENCE)),
+        };
+        let latched = match self.try_latch(page, me) {
+            // As a rule for a moment.
+            None => self.latch_until(until(changed).map(|until| until.max(clock::monotonic() + PATIENCE_LATCH)), page, me)?,
+            latched => latched,
+        };
+        let Some(current) = latched else { return self.copy_version(volume, page, at, me, changed) };
+        match self.capture(page, current, at, me, changed)? {
+            Found::Busy => {}
+            found => return Ok(found),
         }
-        (0..64).filter(|bit| all >> bit & 1 == 1).map(|bit| PageId((word * 64 + bit) as u32)).collect()
-    }
-
-    /// Captures a page, when nobody is writing its version any more. Who is may be stopped, or wait for the disk for as long: not all are waited for.
-    fn capture_when_idle(&self, page: PageId, at: Lsn, me: &Participant, changed: &mut Changed) -> Result<Found> {
-        let queue = self.region.queue(WRITTEN_QUEUE);
-        loop {
-            let until = match changed.patient_until {
-                _ if sablecat_os::atomic::explored() => None,
-                Some(until) => Some(until),
-                None => Some(*changed.patient_until.insert(clock::monotonic() + PATIENCE)),
-            };
-            let found = queue.wait_until(until, |_| match self.capture(page, at, me, false, changed) {
-                Ok(Found::Busy) => None,
-                found => Some(found),
-            });
-            match found.unwrap_or_else(|| self.capture(page, at, me, true, changed))? {
-                Found::Busy => {}
-                found => return Ok(found),
+        let until = until(changed);
+        let found = self.region.queue(WRITTEN_QUEUE).wait_until(until, |_| {
+            match self.try_latch(page, me).map(|current| self.capture(page, current, at, me, changed)) {
+                None | Some(Ok(Found::Busy)) => self.region.check_fence().err().map(Err),
+                found => found,
             }
-        }
+        });
+        found.unwrap_or_else(|| self.copy_version(volume, page, at, me, changed))
     }
 
-    /// Finds, under the page's latch, what the map is to say of it, and marks the block as a checkpoint's. With `again` a version that is being written
-    /// by somebody else is written to another block besides.
-    fn capture(&self, page: PageId, at: Lsn, me: &Participant, again: bool, changed: &mut Changed) -> Result<Found> {
-        let current = self.latch(page, me)?;
-        let found = self.capture_latched(page, current, at, me, again, changed);
+    /// Finds, of a page latched by `me`, what the map is to say of it, and marks the block as a checkpoint's. Ends the latch.
+    fn capture(&self, page: PageId, current: FrameId, at: Lsn, me: &Participant, changed: &mut Changed) -> Result<Found> {
+        // Inside an operation at the pin: who has been succeeded may have lost that, like any snapshot, and finds it out before it looks.
+        let found = self.at_pin(me, at).and_then(|_operation| self.capture_latched(page, current, at, me, changed));
         let newer = current != FrameId::NONE && self.region.born(current).load(Ordering::Acquire) > at.0;
         if newer {
             self.mark_unsaved(page);
@@ -375,10 +352,55 @@ impl Pages {
         found
     }
 
+    /// Copies the version of a page to a block that nothing but the map will name: whoever has the page's latch, or is writing the version, is
+    /// stopped, or takes too long. The version's own block, if it has one, goes with it, the copy's goes with the map.
+    fn copy_version(&self, volume: &Volume, page: PageId, at: Lsn, me: &Participant, changed: &mut Changed) -> Result<Found> {
+        // What else becomes of the page under that latch the next checkpoint is to see.
+        self.mark_unsaved(page);
+        let entry = self.region.entry(page);
+        let mut bytes = AlignedBuf::new(volume.page_size());
+        let home = loop {
+            let frame = entry.word().frame();
+            if frame == FrameId::NONE {
+                self.learn_block(page)?;
+                let word = entry.block();
+                if word.is_rest() && !word.is_captured() {
+                    return Ok(Found::Younger);
+                }
+                if word.block() == BlockId::NONE || word.is_captured() {
+                    return Ok(Found::Block(word.sealed()));
+                }
+                let read = self.check_stored(volume, page, word.sealed(), &mut bytes);
+                // The block is the version's as long as it stands there.
+                if entry.word().frame() != FrameId::NONE || entry.block() != word {
+                    continue;
+                }
+                read?;
+                break word.volume();
+            }
+            let home = self.region.frame(frame).block().volume();
+            match self.show(page, at, me, |shown| bytes.copy_from_slice(shown)) {
+                Ok(()) => break home,
+                Err(error) if error.is_not_there() => return Ok(Found::Younger),
+                Err(error) => return Err(error),
+            }
+        };
+        if bytes[KIND_OFFSET] == KIND_FREE {
+            return Ok(Found::Freed(freed_after(&bytes)));
+        }
+        // Looked at without the latch, the frame may have been another page's: then any volume will do.
+        let home = if home.index() < volume.count() { home } else { VolumeId::MAIN };
+        let block = self.allocate_block(home)?;
+        changed.copied.push(block);
+        let sealed = volume.write_blocks(&[(block, &bytes)])?;
+        Ok(Found::Block(sealed[0]))
+    }
+
     /// Names the pages that were stored past the pool together with `first`, if there are any.
     fn capture_rest(&self, first: PageId, me: &Participant, changed: &mut Changed) -> Result<()> {
         for page in rest_of(first, u64::from(u32::MAX - first.0)).take_while(|&page| self.is_rest(page)) {
-            let before = self.change_block(page, me, BlockWord::captured)?;
+            // Looked at again under the latch.
+            let before = self.change_block(page, me, |word| if word.is_rest() { word.captured() } else { word })?;
             if !before.is_captured() {
                 changed.named.push((page, before.block()));
             }
@@ -498,15 +520,7 @@ impl Pages {
         // Whoever has claimed it was stopped just there. The block stays in use until the environment is next opened afresh.
     }
 
-    fn capture_latched(
-        &self,
-        page: PageId,
-        current: FrameId,
-        at: Lsn,
-        me: &Participant,
-        again: bool,
-        changed: &mut Changed,
-    ) -> Result<Found> {
+    fn capture_latched(&self, page: PageId, current: FrameId, at: Lsn, me: &Participant, changed: &mut Changed) -> Result<Found> {
         let entry = self.region.entry(page);
         if current == FrameId::NONE {
             self.learn_block(page)?;
@@ -555,25 +569,7 @@ impl Pages {
             }
             return Ok(Found::Block(word.sealed()));
         }
-        if word.is_writing() && again {
-            // Under the latch and the pin, since the mark is another's. That one's block will be freed with the version, this one by checkpoints.
-            let volume = self.volume.as_ref().expect("a checkpoint has a volume");
-            let block = self.allocate_block(word.volume())?;
-            let sealed = volume.write_blocks(&[(block, bytes)]).inspect_err(|_| _ = self.blocks.release(block))?;
-            changed.named.push((page, block));
-            return Ok(Found::Block(sealed[0]));
-        }
         Ok(self.claim_write(frame, me)?.map_or(Found::Busy, Found::Write))
-    }
-
-    /// Remembers that a page changed, so that the next checkpoint looks at it.
-    #[inline]
-    pub(crate) fn mark_unsaved(&self, page: PageId) {
-        let word = self.region.unsaved(page.0 as usize / 64);
-        let bit = 1 << (page.0 % 64);
-        if word.load(Ordering::SeqCst) & bit == 0 {
-            word.fetch_or(bit, Ordering::SeqCst);
-        }
     }
 
     /// As [`Pages::learn_free`], for who makes no checkpoint; unless somebody does, who will.
@@ -596,8 +592,10 @@ impl Pages {
         }
         let found = volume.scan()?;
         // Before anything is free: should this process die here, what is not free yet is lost until the next opening, but what is free, and
-        // perhaps in use again, is not made free a second time.
-        self.region.header().free_known.store(1, Ordering::Release);
+        // perhaps in use again, is not made free a second time. By one alone, who may have been succeeded since: what it does not free nobody else can have.
+        if self.region.header().free_known.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            return Ok(());
+        }
         self.page_ids.free_unused(&found.pages);
         self.blocks.free_unused(&found.blocks);
         Ok(())

@@ -8,8 +8,8 @@
 //! Why the order of the looks is right (`visible`, fence, who checkpoints, the pins, `captured_below`; all sequentially consistent): let V be
 //! the `visible` that was read. A pin that is stored after its slot was scanned is verified against a `visible` read later still, so it is at
 //! or above V, and everything here stays at or below V. The slot that is left out belonged to a checkpointer *after* V was read, so
-//! whatever else that participant pins once its checkpoint is over is at or above V, too. And a checkpointer sets `captured_below` to
-//! zero before it pins: who sees its pin, or leaves it out as it stands, sees that zero or how far this very checkpoint or a later one has come.
+//! whatever else that participant pins once its checkpoint is over is at or above V, too. And `captured_below` names the holding of the role
+//! that it is about: who leaves a pin out sees how far this very checkpoint has come, or zero. One who was succeeded is a snapshot like any other.
 //!
 //! *Lone versions.* A current version behind which no older one hangs (`previous` is none) is its page's first, or was read in, or the older ones were found
 //! to be unwanted. A snapshot from before it does not come to the page: the page did not exist in its state, or whatever version it would have wanted would
@@ -18,7 +18,7 @@
 //! above V, and so is not below a version born at or below V.
 //!
 //! The role may also be held by who makes no checkpoint but keeps one out, and whose pin is its own snapshot's: while it holds the role,
-//! `captured_below` is zero. So `captured_below` counts only if the role's holding is still the one whose pin was left out.
+//! `captured_below` is another's. So `captured_below` counts only if the role's holding is still the one whose pin was left out.
 
 use sablecat_os::atomic::{Ordering, fence};
 
@@ -108,8 +108,7 @@ impl Pages {
 
     /// How far a checkpoint has come; zero if `holding` of its role is over.
     fn captured_below(&self, holding: Holding) -> u64 {
-        let header = self.region.header();
-        let captured_below = header.captured_below.0.load(Ordering::SeqCst);
+        let captured_below = self.captured_by(holding);
         if self.region.role(Work::Checkpoint).look() == holding { captured_below } else { 0 }
     }
 

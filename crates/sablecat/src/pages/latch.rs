@@ -2,6 +2,8 @@
 //!
 //! The latch is the owner field of the page's entry. Latch order: docs/locks.md.
 
+use std::time::Duration;
+
 use super::{Pages, Participant};
 use crate::error::Result;
 use crate::region::{EntryWord, PAGE_QUEUES, Queue};
@@ -26,6 +28,18 @@ impl Pages {
             None => self.region.check_fence().err().map(Err),
             frame => frame.map(Ok),
         })
+    }
+
+    /// Latches a page for `me`, as [`Pages::latch`] does; none if it is not to be had until then, by the monotonic clock (none: for ever).
+    ///
+    /// # Errors
+    /// As [`Pages::latch`].
+    pub(super) fn latch_until(&self, until: Option<Duration>, page: PageId, me: &Participant) -> Result<Option<FrameId>> {
+        let latched = self.latch_queue(page).wait_until(until, |_| match self.try_latch(page, me) {
+            None => self.region.check_fence().err().map(Err),
+            frame => frame.map(Ok),
+        });
+        latched.transpose()
     }
 
     /// Latches a page unless somebody has it, or this process was taken for dead.

@@ -3,7 +3,7 @@
 use sablecat_os::atomic::Ordering;
 
 use super::{Pages, Participant};
-use crate::region::{EntryWord, FrameState, ListItem, Work};
+use crate::region::{EntryWord, FrameState, ListItem};
 use crate::types::{FrameId, Lsn, PageId};
 
 impl Pages {
@@ -104,25 +104,5 @@ impl Pages {
         }
         self.unlatch(page, me);
         true
-    }
-
-    /// Ends the checkpoint of a participant that died making it. Its superblock may be in the file although nobody was told: then its
-    /// generation stands. If that cannot be found out and made durable the volume is poisoned; it is not tried again, since a flush says nothing of what
-    /// one before it could not write.
-    pub(crate) fn end_checkpoint_of(&self, dead: u16) {
-        let header = self.region.header();
-        let role = self.region.role(Work::Checkpoint);
-        let holding = role.look();
-        if holding.owner() != dead {
-            return;
-        }
-        if let Some(volume) = self.volume.as_ref().filter(|_| self.fail_if_poisoned().is_ok()) {
-            match volume.settle() {
-                Ok(()) => header.generation.0.store(volume.generation(), Ordering::SeqCst),
-                Err(_) => self.poison(),
-            }
-        }
-        header.captured_below.0.store(0, Ordering::SeqCst);
-        role.end(holding);
     }
 }

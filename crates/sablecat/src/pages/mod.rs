@@ -30,10 +30,12 @@ mod pin;
 mod relocate;
 mod run;
 mod settled;
+mod succession;
 mod sweep;
 #[cfg(test)]
 pub(crate) mod tests;
 mod unchanged;
+mod unsaved;
 pub(crate) mod volume;
 mod writing;
 
@@ -71,6 +73,8 @@ pub(crate) struct Pages {
     /// Blocks that pages were moved from and that old versions may name. Touched by the checkpointer only.
     kept_back: Mutex<relocate::KeptBack>,
     freed_runs: run::FreedRuns,
+    /// Who has the checkpoint role, as this process last saw it.
+    watched: Mutex<succession::Watched>,
     /// Rung when dirty frames are in the way of sweeps.
     pub(crate) cleaner: Arc<Bell>,
     /// None: what is in the region is the newest state, not the volume's.
@@ -119,6 +123,7 @@ impl Pages {
             moved_below: AtomicU64::new(0),
             kept_back: Mutex::default(),
             freed_runs: run::FreedRuns::default(),
+            watched: Mutex::default(),
             cleaner: Arc::default(),
             following,
             says_what_it_looks_at: accept_fences(),

@@ -104,14 +104,21 @@ impl Pages {
         let Some(volume) = &self.volume else { return Ok(()) };
         let mut buffer = AlignedBuf::new(volume.page_size());
         for first in (0..self.page_ids.high_water()).step_by(volume.leaf_span() as usize) {
-            let _no_checkpoint = self.hold_checkpoint(me);
-            self.follow_generation(volume)?;
-            let checkpoint = volume.superblock().checkpoint;
-            volume.walk(first..first + volume.leaf_span(), &mut |found| {
-                let Found::Page(page, block) = found else { return Ok(()) };
-                let checked = self.check_stored(volume, page, block, &mut buffer);
-                checked.and_then(|()| check_born(page, block.block(), &buffer, checkpoint)).or_else(|error| wrong(page, error))
+            let found = self.without_checkpoint(me, || {
+                self.follow_generation(volume)?;
+                let checkpoint = volume.superblock().checkpoint;
+                let mut wrong = Vec::new();
+                volume.walk(first..first + volume.leaf_span(), &mut |found| {
+                    let Found::Page(page, block) = found else { return Ok(()) };
+                    self.move_on();
+                    let checked = self.check_stored(volume, page, block, &mut buffer);
+                    let checked = checked.and_then(|()| check_born(page, block.block(), &buffer, checkpoint));
+                    wrong.extend(checked.err().map(|error| (page, error)));
+                    Ok(())
+                })?;
+                Ok(wrong)
             })?;
+            found.into_iter().try_for_each(|(page, error)| wrong(page, error))?;
         }
         Ok(())
     }
@@ -132,7 +139,7 @@ impl Pages {
     fn check_age(&self, page: PageId, word: BlockWord, bytes: &[u8]) -> Result<()> {
         // In this order: a checkpoint marks its blocks under the latch, after it has set the page's bit, and says that it stands before it clears the
         // bit. So a block that one in progress, or one that came to nothing, has marked is not taken for one that the last names.
-        let capturing = self.region.capturing(page.0 as usize / 64).load(Ordering::SeqCst) >> (page.0 % 64) & 1 == 1;
+        let capturing = self.is_capturing(page);
         let checkpoint = Lsn(self.region.header().checkpointed.load(Ordering::Acquire));
         if word.is_captured() && !capturing { check_born(page, word.block(), bytes, checkpoint) } else { Ok(()) }
     }

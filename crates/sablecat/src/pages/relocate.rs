@@ -13,6 +13,9 @@
 //! If the page was changed meanwhile, the version on the block is an old one by now, and may be freed at any moment; but until the change
 //! becomes visible, the next checkpoint may capture it and name its block. So that block is kept back, until a checkpoint has captured the page.
 //!
+//! While that is being told nobody takes the checkpoint role over, if only its process lives: who was succeeded would tell late, of places that others have moved the pages from. One who was
+//! succeeded before it begins to tell leaves it: the old places hold what the new ones do, and stay in use until the environment is next opened afresh.
+//!
 //! Each checkpoint moves a bounded number of blocks, looking at a bounded number of map leaves, and the next one goes on from there.
 //! Moving is worth nothing if it costs the checkpoint: a page that cannot be read stays where it is, and if the disk is full, all do. While
 //! epochs are retained, or will be, nothing is moved: they would keep the old places, and the file would grow instead.
@@ -26,8 +29,8 @@ use sablecat_os::disk::AlignedBuf;
 
 use super::volume::{Bounds, CheckpointPlan, Found, Superblock, Volume, first_within};
 use super::{Pages, Participant};
-use crate::error::{ErrorKind, Result};
-use crate::region::BlockWord;
+use crate::error::{Error, ErrorKind, Result};
+use crate::region::{BlockWord, Held, Moored};
 use crate::types::{BlockId, FrameId, PageId, SealedBlock, VolumeId};
 
 /// Bytes copied at a time.
@@ -60,6 +63,17 @@ struct Move {
     page: PageId,
     from: SealedBlock,
     to: SealedBlock,
+}
+
+/// What came of a checkpoint that stands.
+#[derive(Debug)]
+pub(super) struct Switched {
+    /// Its superblock.
+    pub(super) after: Superblock,
+    /// Blocks that nothing names any more.
+    pub(super) freed: Vec<BlockId>,
+    /// How many pages were moved.
+    pub(super) moved: u64,
 }
 
 /// Blocks that pages were moved from and that a version may bring up again, each with its page.
@@ -98,29 +112,35 @@ impl Moves {
 }
 
 impl Pages {
-    /// Writes the map that results from `changes` and from moving blocks, and puts it in force. Returns the blocks that nothing names any
-    /// more, and how many pages were moved. The caller has the checkpoint role.
+    /// Writes the map that results from `changes` and from moving blocks, and puts it in force. The caller has the checkpoint role, or had it: then this fails,
+    /// or another has put it in force.
     pub(super) fn write_checkpoint(
         &self,
         volume: &Volume,
         changes: &[(PageId, SealedBlock)],
         moving: Moving,
         next: Superblock,
-        me: &Participant,
-    ) -> Result<(Vec<BlockId>, u64)> {
+        (held, me): (&Held<'_>, &Participant),
+    ) -> Result<Switched> {
         let moves = self.copy_down(volume, changes, if next.retains() { None } else { Some(moving) })?;
+        // After the copies, before anything that names the next generation; until it is in force.
+        let mut moored = self.take_berth(volume, me)?;
+        if held.is_succeeded() {
+            self.give_up(&moves.pages);
+            return Err(Error::succeeded());
+        }
         if !moves.is_empty() {
             let all = moves.with(changes);
-            let plan = CheckpointPlan {
-                changes: &all,
-                blocks: &self.blocks,
-                rewrite_from: BlockId(moves.bounds[VolumeId::MAIN]),
-                next: next.clone(),
-            };
-            match volume.write_checkpoint(plan, &|| self.region.check_fence()) {
-                Ok(mut freed) => {
-                    self.keep_back(&moves.pages, changes, &mut freed, me)?;
-                    return Ok((freed, moves.pages.len() as u64));
+            match self.switch(volume, &all, BlockId(moves.bounds[VolumeId::MAIN]), next.clone(), &mut moored) {
+                Ok((after, mut freed)) => {
+                    // Who was succeeded leaves the pages where it knows them: both places hold the same, and the old ones stay in use.
+                    let moved = if moored.name() { &moves.pages[..] } else { &[] };
+                    if moved.is_empty() {
+                        let stay: HashSet<_> = moves.pages.iter().map(|one| one.from.block()).collect();
+                        freed.retain(|block| !stay.contains(block));
+                    }
+                    self.keep_back(moved, changes, &mut freed, after.generation, me)?;
+                    return Ok(Switched { after, freed, moved: moved.len() as u64 });
                 }
                 // Perhaps they are named now.
                 Err(error) if error.is_volume_in_doubt() => return Err(error),
@@ -133,10 +153,42 @@ impl Pages {
                 }
             }
         }
-        let plan = CheckpointPlan { changes, blocks: &self.blocks, rewrite_from: BlockId(u64::MAX), next };
-        let mut freed = volume.write_checkpoint(plan, &|| self.region.check_fence())?;
-        self.keep_back(&[], changes, &mut freed, me)?;
-        Ok((freed, 0))
+        let (after, mut freed) = self.switch(volume, changes, BlockId(u64::MAX), next, &mut moored)?;
+        drop(moored);
+        self.keep_back(&[], changes, &mut freed, after.generation, me)?;
+        Ok(Switched { after, freed, moved: 0 })
+    }
+
+    /// Makes the next generation durable and says that it is in force.
+    fn switch(
+        &self,
+        volume: &Volume,
+        changes: &[(PageId, SealedBlock)],
+        rewrite_from: BlockId,
+        next: Superblock,
+        moored: &mut Moored<'_>,
+    ) -> Result<(Superblock, Vec<BlockId>)> {
+        let berth = moored.berth();
+        let written = volume.write_checkpoint(CheckpointPlan { changes, blocks: &self.blocks, rewrite_from, next, berth }, &mut |draft| {
+            self.move_on();
+            self.region.check_fence()?;
+            // A late flush of somebody who was succeeded may have failed since the role was taken.
+            self.fail_if_poisoned()?;
+            if moored.set(draft) { Ok(()) } else { Err(Error::succeeded()) }
+        });
+        // Before the berth is given back: until then others would have to settle it.
+        match written {
+            Ok((after, freed)) => {
+                self.say_in_force(after.generation, after.checkpoint.0);
+                Ok((after, freed))
+            }
+            Err(error) => {
+                if error.is_volume_in_doubt() && !self.region.is_fenced() {
+                    self.poison();
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Whether a checkpoint would look for something to move.
@@ -281,10 +333,16 @@ impl Pages {
 
     /// Sorts out, after a checkpoint with these changes, which blocks that pages were moved from are free now: adds to `freed` those kept
     /// back that no version can bring up again, and keeps back those of `moves` that one may.
-    fn keep_back(&self, moves: &[Move], changes: &[(PageId, SealedBlock)], freed: &mut Vec<BlockId>, me: &Participant) -> Result<()> {
+    fn keep_back(
+        &self,
+        moves: &[Move],
+        changes: &[(PageId, SealedBlock)],
+        freed: &mut Vec<BlockId>,
+        in_force: u64,
+        me: &Participant,
+    ) -> Result<()> {
         let mut kept_back = self.kept_back.lock().unwrap_or_else(PoisonError::into_inner);
         let KeptBack { generation, blocks: kept } = &mut *kept_back;
-        let in_force = self.volume.as_ref().map_or(0, Volume::generation);
         if *generation + 1 != in_force {
             kept.clear();
         }

@@ -57,13 +57,17 @@ impl Pages {
     /// # Errors
     /// Those of reading the map. What hangs on a damaged block of it is left out.
     pub(crate) fn settled(&self, volume: &Volume, me: &Participant) -> Result<(Lsn, PageSet)> {
-        let _no_checkpoint = self.hold_checkpoint(me);
+        self.without_checkpoint(me, || self.settled_meanwhile(volume, me))
+    }
+
+    fn settled_meanwhile(&self, volume: &Volume, me: &Participant) -> Result<(Lsn, PageSet)> {
         self.follow_generation(volume)?;
         let at = self.pin(me);
         let mut settled = PageSet::new(self.page_ids.high_water());
         let mut free_below = 0;
         volume.walk(0..u64::MAX, &mut |found| {
             let Found::Page(page, block) = found else { return Ok(()) };
+            self.move_on();
             if self.is_on(page, block.block(), me)? {
                 if u64::from(page.0) >= free_below {
                     settled.insert(page);

@@ -24,10 +24,9 @@ impl Pages {
         // No checkpoint runs meanwhile, so no bit is on its way from one word to the other, or back.
         let role = region.role(Work::Checkpoint);
         let seen = role.look();
-        let (word, bit) = (page.0 as usize / 64, 1 << (page.0 % 64));
         seen.owner() == 0
             && region.header().checkpointed.load(Ordering::Acquire) <= since.0
-            && (region.unsaved(word).load(Ordering::Acquire) | region.capturing(word).load(Ordering::Acquire)) & bit == 0
+            && !self.is_unsaved(page)
             && role.look() == seen
     }
 }

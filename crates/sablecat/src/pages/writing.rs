@@ -9,8 +9,8 @@
 //! here does no harm, and poisons nothing.
 
 use super::{Pages, Participant};
-use crate::error::Result;
-use crate::region::{BlockWord, WRITTEN_QUEUE};
+use crate::error::{Error, Result};
+use crate::region::{BlockWord, Held, WRITTEN_QUEUE};
 use crate::types::{BlockId, FrameId, PageId, SealedBlock};
 
 /// A version that its writer has marked: its frame, and the mark.
@@ -49,16 +49,17 @@ impl<'a> Writes<'a> {
         self.write_as(|word| word).map(drop)
     }
 
-    /// The same for a checkpoint, which names the blocks: which pages' they are, in the order in which they were pushed.
+    /// The same for a checkpoint, which names the blocks: which pages' they are, in the order in which they were pushed. Who has lost the role does not.
     ///
     /// # Errors
-    /// As [`Writes::write`].
-    pub(super) fn write_captured(&mut self) -> Result<Vec<(PageId, SealedBlock)>> {
-        self.write_as(BlockWord::captured)
+    /// As [`Writes::write`]; if the role was lost.
+    pub(super) fn write_captured(&mut self, held: &Held<'_>) -> Result<Vec<(PageId, SealedBlock)>> {
+        let written = self.write_as(|word| if held.is_succeeded() { word } else { word.captured() })?;
+        if held.is_succeeded() { Err(Error::succeeded()) } else { Ok(written) }
     }
 
     /// Writes all, and ends the marks: the versions are on their blocks, with seals that are known from then on.
-    fn write_as(&mut self, known_as: fn(BlockWord) -> BlockWord) -> Result<Vec<(PageId, SealedBlock)>> {
+    fn write_as(&mut self, known_as: impl Fn(BlockWord) -> BlockWord) -> Result<Vec<(PageId, SealedBlock)>> {
         let pages = self.pages;
         let Some(volume) = pages.volume.as_ref().filter(|_| !self.is_empty()) else { return Ok(Vec::new()) };
         pages.region.check_fence()?;

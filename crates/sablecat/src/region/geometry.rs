@@ -137,8 +137,9 @@ impl Geometry {
         let table = part(pages * size_of::<PageEntry>(), 4096);
         let page_bits = part(pages / 8, 4096);
         let block_bits = part(self.volumes * (blocks / 8), 4096);
-        let unsaved = part(pages / 8, 4096);
-        let capturing = part(pages / 8, 4096);
+        // Half of each word is a tag.
+        let unsaved = part(pages / 4, 4096);
+        let capturing = part(pages / 4, 4096);
         let frames = part(self.frames * self.page_size, LARGE_PAGE);
         let end = part(0, LARGE_PAGE);
         Offsets {

@@ -5,9 +5,9 @@
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::{Geometry, Member, RoleWord, Slot, VOLUMES_MAX, WaitQueue};
+use super::{BerthWords, Geometry, Member, RoleWord, Slot, VOLUMES_MAX, WaitQueue};
 use crate::error::{Error, Result};
-use crate::types::Lsn;
+use crate::types::{Berth, Lsn};
 
 /// What the ready word holds when the region has been created completely ("sablecat", layout 4).
 pub(crate) const READY: u64 = u64::from_le_bytes(*b"sblcat\x00\x04");
@@ -96,8 +96,15 @@ pub(crate) struct Header {
     pub(crate) commit: Line<RoleWord>,
     /// Who is making a checkpoint.
     pub(crate) checkpoint: Line<RoleWord>,
-    /// The checkpoint in progress has dealt with every page below this; 0 when it has not begun. Written by whoever has the role.
+    /// How far a checkpoint has come: {tag of the role's holding 32 | words of the bits of changed pages that it has dealt with, all ones: all 32}. Written by who has the role,
+    /// by compare-and-swap; it counts only for the holding that it names.
     pub(crate) captured_below: Line<AtomicU64>,
+    /// Grows while who has the checkpoint role gets on. Written by it; one that was succeeded too.
+    pub(crate) checkpoint_moves: AtomicU64,
+    /// How often the checkpoint role was taken over from the living since a checkpoint came to its end.
+    pub(crate) checkpoint_successions: AtomicU32,
+    /// Where superblocks are written, and by whom.
+    pub(crate) berths: BerthWords,
     /// The operation clock for physical reuse of evicted frames. Written by evictors; only grows.
     pub(crate) epoch: Line<AtomicU64>,
     /// Where the clock sweep stands, a frame number modulo the pool. A hint.
@@ -201,6 +208,9 @@ impl Header {
         let roles = [&self.commit, &self.checkpoint, &self.housekeep, &self.reap, &self.serial, &self.unreachable];
         if roles.iter().any(|role| role.0.look().owner() >= geometry.slots) {
             return Err(Error::invalid("a role's owner is impossible"));
+        }
+        if Berth::all().filter_map(|berth| self.berths.look(berth)).any(|mooring| mooring.owner() >= geometry.slots) {
+            return Err(Error::invalid("a berth's owner is impossible"));
         }
         Ok(())
     }

@@ -20,6 +20,7 @@
 //! This module and its children hold the casts between the mapping and its types; `unsafe` stands here and nowhere above, except for
 //! the modules that turn a frame into a page.
 
+mod berth;
 mod bitmap;
 mod entry;
 mod frame;
@@ -33,6 +34,7 @@ mod slot;
 mod tests;
 mod wait;
 
+pub(crate) use berth::{BerthWords, DRAFT_BYTES, Moored, Stage};
 pub(crate) use bitmap::{LEVELS_MAX, Level, divide};
 pub(crate) use entry::{BlockWord, EntryWord, PageEntry};
 pub(crate) use frame::{FrameDesc, FrameState};
@@ -312,7 +314,7 @@ impl Region {
     /// All bytes that are looked at because of page ids from `from` to `to`.
     fn places_of_pages(&self, from: u64, to: u64) -> Vec<Range<usize>> {
         let geometry::Offsets { table, page_bits, unsaved, capturing, .. } = self.offsets;
-        let rows = [(table, 8 * size_of::<PageEntry>()), (unsaved, 1), (capturing, 1)].into_iter().map(|(offset, bits)| {
+        let rows = [(table, 8 * size_of::<PageEntry>()), (unsaved, 2), (capturing, 2)].into_iter().map(|(offset, bits)| {
             let byte = |place: u64| offset + place as usize * bits / 8;
             byte(from)..byte(to).max(byte(from))
         });

@@ -61,6 +61,12 @@ impl Holding {
     pub(crate) fn owner(self) -> u16 {
         (self.0 & OWNER_MASK) as u16
     }
+
+    /// What says of a word that the holder changed it: of two holdings that a word could remember, another.
+    #[inline]
+    pub(crate) fn tag(self) -> u32 {
+        (self.0 >> OWNER_BITS) as u32
+    }
 }
 
 impl RoleWord {
@@ -130,10 +136,11 @@ impl<'a> Role<'a> {
         self.word.acquire(slot).map(|holding| Held { role: self, holding })
     }
 
-    /// Takes it for `slot` from somebody alive, unless that holding has ended. That one may go on with what it does, and does not know: so this is for
-    /// work of which no harm comes if two do it, as all that it changes has a role or turn of its own.
+    /// Takes it for `slot` from somebody, alive or dead, unless that holding has ended. That one may go on with what it does, and does not know: so this is for
+    /// work of which no harm comes if two do it: because all that it changes has a role or turn of its own, or is changed by compare-and-swap in the name of a
+    /// holding (pages/succession.rs).
     pub(crate) fn take_over(self, from: Holding, slot: u16) -> Option<Held<'a>> {
-        assert_eq!(self.work, Work::Housekeeping, "everything else is for one participant at a time");
+        assert!(matches!(self.work, Work::Housekeeping | Work::Checkpoint), "everything else is for one participant at a time");
         self.word.take_over(from, slot).map(|holding| Held { role: self, holding })
     }
 
@@ -178,6 +185,19 @@ impl<'a> Role<'a> {
 pub(crate) struct Held<'a> {
     role: Role<'a>,
     holding: Holding,
+}
+
+impl Held<'_> {
+    /// Which holding it is.
+    pub(crate) fn holding(&self) -> Holding {
+        self.holding
+    }
+
+    /// Whether another has taken it over.
+    pub(crate) fn is_succeeded(&self) -> bool {
+        // SeqCst: who finds that it still has the role has come before its successor, in one order with all that is changed in the name of holdings.
+        self.role.word.0.load(Ordering::SeqCst) != self.holding.0
+    }
 }
 
 impl Drop for Held<'_> {

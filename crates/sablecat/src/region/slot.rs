@@ -6,7 +6,7 @@
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering, fence_behind_swap};
 
 use super::WaitQueue;
-use crate::types::{FrameId, Lsn, PageId};
+use crate::types::{Berth, FrameId, Lsn, PageId};
 
 /// Items of the publish list kept in the slot itself.
 pub(crate) const SLOT_LIST_INLINE: usize = 20;
@@ -63,6 +63,8 @@ pub(crate) struct Slot {
     list_more: AtomicU32,
     /// The one frame that the operation in progress may be looking at, or [`ANY_FRAME`].
     looked_at: AtomicU32,
+    /// The berth of which the owner writes another's superblock, and one; 0: none.
+    settles: AtomicU32,
     /// 1 while the owner publishes pages that nothing leads to yet: those of a bulk load.
     loads: AtomicU32,
     list: [ListWords; SLOT_LIST_INLINE],
@@ -155,6 +157,20 @@ impl Slot {
             NO_PIN => None,
             lsn => Some(Lsn(lsn)),
         }
+    }
+
+    /// Announces that the superblock that another set in this berth will be written; before the berth is looked at. SeqCst: then either the berth is another's by now, or
+    /// whoever takes it after that sees this.
+    pub(crate) fn begin_settling(&self, berth: Berth) {
+        self.settles.store(berth.index() as u32 + 1, Ordering::SeqCst);
+    }
+    /// It is written, or is not going to be.
+    pub(crate) fn end_settling(&self) {
+        self.settles.store(0, Ordering::SeqCst);
+    }
+    /// Whether the owner may write to a berth that another set.
+    pub(crate) fn settles(&self, berth: Berth) -> bool {
+        self.settles.load(Ordering::SeqCst) == berth.index() as u32 + 1
     }
 
     /// Announces pages that are published before anything leads to them; before the first of them is. SeqCst: who looks for pages that nothing

@@ -12,7 +12,7 @@
 //!
 //! One participant reaps at a time, under a role of its own. Every step can be done again, so a reaper may die anywhere: its successor starts
 //! from the beginning, and the slot of the dead is what tells it that there is something to do, until the last step. Nothing here waits for
-//! a latch: a reaper may be called by who holds one. What cannot be done at the moment, in step 4, keeps the slot for the next time, and nothing
+//! a latch: a reaper may be called by who holds one. What cannot be done at the moment, in step 4, or what another is about to settle of a checkpoint, keeps the slot for the next time, and nothing
 //! else: who holds that latch may be waiting for what the other steps let go.
 //!
 //! What is not mended before the environment is next opened afresh: page ids and blocks that were allocated and named nowhere yet, and the
@@ -115,7 +115,7 @@ impl Kernel {
         let freed = self.pages.free_frames_of(dead, me);
 
         self.locks.release_all_of(dead);
-        self.pages.end_checkpoint_of(dead);
+        let settled = self.pages.end_checkpoint_of(dead, me);
         for work in (0..STRUCTURE_LATCHES).map(Work::Structure).chain([Work::Serial, Work::Housekeeping, Work::Unreachable]) {
             let role = region.role(work);
             let holding = role.look();
@@ -128,11 +128,12 @@ impl Kernel {
 
         slot.end_chain();
         slot.end_load();
+        slot.end_settling();
         slot.clear_revoked();
-        if freed {
+        if freed && settled {
             slot.give_back();
         }
-        freed
+        freed && settled
     }
 
     /// Takes the role of who keeps house, until dropped.

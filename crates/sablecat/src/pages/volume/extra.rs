@@ -10,11 +10,14 @@
 //! 72  zero to 512
 //! ```
 //!
-//! All little-endian. The header stands at bytes 0 and 4096, written by one call; the rest of the first 65536 bytes is zero. Each copy is
-//! within one sector, which disks write as a whole, so at any moment both are whole, each the old one or the new one.
+//! All little-endian. There are as many berths as for superblocks (superblock.rs), and in each two copies 32 KiB apart, each written by a call of its own; the rest of the first 65536
+//! bytes is zero. Each copy is within one sector, which disks write as a whole, so at any moment all are whole, each the old one or the new one. The highest generation counts.
 //!
-//! A checkpoint that writes to the volume puts the generation that it is going to be into the header before the volume is flushed, and the
-//! superblock remembers which it was. So a file that is older than its environment, or newer, is known for what it is.
+//! A checkpoint that writes to the volume puts the generation that it is going to be into the berth that its superblock will go to, before the volume is flushed, and the
+//! superblock remembers which it was. So a file that is older than its environment, or newer, is known for what it is; and who was stopped and writes the
+//! header of a generation long past does not take the place of a later one.
+//!
+//! In version 1 there was the first berth only, with its copies at bytes 0 and 4096, written by one call.
 
 use std::path::{Path, PathBuf};
 
@@ -23,16 +26,19 @@ use sablecat_os::disk::{AlignedBuf, Disk, File, How};
 use super::EXTRA_RESERVED_BYTES;
 use super::superblock::u64_at;
 use crate::error::{Error, ErrorKind, Result};
-use crate::types::VolumeId;
+use crate::types::{Berth, VolumeId};
 
-/// The version this build writes and reads.
-pub(crate) const VERSION: u32 = 1;
+/// The version this build writes.
+pub(crate) const VERSION: u32 = 2;
+/// The oldest that it reads.
+const VERSION_MIN: u32 = 1;
 
 const MAGIC: [u8; 16] = *b"\x89sablevol\r\n\x1a\n\0\0\0";
 const HEADER_BYTES: usize = 512;
 const CRC_AT: usize = 20;
 const COPY_BYTES: usize = 4096;
-const COPIES: usize = 2;
+/// How far from the first of a berth the second is.
+const APART: u64 = 32768;
 /// A volume is made under its name with this behind it.
 const UNFINISHED: &str = ".sablecat-new";
 
@@ -49,10 +55,14 @@ pub(super) struct Header {
 
 impl Header {
     fn encode(&self) -> [u8; HEADER_BYTES] {
+        self.encode_as(VERSION)
+    }
+
+    fn encode_as(&self, version: u32) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
         put(0, &MAGIC);
-        put(16, &VERSION.to_le_bytes());
+        put(16, &version.to_le_bytes());
         put(24, &self.page_size.to_le_bytes());
         put(28, &u32::from(self.volume.0).to_le_bytes());
         put(32, &self.environment);
@@ -69,8 +79,8 @@ impl Header {
             return Err("it does not begin as a volume does".into());
         }
         let version = u64_at(bytes, 16) as u32;
-        if version != VERSION {
-            return Err(format!("it has version {version}; this build reads version {VERSION}"));
+        if !(VERSION_MIN..=VERSION).contains(&version) {
+            return Err(format!("it has version {version}; this build reads versions {VERSION_MIN} to {VERSION}"));
         }
         let header = Header {
             environment: std::array::from_fn(|n| bytes[32 + n]),
@@ -80,37 +90,44 @@ impl Header {
             generation: u64_at(bytes, 64),
         };
         // Checksum and zeros at once.
-        if header.encode() == *bytes { Ok(header) } else { Err("its checksum is wrong".into()) }
+        if header.encode_as(version) == *bytes { Ok(header) } else { Err("its checksum is wrong".into()) }
     }
 
-    /// Writes both copies. Durable once a flush has followed.
-    pub(super) fn write(&self, file: &dyn File, path: &Path) -> Result<()> {
-        let encoded = self.encode();
-        let mut buffer = AlignedBuf::new(COPIES * COPY_BYTES);
-        buffer.chunks_exact_mut(COPY_BYTES).for_each(|copy| copy[..HEADER_BYTES].copy_from_slice(&encoded));
-        file.write_at(&buffer, 0).map_err(|e| Error::io("writing the header of", path, e))
+    /// Writes both copies to a berth. Durable once a flush has followed.
+    pub(super) fn write(&self, file: &dyn File, path: &Path, berth: Berth) -> Result<()> {
+        let mut buffer = AlignedBuf::new(COPY_BYTES);
+        buffer[..HEADER_BYTES].copy_from_slice(&self.encode());
+        copies_in(berth).into_iter().try_for_each(|at| file.write_at(&buffer, at).map_err(|e| Error::io("writing the header of", path, e)))
     }
 
-    /// The newer of the two copies, and what is wrong with the other if anything is.
+    /// The newest copy, and what is wrong with others if anything is.
     ///
     /// # Errors
     /// Corruption if there is none; those of the file.
-    pub(super) fn read(file: &dyn File, path: &Path) -> Result<(Header, Option<String>)> {
-        let mut buffer = AlignedBuf::new(COPIES * COPY_BYTES);
-        let length = file.read_at(&mut buffer, 0).map_err(|e| Error::io("reading the header of", path, e))?;
-        let mut found = None;
-        let mut complaint = None;
-        for at in [0, COPY_BYTES] {
-            match Header::decode(&buffer[at.min(length)..(at + HEADER_BYTES).min(length)]) {
+    pub(super) fn read(file: &dyn File, path: &Path) -> Result<(Header, Vec<String>)> {
+        let mut buffer = AlignedBuf::new(COPY_BYTES);
+        let (mut found, mut wrong) = (None, Vec::new());
+        for at in Berth::all().flat_map(copies_in) {
+            let length = file.read_at(&mut buffer, at).map_err(|e| Error::io("reading the header of", path, e))?;
+            let bytes = &buffer[..HEADER_BYTES.min(length)];
+            match Header::decode(bytes) {
                 Ok(header) => found = found.filter(|other: &Header| other.generation >= header.generation).or(Some(header)),
-                Err(why) => complaint = Some(format!("{}: header at byte {at}: {why}", path.display())),
+                // Never written.
+                Err(_) if bytes.len() == HEADER_BYTES && bytes.iter().all(|&byte| byte == 0) => {}
+                Err(why) => wrong.push(format!("{}: header at byte {at}: {why}", path.display())),
             }
         }
-        match (found, complaint) {
-            (Some(header), complaint) => Ok((header, complaint)),
-            (None, why) => Err(Error::corruption(format!("there is no sablecat volume: {}", why.unwrap_or_default()))),
+        match found {
+            Some(header) => Ok((header, wrong)),
+            None => Err(Error::corruption(format!("there is no sablecat volume: {}", wrong.join("; ")))),
         }
     }
+}
+
+/// Where the copies in a berth are.
+fn copies_in(berth: Berth) -> [u64; 2] {
+    let first = berth.index() as u64 * COPY_BYTES as u64;
+    [first, first + APART]
 }
 
 /// Makes the file of a volume; it is durable when this returns, or not there at all, whatever happens meanwhile. What is there already is
@@ -139,7 +156,7 @@ pub(super) fn create(disk: &dyn Disk, path: &Path, header: &Header, known: impl 
     let file = disk.open(&unfinished, how).map_err(io)?;
     file.set_len(0).map_err(io)?;
     file.set_len(EXTRA_RESERVED_BYTES).map_err(io)?;
-    header.write(&*file, &unfinished)?;
+    header.write(&*file, &unfinished, Berth::usual(header.generation))?;
     file.sync().map_err(io)?;
     drop(file);
     disk.rename(&unfinished, path).map_err(io)?;
@@ -159,6 +176,12 @@ fn is_left_over(disk: &dyn Disk, path: &Path, header: &Header, known: impl Fn(&[
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_header_of_version_1_is_read() {
+        let header = Header { environment: [7; 16], uuid: [9; 16], page_size: 4096, volume: VolumeId(3), generation: 77 };
+        assert_eq!(Header::decode(&header.encode_as(1)), Ok(header));
+    }
 
     #[test]
     fn every_bit_of_a_header_counts() {

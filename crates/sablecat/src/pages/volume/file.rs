@@ -24,7 +24,7 @@ use super::superblock::{self, Superblock};
 use super::watch::Watch;
 use super::{BlockSpace, Bounds, Tail};
 use crate::error::{Error, Result};
-use crate::types::{BlockId, PageId, SealedBlock, VolumeId};
+use crate::types::{Berth, BlockId, PageId, SealedBlock, VolumeId};
 
 /// The open volumes of an environment.
 #[derive(Debug)]
@@ -33,8 +33,8 @@ pub(crate) struct Volume {
     pub(super) read_only: bool,
     /// The main volume first.
     pub(super) files: Vec<DataFile>,
-    /// The superblock in force; `map` reads what it names.
-    pub(super) superblock: Mutex<Superblock>,
+    /// The superblock in force, and where it stands; `map` reads what it names.
+    pub(super) in_force: Mutex<(Superblock, Berth)>,
     pub(super) map: MapReader,
     /// When opened for reading only: how to see that the superblock in force is still the newest.
     pub(super) watch: Mutex<Option<Watch>>,
@@ -71,21 +71,9 @@ impl Volume {
         Ok(superblock.generation == generation && newest.superblock == superblock)
     }
 
-    /// Reads the newest complete generation again, makes sure it is durable, and goes on from it.
-    ///
-    /// For who takes over from a dead checkpointer: the superblock it was writing may be in the file although nobody was told. If so its
-    /// generation stands, and the blocks it names must not be returned as pending.
-    ///
-    /// # Errors
-    /// As [`Volume::open`].
-    pub(crate) fn settle(&self) -> Result<()> {
-        self.follow()?;
-        self.make_sure()
-    }
-
     /// The generation that this process has in force.
     pub(crate) fn generation(&self) -> u64 {
-        self.superblock.lock().unwrap_or_else(PoisonError::into_inner).generation
+        self.in_force.lock().unwrap_or_else(PoisonError::into_inner).0.generation
     }
 
     /// Reads the newest complete generation again and goes on from it: another process has written a checkpoint.
@@ -113,7 +101,7 @@ impl Volume {
             return Err(Error::corruption(format!("{}: the file was replaced while it was open", self.path().display())));
         }
         *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = watch;
-        self.adopt(superblock);
+        self.adopt(superblock, newest.berth);
         Ok(())
     }
 
@@ -145,19 +133,37 @@ impl Volume {
         if self.read_only {
             return Ok(());
         }
-        self.write_superblock(&self.superblock())?;
+        let (superblock, berth) = self.in_force.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.write_superblock(&superblock, berth)?;
         self.sync()
     }
 
     /// The superblock in force: what the volume is and what is in it, as of the last checkpoint.
     pub(crate) fn superblock(&self) -> Superblock {
-        self.superblock.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.in_force.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    /// Where the next superblock can be written: where that of its generation usually is, first of all, but not where the one in force is.
+    pub(crate) fn berths_of_next(&self) -> impl Iterator<Item = Berth> + use<> {
+        let (generation, in_force) = {
+            let in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+            (in_force.0.generation, in_force.1)
+        };
+        [Berth::usual(generation + 1)].into_iter().chain(Berth::all()).filter(move |&berth| berth != in_force)
+    }
+
+    /// Puts a newer generation in force, unless this process has gone on to one that is newer still.
+    pub(super) fn advance(&self, superblock: &Superblock, berth: Berth) {
+        if self.generation() < superblock.generation {
+            self.adopt(superblock.clone(), berth);
+        }
     }
 
     /// Puts another generation in force.
-    pub(super) fn adopt(&self, superblock: Superblock) {
+    pub(super) fn adopt(&self, superblock: Superblock, berth: Berth) {
+        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
         self.map.set_root(superblock.map());
-        *self.superblock.lock().unwrap_or_else(PoisonError::into_inner) = superblock;
+        *in_force = (superblock, berth);
     }
 
     /// Bytes of a page and of a block.
@@ -268,17 +274,17 @@ impl Volume {
     }
 
     /// Makes all that was written to another volume before durable, and that `next` has blocks there.
-    pub(super) fn sync_extra(&self, volume: VolumeId, next: &Superblock) -> Result<()> {
+    pub(super) fn sync_extra(&self, volume: VolumeId, next: &Superblock, berth: Berth) -> Result<()> {
         let file = &self.files[volume.index()];
         let uuid = next.placement.volumes[volume.index() - 1].uuid;
         let header = Header { environment: next.uuid, uuid, page_size: next.page_size, volume, generation: next.generation };
-        header.write(file.file(), file.path())?;
+        header.write(file.file(), file.path(), berth)?;
         file.sync()
     }
 
-    /// Writes a superblock to its slot, without any flush.
-    pub(super) fn write_superblock(&self, superblock: &Superblock) -> Result<()> {
-        superblock::write(self.file(), self.path(), superblock)
+    /// Writes a superblock, without any flush.
+    pub(crate) fn write_superblock(&self, superblock: &Superblock, berth: Berth) -> Result<()> {
+        superblock::write(self.file(), self.path(), superblock, berth)
     }
 
     /// Gives the free ends of the files back to their disks, where it is worth a call: when more than two growth steps are free, or `all` is
@@ -341,8 +347,8 @@ impl Volume {
     ///
     /// Blocks of the newest generation are not to be reused until that checkpoint is durable.
     pub(crate) fn go_back_to(&self, epoch: &Epoch) {
-        let now = self.superblock();
-        self.adopt(Superblock {
+        let (now, berth) = self.in_force.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let back = Superblock {
             checkpoint: epoch.checkpoint,
             log_position: epoch.log_position,
             time_ms: epoch.time_ms,
@@ -353,7 +359,8 @@ impl Volume {
             page_count: 0,
             epochs: Vec::new(),
             ..now
-        });
+        };
+        self.adopt(back, berth);
     }
 
     /// Calls `visit` for everything the map in force names of these page ids, pages in ascending order, a map block before what it leads

@@ -182,18 +182,11 @@ fn epoch_at(n: usize) -> usize {
 }
 
 /// Seals the sectors of the superblock of a generation, whose bytes are complete but for its checksum: with the generation's lower half and a sum of
-/// all of them. So sectors of two superblocks of one generation, both cut short, are not taken for one.
-pub(super) fn seal_sectors(bytes: &mut [u8; SUPERBLOCK_BYTES], generation: u64) {
-    let seal = generation << 32 | u64::from(crc32c::crc32c(bytes));
+/// all of them, unless they are to end in something else. So sectors of two superblocks of one generation, both cut short, are not taken for one.
+pub(super) fn seal_sectors(bytes: &mut [u8; SUPERBLOCK_BYTES], generation: u64, ends: Option<u64>) {
+    let seal = ends.unwrap_or(generation << 32 | u64::from(crc32c::crc32c(bytes)));
     for sector in bytes.chunks_exact_mut(SECTOR) {
         sector[SEAL_AT..].copy_from_slice(&seal.to_le_bytes());
-    }
-}
-
-/// Gives the sectors of a superblock the seals of another, in which they are all alike: of an earlier build they are the generation.
-pub(super) fn copy_seals(bytes: &mut [u8; SUPERBLOCK_BYTES], from: &[u8; SUPERBLOCK_BYTES]) {
-    for (sector, from) in bytes.chunks_exact_mut(SECTOR).zip(from.chunks_exact(SECTOR)) {
-        sector[SEAL_AT..].copy_from_slice(&from[SEAL_AT..]);
     }
 }
 

@@ -18,7 +18,7 @@ use super::superblock::{self, Superblock};
 use super::watch::Watch;
 use super::{RESERVED_BYTES, first_within};
 use crate::error::{Error, ErrorKind, Result};
-use crate::types::VolumeId;
+use crate::types::{Berth, VolumeId};
 
 /// How volumes are opened.
 #[derive(Clone, Copy)]
@@ -49,7 +49,8 @@ impl Volume {
         let io = |e| Error::io("creating", &unfinished, e);
         file.set_len(0).map_err(io)?;
         file.set_len(RESERVED_BYTES).map_err(io)?;
-        superblock::write(&*file, &unfinished, &Superblock::initial(uuid, page_size))?;
+        let initial = Superblock::initial(uuid, page_size);
+        superblock::write(&*file, &unfinished, &initial, Berth::usual(initial.generation))?;
         file.sync().map_err(io)?;
         drop(file);
         disk.rename(&unfinished, path).map_err(|e| Error::io("creating", path, e))?;
@@ -140,7 +141,7 @@ impl Volume {
             read_only,
             files: vec![DataFile::new(path, file, VolumeId::MAIN, page_size, read_only)?],
             map: MapReader::new(superblock.map()),
-            superblock: Mutex::new(superblock),
+            in_force: Mutex::new((superblock, newest.berth)),
             watch: Mutex::new(watch),
             complaints: newest.complaints,
             in_doubt: newest.in_doubt,
@@ -176,7 +177,7 @@ impl Volume {
                 std::io::ErrorKind::NotFound => wrong(ErrorKind::NotFound, "there is no such file".into()),
                 _ => Error::io("opening", path, e),
             })?;
-        let (header, complaint) = Header::read(&*file, path).map_err(|error| match error.kind() {
+        let (header, complaints) = Header::read(&*file, path).map_err(|error| match error.kind() {
             ErrorKind::Corruption => wrong(ErrorKind::Corruption, error.to_string()),
             _ => error,
         })?;
@@ -201,7 +202,7 @@ impl Volume {
                 self.path().display()
             ));
         }
-        self.complaints.extend(complaint);
+        self.complaints.extend(complaints);
         self.files.push(DataFile::new(path, file, number, self.page_size, self.read_only)?);
         Ok(())
     }
@@ -216,7 +217,7 @@ impl Volume {
         if placement == before.placement {
             return Ok(());
         }
-        let next = Superblock { generation: before.generation + 1, placement, ..before };
+        let next = Superblock { generation: before.generation + 1, placement, old_ends: None, ..before };
         let known = |uuid: &[u8; 16]| next.placement.volumes.iter().any(|volume| volume.uuid == *uuid);
         for (number, extra) in next.placement.numbered().skip(self.files.len() - 1) {
             let path = self.directory().join(&extra.path);
@@ -225,9 +226,10 @@ impl Volume {
             let how = Opening { direct, read_only: false, alone: true, declared };
             self.open_extra(disk, how, &next, (number, extra), &path)?;
         }
-        self.write_superblock(&next)?;
+        let berth = self.berths_of_next().next().expect("there are several");
+        self.write_superblock(&next, berth)?;
         self.sync()?;
-        self.adopt(next);
+        self.adopt(next, berth);
         Ok(())
     }
 

@@ -17,14 +17,18 @@
 //! there were no other volumes; up to version 3 blocks were named without their seals (block.rs), whose bits were zero. Magic, version and checksum keep their places in every later format. The magic is PNG's trick: a transfer that
 //! strips the high bit or rewrites line ends is recognised for what it is.
 //!
-//! Generation g is written to slot g mod 2 (byte 0 or 65536), so the other slot still holds g - 1. Each superblock is there twice, its second copy at the far side of
-//! the other slot, written by a second call; both are flushed together. A crash while writing therefore leaves the old generation in the other
-//! slot; and neither a bit flip, nor a stretch of bad sectors, nor a write that was lost, torn or done elsewhere takes both copies of the newest, which would send us
-//! back to the generation before it, whose blocks may have been reused. If one of the two copies is whole, that generation counts: all it
-//! names was flushed before either was written. Up to version 3, and at first in 4, the second copy followed right behind the first, in the same write: it is read there too, and cleared.
+//! There are four *berths*, each for one superblock in two copies that stand far apart. Generation g is written to berth g mod 2, so g - 1 is still in the other. A crash while
+//! writing therefore leaves the old generation in the other berth; and neither a bit flip, nor a stretch of bad sectors, nor a write that was lost, torn or done elsewhere takes both
+//! copies of the newest, which would send us back to the generation before it, whose blocks may have been reused. If one of the two copies is whole, that generation counts: all it
+//! names was flushed before either was written. The other two berths are for the time in which somebody who was stopped may still write to one of the first two (region/berth.rs). In
+//! whatever berth it is, the highest generation counts, and of one generation there is one superblock only.
 //!
-//! If no copy of a slot can be read, and none says by its sectors that it never counted, what was there may have been newer than what is in the other. That is *doubt*, and is told:
+//! Up to version 4 there were two berths, the sectors of a superblock without a journal and other volumes ended in zeros, and up to 3, and at first in 4, the second copy
+//! followed right behind the first, in the same write: it is read there too.
+//!
+//! If no copy in a berth can be read, and none says by its sectors that it never counted, what was there may have been newer than what is in the others. That is *doubt*, and is told:
 //! who has a log goes on from the older one over the log, and loses nothing, since the blocks have seals and the log is whole or says that it is not; who has none is refused.
+//! Of the last two berths, which may never have been written, both copies must be damaged for that.
 
 use std::path::Path;
 
@@ -34,24 +38,27 @@ use super::keeping::{self, Epoch, Journal};
 use super::map::{MapRoot, height_max};
 use super::placement::{ExtraVolume, Placement};
 use super::{Bounds, RESERVED_BYTES, first_within};
-use crate::error::{Error, Result};
-use crate::types::{BlockId, Lsn, SealedBlock, VolumeId};
+use crate::error::{Error, ErrorKind, Result};
+use crate::region::DRAFT_BYTES;
+use crate::types::{BERTHS, Berth, BlockId, Lsn, SealedBlock, VolumeId};
 
 /// Bytes of one encoded superblock.
-pub(crate) const SUPERBLOCK_BYTES: usize = 4096;
+pub(crate) const SUPERBLOCK_BYTES: usize = DRAFT_BYTES;
 /// The format this build writes.
-pub(crate) const FORMAT_VERSION: u32 = 4;
+pub(crate) const FORMAT_VERSION: u32 = 5;
 /// The oldest that it reads: older ones differ from the present one in what they cannot say.
 const FORMAT_VERSION_MIN: u32 = 1;
 
 const MAGIC: [u8; 16] = *b"\x89sablecat\r\n\x1a\n\0\0\0";
-const SLOT_BYTES: u64 = RESERVED_BYTES / 2;
-/// Where the second copies are, of those in slots 0 and 1.
-const SECOND_AT: [u64; 2] = [RESERVED_BYTES - SUPERBLOCK_BYTES as u64, 2 * SUPERBLOCK_BYTES as u64];
+/// Where the two copies in each berth are.
+pub(super) const COPIES_AT: [[u64; 2]; BERTHS] = [[0, 126_976], [65_536, 8192], [61_440, 122_880], [4096, 69_632]];
+const _: () = assert!(COPIES_AT[0][1] + SUPERBLOCK_BYTES as u64 == RESERVED_BYTES);
 const CRC_AT: usize = 20;
 const FLAG_CLEAN: u32 = 1;
 const FLAG_JOURNAL: u32 = 2;
 const FLAG_VOLUMES: u32 = 4;
+/// From this version on the berth of a generation is not known by its number.
+const FORMAT_VERSION_BERTHS: u32 = 5;
 /// Bytes of a superblock of version 1 that are not zero throughout.
 const USED_BYTES_1: usize = 112;
 
@@ -92,12 +99,16 @@ pub(crate) struct Superblock {
     pub(crate) epochs: Vec<Epoch>,
     /// The other volumes, and what is placed in them.
     pub(crate) placement: Placement,
+    /// What its sectors end in where an earlier build wrote it, if that is not what they would end in now: so that it can be written once more without a crash leaving parts
+    /// of two.
+    pub(crate) old_ends: Option<u64>,
 }
 
 /// What one copy turned out to be.
 #[derive(Debug)]
 enum Copy {
-    Valid(Box<Superblock>),
+    /// With the format version that it was written as.
+    Valid(Box<Superblock>, u32),
     Empty,
     /// Not written to its end when the power failed: in part still the one that was there before.
     Torn,
@@ -106,21 +117,23 @@ enum Copy {
     Damaged(String),
 }
 
-/// What the copies of one slot turned out to be.
+/// What the copies in one berth turned out to be.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     valid: bool,
     torn: bool,
-    damaged: bool,
+    damaged: usize,
 }
 
 /// The superblock to go on from, and what was found wrong on the way.
 #[derive(Debug)]
 pub(crate) struct Newest {
     pub(crate) superblock: Superblock,
+    /// Where it is.
+    pub(crate) berth: Berth,
     /// Damage that did not prevent reading: one sentence each.
     pub(crate) complaints: Vec<String>,
-    /// A slot has nothing that could be read: a newer one may have been there.
+    /// A berth has nothing that could be read: a newer one may have been there.
     pub(crate) in_doubt: bool,
 }
 
@@ -145,6 +158,7 @@ impl Superblock {
             journal: None,
             epochs: Vec::new(),
             placement: Placement::default(),
+            old_ends: None,
         }
     }
 
@@ -226,9 +240,7 @@ impl Superblock {
         if has_volumes {
             self.placement.encode(&mut bytes);
         }
-        if self.journal.is_some() || has_volumes {
-            keeping::seal_sectors(&mut bytes, self.generation);
-        }
+        keeping::seal_sectors(&mut bytes, self.generation, self.old_ends);
         seal(&mut bytes);
         bytes
     }
@@ -237,10 +249,9 @@ impl Superblock {
     ///
     /// # Errors
     /// A sentence saying what is wrong with the bytes.
-    #[cfg(test)]
     pub(crate) fn decode(bytes: &[u8]) -> std::result::Result<Superblock, String> {
         match decode(bytes) {
-            Copy::Valid(superblock) => Ok(*superblock),
+            Copy::Valid(superblock, _) => Ok(*superblock),
             Copy::Empty => Err("all zeroes".into()),
             Copy::Torn => Err("parts of two".into()),
             Copy::Unknown(why) | Copy::Damaged(why) => Err(why),
@@ -331,7 +342,9 @@ fn decode(bytes: &[u8]) -> Copy {
         return Copy::Damaged(format!("only {} bytes of it are there", bytes.len()));
     };
     let (found, expected) = (u32_at(bytes, CRC_AT), checksum(bytes));
-    if found != expected && keeping::is_torn(bytes) {
+    // What a crash leaves begins as one of the two, or was never written.
+    let begins = bytes[..16] == MAGIC || bytes[..16] == [0; 16];
+    if found != expected && begins && keeping::is_torn(bytes) {
         return Copy::Torn;
     }
     if bytes[..16] != MAGIC {
@@ -366,7 +379,7 @@ fn decode(bytes: &[u8]) -> Copy {
         Some(Ok(placement)) => placement,
         Some(Err(why)) => return Copy::Damaged(why),
     };
-    let superblock = Superblock {
+    let mut superblock = Superblock {
         uuid: std::array::from_fn(|n| bytes[32 + n]),
         page_size: u32_at(bytes, 24),
         generation: u64_at(bytes, 48),
@@ -384,6 +397,7 @@ fn decode(bytes: &[u8]) -> Copy {
         journal,
         epochs,
         placement,
+        old_ends: None,
     };
     if let Err(why) = superblock.check() {
         return Copy::Damaged(why);
@@ -394,11 +408,12 @@ fn decode(bytes: &[u8]) -> Copy {
     }
     // Whatever else is in the bytes would not be in those of this superblock.
     let mut again = superblock.encode();
-    if !keeping::is_torn(bytes) && flags & (FLAG_JOURNAL | FLAG_VOLUMES) != 0 {
-        keeping::copy_seals(&mut again, bytes);
+    if again[SUPERBLOCK_BYTES - 8..] != bytes[SUPERBLOCK_BYTES - 8..] {
+        superblock.old_ends = Some(u64_at(bytes, SUPERBLOCK_BYTES - 8));
+        again = superblock.encode();
     }
     again[16..24].copy_from_slice(&bytes[16..24]);
-    if again == *bytes { Copy::Valid(Box::new(superblock)) } else { unknown() }
+    if again == *bytes { Copy::Valid(Box::new(superblock), version) } else { unknown() }
 }
 
 fn wrong_magic(bytes: &[u8]) -> &'static str {
@@ -417,64 +432,62 @@ fn wrong_magic(bytes: &[u8]) -> &'static str {
 /// Corruption when no copy is valid, with what is wrong with each, or when two disagree about the volume's identity; invalid when the
 /// volume is of another format version.
 pub(crate) fn read_newest(file: &dyn File, path: &Path) -> Result<Newest> {
-    let mut newest: Option<Superblock> = None;
+    let mut newest: Option<(Superblock, Berth)> = None;
     let mut complaints = Vec::new();
     let mut buffer = AlignedBuf::new(SUPERBLOCK_BYTES);
     let (mut useless, mut looked, mut unread) = (0, 0, None);
-    let mut slots = [Seen::default(); 2];
-    for (slot, seen) in (0..).zip(&mut slots) {
-        let first = slot * SLOT_BYTES;
-        for at in [first, first + SUPERBLOCK_BYTES as u64, SECOND_AT[slot as usize]] {
-            looked += 1;
-            let length = match file.read_at(&mut buffer, at) {
-                Ok(length) => length,
-                Err(error) => {
-                    seen.damaged = true;
-                    complaints.push(format!("superblock at byte {at}: it cannot be read: {error}"));
-                    unread = Some(error);
-                    continue;
+    let mut berths = [Seen::default(); BERTHS];
+    for (berth, at) in Berth::all().flat_map(|berth| COPIES_AT[berth.index()].map(|at| (berth, at))) {
+        looked += 1;
+        let length = match file.read_at(&mut buffer, at) {
+            Ok(length) => length,
+            Err(error) => {
+                berths[berth.index()].damaged += 1;
+                complaints.push(format!("superblock at byte {at}: it cannot be read: {error}"));
+                unread = Some(error);
+                continue;
+            }
+        };
+        match decode(&buffer[..length.min(SUPERBLOCK_BYTES)]) {
+            Copy::Valid(found, version) => {
+                // Where it would be written to again.
+                let berth = if version < FORMAT_VERSION_BERTHS { Berth::usual(found.generation) } else { berth };
+                berths[berth.index()].valid = true;
+                if let Some((other, _)) = &newest
+                    && (other.uuid != found.uuid || other.page_size != found.page_size)
+                {
+                    return Err(Error::corruption(format!(
+                        "{}: its superblocks are of two different volumes; parts of two files were put together",
+                        path.display()
+                    )));
                 }
-            };
-            match decode(&buffer[..length.min(SUPERBLOCK_BYTES)]) {
-                Copy::Valid(found) if found.generation % 2 != slot => {
-                    complaints.push(format!("superblock at byte {at}: generation {} is in the wrong slot", found.generation));
-                    seen.damaged = true;
+                if newest.as_ref().is_none_or(|(other, _)| other.generation < found.generation) {
+                    newest = Some((*found, berth));
                 }
-                Copy::Valid(found) => {
-                    seen.valid = true;
-                    if let Some(other) = &newest
-                        && (other.uuid != found.uuid || other.page_size != found.page_size)
-                    {
-                        return Err(Error::corruption(format!(
-                            "{}: its superblocks are of two different volumes; parts of two files were put together",
-                            path.display()
-                        )));
-                    }
-                    if newest.as_ref().is_none_or(|other| other.generation < found.generation) {
-                        newest = Some(*found);
-                    }
-                }
-                Copy::Empty => useless += 1,
-                // It never counted.
-                Copy::Torn => {
-                    useless += 1;
-                    seen.torn = true;
-                }
-                Copy::Unknown(why) => return Err(Error::invalid(format!("{}: {why}", path.display()))),
-                Copy::Damaged(why) => {
-                    complaints.push(format!("superblock at byte {at}: {why}"));
-                    seen.damaged = true;
-                }
+            }
+            Copy::Empty => useless += 1,
+            // It never counted.
+            Copy::Torn => {
+                useless += 1;
+                berths[berth.index()].torn = true;
+            }
+            Copy::Unknown(why) => return Err(Error::invalid(format!("{}: {why}", path.display()))),
+            Copy::Damaged(why) => {
+                complaints.push(format!("superblock at byte {at}: {why}"));
+                berths[berth.index()].damaged += 1;
             }
         }
     }
-    // Both slots have been written since the second generation.
-    let is_written = newest.as_ref().is_some_and(|newest| newest.generation > 1);
-    let in_doubt = slots.iter().any(|seen| !seen.valid && (seen.damaged || is_written && !seen.torn));
+    // The usual berths have both been written since the second generation.
+    let is_written = newest.as_ref().is_some_and(|(newest, _)| newest.generation > 1);
+    let in_doubt = Berth::all().zip(&berths).any(|(berth, seen)| {
+        let is_lost = if berth.is_usual() { seen.damaged > 0 || is_written && !seen.torn } else { seen.damaged == 2 };
+        !seen.valid && is_lost
+    });
     match (newest, unread) {
         // What cannot be read now may be there the next time.
         (_, Some(error)) if in_doubt => Err(Error::io("reading the superblock of", path, error)),
-        (Some(superblock), _) => Ok(Newest { superblock, complaints, in_doubt }),
+        (Some((superblock, berth)), _) => Ok(Newest { superblock, berth, complaints, in_doubt }),
         (None, _) if useless == looked => {
             Err(Error::corruption(format!("{} is not a sablecat volume: it has no superblock", path.display())))
         }
@@ -482,40 +495,30 @@ pub(crate) fn read_newest(file: &dyn File, path: &Path) -> Result<Newest> {
     }
 }
 
-/// Whether a superblock is in its slot, in one copy at least, and the other slot has no newer one.
+/// Whether a superblock is in a file, in one copy at least, and no newer one.
 ///
 /// # Errors
 /// Those of the file.
 pub(crate) fn is_newest(file: &dyn File, path: &Path, superblock: &Superblock) -> Result<bool> {
-    let slot = superblock.generation % 2;
-    let mut buffer = AlignedBuf::new(SUPERBLOCK_BYTES);
-    let mut read = |at: u64| {
-        let length = file.read_at(&mut buffer, at).map_err(|e| Error::io("reading the superblock of", path, e))?;
-        Ok(match decode(&buffer[..length.min(SUPERBLOCK_BYTES)]) {
-            Copy::Valid(found) => Some(*found),
-            _ => None,
-        })
-    };
-    let is_there = |found: Option<Superblock>| found.as_ref() == Some(superblock);
-    if !is_there(read(slot * SLOT_BYTES)?) && !is_there(read(SECOND_AT[slot as usize])?) {
-        return Ok(false);
+    match read_newest(file, path) {
+        Ok(newest) => Ok(newest.superblock == *superblock),
+        Err(error) if error.kind() == ErrorKind::Io => Err(error),
+        // There is none, or one of another format.
+        Err(_) => Ok(false),
     }
-    Ok(read((1 - slot) * SLOT_BYTES)?.is_none_or(|other| other.generation < superblock.generation))
 }
 
-/// Writes both copies of a superblock to the slot of its generation, each by itself. It counts once a flush has followed.
+/// Writes both copies of a superblock to a berth, each by itself. It counts once a flush has followed.
 ///
 /// # Errors
-/// Those of the file. The slot's old content may be lost then; the other slot is untouched.
-pub(crate) fn write(file: &dyn File, path: &Path, superblock: &Superblock) -> Result<()> {
+/// Those of the file. What was in the berth may be lost then; the others are untouched.
+pub(crate) fn write(file: &dyn File, path: &Path, superblock: &Superblock, berth: Berth) -> Result<()> {
     let encoded = superblock.encode();
-    assert!(matches!(decode(&encoded), Copy::Valid(_)), "a superblock that could not be read back must not be written");
-    let mut buffer = AlignedBuf::new(2 * SUPERBLOCK_BYTES);
-    buffer[..SUPERBLOCK_BYTES].copy_from_slice(&encoded);
-    buffer[SUPERBLOCK_BYTES..].fill(0);
-    let slot = superblock.generation % 2;
-    let io = |e| Error::io("writing the superblock of", path, e);
-    // With the place behind it, where a copy of a generation long past may be.
-    file.write_at(&buffer, slot * SLOT_BYTES).map_err(io)?;
-    file.write_at(&buffer[..SUPERBLOCK_BYTES], SECOND_AT[slot as usize]).map_err(io)
+    assert!(matches!(decode(&encoded), Copy::Valid(..)), "a superblock that could not be read back must not be written");
+    let mut buffer = AlignedBuf::new(SUPERBLOCK_BYTES);
+    buffer.copy_from_slice(&encoded);
+    COPIES_AT[berth.index()].into_iter().try_for_each(|at| {
+        // A call for each: what goes wrong with one write goes wrong with one copy.
+        file.write_at(&buffer, at).map_err(|e| Error::io("writing the superblock of", path, e))
+    })
 }

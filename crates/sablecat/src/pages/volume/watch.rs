@@ -1,8 +1,8 @@
 //! Whether a generation is still the newest: for who reads a volume that others write.
 //!
-//! A superblock is written whole to the slot of its generation, and its first 64 bytes hold checksum and generation. So while the heads of both
-//! slots are what they were, nobody has written another superblock: two reads of 64 bytes, 1.5 us together. If they are not, the
-//! superblocks are read whole; the answer is theirs.
+//! A superblock is written whole to a berth, its first 64 bytes hold checksum and generation, and its last 8 change with all of it. The berths lie in pairs,
+//! one behind the other: so two reads of 72 bytes, 1.5 us together, show of all four that nobody has written another superblock. If anything is different, the
+//! superblocks are read whole; the answer is theirs. (Who was stopped and writes an old superblock once more writes the bytes that are there.)
 //!
 //! Why that is enough: no block that a generation names is written before the superblock of the next one is durable (checkpoint_write.rs), so
 //! not before it was written. Who reads a block and *then* finds no newer superblock has read it as the generation left it.
@@ -12,31 +12,36 @@ use std::time::Duration;
 
 use sablecat_os::disk::File;
 
-use super::RESERVED_BYTES;
-use super::superblock::{self, Newest, u64_at};
+use super::superblock::{self, COPIES_AT, Newest, SUPERBLOCK_BYTES, u64_at};
 use crate::error::{Error, Result};
 
-const HEAD_BYTES: usize = 64;
-const GENERATION_AT: usize = 48;
+/// From the last bytes of the superblock in one berth to the head of that in the next.
+const SEAM_BYTES: usize = 8 + 64;
+const GENERATION_AT: usize = 8 + 48;
+/// Where they are: of berths 0 and 3, and 2 and 1.
+const SEAMS_AT: [u64; 2] = [COPIES_AT[3][0] - 8, COPIES_AT[1][0] - 8];
+const _: () =
+    assert!(COPIES_AT[0][0] + SUPERBLOCK_BYTES as u64 == COPIES_AT[3][0] && COPIES_AT[2][0] + SUPERBLOCK_BYTES as u64 == COPIES_AT[1][0]);
 /// How often superblocks are read until they are found without fault: one that is being written looks damaged.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What both slots begin with.
+/// What shows of all berths whether one was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Heads([[u8; HEAD_BYTES]; 2]);
+struct Seams([[u8; SEAM_BYTES]; 2]);
 
-impl Heads {
-    fn read(file: &dyn File, path: &Path) -> Result<Heads> {
-        let mut heads = [[0; HEAD_BYTES]; 2];
-        for (head, at) in heads.iter_mut().zip([0, RESERVED_BYTES / 2]) {
-            file.read_at(head, at).map_err(|e| Error::io("reading the superblock of", path, e))?;
+impl Seams {
+    fn read(file: &dyn File, path: &Path) -> Result<Seams> {
+        let mut seams = [[0; SEAM_BYTES]; 2];
+        for (seam, at) in seams.iter_mut().zip(SEAMS_AT) {
+            file.read_at(seam, at).map_err(|e| Error::io("reading the superblock of", path, e))?;
         }
-        Ok(Heads(heads))
+        Ok(Seams(seams))
     }
 
-    fn generation(&self, slot: u64) -> u64 {
-        u64_at(&self.0[slot as usize], GENERATION_AT)
+    /// Whether none of them shows a later generation. The last bytes show its lower half, if a build of format 5 wrote them.
+    fn show_none_after(&self, generation: u64) -> bool {
+        self.0.iter().all(|seam| u64_at(seam, 0) >> 32 <= generation & u64::from(u32::MAX) && u64_at(seam, GENERATION_AT) <= generation)
     }
 }
 
@@ -44,12 +49,12 @@ impl Heads {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watch {
     generation: u64,
-    heads: Heads,
+    seams: Seams,
 }
 
 impl Watch {
     /// Reads the newest superblock, which somebody may be about to replace, and how to see that it has been. None if that cannot be seen by
-    /// the heads: that of a later superblock is there, which was not, or not yet, written to its end, or one of them is damaged.
+    /// the seams: that of a later superblock is there, which was not, or not yet, written to its end, or one of them is damaged.
     pub(super) fn begin(file: &dyn File, path: &Path) -> Result<(Newest, Option<Watch>)> {
         Watch::begin_by(file, path, |newest| newest.complaints.is_empty())
     }
@@ -62,14 +67,13 @@ impl Watch {
     fn begin_by(file: &dyn File, path: &Path, will_do: impl Fn(&Newest) -> bool) -> Result<(Newest, Option<Watch>)> {
         let mut tries = 1;
         loop {
-            // In this order: a superblock that is written after the heads were read changes them.
-            let heads = Heads::read(file, path)?;
+            // In this order: a superblock that is written after the seams were read changes them.
+            let seams = Seams::read(file, path)?;
             match superblock::read_newest(file, path) {
                 Ok(newest) if will_do(&newest) || tries == TRIES => {
                     let generation = newest.superblock.generation;
-                    let slot = generation % 2;
-                    let is_newest = heads.generation(slot) == generation && heads.generation(1 - slot) < generation;
-                    return Ok((newest, is_newest.then_some(Watch { generation, heads })));
+                    let is_newest = seams.show_none_after(generation);
+                    return Ok((newest, is_newest.then_some(Watch { generation, seams })));
                 }
                 Err(error) if !error.is_corruption() || tries == TRIES => return Err(error),
                 _ => sablecat_os::atomic::pause(PAUSE),
@@ -78,8 +82,8 @@ impl Watch {
         }
     }
 
-    /// Whether the heads show that no superblock has been written since that of `generation`.
+    /// Whether the seams show that no superblock has been written since that of `generation`.
     pub(super) fn shows(&self, generation: u64, file: &dyn File, path: &Path) -> Result<bool> {
-        Ok(self.generation == generation && Heads::read(file, path)? == self.heads)
+        Ok(self.generation == generation && Seams::read(file, path)? == self.seams)
     }
 }

@@ -154,7 +154,15 @@ fn a_dead_checkpoint_that_cannot_be_settled_poisons_and_the_dead_lets_go_of_the_
     let store = store_on(&sim, 300);
     let region = &store.kernel.pages.region;
     let (dead, reaper) = (store.kernel.pages.participants.sit().unwrap(), store.kernel.pages.participants.sit().unwrap());
-    std::mem::forget(store.kernel.pages.hold_checkpoint(&dead));
+    // Its superblock may be in the file, or not.
+    let pages = &store.kernel.pages;
+    std::mem::forget(pages.hold_checkpoint(&dead));
+    let volume = pages.volume().unwrap();
+    let berth = volume.berths_of_next().next().unwrap();
+    let mut moored = region.berths().take(berth, dead.number(), volume.generation() + 1).unwrap();
+    let next = Superblock { generation: volume.generation() + 1, ..volume.superblock() };
+    assert!(moored.set(&next.encode()));
+    std::mem::forget(moored);
     std::mem::forget(region.role(Work::Structure(7)).try_take(dead.number()).unwrap());
     std::mem::forget(region.role(Work::Serial).try_take(dead.number()).unwrap());
     sim.fail_at(sim.calls() + 1, Fault::SyncFails);

@@ -13,6 +13,7 @@ mod pressure;
 mod reads;
 mod removal;
 mod room;
+mod succession;
 mod unwinding;
 
 use std::collections::HashSet;
@@ -136,9 +137,12 @@ impl Store {
     fn checkpoint_retaining(&self, dice: &mut Dice) -> Result<Lsn> {
         let seat = self.kernel.pages.participants.sit()?;
         let before = self.kernel.pages.volume().map(Volume::superblock);
+        let dice = std::cell::RefCell::new(dice);
         let describe = |at, next: &mut Superblock| {
+            let mut dice = dice.borrow_mut();
             next.journal = Some(Journal::new());
-            let Some(before) = before.filter(|before| before.map_height > 0 && before.checkpoint < at) else { return Ok(()) };
+            let before = before.as_ref().filter(|before| before.map_height > 0 && before.checkpoint < at);
+            let Some(before) = before else { return Ok(()) };
             if dice.below(2) == 0 {
                 next.epochs.push(before.epoch());
             }

@@ -185,7 +185,7 @@ fn map_blocks_reused_by_a_lost_generation_are_recognised() {
     for stamp in 6..9 {
         store.checkpoint(&(1..100).map(|page| (page, Some(stamp))).collect()).expect("no faults");
     }
-    store.volume.adopt(old);
+    store.volume.adopt(old, Berth::usual(0));
     let error = store.volume.scan().expect_err("its blocks hold something else by now");
     assert!(error.is_corruption(), "{error}");
 }
@@ -239,7 +239,8 @@ fn map_blocks_with_good_checksums_and_absurd_content_are_refused() {
     // Named without a seal, which no other bytes than those would have.
     let superblock = store.volume.superblock();
     let root = superblock.map_root.block();
-    store.volume.write_superblock(&Superblock { map_root: SealedBlock::unsealed(root), ..superblock }).expect("no faults");
+    let berth = Berth::usual(superblock.generation);
+    store.volume.write_superblock(&Superblock { map_root: SealedBlock::unsealed(root), ..superblock }, berth).expect("no faults");
     let mut good = vec![0; 512];
     store.volume.read_block(root, &mut good).expect("no damage");
     let file = raw(&disk);
@@ -249,7 +250,7 @@ fn map_blocks_with_good_checksums_and_absurd_content_are_refused() {
             bytes[at] = value;
             block::seal(root, &mut bytes);
             file.write_at(&bytes, root.0 * 512).expect("no faults");
-            store.volume.adopt(store.volume.superblock());
+            store.volume.adopt(store.volume.superblock(), berth);
             let found = catch_unwind(AssertUnwindSafe(|| {
                 let volume = Volume::open(&disk, path(), false, true).expect("the superblock is good");
                 let _ = volume.lookup_leaf(PageId(1));

@@ -14,6 +14,26 @@ type Hook = Box<dyn FnOnce() + Send>;
 struct Hooks {
     read: Arc<Mutex<Option<Hook>>>,
     flush: Arc<Mutex<Option<Hook>>>,
+    /// Before how many more calls that read, write or flush.
+    call: Arc<Mutex<Option<(u64, Hook)>>>,
+}
+
+impl Hooks {
+    fn count(&self) {
+        let mut call = self.call.lock().expect("no panic");
+        let due = match &mut *call {
+            Some((0, _)) => call.take(),
+            Some((left, _)) => {
+                *left -= 1;
+                None
+            }
+            None => None,
+        };
+        drop(call);
+        if let Some((_, hook)) = due {
+            hook();
+        }
+    }
 }
 
 /// A disk whose reads and flushes can be interrupted.
@@ -48,6 +68,16 @@ impl Interrupted {
     /// The next flush of any file runs `hook` first; flushes that it does itself are not interrupted.
     pub(crate) fn before_next_flush(&self, hook: impl FnOnce() + Send + 'static) {
         *self.hooks.flush.lock().expect("no panic") = Some(Box::new(hook));
+    }
+
+    /// So many calls that read, write or flush any file are made, and before the next `hook` runs; calls that it makes itself are not interrupted.
+    pub(crate) fn before_call(&self, after: u64, hook: impl FnOnce() + Send + 'static) {
+        *self.hooks.call.lock().expect("no panic") = Some((after, Box::new(hook)));
+    }
+
+    /// Forgets what [`Interrupted::before_call`] was told, and says whether it had not come to that.
+    pub(crate) fn forget_call(&self) -> bool {
+        self.hooks.call.lock().expect("no panic").take().is_some()
     }
 
     /// Whether the read that was waited for has come.
@@ -101,16 +131,20 @@ impl Disk for Interrupted {
 impl File for InterruptedFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         happen(&self.hooks.read);
+        self.hooks.count();
         self.file.read_at(buf, offset)
     }
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.hooks.count();
         self.file.write_at(buf, offset)
     }
     fn write_all_at(&self, bufs: &[&[u8]], offset: u64) -> io::Result<()> {
+        self.hooks.count();
         self.file.write_all_at(bufs, offset)
     }
     fn sync(&self) -> io::Result<()> {
         happen(&self.hooks.flush);
+        self.hooks.count();
         self.file.sync()
     }
     fn len(&self) -> io::Result<u64> {

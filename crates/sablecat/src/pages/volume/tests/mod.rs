@@ -18,7 +18,7 @@ use sablecat_os::sim::SimDisk;
 use super::space::tests::Owned;
 use super::{BlockSpace, CheckpointPlan, Declared, Superblock, Tail, Volume, compare_block};
 use crate::error::Result;
-use crate::types::{BlockId, Lsn, PageId, SealedBlock, VolumeId};
+use crate::types::{Berth, BlockId, Lsn, PageId, SealedBlock, VolumeId};
 
 pub(super) const UUID: [u8; 16] = *b"0123456789abcdef";
 
@@ -135,8 +135,9 @@ impl Store {
         let above = changes.keys().next_back().map_or(1, |last| last + 1);
         next.pages_high = next.pages_high.max(above);
         describe(&mut next);
-        self.volume
-            .write_checkpoint(CheckpointPlan { changes: &map, blocks: &self.blocks, rewrite_from: BlockId(u64::MAX), next }, &|| Ok(()))
+        let berth = self.volume.berths_of_next().next().expect("several");
+        let plan = CheckpointPlan { changes: &map, blocks: &self.blocks, rewrite_from: BlockId(u64::MAX), next, berth };
+        self.volume.write_checkpoint(plan, &mut |_| Ok(())).map(|(_, freed)| freed)
     }
 
     /// The pages of the generation in force must be those of the model, by walking and by looking up.

@@ -76,9 +76,9 @@ fn the_generation_before_stays_whole() {
         let freed = store.checkpoint_keeping(&changes).expect("no faults");
         // As after a crash that lost the newer superblock.
         let now = store.volume.superblock();
-        store.volume.adopt(before);
+        store.volume.adopt(before, Berth::usual(stamp + 1));
         store.assert_is(&model);
-        store.volume.adopt(now);
+        store.volume.adopt(now, Berth::usual(stamp));
         model = after(&model, &changes);
         store.assert_is(&model);
         for block in freed {
@@ -153,10 +153,9 @@ fn a_full_disk_leaves_the_generation_in_force_and_its_blocks_free() {
     let changes: Vec<_> = (1..60_000).map(|page| (PageId(page * 600), SealedBlock(40))).collect();
     let mut next = store.volume.superblock();
     next.pages_high = u32::MAX;
-    let error = store
-        .volume
-        .write_checkpoint(CheckpointPlan { changes: &changes, blocks: &store.blocks, rewrite_from: BlockId(u64::MAX), next }, &|| Ok(()))
-        .expect_err("full");
+    let berth = store.volume.berths_of_next().next().expect("several");
+    let plan = CheckpointPlan { changes: &changes, blocks: &store.blocks, rewrite_from: BlockId(u64::MAX), next, berth };
+    let error = store.volume.write_checkpoint(plan, &mut |_| Ok(())).expect_err("full");
     assert_eq!(error.kind(), crate::error::ErrorKind::Full, "{error}");
     assert_eq!(store.blocks.used_count(), used);
     store.assert_is(&model);

@@ -9,7 +9,7 @@ use sablecat_os::disk::{File, How};
 use super::*;
 use crate::error::ErrorKind;
 use crate::pages::volume::placement::{ExtraVolume, Place, Placement, Rule};
-use crate::pages::volume::superblock::{SUPERBLOCK_BYTES, Superblock, read_newest, seal, write};
+use crate::pages::volume::superblock::{COPIES_AT, SUPERBLOCK_BYTES, Superblock, read_newest, seal, write};
 use crate::pages::volume::{Epoch, Journal};
 use crate::region::VOLUMES_MAX;
 
@@ -32,6 +32,7 @@ fn sample() -> Superblock {
         journal: None,
         epochs: Vec::new(),
         placement: Placement::default(),
+        old_ends: None,
     }
 }
 
@@ -76,6 +77,11 @@ fn blank() -> std::sync::Arc<dyn File> {
     file
 }
 
+/// Writes a superblock where it usually is.
+fn put(file: &dyn File, superblock: &Superblock) -> Result<()> {
+    write(file, path(), superblock, Berth::usual(superblock.generation))
+}
+
 fn resealed(mut bytes: [u8; SUPERBLOCK_BYTES]) -> [u8; SUPERBLOCK_BYTES] {
     seal(&mut bytes);
     bytes
@@ -93,14 +99,14 @@ fn what_is_encoded_is_decoded() {
 #[test]
 fn the_bytes_are_those_of_the_format() {
     let bytes = sample().encode();
-    assert_eq!(&bytes[..20], b"\x89sablecat\r\n\x1a\n\0\0\0\x04\0\0\0");
+    assert_eq!(&bytes[..20], b"\x89sablecat\r\n\x1a\n\0\0\0\x05\0\0\0");
     assert_eq!(bytes[24..32], [0, 16, 0, 0, 1, 0, 0, 0]);
     assert_eq!(bytes[32..48], UUID);
     assert_eq!(bytes[48..64], [6, 5, 4, 3, 2, 1, 0, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11]);
     assert_eq!(bytes[64..88], [77, 0, 0, 0, 0, 0, 0, 0, 0x84, 3, 0, 0, 0, 0x34, 0x12, 0, 2, 0, 0, 0, 0x88, 0x13, 0, 0]);
     assert_eq!(bytes[88..112], [0xe8, 3, 0, 0, 0, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0, 0, 0x20, 3, 0, 0, 0, 0, 0, 0]);
     assert_eq!(bytes[112..128], [6, 5, 4, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0x22, 0x11]);
-    assert!(bytes[128..].iter().all(|&b| b == 0));
+    assert!(bytes[128..].chunks(8).enumerate().all(|(n, word)| n % 64 == 47 || word.iter().all(|&b| b == 0)), "but for the sectors' ends");
     let bytes = keeping().encode();
     assert_eq!(bytes[28], 7);
     assert_eq!(
@@ -121,11 +127,40 @@ fn the_bytes_are_those_of_the_format() {
         &[2; 16],
     ];
     assert!(bytes[2560..3064].starts_with(&volumes.concat()));
-    let mut without = bytes;
-    without[20..24].fill(0);
-    without.chunks_mut(512).for_each(|sector| sector[504..].fill(0));
-    let end = [crc32c::crc32c(&without).to_le_bytes(), (sample().generation as u32).to_le_bytes()].concat();
-    assert!(bytes.chunks(512).all(|sector| sector[504..] == end));
+    for bytes in [bytes, sample().encode()] {
+        let mut without = bytes;
+        without[20..24].fill(0);
+        without.chunks_mut(512).for_each(|sector| sector[504..].fill(0));
+        let end = [crc32c::crc32c(&without).to_le_bytes(), (sample().generation as u32).to_le_bytes()].concat();
+        assert!(bytes.chunks(512).all(|sector| sector[504..] == end));
+    }
+}
+
+/// As builds wrote it as version 4: with a journal or other volumes the ends were the generation, or a sum of it all; without, zeros.
+fn of_version_4() -> [Superblock; 3] {
+    let ends = [(keeping(), keeping().generation), (keeping(), 0x1234_5678), (sample(), 0)];
+    ends.map(|(superblock, ends)| Superblock { old_ends: Some(ends), ..superblock })
+}
+
+#[test]
+fn a_superblock_of_version_4_is_read() {
+    for superblock in of_version_4() {
+        let mut bytes = superblock.encode();
+        bytes[16] = 4;
+        assert_eq!(Superblock::decode(&resealed(bytes)), Ok(superblock));
+    }
+}
+
+/// A crash while it is written once more, as each opening does, leaves one or the other.
+#[test]
+fn a_superblock_of_version_4_differs_in_one_sector_when_it_is_written_once_more() {
+    for superblock in of_version_4() {
+        let mut before = superblock.encode();
+        before[16] = 4;
+        let before = resealed(before);
+        let again = Superblock::decode(&before).expect("known").encode();
+        assert!(before != again && before[512..] == again[512..]);
+    }
 }
 
 /// As versions before 4 wrote it: blocks had no seals.
@@ -164,11 +199,12 @@ fn a_superblock_of_version_2_is_read() {
 /// As version 1 wrote it.
 #[test]
 fn a_superblock_of_version_1_is_read() {
-    let mut bytes = unsealed(sample()).encode();
+    let old = Superblock { old_ends: Some(0), ..unsealed(sample()) };
+    let mut bytes = old.encode();
     bytes[16] = 1;
     bytes[112..].fill(0);
     let read = Superblock::decode(&resealed(bytes)).expect("known");
-    assert_eq!(read, Superblock { time_ms: 0, log_floor: Lsn(0), ..unsealed(sample()) });
+    assert_eq!(read, Superblock { time_ms: 0, log_floor: Lsn(0), ..old });
     // It had no journal.
     bytes[28] |= 2;
     assert!(Superblock::decode(&resealed(bytes)).is_err());
@@ -229,7 +265,7 @@ fn what_a_crash_tore_is_not_taken_for_damage() {
             }
             let file = blank();
             file.write_at(&bytes, 0).expect("no faults");
-            write(&*file, path(), &Superblock { generation: 61, ..keeping() }).expect("no faults");
+            put(&*file, &Superblock { generation: 61, ..keeping() }).expect("no faults");
             let newest = read_newest(&*file, path()).expect("one is whole");
             assert_eq!((newest.superblock.generation, newest.complaints.len()), (61, 0), "{torn:08b}: {:?}", newest.complaints);
         }
@@ -266,7 +302,7 @@ fn superblocks_whose_sectors_end_in_their_generation_are_read() {
         sector[504..].copy_from_slice(&superblock.generation.to_le_bytes());
     }
     seal(&mut bytes);
-    assert_eq!(Superblock::decode(&bytes), Ok(superblock));
+    assert_eq!(Superblock::decode(&bytes), Ok(Superblock { old_ends: Some(superblock.generation), ..superblock }));
 }
 
 #[test]
@@ -274,10 +310,44 @@ fn the_newest_valid_one_is_chosen() {
     let file = blank();
     for generation in 1..6 {
         let superblock = Superblock { generation, ..sample() };
-        write(&*file, path(), &superblock).expect("no faults");
+        put(&*file, &superblock).expect("no faults");
         let newest = read_newest(&*file, path()).expect("valid");
         assert_eq!(newest.superblock, superblock);
         assert!(newest.complaints.is_empty());
+    }
+}
+
+/// Whoever was stopped may write an old one late, where it was told to.
+#[test]
+fn the_newest_is_chosen_in_whatever_berth_it_is() {
+    for berth in Berth::all() {
+        let file = blank();
+        for generation in 1..6 {
+            put(&*file, &Superblock { generation, ..sample() }).expect("no faults");
+        }
+        let newest = Superblock { generation: 6, ..sample() };
+        write(&*file, path(), &newest, berth).expect("no faults");
+        for late in Berth::all().filter(|&late| late != berth) {
+            write(&*file, path(), &Superblock { generation: 4, ..sample() }, late).expect("no faults");
+            let found = read_newest(&*file, path()).expect("valid");
+            assert_eq!((&found.superblock, found.berth, found.in_doubt), (&newest, berth, false), "{late:?} after {berth:?}");
+        }
+    }
+}
+
+/// Of those that may never have been written one damaged copy says nothing: the other would be there.
+#[test]
+fn a_berth_is_in_doubt_when_nothing_in_it_can_be_read() {
+    for berth in Berth::all() {
+        let file = blank();
+        for generation in 1..6 {
+            put(&*file, &Superblock { generation, ..sample() }).expect("no faults");
+        }
+        let doubts = COPIES_AT[berth.index()].map(|at| {
+            file.write_at(&[0x55; SUPERBLOCK_BYTES], at).expect("no faults");
+            read_newest(&*file, path()).expect("another is whole").in_doubt
+        });
+        assert_eq!(doubts, [false, true], "{berth:?}");
     }
 }
 
@@ -305,7 +375,7 @@ fn errors_name_what_is_wrong() {
 #[test]
 fn a_later_format_is_refused_although_an_older_generation_is_readable() {
     let file = blank();
-    write(&*file, path(), &Superblock { generation: 7, ..sample() }).expect("no faults");
+    put(&*file, &Superblock { generation: 7, ..sample() }).expect("no faults");
     // Another version, an unknown flag, a field where there was none.
     for later in [16, 28, 2000] {
         let mut bytes = Superblock { generation: 8, ..sample() }.encode();
@@ -319,8 +389,8 @@ fn a_later_format_is_refused_although_an_older_generation_is_readable() {
 #[test]
 fn parts_of_two_volumes_are_not_one() {
     let file = blank();
-    write(&*file, path(), &Superblock { generation: 7, ..sample() }).expect("no faults");
-    write(&*file, path(), &Superblock { generation: 8, uuid: [9; 16], ..sample() }).expect("no faults");
+    put(&*file, &Superblock { generation: 7, ..sample() }).expect("no faults");
+    put(&*file, &Superblock { generation: 8, uuid: [9; 16], ..sample() }).expect("no faults");
     assert!(read_newest(&*file, path()).expect_err("two").to_string().contains("two different volumes"));
 }
 

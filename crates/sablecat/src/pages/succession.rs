@@ -1,0 +1,271 @@
+//! Who has the checkpoint role, and who has it after somebody that does not move.
+//!
+//! A process may be stopped at any instruction, and goes on when it likes. Who wants the role and sees its holder not move takes it over, by compare-and-swap, and decides first
+//! what becomes of the superblock that the other may be writing ([`berth`](crate::region)). Whatever the late one does when it goes on is
+//! harmless, at any of its steps:
+//!
+//! | what it may still do | why it does no harm |
+//! |---|---|
+//! | move bits of changed pages, say how far it has come | compare-and-swap in the name of its holding (unsaved.rs) |
+//! | look at a page, mark its block as a checkpoint's | it has the page's latch, and looks inside an operation at its snapshot, which a sweep may have ended: then it finds that out. A block so marked that no map comes to name stays in use until the environment is next opened afresh |
+//! | write versions, map blocks, copies | to blocks of its own. Its marks it ends as any writer does |
+//! | write the header of another volume | to its berth |
+//! | flush, and fail | it poisons the volume. Who has succeeded it looks once more before it sets its berth; its own flush through its own descriptor says what the system could not write |
+//! | set its berth | it cannot, once it is over |
+//! | write its superblock, or that which it settled for another | those very bytes are there, and nothing else is in that berth |
+//! | say which generation is in force | only upwards |
+//! | free what only the generation before its own named | nobody else does: no map names it, and each block once |
+//! | find damage, since blocks that it reads have been used again; find that another wrote to the file | it looks whether it was succeeded before it believes that, and begins anew |
+//!
+//! What it cannot do late is tell pages where they have been moved to (relocate.rs): while it does, the role is not taken over, or who has just done so waits.
+//!
+//! *When.* The holder counts its steps. A process that the system says is stopped is given [`STILL`], any other [`PATIENCE`], twice as long after each succession that was not followed by
+//! a checkpoint: on a disk so slow that a flush takes longer the role would go round for ever. To succeed one who is only slow costs what it had done, and nothing else.
+//!
+//! Who keeps checkpoints out without making one, to read the map, looks at the end whether it was succeeded: then what it has found says nothing.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use sablecat_os::atomic::Ordering;
+use sablecat_os::{clock, liveness};
+
+use super::volume::Volume;
+use super::{Pages, Participant};
+use crate::error::{Error, ErrorKind, Result};
+use crate::region::{Held, Holding, Moored, Stage, Work};
+use crate::types::Berth;
+
+/// How long the holder may stand still when its process is stopped.
+const STILL: Duration = Duration::from_millis(200);
+/// How long if it is not, so far as the system says.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often that is doubled at most.
+const DOUBLED_MAX: u32 = 6;
+
+/// A holding of the role, how far its holder had come when that was last seen to change, and when that was.
+pub(super) type Watched = Option<(Holding, u64, Duration)>;
+
+/// Says, until dropped, that a participant may write to a berth what another set there.
+struct Settling<'a>(&'a Participant);
+
+impl Settling<'_> {
+    fn begin(me: &Participant, berth: Berth) -> Settling<'_> {
+        me.slot().begin_settling(berth);
+        Settling(me)
+    }
+}
+
+impl Drop for Settling<'_> {
+    fn drop(&mut self) {
+        self.0.slot().end_settling();
+    }
+}
+
+impl Pages {
+    /// Takes the checkpoint role, waiting for whoever has it unless that does not move. Until it is dropped nobody else makes a checkpoint, or it
+    /// has been [succeeded](Held::is_succeeded).
+    pub(crate) fn hold_checkpoint(&self, me: &Participant) -> Held<'_> {
+        let role = self.region.role(Work::Checkpoint);
+        let held = role.wait_for(|| {
+            role.try_take(me.number()).ok().or_else(|| self.holder_that_stands_still().and_then(|still| self.succeed_checkpoint(still, me)))
+        });
+        self.settle_berths(me);
+        // Somebody may have begun to tell pages where they are just before the role was taken over.
+        role.wait_for(|| (!self.is_naming()).then_some(()));
+        held
+    }
+
+    /// Does something while no checkpoint is made; again, if another took the role over all the same, so that what was found says nothing.
+    ///
+    /// # Errors
+    /// Those of `act`.
+    pub(crate) fn without_checkpoint<T>(&self, me: &Participant, mut act: impl FnMut() -> Result<T>) -> Result<T> {
+        loop {
+            let no_checkpoint = self.hold_checkpoint(me);
+            let done = act();
+            if !no_checkpoint.is_succeeded() {
+                return done;
+            }
+        }
+    }
+
+    /// Takes the checkpoint role unless somebody has it: until it is dropped, no checkpoint begins.
+    pub(super) fn try_hold_checkpoint(&self, me: &Participant) -> Option<Held<'_>> {
+        let held = self.region.role(Work::Checkpoint).try_take(me.number()).ok()?;
+        self.settle_berths(me);
+        (!self.is_naming()).then_some(held)
+    }
+
+    /// Takes the role over from a holding. What that one has set is for the caller to settle.
+    pub(crate) fn succeed_checkpoint(&self, from: Holding, me: &Participant) -> Option<Held<'_>> {
+        let held = self.region.role(Work::Checkpoint).take_over(from, me.number())?;
+        // Relaxed: how patient to be.
+        self.region.header().checkpoint_successions.fetch_add(1, Ordering::Relaxed);
+        Some(held)
+    }
+
+    /// Whether somebody makes a checkpoint, or keeps others from it, who moves.
+    pub(crate) fn is_checkpoint_in_progress(&self) -> bool {
+        self.region.role(Work::Checkpoint).look().owner() != 0 && self.holder_that_stands_still().is_none()
+    }
+
+    /// Waits for the end of the checkpoint in progress, if there is one: what it keeps in the cache can be evicted then; or until whoever is at it does not move, and takes it over,
+    /// so that its snapshot is one like any other. False if there is none. The caller holds no latch, since the checkpointer may want it.
+    #[cold]
+    pub(crate) fn wait_for_checkpoint(&self) -> bool {
+        let role = self.region.role(Work::Checkpoint);
+        let seen = role.look();
+        if seen.owner() == 0 {
+            return false;
+        }
+        role.wait_for(|| (role.look() != seen || self.holder_that_stands_still().is_some()).then_some(()));
+        if role.look() == seen
+            && let Ok(me) = self.participants.sit()
+        {
+            drop(self.hold_checkpoint(&me));
+        }
+        true
+    }
+
+    /// Says that who has the checkpoint role gets on.
+    pub(crate) fn move_on(&self) {
+        // Relaxed: a sign of life.
+        self.region.header().checkpoint_moves.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The holding of the checkpoint role, if it is another process's that has not moved for as long as it may.
+    fn holder_that_stands_still(&self) -> Option<Holding> {
+        let header = self.region.header();
+        let holding = self.region.role(Work::Checkpoint).look();
+        let member = self.region.slot(holding.owner()).member()?;
+        if holding.owner() == 0 || member == self.region.number() {
+            return None;
+        }
+        let (moved, now) = (header.checkpoint_moves.load(Ordering::Relaxed), clock::monotonic());
+        let since = {
+            let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+            let since = watched.filter(|seen| (seen.0, seen.1) == (holding, moved)).map_or(now, |seen| seen.2);
+            *watched = Some((holding, moved, since));
+            since
+        };
+        let still = now.saturating_sub(since);
+        if still < STILL || self.is_naming() {
+            return None;
+        }
+        let doubled = header.checkpoint_successions.load(Ordering::Relaxed).min(DOUBLED_MAX);
+        let is_long = still >= PATIENCE * (1 << doubled) || liveness::is_stopped(self.region.member(member).pid());
+        is_long.then_some(holding)
+    }
+
+    fn is_naming(&self) -> bool {
+        let stage_of = |berth| self.region.berths().look(berth).map(|mooring| mooring.stage());
+        Berth::all().any(|berth| stage_of(berth) == Some(Stage::Naming))
+    }
+
+    /// Decides what becomes of the superblocks that others were about to write, or were writing. The caller has just got the checkpoint role.
+    pub(crate) fn settle_berths(&self, me: &Participant) {
+        let Some(volume) = &self.volume else { return };
+        for berth in Berth::all() {
+            while let Some(seen) = self.region.berths().look(berth) {
+                match seen.stage() {
+                    Stage::Naming | Stage::Over => break,
+                    _ if seen.owner() == me.number() => break,
+                    Stage::Set if self.is_news(seen.generation()) && self.fail_if_poisoned().is_ok() => {
+                        // Until this ends nobody else takes the berth: this one may be stopped here too.
+                        let _settling = Settling::begin(me, berth);
+                        if self.region.berths().look(berth) != Some(seen) {
+                            continue;
+                        }
+                        // Only who has the role sets berths, one at a time, and this is the next generation.
+                        if self.write_for(volume, berth, seen.generation()).is_err() {
+                            self.poison();
+                        }
+                    }
+                    Stage::Drafting | Stage::Set => {}
+                }
+                if self.region.berths().end(berth, seen) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Whether somebody who had the role may still write to a berth what another set there.
+    fn is_being_settled(&self, berth: Berth) -> bool {
+        let high = self.region.header().slots_high.0.load(Ordering::SeqCst) as u16;
+        (1..high).any(|slot| self.region.slot(slot).settles(berth))
+    }
+
+    fn is_news(&self, generation: u64) -> bool {
+        generation > self.region.header().generation.0.load(Ordering::SeqCst)
+    }
+
+    /// Writes the superblock that another has set, and puts it in force.
+    fn write_for(&self, volume: &Volume, berth: Berth, generation: u64) -> Result<()> {
+        self.region.check_fence()?;
+        let superblock = volume.write_draft(&self.region.berths().draft(berth), generation, berth)?;
+        self.say_in_force(superblock.generation, superblock.checkpoint.0);
+        Ok(())
+    }
+
+    /// Says which generation is durable and in force, and of which LSN it is.
+    pub(super) fn say_in_force(&self, generation: u64, checkpoint: u64) {
+        let header = self.region.header();
+        // Only upwards: who was succeeded says it late.
+        header.generation.0.fetch_max(generation, Ordering::SeqCst);
+        header.checkpointed.fetch_max(checkpoint, Ordering::SeqCst);
+        header.checkpoint_successions.store(0, Ordering::Relaxed);
+    }
+
+    /// Takes a berth for the next superblock.
+    ///
+    /// # Errors
+    /// Full if each is that of a process that was stopped in a checkpoint, and may still write to it.
+    pub(crate) fn take_berth(&self, volume: &Volume, me: &Participant) -> Result<Moored<'_>> {
+        let (berths, next) = (self.region.berths(), volume.generation() + 1);
+        let take = |berth| berths.take(berth, me.number(), next).filter(|_| !self.is_being_settled(berth));
+        // Of those who take one only this has the role; late ones give theirs back.
+        let moored = volume.berths_of_next().find_map(take);
+        moored.ok_or_else(|| {
+            Error::new(
+                ErrorKind::Full,
+                "no superblock can be written, since several processes have been stopped while they wrote theirs; let them go on, or end them",
+            )
+        })
+    }
+
+    /// Ends what a participant that died was doing about checkpoints. Its superblock may have been set: then it is written, and its generation stands. If that cannot be made
+    /// durable the volume is poisoned; it is not tried again, since a flush says nothing of what one before it could not write. False if that is for another to decide, who is at it.
+    pub(crate) fn end_checkpoint_of(&self, dead: u16, me: &Participant) -> bool {
+        let role = self.region.role(Work::Checkpoint);
+        let holding = role.look();
+        let held = match holding.owner() {
+            owner if owner == dead => role.take_over(holding, me.number()),
+            // It was succeeded, by one who has not settled that, and let go of it in dying.
+            0 if self.has_set(dead) => role.try_take(me.number()).ok(),
+            _ => None,
+        };
+        if held.is_some() {
+            self.settle_berths(me);
+        } else if self.has_set(dead) || role.look().owner() == dead {
+            return false;
+        }
+        let berths = self.region.berths();
+        Berth::all().filter_map(|berth| Some((berth, berths.look(berth)?))).filter(|(_, seen)| seen.owner() == dead).for_each(
+            |(berth, seen)| {
+                berths.free(berth, seen);
+            },
+        );
+        true
+    }
+
+    /// Whether a participant may have been writing a superblock that nobody has settled.
+    fn has_set(&self, owner: u16) -> bool {
+        let berths = self.region.berths();
+        let is_set = |berth| {
+            berths.look(berth).is_some_and(|seen| seen.owner() == owner && seen.stage() == Stage::Set && self.is_news(seen.generation()))
+        };
+        Berth::all().any(is_set)
+    }
+}

@@ -1,0 +1,215 @@
+//! Checkpoints whose maker is stopped, and goes on when others have made some.
+
+use sablecat_os::sim::{Fault, Survival};
+
+use super::*;
+use crate::error::ErrorKind;
+use crate::pages::volume::tests::interrupted::Interrupted;
+use crate::pages::volume::{Declared, Found as VolumeFound};
+use crate::region::Work;
+
+const PATH: &str = "sablecat.db";
+
+fn key(n: u64) -> [u8; 8] {
+    n.to_be_bytes()
+}
+
+/// Two processes, as it were: a region mapped twice, and its volume opened by each, by the first through a disk that can stop it.
+struct Two {
+    sim: SimDisk,
+    disk: Interrupted,
+    first: Arc<Store>,
+    second: Arc<Store>,
+}
+
+impl Two {
+    fn new(seed: u64) -> Two {
+        let sim = SimDisk::new(seed);
+        let disk = Interrupted::new(sim.clone());
+        let first = Store::new(400, 12, Some(Volume::create(&disk, Path::new(PATH), 512, [7; 16], false).expect("no faults")));
+        let region = first.kernel.pages.region.again().expect("memory");
+        let volume = Volume::join(&sim, Path::new(PATH), false, false).expect("there");
+        let second = Store { kernel: kernel(region, Some(volume)), tree: first.tree.clone() };
+        let two = Two { sim, disk, first: Arc::new(first), second: Arc::new(second) };
+        two.first.change(0..200, 0);
+        for stamp in 1..4 {
+            two.first.checkpoint().unwrap();
+            two.first.change(0..150, stamp);
+        }
+        two
+    }
+
+    /// That every page which the file names is there, as after a failure of the machine; and which generation that is.
+    fn check_files(&self, survival: Survival, seed: u64) -> Superblock {
+        let left = self.sim.crash_as(survival, seed);
+        let volume = Volume::open_with(&left, Path::new(PATH), false, &Declared::default()).unwrap();
+        assert_eq!(volume.complaints(), [""; 0]);
+        assert!(!volume.is_in_doubt());
+        let pages = Pages::new(Arc::new(Region::private(geometry(300, 8)).unwrap()), None, access::check_page).unwrap();
+        let mut buffer = vec![0; 512];
+        let look = &mut |found| match found {
+            VolumeFound::Page(page, block) => pages.check_stored(&volume, page, block, &mut buffer),
+            VolumeFound::Damaged(_, error) => Err(error),
+            VolumeFound::Map(_) => Ok(()),
+        };
+        volume.walk(0..u64::MAX, look).unwrap_or_else(|error| panic!("{survival:?}: {error}"));
+        volume.superblock()
+    }
+}
+
+impl Store {
+    fn change(&self, keys: std::ops::Range<u64>, stamp: u8) {
+        keys.for_each(|n| self.put(&key(n), &[stamp; 40]).unwrap());
+    }
+
+    /// Takes over from whoever makes a checkpoint, as if that had not moved for long; nothing if nobody does.
+    fn take_over(&self) {
+        let (pages, seat) = (&self.kernel.pages, self.kernel.pages.participants.sit().unwrap());
+        let holding = pages.region.role(Work::Checkpoint).look();
+        if holding.owner() != 0 {
+            let held = pages.succeed_checkpoint(holding, &seat).expect("it does not move");
+            pages.settle_berths(&seat);
+            drop(held);
+        }
+    }
+
+    /// A checkpoint which looks whether others have written to the file, as those of environments do.
+    fn checkpoint_looking(&self) -> Result<Lsn> {
+        let seat = self.kernel.pages.participants.sit()?;
+        let looking = |_, _: &mut Superblock| self.kernel.pages.volume().expect("there is one").check_generation();
+        self.kernel.pages.checkpoint(&seat, Moving::Little, looking).map(|captured| captured.at)
+    }
+
+    fn generation(&self) -> u64 {
+        self.kernel.pages.region.header().generation.0.load(std::sync::atomic::Ordering::SeqCst)
+    }
+}
+
+/// Before each of its reads, writes and flushes, for as long as others take to make so many checkpoints.
+#[test]
+fn who_is_stopped_in_a_checkpoint_is_succeeded_and_does_no_harm_when_it_goes_on() {
+    for (made, changes) in [(0, false), (1, false), (1, true), (2, true), (5, true)] {
+        let mut stops = 0;
+        loop {
+            let two = Two::new(stops);
+            let durable = Arc::new(std::sync::Mutex::new(None));
+            let (other, sim, noted) = (Arc::clone(&two.second), two.sim.clone(), Arc::clone(&durable));
+            two.disk.before_call(stops, move || {
+                other.take_over();
+                for round in 0..made {
+                    if changes {
+                        other.change(50..170 + round, 100 + round as u8);
+                    }
+                    other.checkpoint().unwrap();
+                }
+                let volume = other.kernel.pages.volume().unwrap();
+                *noted.lock().unwrap() = Some((volume.generation(), sim.crash_as(Survival::Nothing, stops)));
+            });
+            two.first.checkpoint_looking().unwrap_or_else(|error| panic!("{made} made meanwhile, stopped before call {stops}: {error}"));
+            if two.disk.forget_call() {
+                break;
+            }
+            let (generation, left) = durable.lock().unwrap().take().expect("it was stopped");
+            let volume = Volume::open(&left, Path::new(PATH), false, true).expect("whole");
+            assert!(
+                volume.generation() >= generation && !volume.is_in_doubt(),
+                "the machine fails while it is stopped before call {stops}"
+            );
+            for survival in Survival::ALL {
+                let newest = two.check_files(survival, stops);
+                assert!(newest.generation >= two.first.generation(), "{survival:?}, stopped before call {stops}");
+            }
+            let (records, _) = two.first.verified();
+            assert_eq!(records, two.second.verified().0);
+            two.second.change(0..30, 77);
+            two.second.checkpoint().unwrap();
+            two.first.checkpoint().unwrap();
+            // A version that only the one who was stopped had captured, and that was replaced then, keeps its block until the next opening.
+            if !changes {
+                two.first.assert_nothing_leaks();
+            }
+            stops += 1;
+        }
+        assert!(stops > 12, "{stops}");
+    }
+}
+
+/// As many as there are berths but two: that of the generation in force is not written to, and one is needed for the next.
+#[test]
+fn several_are_stopped_while_they_write_superblocks() {
+    let two = Two::new(1);
+    let pages = &two.second.kernel.pages;
+    let volume = pages.volume().unwrap();
+    let mut stopped = Vec::new();
+    for _ in 0..2 {
+        two.second.checkpoint().unwrap();
+        let seat = pages.participants.sit().unwrap();
+        let held = pages.hold_checkpoint(&seat);
+        pages.follow_generation(volume).unwrap();
+        let mut moored = pages.take_berth(volume, &seat).unwrap();
+        let next = Superblock { generation: volume.generation() + 1, ..volume.superblock() };
+        assert!(moored.set(&next.encode()));
+        // For as long as it is stopped.
+        std::mem::forget(held);
+        stopped.push((next, moored.berth()));
+        std::mem::forget(moored);
+        std::mem::forget(seat);
+        let generation = two.first.generation();
+        two.first.take_over();
+        assert_eq!(two.first.generation(), generation + 1, "what was set is in force");
+    }
+    for round in 0..6 {
+        two.first.change(0..100, 50 + round);
+        two.first.checkpoint().unwrap();
+        // The late ones write, in any order.
+        let (late, berth) = &stopped[usize::from(round) % 2];
+        volume.write_superblock(late, *berth).unwrap();
+        for survival in Survival::ALL {
+            assert_eq!(two.check_files(survival, u64::from(round)).generation, two.first.generation());
+        }
+    }
+    // A third: there is no berth left once its own is over.
+    let seat = pages.participants.sit().unwrap();
+    let held = pages.hold_checkpoint(&seat);
+    pages.follow_generation(volume).unwrap();
+    let moored = pages.take_berth(volume, &seat).unwrap();
+    two.first.take_over();
+    assert_eq!(two.first.checkpoint().unwrap_err().kind(), ErrorKind::Full);
+    drop((moored, held));
+    two.first.checkpoint().unwrap();
+}
+
+/// The system tells one of those who flush, and takes for written what it could not write.
+#[test]
+fn a_late_flush_that_fails_poisons() {
+    let mut found = 0;
+    for stops in 0.. {
+        let two = Two::new(stops);
+        let (other, sim) = (Arc::clone(&two.second), two.sim.clone());
+        let calls = Arc::new(std::sync::Mutex::new(0));
+        let noted = Arc::clone(&calls);
+        two.disk.before_call(stops, move || {
+            other.take_over();
+            other.checkpoint().unwrap();
+            other.change(0..50, 9);
+            *noted.lock().unwrap() = other.generation();
+            // If it is not a flush that comes now, nothing fails.
+            sim.fail_at(sim.calls(), Fault::SyncFails);
+        });
+        let result = two.first.checkpoint();
+        two.sim.clear_faults();
+        if two.disk.forget_call() {
+            break;
+        }
+        if let Err(error) = result {
+            assert_eq!(error.kind(), ErrorKind::Poisoned, "{error}");
+            assert_eq!(two.second.checkpoint().unwrap_err().kind(), ErrorKind::Poisoned);
+            let durable = *calls.lock().unwrap();
+            for survival in Survival::ALL {
+                assert!(two.check_files(survival, stops).generation >= durable);
+            }
+            found += 1;
+        }
+    }
+    assert!(found >= 2, "{found} flushes");
+}
