@@ -50,6 +50,14 @@ fn who_is_stopped_while_it_makes_a_segment_holds_up_nobody_and_does_no_harm_late
     steps(&["--operation", "supply", "--by", "calls", "--stop"]);
 }
 
+#[test]
+fn who_is_stopped_while_it_writes_or_flushes_the_log_holds_up_nobody_and_does_no_harm_later() {
+    for operation in ["insert", "hand-over"] {
+        steps(&["--operation", operation, "--by", "calls", "--stop"]);
+        steps(&["--operation", operation, "--every", "89", "--stop"]);
+    }
+}
+
 fn each(operations: &[&str], words: &[&str]) {
     for operation in operations {
         steps(&[&["--operation", operation], words].concat());

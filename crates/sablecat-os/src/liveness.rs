@@ -155,6 +155,15 @@ impl Drop for LockFile {
     }
 }
 
+/// Whether a process is seen to be stopped, by a signal or a debugger. False where that cannot be seen: of the number of a process elsewhere, of one frozen
+/// with its group, without `/proc`.
+pub fn is_stopped(process: u32) -> bool {
+    // The command stands in parentheses and may hold anything, so the state is what follows the last of them.
+    let stat = std::fs::read(format!("/proc/{process}/stat")).unwrap_or_default();
+    let state = stat.iter().rposition(|&byte| byte == b')').and_then(|at| stat.get(at + 2));
+    matches!(state, Some(b'T' | b't'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sablecat::{Env, Result};
+use sablecat::{Durability, Env, Result, TxnOptions};
 
 /// All records of all databases.
 pub(super) type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
@@ -38,8 +38,9 @@ pub(super) enum Act {
     Close,
 }
 
+/// What is committed is written and flushed, and who is stopped at that is succeeded.
 const fn work(name: &'static str, work: fn(&Env) -> Result<()>) -> Operation {
-    Operation { name, in_company: true, act: Act::Work(work), passed_on: &[] }
+    Operation { name, in_company: true, act: Act::Work(work), passed_on: &["log flush"] }
 }
 
 const fn act(name: &'static str, in_company: bool, act: Act) -> Operation {
@@ -47,7 +48,7 @@ const fn act(name: &'static str, in_company: bool, act: Act) -> Operation {
 }
 
 /// All of them.
-pub const OPERATIONS: [Operation; 25] = [
+pub const OPERATIONS: [Operation; 26] = [
     work("get", |env| env.database("d")?.get(key(30)).map(drop)),
     work("insert", |env| env.database("d")?.insert(key(30), "another")),
     work("remove", |env| env.database("d")?.remove(key(30)).map(drop)),
@@ -57,6 +58,7 @@ pub const OPERATIONS: [Operation; 25] = [
         env.write(|txn| (20..40).try_for_each(|n| txn.remove(&d, key(n)).map(drop)))
     }),
     work("commit", commit),
+    work("hand-over", |env| handed_over(env, key(30), "another")),
     work("commit-large", |env| {
         let (d, many) = (env.database("d")?, env.database("many")?);
         env.write(|txn| {
@@ -113,7 +115,7 @@ pub const OPERATIONS: [Operation; 25] = [
         Ok(())
     }),
     work("evict", |env| env.database("many")?.insert(key(700), "in a page that was not in memory")),
-    Operation { passed_on: &["log supply", "housekeeping"], ..work("supply", Env::keep_house) },
+    Operation { passed_on: &["log supply", "log flush", "housekeeping"], ..work("supply", Env::keep_house) },
     Operation { passed_on: &["checkpoint"], ..act("checkpoint", true, Act::Checkpoint) },
     act("attach", true, Act::Attach),
     act("recover", false, Act::Recover),
@@ -165,6 +167,10 @@ impl Operation {
         if self.is_large() {
             env.database("many")?;
         }
+        if self.name == "hand-over" {
+            // So that the next one need only store to a block that is there.
+            handed_over(env, key(58), "before, again")?;
+        }
         if self.supplies() {
             // More than half of a segment: another is wanted.
             use_log(env, 5)?;
@@ -198,6 +204,12 @@ pub(super) fn commit(env: &Env) -> Result<()> {
         txn.remove(&d, key(57))?;
         txn.insert(&e, key(1), "committed").map(drop)
     })
+}
+
+/// A commit that is only handed over to the system.
+fn handed_over(env: &Env, key: Vec<u8>, value: &str) -> Result<()> {
+    let d = env.database("d")?;
+    env.write_with(TxnOptions::new().durability(Durability::WriteNoSync), |txn| txn.insert(&d, &key, value).map(drop))
 }
 
 /// Uses up so many times ten thousand bytes of the log and more.

@@ -3,12 +3,12 @@
 //! One participant at a time holds the flush turn. A flush takes everything appended when it starts, so all who commit while one
 //! flush runs share the next; nobody waits on purpose for company, since the flush in progress is that wait.
 
-use std::sync::{MutexGuard, TryLockError};
+use std::sync::TryLockError;
 
 use sablecat_os::atomic::{Ordering, spin_hint};
 
 use super::lane::{Lane, OPEN_MAX, Way};
-use super::turn::{Caller, Held, Until};
+use super::turn::{Caller, Held, Until, Watch};
 use super::{Files, Log};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::Lsn;
@@ -41,7 +41,7 @@ impl Log {
     pub(crate) fn hand_over(&self, lsn: Lsn, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         debug_assert!(lsn <= self.tail());
-        let write = |held: &Held<'_>| self.write_cached(files, held).map_err(after_the_commit);
+        let write = |held: &mut Held<'_>| self.write_cached(files, held).map_err(after_the_commit);
         self.until(caller, SPINS_HAND_OVER, || self.written() >= lsn, || false, write)
     }
 
@@ -63,7 +63,7 @@ impl Log {
             return Ok(());
         }
         match words.flush.try_take(caller) {
-            Ok(held) => caller.check_fence().and_then(|()| self.write_cached(files, &held)),
+            Ok(mut held) => caller.check_fence().and_then(|()| self.write_cached(files, &mut held)),
             Err(_) => Ok(()),
         }
     }
@@ -92,7 +92,7 @@ impl Log {
     }
 
     /// Takes the flush turn and does `work` under it, until `done`. While another has the turn, waits for its end if what it does will
-    /// make this caller `covered`, and for the turn otherwise.
+    /// make this caller `covered`, and for the turn otherwise; but not for ever for one who does not move.
     #[inline]
     fn until(
         &self,
@@ -100,10 +100,11 @@ impl Log {
         spins: u32,
         done: impl Fn() -> bool,
         covered: impl Fn() -> bool,
-        work: impl Fn(&Held<'_>) -> Result<()>,
+        work: impl Fn(&mut Held<'_>) -> Result<()>,
     ) -> Result<()> {
         let words = self.words();
         let mut slept = None;
+        let mut watch = Watch::default();
         let outcome = loop {
             if done() {
                 break Ok(());
@@ -118,13 +119,13 @@ impl Log {
                     let until = if covered() { Until::End } else { Until::Next };
                     let (held, bell) = words.flush.wait(seen, until, caller, &done);
                     slept = Some(bell);
-                    held
+                    held.or_else(|| self.succeed_if_stuck(&mut watch, seen, caller))
                 }
             };
-            if let Some(held) = held {
+            if let Some(mut held) = held {
                 // Having had the turn is what a sleeper was woken for: nothing to pass on, the end of the holding wakes the others.
                 slept = None;
-                if let Err(error) = caller.check_fence().and_then(|()| work(&held)) {
+                if let Err(error) = caller.check_fence().and_then(|()| work(&mut held)) {
                     break Err(error);
                 }
             }
@@ -134,71 +135,84 @@ impl Log {
     }
 
     /// Writes and flushes everything appended.
-    fn flush(&self, files: &Files, held: &Held<'_>) -> Result<()> {
+    fn flush(&self, files: &Files, held: &mut Held<'_>) -> Result<()> {
+        if held.owes() && !self.replace_files(files, held)? {
+            return Ok(());
+        }
         let words = self.words();
         let to = self.tail();
         // SeqCst: a waiter that sees the target while the turn is held is covered by this flush.
         words.target.0.store(to.0, Ordering::SeqCst);
-        let (durable, cached) = (self.durable(), words.cached.0.load(Ordering::Acquire));
+        let (durable, cached) = (self.durable(), words.cached.0.get());
         let way = if files.direct && cached <= durable.0 { Way::Direct } else { Way::Cached };
         self.write_out(files, held, to, way, true)
     }
 
     /// Hands everything appended to the page cache.
     #[inline]
-    pub(super) fn write_cached(&self, files: &Files, held: &Held<'_>) -> Result<()> {
+    pub(super) fn write_cached(&self, files: &Files, held: &mut Held<'_>) -> Result<()> {
+        if held.owes() && !self.replace_files(files, held)? {
+            return Ok(());
+        }
         self.write_out(files, held, self.tail(), Way::Stored, false)
     }
 
     fn write_out(&self, files: &Files, held: &Held<'_>, to: Lsn, way: Way, sync: bool) -> Result<()> {
-        // A thread of this process that was taken for dead and is not still has the lane: its work stands, and the caller looks again.
-        let Some(mut lane) = take_lane(files) else { return Ok(()) };
-        let words = self.words();
         // Once poisoned, the files say nothing any more; whoever takes the turn after a failed holder must not go on.
-        words.check()?;
-        self.write_with(files, &mut lane, held, to, way, sync)
+        self.words().check()?;
+        with_lane(files, |lane| self.write_with(files, lane, held, to, way, sync))
     }
 
-    /// The error of an opening or a write: of no consequence if the call was refused, since the ring still has the bytes, and whoever has the turn next
-    /// writes them to the same place.
+    /// What becomes of the error of an opening or a write. It is of no consequence if the call was refused, since the ring still has the bytes, and whoever has
+    /// the turn next writes them to the same place; nor if another has the turn by now, who may have taken the file away.
     #[cold]
-    fn refused(&self, error: Error) -> Error {
-        if error.may_pass() { error } else { self.words().poison(&error) }
+    fn refused(&self, held: &Held<'_>, error: Error) -> Result<()> {
+        match error {
+            _ if held.is_succeeded() => Ok(()),
+            error if error.may_pass() => Err(error),
+            error => Err(self.words().poison(&error)),
+        }
     }
 
     #[inline]
     fn write_with(&self, files: &Files, lane: &mut Lane, held: &Held<'_>, to: Lsn, way: Way, sync: bool) -> Result<()> {
         let words = self.words();
+        // Acquire: pairs with who adds to it, under the turn. If that is this caller's still when it is looked at before the write, this is the number of now.
+        let successions = words.successions.0.load(Ordering::Acquire);
+        lane.adopt(successions);
         let from = self.written();
         // What was written before this has to be flushed, whoever wrote it and however.
         let is_durable = way == Way::Direct && files.sync_io && from == self.durable();
         if from < to {
             if way != Way::Direct {
-                // Before the write, so that whoever dies in it leaves the truth behind. Release: pairs with the Acquire in `flush`.
-                words.cached.0.store(to.0, Ordering::Release);
+                // Before the write, so that whoever dies in it leaves the truth behind.
+                words.cached.0.raise(to.0, successions);
             }
-            // SAFETY: the caller has the flush turn, and `has_room` keeps the ring from the block of `written` to the tail.
-            unsafe { lane.write(&files.segments, self.memory.ring, &words.counters.0, (from, to), way) }
-                .map_err(|error| self.refused(error))?;
-            // Who was taken for dead meanwhile must not lower what others have raised: they have used the ring again since.
-            if held.is_succeeded() {
-                return Ok(());
+            let is_mine = || !held.is_succeeded();
+            // SAFETY: who has the flush turn has the ring from the block of `written`, which it has looked at, to the tail: see `has_room`.
+            match unsafe { lane.write(&files.segments, self.memory.ring, &words.counters.0, (from, to), (way, is_mine)) } {
+                // Who was taken for dead meanwhile must not lower what others have raised: they have used the ring again since.
+                Ok(true) if is_mine() => {}
+                Ok(_) => return Ok(()),
+                Err(error) => return self.refused(held, error),
             }
-            // Release: pairs with the Acquire in `written`; committers may overwrite the ring below this from now on.
-            words.written.0.store(to.0, Ordering::Release);
+            // Committers may overwrite the ring below this from now on.
+            words.written.0.raise(to.0, successions);
         }
         if sync || lane.open_segments() > OPEN_MAX {
             if !is_durable {
                 let unflushed = (self.durable(), to);
-                lane.open_all(&files.segments, unflushed).map_err(|error| self.refused(error))?;
-                // Whatever the reason, something may be lost.
+                if let Err(error) = lane.open_all(&files.segments, unflushed) {
+                    return self.refused(held, error);
+                }
+                // Whatever the reason, something may be lost: also if another has the turn by now.
                 lane.sync(&files.segments, &words.counters.0, unflushed).map_err(|error| words.poison(&error))?;
             }
             if held.is_succeeded() {
                 return Ok(());
             }
-            // SeqCst: in one order with the waiters' looks before they sleep.
-            words.durable.0.store(to.0, Ordering::SeqCst);
+            // SeqCst: in one order with the waiters' looks before they sleep. Others may have raised it further, if this one has been succeeded since.
+            words.durable.0.fetch_max(to.0, Ordering::SeqCst);
             lane.close_before(&files.segments, to);
         }
         Ok(())
@@ -215,27 +229,29 @@ impl Log {
     /// Writes what the files lack up to the tail, and makes all of it durable, for who is alone with a memory whose users are dead: whatever
     /// turns they had. The words stay as they are, so that another may do the same again.
     pub(super) fn write_rest(&self, files: &Files) -> Result<()> {
-        let Some(mut lane) = take_lane(files) else { return Ok(()) };
         let words = self.words();
         let (durable, written, tail) = (self.durable(), self.written(), self.tail());
-        // SAFETY: nobody else uses the log; the ring has everything from the block of `written` to the tail.
-        unsafe { lane.write(&files.segments, self.memory.ring, &words.counters.0, (written, tail), Way::Cached)? };
-        lane.open_all(&files.segments, (durable, tail))?;
-        lane.sync(&files.segments, &words.counters.0, (durable, tail)).map_err(|error| words.poison(&error))
+        with_lane(files, |lane| {
+            // SAFETY: nobody else uses the log; the ring has everything from the block of `written` to the tail.
+            unsafe { lane.write(&files.segments, self.memory.ring, &words.counters.0, (written, tail), (Way::Cached, || true))? };
+            lane.open_all(&files.segments, (durable, tail))?;
+            lane.sync(&files.segments, &words.counters.0, (durable, tail)).map_err(|error| words.poison(&error))
+        })
     }
 }
 
-/// The lane, for the holder of the turn.
-fn take_lane(files: &Files) -> Option<MutexGuard<'_, Lane>> {
+/// Does the work of the holder of the turn with this process's lane; or with one for this time only, while a thread of this process that was succeeded, or
+/// taken for dead, still has that.
+pub(super) fn with_lane<T>(files: &Files, work: impl FnOnce(&mut Lane) -> T) -> T {
     match files.lane.try_lock() {
-        Ok(lane) => Some(lane),
+        Ok(mut lane) => work(&mut lane),
         Err(TryLockError::Poisoned(poisoned)) => {
             files.lane.clear_poison();
             let mut lane = poisoned.into_inner();
             lane.reset();
-            Some(lane)
+            work(&mut lane)
         }
-        Err(TryLockError::WouldBlock) => None,
+        Err(TryLockError::WouldBlock) => work(&mut Lane::new(files.sync_io)),
     }
 }
 

@@ -40,6 +40,8 @@ pub(super) struct Lane {
     last_block: AlignedBuf,
     /// Direct writes are durable when they return.
     sync_io: bool,
+    /// The number of successions before anything here was opened: after another the names are those of other files.
+    successions: u64,
 }
 
 #[derive(Debug)]
@@ -51,18 +53,18 @@ struct OpenSegment {
     window: OnceCell<Option<Box<dyn Window>>>,
 }
 
-fn block_of(lsn: Lsn) -> Lsn {
+pub(super) fn block_of(lsn: Lsn) -> Lsn {
     Lsn(lsn.0 & !(BLOCK - 1))
 }
 
 /// The numbers of the segments that hold [from, to).
-fn numbers(segments: &Segments, from: Lsn, to: Lsn) -> std::ops::Range<u64> {
+pub(super) fn numbers(segments: &Segments, from: Lsn, to: Lsn) -> std::ops::Range<u64> {
     if from < to { segments.number_of(from)..segments.number_of(Lsn(to.0 - 1)) + 1 } else { 0..0 }
 }
 
 impl Lane {
     pub(super) fn new(sync_io: bool) -> Lane {
-        Lane { open: Vec::new(), resident: None, last_block: AlignedBuf::new(BLOCK as usize), sync_io }
+        Lane { open: Vec::new(), resident: None, last_block: AlignedBuf::new(BLOCK as usize), sync_io, successions: 0 }
     }
 
     /// How many segments are open.
@@ -72,7 +74,16 @@ impl Lane {
 
     /// Forgets all shortcuts, after a holder of the turn panicked.
     pub(super) fn reset(&mut self) {
-        *self = Lane::new(self.sync_io);
+        *self = Lane { successions: self.successions, ..Lane::new(self.sync_io) };
+    }
+
+    /// Forgets all files that were opened before the last of so many successions.
+    #[inline]
+    pub(super) fn adopt(&mut self, successions: u64) {
+        if self.successions != successions {
+            self.reset();
+            self.successions = successions;
+        }
     }
 
     /// Closes segments below the one that holds `lsn`.
@@ -102,23 +113,30 @@ impl Lane {
     }
 
     /// Brings the ring's bytes [from, to) out, and with them what the block of `from` holds before it. On return they are with the
-    /// operating system.
+    /// operating system; or false: the turn is not the caller's any more, and nothing goes on.
+    ///
+    /// Between a look at `is_mine` that says so and what is written then nothing is opened. So whoever takes the turn after that look has only to put other
+    /// files under the names: what is written later, of bytes that may be others by then, goes to a file without a name.
     ///
     /// # Safety
-    /// The caller holds the flush turn, and [from rounded down to a block, to) is in the ring.
+    /// While `is_mine` says so, [from rounded down to a block, to) is in the ring.
     pub(super) unsafe fn write(
         &mut self,
         segments: &Segments,
         ring: Ring,
         counters: &Counters,
         (from, to): (Lsn, Lsn),
-        way: Way,
-    ) -> Result<()> {
+        (way, is_mine): (Way, impl Fn() -> bool),
+    ) -> Result<bool> {
         let mut from = from;
         if way == Way::Stored && self.resident == Some(block_of(from)) {
             let stop = to.min(Lsn(block_of(from).0 + BLOCK));
             if let Some(window) = self.segment(segments, segments.number_of(from))?.window(segments) {
-                // SAFETY: by the caller's promise no committer writes here. One block does not wrap: the ring's length is a multiple of it.
+                if !is_mine() {
+                    return Ok(false);
+                }
+                // SAFETY: by the caller's promise no committer writes here; or else the bytes go where nobody reads them. One block does not wrap: the ring's
+                // length is a multiple of it.
                 let [bytes, _] = unsafe { ring.slices(from, stop) };
                 window.write((from.0 % segments.bytes()) as usize, bytes);
                 count(&counters.stores, 1);
@@ -126,19 +144,21 @@ impl Lane {
             }
         }
         if from == to && !to.0.is_multiple_of(BLOCK) {
-            return Ok(());
+            return Ok(true);
         }
         self.resident = None;
         while from < to {
             let stop = to.min(segments.first_lsn(segments.number_of(from) + 1));
             // SAFETY: as the caller promised.
-            unsafe { self.write_blocks(segments, ring, counters, (block_of(from), stop), way)? };
+            if !unsafe { self.write_blocks(segments, ring, counters, (block_of(from), stop), (way, &is_mine))? } {
+                return Ok(false);
+            }
             from = stop;
             if way != Way::Direct && !to.0.is_multiple_of(BLOCK) {
                 self.resident = Some(block_of(to));
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Writes the blocks of [from, to): `from` begins one, `to` is in the same segment or its end.
@@ -151,8 +171,8 @@ impl Lane {
         ring: Ring,
         counters: &Counters,
         (from, to): (Lsn, Lsn),
-        way: Way,
-    ) -> Result<()> {
+        (way, is_mine): (Way, impl Fn() -> bool),
+    ) -> Result<bool> {
         let number = segments.number_of(from);
         let whole = block_of(to);
         // SAFETY: as the caller promised, here and below.
@@ -176,9 +196,13 @@ impl Lane {
             }
         }
         let pieces = &pieces[..filled];
+        if !is_mine() {
+            return Ok(false);
+        }
         count(&counters.writes, 1);
         count(&counters.write_bytes, pieces.iter().map(|piece| piece.len() as u64).sum());
         file.write_all_at(pieces, segments.offset_of(from))
+            .map(|()| true)
             .map_err(|e| Error::io(format_args!("writing LSNs {from}..{to} to log segment"), &segments.path(Name::Log(number)), e))
     }
 

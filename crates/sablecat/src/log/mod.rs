@@ -62,9 +62,14 @@
 //! Where a journal is kept, segments that would be used again are renamed into a directory instead (archive.rs), time records stand
 //! between the others (stamp.rs), and a scan can go through both, along the lives that lead to the present one.
 //!
+//! # Who is stopped
+//!
+//! A process that is stopped in one of the turns keeps nobody waiting for long: another takes over, and what the stopped one does when it goes on is harmless
+//! (succession.rs, supply.rs; [decision 24](../../../../docs/decisions/0024-in-each-others-way.md)).
+//!
 //! What this module does not do: decide when to commit, when to checkpoint, or what a record's operations mean.
 //!
-//! `unsafe` here: the pointers into the region (this file) and the copies in and out of the ring (ring.rs).
+//! `unsafe` here: the pointers into the region (this file) and the copies in and out of the ring (ring.rs, and those who call it).
 
 mod archive;
 mod chunk;
@@ -77,6 +82,7 @@ mod ring;
 mod scan;
 mod segment;
 mod stamp;
+mod succession;
 mod supply;
 mod turn;
 mod words;
@@ -132,7 +138,7 @@ pub(crate) struct LogConfig {
     pub(crate) spares_max: usize,
     /// Where segments no longer needed are archived; none: they are not.
     pub(crate) archive: Option<PathBuf>,
-    /// How long one who makes segments, and lives, may not get on before another takes over.
+    /// How long one who has a turn of the log, and lives, may not get on before another takes over.
     pub(crate) patience: Duration,
 }
 
@@ -270,8 +276,8 @@ impl Log {
         if self.files.is_none() {
             return self.tail();
         }
-        // Acquire: pairs with the Release after the write, so whoever reuses ring space does so after it was read.
-        Lsn(self.words().written.0.load(Ordering::Acquire))
+        // Acquire, pairing with the Release after the write: whoever reuses ring space does so after it was read.
+        Lsn(self.words().written.0.get())
     }
 
     /// Everything below is on the disk: a crash of the machine does not lose it.

@@ -53,6 +53,21 @@ impl Ring {
         }
     }
 
+    /// Copies the bytes from `start` on out, around the end if need be.
+    ///
+    /// # Safety
+    /// Nobody writes these places meanwhile; or else the bytes are taken for nothing, once it is seen that somebody may have.
+    pub(crate) unsafe fn copy_out(&self, start: Lsn, bytes: &mut [u8]) {
+        assert!(bytes.len() <= self.len);
+        let at = self.place(start);
+        let first = bytes.len().min(self.len - at);
+        // SAFETY: as in `copy_in`.
+        unsafe {
+            self.base.as_ptr().add(at).copy_to_nonoverlapping(bytes.as_mut_ptr(), first);
+            self.base.as_ptr().copy_to_nonoverlapping(bytes.as_mut_ptr().add(first), bytes.len() - first);
+        }
+    }
+
     /// The bytes of [from, to), in at most two pieces (the second may be empty).
     ///
     /// # Safety

@@ -4,6 +4,7 @@
 //! <directory>/<number, 16 hex digits>.log      in use: number n holds the LSNs [n * bytes, (n + 1) * bytes)
 //! <directory>/<number>.spare                   no longer needed, waits for reuse under a higher number
 //! <directory>/<number>.new                     being written; means nothing. The number is that of who writes it: of the holding of the supply turn
+//! <directory>/<number>.copy                    the same, of a segment in use; of the holding of the flush turn (succession.rs)
 //!
 //! file:    0 ─ header block ─ 4096 ─ log bytes ─ 4096 + bytes
 //! header:  0 magic "sablelog" │ 8 version u32 │ 12 crc32c u32 │ 16 uuid [16] │ 32 number u64 │ 40 bytes u64
@@ -38,6 +39,7 @@ pub(super) enum Name {
     Log(u64),
     Spare(u64),
     New(u64),
+    Copy(u64),
 }
 
 impl Name {
@@ -51,6 +53,7 @@ impl Name {
             "log" => Some(Name::Log(number)),
             "spare" => Some(Name::Spare(number)),
             "new" => Some(Name::New(number)),
+            "copy" => Some(Name::Copy(number)),
             _ => None,
         }
     }
@@ -59,7 +62,7 @@ impl Name {
     pub(super) fn number_used(self) -> Option<u64> {
         match self {
             Name::Log(number) | Name::Spare(number) => Some(number),
-            Name::New(_) => None,
+            Name::New(_) | Name::Copy(_) => None,
         }
     }
 
@@ -68,6 +71,7 @@ impl Name {
             Name::Log(number) => format!("{number:016x}.log"),
             Name::Spare(number) => format!("{number:016x}.spare"),
             Name::New(number) => format!("{number:016x}.new"),
+            Name::Copy(number) => format!("{number:016x}.copy"),
         }
     }
 }

@@ -37,7 +37,7 @@ use crate::error::{Error, ErrorKind, Result, is_full};
 use crate::types::Lsn;
 
 /// How much is written at once while a file is filled.
-const FILL_BYTES: usize = 1 << 20;
+pub(super) const FILL_BYTES: usize = 1 << 20;
 /// So much is made ready beyond the tail at least.
 const AHEAD_MIN: u64 = 512 << 10;
 
@@ -415,7 +415,7 @@ impl Log {
     }
 
     /// Flushes the directory.
-    fn sync_directory(&self, files: &Files) -> Result<()> {
+    pub(super) fn sync_directory(&self, files: &Files) -> Result<()> {
         files.segments.sync_directory().map_err(|error| self.unflushed(error))
     }
 
@@ -455,7 +455,7 @@ impl Log {
         let mut of_no_use = Vec::new();
         for name in newest_first {
             match name {
-                Name::New(_) => segments.remove(name)?,
+                Name::New(_) | Name::Copy(_) => segments.remove(name)?,
                 // Made ahead, or torn remains beyond the end. `number` stays above them under either name. One by one, newest first, so that
                 // a crash never leaves a gap.
                 Name::Log(number) if number > last => {

@@ -1,6 +1,6 @@
 //! A turn: a role that one participant has at a time, with a line of waiters.
 //!
-//! The word is {sequence 47 | insists 1 | owner slot 16}; the sequence grows with every taking, so a release meant for an older holding fails, and
+//! The word is {sequence 46 | owes 1 | insists 1 | owner slot 16}; the sequence grows with every taking, so a release meant for an older holding fails, and
 //! waiters can say which holding they wait for the end of.
 //!
 //! There are two bells, rung in turns. Who needs only the end of the present holding (its flush covers them) sleeps on the bell of the
@@ -8,13 +8,17 @@
 //! second: that one takes the turn, and its end wakes the others. So nobody is woken to find that it is not finished yet. Whoever was
 //! woken as the one and did not take the turn after all wakes another in its place ([`Turn::pass_on`]).
 //!
-//! A sleeper looks up every few milliseconds, and if the holder it waits for is dead it takes the turn from it; all work done under a turn
-//! can be done again.
+//! A sleeper looks up every few milliseconds, and if the holder it waits for is dead it takes the turn from it; all work done under a turn can be done again.
+//! Should the dead live after all, it is fenced before the turn is taken.
 //!
-//! A turn whose work does no harm when it is done by two at once can also be [taken over](Turn::take_over) from a holder that lives and does not move, because its
-//! process is stopped, say. The holder [says that it moves](Held::move_on); it may find, whenever it goes on, that it has been
-//! [succeeded](Held::is_succeeded). While it does what must not be done by two it [insists](Held::insist) on the turn, which the word says as well: so
-//! nobody can take it over between its saying so and its doing it.
+//! A turn can also be taken from a holder that lives and does not move, because its process is stopped, say. It may find, whenever it goes on, that it has been
+//! [succeeded](Held::is_succeeded).
+//!
+//! - Where the work does no harm when it is done by two at once, the turn is just [taken over](Turn::take_over). The holder [says that it
+//!   moves](Held::move_on). While it does what must not be done by two it [insists](Held::insist) on the turn, which the word says as well: so nobody can take
+//!   it over between its saying so and its doing it.
+//! - Where the work does harm unless something is done about it first, the successor [owes](Held::owes) that. So the word says from the moment it is
+//!   [his](Turn::succeed), and goes on saying it whoever has the turn next, by whatever way, until somebody [has done it](Held::settle).
 
 use std::fmt;
 use std::time::Duration;
@@ -28,7 +32,9 @@ const OWNER_BITS: u32 = 16;
 const OWNER_MASK: u64 = (1 << OWNER_BITS) - 1;
 /// The holder must not be succeeded while it lives.
 const INSISTS: u64 = 1 << OWNER_BITS;
-const SEQUENCE_SHIFT: u32 = OWNER_BITS + 1;
+/// Somebody alive was succeeded, and what has to be done about that has not been done yet.
+const OWES: u64 = 1 << (OWNER_BITS + 1);
+const SEQUENCE_SHIFT: u32 = OWNER_BITS + 2;
 const SEQUENCE_MASK: u64 = !((1 << SEQUENCE_SHIFT) - 1);
 /// The longest sleep before a waiter asks whether the holder still lives.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -42,8 +48,15 @@ pub(crate) struct Caller<'a> {
 
 /// Who knows whether the participant in a slot lives.
 pub(crate) trait Living {
-    /// Whether it does.
-    fn is_alive(&self, slot: u16) -> bool;
+    /// Whether it is dead. Should it live after all, it touches nothing that is shared from now on. Asked about who holds something, and
+    /// `holds_still` says whether it still does: so it has not left by itself.
+    fn is_dead(&self, slot: u16, holds_still: &dyn Fn() -> bool) -> bool;
+
+    /// What can be seen of one that lives and does not move.
+    fn look_at(&self, slot: u16) -> Look {
+        let _ = slot;
+        Look::Runs
+    }
 
     /// An error if the caller itself was taken for dead.
     fn check_fence(&self) -> Result<()> {
@@ -51,9 +64,28 @@ pub(crate) trait Living {
     }
 }
 
+/// What is seen of somebody alive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Look {
+    /// It runs, or waits for the system: its process is the one that looks.
+    Runs,
+    /// Nothing: it may be slow, or its process frozen in a way that cannot be seen.
+    Unknown,
+    /// Its process is stopped.
+    Stopped,
+}
+
 impl Living for crate::region::Region {
-    fn is_alive(&self, slot: u16) -> bool {
-        crate::region::Region::is_alive(self, slot)
+    fn is_dead(&self, slot: u16, holds_still: &dyn Fn() -> bool) -> bool {
+        self.is_dead_and_fenced(slot, holds_still)
+    }
+
+    fn look_at(&self, slot: u16) -> Look {
+        match self.is_stopped(slot) {
+            None => Look::Runs,
+            Some(false) => Look::Unknown,
+            Some(true) => Look::Stopped,
+        }
     }
 
     fn check_fence(&self) -> Result<()> {
@@ -62,8 +94,8 @@ impl Living for crate::region::Region {
 }
 
 impl<F: Fn(u16) -> bool> Living for F {
-    fn is_alive(&self, slot: u16) -> bool {
-        self(slot)
+    fn is_dead(&self, slot: u16, _holds_still: &dyn Fn() -> bool) -> bool {
+        !self(slot)
     }
 }
 
@@ -79,6 +111,12 @@ impl<'a> Caller<'a> {
     pub(crate) fn new(owner: u16, living: &'a dyn Living) -> Caller<'a> {
         debug_assert_ne!(owner, 0);
         Caller { owner, living }
+    }
+
+    /// Its slot.
+    #[cfg(test)]
+    pub(crate) fn owner(&self) -> u16 {
+        self.owner
     }
 
     /// An error if the caller was taken for dead: then a turn that it has, or takes, is another's.
@@ -115,13 +153,25 @@ impl Holding {
     fn owner(self) -> u16 {
         (self.0 & OWNER_MASK) as u16
     }
-    /// The holding of `owner` that comes next.
+    /// The holding of `owner` that comes next. What this one owes, that one does.
     fn next(self, owner: u16) -> Holding {
-        Holding((self.0 & SEQUENCE_MASK).wrapping_add(1 << SEQUENCE_SHIFT) | u64::from(owner))
+        Holding((self.0 & (SEQUENCE_MASK | OWES)).wrapping_add(1 << SEQUENCE_SHIFT) | u64::from(owner))
     }
     fn insists(self) -> bool {
         self.0 & INSISTS != 0
     }
+    fn owes(self) -> bool {
+        self.0 & OWES != 0
+    }
+}
+
+/// For how long somebody has seen the same holding, without its holder's moving.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    seen: Option<(Holding, u32)>,
+    since: Duration,
+    /// When the holder was looked at last.
+    looked: Duration,
 }
 
 /// The turn, held until dropped.
@@ -161,6 +211,24 @@ impl Held<'_> {
         let done = self.turn.word.compare_exchange(self.holding.0, insisting, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         if done {
             self.holding = Holding(insisting);
+        }
+        done
+    }
+
+    /// Whether something has to be done about who was succeeded, before anything else.
+    #[inline]
+    pub(crate) fn owes(&self) -> bool {
+        self.holding.owes()
+    }
+
+    /// It has been done. False if another has taken over, who does it again.
+    #[must_use]
+    pub(crate) fn settle(&mut self) -> bool {
+        let settled = self.holding.0 & !OWES;
+        // SeqCst: Release for what was done.
+        let done = self.turn.word.compare_exchange(self.holding.0, settled, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        if done {
+            self.holding = Holding(settled);
         }
         done
     }
@@ -234,20 +302,14 @@ impl Turn {
     /// Takes the turn, waiting for it; also from a holder that lives and has not moved for so long. Its work under the turn must do no harm beside
     /// the caller's, but where it insists.
     pub(crate) fn take_over(&self, caller: Caller<'_>, patience: Duration) -> Held<'_> {
-        let mut watched: Option<(Holding, u32, Duration)> = None;
+        let mut watch = Watch::default();
         loop {
             let seen = match self.try_take(caller) {
                 Ok(held) => return held,
                 Err(seen) => seen,
             };
-            let (moved, now) = (self.moved.load(Ordering::SeqCst), clock::monotonic());
-            let since = match watched {
-                Some((holding, at, since)) if (holding, at) == (seen, moved) => since,
-                _ => now,
-            };
-            watched = Some((seen, moved, since));
-            let is_over = !seen.insists() && now.saturating_sub(since) >= patience;
-            if is_over && let Some(held) = self.seize(seen, caller) {
+            let is_over = self.unmoved(&mut watch, seen) >= patience && !seen.insists();
+            if is_over && let Some(held) = self.seize(seen, seen.next(caller.owner)) {
                 return held;
             }
             if let (Some(held), _) = self.wait(seen, Until::Next, caller, || false) {
@@ -256,10 +318,43 @@ impl Turn {
         }
     }
 
+    /// How long a holding has been seen without a move.
+    fn unmoved(&self, watch: &mut Watch, seen: Holding) -> Duration {
+        let (now, seen) = (clock::monotonic(), Some((seen, self.moved.load(Ordering::SeqCst))));
+        if watch.seen != seen {
+            *watch = Watch { seen, since: now, looked: now };
+        }
+        now.saturating_sub(watch.since)
+    }
+
+    /// Whether the holder of `seen`, who lives, should be [succeeded](Turn::succeed): it has not moved for so long, and its process is stopped; or for so much
+    /// longer, and nobody can tell. A device that takes its time is no reason: so who owes, and may be waiting for just that, is succeeded only if it
+    /// is seen to be stopped.
+    pub(crate) fn is_stuck(&self, watch: &mut Watch, seen: Holding, caller: Caller<'_>, (stopped, unknown): (Duration, Duration)) -> bool {
+        let unmoved = self.unmoved(watch, seen);
+        let now = watch.since + unmoved;
+        // Looking costs a system call or three.
+        if unmoved < stopped || now.saturating_sub(watch.looked) < stopped {
+            return false;
+        }
+        watch.looked = now;
+        match caller.living.look_at(seen.owner()) {
+            Look::Stopped => true,
+            Look::Unknown => !seen.owes() && unmoved >= unknown,
+            Look::Runs => false,
+        }
+    }
+
+    /// Takes the turn from a holder that lives, unless that holding has ended. The caller [owes](Held::owes) what must be done about the holder, who may go on
+    /// at any moment.
+    pub(crate) fn succeed(&self, seen: Holding, caller: Caller<'_>) -> Option<Held<'_>> {
+        debug_assert!(!seen.insists());
+        self.seize(seen, Holding(seen.next(caller.owner).0 | OWES))
+    }
+
     /// Takes the turn from a holder that is dead, or may be succeeded.
     #[cold]
-    fn seize(&self, seen: Holding, caller: Caller<'_>) -> Option<Held<'_>> {
-        let mine = seen.next(caller.owner);
+    fn seize(&self, seen: Holding, mine: Holding) -> Option<Held<'_>> {
         let taken = self.word.compare_exchange(seen.0, mine.0, Ordering::SeqCst, Ordering::Relaxed).is_ok();
         if !taken {
             return None;
@@ -286,7 +381,7 @@ impl Turn {
     fn release(&self, holding: Holding) {
         // SeqCst: Release for what was done under the turn, and in one order with the sleepers' counts: either the sleeper's second look
         // sees the turn free, or this sees the sleeper.
-        let free = holding.0 & SEQUENCE_MASK;
+        let free = holding.0 & (SEQUENCE_MASK | OWES);
         let ended = self.word.compare_exchange(holding.0, free, Ordering::SeqCst, Ordering::Relaxed).is_ok();
         if ended {
             // The many first, although the device waits meanwhile: by the time the next holder runs some of them have committed again and
@@ -322,8 +417,8 @@ impl Turn {
         }
         self.bells.sleepers[bell].fetch_sub(1, Ordering::SeqCst);
         let slept = Slept { bell, until };
-        if held_still() && !caller.living.is_alive(seen.owner()) {
-            return (self.seize(seen, caller), slept);
+        if held_still() && caller.living.is_dead(seen.owner(), &held_still) {
+            return (self.seize(seen, seen.next(caller.owner)), slept);
         }
         (None, slept)
     }

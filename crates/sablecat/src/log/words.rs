@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | `tail` | the holder of the commit role | end of the last record |
 //! | `stamped` | the holder of the commit role | the time in the last time record, 0 when there is none in this life |
-//! | `written`, `durable`, `target`, `cached` | the holder of the flush turn | how far the files got, and by which way |
+//! | `written`, `durable`, `target`, `cached` | the holder of the flush turn, and who was one | how far the files got, and by which way |
+//! | `successions` | the holder of the flush turn | how often somebody alive was succeeded in it |
 //! | `prepared` | the holder of the supply turn | below it there are segment files |
 //! | `life`, `continues` | whoever recovers, alone | where this stretch of the log began and the one before ended |
 //! | `poisoned`, `cause` | the holder of the flush turn | why nothing more is acknowledged |
@@ -23,6 +24,40 @@ use crate::types::Lsn;
 #[derive(Debug, Default)]
 pub(crate) struct Line<T>(pub(super) T);
 
+/// A position that the holder of the flush turn raises, again and again: by a store, the cheapest way, as long as nobody alive has been succeeded in the turn.
+/// Who has been may do its one store later, below what others have raised since. So these leave that word alone and raise another, never to less than it is.
+/// The position is the greater of the two.
+#[derive(Debug, Default)]
+pub(crate) struct Reached {
+    stored: AtomicU64,
+    raised: AtomicU64,
+}
+
+impl Reached {
+    /// Acquire: pairs with the Release in `raise`.
+    #[inline]
+    pub(super) fn get(&self) -> u64 {
+        self.stored.load(Ordering::Acquire).max(self.raised.load(Ordering::Acquire))
+    }
+
+    /// Raises it to `to`. The caller has, or had, the flush turn, and has seen the number of `successions` under it.
+    #[inline]
+    pub(super) fn raise(&self, to: u64, successions: u64) {
+        // Release: what was done before is seen by who finds it raised.
+        if successions == 0 {
+            self.stored.store(to, Ordering::Release);
+        } else {
+            self.raised.fetch_max(to, Ordering::Release);
+        }
+    }
+
+    /// Sets it. The caller is alone.
+    fn start(&self, at: u64) {
+        self.stored.store(at, Ordering::SeqCst);
+        self.raised.store(0, Ordering::SeqCst);
+    }
+}
+
 const CAUSE_WORDS: usize = 32;
 const HEALTHY: u32 = 0;
 const POISONING: u32 = 1;
@@ -33,12 +68,14 @@ const POISONED: u32 = 2;
 #[derive(Debug, Default)]
 pub(crate) struct LogWords {
     pub(super) tail: Line<AtomicU64>,
-    pub(super) written: Line<AtomicU64>,
+    pub(super) written: Line<Reached>,
     pub(super) durable: Line<AtomicU64>,
     /// The tail that the flush in progress will make durable. Says nothing while no flush is in progress.
     pub(super) target: Line<AtomicU64>,
     /// Up to where bytes went through the page cache.
-    pub(super) cached: Line<AtomicU64>,
+    pub(super) cached: Line<Reached>,
+    /// How often other files were put under the names of those that somebody succeeded in the flush turn may still write to.
+    pub(super) successions: Line<AtomicU64>,
     pub(super) prepared: Line<AtomicU64>,
     pub(super) flush: Turn,
     pub(super) supply: Turn,
@@ -84,9 +121,11 @@ impl LogWords {
         // SeqCst throughout: rare, and nobody else looks yet.
         self.life.0.store(life, Ordering::SeqCst);
         self.continues.store(continues, Ordering::SeqCst);
-        for word in [&self.tail, &self.written, &self.durable, &self.target, &self.cached, &self.prepared, &self.chains] {
+        for word in [&self.tail, &self.durable, &self.target, &self.prepared, &self.chains] {
             word.0.store(life, Ordering::SeqCst);
         }
+        self.written.0.start(life);
+        self.cached.0.start(life);
     }
 
     /// Whether the positions are such as they can be with a ring of so many bytes and everything up to `visible` published, whatever their
@@ -98,8 +137,8 @@ impl LogWords {
         let at = |word: &Line<AtomicU64>| word.0.load(Ordering::SeqCst);
         // Each only grows and follows the next one, so they are read in this order; the ring's bound the other way round.
         let (life, durable, written, tail, prepared) =
-            (at(&self.life), at(&self.durable), at(&self.written), at(&self.tail), at(&self.prepared));
-        let unwritten = tail.saturating_sub(at(&self.written));
+            (at(&self.life), at(&self.durable), self.written.0.get(), at(&self.tail), at(&self.prepared));
+        let unwritten = tail.saturating_sub(self.written.0.get());
         if !(life..=tail).contains(&visible.0) || ![life, durable, written, tail, prepared].is_sorted() || unwritten > ring_bytes {
             return Err(Error::invalid("the positions of its log are impossible"));
         }

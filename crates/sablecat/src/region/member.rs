@@ -59,6 +59,11 @@ impl Member {
         self.incarnation.fetch_add(1, Ordering::SeqCst);
     }
 
+    /// The same, unless another incarnation than this one stands here by now.
+    pub(crate) fn fence_from(&self, incarnation: u64) {
+        let _ = self.incarnation.compare_exchange(incarnation, incarnation + 1, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
     /// Whether a process stands here, alive or not.
     pub(crate) fn is_used(&self) -> bool {
         self.used.load(Ordering::SeqCst) != 0

@@ -375,6 +375,32 @@ impl Region {
         }
     }
 
+    /// Whether the participant in a slot, who holds something, is dead. If so its member is another incarnation when this returns: should its process live
+    /// after all, it touches nothing shared any more. `holds_still` says whether it still holds it.
+    ///
+    /// A member that has left by itself, or was reaped, holds nothing, and who has its number since must not be fenced. So the incarnation is read first, and
+    /// changed from that only: whoever reaps has changed it before.
+    pub(crate) fn is_dead_and_fenced(&self, slot: u16, holds_still: &dyn Fn() -> bool) -> bool {
+        let (Some(member), Some(membership)) = (self.slot(slot).member(), &self.membership) else { return !self.is_alive(slot) };
+        if member >= self.geometry.members {
+            return !membership.is_alive(member);
+        }
+        let incarnation = self.member(member).incarnation().load(Ordering::SeqCst);
+        let is_dead = self.slot(slot).member() == Some(member) && !membership.is_alive(member) && holds_still();
+        if is_dead {
+            self.member(member).fence_from(incarnation);
+        }
+        is_dead
+    }
+
+    /// Whether the process of the participant in a slot is seen to be stopped; none if that is this process.
+    pub(crate) fn is_stopped(&self, slot: u16) -> Option<bool> {
+        let (member, own) = (self.slot(slot).member()?, self.membership.as_ref()?.number);
+        let is_other = member != own && member < self.geometry.members;
+        // Numbers of another namespace are others' here, or nobody's: then the answer means nothing.
+        is_other.then(|| sablecat_os::liveness::is_stopped(self.member(member).pid()))
+    }
+
     /// Whether this process was taken for dead: what it held is others' by now. One load of a line that nobody writes.
     ///
     /// SeqCst: with [`Member::fence`] in one order with the taking of slots, latches and frames and the reaper's looks at them. What a process takes and finds

@@ -72,7 +72,7 @@ fn read_kept(log: &Log) -> Result<(Vec<Found>, End)> {
 }
 
 /// That `log` holds a prefix of `model` with everything durable in it; returns its length and the end.
-fn check_prefix(log: &Log, from: Lsn, model: &[(Lsn, Vec<u8>)], durable: Lsn) -> (usize, Lsn) {
+pub(super) fn check_prefix(log: &Log, from: Lsn, model: &[(Lsn, Vec<u8>)], durable: Lsn) -> (usize, Lsn) {
     check_records(read_all(log, from), from, model, durable)
 }
 

@@ -162,9 +162,9 @@ mod explored {
                 let disk = Arc::new(SimDisk::new(1));
                 let log = Arc::new(TestLog::create(disk, SEGMENT, RING));
                 let lsn = append_spinning(&log);
-                let Ok(held) = log.log.words().flush.try_take(me(7)) else { panic!("nobody has it") };
+                let Ok(mut held) = log.log.words().flush.try_take(me(7)) else { panic!("nobody has it") };
                 if written {
-                    log.log.write_cached(log.log.files().unwrap(), &held).unwrap();
+                    log.log.write_cached(log.log.files().unwrap(), &mut held).unwrap();
                 }
                 std::mem::forget(held);
                 let threads: Vec<_> = (1..=3)
@@ -296,9 +296,9 @@ fn who_fills_a_segment_and_was_taken_for_dead_stops() {
 fn who_flushes_and_was_taken_for_dead_lowers_nothing() {
     let log = TestLog::create(Arc::new(SimDisk::new(1)), SEGMENT, RING);
     let lsn = log.put(b"key", b"value", me(1)).unwrap();
-    let Ok(held) = log.log.words().flush.try_take(me(7)) else { panic!("nobody has it") };
+    let Ok(mut held) = log.log.words().flush.try_take(me(7)) else { panic!("nobody has it") };
     log.log.words().flush.release_for(7);
-    log.log.write_cached(log.log.files().unwrap(), &held).unwrap();
+    log.log.write_cached(log.log.files().unwrap(), &mut held).unwrap();
     assert!(log.log.written() < lsn);
     drop(held);
     log.log.make_durable(lsn, me(1)).unwrap();

@@ -6,6 +6,8 @@ mod failing;
 mod group;
 mod lives;
 mod steady;
+mod stepped;
+mod stopped;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,9 +37,9 @@ impl Log {
 /// A log with the memory it works on.
 pub(super) struct TestLog {
     pub(super) log: Log,
-    _memory: Arc<Mapping>,
+    memory: Arc<Mapping>,
     /// Stands in for the commit role.
-    commit: std::sync::Mutex<()>,
+    commit: Arc<std::sync::Mutex<()>>,
 }
 
 pub(super) const UUID: [u8; 16] = *b"0123456789abcdef";
@@ -57,7 +59,13 @@ impl TestLog {
             LogMemory::new(memory.base().cast(), ring)
         };
         let log = Log::open(disk, dir, config, memory_of_log)?;
-        Ok(TestLog { log, _memory: memory, commit: std::sync::Mutex::new(()) })
+        Ok(TestLog { log, memory, commit: Arc::default() })
+    }
+
+    /// The same log, as another process has it.
+    pub(super) fn beside(&self, disk: Arc<dyn Disk>, config: LogConfig) -> TestLog {
+        let log = Log::open(Some(disk), Path::new("log"), config, self.log.memory).expect("open");
+        TestLog { log, memory: Arc::clone(&self.memory), commit: Arc::clone(&self.commit) }
     }
 
     /// The same, begun as new.
