@@ -17,15 +17,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::fork;
 
-/// Whether the system says that a process, by its number here, is stopped: by a signal, or by who debugs it. False also where that cannot be told. Not to be
-/// relied upon: the number may be another process's, or of another namespace.
-#[must_use]
-pub fn is_stopped(process: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // Behind the command, which is in parentheses and may have some of its own.
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
-}
-
 /// A file whose bytes are locks.
 #[derive(Debug)]
 pub struct LockFile {
@@ -156,7 +147,8 @@ impl Drop for LockFile {
 }
 
 /// Whether a process is seen to be stopped, by a signal or a debugger. False where that cannot be seen: of the number of a process elsewhere, of one frozen
-/// with its group, without `/proc`.
+/// with its group, without `/proc`. Not to be relied upon: the number may be another process's by now.
+#[must_use]
 pub fn is_stopped(process: u32) -> bool {
     // The command stands in parentheses and may hold anything, so the state is what follows the last of them.
     let stat = std::fs::read(format!("/proc/{process}/stat")).unwrap_or_default();
