@@ -10,8 +10,8 @@ use crate::step::Step;
 pub type Wrong = String;
 
 /// A snapshot that is kept, and the state it must go on showing.
-struct Kept<'env> {
-    txn: ReadTxn<'env>,
+struct Kept {
+    txn: ReadTxn,
     model: Model,
     given_up: bool,
 }
@@ -37,7 +37,7 @@ pub fn play(steps: &[Step], model: &mut Model, mut open: impl FnMut() -> Result<
 }
 
 fn life(env: &Env, steps: &[Step], model: &mut Model) -> std::result::Result<(), (usize, Wrong)> {
-    let mut kept: Vec<Kept<'_>> = Vec::new();
+    let mut kept: Vec<Kept> = Vec::new();
     for (n, step) in steps.iter().enumerate() {
         let wrong = |wrong: String| (n, format!("{step:?}: {wrong}"));
         match step {
@@ -49,7 +49,7 @@ fn life(env: &Env, steps: &[Step], model: &mut Model) -> std::result::Result<(),
             Step::Look(name, question) if !kept.is_empty() => {
                 let kept = &mut kept[0];
                 let expected = kept.model.apply(&Step::Read(name.clone(), question.clone()));
-                match engine::ask_snapshot(&mut kept.txn, name, question) {
+                match engine::ask_snapshot(&kept.txn, name, question) {
                     Err(error) if error.kind() == ErrorKind::SnapshotTooOld => kept.given_up = true,
                     Ok(_) if kept.given_up => return Err(wrong("a snapshot that was given up answers again".into())),
                     Ok(answer) if answer == expected => {}

@@ -2,10 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use sablecat::{Database, Env, ErrorKind, ReadTxn, Result, Txn, TxnOptions};
+use sablecat::{Database, Env, ErrorKind, Prefix, Range, Result, Txn, TxnOptions};
 
 use crate::model::{Answer, Model, keeps};
-use crate::step::{Bytes, Part, Read, Step, Transaction, reversed};
+use crate::step::{Part, Read, Step, Transaction, reversed};
+use crate::walk;
 
 /// The comparator of databases whose name begins with `r`.
 pub const REVERSED: &str = "reversed";
@@ -16,7 +17,7 @@ pub fn find(env: &Env, name: &str) -> Result<Option<Database>> {
 }
 
 /// Takes records from either end, as the bits of `ends` say.
-fn take(mut range: sablecat::Range<'_>, limit: usize, ends: u64) -> Result<Answer> {
+fn take(mut range: Range<impl sablecat::Read>, limit: usize, ends: u64) -> Result<Answer> {
     let mut found = Vec::new();
     for n in 0..limit {
         let next = if ends >> (n % 64) & 1 == 0 { range.next() } else { range.next_back() };
@@ -43,48 +44,24 @@ pub(crate) fn length(len: Option<u64>) -> Answer {
     len.map_or(Answer::Missing, Answer::Count)
 }
 
-fn ask_database(db: &Database, question: &Read) -> Result<Answer> {
+/// Asks a transaction, a snapshot or the newest state.
+pub fn ask(from: &impl sablecat::Read<Of = Env>, db: &Database, question: &Read) -> Result<Answer> {
     Ok(match question {
-        Read::Get(key) => Answer::Value(db.get(key)?),
-        Read::Contains(key) => Answer::Flag(db.contains_key(key)?),
-        Read::Part(key, offset, len) => part(|buffer| db.read_at(key, *offset, buffer), *len)?,
-        Read::Length(key) => length(db.value_len(key)?),
-        Read::First => Answer::Records(db.first()?.into_iter().collect()),
-        Read::Last => Answer::Records(db.last()?.into_iter().collect()),
-        Read::Range(bounds, limit, ends) => take(db.range(bounds.clone())?, *limit, *ends)?,
+        Read::Get(key) => Answer::Value(from.get(db, key)?),
+        Read::Contains(key) => Answer::Flag(from.contains_key(db, key)?),
+        Read::Part(key, offset, len) => part(|buffer| from.read_at(db, key, *offset, buffer), *len)?,
+        Read::Length(key) => length(from.value_len(db, key)?),
+        Read::First => Answer::Records(from.first(db)?.into_iter().collect()),
+        Read::Last => Answer::Records(from.last(db)?.into_iter().collect()),
+        Read::Range(bounds, limit, ends) => take(from.range(db, bounds)?, *limit, *ends)?,
         Read::Prefix(_) if reversed(db.name()) => Answer::Missing,
-        Read::Prefix(prefix) => take(db.prefix(prefix)?, usize::MAX, 0)?,
-    })
-}
-
-fn ask_transaction(txn: &mut Txn<'_>, db: &Database, question: &Read) -> Result<Answer> {
-    Ok(match question {
-        Read::Get(key) => Answer::Value(txn.get(db, key)?),
-        Read::Contains(key) => Answer::Flag(txn.contains_key(db, key)?),
-        Read::Part(key, offset, len) => part(|buffer| txn.read_at(db, key, *offset, buffer), *len)?,
-        Read::Length(key) => length(txn.value_len(db, key)?),
-        Read::First => Answer::Records(txn.first(db)?.into_iter().collect()),
-        Read::Last => Answer::Records(txn.last(db)?.into_iter().collect()),
-        Read::Range(bounds, limit, ends) => take(txn.range(db, bounds.clone())?, *limit, *ends)?,
-        Read::Prefix(_) if reversed(db.name()) => Answer::Missing,
-        Read::Prefix(prefix) => take(txn.prefix(db, prefix)?, usize::MAX, 0)?,
+        Read::Prefix(prefix) => take(from.range(db, Prefix(prefix))?, usize::MAX, 0)?,
     })
 }
 
 /// Asks a snapshot.
-pub fn ask_snapshot(txn: &mut ReadTxn<'_>, name: &str, question: &Read) -> Result<Answer> {
-    let Some(db) = &txn.existing_database(name)? else { return Ok(Answer::Missing) };
-    Ok(match question {
-        Read::Get(key) => Answer::Value(txn.get(db, key)?),
-        Read::Contains(key) => Answer::Flag(txn.get_with(db, key, |value| value.is_some())?),
-        Read::Part(key, offset, len) => part(|buffer| txn.read_at(db, key, *offset, buffer), *len)?,
-        Read::Length(key) => length(txn.value_len(db, key)?),
-        Read::First => Answer::Records(txn.first(db)?.into_iter().collect()),
-        Read::Last => Answer::Records(txn.last(db)?.into_iter().collect()),
-        Read::Range(bounds, limit, ends) => take(txn.range(db, bounds.clone())?, *limit, *ends)?,
-        Read::Prefix(_) if reversed(db.name()) => Answer::Missing,
-        Read::Prefix(prefix) => take(txn.prefix(db, prefix)?, usize::MAX, 0)?,
-    })
+pub fn ask_snapshot(txn: &sablecat::ReadTxn, name: &str, question: &Read) -> Result<Answer> {
+    txn.existing_database(name)?.map_or(Ok(Answer::Missing), |db| ask(txn, &db, question))
 }
 
 /// Opens or creates a database in the order that its name says.
@@ -111,7 +88,7 @@ fn renamed(outcome: Result<()>) -> Result<Answer> {
 /// Does a step. Closing and opening again, and snapshots, are the caller's.
 pub fn apply(env: &Env, step: &Step) -> Result<Answer> {
     match step {
-        Step::Read(name, question) => on(env, name, |db| ask_database(db, question)),
+        Step::Read(name, question) => on(env, name, |db| ask(env, db, question)),
         Step::Visit(name, bounds, limit) => on(env, name, |db| {
             let mut found = Vec::new();
             if *limit > 0 {
@@ -130,10 +107,9 @@ pub fn apply(env: &Env, step: &Step) -> Result<Answer> {
         Step::Insert(name, key, value) => on(env, name, |db| db.insert(key, value).map(|()| Answer::Done)),
         Step::Remove(name, key) => on(env, name, |db| db.remove(key).map(Answer::Flag)),
         Step::OrInsert(name, key, value) => on(env, name, |db| Ok(Answer::Value(Some(db.entry(key).or_insert(value)?)))),
-        Step::AndModify(name, key, byte) => on(env, name, |db| {
-            let change = |value: &[u8]| [value, &[*byte]].concat();
-            db.entry(key).and_modify(change).map(Answer::Value)
-        }),
+        Step::AndModify(name, key, byte) => {
+            on(env, name, |db| db.entry(key).and_modify(|value| value.push(*byte)).apply().map(Answer::Value))
+        }
         Step::Retain(name, rest, modulus) => on(env, name, |db| {
             db.retain(|key, _| keeps(key, *rest, *modulus))?;
             Ok(Answer::Done)
@@ -172,10 +148,11 @@ fn run_parts(txn: &mut Txn<'_>, parts: &[Part]) -> Result<Vec<Answer>> {
     let mut answers = Vec::new();
     for part in parts {
         answers.push(match part {
-            Part::Read(name, question) => within(txn, name, |txn, db| ask_transaction(txn, db, question))?,
+            Part::Read(name, question) => within(txn, name, |txn, db| ask(txn, db, question))?,
             Part::ForUpdate(name, key) => within(txn, name, |txn, db| txn.get_for_update(db, key).map(Answer::Value))?,
             Part::Insert(name, key, value) => within(txn, name, |txn, db| txn.insert(db, key, value).map(|()| Answer::Done))?,
             Part::Remove(name, key) => within(txn, name, |txn, db| txn.remove(db, key).map(Answer::Flag))?,
+            Part::Walk(name, walk) => within(txn, name, |txn, db| walk::engine(txn, db, walk))?,
             Part::Create(name) if reversed(name) => txn.database_ordered_by(name, REVERSED).map(|_| Answer::Done)?,
             Part::Create(name) => txn.database(name).map(|_| Answer::Done)?,
             Part::Rename(from, to) => renamed(txn.rename_database(from, to))?,
@@ -226,7 +203,7 @@ pub fn state(env: &Env) -> Result<Model> {
     for name in env.databases()? {
         let db = find(env, &name)?;
         let records = match &db {
-            Some(db) => db.range::<Bytes>(..)?.collect::<Result<_>>()?,
+            Some(db) => db.range(..)?.collect::<Result<_>>()?,
             None => panic!("{name:?} is in the list of databases and does not exist"),
         };
         model.tables.insert(name, records);

@@ -3,6 +3,7 @@
 //! ```text
 //! dice.rs       chance from a seed
 //! step.rs       everything a program may ask, as data, made from a seed
+//! walk.rs       cursors: made, modelled, moved
 //! model.rs      what must be answered
 //! engine.rs     what is answered
 //! alike.rs      both side by side
@@ -48,6 +49,7 @@ pub mod step;
 pub mod steps;
 pub mod store;
 pub mod storm;
+pub mod walk;
 
 use alike::Wrong;
 use dice::Dice;

@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::Bound;
 
 use crate::step::{Bounds, Bytes, Part, Read, Step, reversed};
+use crate::walk;
 
 /// Records of one database, in the order of bytes, however it is ordered.
 pub type Records = BTreeMap<Bytes, Bytes>;
@@ -46,7 +47,7 @@ pub enum Answer {
 }
 
 /// The records between two bounds, in the database's order.
-fn between(name: &str, records: &Records, (lower, upper): &Bounds) -> VecDeque<(Bytes, Bytes)> {
+pub fn between(name: &str, records: &Records, (lower, upper): &Bounds) -> VecDeque<(Bytes, Bytes)> {
     let order = |a: &Bytes, b: &Bytes| if reversed(name) { b.cmp(a) } else { a.cmp(b) };
     let inside = |key: &Bytes| {
         let low = match lower {
@@ -163,6 +164,7 @@ impl Model {
                 Part::ForUpdate(name, key) => self.apply(&Step::Read(name.clone(), Read::Get(key.clone()))),
                 Part::Insert(name, key, value) => self.apply(&Step::Insert(name.clone(), key.clone(), value.clone())),
                 Part::Remove(name, key) => self.apply(&Step::Remove(name.clone(), key.clone())),
+                Part::Walk(name, walk) => self.change(name, |records| walk::model(name, records, walk)),
                 Part::Create(name) => self.apply(&Step::Create(name.clone())),
                 Part::Rename(from, to) => self.apply(&Step::Rename(from.clone(), to.clone())),
                 Part::Drop(name) => self.apply(&Step::Drop(name.clone())),

@@ -8,6 +8,7 @@ use std::ops::Bound;
 use sablecat::{Durability, Isolation};
 
 use crate::dice::Dice;
+use crate::walk::{self, Walk};
 
 /// A key or a value.
 pub type Bytes = Vec<u8>;
@@ -46,6 +47,8 @@ pub enum Part {
     Insert(String, Bytes, Bytes),
     /// `remove`
     Remove(String, Bytes),
+    /// Cursors in one database.
+    Walk(String, Walk),
     /// Opens a database, creating it if need be.
     Create(String),
     /// `rename_database`
@@ -268,7 +271,7 @@ impl Shape {
             .map(|_| {
                 let table = dice.pick(&self.names);
                 let name = table.to_owned();
-                match dice.below(22) {
+                match dice.below(24) {
                     0..5 => Part::Read(name, self.read(table, dice)),
                     5 => Part::ForUpdate(name, self.key(table, dice)),
                     6..12 => Part::Insert(name, self.key(table, dice), self.value(dice)),
@@ -282,6 +285,7 @@ impl Shape {
                         1 => Part::Databases,
                         _ => self.other_name(&name, dice).map_or(Part::Databases, |to| Part::Rename(name, to)),
                     },
+                    22 | 23 => Part::Walk(name, walk::any(self, table, dice)),
                     _ => Part::Insert(name, self.key(table, dice), self.value(dice)),
                 }
             })

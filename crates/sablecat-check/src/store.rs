@@ -11,7 +11,7 @@ use crate::dice::Dice;
 use crate::engine::{length, part};
 use crate::model::{Answer, Model};
 use crate::setting::{DIRECTORY, Setting};
-use crate::step::{Bytes, Read, Shape, Step};
+use crate::step::{Read, Shape, Step};
 
 /// What of a step's kind a Data Store can do, as the same step or a simpler one.
 pub fn plain(step: Step) -> Option<Step> {
@@ -104,7 +104,7 @@ pub fn state(store: &mut DataStore) -> Result<Model> {
     for name in store.databases()? {
         let table = store.database(&name)?;
         let records = model.tables.entry(name).or_default();
-        store.visit::<Bytes>(&table, .., |key, value| {
+        store.visit(&table, .., |key, value| {
             records.insert(key.to_vec(), value.to_vec());
             ControlFlow::Continue(())
         })?;

@@ -25,9 +25,9 @@ fn a_locked_record_times_out_for_others_and_is_free_after_the_end() {
         assert_eq!(other.get(&db, "k").expect("reading needs no lock"), None);
         other.get_for_update(&db, "another").expect("free");
         if commit {
-            holder.commit().expect("no conflict")
+            holder.commit().expect("no conflict");
         } else {
-            holder.abort()
+            holder.abort();
         }
         other.get_for_update(&db, "k").expect("free again");
     }
@@ -53,7 +53,7 @@ fn of_a_circle_of_waiting_transactions_one_gives_up_and_the_rest_get_through() {
             handles.into_iter().map(|handle| handle.join().expect("no panic")).collect()
         });
         let gave_up = outcomes.iter().filter(|outcome| outcome.is_err()).count();
-        assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(()) | Err(ErrorKind::Deadlock))), "{outcomes:?}");
+        assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(_) | Err(ErrorKind::Deadlock))), "{outcomes:?}");
         assert!(gave_up >= 1 && gave_up < threads, "{outcomes:?}");
     }
 }

@@ -35,7 +35,7 @@ fn a_long_snapshot_shows_its_state_or_is_given_up() {
             db.insert(key(n), value(n, 0)).expect("inserted");
         }
         let mut dice = Dice::new(7);
-        let mut kept: Vec<(u64, sablecat::ReadTxn<'_>, bool)> = Vec::new();
+        let mut kept: Vec<(u64, sablecat::ReadTxn, bool)> = Vec::new();
         for round in 1..=30 {
             kept.push((round - 1, env.snapshot().expect("a seat"), false));
             if kept.len() > 4 {
@@ -85,9 +85,9 @@ fn money_moved_by_many_threads_is_neither_made_nor_lost() {
         let (sums, too_old) = (AtomicU64::new(0), AtomicU64::new(0));
         let sum = |value: &[u8]| u64::from_le_bytes(value[..8].try_into().expect("eight bytes"));
         let read_all = |env: &Env| -> sablecat::Result<u64> {
-            let mut snapshot = env.snapshot()?;
+            let snapshot = env.snapshot()?;
             let db = env.database("accounts")?;
-            snapshot.range::<&[u8]>(&db, ..)?.map(|record| record.map(|(_, value)| sum(&value))).sum()
+            snapshot.range(&db, ..)?.map(|record| record.map(|(_, value)| sum(&value))).sum()
         };
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..3u64)
@@ -154,7 +154,7 @@ fn a_database_younger_than_a_snapshot_is_empty_or_not_there_for_it() {
     let env = Env::in_memory().expect("memory");
     let old = env.database("old").expect("created");
     old.insert("k", "v").expect("inserted");
-    let mut snapshot = env.snapshot().expect("a seat");
+    let snapshot = env.snapshot().expect("a seat");
     let young = env.database("young").expect("created");
     young.insert("k", "v").expect("inserted");
     match snapshot.get(&young, "k") {
@@ -170,7 +170,7 @@ fn the_last_mark_of_a_given_up_snapshot_does_not_meet_whoever_sits_there_next() 
     let db = env.database("d").expect("created");
     let mut given_up = false;
     for round in 0..40 {
-        let mut snapshot = env.snapshot().expect("a seat");
+        let snapshot = env.snapshot().expect("a seat");
         for n in 0..400 {
             db.insert(key(n), value(n, round)).expect("a single operation has no snapshot to lose");
         }

@@ -42,7 +42,7 @@ fn put(env: &Env, name: &str) {
 fn check(env: &Env, name: &str) -> usize {
     assert_eq!(env.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
     let Some(database) = env.existing_database(name).unwrap() else { return 0 };
-    database.range::<&[u8]>(..).unwrap().map(|record| assert_eq!(record.unwrap().1, name.as_bytes())).count()
+    database.range(..).unwrap().map(|record| assert_eq!(record.unwrap().1, name.as_bytes())).count()
 }
 
 #[test]

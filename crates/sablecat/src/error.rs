@@ -143,6 +143,15 @@ impl Error {
         Error { signal: Signal::NoRoom, ..Self::full(what) }
     }
 
+    /// A snapshot was given up for want of room.
+    #[cold]
+    pub(crate) fn given_up() -> Self {
+        Self::new(
+            ErrorKind::SnapshotTooOld,
+            "the snapshot was given up because the old versions it kept filled the cache; begin a new transaction or enlarge the cache",
+        )
+    }
+
     /// A reader of the last checkpoint has come upon a newer one.
     #[cold]
     pub(crate) fn newer_checkpoint() -> Self {

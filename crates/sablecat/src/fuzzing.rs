@@ -86,8 +86,8 @@ fn open_with(disk: &SimDisk, path: &str, input: &[u8]) -> bool {
 fn read_all(env: &Env) -> Result<()> {
     for name in env.databases()? {
         let Some(database) = env.existing_database(&name)? else { continue };
-        database.visit::<&[u8]>(.., |_, _| ControlFlow::Continue(()))?;
-        for record in database.range::<&[u8]>(..)?.rev() {
+        database.visit(.., |_, _| ControlFlow::Continue(()))?;
+        for record in database.range(..)?.rev() {
             record?;
         }
     }

@@ -43,7 +43,10 @@ mod region;
 mod txn;
 mod types;
 
-pub use api::{Builder, DataStore, Database, Entry, Env, Range, ReadTxn, Savepoint, Stats, StoreTable, Txn, TxnOptions};
+pub use api::{
+    Builder, Cursor, DataStore, Database, Entry, Env, KeyRange, Kind, Prefix, Range, Read, ReadTxn, Record, Savepoint, Stats, Txn,
+    TxnOptions, Write,
+};
 pub use env::VolumeStats;
 pub use env::{Activity, CheckpointReport, CompactReport, Participant, Process, Progress, RecordLock, RecoveryReport, VerifyReport};
 pub use env::{Epoch, History, JournalFile, Recovery, RecoveryPlan, Target};

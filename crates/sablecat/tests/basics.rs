@@ -42,10 +42,10 @@ fn many_records_are_found_again_in_order_and_by_key() {
     for n in 0..20_000 {
         assert_eq!(db.get(key(n)).unwrap(), model.get(key(n).as_slice()).cloned());
     }
-    let forwards: Vec<_> = db.range::<&[u8]>(..).unwrap().collect::<sablecat::Result<_>>().unwrap();
+    let forwards: Vec<_> = db.range(..).unwrap().collect::<sablecat::Result<_>>().unwrap();
     let expected: Vec<_> = model.into_iter().collect();
     assert_eq!(forwards, expected);
-    let mut backwards: Vec<_> = db.range::<&[u8]>(..).unwrap().rev().collect::<sablecat::Result<_>>().unwrap();
+    let mut backwards: Vec<_> = db.range(..).unwrap().rev().collect::<sablecat::Result<_>>().unwrap();
     backwards.reverse();
     assert_eq!(backwards, expected);
     let report = env.verify(&mut |_| {}).unwrap();
@@ -233,7 +233,7 @@ fn a_bulk_load_fills_an_empty_database_and_survives_a_crash() {
     assert_eq!(db.bulk_load([(b"k", b"v")]).unwrap_err().kind(), sablecat::ErrorKind::Invalid);
     let env = open(std::sync::Arc::new(disk.crash(2)));
     let db = env.existing_database("of 30000").unwrap().expect("it was created");
-    let visited: Vec<_> = db.range::<&[u8]>(..).unwrap().collect::<sablecat::Result<_>>().unwrap();
+    let visited: Vec<_> = db.range(..).unwrap().collect::<sablecat::Result<_>>().unwrap();
     assert!(visited.iter().map(|(key, _)| key.clone()).eq((0..30_000u64).map(|n| n.to_be_bytes().to_vec())));
     assert_eq!(env.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
 }
@@ -312,16 +312,16 @@ fn a_read_only_transaction_folds_the_state_it_began_with() {
     for n in 0..5_000u32 {
         db.insert(n.to_be_bytes(), n.to_le_bytes()).unwrap();
     }
-    let mut then = env.snapshot().unwrap();
+    let then = env.snapshot().unwrap();
     for n in 1_000..5_000u32 {
         db.remove(n.to_be_bytes()).unwrap();
     }
     let sum =
         |sum: u64, _: &[u8], value: &[u8]| std::ops::ControlFlow::Continue(sum + u64::from(u32::from_le_bytes(value.try_into().unwrap())));
-    assert_eq!(then.fold::<u64, &[u8]>(&db, .., 0, sum).unwrap(), (0..5_000).sum::<u64>());
-    assert_eq!(db.fold::<u64, &[u8]>(.., 0, sum).unwrap(), (0..1_000).sum::<u64>());
+    assert_eq!(then.fold(&db, .., 0, sum).unwrap(), (0..5_000).sum::<u64>());
+    assert_eq!(db.fold(.., 0, sum).unwrap(), (0..1_000).sum::<u64>());
     let mut seen = 0;
-    then.visit::<&[u8]>(&db, .., |_, _| {
+    then.visit(&db, .., |_, _| {
         seen += 1;
         if seen == 3_000 { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }
     })
@@ -351,7 +351,7 @@ fn who_looks_at_a_record_for_long_holds_up_nobody() {
                 end.recv().unwrap_err();
                 assert_eq!(seen, Some(&value(0)[..]), "what is looked at stays");
             };
-            db.get_with(&0u64.to_be_bytes(), look).unwrap();
+            db.get_with(0u64.to_be_bytes(), look).unwrap();
         });
         // Ends the look, also when something here fails.
         let done = done;

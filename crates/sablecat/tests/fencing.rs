@@ -48,7 +48,7 @@ fn worker() {
     let records = env.database("records").expect("opened");
     records.insert("worker", "was here").expect("alive");
     {
-        let mut reading = env.snapshot().expect("alive");
+        let reading = env.snapshot().expect("alive");
         let mut changing = env.begin().expect("alive");
         changing.insert(&records, "key", "of the dead").expect("alive");
         assert!(changing.get(&records, "worker").expect("alive").is_some());
@@ -147,7 +147,7 @@ fn who_was_wrongly_taken_for_dead_changes_nothing_and_is_told_so() {
     }
     worker.goes_on();
     worker.hears("refused");
-    for (n, mut txn) in held.into_iter().enumerate() {
+    for (n, txn) in held.into_iter().enumerate() {
         assert_eq!(txn.get(&records, format!("none {n}")).expect("read"), None);
         txn.commit().expect("nobody interfered");
     }

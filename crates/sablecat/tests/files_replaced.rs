@@ -27,7 +27,7 @@ fn fill(env: &Env, generation: u8) {
 fn expect(env: &Env, generation: u8) {
     let d = env.database("many").expect("there");
     let mut count = 0;
-    for record in env.snapshot().expect("begun").range::<&[u8]>(&d, ..).expect("read") {
+    for record in env.snapshot().expect("begun").range(&d, ..).expect("read") {
         let (key, value) = record.expect("read");
         assert_eq!(value, vec![generation; 300], "{key:?}");
         count += 1;

@@ -37,7 +37,7 @@ fn key(n: u32) -> [u8; 4] {
 fn thin_out(disk: &Arc<SimDisk>, mut model: BTreeMap<u32, Vec<u8>>) {
     let check = |env: &Env, model: &BTreeMap<u32, Vec<u8>>| {
         let db = env.database("records").unwrap();
-        let found: Vec<_> = db.range::<&[u8]>(..).unwrap().collect::<sablecat::Result<_>>().unwrap();
+        let found: Vec<_> = db.range(..).unwrap().collect::<sablecat::Result<_>>().unwrap();
         assert!(found.into_iter().eq(model.iter().map(|(n, value)| (key(*n).to_vec(), value.clone()))));
         assert_eq!(env.verify(&mut |_| {}).unwrap().problems, [""; 0]);
     };

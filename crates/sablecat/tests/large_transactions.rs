@@ -24,11 +24,11 @@ fn tiny(disk: &SimDisk) -> Builder {
 type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn contents(env: &Env) -> BTreeMap<String, Contents> {
-    let mut snapshot = env.snapshot().expect("a seat");
+    let snapshot = env.snapshot().expect("a seat");
     let names = snapshot.databases().expect("read");
     let all = |name: &String| {
         let database = snapshot.existing_database(name).expect("read").expect("there");
-        let records = snapshot.range::<&[u8]>(&database, ..).expect("read");
+        let records = snapshot.range(&database, ..).expect("read");
         records.map(|record| record.map(|(key, value)| (key.to_vec(), value.to_vec())).expect("read")).collect()
     };
     names.iter().map(String::clone).zip(names.iter().map(all).collect::<Vec<_>>()).collect()
@@ -167,7 +167,7 @@ fn readers_see_what_was_before_until_they_begin_anew() {
         fill(&env);
         env.database("gone").expect("created").insert("k", "v").expect("inserted");
         let a = env.database("a").expect("there");
-        let mut snapshot = env.snapshot().expect("a seat");
+        let snapshot = env.snapshot().expect("a seat");
         assert_eq!(snapshot.get(&a, key(1)).expect("read"), Some(vec![1; 100]));
         change(&env).expect("committed");
         for (key, value) in &before["a"] {

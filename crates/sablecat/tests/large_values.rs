@@ -38,7 +38,7 @@ fn a_value_of_three_times_the_cache_is_a_value_like_any_other() {
         db.insert("a", &large).expect("stored");
         db.insert("b", &large[..2 << 20]).expect("stored");
         assert!(db.get("a").expect("read").as_ref() == Some(&large));
-        let mut before = env.snapshot().expect("a seat");
+        let before = env.snapshot().expect("a seat");
         env.write(|txn| {
             txn.insert(&db, "a", value(2, 2 << 20))?;
             assert_eq!(txn.value_len(&db, "a")?, Some(2 << 20), "its own, not committed yet");
@@ -188,7 +188,7 @@ fn large_values_of_nested_keys_are_kept_replaced_and_freed() {
     let db = env.database("d").expect("created");
     let key = |n: u8| [&[n; 3000][..], b"end"].concat();
     db.insert(key(1), value(1, 2 << 20)).expect("stored");
-    let mut before = env.snapshot().expect("a seat");
+    let before = env.snapshot().expect("a seat");
     db.insert(key(1), value(2, 3 << 20)).expect("replaced");
     env.checkpoint().expect("durable");
     assert_eq!(db.value_len(key(1)).expect("read"), Some(3 << 20));
@@ -216,7 +216,7 @@ fn large_values_are_moved_down_and_stay_what_they_are() {
     (0..4u8).for_each(|n| db.insert([n], value(n.into(), 2 << 20)).expect("stored"));
     env.checkpoint().expect("durable");
     (0..3u8).for_each(|n| assert!(db.remove([n]).expect("removed")));
-    let mut snapshot = env.snapshot().expect("a seat");
+    let snapshot = env.snapshot().expect("a seat");
     for _ in 0..3 {
         env.compact().expect("moved");
         assert!(snapshot.get(&db, [3]).expect("kept") == Some(value(3, 2 << 20)));

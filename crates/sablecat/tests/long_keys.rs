@@ -92,8 +92,8 @@ fn between((lower, upper): (Bound<Bytes>, Bound<Bytes>), model: &Model) -> Vec<(
 /// Everything that can be asked, against the model.
 fn compare(db: &Database, model: &Model, dice: &mut Dice, page_size: usize) {
     let all: Vec<_> = model.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
-    assert_eq!(db.range::<Bytes>(..).unwrap().collect::<Result<Vec<_>>>().unwrap(), all);
-    assert_eq!(db.range::<Bytes>(..).unwrap().rev().collect::<Result<Vec<_>>>().unwrap(), all.iter().rev().cloned().collect::<Vec<_>>());
+    assert_eq!(db.range(..).unwrap().collect::<Result<Vec<_>>>().unwrap(), all);
+    assert_eq!(db.range(..).unwrap().rev().collect::<Result<Vec<_>>>().unwrap(), all.iter().rev().cloned().collect::<Vec<_>>());
     assert_eq!(db.len().unwrap(), model.len() as u64);
     assert_eq!(db.first().unwrap(), all.first().cloned());
     assert_eq!(db.last().unwrap(), all.last().cloned());
@@ -147,7 +147,7 @@ fn compare(db: &Database, model: &Model, dice: &mut Dice, page_size: usize) {
         }
         let prefix = &absent[..dice.below(absent.len() + 1)];
         let expected: Vec<_> = all.iter().filter(|(key, _)| key.starts_with(prefix)).cloned().collect();
-        assert_eq!(db.prefix(prefix).unwrap().collect::<Result<Vec<_>>>().unwrap(), expected);
+        assert_eq!(db.range(sablecat::Prefix(prefix)).unwrap().collect::<Result<Vec<_>>>().unwrap(), expected);
     }
 }
 
@@ -186,7 +186,7 @@ fn long_keys_in_transactions_are_found_as_in_a_map_and_survive_a_crash() {
                                 model.insert(key, value);
                             }
                         }
-                        let mine: Vec<_> = txn.range::<Bytes>(&db, ..).unwrap().collect::<Result<_>>().unwrap();
+                        let mine: Vec<_> = txn.range(&db, ..).unwrap().collect::<Result<_>>().unwrap();
                         assert!(mine.into_iter().eq(model.clone()));
                         txn.commit().unwrap();
                     }
@@ -272,7 +272,7 @@ fn a_data_store_holds_long_keys() {
                 let table = store.database(name).unwrap();
                 let mut found = Model::new();
                 store
-                    .visit::<Bytes>(&table, .., |key, value| {
+                    .visit(&table, .., |key, value| {
                         found.insert(key.to_vec(), value.to_vec());
                         ControlFlow::Continue(())
                     })
@@ -394,7 +394,7 @@ fn write_below_one_stem(isolation: Isolation) {
     let lengths: usize = (0..6).map(|n| db.get(name(n)).unwrap().map_or(0, |value| value.len())).sum();
     assert_eq!(count, 450);
     assert_eq!(lengths % 10, 450 % 10, "each raise counts once: ten make nothing");
-    let left: Model = db.range::<Bytes>(..).unwrap().collect::<Result<_>>().unwrap();
+    let left: Model = db.range(..).unwrap().collect::<Result<_>>().unwrap();
     sound(&env, &left);
 }
 
@@ -448,12 +448,12 @@ fn a_snapshot_keeps_showing_subtrees_that_are_gone() {
     let mut dice = Dice(9);
     let model: Model = (0..60).map(|_| (key(&mut dice, 512, 3), value(&mut dice, 512))).collect();
     db.insert_batch(&model).unwrap();
-    let mut snapshot = env.snapshot().unwrap();
+    let snapshot = env.snapshot().unwrap();
     for key in model.keys() {
         db.remove(key).unwrap();
     }
     db.insert_batch((0..40u8).map(|n| ([n; 700], "other"))).unwrap();
-    let seen: Model = snapshot.range::<Bytes>(&db, ..).unwrap().collect::<Result<_>>().unwrap();
+    let seen: Model = snapshot.range(&db, ..).unwrap().collect::<Result<_>>().unwrap();
     assert_eq!(seen, model);
     for (key, value) in &model {
         assert_eq!(snapshot.get(&db, key).unwrap().as_ref(), Some(value));

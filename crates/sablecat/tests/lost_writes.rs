@@ -47,7 +47,7 @@ fn read_all(env: &Env) -> Result<[Records; 2], Error> {
     let mut all = [Records::new(), Records::new()];
     for (name, into) in ["near", "far"].into_iter().zip(&mut all) {
         let records = env.existing_database(name)?.expect("it was made");
-        for record in records.prefix("")? {
+        for record in records.range(sablecat::Prefix(""))? {
             let (key, value) = record?;
             into.insert(key, value);
         }

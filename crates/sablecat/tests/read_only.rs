@@ -87,7 +87,7 @@ fn a_reader_sees_the_last_checkpoint_and_goes_on_to_the_next() {
     let seen = reader(&directory.env()).expect("opened");
     let e = seen.database("d").expect("there");
     assert_eq!(e.get("k").expect("read").as_deref(), Some(&b"1"[..]));
-    let mut old = seen.snapshot().expect("begun");
+    let old = seen.snapshot().expect("begun");
     assert_eq!((old.get(&e, "k").expect("read").as_deref(), old.lsn()), (Some(&b"1"[..]), first));
     assert_eq!(kind(seen.database("new")), Some(ErrorKind::ReadOnly));
 
@@ -171,24 +171,24 @@ fn long(byte: u8) -> Vec<u8> {
 
 fn check(seen: &Env) {
     let d = seen.database("d").expect("there");
-    let mut snapshot = seen.snapshot().expect("begun");
+    let snapshot = seen.snapshot().expect("begun");
     assert_eq!(d.len().expect("counted"), 502);
-    assert_eq!(snapshot.range::<&[u8]>(&d, ..).expect("begun").count(), 502);
-    assert_eq!(snapshot.range::<&[u8]>(&d, ..).expect("begun").rev().filter(|record| record.is_ok()).count(), 502);
+    assert_eq!(snapshot.range(&d, ..).expect("begun").count(), 502);
+    assert_eq!(snapshot.range(&d, ..).expect("begun").rev().filter(|record| record.is_ok()).count(), 502);
     assert_eq!(d.get(vec![b'k'; 5000]).expect("read").as_deref(), Some(&b"nested"[..]));
     assert_eq!(d.get("long").expect("read"), Some(long(3)));
     assert_eq!(d.value_len("long").expect("read"), Some(200_000));
     let (mut part, mut shown) = (vec![0; 70_000], 0);
     assert_eq!(snapshot.read_at(&d, "long", 100_000, &mut part).expect("read"), Some(70_000));
     assert_eq!(part, long(3)[100_000..170_000]);
-    d.visit::<&[u8]>(.., |_, value| {
+    d.visit(.., |_, value| {
         shown += value.len();
         ControlFlow::Continue(())
     })
     .expect("visited");
     assert_eq!(shown, 500 * 40 + 6 + 200_000);
     let e = seen.database_ordered_by("e", "backwards").expect("there");
-    let keys: Vec<_> = e.range::<&[u8]>(..).expect("begun").map(|record| record.expect("read").0).collect();
+    let keys: Vec<_> = e.range(..).expect("begun").map(|record| record.expect("read").0).collect();
     assert_eq!(keys, [b"b", b"a"]);
     let report = seen.verify(&mut |_| {}).expect("checked");
     assert_eq!((report.problems.len(), report.pages_unreachable, report.records), (0, 0, 504), "{:?}", report.problems);
@@ -231,8 +231,8 @@ fn a_data_store_can_be_read() {
         store.insert(&d, 7u32.to_be_bytes(), "unsaved").expect("inserted");
         let seen = seen.get_or_insert_with(|| reader(&directory.env()).expect("opened"));
         let e = seen.database("d").expect("there");
-        let mut snapshot = seen.snapshot().expect("begun");
-        for record in snapshot.range::<&[u8]>(&e, ..).expect("begun") {
+        let snapshot = seen.snapshot().expect("begun");
+        for record in snapshot.range(&e, ..).expect("begun") {
             assert_eq!(record.expect("read").1, round.to_be_bytes());
         }
     }
@@ -432,7 +432,7 @@ impl Books {
     }
 
     /// Reads a state, in part or whole, and finds that it is one.
-    fn check(&self, seen: &mut ReadTxn<'_>, numbers: &mut Numbers) -> sablecat::Result<()> {
+    fn check(&self, seen: &mut ReadTxn, numbers: &mut Numbers) -> sablecat::Result<()> {
         for _ in 0..20 {
             let account = numbers.below(ACCOUNTS).to_be_bytes();
             assert_eq!(seen.get(&self.left, account)?, seen.get(&self.right, account)?, "account {account:?}");
@@ -442,8 +442,8 @@ impl Books {
         assert_eq!(value.len() as u64, rule >> 8, "a value");
         assert!(value.iter().all(|&byte| byte == rule as u8), "a value of {} bytes", value.len());
         if numbers.below(4) == 0 {
-            let mut sum = |book| {
-                seen.range::<&[u8]>(book, ..)?
+            let sum = |book| {
+                seen.range(book, ..)?
                     .try_fold((0, 0u64), |(count, sum), record| record.map(|(_, value)| (count + 1, sum.wrapping_add(number(&value)))))
             };
             assert_eq!(sum(&self.left)?, (ACCOUNTS, TOTAL));
@@ -597,7 +597,7 @@ fn measure() {
             begun.elapsed().as_nanos() / u128::from(count)
         };
         let single = per(RECORDS, Box::new(|| drop(db.get(numbers.below(RECORDS).to_be_bytes()).expect("read"))));
-        let mut snapshot = env.snapshot().expect("begun");
+        let snapshot = env.snapshot().expect("begun");
         let held = per(RECORDS, Box::new(|| drop(snapshot.get(&db, numbers.below(RECORDS).to_be_bytes()).expect("read"))));
         println!("{what}: {single} ns a get, {held} ns a get in a transaction");
     };

@@ -37,8 +37,8 @@ fn account(n: u64) -> [u8; 8] {
 
 fn sum(env: &Env) -> sablecat::Result<u64> {
     let accounts = env.database("accounts")?;
-    let mut snapshot = env.snapshot()?;
-    snapshot.range::<&[u8]>(&accounts, ..)?.map(|record| record.map(|(_, value)| number(&value))).sum()
+    let snapshot = env.snapshot()?;
+    snapshot.range(&accounts, ..)?.map(|record| record.map(|(_, value)| number(&value))).sum()
 }
 
 /// Looks again when the cache is too small for so many changes beside a long look.

@@ -415,7 +415,7 @@ fn a_region_directory_that_fills_up_makes_for_a_smaller_cache() {
     let worked = place.builder().cache_size(64 << 20).open(place.base.join("env")).and_then(|env| {
         let d = env.database("d")?;
         (0..8000u32).try_for_each(|n| d.insert(n.to_be_bytes(), [7; 2000]).map(drop))?;
-        let all = env.snapshot()?.range::<&[u8]>(&d, ..)?.try_fold(0, |n, record| record.map(|_| n + 1))?;
+        let all = env.snapshot()?.range(&d, ..)?.try_fold(0, |n, record| record.map(|_| n + 1))?;
         drop(d);
         env.close().map(|()| all)
     });

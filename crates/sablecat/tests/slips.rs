@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use sablecat::{Database, Env, Error, ErrorKind, Result, Txn, TxnOptions};
+use sablecat::{Database, Env, Error, ErrorKind, Prefix, Result, Txn, TxnOptions};
 use sablecat_os::sim::SimDisk;
 
 fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
@@ -19,7 +19,7 @@ fn patient() -> Env {
 }
 
 fn keys(txn: &mut Txn<'_>, db: &Database) -> Vec<String> {
-    txn.range::<&[u8]>(db, ..).unwrap().map(|record| String::from_utf8(record.unwrap().0).unwrap()).collect()
+    txn.range(db, ..).unwrap().map(|record| String::from_utf8(record.unwrap().0).unwrap()).collect()
 }
 
 #[test]
@@ -54,12 +54,12 @@ fn everything_that_commits_or_locks_around_a_transaction_is_refused_and_reads_ar
             db.insert_batch([("k", "w")]),
             db.retain(|_, _| false),
             db.entry("k").or_insert("w").map(drop),
-            db.entry("k").and_modify(|_| vec![]).map(drop),
+            db.entry("k").and_modify(Vec::clear).apply().map(drop),
             other.bulk_load([("k", "w")]).map(drop),
             env.begin().map(drop),
             env.write(|_| Ok(())),
             by_hand.as_mut().unwrap().get_for_update(&db, "k").map(drop),
-            by_hand.take().unwrap().commit(),
+            by_hand.take().unwrap().commit().map(|_| ()),
         ];
         for (n, refused) in refused.into_iter().enumerate() {
             let error = refused.expect_err("around the transaction");
@@ -480,9 +480,9 @@ fn a_prefix_in_an_order_of_ones_own_finds_nothing() {
     let env = Env::builder().comparator("reversed", |a, b| b.cmp(a)).in_memory().unwrap();
     let db = env.database_ordered_by("d", "reversed").unwrap();
     ["a", "ab", "b"].iter().for_each(|key| db.insert(key, "").unwrap());
-    assert_eq!(kind(db.prefix("a")), ErrorKind::Invalid);
-    assert_eq!(kind(env.begin().unwrap().prefix(&db, "a")), ErrorKind::Invalid);
-    assert_eq!(kind(env.snapshot().unwrap().prefix(&db, "a")), ErrorKind::Invalid);
+    assert_eq!(kind(db.range(Prefix("a"))), ErrorKind::Invalid);
+    assert_eq!(kind(env.begin().unwrap().range(&db, Prefix("a"))), ErrorKind::Invalid);
+    assert_eq!(kind(env.snapshot().unwrap().range(&db, Prefix("a"))), ErrorKind::Invalid);
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn what_a_bulk_load_in_progress_has_made_is_not_freed_under_it() {
             assert_eq!(env.compact().unwrap().pages_freed, 0);
         }));
         assert_eq!(unreachable(&env), 0);
-        let found: Vec<_> = db.range::<&[u8]>(..).unwrap().collect::<sablecat::Result<_>>().unwrap();
+        let found: Vec<_> = db.range(..).unwrap().collect::<sablecat::Result<_>>().unwrap();
         assert!(found.into_iter().eq(records(RECORDS).map(|(key, value)| (key.to_vec(), value))));
     }
 }

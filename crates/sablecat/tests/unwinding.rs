@@ -157,7 +157,7 @@ fn a_comparator_that_panics_in_the_commit_step_stops_nobody() {
         // A neighbour changes: what was read is compared, record by record, in the commit step.
         beside(shop, || shop.db.insert(key(11), [9; 8]).and_then(|()| shop.db.insert(key(100), [9; 8])))?;
         txn.insert(&shop.db, key(400), [1; 40])?;
-        txn.commit()
+        txn.commit().map(|_| ())
     })]);
 }
 
@@ -199,7 +199,7 @@ fn a_comparator_that_panics_while_records_are_read_stops_nobody() {
         ("range", |shop| shop.db.range(key(9)..key(70))?.rev().try_for_each(|record| record.map(drop))),
         ("visit", |shop| shop.db.visit(key(9)..key(70), |_, _| ControlFlow::Continue(()))),
         ("a snapshot", |shop| {
-            let mut txn = shop.env.snapshot()?;
+            let txn = shop.env.snapshot()?;
             txn.get(&shop.db, key(7))?;
             txn.value_len(&shop.db, key(8)).map(drop)
         }),
@@ -218,7 +218,7 @@ fn a_closure_that_panics_stops_nobody() {
             })
         }),
         ("fold", |shop| {
-            shop.db.fold::<u64, Vec<u8>>(.., 0, |sum, _, _| {
+            shop.db.fold(.., 0, |sum, _, _| {
                 shop.fuse.call();
                 ControlFlow::Continue(sum + 1)
             })?;
@@ -252,13 +252,7 @@ fn a_closure_that_panics_stops_nobody() {
                 true
             })
         }),
-        ("and_modify", |shop| {
-            let change = |value: &[u8]| {
-                shop.fuse.call();
-                value.to_vec()
-            };
-            shop.db.entry(key(100)).and_modify(change).map(drop)
-        }),
+        ("and_modify", |shop| shop.db.entry(key(100)).and_modify(|_| shop.fuse.call()).apply().map(drop)),
         ("a batch", |shop| {
             shop.db.insert_batch((0..9).map(|n| {
                 shop.fuse.call();
@@ -292,7 +286,7 @@ fn a_closure_that_panics_in_a_data_store_stops_nobody() {
     for call in 0..RECORDS {
         let mut seen = 0;
         let visit = || {
-            store.visit::<Vec<u8>>(&table, .., |_, _| {
+            store.visit(&table, .., |_, _| {
                 seen += 1;
                 if seen > call { resume_unwind(Box::new(Burnt)) } else { ControlFlow::Continue(()) }
             })

@@ -100,7 +100,7 @@ pub fn run(plan: &Run) -> Result<History, Wrong> {
     }
     clean(&env)?;
     let mut last = BTreeMap::new();
-    for record in db.range::<&[u8]>(..).map_err(|error| error.to_string())? {
+    for record in db.range(..).map_err(|error| error.to_string())? {
         let (key, value) = record.map_err(|error| error.to_string())?;
         last.insert(number(plan, &key), decode(Some(&value)));
     }

@@ -224,11 +224,11 @@ pub(super) fn use_log(env: &Env, times: u64) -> Result<()> {
 /// Everything in an environment, at one snapshot.
 pub(super) fn contents(env: &Env) -> Result<Contents> {
     let mut found = Contents::new();
-    let mut snapshot = env.snapshot()?;
+    let snapshot = env.snapshot()?;
     for name in snapshot.databases()? {
         let Some(database) = snapshot.existing_database(&name)? else { continue };
         let mut records = BTreeMap::new();
-        for record in snapshot.range::<&[u8]>(&database, ..)? {
+        for record in snapshot.range(&database, ..)? {
             let (key, value) = record?;
             records.insert(key.to_vec(), value.to_vec());
         }

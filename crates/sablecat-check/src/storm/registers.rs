@@ -59,7 +59,7 @@ pub(super) fn look(env: &Env) -> sablecat::Result<Vec<Read>> {
     let registers = env.database("registers")?;
     let mut txn = env.begin_with(TxnOptions::new().isolation(Isolation::Snapshot))?;
     let mut reads = Vec::new();
-    for record in txn.range::<&[u8]>(&registers, ..)? {
+    for record in txn.range(&registers, ..)? {
         let (key, value) = record?;
         reads.push(Read { key: key.as_slice().try_into().map_or(Key::MAX, Key::from_be_bytes), seen: Some(decode(&value)) });
     }
@@ -156,11 +156,12 @@ impl Registers<'_> {
                 let (key, id) = (self.dice.below(u64::from(SHARED)) as Key, call.id);
                 (self.say)(call);
                 let (mut before, dice) = (None, &mut self.dice);
-                registers.entry(key.to_be_bytes()).and_modify(|value| {
+                let modify = |value: &mut Vec<u8>| {
                     let (number, by) = decode(value);
                     before = Some((number, by));
-                    encode((number + 1, id), dice)
-                })?;
+                    *value = encode((number + 1, id), dice);
+                };
+                registers.entry(key.to_be_bytes()).and_modify(modify).apply()?;
                 call.reads.push(Read { key, seen: before });
                 call.writes.extend(before.map(|(number, _)| Write { key, number: number + 1, removed: false }));
             }
@@ -177,7 +178,7 @@ impl Registers<'_> {
                 }
             }
             Act::Look => {
-                let mut snapshot = self.env.snapshot()?;
+                let snapshot = self.env.snapshot()?;
                 for _ in 0..3 {
                     let key = self.any();
                     let seen = snapshot.get(&registers, key.to_be_bytes())?.map(|value| decode(&value));
@@ -190,7 +191,7 @@ impl Registers<'_> {
     }
 
     /// What a range from one of everybody's to another has; those that are missing too.
-    fn range(&mut self, range: sablecat::Range<'_>, from: Key, to: Key) -> sablecat::Result<Vec<Read>> {
+    fn range(&mut self, range: sablecat::Range<impl sablecat::Read>, from: Key, to: Key) -> sablecat::Result<Vec<Read>> {
         let records: Vec<_> =
             if self.dice.percent(50) { range.collect::<Result<_, _>>()? } else { range.rev().collect::<Result<_, _>>()? };
         let seen = |key: Key| records.iter().find(|(found, _)| **found == key.to_be_bytes()).map(|(_, value)| decode(value));
@@ -242,7 +243,7 @@ impl Registers<'_> {
         if !call.writes.is_empty() {
             (self.say)(call);
         }
-        txn.commit()
+        txn.commit().map(drop)
     }
 }
 

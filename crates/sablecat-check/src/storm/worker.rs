@@ -223,8 +223,8 @@ impl Work<'_> {
     fn read(&mut self) -> Result<(), Error> {
         let records = self.env.database("records")?;
         let from = (self.dice.below(300) as u16).to_be_bytes();
-        let mut snapshot = self.env.snapshot()?;
-        snapshot.range::<&[u8]>(&records, &from[..]..)?.take(100).try_for_each(|record| record.map(drop))
+        let snapshot = self.env.snapshot()?;
+        snapshot.range(&records, &from[..]..)?.take(100).try_for_each(|record| record.map(drop))
     }
 
     fn verify(&self) -> Result<(), Error> {

@@ -41,7 +41,7 @@ fn as_json(database: &Database, key: &[u8], hex: bool) -> Result<bool, Failure> 
 
 /// A part at a time, of one state, so that a value need not fit in memory.
 fn as_bytes(env: &Env, database: &Database, key: &[u8], hex: bool) -> Result<bool, Failure> {
-    let mut snapshot = env.snapshot()?;
+    let snapshot = env.snapshot()?;
     let Some(len) = snapshot.value_len(database, key)? else { return Ok(false) };
     if output::is_line(hex) {
         output::value_line(&snapshot.get(database, key)?.unwrap_or_default(), hex)?;

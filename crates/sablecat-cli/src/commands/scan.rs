@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use sablecat::{Database, Error, ErrorKind, Range};
+use sablecat::{Database, Error, ErrorKind, Prefix, Range, ReadTxn};
 
 use crate::arguments::{InDatabase, Reading};
 use crate::output::Records;
@@ -63,10 +63,10 @@ impl Arguments {
         records.finish()
     }
 
-    fn range<'a>(&self, database: &'a Database) -> Result<Range<'a>, Failure> {
+    fn range(&self, database: &Database) -> Result<Range<ReadTxn>, Failure> {
         let bytes = |argument: &Option<String>| argument.as_deref().map(|text| self.place.bytes(text)).transpose();
         if let Some(prefix) = bytes(&self.prefix)? {
-            return Ok(database.prefix(&prefix)?);
+            return Ok(database.range(Prefix(&prefix))?);
         }
         let (from, to) = (bytes(&self.from)?, bytes(&self.to)?);
         if from.is_some() && to.is_some() && from > to {

@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use sablecat::{Builder, DataStore, Database, Durability, Env, StoreTable};
+use sablecat::{Builder, DataStore, Database, Durability, Env};
 
 use super::loops::{self, Job, Table, Tally};
 use crate::protocol::{Mode, Open};
@@ -24,7 +24,7 @@ const DATABASE: &str = "records";
 
 /// An open store of sablecat's.
 pub(super) enum Engine {
-    Data { store: Box<DataStore>, table: StoreTable },
+    Data { store: Box<DataStore>, table: Database<DataStore> },
     Transactional { env: Env, database: Database, is_sync: bool },
 }
 
@@ -123,7 +123,7 @@ fn say(error: sablecat::Error) -> String {
 /// A table of a data store.
 struct DataTable<'a> {
     store: &'a mut DataStore,
-    table: &'a StoreTable,
+    table: &'a Database<DataStore>,
 }
 
 impl Table for DataTable<'_> {
@@ -145,7 +145,7 @@ impl Table for DataTable<'_> {
     }
 
     fn scan<B>(&mut self, initial: B, mut each: impl FnMut(B, &[u8], &[u8]) -> B) -> sablecat::Result<B> {
-        self.store.fold::<B, &[u8]>(self.table, .., initial, |sum, key, value| ControlFlow::Continue(each(sum, key, value)))
+        self.store.fold(self.table, .., initial, |sum, key, value| ControlFlow::Continue(each(sum, key, value)))
     }
 }
 
@@ -171,6 +171,6 @@ impl<const CHECK_EVERY: u64> Table for Commits<CHECK_EVERY> {
     }
 
     fn scan<B>(&mut self, initial: B, mut each: impl FnMut(B, &[u8], &[u8]) -> B) -> sablecat::Result<B> {
-        self.0.fold::<B, &[u8]>(.., initial, |sum, key, value| ControlFlow::Continue(each(sum, key, value)))
+        self.0.fold(.., initial, |sum, key, value| ControlFlow::Continue(each(sum, key, value)))
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn spot(engine: &mut Engine, bytes: u64) -> Result<Tally, String> {
     let mut tally = Tally::default();
     for key in (0..records).step_by((records / SPOTS).max(1) as usize) {
         let expected = workload::value(key, 0).repeat(VALUE_REPEATS);
-        match database.get_with(&workload::key_bytes(key), |value| value == Some(&expected)) {
+        match database.get_with(workload::key_bytes(key), |value| value == Some(&expected)) {
             Ok(true) => {}
             Ok(false) => tally.fail("read", key, "not the value that was stored"),
             Err(error) => tally.fail("read", key, error),

@@ -84,7 +84,7 @@ fn results(store: &Store, line: &Line) -> Result<Results, String> {
             let number = key.try_into().ok().map(u64::from_be_bytes);
             if records.see(number, steps(value).map(u64::from)) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
-        store.numbers.visit::<&[u8]>(.., each).map_err(say)?;
+        store.numbers.visit(.., each).map_err(say)?;
         let (found, mut wrong) = records.end();
         count = Some(found);
         problems.append(&mut wrong);

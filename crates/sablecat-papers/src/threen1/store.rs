@@ -50,7 +50,7 @@ impl Store {
 
     /// A number's steps, if they are known.
     pub(super) fn steps(&self, number: u64) -> Result<Option<u32>, String> {
-        self.numbers.get_with(&number.to_be_bytes(), |value| value.and_then(steps)).map_err(say)
+        self.numbers.get_with(number.to_be_bytes(), |value| value.and_then(steps)).map_err(say)
     }
 }
 

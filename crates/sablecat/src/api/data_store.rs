@@ -1,12 +1,16 @@
 //! The Data Store: records without transactions and without a log, for one program that wants speed.
 
-use std::ops::{ControlFlow, RangeBounds};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::{Stats, owned_bounds, visit};
-use crate::env::{CheckpointReport, CompactReport, Core, Named, Progress, VerifyReport};
+use super::database::StoreHandle;
+use super::read::reading;
+use super::read::sealed::{Seen, State};
+use super::write::writing;
+use super::{Database, KeyRange, Range, Read, Stats, Write, visit};
+use crate::env::{CheckpointReport, CompactReport, Core, EnvTxn, Progress, VerifyReport};
 use crate::error::Result;
-use crate::txn::{Committed, Direct};
+use crate::txn::{Committed, Direct, Durability, Isolation, Options, TreeRef};
 
 /// An environment without transactions and without a log.
 ///
@@ -26,13 +30,9 @@ use crate::txn::{Committed, Direct};
 #[derive(Debug)]
 pub struct DataStore {
     core: Arc<Core>,
+    /// Counts the changes, of records and databases: places in trees are good for one state.
+    changes: u64,
     closed: bool,
-}
-
-/// A database of a [`DataStore`].
-#[derive(Clone, Debug)]
-pub struct StoreTable {
-    named: Arc<Named>,
 }
 
 impl Drop for DataStore {
@@ -44,17 +44,104 @@ impl Drop for DataStore {
     }
 }
 
+impl State for DataStore {
+    fn with<T>(&self, look: impl FnOnce(Seen<'_>) -> Result<T>) -> Result<T> {
+        let patience = self.core.config.lock_timeout;
+        let options = Options { isolation: Isolation::Snapshot, durability: Durability::Memory, read_only: true, patience };
+        let txn = EnvTxn::begin(&self.core, options)?;
+        // Records are changed in place, at one LSN.
+        txn.records.set_state(self.changes);
+        look(Seen(&txn))
+    }
+}
+
+impl Read for DataStore {
+    type Of = DataStore;
+    type Lasting<'a> = &'a DataStore;
+
+    fn lasting(&self) -> Result<&DataStore> {
+        Ok(self)
+    }
+
+    fn existing_database(&self, name: &str) -> Result<Option<Database<DataStore>>> {
+        Ok(self.core.database(name)?.map(|named| Database::new(StoreHandle::of(&self.core), named)))
+    }
+
+    fn databases(&self) -> Result<Vec<String>> {
+        self.core.database_names()
+    }
+
+    fn get(&self, db: &Database<DataStore>, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.core.kernel.get_one(self.tree(db)?, key.as_ref())
+    }
+
+    #[inline]
+    fn get_with<R>(&self, db: &Database<DataStore>, key: impl AsRef<[u8]>, look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+        self.core.kernel.read_one(self.tree(db)?, key.as_ref(), look)
+    }
+
+    fn value_len(&self, db: &Database<DataStore>, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
+        self.core.kernel.value_len(self.tree(db)?, key.as_ref())
+    }
+
+    fn read_at(&self, db: &Database<DataStore>, key: impl AsRef<[u8]>, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
+        self.core.kernel.read_part(self.tree(db)?, key.as_ref(), offset, into)
+    }
+
+    fn fold<B>(
+        &self,
+        db: &Database<DataStore>,
+        keys: impl KeyRange,
+        initial: B,
+        each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+    ) -> Result<B> {
+        let bounds = db.bounds(&keys)?;
+        let kernel = &self.core.kernel;
+        let seat = kernel.pages.participants.sit()?;
+        let pinned = kernel.pages.pinned(&seat);
+        visit::fold(Committed { kernel, me: &seat, at: pinned.at() }, self.tree(db)?, bounds, initial, each)
+    }
+}
+
+impl Write for DataStore {
+    fn insert(&mut self, db: &Database<DataStore>, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.insert(db, key, value)
+    }
+
+    fn remove(&mut self, db: &Database<DataStore>, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.remove(db, key)
+    }
+}
+
 impl DataStore {
     pub(super) fn new(core: Arc<Core>) -> DataStore {
-        DataStore { core, closed: false }
+        DataStore { core, changes: 1, closed: false }
     }
 
     /// Opens a database, creating it if there is none of that name.
     ///
     /// # Errors
     /// As [`Env::database`](super::Env::database).
-    pub fn database(&mut self, name: &str) -> Result<StoreTable> {
-        self.core.database_or_new(name, None).map(|named| StoreTable { named })
+    pub fn database(&mut self, name: &str) -> Result<Database<DataStore>> {
+        self.changes += 1;
+        self.core.database_or_new(name, None).map(|named| Database::new(StoreHandle::of(&self.core), named))
+    }
+
+    /// Opens or creates a database whose keys are ordered by a comparator: see [`Env::database_ordered_by`](super::Env::database_ordered_by).
+    ///
+    /// # Errors
+    /// As [`Env::database_ordered_by`](super::Env::database_ordered_by).
+    pub fn database_ordered_by(&mut self, name: &str, comparator: &str) -> Result<Database<DataStore>> {
+        self.changes += 1;
+        self.core.database_or_new(name, Some(comparator)).map(|named| Database::new(StoreHandle::of(&self.core), named))
+    }
+
+    /// Opens a database if there is one of that name.
+    ///
+    /// # Errors
+    /// As [`Read::existing_database`].
+    pub fn existing_database(&self, name: &str) -> Result<Option<Database<DataStore>>> {
+        Read::existing_database(self, name)
     }
 
     /// The names of all databases, in order.
@@ -62,7 +149,15 @@ impl DataStore {
     /// # Errors
     /// Those of reading.
     pub fn databases(&self) -> Result<Vec<String>> {
-        self.core.database_names()
+        Read::databases(self)
+    }
+
+    /// Gives a database another name. Handles stay good.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none of the first name, `Exists` if there is one of the second; those of writing.
+    pub fn rename_database(&mut self, from: &str, to: &str) -> Result<()> {
+        self.core.rename_database(from, to)
     }
 
     /// Removes a database with all its records; false if there was none.
@@ -70,61 +165,40 @@ impl DataStore {
     /// # Errors
     /// Those of writing.
     pub fn remove_database(&mut self, name: &str) -> Result<bool> {
+        self.changes += 1;
         self.core.remove_database(name)
     }
 
-    /// The value of a key.
+    /// The records of some keys, in order, from either end.
     ///
     /// # Errors
-    /// `Corruption` and `Io` from reading pages.
-    pub fn get(&self, table: &StoreTable, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.core.kernel.get_one(self.core.tree(&table.named)?, key.as_ref())
+    /// As [`Read::range`].
+    pub fn range(&self, db: &Database<DataStore>, keys: impl KeyRange) -> Result<Range<&DataStore>> {
+        Read::range(self, db, keys)
     }
 
-    /// Shows the value of a key to `look`, in place: nothing is copied.
-    ///
-    /// # Errors
-    /// As [`DataStore::get`].
-    #[inline]
-    pub fn get_with<R>(&self, table: &StoreTable, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
-        self.core.kernel.read_one(self.core.tree(&table.named)?, key, look)
-    }
-
-    /// How many bytes the value of a key has, without reading it; none if there is no record.
-    ///
-    /// # Errors
-    /// As [`DataStore::get`].
-    pub fn value_len(&self, table: &StoreTable, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
-        self.core.kernel.value_len(self.core.tree(&table.named)?, key.as_ref())
-    }
-
-    /// Reads part of a value, from `offset` on, as much as `into` has room for. None if there is no such record, else how many bytes were
-    /// read; 0 at the value's end. Of a long value only the pages concerned are read.
-    ///
-    /// # Errors
-    /// As [`DataStore::get`].
-    pub fn read_at(&self, table: &StoreTable, key: impl AsRef<[u8]>, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
-        self.core.kernel.read_part(self.core.tree(&table.named)?, key.as_ref(), offset, into)
-    }
+    reading!(DataStore);
 
     /// Sets the value of a key.
     ///
     /// # Errors
     /// `Invalid` for a key or value that is too long; `Full` for a full disk or cache; `Corruption` and `Io` from reading pages.
     #[inline]
-    pub fn insert(&mut self, table: &StoreTable, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+    pub fn insert(&mut self, db: &Database<DataStore>, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
-        self.core.kernel.check_record(self.core.tree(&table.named)?, key, value.len())?;
-        self.change(table, key, Some(value)).map(|_| ())
+        self.core.kernel.check_record(self.tree(db)?, key, value.len())?;
+        self.change(db, key, Some(value)).map(|_| ())
     }
 
     /// Removes a record; false if there was none.
     ///
     /// # Errors
     /// As [`DataStore::insert`].
-    pub fn remove(&mut self, table: &StoreTable, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.change(table, key.as_ref(), None)
+    pub fn remove(&mut self, db: &Database<DataStore>, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.change(db, key.as_ref(), None)
     }
+
+    writing!(DataStore);
 
     /// Loads records that come in ascending order of their keys into an empty database, building pages directly. Returns how many
     /// there were. After an error part of them may be there, in pages that nothing leads to.
@@ -133,55 +207,32 @@ impl DataStore {
     /// `Invalid` if the database is not empty or the records are not in order; as [`DataStore::insert`].
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
-        table: &StoreTable,
+        db: &Database<DataStore>,
         records: impl IntoIterator<Item = (K, V)>,
     ) -> Result<u64> {
+        self.changes += 1;
         let kernel = &self.core.kernel;
         let seat = kernel.pages.participants.sit()?;
         // SAFETY: this handle is the only one and is borrowed exclusively.
         let mut direct = unsafe { Direct::new(&kernel.pages, &seat) };
-        direct.bulk_load(&self.core.tree(&table.named)?.tree(), records)
+        direct.bulk_load(&self.tree(db)?.tree(), records)
+    }
+
+    /// The tree of one of its own databases.
+    #[inline]
+    fn tree<'d>(&self, db: &'d Database<DataStore>) -> Result<&'d TreeRef> {
+        self.core.tree(db.named_in(&self.core)?)
     }
 
     #[inline]
-    fn change(&mut self, table: &StoreTable, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
-        let tree = self.core.tree(&table.named)?;
+    fn change(&mut self, db: &Database<DataStore>, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
+        let tree = self.tree(db)?;
+        self.changes += 1;
         let kernel = &self.core.kernel;
         let seat = kernel.pages.participants.sit()?;
         // SAFETY: this handle is the only one and is borrowed exclusively: no read is in progress, and a Data Store has no snapshots.
         let mut direct = unsafe { Direct::new(&kernel.pages, &seat) };
         direct.change(&tree.tree(), key, value)
-    }
-
-    /// Shows all records between two bounds to `each`, in order and in place.
-    ///
-    /// # Errors
-    /// As [`DataStore::get`].
-    pub fn visit<K: AsRef<[u8]>>(
-        &self,
-        table: &StoreTable,
-        bounds: impl RangeBounds<K>,
-        mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<()> {
-        self.fold(table, bounds, (), |(), key, value| each(key, value))
-    }
-
-    /// Folds all records between two bounds into one value, in order and in place; see [`Database::fold`](crate::Database::fold).
-    ///
-    /// # Errors
-    /// As [`DataStore::get`].
-    pub fn fold<B, K: AsRef<[u8]>>(
-        &self,
-        table: &StoreTable,
-        bounds: impl RangeBounds<K>,
-        initial: B,
-        each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
-    ) -> Result<B> {
-        let kernel = &self.core.kernel;
-        let seat = kernel.pages.participants.sit()?;
-        let pinned = kernel.pages.pinned(&seat);
-        let state = Committed { kernel, me: &seat, at: pinned.at() };
-        visit::fold(state, self.core.tree(&table.named)?, owned_bounds(&bounds), initial, each)
     }
 
     /// Writes a checkpoint: what is there now survives any crash. Durable when it returns.

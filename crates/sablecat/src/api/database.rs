@@ -1,18 +1,27 @@
-//! A database's handle: single operations, each a transaction of its own.
+//! A database's handle: of an environment's, single operations, each a transaction of its own.
 
-use std::ops::{ControlFlow, RangeBounds};
-use std::sync::Arc;
+use std::cmp::Ordering;
+use std::fmt::{self, Debug};
+use std::ops::ControlFlow;
+use std::ptr;
+use std::sync::{Arc, Weak};
 
+use super::cursor::Walk;
+use super::read::{Record, foreign};
 use super::within::{self, Doing, Within};
-use super::{Bounds, Env, Range, owned_bounds, prefix_bounds, visit};
-use crate::env::Named;
+use super::{Bounds, Cursor, DataStore, Entry, Env, KeyRange, Range, Read, ReadTxn, Txn, TxnOptions, visit};
+use crate::env::{Core, Named};
 use crate::error::{Error, Result};
-use crate::txn::{Committed, RecordChange, TreeRef, locks};
+use crate::txn::{Committed, Isolation, RecordChange, TreeRef, locks};
 
-/// A named, ordered map from byte keys to byte values, in an environment. A handle; clones name the same database.
+/// A named, ordered map from byte keys to byte values. A handle; clones name the same database.
 ///
-/// Its operations are transactions of their own: what returned is committed, and as durable as the environment's
-/// [`Durability`](crate::Durability) says. Reads see the newest committed state. To do several things as one, use [`Env::write`].
+/// `K` says what it is in: an [`Env`], if nothing is said, or a [`DataStore`]. It can be used with what is of that kind alone, and with its own environment alone: with
+/// another it is `Invalid`.
+///
+/// An environment's database has operations of its own, which are transactions of their own: what returned is committed, and as durable as the environment's
+/// [`Durability`](crate::Durability) says. Reads see the newest committed state. To do several things as one, use [`Env::write`]. Those of a Data Store
+/// are read and written by the [store](DataStore).
 ///
 /// Keys can have up to 64 KiB (65,536 bytes), values up to 4 GiB; both may be empty.
 /// Values need not fit the cache; while one is being set, there is one copy of it in memory beside the caller's.
@@ -21,42 +30,85 @@ use crate::txn::{Committed, RecordChange, TreeRef, locks};
 /// bytes are kept together, in at least one page of their own, without these bytes; what is left of a key is kept in the same way. So
 /// each such part of a key is one more search, and a page if no other key begins like it. Writers of long keys in one database wait for
 /// each other. In a database with a comparator, which compares whole keys, the longest key is that of an eighth of a page less 16 bytes.
-#[derive(Clone, Debug)]
-pub struct Database {
-    env: Env,
+pub struct Database<K: Kind = Env> {
+    of: K::Handle,
     named: Arc<Named>,
 }
 
-impl Database {
-    pub(super) fn new(env: Env, named: Arc<Named>) -> Database {
-        Database { env, named }
+/// What databases can be of: an [`Env`] or a [`DataStore`]. Implemented here, and by no other crate.
+pub trait Kind: sealed::Owner {}
+
+impl Kind for Env {}
+impl Kind for DataStore {}
+
+mod sealed {
+    use super::{Core, Debug};
+
+    /// An environment.
+    #[derive(Debug)]
+    pub struct Of<'a>(pub(in crate::api) &'a Core);
+
+    /// Who has databases.
+    pub trait Owner {
+        /// What a database knows of it.
+        type Handle: Clone + Debug + Send + Sync;
+        /// Whether it is this one.
+        fn is(handle: &Self::Handle, of: Of<'_>) -> bool;
     }
+}
+
+use sealed::Of;
+
+/// What the database of a Data Store knows of that: it does not keep it open.
+#[derive(Clone, Debug)]
+pub struct StoreHandle(Weak<Core>);
+
+impl StoreHandle {
+    pub(super) fn of(core: &Arc<Core>) -> StoreHandle {
+        StoreHandle(Arc::downgrade(core))
+    }
+}
+
+impl sealed::Owner for Env {
+    type Handle = Env;
 
     #[inline]
-    pub(super) fn tree(&self) -> Result<&TreeRef> {
-        self.env.core().tree(&self.named)
+    fn is(handle: &Env, of: Of<'_>) -> bool {
+        ptr::eq(handle.core(), of.0)
+    }
+}
+
+impl sealed::Owner for DataStore {
+    type Handle = StoreHandle;
+
+    #[inline]
+    fn is(handle: &StoreHandle, of: Of<'_>) -> bool {
+        // Where it is no other can be as long as there is a handle, whether or not it is still open.
+        ptr::eq(handle.0.as_ptr(), of.0)
+    }
+}
+
+impl<K: Kind> Clone for Database<K> {
+    fn clone(&self) -> Self {
+        Database { of: self.of.clone(), named: Arc::clone(&self.named) }
+    }
+}
+
+impl<K: Kind> Debug for Database<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database").field("name", &self.named.name).finish_non_exhaustive()
+    }
+}
+
+impl<K: Kind> Database<K> {
+    pub(super) fn new(of: K::Handle, named: Arc<Named>) -> Database<K> {
+        Database { of, named }
     }
 
-    /// What a transaction of an environment knows it by, after making sure that it is of that one.
+    /// What an environment knows it by, after making sure that it is of that one.
     #[inline]
-    pub(super) fn named_in(&self, env: &Env) -> Result<&Named> {
-        if std::ptr::eq(self.env.core(), env.core()) {
-            Ok(&self.named)
-        } else {
-            Err(Error::invalid(format!("the database {:?} is of another environment than the transaction", self.name())))
-        }
-    }
-
-    /// The result of an operation that looked for the tree before it took its snapshot: the database may have been removed in between.
-    #[inline]
-    fn unless_removed<T>(&self, result: Result<T>) -> Result<T> {
-        result.map_err(|error| self.env.core().explain(&self.named, error))
-    }
-
-    /// Refuses a change of it by itself, within what this thread is in the middle of.
-    #[inline]
-    fn refuse_around(&self, tree: &TreeRef, what: &str) -> Result<()> {
-        within::refuse_around(self.env.core(), Some(tree.id), None, || format!("{what} the database {:?}", self.name()))
+    pub(super) fn named_in(&self, core: &Core) -> Result<&Named> {
+        if K::is(&self.of, Of(core)) { Ok(&self.named) } else { Err(foreign(self.name())) }
     }
 
     /// The name it was opened under.
@@ -64,9 +116,55 @@ impl Database {
         &self.named.name
     }
 
+    /// A cursor, which stands nowhere yet.
+    pub fn cursor(&self) -> Cursor<K> {
+        Cursor::new(self.clone())
+    }
+
+    /// Some of its keys, to be gone through while they are changed.
+    pub(super) fn walk(&self, keys: &impl KeyRange) -> Result<Walk<K>> {
+        Ok(Walk::new(self.clone(), self.bounds(keys)?))
+    }
+
+    /// How two keys are ordered.
+    pub(super) fn compare(&self, one: &[u8], other: &[u8]) -> Ordering {
+        self.named.compare(one, other)
+    }
+
+    /// The bounds of some of its keys.
+    pub(super) fn bounds(&self, keys: &impl KeyRange) -> Result<Bounds> {
+        keys.bounds(|| match self.named.comparator() {
+            None => Ok(()),
+            Some(comparator) => Err(Error::invalid(format!(
+                "asking the database {:?} for a prefix: it is ordered by the comparator {comparator:?}, and keys that begin alike need not stand \
+                 together; ask for a range, or look at all records",
+                self.name()
+            ))),
+        })
+    }
+}
+
+impl Database {
+    #[inline]
+    pub(super) fn tree(&self) -> Result<&TreeRef> {
+        self.of.core().tree(&self.named)
+    }
+
+    /// The result of an operation that looked for the tree before it took its snapshot: the database may have been removed in between.
+    #[inline]
+    fn unless_removed<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|error| self.of.core().explain(&self.named, error))
+    }
+
+    /// Refuses a change of it by itself, within what this thread is in the middle of.
+    #[inline]
+    fn refuse_around(&self, tree: &TreeRef, what: &str) -> Result<()> {
+        within::refuse_around(self.of.core(), Some(tree.id), None, || format!("{what} the database {:?}", self.name()))
+    }
+
     /// The environment it is in.
     pub fn env(&self) -> &Env {
-        &self.env
+        &self.of
     }
 
     /// The number that [`Env::locks`] shows for locks on the record of a key. Different records may have one number.
@@ -82,7 +180,7 @@ impl Database {
     /// # Errors
     /// `Corruption` and `Io` from reading pages; `NotFound` if the database was removed.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.unless_removed(self.env.core().kernel.get_one(self.tree()?, key.as_ref()))
+        self.unless_removed(self.of.core().kernel.get_one(self.tree()?, key.as_ref()))
     }
 
     /// Shows the value of a key to `look`, in place: nothing is copied. `look` should be brief; while it runs, evicted memory is not reused.
@@ -90,8 +188,8 @@ impl Database {
     /// # Errors
     /// As [`Database::get`].
     #[inline]
-    pub fn get_with<R>(&self, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
-        self.unless_removed(self.env.core().kernel.read_one(self.tree()?, key, look))
+    pub fn get_with<R>(&self, key: impl AsRef<[u8]>, look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+        self.unless_removed(self.of.core().kernel.read_one(self.tree()?, key.as_ref(), look))
     }
 
     /// Whether there is a record with this key.
@@ -107,7 +205,7 @@ impl Database {
     /// # Errors
     /// As [`Database::get`].
     pub fn value_len(&self, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
-        self.unless_removed(self.env.core().kernel.value_len(self.tree()?, key.as_ref()))
+        self.unless_removed(self.of.core().kernel.value_len(self.tree()?, key.as_ref()))
     }
 
     /// Reads part of a value, from `offset` on, as much as `into` has room for. None if there is no such record, else how many bytes were
@@ -121,7 +219,7 @@ impl Database {
     /// let films = env.database("films")?;
     /// films.insert("nosferatu", vec![7; 300_000])?;
     ///
-    /// let mut snapshot = env.snapshot()?;
+    /// let snapshot = env.snapshot()?;
     /// let len = snapshot.value_len(&films, "nosferatu")?.expect("was just inserted");
     /// let mut part = vec![0; 65536];
     /// let mut sum = 0;
@@ -137,7 +235,7 @@ impl Database {
     /// # Errors
     /// As [`Database::get`].
     pub fn read_at(&self, key: impl AsRef<[u8]>, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
-        self.unless_removed(self.env.core().kernel.read_part(self.tree()?, key.as_ref(), offset, into))
+        self.unless_removed(self.of.core().kernel.read_part(self.tree()?, key.as_ref(), offset, into))
     }
 
     /// Sets the value of a key, whether or not there was one.
@@ -147,7 +245,7 @@ impl Database {
     /// [`Txn::commit`](crate::Txn::commit); `ReadOnly`.
     #[inline]
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        let core = self.env.core().to_write()?;
+        let core = self.of.core().to_write()?;
         let (key, value) = (key.as_ref(), value.as_ref());
         let tree = self.tree()?;
         self.refuse_around(tree, "setting a record of")?;
@@ -160,7 +258,7 @@ impl Database {
     /// # Errors
     /// As [`Database::insert`].
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let core = self.env.core().to_write()?;
+        let core = self.of.core().to_write()?;
         let tree = self.tree()?;
         self.refuse_around(tree, "removing a record of")?;
         core.kernel.check_record(tree, key.as_ref(), 0)?;
@@ -171,19 +269,35 @@ impl Database {
     ///
     /// # Errors
     /// As [`Database::get`].
-    pub fn first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.range::<&[u8]>(..)?.next().transpose()
+    pub fn first(&self) -> Result<Option<Record>> {
+        self.of.first(self)
     }
 
     /// The record with the greatest key.
     ///
     /// # Errors
     /// As [`Database::get`].
-    pub fn last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.range::<&[u8]>(..)?.next_back().transpose()
+    pub fn last(&self) -> Result<Option<Record>> {
+        self.of.last(self)
     }
 
-    /// The records between two bounds, in order, from either end. The range has a snapshot of its own.
+    /// The record with this key or, if there is none, with the next one above it.
+    ///
+    /// # Errors
+    /// As [`Database::get`].
+    pub fn at_or_after(&self, key: impl AsRef<[u8]>) -> Result<Option<Record>> {
+        self.of.at_or_after(self, key)
+    }
+
+    /// The record with this key or, if there is none, with the next one below it.
+    ///
+    /// # Errors
+    /// As [`Database::get`].
+    pub fn at_or_before(&self, key: impl AsRef<[u8]>) -> Result<Option<Record>> {
+        self.of.at_or_before(self, key)
+    }
+
+    /// The records of some keys, in order, from either end. The range has a snapshot of its own, lives by itself and may move between threads.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -200,41 +314,20 @@ impl Database {
     ///
     /// # Errors
     /// `Full` when too many transactions are in progress. Each record comes as a result, with the errors of [`Database::get`].
-    pub fn range<K: AsRef<[u8]>>(&self, bounds: impl RangeBounds<K>) -> Result<Range<'_>> {
-        Range::owned(self, owned_bounds(&bounds))
+    pub fn range(&self, keys: impl KeyRange) -> Result<Range<ReadTxn>> {
+        self.of.range(self, keys)
     }
 
-    /// The records whose keys begin with `prefix`, in order, from either end. Only for databases in the order of bytes: in another, keys that begin
-    /// alike need not stand together.
-    ///
-    /// # Errors
-    /// `Invalid` for a database that is ordered by a comparator; as [`Database::range`].
-    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
-        Range::owned(self, self.prefix_bounds(prefix.as_ref())?)
-    }
-
-    /// The bounds of all keys that begin with `prefix`.
-    pub(super) fn prefix_bounds(&self, prefix: &[u8]) -> Result<Bounds> {
-        match self.named.comparator() {
-            None => Ok(prefix_bounds(prefix)),
-            Some(comparator) => Err(Error::invalid(format!(
-                "asking the database {:?} for a prefix: it is ordered by the comparator {comparator:?}, and keys that begin alike need not stand \
-                 together; ask for a range, or look at all records",
-                self.name()
-            ))),
-        }
-    }
-
-    /// Shows all records between two bounds to `each`, in order and in place, at one snapshot: the fastest way to read many. `each` is
+    /// Shows the records of some keys to `each`, in order and in place, at one snapshot: the fastest way to read many. `each` is
     /// shown a leaf's records at a time without pause and should be brief; it may end the visit.
     ///
     /// # Errors
     /// As [`Database::range`].
-    pub fn visit<K: AsRef<[u8]>>(&self, bounds: impl RangeBounds<K>, mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
-        self.fold(bounds, (), |(), key, value| each(key, value))
+    pub fn visit(&self, keys: impl KeyRange, mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
+        self.fold(keys, (), |(), key, value| each(key, value))
     }
 
-    /// Folds all records between two bounds into one value, in order and in place, at one snapshot, as [`Database::visit`] shows them. `each` is
+    /// Folds the records of some keys into one value, in order and in place, at one snapshot, as [`Database::visit`] shows them. `each` is
     /// given what has been made of the records before, `initial` at first, and a record; `Break` ends it.
     ///
     /// ```
@@ -244,7 +337,7 @@ impl Database {
     /// let db = env.database("stock")?;
     /// db.insert("apples", 3u32.to_le_bytes())?;
     /// db.insert("pears", 4u32.to_le_bytes())?;
-    /// let fruit = db.fold::<u32, &str>(.., 0, |sum, _, value| ControlFlow::Continue(sum + u32::from_le_bytes(value.try_into().unwrap())))?;
+    /// let fruit = db.fold(.., 0, |sum, _, value| ControlFlow::Continue(sum + u32::from_le_bytes(value.try_into().unwrap())))?;
     /// assert_eq!(fruit, 7);
     /// # Ok(())
     /// # }
@@ -252,16 +345,11 @@ impl Database {
     ///
     /// # Errors
     /// As [`Database::range`].
-    pub fn fold<B, K: AsRef<[u8]>>(
-        &self,
-        bounds: impl RangeBounds<K>,
-        initial: B,
-        each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
-    ) -> Result<B> {
-        let kernel = &self.env.core().kernel;
+    pub fn fold<B>(&self, keys: impl KeyRange, initial: B, each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>) -> Result<B> {
+        let bounds = self.bounds(&keys)?;
+        let kernel = &self.of.core().kernel;
         let seat = kernel.pages.sit()?;
         let pinned = kernel.pages.pinned(&seat);
-        let bounds = owned_bounds(&bounds);
         // The snapshot first: a database that is there after it stays there in it.
         self.tree().and_then(|tree| visit::fold(Committed { kernel, me: &seat, at: pinned.at() }, tree, bounds, initial, each))
     }
@@ -271,11 +359,11 @@ impl Database {
     /// # Errors
     /// As [`Database::insert`]; on any error none is set.
     pub fn insert_batch<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, records: impl IntoIterator<Item = (K, V)>) -> Result<()> {
-        let mut txn = self.env.begin()?;
+        let mut txn = self.of.begin()?;
         for (key, value) in records {
             txn.insert(self, key, value)?;
         }
-        txn.commit()
+        txn.commit().map(|_| ())
     }
 
     /// Loads records that come in ascending order of their keys into an empty database, building pages directly: the fastest way to fill
@@ -298,34 +386,108 @@ impl Database {
     /// `Invalid` if the database is not empty or the records are not in order; `Conflict` if somebody inserted meanwhile; as
     /// [`Database::insert`]. What the iterator itself inserts into the database is `NotAllowed`.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, records: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
-        let core = self.env.core().to_write()?;
+        let core = self.of.core().to_write()?;
         let tree = self.tree()?;
         self.refuse_around(tree, "a bulk load of")?;
         let _within = Within::begin(core, Doing::Load(tree.id));
         self.unless_removed(core.kernel.bulk_load(tree, records, core.config.durability))
     }
 
-    /// The place of one key: to look at it, fill it or change it. Each step is an operation of its own; for several as one, use
-    /// [`Env::write`].
+    /// The place of one key, to fill it or to change what is there: see [`Entry`].
     pub fn entry(&self, key: impl AsRef<[u8]>) -> Entry<'_> {
-        Entry { database: self, key: key.as_ref().to_vec() }
+        Entry::new(self, key.as_ref())
     }
 
-    /// Keeps the records that `keep` says to keep and removes the others, in one transaction.
+    /// Runs `work` on one record, or few, in a transaction. What it changes it has read, and that is checked.
+    pub(super) fn change<T>(&self, work: impl FnMut(&mut Txn<'_>) -> Result<T>) -> Result<T> {
+        self.of.write_with(TxnOptions::new().isolation(Isolation::Snapshot), work)
+    }
+
+    /// Removes a record; its value, if there was one.
+    ///
+    /// # Errors
+    /// As [`Env::write`].
+    pub fn take(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.change(|txn| txn.take(self, key.as_ref()))
+    }
+
+    /// Sets the value of a key; the one that it had, if there was one. [`Database::insert`], which does not read that, is faster.
+    ///
+    /// # Errors
+    /// As [`Env::write`].
+    pub fn replace(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.change(|txn| txn.replace(self, key.as_ref(), value.as_ref()))
+    }
+
+    /// Sets the value of a key if there is no record with it; whether there was none.
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let env = sablecat::Env::in_memory()?;
+    /// let names = env.database("names")?;
+    /// assert!(names.insert_new("ada", "1")?);
+    /// assert!(!names.insert_new("ada", "2")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Env::write`].
+    pub fn insert_new(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
+        self.change(|txn| txn.insert_new(self, key.as_ref(), value.as_ref()))
+    }
+
+    /// Sets the value of a key to what `change` makes of the one that it has; none means that there is no record, before as after. What it is then. Locks the
+    /// record; `change` may run more than once all the same.
+    ///
+    /// # Errors
+    /// As [`Env::write`].
+    pub fn update(&self, key: impl AsRef<[u8]>, mut change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<Option<Vec<u8>>> {
+        self.change(|txn| {
+            txn.get_for_update(self, key.as_ref())?;
+            txn.update(self, key.as_ref(), &mut change)
+        })
+    }
+
+    /// Removes the record with the least key, and returns it. Who takes from a queue together with others does better with
+    /// [`Txn::pop_first_unlocked`](crate::Txn::pop_first_unlocked).
+    ///
+    /// # Errors
+    /// As [`Env::write`].
+    pub fn pop_first(&self) -> Result<Option<Record>> {
+        self.change(|txn| txn.pop_first(self))
+    }
+
+    /// Removes the record with the greatest key, and returns it.
+    ///
+    /// # Errors
+    /// As [`Env::write`].
+    pub fn pop_last(&self) -> Result<Option<Record>> {
+        self.change(|txn| txn.pop_last(self))
+    }
+
+    /// Removes the records of some keys in one transaction; how many there were.
+    ///
+    /// # Errors
+    /// As [`Env::write`], and [`Database::range`].
+    pub fn remove_range(&self, keys: impl KeyRange) -> Result<u64> {
+        self.of.write(|txn| txn.remove_range(self, &keys))
+    }
+
+    /// Removes all records in one transaction; how many there were. To be rid of them at the cost of one, [remove](Env::remove_database) the database.
+    ///
+    /// # Errors
+    /// As [`Env::write`].
+    pub fn clear(&self) -> Result<u64> {
+        self.remove_range(..)
+    }
+
+    /// Keeps the records that `keep` says to keep and removes the others, in one transaction. `keep` may be asked again.
     ///
     /// # Errors
     /// As [`Env::write`].
     pub fn retain(&self, mut keep: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
-        self.env.write(|txn| {
-            let mut doomed = Vec::new();
-            for record in txn.range::<&[u8]>(self, ..)? {
-                let (key, value) = record?;
-                if !keep(&key, &value) {
-                    doomed.push(key);
-                }
-            }
-            doomed.iter().try_for_each(|key| txn.remove(self, key).map(|_| ()))
-        })
+        self.of.write(|txn| txn.retain(self, &mut keep))
     }
 
     /// How many records there are. Counts them.
@@ -334,7 +496,7 @@ impl Database {
     /// As [`Database::get`].
     pub fn len(&self) -> Result<u64> {
         let mut count = 0;
-        self.visit::<&[u8]>(.., |_, _| {
+        self.visit(.., |_, _| {
             count += 1;
             ControlFlow::Continue(())
         })?;
@@ -347,41 +509,5 @@ impl Database {
     /// As [`Database::get`].
     pub fn is_empty(&self) -> Result<bool> {
         self.first().map(|first| first.is_none())
-    }
-}
-
-/// The place of one key in a database: see [`Database::entry`].
-#[derive(Debug)]
-pub struct Entry<'d> {
-    database: &'d Database,
-    key: Vec<u8>,
-}
-
-impl Entry<'_> {
-    /// The value, set to `value` first if there is none. Atomic.
-    ///
-    /// # Errors
-    /// As [`Env::write`].
-    pub fn or_insert(self, value: impl AsRef<[u8]>) -> Result<Vec<u8>> {
-        self.database.env.write(|txn| {
-            if let Some(have) = txn.get(self.database, &self.key)? {
-                return Ok(have);
-            }
-            txn.insert(self.database, &self.key, value.as_ref())?;
-            Ok(value.as_ref().to_vec())
-        })
-    }
-
-    /// Changes the value, if there is one, to what `change` makes of it; says what it is then. Atomic; `change` may run more than once.
-    ///
-    /// # Errors
-    /// As [`Env::write`].
-    pub fn and_modify(self, mut change: impl FnMut(&[u8]) -> Vec<u8>) -> Result<Option<Vec<u8>>> {
-        self.database.env.write(|txn| {
-            let Some(have) = txn.get_for_update(self.database, &self.key)? else { return Ok(None) };
-            let value = change(&have);
-            txn.insert(self.database, &self.key, &value)?;
-            Ok(Some(value))
-        })
     }
 }

@@ -1,16 +1,19 @@
 //! The environment's handle.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sablecat_os::clock;
 
-use super::transaction::{ReadTxn, Txn, TxnOptions};
+use super::read::sealed::{Seen, State};
 use super::within::{Doing, Within};
-use super::{Builder, Database, Stats};
-use crate::env::{CheckpointReport, CompactReport, Core, Process, Progress, RecordLock, RecoveryReport, VerifyReport};
+use super::{Builder, Database, KeyRange, Read, ReadTxn, Stats, Txn, TxnOptions};
+use crate::env::{CheckpointReport, CompactReport, Core, EnvTxn, Process, Progress, RecordLock, RecoveryReport, VerifyReport};
 use crate::error::{Error, ErrorKind, Result};
+use crate::txn::{Durability, Isolation, Options};
+use crate::types::Lsn;
 
 /// How often [`Env::write`] runs its work before it takes the environment to itself,
 const RUNS_BEFORE_GATE: u32 = 4;
@@ -86,6 +89,57 @@ impl Losses {
     }
 }
 
+impl State for Env {
+    fn with<T>(&self, look: impl FnOnce(Seen<'_>) -> Result<T>) -> Result<T> {
+        let patience = self.core().config.lock_timeout;
+        let options = Options { isolation: Isolation::Snapshot, durability: Durability::Memory, read_only: true, patience };
+        look(Seen(&EnvTxn::begin(self.core(), options)?))
+    }
+}
+
+/// Each call sees the newest committed state; a range has a snapshot of its own.
+impl Read for Env {
+    type Of = Env;
+    type Lasting<'a> = ReadTxn;
+
+    fn lasting(&self) -> Result<ReadTxn> {
+        self.snapshot()
+    }
+
+    fn existing_database(&self, name: &str) -> Result<Option<Database>> {
+        Ok(self.core().database(name)?.map(|named| Database::new(self.clone(), named)))
+    }
+
+    fn databases(&self) -> Result<Vec<String>> {
+        self.core().database_names()
+    }
+
+    fn get(&self, db: &Database, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        db.named_in(self.core())?;
+        db.get(key)
+    }
+
+    fn get_with<R>(&self, db: &Database, key: impl AsRef<[u8]>, look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+        db.named_in(self.core())?;
+        db.get_with(key, look)
+    }
+
+    fn value_len(&self, db: &Database, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
+        db.named_in(self.core())?;
+        db.value_len(key)
+    }
+
+    fn read_at(&self, db: &Database, key: impl AsRef<[u8]>, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
+        db.named_in(self.core())?;
+        db.read_at(key, offset, into)
+    }
+
+    fn fold<B>(&self, db: &Database, keys: impl KeyRange, initial: B, each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>) -> Result<B> {
+        db.named_in(self.core())?;
+        db.fold(keys, initial, each)
+    }
+}
+
 impl Env {
     pub(super) fn new(core: Arc<Core>) -> Env {
         Env { owner: Arc::new(Owner { core, closed: false }) }
@@ -140,7 +194,7 @@ impl Env {
     /// # Errors
     /// As [`Env::database`].
     pub fn existing_database(&self, name: &str) -> Result<Option<Database>> {
-        Ok(self.core().database(name)?.map(|named| Database::new(self.clone(), named)))
+        Read::existing_database(self, name)
     }
 
     /// The processes that have the environment open, and what each holds, as seen at a glance while all go on. Of a private environment:
@@ -162,7 +216,7 @@ impl Env {
     /// # Errors
     /// Those of reading.
     pub fn databases(&self) -> Result<Vec<String>> {
-        self.core().database_names()
+        Read::databases(self)
     }
 
     /// Gives a database another name, in a transaction of its own; for more, see [`Txn::rename_database`]. Open handles stay good.
@@ -198,12 +252,34 @@ impl Env {
         Txn::begin(self, options)
     }
 
+    /// As [`Env::begin_with`], for a transaction that keeps the environment open by itself, and borrows from nothing: to be kept in a structure, or taken to another
+    /// thread.
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let env = sablecat::Env::in_memory()?;
+    /// let db = env.database("letters")?;
+    /// let mut txn = env.begin_owned(sablecat::TxnOptions::new())?;
+    /// drop(env);
+    /// txn.insert(&db, "a", "alpha")?;
+    /// let committed = std::thread::spawn(move || txn.commit()).join().unwrap()?;
+    /// assert!(db.env().snapshot()?.lsn() >= committed);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Env::begin`].
+    pub fn begin_owned(&self, options: TxnOptions) -> Result<Txn<'static>> {
+        Txn::begin_owned(self.clone(), options)
+    }
+
     /// Begins a read-only transaction: one unchanging state, for as long as it is kept. Keeping it costs the old versions of pages
     /// that others change; when these fill the cache, the oldest snapshot gets `SnapshotTooOld`.
     ///
     /// # Errors
     /// As [`Env::begin`].
-    pub fn snapshot(&self) -> Result<ReadTxn<'_>> {
+    pub fn snapshot(&self) -> Result<ReadTxn> {
         ReadTxn::begin(self)
     }
 
@@ -287,7 +363,7 @@ impl Env {
             let within = Within::begin(self.core(), Doing::Write(txn.slot()));
             let made = work(&mut txn);
             drop(within);
-            let outcome = made.and_then(|made| Ok(txn.commit_once().map(|()| made)?));
+            let outcome = made.and_then(|made| Ok(txn.commit_once().map(|_| made)?));
             match txn.lost() {
                 Some(why) if outcome.is_err() && losses.may_run_again(why, &mut txn, options.time_to_repeat()) => txn.restart(),
                 _ => return outcome,
@@ -302,6 +378,30 @@ impl Env {
     /// now or before.
     pub fn sync(&self) -> Result<()> {
         self.core().sync()
+    }
+
+    /// The LSN of the newest commit that everybody sees. Those of commits rise.
+    #[must_use]
+    pub fn lsn(&self) -> Lsn {
+        let pages = &self.core().kernel.pages;
+        pages.lsn_of(pages.region.header().visible())
+    }
+
+    /// Makes everything committed at or below an LSN durable, whatever its rung; what is durable already costs nothing. Flushes the log, or waits for who does.
+    ///
+    /// # Errors
+    /// As [`Env::sync`]; `Invalid` for an LSN above [`Env::lsn`]: what is not seen yet can be [waited for](Env::wait_visible).
+    pub fn make_durable(&self, lsn: Lsn) -> Result<()> {
+        self.core().make_durable(lsn)
+    }
+
+    /// Waits until whoever begins here sees what was committed at an LSN. What was committed in a process that shares the environment is seen as soon as its commit has
+    /// returned; who [reads only](Builder::read_only) sees it once it is in a checkpoint.
+    ///
+    /// # Errors
+    /// `Timeout` if `time` has passed; those of reading superblocks.
+    pub fn wait_visible(&self, lsn: Lsn, time: Duration) -> Result<()> {
+        self.core().wait_visible(lsn, time)
     }
 
     /// Writes a checkpoint: recovery begins there. Others go on reading and writing. Durable when it returns.

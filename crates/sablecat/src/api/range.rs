@@ -2,78 +2,59 @@
 
 use std::fmt;
 
-use super::{Bounds, Database};
+use super::read::{Record, within};
+use super::{Bounds, Database, Read};
 use crate::access::btree::Scan;
 use crate::error::Result;
-use crate::txn::{Durability, Isolation, Options, Transaction, TreeRef};
 
 /// Records in order: an iterator from both ends over pairs of key and value, or errors.
 ///
-/// It copies a leaf at a time and holds nothing else between two records but its snapshot.
-pub struct Range<'a> {
-    source: Source<'a>,
-    tree: TreeRef,
+/// It copies a leaf at a time. `S` is what it reads in: a [`ReadTxn`](crate::ReadTxn), if it is a snapshot's or a database's, and then it lives by itself and
+/// may move between threads; a reference to a [`Txn`](crate::Txn) or a [`DataStore`](crate::DataStore).
+///
+/// ```
+/// fn sent<T: Send + 'static>() {}
+/// sent::<sablecat::Range<sablecat::ReadTxn>>();
+/// ```
+pub struct Range<S: Read> {
+    state: S,
+    database: Database<S::Of>,
     scan: Scan,
     failed: bool,
 }
 
-enum Source<'a> {
-    /// A snapshot of the range's own.
-    Own(Box<Transaction<'a>>),
-    /// The transaction it was asked of.
-    Lent(Box<dyn Lender + 'a>),
-}
-
-/// A transaction that a range borrows.
-pub(super) trait Lender {
-    fn next(&mut self, tree: &TreeRef, scan: &mut Scan, forward: bool) -> Result<Option<(Vec<u8>, Vec<u8>)>>;
-}
-
-impl fmt::Debug for Range<'_> {
+impl<S: Read> fmt::Debug for Range<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Range").field("tree", &self.tree).finish_non_exhaustive()
+        f.debug_struct("Range").field("database", &self.database.name()).finish_non_exhaustive()
     }
 }
 
-impl<'a> Range<'a> {
-    /// A range with a snapshot of its own.
-    pub(super) fn owned(db: &'a Database, (lower, upper): Bounds) -> Result<Range<'a>> {
-        let core = db.env().core();
-        let options =
-            Options { isolation: Isolation::Snapshot, durability: Durability::Memory, read_only: true, patience: core.config.lock_timeout };
-        // The snapshot first: a database that is there after it stays there in it.
-        let own = Box::new(Transaction::begin(&core.kernel, options)?);
-        Ok(Range { source: Source::Own(own), tree: db.tree()?.clone(), scan: Scan::new(lower, upper), failed: false })
+impl<S: Read> Range<S> {
+    pub(super) fn new(state: S, database: Database<S::Of>, (lower, upper): Bounds) -> Range<S> {
+        Range { state, database, scan: Scan::new(lower, upper), failed: false }
     }
 
-    /// A range in a transaction.
-    pub(super) fn lent(lender: impl Lender + 'a, tree: &TreeRef, (lower, upper): Bounds) -> Range<'a> {
-        Range { source: Source::Lent(Box::new(lender)), tree: tree.clone(), scan: Scan::new(lower, upper), failed: false }
-    }
-
-    fn step(&mut self, forward: bool) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
+    fn step(&mut self, forward: bool) -> Option<Result<Record>> {
         if self.failed {
             return None;
         }
-        let next = match &mut self.source {
-            Source::Own(txn) => txn.next(&self.tree, &mut self.scan, forward),
-            Source::Lent(lender) => lender.next(&self.tree, &mut self.scan, forward),
-        };
+        let scan = &mut self.scan;
+        let next = within(&self.state, &self.database, |txn, tree| txn.records.next(tree, scan, forward));
         self.failed = next.is_err();
         next.transpose()
     }
 }
 
-impl Iterator for Range<'_> {
-    type Item = Result<(Vec<u8>, Vec<u8>)>;
+impl<S: Read> Iterator for Range<S> {
+    type Item = Result<Record>;
 
-    fn next(&mut self) -> Option<Self::Item> {
+    fn next(&mut self) -> Option<Result<Record>> {
         self.step(true)
     }
 }
 
-impl DoubleEndedIterator for Range<'_> {
-    fn next_back(&mut self) -> Option<Self::Item> {
+impl<S: Read> DoubleEndedIterator for Range<S> {
+    fn next_back(&mut self) -> Option<Result<Record>> {
         self.step(false)
     }
 }

@@ -1,82 +1,29 @@
 //! Transactions.
 
 use std::cell::Cell;
-use std::ops::{ControlFlow, RangeBounds};
+use std::fmt;
 use std::time::Duration;
 
-use super::range::Lender;
-use super::{Database, Env, Range, owned_bounds, visit, within};
-use crate::access::btree::Scan;
+use super::kept::Kept;
+use super::read::reading;
+use super::read::sealed::{Seen, State};
+use super::write::writing;
+use super::{Database, Env, KeyRange, Range, Read, Record, TxnOptions, Write, within};
 use crate::env::EnvTxn;
 use crate::error::{Error, ErrorKind, Result};
-use crate::txn::{Durability, Isolation, Options, Position, Transaction, TreeRef};
+use crate::txn::{Durability, Position, TreeRef};
 use crate::types::Lsn;
-
-/// How a transaction differs from the environment's defaults.
-#[derive(Clone, Copy, Debug, Default)]
-#[must_use]
-pub struct TxnOptions {
-    isolation: Option<Isolation>,
-    durability: Option<Durability>,
-    lock_timeout: Option<Duration>,
-    give_up_after: Option<Duration>,
-}
-
-/// How long [`Env::write`] goes on, unless something else was asked for.
-const GIVE_UP_AFTER: Duration = Duration::from_secs(60);
-
-impl TxnOptions {
-    /// The environment's defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// What the transaction is protected from.
-    pub fn isolation(mut self, isolation: Isolation) -> Self {
-        self.isolation = Some(isolation);
-        self
-    }
-
-    /// What its commit promises.
-    pub fn durability(mut self, durability: Durability) -> Self {
-        self.durability = Some(durability);
-        self
-    }
-
-    /// How long it waits for a record lock.
-    pub fn lock_timeout(mut self, timeout: Duration) -> Self {
-        self.lock_timeout = Some(timeout);
-        self
-    }
-
-    /// How long [`Env::write`] runs its work again when others got in the way: once this has passed since it was first undone, the error is
-    /// returned. Zero: it runs once. A single run may take longer, and is not interrupted. A matter of `write` and its kin alone; who begins a
-    /// transaction by hand decides. Default: one minute.
-    pub fn give_up_after(mut self, time: Duration) -> Self {
-        self.give_up_after = Some(time);
-        self
-    }
-
-    /// For how long the work is run again.
-    pub(super) fn time_to_repeat(&self) -> Duration {
-        self.give_up_after.unwrap_or(GIVE_UP_AFTER)
-    }
-
-    fn resolve(self, env: &Env) -> Options {
-        let config = &env.core().config;
-        Options {
-            isolation: self.isolation.unwrap_or(config.isolation),
-            durability: self.durability.unwrap_or(config.durability),
-            read_only: false,
-            patience: self.lock_timeout.unwrap_or(config.lock_timeout),
-        }
-    }
-}
 
 /// A read-write transaction. It sees one state of the environment, with its own changes over it; nobody sees these before it commits.
 /// Dropped without [`Txn::commit`], it changes nothing.
 ///
-/// Its changes are kept in memory until then, or, when they are many, in files that go with it. It may move between threads, but is never used by two at once:
+/// Its changes are kept in memory until then, or, when they are many, in files that go with it. It may move between threads, but is never used by two at once.
+/// One that [`Env::begin_owned`] begins, a `Txn<'static>`, keeps the environment open and borrows from nothing:
+///
+/// ```
+/// fn sent<T: Send + 'static>() {}
+/// sent::<sablecat::Txn<'static>>();
+/// ```
 ///
 /// ```compile_fail,E0277
 /// fn shared<T: Sync>() {}
@@ -98,24 +45,47 @@ impl TxnOptions {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct Txn<'env> {
-    env: &'env Env,
     durability: Durability,
-    inner: EnvTxn<'env>,
+    inner: Kept<'env, EnvTxn<'env>>,
     /// What the last of its operations that another run may not meet with failed by.
     lost: Cell<Option<ErrorKind>>,
 }
 
-/// A range's view of a transaction.
-struct Lent<'t, 'env> {
-    records: &'t mut Transaction<'env>,
-    lost: &'t Cell<Option<ErrorKind>>,
+impl State for Txn<'_> {
+    #[inline]
+    fn with<T>(&self, look: impl FnOnce(Seen<'_>) -> Result<T>) -> Result<T> {
+        noted(&self.lost, look(Seen(&self.inner)))
+    }
 }
 
-impl Lender for Lent<'_, '_> {
-    fn next(&mut self, tree: &TreeRef, scan: &mut Scan, forward: bool) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        noted(self.lost, self.records.next(tree, scan, forward))
+impl<'env> Read for Txn<'env> {
+    type Of = Env;
+    type Lasting<'a>
+        = &'a Txn<'env>
+    where
+        Self: 'a;
+
+    fn lasting(&self) -> Result<&Txn<'env>> {
+        Ok(self)
+    }
+
+    fn existing_database(&self, name: &str) -> Result<Option<Database>> {
+        Ok(noted(&self.lost, self.inner.database(name))?.map(|named| Database::new(self.env().clone(), named)))
+    }
+
+    fn databases(&self) -> Result<Vec<String>> {
+        noted(&self.lost, self.inner.database_names())
+    }
+}
+
+impl Write for Txn<'_> {
+    fn insert(&mut self, db: &Database, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.insert(db, key, value)
+    }
+
+    fn remove(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.remove(db, key)
     }
 }
 
@@ -130,16 +100,42 @@ fn noted<T>(lost: &Cell<Option<ErrorKind>>, result: Result<T>) -> Result<T> {
     result
 }
 
+impl fmt::Debug for Txn<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Txn").field("inner", &*self.inner).finish_non_exhaustive()
+    }
+}
+
 /// A place in a transaction to roll back to: see [`Txn::savepoint`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Savepoint(Position);
 
+impl Txn<'static> {
+    pub(super) fn begin_owned(env: Env, options: TxnOptions) -> Result<Txn<'static>> {
+        let options = options.resolve(&env);
+        let inner = Kept::owned(env, |core| {
+            let core = core.to_write()?;
+            within::refuse_around(core, None, None, || "beginning a transaction".to_owned())?;
+            EnvTxn::begin(core, options)
+        })?;
+        Ok(Txn { durability: options.durability, inner, lost: Cell::new(None) })
+    }
+}
+
 impl<'env> Txn<'env> {
     pub(super) fn begin(env: &'env Env, options: TxnOptions) -> Result<Txn<'env>> {
         let options = options.resolve(env);
-        let core = env.core().to_write()?;
-        within::refuse_around(core, None, None, || "beginning a transaction".to_owned())?;
-        Ok(Txn { env, durability: options.durability, inner: EnvTxn::begin(core, options)?, lost: Cell::new(None) })
+        let inner = Kept::borrowed(env, |core| {
+            let core = core.to_write()?;
+            within::refuse_around(core, None, None, || "beginning a transaction".to_owned())?;
+            EnvTxn::begin(core, options)
+        })?;
+        Ok(Txn { durability: options.durability, inner, lost: Cell::new(None) })
+    }
+
+    /// The environment that it is of.
+    pub fn env(&self) -> &Env {
+        self.inner.env()
     }
 
     /// Opens a database, creating it if there is none of that name. A new one is part of the transaction: others find it, empty or with the
@@ -173,7 +169,7 @@ impl<'env> Txn<'env> {
     /// [`Txn::get`]. Of two transactions that create a database of one name, the second to commit gets a `Conflict` at any isolation; run again,
     /// it finds the database there.
     pub fn database(&mut self, name: &str) -> Result<Database> {
-        noted(&self.lost, self.inner.database_or_new(name, None)).map(|named| Database::new(self.env.clone(), named))
+        noted(&self.lost, self.inner.database_or_new(name, None)).map(|named| Database::new(self.env().clone(), named))
     }
 
     /// Opens or creates, as [`Txn::database`] does, a database whose keys are ordered by a comparator that was registered with
@@ -182,23 +178,23 @@ impl<'env> Txn<'env> {
     /// # Errors
     /// As [`Txn::database`]; `Invalid` if the database exists with another order.
     pub fn database_ordered_by(&mut self, name: &str, comparator: &str) -> Result<Database> {
-        noted(&self.lost, self.inner.database_or_new(name, Some(comparator))).map(|named| Database::new(self.env.clone(), named))
+        noted(&self.lost, self.inner.database_or_new(name, Some(comparator))).map(|named| Database::new(self.env().clone(), named))
     }
 
     /// Opens a database if the transaction sees one of that name.
     ///
     /// # Errors
     /// As [`Txn::database`].
-    pub fn existing_database(&mut self, name: &str) -> Result<Option<Database>> {
-        Ok(noted(&self.lost, self.inner.database(name))?.map(|named| Database::new(self.env.clone(), named)))
+    pub fn existing_database(&self, name: &str) -> Result<Option<Database>> {
+        Read::existing_database(self, name)
     }
 
     /// The names of all databases that the transaction sees, in order.
     ///
     /// # Errors
     /// As [`Txn::get`].
-    pub fn databases(&mut self) -> Result<Vec<String>> {
-        noted(&self.lost, self.inner.database_names())
+    pub fn databases(&self) -> Result<Vec<String>> {
+        Read::databases(self)
     }
 
     /// Gives a database another name, as part of the transaction. Handles stay good.
@@ -238,25 +234,6 @@ impl<'env> Txn<'env> {
         noted(&self.lost, self.inner.remove_database(name))
     }
 
-    /// The value of a key.
-    ///
-    /// # Errors
-    /// `Corruption` and `Io` from reading pages; `SnapshotTooOld`; `Invalid` for a database of another environment; `NotFound` for one that was
-    /// removed, or that the transaction's snapshot does not have; `NotAllowed` for one that another transaction is only just creating.
-    pub fn get(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        let tree = self.tree(db)?;
-        noted(&self.lost, self.inner.records.get_owned(tree, key.as_ref()))
-    }
-
-    /// Shows the value of a key to `look`, in place.
-    ///
-    /// # Errors
-    /// As [`Txn::get`].
-    pub fn get_with<R>(&mut self, db: &Database, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
-        let tree = self.tree(db)?;
-        noted(&self.lost, self.inner.records.get(tree, key, look))
-    }
-
     /// Locks the record and reads it. Until the transaction ends, nobody else locks it: so nobody else who reads it *for update* changes it.
     /// Waits for whoever holds the lock.
     ///
@@ -264,35 +241,59 @@ impl<'env> Txn<'env> {
     /// `Timeout`, `Deadlock`; `Conflict` if the record was changed since the transaction first read or wrote something; as [`Txn::get`].
     pub fn get_for_update(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let tree = self.tree(db)?;
-        within::refuse_around(self.env.core(), None, Some(self.slot()), || format!("locking a record of the database {:?}", db.name()))?;
+        within::refuse_around(self.inner.core(), None, Some(self.slot()), || format!("locking a record of the database {:?}", db.name()))?;
         noted(&self.lost, self.inner.records.lock(tree, key.as_ref()))?;
         self.get(db, key)
     }
 
-    /// Whether there is a record with this key.
+    /// Locks the record of a key if that is to be had at once; false if another transaction has it locked, or if it was changed since the transaction
+    /// first read or wrote something. As [`Txn::get_for_update`], but it waits for nobody: for who looks for a record that nobody else works on.
     ///
     /// # Errors
     /// As [`Txn::get`].
-    pub fn contains_key(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.value_len(db, key).map(|len| len.is_some())
+    pub fn try_lock(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<bool> {
+        let tree = self.tree(db)?;
+        within::refuse_around(self.inner.core(), None, Some(self.slot()), || format!("locking a record of the database {:?}", db.name()))?;
+        noted(&self.lost, self.inner.records.try_lock(tree, key.as_ref()))
     }
 
-    /// How many bytes the value of a key has, without reading it; none if there is no record.
+    /// Removes the first record that nobody else [locks](Txn::get_for_update), and returns it: what several consumers take from a queue without waiting for each
+    /// other. It stays locked until the transaction ends.
+    ///
+    /// At [`Isolation::Snapshot`](crate::Isolation::Snapshot) or below; a serialisable transaction has read all the records that it passed over, and so gets in the way of
+    /// who removes them.
+    ///
+    /// ```
+    /// # use sablecat::{Isolation, TxnOptions};
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let env = sablecat::Env::in_memory()?;
+    /// let jobs = env.database("jobs")?;
+    /// jobs.insert_batch([("1", "wash"), ("2", "dry")])?;
+    /// let options = TxnOptions::new().isolation(Isolation::Snapshot);
+    /// let (mut one, mut other) = (env.begin_with(options)?, env.begin_with(options)?);
+    /// assert_eq!(one.pop_first_unlocked(&jobs)?, Some((b"1".to_vec(), b"wash".to_vec())));
+    /// assert_eq!(other.pop_first_unlocked(&jobs)?, Some((b"2".to_vec(), b"dry".to_vec())));
+    /// other.commit()?;
+    /// one.abort();
+    /// assert_eq!(jobs.first()?, Some((b"1".to_vec(), b"wash".to_vec())));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Txn::get`].
-    pub fn value_len(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
-        let tree = self.tree(db)?;
-        noted(&self.lost, self.inner.records.value_len(tree, key.as_ref()))
-    }
-
-    /// Reads part of a value: see [`Database::read_at`].
-    ///
-    /// # Errors
-    /// As [`Txn::get`].
-    pub fn read_at(&mut self, db: &Database, key: impl AsRef<[u8]>, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
-        let tree = self.tree(db)?;
-        noted(&self.lost, self.inner.records.read_at(tree, key.as_ref(), offset, into))
+    pub fn pop_first_unlocked(&mut self, db: &Database) -> Result<Option<Record>> {
+        let mut cursor = db.cursor();
+        while let Some(key) = cursor.next(self)?.map(<[u8]>::to_vec) {
+            if !self.try_lock(db, &key)? {
+                continue;
+            }
+            // Read committed: the last to have it locked may have removed it meanwhile.
+            if let Some(value) = self.take(db, &key)? {
+                return Ok(Some((key, value)));
+            }
+        }
+        Ok(None)
     }
 
     /// Sets the value of a key.
@@ -317,40 +318,18 @@ impl<'env> Txn<'env> {
         Ok(there)
     }
 
-    /// The record with the least key.
+    writing!(Env);
+
+    /// The records of some keys, its own changes included, in order, from either end. Several ranges may be walked at once; to change
+    /// records meanwhile, use a [`Cursor`](crate::Cursor).
     ///
     /// # Errors
-    /// As [`Txn::get`].
-    pub fn first(&mut self, db: &Database) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.range::<&[u8]>(db, ..)?.next().transpose()
+    /// As [`Read::range`].
+    pub fn range(&self, db: &Database, keys: impl KeyRange) -> Result<Range<&Txn<'env>>> {
+        Read::range(self, db, keys)
     }
 
-    /// The record with the greatest key.
-    ///
-    /// # Errors
-    /// As [`Txn::get`].
-    pub fn last(&mut self, db: &Database) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.range::<&[u8]>(db, ..)?.next_back().transpose()
-    }
-
-    /// The records between two bounds, its own changes included, in order, from either end.
-    ///
-    /// # Errors
-    /// `Invalid` for a database of another environment. Each record comes as a result, with the errors of [`Txn::get`].
-    pub fn range<K: AsRef<[u8]>>(&mut self, db: &Database, bounds: impl RangeBounds<K>) -> Result<Range<'_>> {
-        let tree = self.tree(db)?;
-        Ok(Range::lent(Lent { records: &mut self.inner.records, lost: &self.lost }, tree, owned_bounds(&bounds)))
-    }
-
-    /// The records whose keys begin with `prefix`: see [`Database::prefix`].
-    ///
-    /// # Errors
-    /// As [`Txn::range`]; `Invalid` for a database that is ordered by a comparator.
-    pub fn prefix(&mut self, db: &Database, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
-        let tree = self.tree(db)?;
-        let bounds = db.prefix_bounds(prefix.as_ref())?;
-        Ok(Range::lent(Lent { records: &mut self.inner.records, lost: &self.lost }, tree, bounds))
-    }
+    reading!(Env);
 
     /// Marks this place, to roll back to.
     pub fn savepoint(&mut self) -> Savepoint {
@@ -392,13 +371,14 @@ impl<'env> Txn<'env> {
     }
 
     /// Commits. When it returns, everybody who begins sees the changes, and they are as durable as the transaction's
-    /// [`Durability`] says. Blocks for a flush at [`Durability::Sync`].
+    /// [`Durability`] says. Blocks for a flush at [`Durability::Sync`]. Says at which LSN, which others can wait for ([`Env::wait_visible`],
+    /// [`Env::make_durable`]); of a transaction that changed nothing, the LSN of the state that it saw.
     ///
     /// # Errors
     /// `Conflict` if another transaction got in the way: nothing was changed, run it again. `Poisoned` after a failed flush: the changes are
     /// visible but may not survive; reopen the environment. `NotDurable`: the changes are visible, and will be durable once a later sync or commit
     /// finds room; do not run it again. `Full` for a full disk or cache: nothing was changed.
-    pub fn commit(mut self) -> Result<()> {
+    pub fn commit(mut self) -> Result<Lsn> {
         self.commit_once()
     }
 
@@ -406,7 +386,7 @@ impl<'env> Txn<'env> {
     ///
     /// # Errors
     /// As [`Txn::commit`].
-    pub fn commit_with(mut self, durability: Durability) -> Result<()> {
+    pub fn commit_with(mut self, durability: Durability) -> Result<Lsn> {
         self.durability = durability;
         self.commit_once()
     }
@@ -421,12 +401,13 @@ impl<'env> Txn<'env> {
         }
         let slot = Some(self.slot());
         let mut trees = self.inner.records.trees();
-        trees.try_for_each(|tree| within::refuse_around(self.env.core(), Some(tree), slot, || "committing another transaction".to_owned()))
+        trees
+            .try_for_each(|tree| within::refuse_around(self.inner.core(), Some(tree), slot, || "committing another transaction".to_owned()))
     }
 
-    pub(super) fn commit_once(&mut self) -> Result<()> {
+    pub(super) fn commit_once(&mut self) -> Result<Lsn> {
         self.refuse_within()?;
-        noted(&self.lost, self.inner.commit(self.durability)).map(|_| ())
+        noted(&self.lost, self.inner.commit(self.durability))
     }
 
     /// The slot it has, by which it is known while it is in progress.
@@ -464,7 +445,7 @@ impl<'env> Txn<'env> {
 
     #[inline]
     fn tree<'d>(&self, db: &'d Database) -> Result<&'d TreeRef> {
-        noted(&self.lost, self.inner.tree(db.named_in(self.env)?))
+        noted(&self.lost, db.named_in(self.inner.core()).and_then(|named| self.inner.tree(named)))
     }
 }
 
@@ -487,145 +468,5 @@ impl Drop for Nested<'_, '_> {
         self.txn.inner.records.keep_only(self.kept);
         // Nobody could roll back over it meanwhile. It fails if the transaction was exchanged for another one, which has none of the changes.
         let _ = self.txn.rollback_to(&self.before);
-    }
-}
-
-/// A read-only transaction: one unchanging state of the environment.
-#[derive(Debug)]
-pub struct ReadTxn<'env> {
-    txn: Txn<'env>,
-}
-
-impl<'env> ReadTxn<'env> {
-    pub(super) fn begin(env: &'env Env) -> Result<ReadTxn<'env>> {
-        let options = Options { isolation: Isolation::Snapshot, read_only: true, ..TxnOptions::default().resolve(env) };
-        let inner = EnvTxn::begin(env.core(), options)?;
-        Ok(ReadTxn { txn: Txn { env, durability: options.durability, inner, lost: Cell::new(None) } })
-    }
-
-    /// Opens a database if there is one of that name in this state. It can be read in this transaction although it has been removed since.
-    ///
-    /// ```
-    /// # fn main() -> sablecat::Result<()> {
-    /// # let env = sablecat::Env::in_memory()?;
-    /// # env.database("drafts")?.insert("1", "Dear all")?;
-    /// let mut snapshot = env.snapshot()?;
-    /// env.remove_database("drafts")?;
-    /// let drafts = snapshot.existing_database("drafts")?.expect("it was there");
-    /// assert_eq!(snapshot.get(&drafts, "1")?.as_deref(), Some(&b"Dear all"[..]));
-    /// assert!(drafts.get("1").is_err());
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered; as [`Txn::get`].
-    pub fn existing_database(&mut self, name: &str) -> Result<Option<Database>> {
-        self.txn.existing_database(name)
-    }
-
-    /// The names of all databases in this state, in order.
-    ///
-    /// # Errors
-    /// As [`Txn::get`].
-    pub fn databases(&mut self) -> Result<Vec<String>> {
-        self.txn.databases()
-    }
-
-    /// The LSN whose state it sees.
-    pub fn lsn(&self) -> Lsn {
-        self.txn.env.core().kernel.pages.lsn_of(self.txn.inner.records.at())
-    }
-
-    /// The value of a key.
-    ///
-    /// # Errors
-    /// As [`Txn::get`].
-    pub fn get(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.txn.get(db, key)
-    }
-
-    /// Shows the value of a key to `look`, in place.
-    ///
-    /// # Errors
-    /// As [`Txn::get`].
-    pub fn get_with<R>(&mut self, db: &Database, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
-        self.txn.get_with(db, key, look)
-    }
-
-    /// How many bytes the value of a key has, without reading it; none if there is no record.
-    ///
-    /// # Errors
-    /// As [`Txn::get`].
-    pub fn value_len(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
-        self.txn.value_len(db, key)
-    }
-
-    /// Reads part of a value: see [`Database::read_at`].
-    ///
-    /// # Errors
-    /// As [`Txn::get`].
-    pub fn read_at(&mut self, db: &Database, key: impl AsRef<[u8]>, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
-        self.txn.read_at(db, key, offset, into)
-    }
-
-    /// The record with the least key.
-    ///
-    /// # Errors
-    /// As [`Txn::get`].
-    pub fn first(&mut self, db: &Database) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.txn.first(db)
-    }
-
-    /// The record with the greatest key.
-    ///
-    /// # Errors
-    /// As [`Txn::get`].
-    pub fn last(&mut self, db: &Database) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.txn.last(db)
-    }
-
-    /// The records between two bounds, in order, from either end.
-    ///
-    /// # Errors
-    /// As [`Txn::range`].
-    pub fn range<K: AsRef<[u8]>>(&mut self, db: &Database, bounds: impl RangeBounds<K>) -> Result<Range<'_>> {
-        self.txn.range(db, bounds)
-    }
-
-    /// The records whose keys begin with `prefix`: see [`Database::prefix`].
-    ///
-    /// # Errors
-    /// As [`Txn::range`]; `Invalid` for a database that is ordered by a comparator.
-    pub fn prefix(&mut self, db: &Database, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
-        self.txn.prefix(db, prefix)
-    }
-
-    /// Shows all records between two bounds to `each`, in order and in place: see [`Database::visit`].
-    ///
-    /// # Errors
-    /// As [`Txn::range`].
-    pub fn visit<K: AsRef<[u8]>>(
-        &mut self,
-        db: &Database,
-        bounds: impl RangeBounds<K>,
-        mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<()> {
-        self.fold(db, bounds, (), |(), key, value| each(key, value))
-    }
-
-    /// Folds all records between two bounds into one value, in order and in place: see [`Database::fold`].
-    ///
-    /// # Errors
-    /// As [`Txn::range`].
-    pub fn fold<B, K: AsRef<[u8]>>(
-        &mut self,
-        db: &Database,
-        bounds: impl RangeBounds<K>,
-        initial: B,
-        each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
-    ) -> Result<B> {
-        let tree = self.txn.tree(db)?;
-        visit::fold(self.txn.inner.records.committed(), tree, owned_bounds(&bounds), initial, each)
     }
 }

@@ -3,9 +3,10 @@
 //! Which databases there are the catalog says; it is read and changed by transactions (transaction.rs). What an environment's own methods do is a
 //! transaction of its own. The process remembers what it has found under a name, for as long as no name is taken away.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
-use sablecat_os::atomic::Ordering;
+use sablecat_os::atomic;
 
 use super::transaction::EnvTxn;
 use super::{Core, lock, volumes};
@@ -26,6 +27,11 @@ impl Named {
     /// What its keys are ordered by; none: by bytes.
     pub(crate) fn comparator(&self) -> Option<&str> {
         self.tree.comparator.as_ref().map(|comparator| comparator.name.as_str())
+    }
+
+    /// How two of its keys are ordered.
+    pub(crate) fn compare(&self, one: &[u8], other: &[u8]) -> Ordering {
+        self.tree.tree().order.compare(one, other)
     }
 
     /// The error of who uses a database that is not there any more.
@@ -158,7 +164,7 @@ impl Core {
     /// Makes an empty tree for a database, in a commit of its own. Nobody names it yet.
     pub(super) fn make_tree(&self, name: &str, comparator: Option<&str>) -> Result<CatalogEntry> {
         comparator.map(|comparator| self.comparator(comparator)).transpose()?;
-        let tree = TreeId(self.kernel.pages.region.header().tree_next.0.fetch_add(1, Ordering::AcqRel));
+        let tree = TreeId(self.kernel.pages.region.header().tree_next.0.fetch_add(1, atomic::Ordering::AcqRel));
         let volume = self.kernel.pages.volume().map_or(VolumeId::MAIN, |volume| volume.superblock().placement.of_database(name));
         self.kernel.patiently(|| self.kernel.create_tree(tree, volume, comparator))
     }

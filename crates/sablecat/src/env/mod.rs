@@ -53,7 +53,9 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use sablecat_os::clock;
 use sablecat_os::disk::File;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -134,6 +136,11 @@ pub struct CompactReport {
 
 /// Rounds of compaction after which it ends although others keep changing pages: each has looked at all of them.
 const COMPACT_FRUITLESS_MAX: u32 = 2;
+
+/// After which pause who waits for a commit looks for the first time; twice as long each time after,
+const LOOK_FIRST_AFTER: Duration = Duration::from_micros(50);
+/// until it is this. Nobody rings: commits would have to look for who waits.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -239,6 +246,43 @@ impl Core {
         // Also when everything was durable before it was poisoned: nothing that comes will be.
         self.kernel.log.fail_if_poisoned()?;
         self.kernel.pages.fail_if_poisoned()
+    }
+
+    /// Makes everything committed at or below an LSN durable.
+    pub(crate) fn make_durable(&self, lsn: Lsn) -> Result<()> {
+        let visible = self.kernel.pages.region.header().visible();
+        if lsn > visible {
+            return Err(Error::invalid(format!(
+                "making everything up to LSN {lsn} durable: the newest commit is at {visible}; wait for it first"
+            )));
+        }
+        let seat = self.kernel.pages.participants.sit()?;
+        self.kernel.log.make_durable(lsn, caller(&self.kernel.pages.region, seat.number()))?;
+        self.kernel.pages.fail_if_poisoned()
+    }
+
+    /// Waits until what was committed at an LSN is seen by who begins.
+    pub(crate) fn wait_visible(&self, lsn: Lsn, time: Duration) -> Result<()> {
+        let begun = clock::monotonic();
+        let mut pause = LOOK_FIRST_AFTER;
+        loop {
+            self.kernel.pages.catch_up()?;
+            let pages = &self.kernel.pages;
+            let visible = pages.lsn_of(pages.region.header().visible());
+            if visible >= lsn {
+                return Ok(());
+            }
+            let left = time.saturating_sub(clock::monotonic().saturating_sub(begun));
+            if left.is_zero() {
+                return Err(Error::new(
+                    ErrorKind::Timeout,
+                    format!("waited {time:?} to see what was committed at LSN {lsn}: the newest commit to be seen here is at {visible}"),
+                ));
+            }
+            pages.region.check_fence()?;
+            sablecat_os::atomic::pause(pause.min(left));
+            pause = (pause * 2).min(LOOK_AGAIN_AFTER);
+        }
     }
 
     /// Stops the housekeeping thread, writes a last checkpoint, and removes the log, of which nothing is needed then; when the environment is

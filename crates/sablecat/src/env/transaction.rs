@@ -70,6 +70,17 @@ impl<'e> EnvTxn<'e> {
         Ok(EnvTxn { core, records: Transaction::begin(&core.kernel, options)?, made: Vec::new() })
     }
 
+    /// Begins at the snapshot of another one, which only reads and lasts longer: see [`Transaction::begin_beside`].
+    pub(crate) fn begin_beside(core: &'e Core, options: Options, beside: (u16, Lsn)) -> Result<EnvTxn<'e>> {
+        Ok(EnvTxn { core, records: Transaction::begin_beside(&core.kernel, options, beside)?, made: Vec::new() })
+    }
+
+    /// The environment.
+    #[inline]
+    pub(crate) fn core(&self) -> &'e Core {
+        self.core
+    }
+
     /// The tree of a database, if the transaction has that.
     ///
     /// # Errors
@@ -118,7 +129,7 @@ impl<'e> EnvTxn<'e> {
     }
 
     /// Opens a database if there is one of that name.
-    pub(crate) fn database(&mut self, name: &str) -> Result<Option<Arc<Named>>> {
+    pub(crate) fn database(&self, name: &str) -> Result<Option<Arc<Named>>> {
         catalog::check_name(name)?;
         let Some(value) = self.records.get_owned(&catalog_tree(), name.as_bytes())? else { return Ok(None) };
         self.found(name, &CatalogEntry::decode(name.as_bytes(), &value)?).map(Some)
@@ -156,7 +167,7 @@ impl<'e> EnvTxn<'e> {
     }
 
     /// The names of all databases, in order.
-    pub(crate) fn database_names(&mut self) -> Result<Vec<String>> {
+    pub(crate) fn database_names(&self) -> Result<Vec<String>> {
         use std::ops::Bound::{Included, Unbounded};
         let tree = catalog_tree();
         // Notes come before all names, and are not looked at: others may make and free trees without being in this transaction's way.

@@ -190,10 +190,7 @@ impl Pages {
         let operation = self.enter_looking(me, slot);
         // What a commit looks at with its second pin stays, whatever became of its snapshot.
         if slot.is_revoked() && slot.guarded() != Some(at) {
-            return Err(Error::new(
-                ErrorKind::SnapshotTooOld,
-                "the snapshot was given up because the old versions it kept filled the cache; begin a new transaction or enlarge the cache",
-            ));
+            return Err(Error::given_up());
         }
         Ok(Snapshot { operation, at, owned: false, bytes: Cell::new(self.region.frame_pointer(FrameId::NONE)), shows: Cell::new(false) })
     }

@@ -233,10 +233,38 @@ impl Participants {
             }
             return Ok(seat);
         }
-        Err(Error::new(
+        Err(self.all_taken())
+    }
+
+    /// Takes a seat whose slot comes after another one: for who shares the snapshot of that ([`Pages::sit_beside`](super::Pages::sit_beside)).
+    ///
+    /// # Errors
+    /// As of [`Participants::sit`].
+    #[cold]
+    pub(crate) fn sit_above(&self, slot: u16) -> Result<Seat<'_>> {
+        if self.is_inherited() {
+            return Err(inherited());
+        }
+        self.region.check_fence()?;
+        for place in self.places() {
+            let Some(seat) = Self::try_sit(place) else { continue };
+            if !seat.ready() {
+                let Some(number) = self.take_slot() else { continue };
+                // SAFETY: the seat is held, and there is none.
+                unsafe { seat.place.fill(Participant::new(Arc::clone(&self.region), number)) };
+            }
+            if seat.number() > slot {
+                return Ok(seat);
+            }
+        }
+        Err(self.all_taken())
+    }
+
+    fn all_taken(&self) -> Error {
+        Error::new(
             ErrorKind::Full,
-            format!("all {} seats of the environment are taken by open transactions and running operations; end some", places.len()),
-        ))
+            format!("all {} seats of the environment are taken by open transactions and running operations; end some", self.seats),
+        )
     }
 
     /// Gives back all slots that are not held at the moment; nobody can sit down any more. For who leaves a region that others go on using.

@@ -9,11 +9,12 @@
 
 use sablecat_os::atomic::Ordering;
 
-use super::{Pages, Participant};
+use super::{Pages, Participant, Seat};
+use crate::error::{Error, Result};
 use crate::region::Slot;
 use crate::types::Lsn;
 
-/// The newest published state, pinned until dropped.
+/// A state, the newest published one as a rule, pinned until dropped.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Pinned<'a> {
@@ -85,6 +86,41 @@ impl Pages {
             slot.clear_revoked();
         }
         self.pin_with(|at| slot.set_pin(at))
+    }
+
+    /// Takes a seat and pins the snapshot there that another participant, in a slot, keeps pinned for longer than this one will.
+    ///
+    /// That one's snapshot may be given up, before or meanwhile. Who frees versions looks at the slots in their order, and may have come past this one when
+    /// the pin is stored. So its slot comes after the other: who has not seen the other's pin any more, because it was ended when it had been given up, which it
+    /// had not yet when we looked behind our pin, comes by here later and sees ours.
+    ///
+    /// # Errors
+    /// `SnapshotTooOld` if it has been given up; those of taking a seat.
+    pub(crate) fn sit_beside(&self, slot: u16, at: Lsn) -> Result<Seat<'_>> {
+        let seat = self.participants.sit_above(slot)?;
+        // As in `pin`.
+        seat.slot().clear_revoked();
+        seat.slot().set_pin(at);
+        match self.check_kept(slot) {
+            Ok(()) => Ok(seat),
+            Err(error) => {
+                seat.slot().unpin();
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends the pin of who [sits beside](Pages::sit_beside) another when dropped.
+    pub(crate) fn beside<'a>(&self, me: &'a Participant, at: Lsn) -> Pinned<'a> {
+        Pinned { me, at }
+    }
+
+    /// An error if the snapshot of the participant in a slot, which is in progress, has been given up.
+    ///
+    /// # Errors
+    /// `SnapshotTooOld`.
+    fn check_kept(&self, slot: u16) -> Result<()> {
+        if self.region.slot(slot).is_revoked() { Err(Error::given_up()) } else { Ok(()) }
     }
 
     /// As [`Pages::pin`], with the participant's second pin.

@@ -3,11 +3,14 @@
 use std::ops::Bound;
 
 use super::Kernel;
-use crate::access::PageRead;
-use crate::access::btree::{LeafCopy, Part, PendingRecord, Source, Wanted};
-use crate::error::Result;
+use crate::access::btree::{Found, LeafCopy, Part, PendingRecord, Source, Wanted};
+use crate::access::{PageRead, long};
+use crate::error::{Error, Result};
 use crate::pages::Participant;
 use crate::types::{Lsn, PageId};
+
+/// Pages of a long value that one operation reads.
+const PAGES_AN_OPERATION: usize = 64;
 
 /// The state at an LSN that `me` has pinned.
 #[derive(Clone, Copy)]
@@ -15,6 +18,16 @@ pub(crate) struct Committed<'a> {
     pub(crate) kernel: &'a Kernel,
     pub(crate) me: &'a Participant,
     pub(crate) at: Lsn,
+}
+
+impl Committed<'_> {
+    /// A value that a scan found, whole.
+    pub(crate) fn load(&self, found: Found) -> Result<Vec<u8>> {
+        match found {
+            Found::Bytes(value) => Ok(value),
+            Found::Long(first, len) => self.kernel.load_long(self.me, self.at, first, len),
+        }
+    }
 }
 
 impl PageRead for Committed<'_> {
@@ -39,5 +52,34 @@ impl Source for Committed<'_> {
 
     fn pending(&self, _: Bound<&[u8]>, _: Bound<&[u8]>, _: bool) -> Result<Option<PendingRecord>> {
         Ok(None)
+    }
+}
+
+impl Kernel {
+    /// A long value, whole.
+    pub(crate) fn load_long(&self, me: &Participant, at: Lsn, first: PageId, len: u64) -> Result<Vec<u8>> {
+        let bytes = usize::try_from(len).map_err(|_| Error::corruption(format!("a value says it has {len} bytes")))?;
+        let mut value = vec![0; bytes];
+        self.read_long(me, at, first, len, 0, &mut value)?;
+        Ok(value)
+    }
+
+    pub(super) fn read_long(&self, me: &Participant, at: Lsn, first: PageId, len: u64, offset: u64, into: &mut [u8]) -> Result<usize> {
+        let page_size = self.page_size();
+        let step = long::payload_bytes(page_size) * PAGES_AN_OPERATION;
+        let mut done = 0;
+        // Some pages an operation, so that a long read does not hold up those who wait for frames to become free.
+        while done < into.len() {
+            let end = into.len().min(done + step);
+            let read = self.pages.operate(me, || {
+                let snapshot = self.pages.at_pin(me, at)?;
+                long::read(&snapshot, page_size, first, len, offset + done as u64, &mut into[done..end])
+            })?;
+            done += read;
+            if read == 0 {
+                break;
+            }
+        }
+        Ok(done)
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! transaction.rs  a snapshot, a write set, the reads to be validated
+//! merged.rs       its state as a scan sees it: the snapshot with what is pending
+//! gate.rs         having the environment to oneself
 //! write_set.rs    what a transaction would change, in key order, with savepoints
 //! runs.rs         what of that does not stay in memory
 //! reads.rs        what it has seen, and whether that still stands
@@ -37,9 +39,11 @@ mod claims;
 mod committed;
 mod copy;
 mod direct;
+mod gate;
 mod large;
 pub(crate) mod listed;
 pub(crate) mod locks;
+mod merged;
 mod presence;
 mod publish;
 mod reads;
@@ -62,7 +66,7 @@ pub(crate) use direct::Direct;
 pub use locks::DeadlockPolicy;
 pub(crate) use presence::{Presence, State};
 pub(crate) use single::RecordChange;
-pub(crate) use transaction::{Options, Transaction};
+pub(crate) use transaction::{Options, Stamp, Transaction};
 pub(crate) use write_set::Position;
 
 use std::time::Duration;

@@ -2,37 +2,40 @@
 //!
 //! It runs privately: nothing shared is touched before it commits, and dropping it drops everything. It holds a seat (and so a slot) from
 //! beginning to end; its pin keeps the versions of its snapshot.
+//!
+//! Reading changes nothing of it but what it has seen. What is read may be shown in place to a caller's closure, which may read in the same transaction
+//! again; a slot announces one operation at a time, so that is done in another seat, with the same snapshot (*beside*).
 
 use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
 use std::ops::Bound;
+use std::sync::atomic::{self, AtomicU64};
 use std::time::Duration;
-
-use sablecat_os::clock;
 
 use super::apply::{Leaves, WriteCheck};
 use super::catalog::{CATALOG, CatalogEntry};
 use super::changes::Changes;
 use super::claims::Claims;
+use super::gate::at_the_gate;
 use super::locks::{Held, Mode, record_hash};
+use super::merged::Merged;
 use super::presence::removed;
 use super::reads::ReadSet;
 use super::scratch::Record;
 use super::short::Short;
 use super::write_set::{Pending, Position, Records, WriteSet};
 use super::{Committed, Durability, Isolation, Kernel, TreeRef, conflict, publish};
+use crate::access::btree::nest::Place;
 use crate::access::btree::node::{self, Leaf};
-use crate::access::btree::{self, Found, LeafCopy, Part, PendingRecord, Scan, Source, Wanted};
-use crate::access::long;
+use crate::access::btree::{Found, Scan, StateId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::RecordBuilder;
 use crate::pages::{Participant, Seat};
-use crate::region::{Held as HeldRole, Role, Work};
+use crate::region::{Held as HeldRole, Work};
 use crate::types::{Lsn, PageId, TreeId};
 
 /// Write sets with more records than this are applied with the structure latches from the start: some leaf will be full.
 const SHAPE_FIRST: usize = 64;
-/// Pages of a long value that one operation reads.
-const PAGES_AN_OPERATION: usize = 64;
 
 /// How a transaction is to run.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +47,22 @@ pub(crate) struct Options {
     pub(crate) patience: Duration,
 }
 
+/// Numbers of runs of transactions.
+static RUNS: AtomicU64 = AtomicU64::new(1);
+
+/// What a transaction saw when: the state that it looked at, and how much it had changed.
+pub(crate) type Stamp = (StateId, u64);
+
+/// An operation in progress in a transaction's seat.
+struct Busy<'t>(&'t Cell<bool>);
+
+impl Drop for Busy<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
 /// A value that was looked for.
 enum Shown<R> {
     /// It was shown in place; what came of it.
@@ -52,34 +71,32 @@ enum Shown<R> {
     Long(Vec<u8>),
 }
 
-/// How long a value is and, if it is long, where it begins.
-struct Extent {
-    first: Option<PageId>,
-    len: u64,
-}
-
-impl Extent {
-    fn of(value: node::Value<'_>) -> Extent {
-        match value {
-            node::Value::Inline(value) => Extent { first: None, len: value.len() as u64 },
-            node::Value::Long { first_page, len } => Extent { first: Some(first_page), len },
-        }
-    }
+/// What a record's value is: what was made of it, or, if it is long, where it begins and how long it is.
+enum Extent<R> {
+    Inline(R),
+    Long(PageId, u64),
 }
 
 /// A transaction in progress.
 pub(crate) struct Transaction<'k> {
     kernel: &'k Kernel,
     seat: Seat<'k>,
-    at: Lsn,
+    /// The snapshot.
+    at: Cell<Lsn>,
     options: Options,
     writes: WriteSet,
-    reads: ReadSet,
+    reads: RefCell<ReadSet>,
     /// Names that are to change only if they still stand for what they were found to.
     claims: Claims,
     held: Held,
     /// Counts what was done since the snapshot was taken; 0: it may still be moved.
-    used: u64,
+    used: Cell<u64>,
+    /// An operation is in progress in its seat.
+    busy: Cell<bool>,
+    /// The number of this run of it, if it notes what it reads; 0: none was asked for. No other run of a transaction of this process has it.
+    run: Cell<u64>,
+    /// Counts what was set and rolled back.
+    sets: u64,
     /// Holds the serial gate, with which nobody else commits.
     gate: Option<HeldRole<'k>>,
     /// Does not wait for who has it.
@@ -107,29 +124,45 @@ impl<'k> Transaction<'k> {
         let seat = kernel.pages.sit()?;
         seat.slot().clear_revoked();
         let at = kernel.pages.pin(&seat);
-        Ok(Transaction {
+        Ok(Self::at_pin(kernel, seat, at, options))
+    }
+
+    /// Begins at the snapshot of another transaction, which only reads and lasts longer: see [`Pages::sit_beside`](crate::pages::Pages::sit_beside).
+    pub(crate) fn begin_beside(kernel: &'k Kernel, options: Options, (slot, at): (u16, Lsn)) -> Result<Transaction<'k>> {
+        Ok(Self::at_pin(kernel, kernel.pages.sit_beside(slot, at)?, at, options))
+    }
+
+    /// A transaction in a seat that has pinned its snapshot.
+    #[inline]
+    fn at_pin(kernel: &'k Kernel, seat: Seat<'k>, at: Lsn, options: Options) -> Transaction<'k> {
+        Transaction {
             kernel,
             seat,
-            at,
+            at: Cell::new(at),
             options,
             writes: WriteSet::default(),
-            reads: ReadSet::new(kernel.pages.region.page_size()),
+            reads: RefCell::new(ReadSet::new(kernel.pages.region.page_size())),
             claims: Claims::default(),
             held: Held::default(),
-            used: 0,
+            used: Cell::new(0),
+            busy: Cell::new(false),
+            run: Cell::new(0),
+            sets: 0,
             gate: None,
             passes_gate: false,
             replaced: None,
-        })
+        }
     }
 
     /// Forgets everything, and the snapshot with it, so that whatever is waited for before [`Transaction::restart`] keeps no old versions. Record
     /// locks are kept, so that the second attempt finds the records it waited for unchanged.
     pub(crate) fn give_up(&mut self) {
         self.writes = WriteSet::default();
-        self.reads.clear();
+        self.reads.get_mut().clear();
         self.claims.clear();
-        self.used = 0;
+        self.used.set(0);
+        self.run.set(0);
+        self.sets += 1;
         self.seat.slot().unpin();
     }
 
@@ -137,7 +170,7 @@ impl<'k> Transaction<'k> {
     pub(crate) fn restart(&mut self) {
         self.give_up();
         self.seat.slot().clear_revoked();
-        self.at = self.kernel.pages.pin(&self.seat);
+        self.at.set(self.kernel.pages.pin(&self.seat));
     }
 
     /// Takes the serial gate: until this transaction ends, nobody else begins a commit. The snapshot has been given up: others may have the gate
@@ -175,7 +208,28 @@ impl<'k> Transaction<'k> {
 
     /// The snapshot's LSN.
     pub(crate) fn at(&self) -> Lsn {
-        self.at
+        self.at.get()
+    }
+
+    /// What tells the state that it looks at from others: leaves that were copied from another may not be used in this one. Who notes what it reads
+    /// has to see each leaf itself; for all others the snapshot says everything.
+    fn state(&self, at: Lsn) -> StateId {
+        if self.tracks_reads() && self.run.get() == 0 {
+            // Relaxed: the numbers need only differ.
+            self.run.set(RUNS.fetch_add(1, atomic::Ordering::Relaxed));
+        }
+        (self.run.get(), at)
+    }
+
+    /// Says which of several states with one LSN it looks at: records may be changed in place.
+    pub(crate) fn set_state(&self, run: u64) {
+        self.run.set(run);
+    }
+
+    /// What tells what it sees now from what it sees after others or it itself have changed something. None if that cannot be told: each look may see another
+    /// state.
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
+        self.keeps_snapshot().then(|| (self.state(self.at()), self.sets))
     }
 
     /// Whether all of it is to see that one state.
@@ -190,32 +244,56 @@ impl<'k> Transaction<'k> {
 
     /// An error once the snapshot was given up.
     pub(crate) fn check_snapshot(&self) -> Result<()> {
-        self.kernel.pages.at_pin(&self.seat, self.at).map(drop)?;
-        self.kernel.pages.confirm(self.at)
+        self.kernel.pages.at_pin(&self.seat, self.at()).map(drop)?;
+        self.kernel.pages.confirm(self.at())
     }
 
     /// Whether anything of a commit is compared with the snapshot.
     fn needs_snapshot(&self) -> bool {
-        self.options.isolation == Isolation::Snapshot || !self.reads.is_empty()
+        self.options.isolation == Isolation::Snapshot || !self.reads.borrow().is_empty()
     }
 
     fn tracks_reads(&self) -> bool {
         self.options.isolation == Isolation::Serializable && !self.options.read_only
     }
 
-    /// Read committed: each operation has a snapshot of its own, which may not have the tree any more.
+    /// Looks at the committed state that it sees. Read committed: each operation has a snapshot of its own, which may not have the tree any more.
     #[inline]
-    fn freshen(&mut self, tree: &TreeRef) -> Result<()> {
-        self.used += 1;
-        if self.options.isolation != Isolation::ReadCommitted {
-            return Ok(());
+    pub(crate) fn look<T>(&self, tree: &TreeRef, look: impl FnOnce(Committed<'_>) -> Result<T>) -> Result<T> {
+        self.used.set(self.used.get() + 1);
+        if self.busy.replace(true) {
+            return self.look_beside(tree, look);
         }
-        self.at = self.kernel.pages.pin(&self.seat);
-        if self.kernel.is_there(tree, self.at, &self.seat)? { Ok(()) } else { Err(removed()) }
+        let _busy = Busy(&self.busy);
+        if self.options.isolation == Isolation::ReadCommitted {
+            self.at.set(self.kernel.pages.pin(&self.seat));
+            self.check_tree(tree, self.at(), &self.seat)?;
+        }
+        look(Committed { kernel: self.kernel, me: &self.seat, at: self.at() })
+    }
+
+    /// As [`Transaction::look`], while it is looking already, in a caller's closure.
+    #[cold]
+    fn look_beside<T>(&self, tree: &TreeRef, look: impl FnOnce(Committed<'_>) -> Result<T>) -> Result<T> {
+        let kernel = self.kernel;
+        if self.options.isolation == Isolation::ReadCommitted {
+            let seat = kernel.pages.participants.sit()?;
+            let pinned = kernel.pages.pinned(&seat);
+            self.check_tree(tree, pinned.at(), &seat)?;
+            return look(Committed { kernel, me: &seat, at: pinned.at() });
+        }
+        let seat = kernel.pages.sit_beside(self.number(), self.at())?;
+        let pinned = kernel.pages.beside(&seat, self.at());
+        look(Committed { kernel, me: &seat, at: pinned.at() })
+    }
+
+    #[inline]
+    fn check_tree(&self, tree: &TreeRef, at: Lsn, me: &Participant) -> Result<()> {
+        if self.kernel.is_there(tree, at, me)? { Ok(()) } else { Err(removed()) }
     }
 
     /// Shows `look` the value of a record, its own pending one if there is one. A long value is read whole.
-    pub(crate) fn get<R>(&mut self, tree: &TreeRef, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+    pub(crate) fn get<R>(&self, tree: &TreeRef, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
         let mut look = Some(look);
         match self.show(tree, key, &mut look)? {
             Shown::InPlace(shown) => Ok(shown),
@@ -224,14 +302,14 @@ impl<'k> Transaction<'k> {
     }
 
     /// The value of a record, its own pending one if there is one. There is one copy of it: the one that is returned.
-    pub(crate) fn get_owned(&mut self, tree: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn get_owned(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
         match self.show(tree, key, &mut Some(|value: Option<&[u8]>| value.map(<[u8]>::to_vec)))? {
             Shown::InPlace(value) => Ok(value),
             Shown::Long(value) => Ok(Some(value)),
         }
     }
 
-    fn show<R>(&mut self, tree: &TreeRef, key: &[u8], look: &mut Option<impl FnOnce(Option<&[u8]>) -> R>) -> Result<Shown<R>> {
+    fn show<R>(&self, tree: &TreeRef, key: &[u8], look: &mut Option<impl FnOnce(Option<&[u8]>) -> R>) -> Result<Shown<R>> {
         let mut show = |value: Option<&[u8]>| Shown::InPlace(look.take().expect("the value is shown once")(value));
         if let Some(pending) = self.pending(tree.id, key)? {
             return Ok(show(pending.as_deref()));
@@ -239,80 +317,90 @@ impl<'k> Transaction<'k> {
         if tree.is_new() {
             return Ok(show(None));
         }
-        self.freshen(tree)?;
-        let me: &Participant = &self.seat;
-        let (kernel, at) = (self.kernel, self.at);
-        let view = tree.tree();
-        let mut shown = None;
-        let place = kernel.place(&view, key, at, me)?;
-        let (page, long) = kernel.pages.operate(me, || {
-            let mut snapshot = kernel.pages.at_pin(me, at)?;
-            let bytes = snapshot.leaf(&place.tree, place.rest)?;
-            let leaf = Leaf::new(bytes);
-            let mut long = None;
-            match leaf.search(place.rest, view.order).map(|slot| leaf.value(slot)) {
-                Ok(node::Value::Long { first_page, len }) => long = Some((first_page, len)),
-                Ok(node::Value::Inline(value)) => shown = Some(show(Some(value))),
-                Err(_) => shown = Some(show(None)),
+        self.look(tree, |Committed { kernel, me, at }| {
+            let view = tree.tree();
+            let mut shown = None;
+            let place = kernel.place(&view, key, at, me)?;
+            let (page, long) = kernel.pages.operate(me, || {
+                let mut snapshot = kernel.pages.at_pin(me, at)?;
+                let bytes = snapshot.leaf(&place.tree, place.rest)?;
+                let leaf = Leaf::new(bytes);
+                let mut long = None;
+                match leaf.search(place.rest, view.order).map(|slot| leaf.value(slot)) {
+                    Ok(node::Value::Long { first_page, len }) => long = Some((first_page, len)),
+                    Ok(node::Value::Inline(value)) => shown = Some(show(Some(value))),
+                    Err(_) => shown = Some(show(None)),
+                }
+                Ok((node::page_id(bytes), long))
+            })?;
+            self.note_key(tree, &place, page);
+            match (shown, long) {
+                (Some(shown), _) => Ok(shown),
+                (None, Some((first, len))) => kernel.load_long(me, at, first, len).map(Shown::Long),
+                (None, None) => unreachable!("a value is shown, or is long"),
             }
-            Ok((node::page_id(bytes), long))
-        })?;
+        })
+    }
+
+    /// Notes that a key was looked for.
+    #[inline]
+    fn note_key(&self, tree: &TreeRef, place: &Place<'_, '_>, page: PageId) {
         if self.tracks_reads() {
-            self.reads.note(tree, place.stems, page, Bound::Included(place.rest), Bound::Included(place.rest));
-        }
-        match (shown, long) {
-            (Some(shown), _) => Ok(shown),
-            (None, Some((first, len))) => kernel.load_long(&self.seat, at, first, len).map(Shown::Long),
-            (None, None) => unreachable!("a value is shown, or is long"),
+            self.reads.borrow_mut().note(tree, place.stems, page, Bound::Included(place.rest), Bound::Included(place.rest));
         }
     }
 
     /// Reads part of a value: none if there is no record, else how many bytes were read.
-    pub(crate) fn read_at(&mut self, tree: &TreeRef, key: &[u8], offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
+    pub(crate) fn read_at(&self, tree: &TreeRef, key: &[u8], offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
         fn part(value: &[u8], offset: u64, into: &mut [u8]) -> usize {
             let rest = usize::try_from(offset).ok().and_then(|from| value.get(from..)).unwrap_or_default();
             let len = rest.len().min(into.len());
             into[..len].copy_from_slice(&rest[..len]);
             len
         }
-        let Some(extent) = self.extent(tree, key)? else { return Ok(None) };
-        match extent.first {
-            Some(first) => {
-                let me: &Participant = &self.seat;
-                self.kernel.read_long(me, self.at, first, extent.len, offset, into).map(Some)
-            }
-            None => self.get(tree, key, |value| value.map(|value| part(value, offset, into))),
-        }
-    }
-
-    /// How long a value is; none if there is no record. Reads nothing but the leaf.
-    pub(crate) fn value_len(&mut self, tree: &TreeRef, key: &[u8]) -> Result<Option<u64>> {
-        Ok(self.extent(tree, key)?.map(|extent| extent.len))
-    }
-
-    /// How long a value is and where, if it is committed and long, its pages are; none if there is no record.
-    fn extent(&mut self, tree: &TreeRef, key: &[u8]) -> Result<Option<Extent>> {
         if let Some(pending) = self.pending(tree.id, key)? {
-            return Ok(pending.as_deref().map(|value| Extent { first: None, len: value.len() as u64 }));
+            return Ok(pending.as_deref().map(|value| part(value, offset, into)));
         }
         if tree.is_new() {
             return Ok(None);
         }
-        self.freshen(tree)?;
-        let me: &Participant = &self.seat;
-        let (kernel, at) = (self.kernel, self.at);
+        self.look(tree, |state| match self.extent(state, tree, key, |value| part(value, offset, into))? {
+            None => Ok(None),
+            Some(Extent::Inline(read)) => Ok(Some(read)),
+            Some(Extent::Long(first, len)) => state.kernel.read_long(state.me, state.at, first, len, offset, into).map(Some),
+        })
+    }
+
+    /// How long a value is; none if there is no record. Reads nothing but the leaf.
+    pub(crate) fn value_len(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<u64>> {
+        if let Some(pending) = self.pending(tree.id, key)? {
+            return Ok(pending.as_deref().map(|value| value.len() as u64));
+        }
+        if tree.is_new() {
+            return Ok(None);
+        }
+        let extent = self.look(tree, |state| self.extent(state, tree, key, |value| value.len() as u64))?;
+        Ok(extent.map(|extent| match extent {
+            Extent::Inline(len) | Extent::Long(_, len) => len,
+        }))
+    }
+
+    /// What `look` makes of a committed value, or, if that is long, where it begins and how long it is; none if there is no record.
+    fn extent<R>(&self, state: Committed<'_>, tree: &TreeRef, key: &[u8], mut look: impl FnMut(&[u8]) -> R) -> Result<Option<Extent<R>>> {
+        let Committed { kernel, me, at } = state;
         let view = tree.tree();
         let place = kernel.place(&view, key, at, me)?;
         let (found, page) = kernel.pages.operate(me, || {
             let mut snapshot = kernel.pages.at_pin(me, at)?;
             let bytes = snapshot.leaf(&place.tree, place.rest)?;
             let leaf = Leaf::new(bytes);
-            let found = leaf.search(place.rest, view.order).ok().map(|slot| Extent::of(leaf.value(slot)));
+            let found = leaf.search(place.rest, view.order).ok().map(|slot| match leaf.value(slot) {
+                node::Value::Inline(value) => Extent::Inline(look(value)),
+                node::Value::Long { first_page, len } => Extent::Long(first_page, len),
+            });
             Ok((found, node::page_id(bytes)))
         })?;
-        if self.tracks_reads() {
-            self.reads.note(tree, place.stems, page, Bound::Included(place.rest), Bound::Included(place.rest));
-        }
+        self.note_key(tree, &place, page);
         Ok(found)
     }
 
@@ -322,21 +410,33 @@ impl<'k> Transaction<'k> {
         let me = self.seat.number();
         let hash = record_hash(tree.id, key);
         self.kernel.locks.acquire(me, hash, Mode::Exclusive, self.options.patience, &mut self.held)?;
-        if self.used == 0 {
-            // Nothing was read or written yet: the snapshot may as well be one that sees what the last holder did.
-            self.at = self.kernel.pages.pin(&self.seat);
-            return Ok(());
-        }
-        if self.options.isolation == Isolation::ReadCommitted || tree.is_new() {
-            return Ok(());
-        }
-        let me: &Participant = &self.seat;
-        let now = self.kernel.pages.guarded(me);
-        if self.kernel.record_is_same(tree, key, self.at, now.at(), me)? {
+        if self.sees_newest_of(tree, key)? {
             Ok(())
         } else {
             Err(conflict("a record locked for update had been changed since the transaction began; run it again"))
         }
+    }
+
+    /// Locks the record if nobody else has it locked. False if somebody has, or if the snapshot does not see its newest state.
+    pub(crate) fn try_lock(&mut self, tree: &TreeRef, key: &[u8]) -> Result<bool> {
+        self.kernel.pages.region.check_fence()?;
+        let taken = self.kernel.locks.try_acquire(self.seat.number(), record_hash(tree.id, key), Mode::Exclusive, &mut self.held)?;
+        Ok(taken && self.sees_newest_of(tree, key)?)
+    }
+
+    /// Whether it sees the newest state of a record, which it has locked. One that has not been used yet does from now on.
+    fn sees_newest_of(&mut self, tree: &TreeRef, key: &[u8]) -> Result<bool> {
+        if self.used.get() == 0 {
+            // Nothing was read or written yet: the snapshot may as well be one that sees what the last holder did.
+            self.at.set(self.kernel.pages.pin(&self.seat));
+            return Ok(true);
+        }
+        if self.options.isolation == Isolation::ReadCommitted || tree.is_new() {
+            return Ok(true);
+        }
+        let me: &Participant = &self.seat;
+        let now = self.kernel.pages.guarded(me);
+        self.kernel.record_is_same(tree, key, self.at(), now.at(), me)
     }
 
     /// Sets or removes a record.
@@ -345,7 +445,8 @@ impl<'k> Transaction<'k> {
             return Err(Error::new(ErrorKind::NotAllowed, "a write in a read-only transaction"));
         }
         self.kernel.check_record(tree, key, value.map_or(0, <[u8]>::len))?;
-        self.used += 1;
+        self.used.set(self.used.get() + 1);
+        self.sets += 1;
         self.writes.set(tree, key, value.map(Short::from))?;
         self.kernel.spill.as_ref().map_or(Ok(()), |place| self.writes.spill_if_large(place))
     }
@@ -395,6 +496,7 @@ impl<'k> Transaction<'k> {
     /// # Errors
     /// As [`WriteSet::roll_back_to`].
     pub(crate) fn roll_back_to(&mut self, position: Position) -> Result<()> {
+        self.sets += 1;
         self.writes.roll_back_to(position)
     }
 
@@ -408,48 +510,54 @@ impl<'k> Transaction<'k> {
         self.writes.keep_only(kept);
     }
 
-    /// The next record of a scan.
-    pub(crate) fn next(&mut self, tree: &TreeRef, scan: &mut Scan, forward: bool) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.used += 1;
-        let tracks = self.tracks_reads();
-        let mut source = Merged {
-            kernel: self.kernel,
-            me: &self.seat,
-            at: self.at,
-            tree,
-            writes: &self.writes,
-            reads: tracks.then_some(&mut self.reads),
-        };
-        match scan.next(&tree.tree(), &mut source, forward)? {
-            None => Ok(None),
-            Some((key, Found::Bytes(value))) => Ok(Some((key, value))),
-            Some((key, Found::Long(first, len))) => {
-                let me: &Participant = &self.seat;
-                Ok(Some((key, self.kernel.load_long(me, self.at, first, len)?)))
-            }
-        }
+    /// The next record of a scan, a long value not read.
+    pub(crate) fn next_found(&self, tree: &TreeRef, scan: &mut Scan, forward: bool) -> Result<Option<(Vec<u8>, Found)>> {
+        self.look(tree, |state| {
+            scan.look_in(self.state(state.at));
+            scan.next(&tree.tree(), &mut self.merged(state, tree), forward)
+        })
+    }
+
+    /// The next record of a scan, a long value read whole.
+    pub(crate) fn next(&self, tree: &TreeRef, scan: &mut Scan, forward: bool) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.look(tree, |state| {
+            scan.look_in(self.state(state.at));
+            let found = scan.next(&tree.tree(), &mut self.merged(state, tree), forward)?;
+            found.map(|(key, found)| Ok((key, state.load(found)?))).transpose()
+        })
+    }
+
+    /// What of the state it sees, with what is pending over it, a scan looks at.
+    fn merged<'a>(&'a self, Committed { kernel, me, at }: Committed<'a>, tree: &'a TreeRef) -> Merged<'a> {
+        Merged { kernel, me, at, tree, writes: &self.writes, reads: self.tracks_reads().then_some(&self.reads) }
+    }
+
+    /// Whether it sees the committed records of a tree and nothing else, and need not note what it reads of them.
+    pub(crate) fn sees_committed(&self, tree: &TreeRef) -> bool {
+        !self.tracks_reads() && !tree.is_new() && self.writes.records(tree.id).is_none()
     }
 
     /// Whether a tree has a name in the snapshot.
     pub(crate) fn has_name(&self, tree: &TreeRef) -> Result<bool> {
-        self.kernel.has_name(tree, self.at, &self.seat)
+        self.kernel.has_name(tree, self.at(), &self.seat)
     }
 
     /// The committed state that the transaction sees, without what it has pending.
     pub(crate) fn committed(&self) -> Committed<'_> {
-        Committed { kernel: self.kernel, me: &self.seat, at: self.at }
+        Committed { kernel: self.kernel, me: &self.seat, at: self.at() }
     }
 
     /// Commits. On success everything is visible to whoever begins afterwards, and as durable as the transaction's rung says. On a conflict
     /// nothing happened, and the transaction can be restarted.
     pub(crate) fn commit(&mut self, durability: Durability) -> Result<Lsn> {
         if self.writes.is_empty() {
-            return Ok(self.at);
+            return Ok(self.at());
         }
         let lsn = match self.publish() {
             Ok(lsn) => lsn,
             Err(error) => {
-                let trees = self.writes.trees().map(|(tree, _)| tree).chain(self.reads.trees());
+                let reads = self.reads.borrow();
+                let trees = self.writes.trees().map(|(tree, _)| tree).chain(reads.trees());
                 return Err(self.kernel.explain(error, trees, &self.seat));
             }
         };
@@ -479,12 +587,13 @@ impl<'k> Transaction<'k> {
         let chain = kernel.write_record(&self.writes, &mut record, me)?;
         if self.options.isolation == Isolation::ReadCommitted {
             // Storing and logging may have taken long, and no snapshot of before is to be kept.
-            self.at = kernel.pages.pin(me);
+            self.at.set(kernel.pages.pin(me));
         } else if me.slot().is_revoked() {
             return Err(Error::new(ErrorKind::SnapshotTooOld, "the transaction's snapshot was given up for want of cache; run it again"));
         }
-        let check = WriteCheck::of(self.options.isolation, self.at, me);
-        let (at, reads, claims, writes) = (self.at, &self.reads, &self.claims, &self.writes);
+        let (at, reads) = (self.at(), self.reads.borrow());
+        let check = WriteCheck::of(self.options.isolation, at, me);
+        let (reads, claims, writes) = (&*reads, &self.claims, &self.writes);
         let since = reads.validate_ahead(kernel, at, me)?;
         let validate = |_: &mut Changes<'_>| {
             // Of who has read a database, too: its pages may say the same for long after its removal.
@@ -542,52 +651,6 @@ impl<'k> Transaction<'k> {
     }
 }
 
-/// A transaction's snapshot with its pending records over it.
-struct Merged<'a> {
-    kernel: &'a Kernel,
-    me: &'a Participant,
-    at: Lsn,
-    tree: &'a TreeRef,
-    writes: &'a WriteSet,
-    reads: Option<&'a mut ReadSet>,
-}
-
-impl Source for Merged<'_> {
-    fn leaf(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut LeafCopy) -> Result<()> {
-        if self.tree.is_new() {
-            // The snapshot does not have it; it is as it was made.
-            let mut page = vec![0; self.kernel.page_size()];
-            btree::format_root(&mut page, self.tree.id, self.tree.root, self.tree.comparator.is_some());
-            into.fill(&page);
-            return Ok(());
-        }
-        let page = self.kernel.pages.operate(self.me, || {
-            let mut snapshot = self.kernel.pages.at_pin(self.me, self.at)?;
-            let page = wanted.find(&snapshot, part.tree)?;
-            into.fill(snapshot.page(page)?);
-            Ok(page)
-        })?;
-        if let Some(reads) = &mut self.reads {
-            // What of this leaf lies between the bounds counts as read, whether or not the scan gets that far.
-            let leaf = into.leaf();
-            let lower = match leaf.lower_fence() {
-                Some(fence) if crate::access::btree::above(part.tree, fence, part.lower) => Bound::Included(fence),
-                _ => part.lower,
-            };
-            let upper = match leaf.upper_fence() {
-                Some(fence) if crate::access::btree::below(part.tree, fence, part.upper) => Bound::Excluded(fence),
-                _ => part.upper,
-            };
-            reads.note(self.tree, part.stems, page, lower, upper);
-        }
-        Ok(())
-    }
-
-    fn pending(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, forward: bool) -> Result<Option<PendingRecord>> {
-        self.writes.records(self.tree.id).map_or(Ok(None), |records| records.edge(lower, upper, forward))
-    }
-}
-
 impl Kernel {
     /// Commits one change that the single-record path cannot: a nested key, or a value in pages of its own. False if it was the removal of a
     /// record that was not there.
@@ -624,73 +687,11 @@ impl Kernel {
         }
     }
 
-    /// Waits while some other transaction holds the serial gate.
-    #[inline]
-    pub(super) fn wait_for_gate(&self, me: &Participant) -> Result<()> {
-        let gate = self.pages.region.role(Work::Serial);
-        let owner = gate.look().owner();
-        if owner == 0 || owner == me.number() { Ok(()) } else { self.wait_for_gate_slow() }
-    }
-
-    #[cold]
-    fn wait_for_gate_slow(&self) -> Result<()> {
-        let gate = self.pages.region.role(Work::Serial);
-        if at_the_gate(gate, self.patience, || (gate.look().owner() == 0).then_some(())).is_some() {
-            return Ok(());
-        }
-        let owner = gate.look().owner();
-        Err(Error::new(
-            ErrorKind::Timeout,
-            format!(
-                "waited {:?} to commit: the transaction of participant {owner} has the environment to itself, after others had kept getting in its way; \
-                 see what it does (sablecat processes), and run this again. If what it runs waits for this, nothing of it will ever end: have that use \
-                 the transaction itself",
-                self.patience
-            ),
-        ))
-    }
-
-    /// A long value, whole.
-    pub(crate) fn load_long(&self, me: &Participant, at: Lsn, first: PageId, len: u64) -> Result<Vec<u8>> {
-        let bytes = usize::try_from(len).map_err(|_| Error::corruption(format!("a value says it has {len} bytes")))?;
-        let mut value = vec![0; bytes];
-        self.read_long(me, at, first, len, 0, &mut value)?;
-        Ok(value)
-    }
-
-    fn read_long(&self, me: &Participant, at: Lsn, first: PageId, len: u64, offset: u64, into: &mut [u8]) -> Result<usize> {
-        let page_size = self.page_size();
-        let step = long::payload_bytes(page_size) * PAGES_AN_OPERATION;
-        let mut done = 0;
-        // Some pages an operation, so that a long read does not hold up those who wait for frames to become free.
-        while done < into.len() {
-            let end = into.len().min(done + step);
-            let read = self.pages.operate(me, || {
-                let snapshot = self.pages.at_pin(me, at)?;
-                long::read(&snapshot, page_size, first, len, offset + done as u64, &mut into[done..end])
-            })?;
-            done += read;
-            if read == 0 {
-                break;
-            }
-        }
-        Ok(done)
-    }
-
     /// Whether a record is the same at two moments.
     fn record_is_same(&self, tree: &TreeRef, key: &[u8], at: Lsn, now: Lsn, me: &Participant) -> Result<bool> {
         let view = tree.tree();
         Ok(self.value_at(&view, key, at, me)? == self.value_at(&view, key, now, me)?)
     }
-}
-
-/// What `done` gives, waiting at the serial gate; none once `time` has passed.
-fn at_the_gate<T>(gate: Role<'_>, time: Duration, mut done: impl FnMut() -> Option<T>) -> Option<T> {
-    let begun = clock::monotonic();
-    gate.wait_for(|| match done() {
-        None => (clock::monotonic().saturating_sub(begun) > time).then_some(None),
-        got => Some(got),
-    })
 }
 
 /// Whether a snapshot was given up.

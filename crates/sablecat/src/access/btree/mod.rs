@@ -23,7 +23,7 @@ mod verify;
 
 pub(crate) use load::Load;
 pub(crate) use reach::reach;
-pub(crate) use scan::{Found, LeafCopy, Part, PendingRecord, Scan, Source, Wanted, above, below};
+pub(crate) use scan::{Found, LeafCopy, Part, PendingRecord, Scan, Source, StateId, Wanted, above, below};
 pub(crate) use shape::{merge_up, put, remove, should_merge};
 pub(crate) use verify::verify;
 

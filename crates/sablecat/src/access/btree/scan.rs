@@ -16,7 +16,7 @@ use super::node::{self, Leaf, Value};
 use super::{Toward, Tree, damaged, find_edge, find_leaf, nest};
 use crate::access::PageRead;
 use crate::error::Result;
-use crate::types::PageId;
+use crate::types::{Lsn, PageId};
 
 /// A private copy of a leaf.
 #[derive(Debug, Default)]
@@ -121,7 +121,12 @@ pub(crate) struct Scan {
     /// References are records, not ways to go.
     flat: bool,
     done: bool,
+    /// The state that the leaves were copied from, if whose that is may change.
+    of: StateId,
 }
+
+/// A state that leaves are copied from, as told from any other: the run of a transaction, and its snapshot.
+pub(crate) type StateId = (u64, Lsn);
 
 fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
@@ -129,12 +134,21 @@ fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
 
 impl Scan {
     pub(crate) fn new(lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Scan {
-        Scan { lower, upper, front: End::default(), back: End::default(), flat: false, done: false }
+        Scan { lower, upper, front: End::default(), back: End::default(), flat: false, done: false, of: StateId::default() }
     }
 
     /// A scan that stays in one tree and hands out references to subtrees as they are.
     pub(crate) fn flat(lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Scan {
         Scan { flat: true, ..Scan::new(lower, upper) }
+    }
+
+    /// Goes on in this state: leaves that were copied from another are looked for again.
+    #[inline]
+    pub(crate) fn look_in(&mut self, state: StateId) {
+        if self.of != state {
+            self.of = state;
+            (self.front, self.back) = (End::default(), End::default());
+        }
     }
 
     /// The next record from the front (`forward`) or the back.

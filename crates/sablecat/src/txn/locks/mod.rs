@@ -129,7 +129,6 @@ impl LockTable {
     ///
     /// # Errors
     /// `Full`: no word is free.
-    #[cfg(test)]
     #[inline]
     pub(crate) fn try_acquire(&self, me: u16, hash: u64, mode: Mode, held: &mut Held) -> Result<bool> {
         self.date(me, held);

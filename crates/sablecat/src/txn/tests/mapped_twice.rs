@@ -66,7 +66,7 @@ fn each_mapping_sees_what_is_done_through_the_other() {
             }
             assert_eq!(other.get(&key), model.get(&key).cloned(), "seed {seed}, step {step}");
         }
-        for (mut txn, then) in snapshots {
+        for (txn, then) in snapshots {
             for n in 0..250 {
                 assert_eq!(txn.get(&sides[0].tree, &key(n), |value| value.map(<[u8]>::to_vec)).unwrap(), then.get(&key(n)).cloned());
             }
@@ -119,7 +119,7 @@ fn threads_work_through_both_mappings_at_once() {
             });
             scope.spawn(move || {
                 for _ in 0..100 {
-                    let mut txn = side.begin(Isolation::Snapshot, true);
+                    let txn = side.begin(Isolation::Snapshot, true);
                     let one = txn.get(&side.tree, first, number).unwrap();
                     assert_eq!(txn.get(&side.tree, last, number).unwrap(), one, "one state");
                     let seat = side.kernel.pages.participants.sit().unwrap();

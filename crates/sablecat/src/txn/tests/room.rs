@@ -151,7 +151,7 @@ fn transactions_of_any_size_do_what_they_do_to_a_map() {
                 0 => _ = store.checkpoint().unwrap(),
                 1 => snapshots.push((store.begin(Isolation::Snapshot, true), model.clone())),
                 2 if !snapshots.is_empty() => {
-                    let (mut snapshot, then) = snapshots.swap_remove(dice.below(snapshots.len() as u64) as usize);
+                    let (snapshot, then) = snapshots.swap_remove(dice.below(snapshots.len() as u64) as usize);
                     let mut scan = btree::Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
                     let mut found = Model::new();
                     while let Some((key, value)) = snapshot.next(&store.tree, &mut scan, true).unwrap() {

@@ -1,0 +1,94 @@
+//! The place of one key.
+
+use std::fmt;
+
+use super::Database;
+use crate::error::Result;
+
+/// The place of one key in a database, to be filled or changed, as a `BTreeMap`'s: nothing happens before one of its last methods is called, and then all of it as one
+/// transaction.
+///
+/// ```
+/// # fn main() -> sablecat::Result<()> {
+/// # let env = sablecat::Env::in_memory()?;
+/// let words = env.database("words")?;
+/// for word in ["a", "rose", "is", "a", "rose"] {
+///     words.entry(word).and_modify(|count| count[0] += 1).or_insert([1])?;
+/// }
+/// assert_eq!(words.get("rose")?.as_deref(), Some(&[2][..]));
+/// assert_eq!(words.entry("tulip").and_modify(|count| count[0] = 0).apply()?, None);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nothing happens before `or_insert`, `or_insert_with` or `apply`"]
+pub struct Entry<'d> {
+    database: &'d Database,
+    key: Vec<u8>,
+    changes: Vec<Change<'d>>,
+}
+
+/// What changes a value.
+type Change<'d> = Box<dyn FnMut(&mut Vec<u8>) + 'd>;
+
+impl fmt::Debug for Entry<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry").field("database", &self.database.name()).field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl<'d> Entry<'d> {
+    pub(super) fn new(database: &'d Database, key: &[u8]) -> Entry<'d> {
+        Entry { database, key: key.to_vec(), changes: Vec::new() }
+    }
+
+    /// Has `change` change the value, if there is one. It may run more than once, each time on what others have committed by then.
+    pub fn and_modify(mut self, change: impl FnMut(&mut Vec<u8>) + 'd) -> Self {
+        self.changes.push(Box::new(change));
+        self
+    }
+
+    /// The value, changed; if there is none, it is `value` from now on, as it is.
+    ///
+    /// # Errors
+    /// As [`Env::write`](crate::Env::write).
+    pub fn or_insert(self, value: impl AsRef<[u8]>) -> Result<Vec<u8>> {
+        self.or_insert_with(|| value.as_ref().to_vec())
+    }
+
+    /// As [`Entry::or_insert`], with a value that is made if it is wanted; perhaps more than once.
+    ///
+    /// # Errors
+    /// As [`Entry::or_insert`].
+    pub fn or_insert_with(self, mut make: impl FnMut() -> Vec<u8>) -> Result<Vec<u8>> {
+        let value = self.run(|| Some(make()))?;
+        Ok(value.expect("it is there, or was made"))
+    }
+
+    /// The value, changed; none if there is none.
+    ///
+    /// # Errors
+    /// As [`Entry::or_insert`].
+    pub fn apply(self) -> Result<Option<Vec<u8>>> {
+        self.run(|| None)
+    }
+
+    fn run(mut self, mut make: impl FnMut() -> Option<Vec<u8>>) -> Result<Option<Vec<u8>>> {
+        let Entry { database, key, changes } = &mut self;
+        database.change(|txn| {
+            if changes.is_empty()
+                && let Some(have) = txn.get(database, &*key)?
+            {
+                return Ok(Some(have));
+            }
+            txn.get_for_update(database, &*key)?;
+            txn.update(database, &*key, |have| match have {
+                None => make(),
+                Some(have) => {
+                    let mut value = have.to_vec();
+                    changes.iter_mut().for_each(|change| change(&mut value));
+                    Some(value)
+                }
+            })
+        })
+    }
+}

@@ -1,0 +1,414 @@
+//! Reading, alike in whatever has a state to read: transactions, snapshots, environments, Data Stores.
+
+use std::ops::{Bound, ControlFlow};
+
+use super::database::Kind;
+use super::visit;
+use super::{Database, KeyRange, Range};
+use crate::access::btree::Scan;
+use crate::env::EnvTxn;
+use crate::error::{Error, Result};
+use crate::txn::TreeRef;
+
+/// A record: key and value.
+pub type Record = (Vec<u8>, Vec<u8>);
+
+/// What has records to be read: a [`Txn`](crate::Txn) or a [`ReadTxn`](crate::ReadTxn), which see one state; an [`Env`](crate::Env), of which each call
+/// sees the newest; a [`DataStore`](crate::DataStore). All of them have these methods as their own as well, an environment has them at its databases: the trait
+/// is for code that is to read in any of them.
+///
+/// ```
+/// use sablecat::{Database, Env, Read, Result};
+///
+/// fn total(from: &impl Read<Of = Env>, accounts: &Database) -> Result<u64> {
+///     from.range(accounts, ..)?.map(|record| Ok(u64::from_be_bytes(record?.1.try_into().expect("eight bytes")))).sum()
+/// }
+///
+/// # fn main() -> Result<()> {
+/// # let env = Env::in_memory()?;
+/// let accounts = env.database("accounts")?;
+/// accounts.insert("ada", 70u64.to_be_bytes())?;
+/// let before = env.snapshot()?;
+/// env.write(|txn| {
+///     txn.insert(&accounts, "grace", 30u64.to_be_bytes())?;
+///     assert_eq!((total(txn, &accounts)?, total(&before, &accounts)?, total(&env, &accounts)?), (100, 70, 70));
+///     Ok(())
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Implemented here, and by no other crate.
+pub trait Read: sealed::State {
+    /// The kind of its databases.
+    type Of: Kind;
+
+    /// What goes on reading the same state while this may go: what its ranges have.
+    type Lasting<'a>: Read<Of = Self::Of>
+    where
+        Self: 'a;
+
+    #[doc(hidden)]
+    fn lasting(&self) -> Result<Self::Lasting<'_>>;
+
+    /// Opens a database if there is one of that name.
+    ///
+    /// # Errors
+    /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered; as [`Read::get`].
+    fn existing_database(&self, name: &str) -> Result<Option<Database<Self::Of>>>;
+
+    /// The names of all databases, in order.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn databases(&self) -> Result<Vec<String>>;
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// `Corruption` and `Io` from reading pages; `SnapshotTooOld`; `Invalid` for a database of another environment; `NotFound` for one that was
+    /// removed, or that the state does not have; `NotAllowed` for one that another transaction is only just creating.
+    #[inline]
+    fn get(&self, db: &Database<Self::Of>, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        within(self, db, |txn, tree| txn.records.get_owned(tree, key.as_ref()))
+    }
+
+    /// Shows the value of a key to `look`, in place: nothing is copied. `look` should be brief; while it runs, evicted memory is not reused.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    #[inline]
+    fn get_with<R>(&self, db: &Database<Self::Of>, key: impl AsRef<[u8]>, look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+        within(self, db, |txn, tree| txn.records.get(tree, key.as_ref(), look))
+    }
+
+    /// Whether there is a record with this key.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn contains_key(&self, db: &Database<Self::Of>, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.value_len(db, key).map(|len| len.is_some())
+    }
+
+    /// How many bytes the value of a key has, without reading it; none if there is no record.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn value_len(&self, db: &Database<Self::Of>, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
+        within(self, db, |txn, tree| txn.records.value_len(tree, key.as_ref()))
+    }
+
+    /// Reads part of a value, from `offset` on, as much as `into` has room for. None if there is no such record, else how many bytes were
+    /// read; 0 at the value's end. Of a long value only the pages concerned are read.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn read_at(&self, db: &Database<Self::Of>, key: impl AsRef<[u8]>, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
+        within(self, db, |txn, tree| txn.records.read_at(tree, key.as_ref(), offset, into))
+    }
+
+    /// The record with the least key.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn first(&self, db: &Database<Self::Of>) -> Result<Option<Record>> {
+        edge(self, db, (Bound::Unbounded, Bound::Unbounded), true)
+    }
+
+    /// The record with the greatest key.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn last(&self, db: &Database<Self::Of>) -> Result<Option<Record>> {
+        edge(self, db, (Bound::Unbounded, Bound::Unbounded), false)
+    }
+
+    /// The record with this key or, if there is none, with the next one above it.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn at_or_after(&self, db: &Database<Self::Of>, key: impl AsRef<[u8]>) -> Result<Option<Record>> {
+        edge(self, db, (Bound::Included(key.as_ref().to_vec()), Bound::Unbounded), true)
+    }
+
+    /// The record with this key or, if there is none, with the next one below it.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn at_or_before(&self, db: &Database<Self::Of>, key: impl AsRef<[u8]>) -> Result<Option<Record>> {
+        edge(self, db, (Bound::Unbounded, Bound::Included(key.as_ref().to_vec())), false)
+    }
+
+    /// The records of some keys, in order, from either end. Any number of ranges may be under way at once, and looked at in turn. To change records
+    /// while walking over them, walk with a [`Cursor`](crate::Cursor).
+    ///
+    /// # Errors
+    /// `Invalid` for a [`Prefix`](crate::Prefix) in a database that is ordered by a comparator; as [`Read::get`]. Each record comes as a result, with the errors of
+    /// [`Read::get`].
+    fn range(&self, db: &Database<Self::Of>, keys: impl KeyRange) -> Result<Range<Self::Lasting<'_>>> {
+        let bounds = db.bounds(&keys)?;
+        let lasting = self.lasting()?;
+        within(&lasting, db, |_, _| Ok(()))?;
+        Ok(Range::new(lasting, db.clone(), bounds))
+    }
+
+    /// Shows the records of some keys to `each`, in order and in place: the fastest way to read many. `each` is
+    /// shown a leaf's records at a time without pause and should be brief; it may end the visit.
+    ///
+    /// # Errors
+    /// As [`Read::range`].
+    fn visit(&self, db: &Database<Self::Of>, keys: impl KeyRange, mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
+        self.fold(db, keys, (), |(), key, value| each(key, value))
+    }
+
+    /// Folds the records of some keys into one value, in order and in place, as [`Read::visit`] shows them. `each` is
+    /// given what has been made of the records before, `initial` at first, and a record; `Break` ends it.
+    ///
+    /// # Errors
+    /// As [`Read::range`].
+    fn fold<B>(
+        &self,
+        db: &Database<Self::Of>,
+        keys: impl KeyRange,
+        initial: B,
+        each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+    ) -> Result<B> {
+        let bounds = db.bounds(&keys)?;
+        within(self, db, |txn, tree| fold(txn, tree, bounds, initial, each))
+    }
+
+    /// How many records there are. Counts them.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn len(&self, db: &Database<Self::Of>) -> Result<u64> {
+        self.fold(db, .., 0, |count, _, _| ControlFlow::Continue(count + 1))
+    }
+
+    /// Whether there are no records.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn is_empty(&self, db: &Database<Self::Of>) -> Result<bool> {
+        self.first(db).map(|first| first.is_none())
+    }
+}
+
+/// Looks at a database in a state.
+#[inline]
+pub(super) fn within<S: Read + ?Sized, T>(
+    state: &S,
+    db: &Database<S::Of>,
+    look: impl FnOnce(&EnvTxn<'_>, &TreeRef) -> Result<T>,
+) -> Result<T> {
+    state.with(|Seen(txn)| {
+        let tree = txn.tree(db.named_in(txn.core())?)?;
+        look(txn, tree)
+    })
+}
+
+pub(super) mod sealed {
+    use std::fmt::{self, Debug};
+
+    use super::{EnvTxn, Result};
+
+    /// A state, as the transaction that sees it.
+    pub struct Seen<'t>(pub(in crate::api) &'t EnvTxn<'t>);
+
+    impl Debug for Seen<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.0.fmt(f)
+        }
+    }
+
+    /// What has a state.
+    pub trait State {
+        /// Looks at it.
+        fn with<T>(&self, look: impl FnOnce(Seen<'_>) -> Result<T>) -> Result<T>;
+    }
+}
+
+use sealed::Seen;
+
+impl<S: sealed::State> sealed::State for &S {
+    #[inline]
+    fn with<T>(&self, look: impl FnOnce(Seen<'_>) -> Result<T>) -> Result<T> {
+        (**self).with(look)
+    }
+}
+
+impl<S: Read> Read for &S {
+    type Of = S::Of;
+    type Lasting<'a>
+        = S::Lasting<'a>
+    where
+        Self: 'a;
+
+    fn lasting(&self) -> Result<S::Lasting<'_>> {
+        (**self).lasting()
+    }
+
+    fn existing_database(&self, name: &str) -> Result<Option<Database<S::Of>>> {
+        (**self).existing_database(name)
+    }
+
+    fn databases(&self) -> Result<Vec<String>> {
+        (**self).databases()
+    }
+}
+
+/// The first record between two bounds from one end.
+fn edge<S: Read + ?Sized>(state: &S, db: &Database<S::Of>, (lower, upper): super::Bounds, forward: bool) -> Result<Option<Record>> {
+    within(state, db, |txn, tree| txn.records.next(tree, &mut Scan::new(lower, upper), forward))
+}
+
+fn fold<B>(
+    txn: &EnvTxn<'_>,
+    tree: &TreeRef,
+    (lower, upper): super::Bounds,
+    initial: B,
+    mut each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+) -> Result<B> {
+    if txn.records.sees_committed(tree) {
+        return txn.records.look(tree, |state| visit::fold(state, tree, (lower, upper), initial, each));
+    }
+    let mut scan = Scan::new(lower, upper);
+    let mut sum = initial;
+    while let Some((key, value)) = txn.records.next(tree, &mut scan, true)? {
+        match each(sum, &key, &value) {
+            ControlFlow::Continue(after) => sum = after,
+            ControlFlow::Break(last) => return Ok(last),
+        }
+    }
+    Ok(sum)
+}
+
+/// The methods of [`Read`] as a type's own.
+macro_rules! reading {
+    ($of:ty) => {
+        /// The value of a key.
+        ///
+        /// # Errors
+        /// As [`Read::get`](crate::Read::get).
+        #[inline]
+        pub fn get(&self, db: &Database<$of>, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+            crate::api::Read::get(self, db, key)
+        }
+
+        /// Shows the value of a key to `look`, in place: nothing is copied. `look` should be brief; while it runs, evicted memory is not reused.
+        ///
+        /// # Errors
+        /// As [`Read::get`](crate::Read::get).
+        #[inline]
+        pub fn get_with<R>(&self, db: &Database<$of>, key: impl AsRef<[u8]>, look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+            crate::api::Read::get_with(self, db, key, look)
+        }
+
+        /// Whether there is a record with this key.
+        ///
+        /// # Errors
+        /// As [`Read::get`](crate::Read::get).
+        pub fn contains_key(&self, db: &Database<$of>, key: impl AsRef<[u8]>) -> Result<bool> {
+            crate::api::Read::contains_key(self, db, key)
+        }
+
+        /// How many bytes the value of a key has, without reading it; none if there is no record.
+        ///
+        /// # Errors
+        /// As [`Read::get`](crate::Read::get).
+        pub fn value_len(&self, db: &Database<$of>, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
+            crate::api::Read::value_len(self, db, key)
+        }
+
+        /// Reads part of a value: see [`Read::read_at`](crate::Read::read_at).
+        ///
+        /// # Errors
+        /// As [`Read::get`](crate::Read::get).
+        pub fn read_at(&self, db: &Database<$of>, key: impl AsRef<[u8]>, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
+            crate::api::Read::read_at(self, db, key, offset, into)
+        }
+
+        /// The record with the least key.
+        ///
+        /// # Errors
+        /// As [`Read::get`](crate::Read::get).
+        pub fn first(&self, db: &Database<$of>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+            crate::api::Read::first(self, db)
+        }
+
+        /// The record with the greatest key.
+        ///
+        /// # Errors
+        /// As [`Read::get`](crate::Read::get).
+        pub fn last(&self, db: &Database<$of>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+            crate::api::Read::last(self, db)
+        }
+
+        /// The record with this key or, if there is none, with the next one above it.
+        ///
+        /// # Errors
+        /// As [`Read::get`](crate::Read::get).
+        pub fn at_or_after(&self, db: &Database<$of>, key: impl AsRef<[u8]>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+            crate::api::Read::at_or_after(self, db, key)
+        }
+
+        /// The record with this key or, if there is none, with the next one below it.
+        ///
+        /// # Errors
+        /// As [`Read::get`](crate::Read::get).
+        pub fn at_or_before(&self, db: &Database<$of>, key: impl AsRef<[u8]>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+            crate::api::Read::at_or_before(self, db, key)
+        }
+
+        /// Shows the records of some keys to `each`, in order and in place: see [`Read::visit`](crate::Read::visit).
+        ///
+        /// # Errors
+        /// As [`Read::range`](crate::Read::range).
+        pub fn visit(
+            &self,
+            db: &Database<$of>,
+            keys: impl crate::KeyRange,
+            each: impl FnMut(&[u8], &[u8]) -> std::ops::ControlFlow<()>,
+        ) -> Result<()> {
+            crate::api::Read::visit(self, db, keys, each)
+        }
+
+        /// Folds the records of some keys into one value, in order and in place: see [`Read::fold`](crate::Read::fold).
+        ///
+        /// # Errors
+        /// As [`Read::range`](crate::Read::range).
+        pub fn fold<B>(
+            &self,
+            db: &Database<$of>,
+            keys: impl crate::KeyRange,
+            initial: B,
+            each: impl FnMut(B, &[u8], &[u8]) -> std::ops::ControlFlow<B, B>,
+        ) -> Result<B> {
+            crate::api::Read::fold(self, db, keys, initial, each)
+        }
+
+        /// How many records there are. Counts them.
+        ///
+        /// # Errors
+        /// As [`Read::get`](crate::Read::get).
+        pub fn len(&self, db: &Database<$of>) -> Result<u64> {
+            crate::api::Read::len(self, db)
+        }
+
+        /// Whether there are no records.
+        ///
+        /// # Errors
+        /// As [`Read::get`](crate::Read::get).
+        pub fn is_empty(&self, db: &Database<$of>) -> Result<bool> {
+            crate::api::Read::is_empty(self, db)
+        }
+    };
+}
+
+pub(super) use reading;
+
+/// The error of who uses a database with another environment than its own.
+#[cold]
+pub(super) fn foreign(name: &str) -> Error {
+    Error::invalid(format!("the database {name:?} is of another environment than what it is used with; open it in that one"))
+}

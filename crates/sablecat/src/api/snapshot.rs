@@ -1,0 +1,152 @@
+//! Read-only transactions.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+
+use super::kept::Kept;
+use super::read::reading;
+use super::read::sealed::{Seen, State};
+use super::{Database, Env, KeyRange, Range, Read};
+use crate::env::EnvTxn;
+use crate::error::Result;
+use crate::txn::{Durability, Isolation, Options};
+use crate::types::Lsn;
+
+/// A read-only transaction: one unchanging state of the environment. Keeping it costs the old versions of pages that others change.
+///
+/// A handle, which keeps the environment open: clones see the same state, and any number of threads read in it at once. It ends with its last clone and the last of
+/// its ranges.
+///
+/// ```
+/// # fn main() -> sablecat::Result<()> {
+/// # let env = sablecat::Env::in_memory()?;
+/// let db = env.database("numbers")?;
+/// for number in 0..1000u32 {
+///     db.insert(number.to_be_bytes(), [])?;
+/// }
+/// let snapshot = env.snapshot()?;
+/// let halves = [0..500u32, 500..1000].map(|numbers| {
+///     let (snapshot, db) = (snapshot.clone(), db.clone());
+///     std::thread::spawn(move || snapshot.range(&db, numbers.start.to_be_bytes()..numbers.end.to_be_bytes()).map(Iterator::count))
+/// });
+/// for half in halves {
+///     assert_eq!(half.join().unwrap()?, 500);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// ```
+/// fn shared<T: Clone + Send + Sync + 'static>() {}
+/// shared::<sablecat::ReadTxn>();
+/// ```
+#[derive(Clone)]
+pub struct ReadTxn {
+    shared: Arc<Shared>,
+}
+
+/// What its handles have together.
+struct Shared {
+    /// Who is reading has it; others take a seat beside it.
+    txn: Kept<'static, Mutex<EnvTxn<'static>>>,
+    /// Its slot and its snapshot.
+    beside: (u16, Lsn),
+    options: Options,
+}
+
+impl fmt::Debug for ReadTxn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadTxn").field("lsn", &self.lsn()).finish_non_exhaustive()
+    }
+}
+
+impl State for ReadTxn {
+    fn with<T>(&self, look: impl FnOnce(Seen<'_>) -> Result<T>) -> Result<T> {
+        match self.shared.txn.try_lock() {
+            Ok(txn) => look(Seen(&txn)),
+            // What was shown to a closure that panicked was shown, and nothing is left of it.
+            Err(TryLockError::Poisoned(txn)) => look(Seen(&txn.into_inner())),
+            Err(TryLockError::WouldBlock) => look(Seen(&EnvTxn::begin_beside(self.env().core(), self.shared.options, self.shared.beside)?)),
+        }
+    }
+}
+
+impl Read for ReadTxn {
+    type Of = Env;
+    type Lasting<'a> = ReadTxn;
+
+    fn lasting(&self) -> Result<ReadTxn> {
+        Ok(self.clone())
+    }
+
+    fn existing_database(&self, name: &str) -> Result<Option<Database>> {
+        let named = State::with(self, |Seen(txn)| txn.database(name))?;
+        Ok(named.map(|named| Database::new(self.env().clone(), named)))
+    }
+
+    fn databases(&self) -> Result<Vec<String>> {
+        State::with(self, |Seen(txn)| txn.database_names())
+    }
+}
+
+impl ReadTxn {
+    pub(super) fn begin(env: &Env) -> Result<ReadTxn> {
+        let patience = env.core().config.lock_timeout;
+        let options = Options { isolation: Isolation::Snapshot, durability: Durability::Memory, read_only: true, patience };
+        let txn = Kept::owned(env.clone(), |core| EnvTxn::begin(core, options).map(Mutex::new))?;
+        let beside = {
+            let txn = txn.lock().unwrap_or_else(PoisonError::into_inner);
+            (txn.records.number(), txn.records.at())
+        };
+        Ok(ReadTxn { shared: Arc::new(Shared { txn, beside, options }) })
+    }
+
+    /// The environment that it reads.
+    pub fn env(&self) -> &Env {
+        self.shared.txn.env()
+    }
+
+    /// Opens a database if there is one of that name in this state. It can be read in this transaction although it has been removed since.
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let env = sablecat::Env::in_memory()?;
+    /// # env.database("drafts")?.insert("1", "Dear all")?;
+    /// let snapshot = env.snapshot()?;
+    /// env.remove_database("drafts")?;
+    /// let drafts = snapshot.existing_database("drafts")?.expect("it was there");
+    /// assert_eq!(snapshot.get(&drafts, "1")?.as_deref(), Some(&b"Dear all"[..]));
+    /// assert!(drafts.get("1").is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered; as [`Read::get`].
+    pub fn existing_database(&self, name: &str) -> Result<Option<Database>> {
+        Read::existing_database(self, name)
+    }
+
+    /// The names of all databases in this state, in order.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    pub fn databases(&self) -> Result<Vec<String>> {
+        Read::databases(self)
+    }
+
+    /// The LSN whose state it sees.
+    pub fn lsn(&self) -> Lsn {
+        self.env().core().kernel.pages.lsn_of(self.shared.beside.1)
+    }
+
+    /// The records of some keys, in order, from either end. The range goes on reading this state, by itself.
+    ///
+    /// # Errors
+    /// As [`Read::range`].
+    pub fn range(&self, db: &Database, keys: impl KeyRange) -> Result<Range<ReadTxn>> {
+        Read::range(self, db, keys)
+    }
+
+    reading!(Env);
+}

@@ -1,0 +1,244 @@
+//! Writing, alike in transactions and in Data Stores.
+
+use super::read::{Read, Record};
+use super::{Database, KeyRange};
+use crate::error::Result;
+
+/// What can be written to: a [`Txn`](crate::Txn), or a [`DataStore`](crate::DataStore). Both have these methods as their own as well, and an environment's
+/// [`Database`] has them by itself, each a transaction of its own: the trait is for code that is to write to either.
+///
+/// ```
+/// use sablecat::{Database, Env, Result, Write};
+///
+/// fn count<W: Write>(to: &mut W, words: &Database<W::Of>, text: &str) -> Result<()> {
+///     for word in text.split(' ') {
+///         to.update(words, word, |count| Some(vec![count.map_or(1, |count| count[0] + 1)]))?;
+///     }
+///     Ok(())
+/// }
+///
+/// # fn main() -> Result<()> {
+/// # let env = Env::in_memory()?;
+/// let words = env.database("words")?;
+/// env.write(|txn| count(txn, &words, "a rose is a rose"))?;
+/// assert_eq!(words.take("rose")?.as_deref(), Some(&[2][..]));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Implemented here, and by no other crate.
+pub trait Write: Read {
+    /// Sets the value of a key, whether or not there was one.
+    ///
+    /// # Errors
+    /// `Invalid` for a key or value that is too long, or a database of another environment; those of a full disk or cache, and of reading pages.
+    fn insert(&mut self, db: &Database<Self::Of>, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()>;
+
+    /// Removes a record; false if there is none.
+    ///
+    /// # Errors
+    /// As [`Read::get`] and [`Write::insert`].
+    fn remove(&mut self, db: &Database<Self::Of>, key: impl AsRef<[u8]>) -> Result<bool>;
+
+    /// Removes a record; its value, if there was one.
+    ///
+    /// # Errors
+    /// As [`Write::remove`].
+    fn take(&mut self, db: &Database<Self::Of>, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        let taken = self.get(db, key.as_ref())?;
+        if taken.is_some() {
+            self.remove(db, key)?;
+        }
+        Ok(taken)
+    }
+
+    /// Sets the value of a key; the one that it had, if there was one.
+    ///
+    /// # Errors
+    /// As [`Write::remove`].
+    fn replace(&mut self, db: &Database<Self::Of>, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        let before = self.get(db, key.as_ref())?;
+        self.insert(db, key, value)?;
+        Ok(before)
+    }
+
+    /// Sets the value of a key if there is no record with it; whether there was none.
+    ///
+    /// # Errors
+    /// As [`Write::remove`].
+    fn insert_new(&mut self, db: &Database<Self::Of>, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
+        let is_new = !self.contains_key(db, key.as_ref())?;
+        if is_new {
+            self.insert(db, key, value)?;
+        }
+        Ok(is_new)
+    }
+
+    /// Sets the value of a key to what `change` makes of the one that it has; none means that there is no record, before as after. What it is then.
+    ///
+    /// # Errors
+    /// As [`Write::remove`].
+    fn update(
+        &mut self,
+        db: &Database<Self::Of>,
+        key: impl AsRef<[u8]>,
+        change: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>> {
+        let before = self.get(db, key.as_ref())?;
+        let after = change(before.as_deref());
+        match &after {
+            Some(value) if before.as_ref() != Some(value) => self.insert(db, key, value)?,
+            None if before.is_some() => _ = self.remove(db, key)?,
+            _ => {}
+        }
+        Ok(after)
+    }
+
+    /// Removes the record with the least key, and returns it.
+    ///
+    /// # Errors
+    /// As [`Write::remove`].
+    fn pop_first(&mut self, db: &Database<Self::Of>) -> Result<Option<Record>> {
+        let first = self.first(db)?;
+        if let Some((key, _)) = &first {
+            self.remove(db, key)?;
+        }
+        Ok(first)
+    }
+
+    /// Removes the record with the greatest key, and returns it.
+    ///
+    /// # Errors
+    /// As [`Write::remove`].
+    fn pop_last(&mut self, db: &Database<Self::Of>) -> Result<Option<Record>> {
+        let last = self.last(db)?;
+        if let Some((key, _)) = &last {
+            self.remove(db, key)?;
+        }
+        Ok(last)
+    }
+
+    /// Removes the records of some keys, one after the other; how many there were.
+    ///
+    /// # Errors
+    /// As [`Write::remove`], and [`Read::range`].
+    fn remove_range(&mut self, db: &Database<Self::Of>, keys: impl KeyRange) -> Result<u64> {
+        let mut walk = db.walk(&keys)?;
+        let mut count = 0;
+        while let Some(key) = walk.next(self)? {
+            count += u64::from(self.remove(db, key)?);
+        }
+        Ok(count)
+    }
+
+    /// Removes all records, one after the other; how many there were. To be rid of a database, with all that is in it, remove that: it costs
+    /// the same however large it is.
+    ///
+    /// # Errors
+    /// As [`Write::remove`].
+    fn clear(&mut self, db: &Database<Self::Of>) -> Result<u64> {
+        self.remove_range(db, ..)
+    }
+
+    /// Keeps the records that `keep` says to keep and removes the others.
+    ///
+    /// # Errors
+    /// As [`Write::remove`].
+    fn retain(&mut self, db: &Database<Self::Of>, mut keep: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        let mut cursor = db.cursor();
+        while cursor.next(self)?.is_some() {
+            let kept = match (cursor.value(self)?.map(<[u8]>::to_vec), cursor.key()) {
+                (Some(value), Some(key)) => keep(key, &value),
+                _ => true,
+            };
+            if !kept {
+                cursor.remove(self)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The methods of [`Write`] but the first two, as a type's own.
+macro_rules! writing {
+    ($of:ty) => {
+        /// Removes a record; its value, if there was one.
+        ///
+        /// # Errors
+        /// As [`Write::remove`](crate::Write::remove).
+        pub fn take(&mut self, db: &Database<$of>, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+            crate::api::Write::take(self, db, key)
+        }
+
+        /// Sets the value of a key; the one that it had, if there was one.
+        ///
+        /// # Errors
+        /// As [`Write::remove`](crate::Write::remove).
+        pub fn replace(&mut self, db: &Database<$of>, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+            crate::api::Write::replace(self, db, key, value)
+        }
+
+        /// Sets the value of a key if there is no record with it; whether there was none.
+        ///
+        /// # Errors
+        /// As [`Write::remove`](crate::Write::remove).
+        pub fn insert_new(&mut self, db: &Database<$of>, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
+            crate::api::Write::insert_new(self, db, key, value)
+        }
+
+        /// Sets the value of a key to what `change` makes of the one that it has: see [`Write::update`](crate::Write::update).
+        ///
+        /// # Errors
+        /// As [`Write::remove`](crate::Write::remove).
+        pub fn update(
+            &mut self,
+            db: &Database<$of>,
+            key: impl AsRef<[u8]>,
+            change: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>,
+        ) -> Result<Option<Vec<u8>>> {
+            crate::api::Write::update(self, db, key, change)
+        }
+
+        /// Removes the record with the least key, and returns it.
+        ///
+        /// # Errors
+        /// As [`Write::remove`](crate::Write::remove).
+        pub fn pop_first(&mut self, db: &Database<$of>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+            crate::api::Write::pop_first(self, db)
+        }
+
+        /// Removes the record with the greatest key, and returns it.
+        ///
+        /// # Errors
+        /// As [`Write::remove`](crate::Write::remove).
+        pub fn pop_last(&mut self, db: &Database<$of>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+            crate::api::Write::pop_last(self, db)
+        }
+
+        /// Removes the records of some keys, one after the other; how many there were.
+        ///
+        /// # Errors
+        /// As [`Write::remove_range`](crate::Write::remove_range).
+        pub fn remove_range(&mut self, db: &Database<$of>, keys: impl crate::KeyRange) -> Result<u64> {
+            crate::api::Write::remove_range(self, db, keys)
+        }
+
+        /// Removes all records: see [`Write::clear`](crate::Write::clear).
+        ///
+        /// # Errors
+        /// As [`Write::remove`](crate::Write::remove).
+        pub fn clear(&mut self, db: &Database<$of>) -> Result<u64> {
+            crate::api::Write::clear(self, db)
+        }
+
+        /// Keeps the records that `keep` says to keep and removes the others.
+        ///
+        /// # Errors
+        /// As [`Write::remove`](crate::Write::remove).
+        pub fn retain(&mut self, db: &Database<$of>, keep: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+            crate::api::Write::retain(self, db, keep)
+        }
+    };
+}
+
+pub(super) use writing;
