@@ -37,7 +37,8 @@ pub(crate) fn is_clear_about(error: &Error, directory: &str) -> bool {
         .iter()
         .any(|words| message.contains(words));
     // `ReadOnly`: what is not permitted when opening to write.
-    let fits = matches!(error.kind(), ErrorKind::Io | ErrorKind::Full | ErrorKind::NotDurable | ErrorKind::Poisoned | ErrorKind::ReadOnly);
+    let fits =
+        matches!(error.kind(), ErrorKind::Io | ErrorKind::DiskFull | ErrorKind::NotDurable | ErrorKind::Poisoned | ErrorKind::ReadOnly);
     fits && (names_a_place || says_what_to_do)
 }
 
@@ -355,7 +356,7 @@ pub fn explore(seed: u64) -> Result<(), Wrong> {
 /// Space without limit, for a disk that is to count it.
 const ROOM: u64 = 1 << 40;
 
-/// A disk that is too small: errors of kind `Full`, nothing lost, and work goes on once there is room.
+/// A disk that is too small: errors of a full disk, nothing lost, and work goes on once there is room.
 ///
 /// # Errors
 /// Whatever is not as promised.

@@ -121,7 +121,7 @@ fn money_moved_by_many_threads_is_neither_made_nor_lost() {
                         }
                         match read_all(env) {
                             Ok(total) => assert_eq!(total, ACCOUNTS * 1000, "a snapshot with money made or lost"),
-                            Err(error) if matches!(error.kind(), ErrorKind::SnapshotTooOld | ErrorKind::Full) => {
+                            Err(error) if error.kind() == ErrorKind::SnapshotTooOld || error.is_full() => {
                                 too_old.fetch_add(1, Ordering::Relaxed);
                             }
                             Err(error) => panic!("{:?}: {error}", error.kind()),

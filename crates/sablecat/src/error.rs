@@ -27,8 +27,17 @@ pub enum ErrorKind {
     /// The snapshot kept too many old versions alive and was given up, or is that of a checkpoint which is no longer the last one, read by who
     /// may only read. Take a new one.
     SnapshotTooOld,
-    /// The cache, the disk or another bounded resource is full.
-    Full,
+    /// The disk is full, or what this user or process may have of it: make room, and try again.
+    DiskFull,
+    /// The cache is full, of what running operations, snapshots or one large transaction need, or, in memory alone, of records: end snapshots, change less at once,
+    /// or enlarge it.
+    CacheFull,
+    /// All places are taken, for transactions and operations in progress, record locks or processes: end some, or try again once others have.
+    TooMany,
+    /// The system has no memory, or no address space, for what the environment needs of it: end what takes so much, or ask for a smaller cache.
+    MemoryFull,
+    /// The environment is as large as it can be: no numbers are left for pages, blocks or the log. Only another environment helps, with larger pages or volumes.
+    Exhausted,
     /// What was committed is visible, and nothing is lost, but it could not be handed to the system or made durable for now: the disk is full, or
     /// this process has no file descriptor left. Do not commit it again: once there is room, any sync or later commit does what is missing.
     NotDurable,
@@ -87,13 +96,13 @@ impl Error {
 
     /// A failed system call: what was tried, on which file.
     pub(crate) fn io(tried: impl Display, path: &Path, source: std::io::Error) -> Self {
-        let kind = if is_full(&source) { ErrorKind::Full } else { ErrorKind::Io };
+        let kind = if is_full(&source) { ErrorKind::DiskFull } else { ErrorKind::Io };
         Error { kind, signal: Signal::None, message: format!("{tried} {}: {source}", path.display()), source: Some(source) }
     }
 
     #[cold]
     pub(crate) fn out_of_frames() -> Self {
-        Error { signal: Signal::OutOfFrames, ..Self::new(ErrorKind::Full, "the cache has no free frame") }
+        Error { signal: Signal::OutOfFrames, ..Self::new(ErrorKind::CacheFull, "the cache has no free frame") }
     }
 
     /// What a process does that others have taken for dead.
@@ -120,7 +129,7 @@ impl Error {
     /// A commit changes more pages than it may keep in the cache.
     #[cold]
     pub(crate) fn too_many() -> Self {
-        Error { signal: Signal::TooMany, ..Self::full("the transaction changes more pages than the cache has room for") }
+        Error { signal: Signal::TooMany, ..Self::cache_full("the transaction changes more pages than the cache has room for") }
     }
 
     /// A tree was built anew since its pages were looked for.
@@ -140,7 +149,7 @@ impl Error {
 
     #[cold]
     pub(crate) fn no_room(what: impl Display) -> Self {
-        Error { signal: Signal::NoRoom, ..Self::full(what) }
+        Error { signal: Signal::NoRoom, ..Self::cache_full(what) }
     }
 
     /// A snapshot was given up for want of room.
@@ -211,8 +220,20 @@ impl Error {
         self.signal == Signal::NotThere
     }
 
-    pub(crate) fn full(what: impl Display) -> Self {
-        Self::new(ErrorKind::Full, what)
+    pub(crate) fn cache_full(what: impl Display) -> Self {
+        Self::new(ErrorKind::CacheFull, what)
+    }
+
+    pub(crate) fn too_many_at_once(what: impl Display) -> Self {
+        Self::new(ErrorKind::TooMany, what)
+    }
+
+    pub(crate) fn memory_full(what: impl Display) -> Self {
+        Self::new(ErrorKind::MemoryFull, what)
+    }
+
+    pub(crate) fn exhausted(what: impl Display) -> Self {
+        Self::new(ErrorKind::Exhausted, what)
     }
 
     pub(crate) fn invalid(what: impl Display) -> Self {
@@ -227,6 +248,12 @@ impl Error {
     /// True when running the same transaction again may succeed: a conflict, a deadlock, a timeout, an outdated snapshot.
     pub fn is_retryable(&self) -> bool {
         matches!(self.kind, ErrorKind::Conflict | ErrorKind::Deadlock | ErrorKind::Timeout | ErrorKind::SnapshotTooOld)
+    }
+
+    /// True when something bounded is full, whatever that is: nothing was changed, and it may be tried again once there is room.
+    pub fn is_full(&self) -> bool {
+        use ErrorKind::{CacheFull, DiskFull, Exhausted, MemoryFull, TooMany};
+        matches!(self.kind, DiskFull | CacheFull | TooMany | MemoryFull | Exhausted)
     }
 
     /// True when stored bytes are damaged.
@@ -266,7 +293,7 @@ mod tests {
     #[test]
     fn a_quota_that_is_used_up_is_a_full_disk() {
         for kind in [std::io::ErrorKind::StorageFull, std::io::ErrorKind::QuotaExceeded] {
-            assert_eq!(Error::io("writing", Path::new("volume"), kind.into()).kind(), ErrorKind::Full);
+            assert_eq!(Error::io("writing", Path::new("volume"), kind.into()).kind(), ErrorKind::DiskFull);
         }
     }
 }

@@ -192,7 +192,7 @@ fn what_is_shown_in_place_may_have_its_transaction_read_again() -> Result<()> {
             assert_eq!(txn.get(&db, key(1))?.as_deref(), Some(&b"own"[..]));
             assert_eq!(txn.get(&db, "long")?.map(|value| value.len()), Some(50_000));
             assert_eq!((outer, deeper.0), (Some(&[5; 30][..]), Some(30)));
-            inner.ok_or(()).or_else(|()| panic!("it is there"))
+            Ok::<_, sablecat::Error>(inner.expect("it is there"))
         })?;
         assert_eq!(looked?, if isolation == Isolation::ReadCommitted { b"other".to_vec() } else { vec![6; 30] });
         drop(txn);

@@ -119,7 +119,7 @@ fn a_checkpoint_that_found_no_room_can_be_made_later() {
         }
         disk.fill_up();
         for _ in 0..3 {
-            assert_eq!(env.checkpoint().unwrap_err().kind(), ErrorKind::Full);
+            assert_eq!(env.checkpoint().unwrap_err().kind(), ErrorKind::DiskFull);
         }
         assert!(db.remove(key(u32::from(round))).unwrap());
         model.remove(&u32::from(round));

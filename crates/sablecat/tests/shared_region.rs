@@ -350,7 +350,7 @@ impl Drop for Mounted {
 fn a_region_that_cannot_be_had_is_full_and_leaves_nothing() {
     let place = Place::new("tiny");
     let Some(_mounted) = Mounted::new(&place, "128k") else { return };
-    assert_eq!(place.open().expect_err("there is no room").kind(), ErrorKind::Full);
+    assert!(place.open().expect_err("there is no room").is_full());
     assert_eq!(place.regions(), Vec::<PathBuf>::new());
 }
 
@@ -367,9 +367,9 @@ fn works_while_memory_runs_out() {
     assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
     let d = env.database("d").expect("opened");
     let refused = (0..100_000u32).find_map(|n| d.insert(n.to_be_bytes(), [7; 1000]).err());
-    assert!(refused.as_ref().is_none_or(|error| error.kind() == ErrorKind::Full), "{refused:?}");
+    assert!(refused.as_ref().is_none_or(sablecat::Error::is_full), "{refused:?}");
     if let Err(error) = env.checkpoint() {
-        assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+        assert!(error.is_full(), "{error}");
     }
     drop(file);
     fs::remove_file(&ballast).expect("removed");
@@ -421,7 +421,7 @@ fn a_region_directory_that_fills_up_makes_for_a_smaller_cache() {
     });
     match worked {
         Ok(all) => assert_eq!(all, 8000),
-        Err(error) => assert_eq!(error.kind(), ErrorKind::Full, "{error}"),
+        Err(error) => assert!(error.is_full(), "{error}"),
     }
 }
 

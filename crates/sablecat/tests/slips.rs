@@ -466,13 +466,13 @@ fn a_limit_of_memory_that_was_asked_for_is_none() {
     let db = env.database("d").unwrap();
     let fill = || (0..100_000u32).find_map(|n| db.insert(n.to_be_bytes(), [n as u8; 1000]).err().map(|error| (n, error)));
     let (_, error) = fill().expect("100 MB are more than 4 MiB");
-    assert_eq!(error.kind(), ErrorKind::Full);
+    assert_eq!(error.kind(), ErrorKind::CacheFull);
     assert!(error.to_string().contains("memory alone"), "{error}");
     assert_eq!(db.get(1u32.to_be_bytes()).unwrap().as_deref(), Some(&[1; 1000][..]));
     let mut store = Env::builder().cache_size(4 << 20).data_store_in_memory().unwrap();
     let table = store.database("d").unwrap();
     let full = (0..100_000u32).find_map(|n| store.insert(&table, n.to_be_bytes(), [0; 1000]).err());
-    assert_eq!(full.expect("100 MB are more than 4 MiB").kind(), ErrorKind::Full);
+    assert_eq!(full.expect("100 MB are more than 4 MiB").kind(), ErrorKind::CacheFull);
 }
 
 #[test]

@@ -210,7 +210,7 @@ fn a_comparator_that_panics_while_records_are_read_stops_nobody() {
 #[test]
 fn a_closure_that_panics_stops_nobody() {
     Shop::new().burn_all(&[
-        ("get_with", |shop| shop.db.get_with(&key(100), |_| shop.fuse.call())),
+        ("get_with", |shop| shop.db.get_with(key(100), |_| shop.fuse.call())),
         ("visit", |shop| {
             shop.db.visit(key(9)..key(70), |_, _| {
                 shop.fuse.call();
@@ -224,7 +224,7 @@ fn a_closure_that_panics_stops_nobody() {
             })?;
             Ok(())
         }),
-        ("get_with in a transaction", |shop| shop.env.write(|txn| txn.get_with(&shop.db, &key(100), |_| shop.fuse.call()))),
+        ("get_with in a transaction", |shop| shop.env.write(|txn| txn.get_with(&shop.db, key(100), |_| shop.fuse.call()))),
         ("a write", |shop| {
             shop.env.write(|txn| {
                 txn.get_for_update(&shop.db, key(10))?;
@@ -292,7 +292,7 @@ fn a_closure_that_panics_in_a_data_store_stops_nobody() {
             })
         };
         assert!(catch_unwind(AssertUnwindSafe(visit)).is_err());
-        let look = || store.get_with(&table, &key(call), |_| resume_unwind(Box::new(Burnt)));
+        let look = || store.get_with(&table, key(call), |_| resume_unwind(Box::new(Burnt)));
         assert!(catch_unwind(AssertUnwindSafe(look)).is_err());
     }
     for n in 0..RECORDS {

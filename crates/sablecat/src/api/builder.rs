@@ -34,7 +34,7 @@ impl Builder {
     /// Bytes of the page cache, 256 pages at least. Memory is taken as it is used. Default: a quarter of the machine's memory, at least 64 MiB.
     ///
     /// In memory alone the cache is all there is: all records, and the old versions of pages that snapshots keep. More than it has room for is an
-    /// error ([`ErrorKind::Full`](crate::ErrorKind::Full)). Every change makes new versions before the old ones go, removals too: so a program that is to
+    /// error ([`ErrorKind::CacheFull`](crate::ErrorKind::CacheFull)). Every change makes new versions before the old ones go, removals too: so a program that is to
     /// stay within a limit removes records before it is reached ([`Stats::pages`](crate::Stats::pages)). Default there: as much as the machine has.
     pub fn cache_size(mut self, bytes: u64) -> Self {
         self.config.cache_bytes = Some(bytes);
@@ -281,7 +281,7 @@ impl Builder {
     /// # Errors
     /// `InUse` if it is open already, or open in a way that this process cannot join; `Poisoned` if it is open and must be closed everywhere first; `NotFound` if there is none and [`Builder::create`] is off; `Corruption` if what is on disk is
     /// damaged; `Invalid` for settings that make no sense; `NotFound` and `Invalid` if a volume is not where it should be, or not itself;
-    /// `Exists` if another file is where a new volume is to be made; `ReadOnly` if its files cannot be written and can be read; `Io` and `Full`
+    /// `Exists` if another file is where a new volume is to be made; `ReadOnly` if its files cannot be written and can be read; `Io` and `DiskFull`
     /// from the operating system.
     pub fn open(self, directory: impl AsRef<Path>) -> Result<Env> {
         env::open(directory.as_ref(), self.config, Mode::Transactional).map(Env::new)
@@ -347,7 +347,7 @@ impl Builder {
     /// asked for.
     ///
     /// # Errors
-    /// `Invalid` for settings that make no sense; `Full` if the address space cannot be had.
+    /// `Invalid` for settings that make no sense; `MemoryFull` if the address space cannot be had.
     pub fn in_memory(self) -> Result<Env> {
         env::in_memory(self.config, Mode::Transactional).map(Env::new)
     }

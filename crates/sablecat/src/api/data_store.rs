@@ -182,7 +182,7 @@ impl DataStore {
     /// Sets the value of a key.
     ///
     /// # Errors
-    /// `Invalid` for a key or value that is too long; `Full` for a full disk or cache; `Corruption` and `Io` from reading pages.
+    /// `Invalid` for a key or value that is too long; `DiskFull` and `CacheFull`; `Corruption` and `Io` from reading pages.
     #[inline]
     pub fn insert(&mut self, db: &Database<DataStore>, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());

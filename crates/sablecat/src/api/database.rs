@@ -241,7 +241,7 @@ impl Database {
     /// Sets the value of a key, whether or not there was one.
     ///
     /// # Errors
-    /// `Invalid` for a key or value that is too long; `Full` for a full disk or cache; `NotDurable` and `Poisoned` as for
+    /// `Invalid` for a key or value that is too long; `DiskFull` and `CacheFull`; `NotDurable` and `Poisoned` as for
     /// [`Txn::commit`](crate::Txn::commit); `ReadOnly`.
     #[inline]
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
@@ -313,7 +313,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Full` when too many transactions are in progress. Each record comes as a result, with the errors of [`Database::get`].
+    /// `TooMany` when too many transactions are in progress. Each record comes as a result, with the errors of [`Database::get`].
     pub fn range(&self, keys: impl KeyRange) -> Result<Range<ReadTxn>> {
         self.of.range(self, keys)
     }

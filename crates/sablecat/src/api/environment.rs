@@ -239,7 +239,7 @@ impl Env {
     /// Begins a read-write transaction with the environment's isolation and durability. Dropped, it changes nothing.
     ///
     /// # Errors
-    /// `Full` when more than a thousand transactions and operations are in progress; `ReadOnly`.
+    /// `TooMany` when more than a thousand transactions and operations are in progress; `ReadOnly`.
     pub fn begin(&self) -> Result<Txn<'_>> {
         self.begin_with(TxnOptions::default())
     }
@@ -410,7 +410,7 @@ impl Env {
     /// at the end, so that after deletions the file shrinks with every checkpoint.
     ///
     /// # Errors
-    /// `Full` when the disk is full (nothing is lost; it may be tried again); `Poisoned` when a write or flush failed.
+    /// `DiskFull` (nothing is lost; it may be tried again); `Poisoned` when a write or flush failed.
     pub fn checkpoint(&self) -> Result<CheckpointReport> {
         self.core().to_write()?.checkpoint(false)
     }

@@ -165,7 +165,7 @@ impl<'env> Txn<'env> {
     /// ```
     ///
     /// # Errors
-    /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered; `Full` for a full disk or cache; as
+    /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered; `DiskFull` and `CacheFull`; as
     /// [`Txn::get`]. Of two transactions that create a database of one name, the second to commit gets a `Conflict` at any isolation; run again,
     /// it finds the database there.
     pub fn database(&mut self, name: &str) -> Result<Database> {
@@ -377,7 +377,7 @@ impl<'env> Txn<'env> {
     /// # Errors
     /// `Conflict` if another transaction got in the way: nothing was changed, run it again. `Poisoned` after a failed flush: the changes are
     /// visible but may not survive; reopen the environment. `NotDurable`: the changes are visible, and will be durable once a later sync or commit
-    /// finds room; do not run it again. `Full` for a full disk or cache: nothing was changed.
+    /// finds room; do not run it again. `DiskFull` and `CacheFull`: nothing was changed.
     pub fn commit(mut self) -> Result<Lsn> {
         self.commit_once()
     }

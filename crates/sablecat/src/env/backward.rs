@@ -244,7 +244,7 @@ impl Recovery {
     ///
     /// # Errors
     /// `Corruption` if the epoch or the log up to the target is damaged, or a journal is missing, naming it; `Invalid` if the replay needs a
-    /// comparator that the builder was not given; `Io`, `Full`.
+    /// comparator that the builder was not given; `Io`, `DiskFull`.
     pub fn apply(self) -> Result<RecoveryPlan> {
         let Recovery { directory, config, journal, superblock, base, plan, position, .. } = &self;
         let volume = Volume::open_with(&*config.disk, &directory.join(VOLUME), config.direct_io, &config.declared)?;

@@ -84,7 +84,7 @@ impl Entrance {
                 return Ok(region.joined_as(membership));
             }
         }
-        Err(Error::full(format!("{} processes have the environment open already", region.geometry().members)))
+        Err(Error::too_many_at_once(format!("{} processes have the environment open already", region.geometry().members)))
     }
 
     /// The error of who cannot join those who have the environment open.

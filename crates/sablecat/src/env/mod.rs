@@ -180,7 +180,7 @@ impl Core {
             // The log up to the snapshot must be durable before a superblock says that the pages hold it.
             let flushed = self.kernel.log.make_durable(at, caller(&self.kernel.pages.region, me.number()));
             // Nothing was committed here that could be short of something: the checkpoint may be tried again.
-            flushed.map_err(|error| if error.kind() == ErrorKind::NotDurable { Error::full(error) } else { error })
+            flushed.map_err(|error| if error.kind() == ErrorKind::NotDurable { Error::new(ErrorKind::DiskFull, error) } else { error })
         })?;
         self.let_go_of_log(captured.needed, me)?;
         self.moving.store(captured.moving, Ordering::Relaxed);

@@ -350,7 +350,7 @@ impl Core {
         // Whatever the reason, the next checkpoint must not say that there is a log where there is no segment. What little there is room for is
         // enough to delete something.
         match prepare() {
-            Err(error) if error.kind() == ErrorKind::Full && !log.has_room(1) => {
+            Err(error) if error.is_full() && !log.has_room(1) => {
                 self.kernel.pages.give_back_reserve(&seat);
                 prepare()
             }

@@ -54,7 +54,7 @@ impl Log {
     /// Hands everything appended to the operating system, unless somebody is writing already.
     ///
     /// # Errors
-    /// `Poisoned`, as for [`Log::make_durable`]; `Full` or `Io` when it was refused and may be tried again.
+    /// `Poisoned`, as for [`Log::make_durable`]; `DiskFull` or `Io` when it was refused and may be tried again.
     pub(crate) fn drain(&self, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         let words = self.words();
@@ -72,7 +72,7 @@ impl Log {
     /// taken; others may use the room up before it is, so ask [`Log::has_room`] under it and come back if it says no.
     ///
     /// # Errors
-    /// `Full` (or `Io`) when no further segment can be made, or the ring not be written out: nothing has happened then, and it may be tried
+    /// `DiskFull` (or `Io`) when no further segment can be made, or the ring not be written out: nothing has happened then, and it may be tried
     /// again later. `Poisoned`, as for [`Log::make_durable`].
     #[inline]
     pub(crate) fn ensure_room(&self, len: usize, caller: Caller<'_>) -> Result<()> {

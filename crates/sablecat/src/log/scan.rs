@@ -135,7 +135,7 @@ impl Segments {
     /// Makes what was read between `flushed` and `end` last: writes it again, flushes, and sees that it is still the same.
     ///
     /// # Errors
-    /// `Io`, `Full`: it may be tried again, from reading on; what is read then may be less.
+    /// `Io`, `DiskFull`: it may be tried again, from reading on; what is read then may be less.
     pub(crate) fn make_last(&self, flushed: Lsn, end: Lsn) -> Result<()> {
         if flushed >= end {
             return Ok(());

@@ -18,7 +18,7 @@
 //! spares are kept as the last stretch between two checkpoints used up. Where segments are archived none becomes a spare, and all are made anew.
 //!
 //! On a disk without room for a segment one is made all the same, with a hole for its end, and as much of it made ready as there is room for: a full disk must
-//! not keep anybody from opening the environment and deleting something. When the hole is reached there is room by then, or commits end in `Full`.
+//! not keep anybody from opening the environment and deleting something. When the hole is reached there is room by then, or commits end in `DiskFull`.
 
 use std::io;
 use std::path::PathBuf;
@@ -78,7 +78,7 @@ impl Log {
     /// Makes the next segment ready if it [is wanted](Log::wants_segment), unless somebody is at that already. For whoever keeps house, off the commit path.
     ///
     /// # Errors
-    /// `Full` or `Io`; nothing is lost and it may be tried again. `Poisoned` when a flush of what was in use failed.
+    /// `DiskFull` or `Io`; nothing is lost and it may be tried again. `Poisoned` when a flush of what was in use failed.
     pub(crate) fn prepare_next(&self, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         if !self.wants_segment() {
@@ -449,7 +449,7 @@ impl Log {
         };
         let number = number.max(floor.0.div_ceil(segments.bytes()));
         let life = number.checked_mul(segments.bytes()).filter(|&life| life < 1 << 62);
-        let life = life.ok_or_else(|| Error::full("the log has used up its numbers; back up and restore into a new environment"))?;
+        let life = life.ok_or_else(|| Error::exhausted("the log has used up its numbers; back up and restore into a new environment"))?;
         let mut newest_first = names;
         newest_first.sort_unstable_by_key(|name| std::cmp::Reverse(name.number_used()));
         let mut of_no_use = Vec::new();
@@ -472,7 +472,7 @@ impl Log {
         self.words().start(life, end.0);
         match self.supplying(files, caller, |held| self.prepare_one(files, held, Spares::Left)) {
             // Who commits makes room, of a spare perhaps, or says that there is none.
-            Err(error) if error.kind() == ErrorKind::Full => {}
+            Err(error) if error.is_full() => {}
             prepared => {
                 prepared?;
                 // Now that there is a segment above them all.

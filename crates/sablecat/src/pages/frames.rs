@@ -143,5 +143,5 @@ impl Pages {
 
 #[cold]
 fn volume_is_full() -> Error {
-    Error::full("the volume has reached its largest size")
+    Error::exhausted("the volume has reached its largest size")
 }

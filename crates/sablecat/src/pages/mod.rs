@@ -149,7 +149,7 @@ impl Pages {
     pub(crate) fn allocate_page(&self) -> Result<PageId> {
         match self.page_ids.allocate_one()? {
             Some(id) if id < self.region.geometry().pages_max => Ok(PageId(id as u32)),
-            _ => Err(Error::full("all 4,294,967,295 page numbers of the environment are in use; use a larger page size")),
+            _ => Err(Error::exhausted("all 4,294,967,295 page numbers of the environment are in use; use a larger page size")),
         }
     }
 
@@ -157,7 +157,7 @@ impl Pages {
     pub(crate) fn allocate_run(&self, count: u64) -> Result<PageId> {
         match self.page_ids.allocate_run(count)? {
             Some(first) if first + count <= self.region.geometry().pages_max => Ok(PageId(first as u32)),
-            _ => Err(Error::full(format!("no {count} page numbers in a row are left in the environment; use a larger page size"))),
+            _ => Err(Error::exhausted(format!("no {count} page numbers in a row are left in the environment; use a larger page size"))),
         }
     }
 

@@ -26,7 +26,7 @@ use sablecat_os::mapping::Mapping;
 
 use super::frames::PATIENCE;
 use super::hints::Hints;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::region::{ListItem, NO_EPOCH, Region, Slot};
 use crate::types::{FrameId, Lsn};
 
@@ -170,7 +170,7 @@ impl Participants {
         let seats = (usize::from(region.geometry().slots) - 1).min(SEATS_MAX);
         let bytes = seats * size_of::<Place>();
         let memory = Mapping::anonymous(bytes).map_err(|e| {
-            Error::full(format!("reserving {bytes} bytes of address space for the seats of a process: {e}; end what takes so much"))
+            Error::memory_full(format!("reserving {bytes} bytes of address space for the seats of a process: {e}; end what takes so much"))
         })?;
         Ok(Participants { region: Arc::clone(region), memory, places: PhantomData, seats, forks: fork::forks() })
     }
@@ -185,7 +185,7 @@ impl Participants {
     #[inline]
     ///
     /// # Errors
-    /// Full if all are taken; poisoned if this process was taken for dead; invalid in a child made by fork, to which none of them belongs.
+    /// Too many if all are taken; poisoned if this process was taken for dead; invalid in a child made by fork, to which none of them belongs.
     pub(crate) fn sit(&self) -> Result<Seat<'_>> {
         if self.is_inherited() {
             return Err(inherited());
@@ -261,10 +261,10 @@ impl Participants {
     }
 
     fn all_taken(&self) -> Error {
-        Error::new(
-            ErrorKind::Full,
-            format!("all {} seats of the environment are taken by open transactions and running operations; end some", self.seats),
-        )
+        Error::too_many_at_once(format!(
+            "all {} seats of the environment are taken by open transactions and running operations; end some",
+            self.seats
+        ))
     }
 
     /// Gives back all slots that are not held at the moment; nobody can sit down any more. For who leaves a region that others go on using.

@@ -29,7 +29,7 @@ use sablecat_os::disk::AlignedBuf;
 
 use super::volume::{Bounds, CheckpointPlan, Found, Superblock, Volume, first_within};
 use super::{Pages, Participant};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::region::{BlockWord, Held, Moored};
 use crate::types::{BlockId, FrameId, PageId, SealedBlock, VolumeId};
 
@@ -147,7 +147,7 @@ impl Pages {
                 Err(error) => {
                     self.give_up(&moves.pages);
                     // Without moves there is less to write.
-                    if error.kind() != ErrorKind::Full {
+                    if !error.is_full() {
                         return Err(error);
                     }
                 }
@@ -282,7 +282,7 @@ impl Pages {
             let (good, bad): (Vec<_>, Vec<_>) = copied.into_iter().partition(|(_, good)| *good && written.is_ok());
             self.give_up(&bad.into_iter().map(|(one, _)| one).collect::<Vec<_>>());
             match written {
-                Err(error) if error.kind() == ErrorKind::Full => break,
+                Err(error) if error.is_full() => break,
                 Err(error) => {
                     self.give_up(&moves.pages);
                     return Err(error);

@@ -29,7 +29,7 @@ use std::sync::{Mutex, PoisonError};
 use super::operation::Snapshot;
 use super::volume::Volume;
 use super::{FREED_OFFSET, KIND_FREE, KIND_OFFSET, Pages, Participant};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::region::{BlockWord, EntryWord, FrameState};
 use crate::types::{BlockId, FrameId, PageId, VolumeId};
 
@@ -104,7 +104,7 @@ impl Pages {
     /// latch, since this may take long.
     ///
     /// # Errors
-    /// `Full` if page ids or the disk do not suffice; those of the volume. Nothing is left behind.
+    /// `Exhausted` or `DiskFull` if page ids or the disk do not suffice; those of the volume. Nothing is left behind.
     pub(crate) fn store_run<'a>(
         &'a self,
         me: &'a Participant,
@@ -121,7 +121,7 @@ impl Pages {
             match self.save_extent(volume, &run, done, extent, fill) {
                 Ok(()) => done += extent,
                 // No room for so many in a row, but perhaps for fewer.
-                Err(error) if error.kind() == ErrorKind::Full && extent > 1 => extent = extent.div_ceil(2),
+                Err(error) if error.is_full() && extent > 1 => extent = extent.div_ceil(2),
                 Err(error) => return Err(error),
             }
         }

@@ -221,7 +221,7 @@ impl Pages {
     /// Takes a berth for the next superblock.
     ///
     /// # Errors
-    /// Full if each is that of a process that was stopped in a checkpoint, and may still write to it.
+    /// Too many if each is that of a process that was stopped in a checkpoint, and may still write to it.
     pub(crate) fn take_berth(&self, volume: &Volume, me: &Participant) -> Result<Moored<'_>> {
         let (berths, next) = (self.region.berths(), volume.generation() + 1);
         let take = |berth| berths.take(berth, me.number(), next).filter(|_| !self.is_being_settled(berth));
@@ -229,7 +229,7 @@ impl Pages {
         let moored = volume.berths_of_next().find_map(take);
         moored.ok_or_else(|| {
             Error::new(
-                ErrorKind::Full,
+                ErrorKind::TooMany,
                 "no superblock can be written, since several processes have been stopped while they wrote theirs; let them go on, or end them",
             )
         })

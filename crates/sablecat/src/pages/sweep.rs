@@ -277,7 +277,7 @@ impl Pages {
         let built = (1..=frames).filter(|&frame| self.region.frame(FrameId(frame as u32)).state() == building).count() as u64;
         let (needs, has) = ((latched + built) * self.region.page_size() as u64, frames * self.region.page_size() as u64);
         (needs >= has / 4 * 3).then(|| {
-            Error::full(format!(
+            Error::cache_full(format!(
                 "the transaction needs {needs} bytes of cache and more, for the pages that it changes as they were and as they will be, and the \
                  cache has {has}; change less in one transaction, or enlarge the cache"
             ))
@@ -299,7 +299,7 @@ impl Pages {
             Some(_) => Error::no_room(format!(
                 "every frame of the cache ({bytes} bytes) is in use by running operations or one large transaction; enlarge the cache"
             )),
-            None => Error::full(format!(
+            None => Error::cache_full(format!(
                 "the environment lives in memory alone and its {bytes} bytes are used up; end snapshots, or give it a larger cache (Builder::cache_size)"
             )),
         }

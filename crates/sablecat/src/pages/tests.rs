@@ -424,7 +424,7 @@ fn who_finds_no_frame_after_its_snapshot_was_given_up_is_told_so() {
     assert!(pages.revoke_oldest(&two));
     while pages.take_frame(&two).is_ok() || pages.refill(&two, 1, 1).is_ok() {}
     assert_eq!(pages.refill(&one, 1, 1).unwrap_err().kind(), ErrorKind::SnapshotTooOld);
-    assert_eq!(pages.refill(&two, 1, 1).unwrap_err().kind(), ErrorKind::Full);
+    assert_eq!(pages.refill(&two, 1, 1).unwrap_err().kind(), ErrorKind::CacheFull);
 }
 
 /// Others are given the processor for every so many versions that a pin holds back, and no more often however long it lasts.

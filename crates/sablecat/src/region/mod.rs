@@ -58,7 +58,7 @@ use sablecat_os::clock;
 use sablecat_os::mapping::{LARGE_PAGE, Mapping};
 use sablecat_os::prefetch::Ahead;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::types::{FrameId, PageId, VolumeId};
 
 /// Cache lines at the start of a page that a search looks at: 128 bytes of header and hints, and six bytes a record for some 85 records.
@@ -255,7 +255,7 @@ impl Region {
 
     fn reserve(&self, offset: usize, len: usize) -> Result<()> {
         self.mapping.reserve(offset, len).map_err(|e| match e.kind() {
-            std::io::ErrorKind::StorageFull => Error::full(MEMORY_IS_FULL),
+            std::io::ErrorKind::StorageFull => Error::memory_full(MEMORY_IS_FULL),
             _ => Error::io("reserving the shared memory of", Path::new("the environment"), e),
         })
     }
@@ -635,8 +635,5 @@ fn places_of_bits(offset: usize, bits: u64, from: u64, to: u64) -> impl Iterator
 }
 
 fn no_memory(bytes: usize, source: &std::io::Error) -> Error {
-    Error::new(
-        ErrorKind::Full,
-        format!("reserving {bytes} bytes of address space for the environment's region: {source}; choose a smaller cache"),
-    )
+    Error::memory_full(format!("reserving {bytes} bytes of address space for the environment's region: {source}; choose a smaller cache"))
 }

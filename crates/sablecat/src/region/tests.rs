@@ -135,7 +135,7 @@ fn left_behind(name: &str, identity: Identity) -> (File, Vec<u8>) {
 
 fn why_not(file: &File) -> String {
     let refused = Region::attach(file.try_clone().unwrap(), OURS).expect_err("nobody's region");
-    assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+    assert_eq!(refused.kind(), crate::error::ErrorKind::Invalid, "{refused}");
     refused.to_string()
 }
 

@@ -113,7 +113,7 @@ fn a_ring_that_cannot_be_written_out_refuses_commits_until_it_can() {
         last = log.put(b"key", &[3; 4000], me(1)).unwrap();
     }
     disk.fail_at(disk.calls() + 1, Fault::DiskFull);
-    assert_eq!(log.put(b"key", &[3; 4000], me(1)).unwrap_err().kind(), ErrorKind::Full);
+    assert_eq!(log.put(b"key", &[3; 4000], me(1)).unwrap_err().kind(), ErrorKind::DiskFull);
     assert_eq!(log.log.tail(), last);
     last = log.put(b"key", &[3; 4000], me(1)).unwrap();
     log.log.make_durable(last, me(1)).unwrap();

@@ -170,7 +170,7 @@ fn a_full_disk_is_an_error_before_the_commit_point_and_may_pass() {
             Err(error) => break error,
         }
     };
-    assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+    assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
     assert_eq!(log.log.tail(), last);
     log.log.make_durable(last, me(1)).unwrap();
     disk.set_capacity(1 << 30);

@@ -110,7 +110,7 @@ impl Volume {
     ) -> Result<(MapChange, Vec<BlockId>)> {
         let mut allocated = Vec::new();
         let mut allocate = || {
-            let block = blocks.allocate(VolumeId::MAIN)?.ok_or_else(|| Error::full("the main volume has reached its largest size"))?;
+            let block = blocks.allocate(VolumeId::MAIN)?.ok_or_else(|| Error::exhausted("the main volume has reached its largest size"))?;
             allocated.push(block);
             Ok(block)
         };

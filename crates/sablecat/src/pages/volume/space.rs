@@ -256,10 +256,10 @@ impl BitSpace {
     /// [`BitSpace::free_unused`] called. Costs a store per 64 numbers. Nobody else may be allocating yet.
     ///
     /// # Errors
-    /// Full if `high` is beyond the capacity, or there is no memory for as many.
+    /// Exhausted, or memory full, if `high` is beyond the capacity, or there is no memory for as many.
     pub(crate) fn assume_used_below(&self, high: u64) -> Result<()> {
         if high > self.capacity() {
-            return Err(Error::full(format!(
+            return Err(Error::exhausted(format!(
                 "the volume uses numbers up to {high}; this environment was set up for {} at most",
                 self.capacity()
             )));

@@ -114,7 +114,7 @@ impl LockTable {
     ///
     /// # Errors
     /// `Deadlock`: waiting would never have ended, and `me` is the one to give way. `Timeout`: it took too long; the message names who has
-    /// it. `Full`: no word is free. After each, what was held before still is.
+    /// it. `TooMany`: no word is free. After each, what was held before still is.
     #[inline]
     pub(crate) fn acquire(&self, me: u16, hash: u64, mode: Mode, timeout: Duration, held: &mut Held) -> Result<()> {
         let want = Want { id: LockId::of(hash), mode };
@@ -128,7 +128,7 @@ impl LockTable {
     /// Locks the record of `hash` for `me` if that is possible without waiting, and says whether it was.
     ///
     /// # Errors
-    /// `Full`: no word is free.
+    /// `TooMany`: no word is free.
     #[inline]
     pub(crate) fn try_acquire(&self, me: u16, hash: u64, mode: Mode, held: &mut Held) -> Result<bool> {
         self.date(me, held);

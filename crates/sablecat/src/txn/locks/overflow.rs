@@ -5,7 +5,7 @@
 //! 2. if its owner has other locks of that home, and nobody's lock stands against it, into one *coarse* lock: one of those words made to
 //!    stand for every record of the home, the other words freed. It covers more than was asked for, never less;
 //! 3. to a free word anywhere;
-//! 4. nowhere: `Full`.
+//! 4. nowhere: `TooMany`.
 //!
 //! A transaction with very many locks prefers 2 from the start, so that it does not fill the table under everybody's feet: it comes to
 //! at most [`COARSE_FROM`] of the words and one for each bucket.
@@ -68,7 +68,7 @@ impl LockTable {
             }
         }
         if busy.is_none() {
-            return Err(Error::full(format!(
+            return Err(Error::too_many_at_once(format!(
                 "all {} record locks of the environment are taken; end some transactions, or create the environment with a larger lock table",
                 self.table.capacity(),
             )));

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::error::ErrorKind;
 
 /// Mostly short keys; in some lives every fifth is so long that it is nested, up to three deep, and shares its stems with others.
 fn key(n: u64, nested: bool) -> Vec<u8> {
@@ -38,14 +37,14 @@ fn random_life(seed: u64, frames: usize, volume: Option<Volume>) {
                 let (key, value) = (key(dice.below(150), nested), value(&mut dice));
                 match store.put(&key, &value) {
                     Ok(()) => drop(model.insert(key, value)),
-                    Err(error) => assert_eq!(error.kind(), ErrorKind::Full, "seed {seed}, step {step}: {error}"),
+                    Err(error) => assert!(error.is_full(), "seed {seed}, step {step}: {error}"),
                 }
             }
             8..12 => {
                 let key = key(dice.below(150), nested);
                 match store.remove(&key) {
                     Ok(was_there) => assert_eq!(was_there, model.remove(&key).is_some()),
-                    Err(error) => assert_eq!(error.kind(), ErrorKind::Full, "seed {seed}, step {step}: {error}"),
+                    Err(error) => assert!(error.is_full(), "seed {seed}, step {step}: {error}"),
                 }
             }
             what @ 12..18 => {
@@ -72,13 +71,13 @@ fn random_life(seed: u64, frames: usize, volume: Option<Volume>) {
                     if store.put(key, &under).is_ok() {
                         model.insert(key.clone(), under);
                         let error = txn.commit(Durability::Memory).unwrap_err();
-                        assert!(matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Full | ErrorKind::SnapshotTooOld), "{error}");
+                        assert!(error.is_retryable() || error.is_full(), "{error}");
                     }
                     continue;
                 }
                 match txn.commit(Durability::Memory) {
                     Ok(_) => model = then,
-                    Err(error) => assert_eq!(error.kind(), ErrorKind::Full, "seed {seed}, step {step}: {error}"),
+                    Err(error) => assert!(error.is_full(), "seed {seed}, step {step}: {error}"),
                 }
             }
             18 => {

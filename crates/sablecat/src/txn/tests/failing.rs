@@ -93,7 +93,7 @@ fn a_checkpoint_that_finds_no_block_leaves_no_version_being_written() {
     for left in [0, 1, 10] {
         store.change_all(left as u8 + 1);
         let taken = store.take_blocks(left);
-        assert_eq!(store.checkpoint().unwrap_err().kind(), ErrorKind::Full);
+        assert_eq!(store.checkpoint().unwrap_err().kind(), ErrorKind::Exhausted);
         assert_eq!(store.being_written(), 0, "{left} blocks were to be had");
         store.give_blocks(taken);
         store.checkpoint().unwrap();
@@ -138,9 +138,9 @@ fn blocks_that_a_checkpoint_in_vain_has_captured_are_used_again() {
             if round % 5 == 0 {
                 store.verified();
             }
-            Err(Error::full("a disk"))
+            Err(Error::new(ErrorKind::DiskFull, "a disk"))
         };
-        assert_eq!(pages.checkpoint(&seat, Moving::Little, change).unwrap_err().kind(), ErrorKind::Full);
+        assert_eq!(pages.checkpoint(&seat, Moving::Little, change).unwrap_err().kind(), ErrorKind::DiskFull);
         drop(snapshot);
         assert!(pages.blocks().used_count() < 4 * begun, "round {round}");
     }

@@ -354,7 +354,7 @@ fn large_commits_among_small_ones_lose_nothing() {
                 let mut txn = store.begin(Isolation::Serializable, false);
                 match work(&mut txn).and_then(|()| txn.commit(Durability::Memory)) {
                     Ok(_) => return,
-                    Err(error) => assert!(error.is_retryable() || error.kind() == ErrorKind::Full, "{error}"),
+                    Err(error) => assert!(error.is_retryable() || error.is_full(), "{error}"),
                 }
             };
             for own in 0..3u64 {
@@ -387,7 +387,7 @@ fn large_commits_among_small_ones_lose_nothing() {
                     };
                     match all(&mut reader) {
                         Ok(sum) => assert_eq!(sum, 100 * ACCOUNTS),
-                        Err(error) => assert!(matches!(error.kind(), ErrorKind::SnapshotTooOld | ErrorKind::Full), "{error}"),
+                        Err(error) => assert!(error.kind() == ErrorKind::SnapshotTooOld || error.is_full(), "{error}"),
                     }
                 }
             });
@@ -414,7 +414,7 @@ fn a_transaction_that_cannot_fit_is_refused_and_takes_no_snapshot_from_anybody()
         assert!(txn.get(&store.tree, &key(1), |value| value.is_some()).unwrap());
         (0..RECORDS).for_each(|n| txn.set(&store.tree, &key(n), Some(&[1; 40])).unwrap());
         let error = txn.commit(Durability::Memory).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Full, "{isolation:?}: {error}");
+        assert_eq!(error.kind(), ErrorKind::CacheFull, "{isolation:?}: {error}");
         assert!(!error.is_retryable() && error.to_string().contains("the transaction needs"), "{error}");
         drop(txn);
         assert_eq!(seen(&mut reader), Some(vec![0; 40]), "others keep their snapshots");

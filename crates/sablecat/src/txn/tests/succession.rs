@@ -174,7 +174,7 @@ fn several_are_stopped_while_they_write_superblocks() {
     pages.follow_generation(volume).unwrap();
     let moored = pages.take_berth(volume, &seat).unwrap();
     two.first.take_over();
-    assert_eq!(two.first.checkpoint().unwrap_err().kind(), ErrorKind::Full);
+    assert!(two.first.checkpoint().unwrap_err().is_full());
     drop((moored, held));
     two.first.checkpoint().unwrap();
 }

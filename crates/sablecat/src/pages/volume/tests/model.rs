@@ -156,7 +156,7 @@ fn a_full_disk_leaves_the_generation_in_force_and_its_blocks_free() {
     let berth = store.volume.berths_of_next().next().expect("several");
     let plan = CheckpointPlan { changes: &changes, blocks: &store.blocks, rewrite_from: BlockId(u64::MAX), next, berth };
     let error = store.volume.write_checkpoint(plan, &mut |_| Ok(())).expect_err("full");
-    assert_eq!(error.kind(), crate::error::ErrorKind::Full, "{error}");
+    assert!(error.is_full(), "{error}");
     assert_eq!(store.blocks.used_count(), used);
     store.assert_is(&model);
     drop(store);

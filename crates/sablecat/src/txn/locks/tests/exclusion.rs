@@ -100,7 +100,7 @@ fn transfer(words: usize, records: u64, parties: u16, turns: u64) {
 }
 
 fn gives_way(error: &crate::error::Error) -> bool {
-    assert!(matches!(error.kind(), ErrorKind::Deadlock | ErrorKind::Full), "{error}");
+    assert!(matches!(error.kind(), ErrorKind::Deadlock | ErrorKind::TooMany), "{error}");
     true
 }
 

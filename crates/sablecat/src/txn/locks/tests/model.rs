@@ -58,7 +58,7 @@ fn run(locks: &LockTable, hashes: &[u64], steps: &[Step], exact: bool) {
                 let got = match parties[usize::from(who)].try_acquire(hashes[record], mode) {
                     Ok(got) => got,
                     Err(error) => {
-                        assert_eq!(error.kind(), ErrorKind::Full);
+                        assert_eq!(error.kind(), ErrorKind::TooMany);
                         assert!(!exact, "there is room for all");
                         false
                     }

@@ -110,7 +110,7 @@ fn a_full_table_is_an_error_that_leaves_all_as_it_was() {
         party.acquire(record(u64::from(party.me)), Mode::Exclusive).unwrap();
     }
     let error = parties[7].acquire(record(8), Mode::Exclusive).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Full);
+    assert_eq!(error.kind(), ErrorKind::TooMany);
     assert!(error.to_string().starts_with("all 7 record locks of the environment are taken"), "{error}");
     parties[0].release_all();
     parties[7].acquire(record(8), Mode::Exclusive).unwrap();
