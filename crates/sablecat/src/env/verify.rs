@@ -121,7 +121,7 @@ impl Core {
         let pages = &self.kernel.pages;
         let (mut seen, mut buffer) = (HashSet::new(), AlignedBuf::new(volume.page_size()));
         for epoch in volume.superblock().epochs {
-            let _no_checkpoint = pages.hold_checkpoint(&seat);
+            let _no_checkpoint = pages.hold_checkpoint(&seat)?;
             pages.follow_generation(volume)?;
             if !volume.superblock().epochs.contains(&epoch) {
                 continue;
@@ -172,7 +172,7 @@ impl Core {
         let mut unreachable = 0;
         // No checkpoint may end meanwhile: it would free blocks that the walk still has to read.
         let seat = self.kernel.pages.participants.sit()?;
-        let _no_checkpoint = self.kernel.pages.hold_checkpoint(&seat);
+        let _no_checkpoint = self.kernel.pages.hold_checkpoint(&seat)?;
         self.kernel.pages.follow_generation(volume)?;
         volume.walk(0..u64::MAX, &mut |found| {
             let block = match found {

@@ -122,7 +122,7 @@ impl Pages {
         describe: impl FnOnce(Lsn, &mut Superblock) -> Result<()>,
     ) -> Result<Captured> {
         let Some(volume) = &self.volume else { return Ok(Captured { at: self.region.header().visible(), ..Captured::default() }) };
-        let hold = self.hold_checkpoint(me);
+        let hold = self.hold_checkpoint(me)?;
         // Not before: who had the role may just have found out.
         self.fail_if_poisoned()?;
         // Before the pin: what an earlier checkpoint has dealt with says nothing of this one's snapshot (horizon.rs).
@@ -192,7 +192,10 @@ impl Pages {
     }
 
     /// Takes the checkpoint role, waiting for whoever has it.
-    pub(crate) fn hold_checkpoint(&self, me: &Participant) -> Held<'_> {
+    ///
+    /// # Errors
+    /// `Poisoned` if this process was taken for dead.
+    pub(crate) fn hold_checkpoint(&self, me: &Participant) -> Result<Held<'_>> {
         self.region.role(Work::Checkpoint).take(me.number())
     }
 
@@ -481,7 +484,7 @@ impl Pages {
                 self.blocks.release(block);
                 return;
             }
-            if desc.change(FrameState::Published, FrameState::Building(me.number())) {
+            if desc.change(FrameState::Published, FrameState::Claimed(me.number())) {
                 // Claimed; now look again.
                 let claimed = is_it();
                 if claimed {
@@ -533,9 +536,9 @@ impl Pages {
                 return Ok(Found::Younger);
             }
             if !self.links(born, previous, page) {
-                // A sweep may have claimed the frame for a moment, to look at it closer; under the latch nobody builds a version of this page.
+                // A sweep may have claimed the frame for a moment, to look at it closer.
                 let desc = self.region.frame(previous);
-                let claimed = matches!(desc.state(), FrameState::Building(_)) && desc.page() == page;
+                let claimed = matches!(desc.state(), FrameState::Claimed(_)) && desc.page() == page;
                 return Ok(if claimed { Found::Busy } else { Found::Younger });
             }
             frame = previous;

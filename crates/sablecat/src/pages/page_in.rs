@@ -104,7 +104,7 @@ impl Pages {
         let Some(volume) = &self.volume else { return Ok(()) };
         let mut buffer = AlignedBuf::new(volume.page_size());
         for first in (0..self.page_ids.high_water()).step_by(volume.leaf_span() as usize) {
-            let _no_checkpoint = self.hold_checkpoint(me);
+            let _no_checkpoint = self.hold_checkpoint(me)?;
             self.follow_generation(volume)?;
             let checkpoint = volume.superblock().checkpoint;
             volume.walk(first..first + volume.leaf_span(), &mut |found| {

@@ -57,7 +57,7 @@ impl Pages {
     /// # Errors
     /// Those of reading the map. What hangs on a damaged block of it is left out.
     pub(crate) fn settled(&self, volume: &Volume, me: &Participant) -> Result<(Lsn, PageSet)> {
-        let _no_checkpoint = self.hold_checkpoint(me);
+        let _no_checkpoint = self.hold_checkpoint(me)?;
         self.follow_generation(volume)?;
         let at = self.pin(me);
         let mut settled = PageSet::new(self.page_ids.high_water());
