@@ -44,6 +44,11 @@ fn who_is_stopped_while_it_makes_a_segment_holds_up_nobody_and_does_no_harm_late
     steps(&["--operation", "supply", "--by", "calls", "--stop"]);
 }
 
+#[test]
+fn who_is_stopped_while_it_mends_what_another_left_holds_up_nobody_and_does_no_harm_later() {
+    steps(&["--operation", "mend", "--by", "calls", "--stop"]);
+}
+
 fn each(operations: &[&str], words: &[&str]) {
     for operation in operations {
         steps(&[&["--operation", operation], words].concat());
