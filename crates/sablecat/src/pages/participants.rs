@@ -275,6 +275,8 @@ impl Participants {
             self.region.slot(taken).give_back(tenant);
             return None;
         }
+        // Who had it before may have been taken for dead as it began to mend.
+        self.region.slot(taken).end_mending();
         // SeqCst: a scan that follows a fence sees the mark, or this slot's pin comes after that fence.
         self.region.header().slots_high.0.fetch_max(u32::from(taken) + 1, Ordering::SeqCst);
         Some((taken, tenant))

@@ -123,6 +123,7 @@ fn left_behind(name: &str, identity: Identity) -> (File, Vec<u8>) {
     let open = || File::options().read(true).write(true).create(true).truncate(false).open(&path).unwrap();
     let membership = Membership::new(LockFile::open(&lock, Some(0o600)).unwrap(), 0);
     let region = Region::create_shared(open(), shared(), identity, membership).unwrap();
+    assert!(why_not(&open()).contains("never finished"));
     region.header().set_ready();
     drop(region);
     let file = open();
