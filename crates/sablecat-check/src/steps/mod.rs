@@ -303,9 +303,13 @@ impl Steps {
         process.kill()?;
         let (possible, other) = (Arc::clone(possible), self.place("other")?);
         patiently(move || {
-            if let Company::Somebody(env) = company {
-                go_on(&env, &possible)?;
-                env.close().map_err(|error| format!("closing: {error}"))?;
+            match company {
+                Company::Somebody(env) => {
+                    go_on(&env, &possible)?;
+                    env.close().map_err(|error| format!("closing: {error}"))?;
+                }
+                // Its lock would keep the survivor from opening alone what it has closed.
+                nobody => drop(nobody),
             }
             come_after(&place, &other, Left::Nobody, &possible)
         })?;
