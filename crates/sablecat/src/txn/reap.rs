@@ -157,8 +157,9 @@ impl Kernel {
         loop {
             // In this order: whoever enters with that number is another incarnation before it has a slot.
             let tenant = slot.tenant();
-            let is_dead =
-                |dead: &&Dead| Some(dead.member) == tenant.member() && region.member(dead.member).incarnation().load(Ordering::SeqCst) == dead.incarnation;
+            let is_dead = |dead: &&Dead| {
+                Some(dead.member) == tenant.member() && region.member(dead.member).incarnation().load(Ordering::SeqCst) == dead.incarnation
+            };
             dead.iter().find(is_dead)?;
             if let Some(dead) = slot.note_dead(tenant) {
                 return Some(dead);
