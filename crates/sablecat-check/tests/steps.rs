@@ -58,6 +58,11 @@ fn who_is_stopped_while_it_writes_or_flushes_the_log_holds_up_nobody_and_does_no
     }
 }
 
+#[test]
+fn who_is_stopped_while_it_mends_what_another_left_holds_up_nobody_and_does_no_harm_later() {
+    steps(&["--operation", "mend", "--by", "calls", "--stop"]);
+}
+
 fn each(operations: &[&str], words: &[&str]) {
     for operation in operations {
         steps(&[&["--operation", operation], words].concat());

@@ -11,7 +11,7 @@ use std::fs::{File, OpenOptions, Permissions};
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -113,6 +113,19 @@ impl LockFile {
     /// Those of the system.
     pub fn is_any_held_from(&self, byte: u64) -> io::Result<bool> {
         Ok(i32::from(self.stretch(libc::F_OFD_GETLK, libc::F_WRLCK, byte, 0)?.l_type) != libc::F_UNLCK)
+    }
+
+    /// Leaves a note in the file, in place of the one that is there: for people, and nothing hangs on it. It is lost if there is no room for it.
+    pub fn leave_note(&self, note: &str) {
+        let _ = self.file.set_len(0).and_then(|()| self.file.write_all_at(note.as_bytes(), 0));
+    }
+
+    /// The note in the file.
+    #[must_use]
+    pub fn note(&self) -> String {
+        let mut bytes = [0; 512];
+        let read = self.file.read_at(&mut bytes, 0).unwrap_or(0);
+        String::from_utf8_lossy(&bytes[..read]).into_owned()
     }
 
     fn command(&self, command: i32, kind: i32, byte: u64) -> io::Result<libc::flock> {

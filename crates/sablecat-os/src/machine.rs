@@ -47,6 +47,18 @@ pub fn page_bytes() -> usize {
     rustix::param::page_size()
 }
 
+/// What this process runs, with its arguments. Empty if the system does not tell.
+pub fn command() -> String {
+    let words = fs::read("/proc/self/cmdline").unwrap_or_default();
+    String::from_utf8_lossy(&words).replace('\0', " ").trim().to_owned()
+}
+
+/// Among which processes the number of this one means this one, in a word.
+pub fn process_namespace() -> Option<String> {
+    let name = fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(name.to_string_lossy().into_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -41,7 +41,9 @@ fn a_region_that_is_not_right_is_set_aside_and_the_files_are_recovered() {
     let ways: [(&str, Spoil); 6] = [
         ("version", |left, _| left.spoil(7, |byte| byte ^ 1)),
         ("header", |left, _| left.spoil(16, |byte| byte ^ 1)),
-        ("variable", |left, _| drop(fs::File::options().write(true).open(left.region()).and_then(|f| f.write_all_at(&[0xff; 4096], 4096)))),
+        ("variable", |left, _| {
+            drop(fs::File::options().write(true).open(left.region()).and_then(|f| f.write_all_at(&[0xff; 5 * 4096], 4096)))
+        }),
         ("zeros", |left, _| {
             let length = fs::metadata(left.region()).expect("there").len();
             fs::File::create(left.region()).and_then(|file| file.set_len(length)).expect("emptied");

@@ -431,7 +431,7 @@ fn damage_in_a_volume_is_told_with_its_file() {
     let problems = env.verify(&mut |_| {}).expect("verified").problems;
     assert!(problems.len() == 1 && problems[0].contains("header at byte 0"), "{problems:?}");
     drop(env);
-    for at in [40, 4096 + 40] {
+    for at in (0..4).flat_map(|berth| [0, 32768].map(|copy| berth * 4096 + copy + 40)) {
         file.write_all_at(b"!", at).expect("written");
     }
     assert_eq!(site.refusal(site.builder()).kind(), ErrorKind::Corruption);

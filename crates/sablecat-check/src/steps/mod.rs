@@ -153,6 +153,7 @@ impl Steps {
 
     fn run_in_directory(&self) -> Result<Report, Why> {
         let start = self.start()?;
+        let start = Start { victim: self.victim(&start)?, state: start };
         let possible = Arc::new(self.operation.before_and_after()?);
         let mut report = Report::default();
         let mut deaths = self.step_through(&start, &possible, &mut report)?;
@@ -182,7 +183,7 @@ impl Steps {
         self.operation.fill(&env)?;
         let filled = State::of(&place)?;
         drop(env);
-        if !matches!(self.operation.act, Act::Reap | Act::Rescue) {
+        if self.stop || !matches!(self.operation.act, Act::Reap | Act::Rescue) {
             return Ok(filled);
         }
         // In the middle of a commit: at a state that hangs on `from`.
@@ -199,15 +200,46 @@ impl Steps {
         Ok(states.swap_remove(chosen))
     }
 
-    /// Starts the process in `place`, with or without company; whoever is to be reaped has no living company but one that does nothing.
-    fn begin(&self, start: &State, place: &Place) -> Result<(Company, Stepped), Why> {
-        start.put(place, !matches!(self.operation.act, Act::Recover))?;
-        let company = match self.operation.act {
-            Act::Reap => Company::Nobody(attend(place)?),
+    /// After how many steps another is killed in the middle of a commit, beside somebody who lives, for the process to mend what that one left: at a state that hangs on `from`.
+    fn victim(&self, start: &State) -> Result<Option<u64>, Why> {
+        match self.operation.act {
+            Act::Mend => {}
+            Act::Reap if self.stop => {}
+            _ => return Ok(None),
+        }
+        let place = self.place("start")?;
+        start.put(&place, true)?;
+        let _company = open(&place)?;
+        let mut victim = start_worker(&place, "commit")?;
+        let (mut steps, mut changed, mut watch) = (0, Vec::new(), Watch::begin(&place)?);
+        while victim.step()? == Did::Step {
+            steps += 1;
+            if !watch.is_still_so()? {
+                changed.push(steps);
+                watch = Watch::begin(&place)?;
+            }
+        }
+        Ok(Some(changed[Dice::new(self.from).index(changed.len())]))
+    }
+
+    /// Starts the process in `place`, with or without company; whoever is to be reaped has no living company but one that does nothing, unless somebody is to be held up.
+    fn begin(&self, start: &Start, place: &Place) -> Result<(Company, Stepped), Why> {
+        start.state.put(place, !matches!(self.operation.act, Act::Recover))?;
+        let company = match (self.operation.act, start.victim) {
+            (Act::Reap, Some(steps)) => {
+                let env = open(place)?;
+                kill_in_a_commit(place, steps)?;
+                Company::Somebody(env)
+            }
+            (Act::Reap, None) => Company::Nobody(attend(place)?),
             _ if self.operation.in_company => Company::Somebody(open(place)?),
             _ => Company::None,
         };
-        Ok((company, start_worker(place, self.operation.name)?))
+        let process = start_worker(place, self.operation.name)?;
+        if let (Act::Mend, Some(steps)) = (self.operation.act, start.victim) {
+            kill_in_a_commit(place, steps)?;
+        }
+        Ok((company, process))
     }
 
     fn step(&self, process: &mut Stepped) -> std::io::Result<Did> {
@@ -215,7 +247,7 @@ impl Steps {
     }
 
     /// Steps the process through the whole operation, with a survivor for each state. After which steps there was another state.
-    fn step_through(&self, start: &State, possible: &Arc<Possible>, report: &mut Report) -> Result<Vec<u64>, Why> {
+    fn step_through(&self, start: &Start, possible: &Arc<Possible>, report: &mut Report) -> Result<Vec<u64>, Why> {
         let place = self.place("place")?;
         let (_company, mut process) = self.begin(start, &place)?;
         let copies = Arc::new([self.place("copy")?, self.place("other")?]);
@@ -260,7 +292,7 @@ impl Steps {
     }
 
     /// Kills the process after so many steps. The survivor is who was there with it, if anybody was.
-    fn kill_at(&self, start: &State, possible: &Arc<Possible>, at: u64) -> Result<(), Why> {
+    fn kill_at(&self, start: &Start, possible: &Arc<Possible>, at: u64) -> Result<(), Why> {
         let place = self.place("place")?;
         let (company, mut process) = self.begin(start, &place)?;
         for _ in 0..at {
@@ -271,9 +303,13 @@ impl Steps {
         process.kill()?;
         let (possible, other) = (Arc::clone(possible), self.place("other")?);
         patiently(move || {
-            if let Company::Somebody(env) = company {
-                go_on(&env, &possible)?;
-                env.close().map_err(|error| format!("closing: {error}"))?;
+            match company {
+                Company::Somebody(env) => {
+                    go_on(&env, &possible)?;
+                    env.close().map_err(|error| format!("closing: {error}"))?;
+                }
+                // Its lock would keep the survivor from opening alone what it has closed.
+                nobody => drop(nobody),
             }
             come_after(&place, &other, Left::Nobody, &possible)
         })?;
@@ -281,7 +317,7 @@ impl Steps {
     }
 
     /// Stops the process after so many steps; if it holds nothing, who is there with it works meanwhile. Then the process goes on to its end.
-    fn stop_at(&self, start: &State, possible: &Arc<Possible>, at: u64) -> Result<Stopped, Why> {
+    fn stop_at(&self, start: &Start, possible: &Arc<Possible>, at: u64) -> Result<Stopped, Why> {
         let place = self.place("place")?;
         let (Company::Somebody(company), mut process) = self.begin(start, &place)? else { return Ok(Stopped::Waited) };
         for _ in 0..at {
@@ -294,7 +330,7 @@ impl Steps {
         if self.operation.promises() && !others.iter().any(|other| other.alive) {
             return Err(Why::Wrong(format!("a process that is stopped is not shown as alive: {others:?}")));
         }
-        let participants = || others.iter().flat_map(|other| &other.participants);
+        let participants = || others.iter().filter(|other| other.alive).flat_map(|other| &other.participants);
         let idle = !participants().any(|one| self.holds(one));
         if idle {
             let beside = company.clone();
@@ -335,6 +371,13 @@ impl Steps {
     }
 }
 
+/// What there is before the process begins.
+struct Start {
+    state: State,
+    /// After how many steps another is killed there in the middle of a commit, if one is.
+    victim: Option<u64>,
+}
+
 /// Who is there beside the process that is stepped.
 enum Company {
     /// Nobody.
@@ -360,6 +403,17 @@ fn start_worker(place: &Place, operation: &str) -> Result<Stepped, Why> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("steps-worker").arg(place.base()).arg(operation).stdin(Stdio::null());
     Ok(Stepped::start(&mut command)?)
+}
+
+/// Has another process die in the middle of a commit.
+fn kill_in_a_commit(place: &Place, steps: u64) -> Result<(), Why> {
+    let mut victim = start_worker(place, "commit")?;
+    for _ in 0..steps {
+        if victim.step()? != Did::Step {
+            return Err(Why::Wrong("whoever is to be killed has come to its end".to_owned()));
+        }
+    }
+    Ok(victim.kill()?)
 }
 
 fn at_step(at: u64, why: impl Into<Why>) -> Why {

@@ -32,6 +32,8 @@ pub(super) enum Act {
     Recover,
     /// Opening one in which another died in the middle of a commit, while a third lives.
     Reap,
+    /// Keeping house when another has just died in the middle of a commit, while a third lives.
+    Mend,
     /// Opening one in which all died, that one in the middle of a commit.
     Rescue,
     /// Closing an environment.
@@ -48,7 +50,7 @@ const fn act(name: &'static str, in_company: bool, act: Act) -> Operation {
 }
 
 /// All of them.
-pub const OPERATIONS: [Operation; 26] = [
+pub const OPERATIONS: [Operation; 27] = [
     work("get", |env| env.database("d")?.get(key(30)).map(drop)),
     work("insert", |env| env.database("d")?.insert(key(30), "another")),
     work("remove", |env| env.database("d")?.remove(key(30)).map(drop)),
@@ -119,7 +121,8 @@ pub const OPERATIONS: [Operation; 26] = [
     Operation { passed_on: &["checkpoint"], ..act("checkpoint", true, Act::Checkpoint) },
     act("attach", true, Act::Attach),
     act("recover", false, Act::Recover),
-    act("reap", false, Act::Reap),
+    Operation { passed_on: &["reaping"], ..act("reap", false, Act::Reap) },
+    Operation { passed_on: &["reaping", "housekeeping"], ..act("mend", true, Act::Mend) },
     act("rescue", false, Act::Rescue),
     act("detach", true, Act::Close),
     act("close", false, Act::Close),
@@ -189,7 +192,7 @@ impl Operation {
         match self.act {
             Act::Work(work) => work(&twin)?,
             // The victim's commit.
-            Act::Reap | Act::Rescue => commit(&twin)?,
+            Act::Reap | Act::Mend | Act::Rescue => commit(&twin)?,
             Act::Checkpoint | Act::Attach | Act::Recover | Act::Close => {}
         }
         Ok([before, contents(&twin)?])

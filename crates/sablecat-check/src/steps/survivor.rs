@@ -131,11 +131,16 @@ pub(super) fn work_beside_the_stopped(env: &Env, long: bool) -> sablecat::Result
     env.database("d")?.insert(MARK, MARK)
 }
 
-/// Looks for the mark in the files alone, copied to `other`, now that the stopped process has gone on, and takes it away. The operation was done.
+/// Looks for the mark in the files alone, copied to `other`, now that the stopped process has gone on, and takes it away. The operation was done, or not, as who was
+/// there beside it sees.
 pub(super) fn look_for_mark(env: &Env, place: &Place, other: &Place, possible: &Possible) -> Result<(), String> {
     let files = |error: std::io::Error| format!("copying: {error}");
     State::of(place).and_then(|state| state.put(other, false)).map_err(files)?;
-    let mut expected = possible[1].clone();
+    let mut expected = contents(env).map_err(text("reading"))?;
+    let mark = expected.get_mut("d").and_then(|d| d.remove(MARK));
+    if mark.is_none() || !possible.contains(&expected) {
+        return Err(format!("the records after the stopped process went on are not what they were: {}", difference(&expected, possible)));
+    }
     expected.entry("d".to_owned()).or_default().insert(MARK.to_vec(), MARK.to_vec());
     look_alone(other, &expected).map_err(|wrong| format!("the files alone, after the stopped process went on: {wrong}"))?;
     env.database("d").and_then(|d| d.remove(MARK)).map(drop).map_err(text("the survivor's own work"))

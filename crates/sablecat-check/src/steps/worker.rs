@@ -29,6 +29,7 @@ pub fn work(base: &Path, operation: &Operation) -> Result<(), String> {
     match operation.act {
         Act::Work(work) => work(&env).map_err(text)?,
         Act::Checkpoint => drop(env.checkpoint().map_err(text)?),
+        Act::Mend => env.keep_house().map_err(text)?,
         Act::Close => {
             env.close().map_err(text)?;
             stepped::mark();

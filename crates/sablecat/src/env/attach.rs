@@ -171,9 +171,7 @@ fn join(directory: &Path, volume: Volume, region: Region, region_path: PathBuf, 
 
 /// Enters this process, which has the main volume open as the file `volume`.
 fn enter(region: &Region, volume: Option<FileId>) {
-    let command = fs::read("/proc/self/cmdline").unwrap_or_default();
-    let command = String::from_utf8_lossy(&command).replace('\0', " ");
-    region.member(region.number()).enter(std::process::id(), volume, command.trim());
+    region.member(region.number()).enter(std::process::id(), volume, &machine::command());
 }
 
 fn create_region(path: &Path, file_mode: Option<u32>) -> Result<File> {
@@ -207,7 +205,7 @@ impl Core {
         let region = &self.kernel.pages.region;
         let (Some(directory), Some(_), Some(membership)) = (&self.directory, &self.shared, region.membership()) else { return };
         if !region.is_fenced() && membership.seems_dead(&directory.join(LOCK)) {
-            region.member(region.number()).fence();
+            region.fence_itself();
         }
     }
 
@@ -229,7 +227,7 @@ impl Core {
         let healthy = || self.kernel.log.fail_if_poisoned().and_then(|()| self.kernel.pages.fail_if_poisoned());
         let left = if others { healthy() } else { self.end_region(region_path) };
         self.kernel.pages.participants.leave();
-        region.member(region.number()).leave();
+        region.leave();
         if let Some(membership) = region.membership() {
             membership.give_up();
         }
@@ -290,6 +288,7 @@ mod tests {
         let (stopped, leaving) = (open(), open());
         let region = &stopped.kernel.pages.region;
         // Somebody whose byte of the lock file nobody holds.
+        region.member(9).begin();
         region.member(9).enter(1, None, "dead");
         let seat = stopped.kernel.pages.participants.sit().unwrap();
         let mending = region.role(Work::Reaping).try_take(seat.number()).unwrap();

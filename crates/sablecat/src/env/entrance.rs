@@ -2,12 +2,17 @@
 //!
 //! A byte of the lock file is the entrance's, one is each member's; a process that has the environment for itself holds all of them. Who is at
 //! the entrance sees who lives, and nobody comes or goes meanwhile, but by dying.
+//!
+//! Whoever is inside needs no entrance, and is held up by nobody there. Who wants to enter or leave is, for as long as another does that: the lock is the kernel's,
+//! and cannot be taken from a process that lives; nor would it do any good, since whoever is stopped at the entrance may be in the middle of a recovery. So a wait ends: soon, if
+//! the process at the entrance is seen to be stopped, else after so long as no recovery takes; and the error says which process it is. That is what the process left in the lock file
+//! for others to read, as long as it is there.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sablecat_os::clock;
-use sablecat_os::liveness::LockFile;
+use sablecat_os::liveness::{self, LockFile};
+use sablecat_os::{clock, machine};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::{Membership, Region};
@@ -15,6 +20,10 @@ use crate::region::{Membership, Region};
 /// How long to wait for others to enter or leave, which takes as long as a recovery or a checkpoint.
 const ATTACH_PATIENCE: Duration = Duration::from_secs(600);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// After so many looks it is asked who is there.
+const LOOKS_ASKED: u32 = 64;
+/// How long to wait for a process that is stopped.
+const STOPPED_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The right to enter, or to leave: one process at a time has it, until dropped.
 pub(super) struct Entrance {
@@ -25,18 +34,31 @@ pub(super) struct Entrance {
 
 impl Entrance {
     /// Waits for those who enter or leave at the moment.
+    ///
+    /// # Errors
+    /// `InUse` if a process has the environment for itself alone, or one at the entrance does not go on; those of the system.
     pub(super) fn enter(path: &Path, file_mode: Option<u32>) -> Result<Entrance> {
-        let end = clock::monotonic() + ATTACH_PATIENCE;
+        Entrance::enter_within(path, file_mode, ATTACH_PATIENCE, STOPPED_PATIENCE)
+    }
+
+    /// As [`Entrance::enter`], waiting for at most so long, and for a process that is stopped for so long.
+    fn enter_within(path: &Path, file_mode: Option<u32>, patience: Duration, stopped: Duration) -> Result<Entrance> {
+        let began = clock::monotonic();
         let lock = Membership::outside(open_lock(path, file_mode)?);
-        while !lock.try_attach_lock().map_err(|e| Error::io("locking", path, e))? {
+        let (mut looks, mut since) = (0u32, None);
+        while !lock.try_attach_lock(own_note).map_err(|e| Error::io("locking", path, e))? {
             if lock.whole_file_is_taken().map_err(|e| Error::io("asking after the locks of", path, e))? {
                 return Err(taken_alone(path));
             }
-            if clock::monotonic() >= end {
-                return Err(Error::new(
-                    ErrorKind::InUse,
-                    format!("{}: another process has been entering or leaving the environment for {ATTACH_PATIENCE:?}", path.display()),
-                ));
+            let now = clock::monotonic();
+            if looks.is_multiple_of(LOOKS_ASKED) {
+                let is_stopped = pid_of(&lock.attach_note()).is_some_and(liveness::is_stopped);
+                since = if is_stopped { since.or(Some(now)) } else { None };
+            }
+            looks = looks.wrapping_add(1);
+            let is_stopped = since.is_some_and(|since| now.saturating_sub(since) >= stopped);
+            if is_stopped || now.saturating_sub(began) >= patience {
+                return Err(held_up(path, &lock.attach_note(), is_stopped, now.saturating_sub(began)));
             }
             std::thread::sleep(LOOK_AGAIN);
         }
@@ -46,7 +68,7 @@ impl Entrance {
     /// The entrance, if nobody is entering or leaving, and nobody is inside.
     pub(super) fn enter_if_nobody_lives(path: &Path, file_mode: Option<u32>) -> Result<Option<Entrance>> {
         let lock = Membership::outside(open_lock(path, file_mode)?);
-        if !lock.try_attach_lock().map_err(|e| Error::io("locking", path, e))? {
+        if !lock.try_attach_lock(own_note).map_err(|e| Error::io("locking", path, e))? {
             return Ok(None);
         }
         let entrance = Entrance { path: path.to_owned(), file_mode, lock };
@@ -102,6 +124,34 @@ impl Drop for Entrance {
     }
 }
 
+/// What a process says of itself at the entrance: its number, among which processes it has that, and its command.
+fn own_note() -> String {
+    let among = machine::process_namespace().unwrap_or_default();
+    format!("{} {among} {}", std::process::id(), machine::command())
+}
+
+/// The number of the process that left a note, if it means the same process here.
+fn pid_of(note: &str) -> Option<u32> {
+    let mut words = note.split(' ');
+    let pid = words.next()?.parse().ok()?;
+    (words.next()? == machine::process_namespace()?).then_some(pid)
+}
+
+/// The error of who was held up at the entrance.
+fn held_up(path: &Path, note: &str, is_stopped: bool, waited: Duration) -> Error {
+    let mut words = note.splitn(3, ' ');
+    let who = match (words.next().filter(|pid| !pid.is_empty()), words.nth(1)) {
+        (Some(pid), Some(command)) => format!("process {pid} ({command})"),
+        _ => "another process".to_owned(),
+    };
+    let what = if is_stopped {
+        "is stopped while it enters or leaves the environment: let it go on, or end it"
+    } else {
+        "has been entering or leaving the environment all the time: see what it does; nothing is lost if it is ended"
+    };
+    Error::new(ErrorKind::InUse, format!("{}: waited for {waited:?}, and {who} {what}", path.display()))
+}
+
 /// The error of who finds the whole lock file locked.
 pub(super) fn taken_alone(path: &Path) -> Error {
     Error::new(
@@ -112,4 +162,40 @@ pub(super) fn taken_alone(path: &Path) -> Error {
 
 fn open_lock(path: &Path, file_mode: Option<u32>) -> Result<LockFile> {
     LockFile::open(path, file_mode).map_err(|e| Error::io("opening", path, e))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn who_waits_at_the_entrance_is_told_which_process_is_stopped_there() {
+        let path = std::env::temp_dir().join(format!("sablecat-entrance-{}", std::process::id()));
+        let there = Entrance::enter(&path, Some(0o600)).unwrap();
+        let refused = |stopped| Entrance::enter_within(&path, None, Duration::from_millis(10), stopped).err().expect("somebody is there");
+        let error = refused(Duration::MAX);
+        assert!(error.to_string().contains(&format!("process {} (", std::process::id())), "{error}");
+
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let kill = |signal: &str| assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        kill("-STOP");
+        while !liveness::is_stopped(child.id()) {
+            std::thread::yield_now();
+        }
+        let note = own_note().replacen(&std::process::id().to_string(), &child.id().to_string(), 1);
+        Membership::outside(open_lock(&path, None).unwrap()).leave_note(&note);
+        let error = Entrance::enter_within(&path, None, Duration::MAX, Duration::ZERO).err().expect("somebody is there");
+        assert_eq!(error.kind(), ErrorKind::InUse);
+        assert!(error.to_string().contains(&format!("process {} (", child.id())) && error.to_string().contains("is stopped"), "{error}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+
+        drop(there);
+        let there = Entrance::enter_within(&path, None, Duration::ZERO, Duration::ZERO).unwrap();
+        drop(there);
+        assert_eq!(std::fs::read(&path).unwrap(), b"", "nobody is there");
+        std::fs::remove_file(&path).unwrap();
+    }
 }

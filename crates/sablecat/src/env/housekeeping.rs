@@ -20,7 +20,7 @@ use std::time::Duration;
 use super::{Core, lock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::{Bell, Participant};
-use crate::region::{Held, Holding};
+use crate::region::{Held, Watch};
 use crate::txn::{Kernel, caller};
 
 /// How long the cleaning thread sleeps when nobody calls it: only to see whether the environment is still there.
@@ -31,8 +31,8 @@ const CLEANER_SLEEP: Duration = Duration::from_secs(1);
 pub(super) struct Keeper {
     threads: Mutex<Vec<JoinHandle<()>>>,
     done: Mutex<Done>,
-    /// Who had the role when this process last wanted it, and since when it has had just that holding, as far as this process knows.
-    other: Mutex<Option<(Holding, Duration)>>,
+    /// Who had the role when this process last wanted it.
+    other: Watch,
     /// When this process last made sure that others know that it lives, in milliseconds of the monotonic clock.
     asked: AtomicU64,
 }
@@ -53,7 +53,7 @@ impl Default for Keeper {
     fn default() -> Keeper {
         let now = sablecat_os::clock::monotonic();
         let done = Mutex::new(Done { flush: now, checkpoint: now });
-        Keeper { threads: Mutex::default(), done, other: Mutex::default(), asked: AtomicU64::new(0) }
+        Keeper { threads: Mutex::default(), done, other: Watch::default(), asked: AtomicU64::new(0) }
     }
 }
 
@@ -149,12 +149,11 @@ impl Core {
             Ok(held) => return Some(held),
             Err(holding) => holding,
         };
-        let now = sablecat_os::clock::monotonic();
-        let mut other = lock(&self.keeper.other);
-        let since = other.filter(|other| other.0 == holding).map_or(now, |other| other.1);
-        *other = Some((holding, since));
-        let is_long = now.saturating_sub(since) >= self.config.flush_interval * INTERVALS_PATIENT;
-        if is_long { self.kernel.keep_instead(holding, me) } else { None }
+        if self.keeper.other.is_long(holding, self.config.flush_interval * INTERVALS_PATIENT) {
+            self.kernel.keep_instead(holding, me)
+        } else {
+            None
+        }
     }
 }
 
@@ -234,7 +233,7 @@ mod tests {
         // The role, and what may be held with it.
         let seat = stopped.kernel.pages.participants.sit().unwrap();
         let _keeping = stopped.kernel.keep(&seat).unwrap();
-        let _checkpoint = stopped.kernel.pages.hold_checkpoint(&seat);
+        let _checkpoint = stopped.kernel.pages.hold_checkpoint(&seat).unwrap();
         let supplying = stopped.kernel.log.hold_supply(caller(&stopped.kernel.pages.region, seat.number()));
         let log = &other.kernel.log;
         for n in 0..3u8 {

@@ -95,7 +95,9 @@ fn rescue(file: File, directory: &Path, config: &Config) -> Result<()> {
     let superblock = Volume::look(&*config.disk, &volume)?;
     let region = Region::attach(file, Identity { uuid: superblock.uuid, boot: machine::boot_id() })?;
     // Whoever was taken for dead and lives must commit nothing more behind what is read of the log from here on.
-    (0..region.geometry().members).for_each(|number| region.member(number).fence());
+    (0..region.geometry().members)
+        .map(|number| region.member(number))
+        .for_each(|member| _ = member.fence(member.incarnation().load(sablecat_os::atomic::Ordering::SeqCst)));
     let memory = log_memory(&region);
     memory.check(region.header().visible())?;
     if superblock.clean {

@@ -120,7 +120,7 @@ impl Pages {
     ) -> Result<Captured> {
         let Some(volume) = &self.volume else { return Ok(Captured { at: self.region.header().visible(), ..Captured::default() }) };
         let result = loop {
-            let held = self.hold_checkpoint(me);
+            let held = self.hold_checkpoint(me)?;
             let result = self.checkpoint_once(volume, &held, me, moving, &describe);
             match &result {
                 Err(error) if held.is_succeeded() && !self.region.is_fenced() && !error.is_volume_in_doubt() => {}
@@ -503,7 +503,7 @@ impl Pages {
                 self.blocks.release(block);
                 return;
             }
-            if desc.change(FrameState::Published, FrameState::Building(me.number())) {
+            if desc.change(FrameState::Published, FrameState::Claimed(me.number())) {
                 // Claimed; now look again.
                 let claimed = is_it();
                 if claimed {
@@ -547,9 +547,9 @@ impl Pages {
                 return Ok(Found::Younger);
             }
             if !self.links(born, previous, page) {
-                // A sweep may have claimed the frame for a moment, to look at it closer; under the latch nobody builds a version of this page.
+                // A sweep may have claimed the frame for a moment, to look at it closer.
                 let desc = self.region.frame(previous);
-                let claimed = matches!(desc.state(), FrameState::Building(_)) && desc.page() == page;
+                let claimed = matches!(desc.state(), FrameState::Claimed(_)) && desc.page() == page;
                 return Ok(if claimed { Found::Busy } else { Found::Younger });
             }
             frame = previous;

@@ -156,11 +156,11 @@ impl Pages {
                 continue;
             }
             // A sweep that comes late may have claimed it for a moment.
-            while !self.region.frame(frame).change(FrameState::Published, FrameState::Building(me.number())) {
+            while !self.region.frame(frame).change(FrameState::Published, FrameState::Claimed(me.number())) {
                 sablecat_os::atomic::yield_now();
             }
             self.swing(page, EntryWord::new(frame, me.number()), EntryWord::new(FrameId::NONE, 0));
-            self.retire(frame);
+            self.retire(frame, me);
         }
         Ok(())
     }

@@ -106,7 +106,7 @@ impl Pages {
     /// Frees a published version that was superseded at or below `horizon`.
     pub(super) fn reclaim(&self, frame: FrameId, horizon: &Horizon, me: &Participant) -> bool {
         let desc = self.region.frame(frame);
-        if !desc.change(FrameState::Published, FrameState::Building(me.number())) {
+        if !desc.change(FrameState::Published, FrameState::Claimed(me.number())) {
             return false;
         }
         // Claimed; now look again, since the frame may have been freed and published anew between the caller's look and the claim.
@@ -115,8 +115,7 @@ impl Pages {
             desc.set_state(FrameState::Published);
             return false;
         }
-        // The word first: should this process die here, or as it builds the next version in this frame, the frame may be published again as what
-        // it was (pages/mend.rs), and be reclaimed a second time.
+        // The word first: should this process die here, the frame is published again as what it was (pages/mend.rs), and reclaimed a second time.
         desc.set_block(block.dropped());
         self.forget_block(block);
         desc.set_state(FrameState::Free);

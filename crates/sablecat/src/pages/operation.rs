@@ -248,7 +248,7 @@ impl Pages {
     /// and `until`: it may have been used again since it was come upon.
     pub(super) fn is_still(&self, frame: FrameId, page: PageId, born: Lsn, until: Lsn) -> bool {
         let desc = self.region.frame(frame);
-        let whole = matches!(desc.state(), FrameState::Published | FrameState::Building(_));
+        let whole = desc.holds_version();
         let superseded = desc.superseded();
         whole
             && desc.page() == page
@@ -328,14 +328,12 @@ impl Pages {
 
     /// As [`Pages::links`], for who has pinned a snapshot that this version or an older one belongs to.
     ///
-    /// A sweep may have claimed the version, to look at it closer or to take it out of the chain; and it may have died at that, which is
-    /// mended under the page's latch, and that the reader itself may hold, in a commit that is being validated. A claim changes nothing of what the reader
-    /// needs: nobody frees a version that is superseded above a pin. One that is taken out of the middle keeps its bytes and where it leads until the operations
-    /// in progress have ended, or somebody has waited for that in vain: so what the walk comes to in the end is looked at again (`is_still`).
+    /// A sweep may have claimed the version, to look at it closer or to take it out of the chain; and it may have died at that, or be stopped. A claim changes
+    /// nothing of what the reader needs: nobody frees a version that is superseded above a pin. One that is taken out of the middle keeps its bytes and where it leads until
+    /// the operations in progress have ended, or somebody has waited for that in vain: so what the walk comes to in the end is looked at again (`is_still`).
     pub(super) fn leads_on(&self, born: Lsn, previous: FrameId, page: PageId) -> bool {
         let desc = self.region.frame(previous);
-        let whole = matches!(desc.state(), FrameState::Published | FrameState::Building(_));
-        whole && desc.page() == page && desc.superseded() <= born
+        desc.holds_version() && desc.page() == page && desc.superseded() <= born
     }
 
     /// The frame of the current version, read in if it is not in memory. The caller is in an operation.

@@ -27,7 +27,7 @@ use sablecat_os::mapping::Mapping;
 use super::frames::PATIENCE;
 use super::hints::Hints;
 use crate::error::{Error, Result};
-use crate::region::{ListItem, NO_EPOCH, Region, Slot};
+use crate::region::{ListItem, NO_EPOCH, Region, Slot, Tenant};
 use crate::types::{FrameId, Lsn};
 
 /// Seats of one process at most, however many slots the region has for all. They take 512 bytes each, once used.
@@ -39,6 +39,8 @@ pub(crate) struct Participant {
     number: u16,
     /// The slot of that number, in the region.
     slot: NonNull<Slot>,
+    /// How the slot says that it is this one's.
+    tenant: Tenant,
     /// Frames that were free when last seen. Hints: taking one is a compare-and-swap on its state.
     pub(super) free: RefCell<Vec<FrameId>>,
     /// Frames this participant retired, oldest first. Hints as well: sweeps by others free them too.
@@ -69,11 +71,12 @@ impl std::fmt::Debug for Participant {
 }
 
 impl Participant {
-    fn new(region: Arc<Region>, number: u16) -> Participant {
+    fn new(region: Arc<Region>, (number, tenant): (u16, Tenant)) -> Participant {
         Participant {
             slot: NonNull::from(region.slot(number)),
             region,
             number,
+            tenant,
             free: RefCell::default(),
             retired: RefCell::default(),
             limbo: RefCell::default(),
@@ -90,6 +93,15 @@ impl Participant {
     #[inline]
     pub(crate) fn number(&self) -> u16 {
         self.number
+    }
+
+    /// Ends its pins and operations, and gives the slot back.
+    fn give_back(&self) {
+        let slot = self.slot();
+        slot.unpin();
+        slot.unguard();
+        slot.exit();
+        slot.give_back(self.tenant);
     }
 
     /// The slot, for what is told now: whoever holds on to it holds on to what may be another's.
@@ -224,9 +236,9 @@ impl Participants {
             let index = (first + n) % places.len();
             let Some(seat) = Self::try_sit(&places[index]) else { continue };
             if !seat.ready() {
-                let Some(number) = self.take_slot() else { continue };
+                let Some(slot) = self.take_slot() else { continue };
                 // SAFETY: the seat is held, and there is none.
-                unsafe { seat.place.fill(Participant::new(Arc::clone(&self.region), number)) };
+                unsafe { seat.place.fill(Participant::new(Arc::clone(&self.region), slot)) };
             }
             if n == 0 || PREFERRED.with(Cell::get) == u32::MAX {
                 PREFERRED.with(|p| p.set(index as u32));
@@ -276,23 +288,26 @@ impl Participants {
             if let Some(seat) = Self::try_sit(place) {
                 // SAFETY: the seat is held, and never let go of; no reference to the participant outlives a seat.
                 if let Some(participant) = unsafe { seat.place.take() } {
-                    participant.slot().give_back();
+                    participant.give_back();
                 }
                 std::mem::forget(seat);
             }
         }
     }
 
-    fn take_slot(&self) -> Option<u16> {
+    fn take_slot(&self) -> Option<(u16, Tenant)> {
         let slots = self.region.geometry().slots;
-        let taken = (1..slots).find(|&n| self.region.slot(n).try_take(self.region.number()))?;
+        let (taken, tenant) = (1..slots).find_map(|n| self.region.slot(n).try_take(self.region.number()).map(|tenant| (n, tenant)))?;
         if self.region.is_fenced() {
-            // Whoever reaps may have found it or not: it is not given back.
+            // Unless whoever reaps has found it: then the slot says so.
+            self.region.slot(taken).give_back(tenant);
             return None;
         }
+        // Who had it before may have been taken for dead as it began to mend.
+        self.region.slot(taken).end_mending();
         // SeqCst: a scan that follows a fence sees the mark, or this slot's pin comes after that fence.
         self.region.header().slots_high.0.fetch_max(u32::from(taken) + 1, Ordering::SeqCst);
-        Some(taken)
+        Some((taken, tenant))
     }
 }
 
@@ -310,7 +325,7 @@ impl Drop for Participants {
             if let Some(participant) = unsafe { place.take() }
                 && !inherited
             {
-                participant.slot().give_back();
+                participant.give_back();
             }
         }
     }

@@ -161,13 +161,13 @@ impl Pages {
             }
             let desc = self.region.frame(frame);
             let block = desc.block();
-            if block.is_writing() || !desc.change(FrameState::Published, FrameState::Building(me.number())) {
+            if block.is_writing() || !desc.change(FrameState::Published, FrameState::Claimed(me.number())) {
                 self.unlatch(page, me);
                 return false;
             }
             self.region.entry(page).set_block(block);
             self.swing(page, EntryWord::new(frame, me.number()), EntryWord::new(FrameId::NONE, 0));
-            self.retire(frame);
+            self.retire(frame, me);
             true
         })
     }

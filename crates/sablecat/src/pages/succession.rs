@@ -65,15 +65,19 @@ impl Drop for Settling<'_> {
 impl Pages {
     /// Takes the checkpoint role, waiting for whoever has it unless that does not move. Until it is dropped nobody else makes a checkpoint, or it
     /// has been [succeeded](Held::is_succeeded).
-    pub(crate) fn hold_checkpoint(&self, me: &Participant) -> Held<'_> {
+    ///
+    /// # Errors
+    /// `Poisoned` if this process was taken for dead, meanwhile perhaps.
+    pub(crate) fn hold_checkpoint(&self, me: &Participant) -> Result<Held<'_>> {
         let role = self.region.role(Work::Checkpoint);
-        let held = role.wait_for(|| {
-            role.try_take(me.number()).ok().or_else(|| self.holder_that_stands_still().and_then(|still| self.succeed_checkpoint(still, me)))
-        });
+        let succeed = || self.holder_that_stands_still().and_then(|still| self.succeed_checkpoint(still, me)).map(Ok);
+        let held = role.wait_for(|| role.try_take_unfenced(me.number()).transpose().or_else(succeed))?;
+        // For who has waited; and before anything is settled in the name of a slot that may be another's.
+        self.region.check_fence()?;
         self.settle_berths(me);
         // Somebody may have begun to tell pages where they are just before the role was taken over.
         role.wait_for(|| (!self.is_naming()).then_some(()));
-        held
+        Ok(held)
     }
 
     /// Does something while no checkpoint is made; again, if another took the role over all the same, so that what was found says nothing.
@@ -82,7 +86,7 @@ impl Pages {
     /// Those of `act`.
     pub(crate) fn without_checkpoint<T>(&self, me: &Participant, mut act: impl FnMut() -> Result<T>) -> Result<T> {
         loop {
-            let no_checkpoint = self.hold_checkpoint(me);
+            let no_checkpoint = self.hold_checkpoint(me)?;
             let done = act();
             if !no_checkpoint.is_succeeded() {
                 return done;
@@ -241,7 +245,7 @@ impl Pages {
         let role = self.region.role(Work::Checkpoint);
         let holding = role.look();
         let held = match holding.owner() {
-            owner if owner == dead => role.take_over(holding, me.number()),
+            owner if owner == dead => role.inherit(holding, me.number()),
             // It was succeeded, by one who has not settled that, and let go of it in dying.
             0 if self.has_set(dead) => role.try_take(me.number()).ok(),
             _ => None,

@@ -309,7 +309,7 @@ impl Pages {
         let desc = self.region.frame(frame);
         Ok(match desc.state() {
             FrameState::Free => Swept::Free,
-            FrameState::Building(_) => Swept::Kept,
+            FrameState::Building(_) | FrameState::Claimed(_) => Swept::Kept,
             FrameState::Retired => {
                 let passed = desc.superseded().0 < oldest && desc.change(FrameState::Retired, FrameState::Free);
                 if passed { Swept::Free } else { Swept::Waiting }
@@ -366,7 +366,7 @@ impl Pages {
             // Taken for dead: the page is others' affair.
             return;
         }
-        self.retire(frame);
+        self.retire(frame, me);
         // Last: until then whoever finds this process dead comes upon the last version, and evicts it again.
         if freed > 0 {
             self.release_run(page, freed);
@@ -395,13 +395,13 @@ impl Pages {
     fn sweep_orphan(&self, page: PageId, frame: FrameId, me: &Participant) -> Swept {
         let Some(current) = self.try_latch(page, me) else { return Swept::Kept };
         let desc = self.region.frame(frame);
-        let building = FrameState::Building(me.number());
+        let claimed = FrameState::Claimed(me.number());
         let mut swept = Swept::Kept;
-        if current != frame && desc.change(FrameState::Published, building) {
+        if current != frame && desc.change(FrameState::Published, claimed) {
             // Claimed; now look again: the frame may have been freed and published anew since the caller's look.
             if desc.page() == page && desc.superseded() == Lsn::MAX && !desc.block().is_writing() {
                 // Its block, if any, is the page's.
-                self.retire(frame);
+                self.retire(frame, me);
                 swept = Swept::Retired;
             } else {
                 desc.set_state(FrameState::Published);
@@ -413,10 +413,13 @@ impl Pages {
 
     /// Makes a claimed frame that nobody can come upon any more free from when the operations in progress have ended. The epoch is read
     /// after the frame was unlinked: whichever operation came upon it has announced this one or an earlier one.
-    pub(super) fn retire(&self, frame: FrameId) {
+    pub(super) fn retire(&self, frame: FrameId, me: &Participant) {
         let epoch = self.region.header().epoch.0.load(Ordering::SeqCst);
-        self.region.frame(frame).supersede(Lsn(epoch));
-        self.region.frame(frame).set_state(FrameState::Retired);
+        let desc = self.region.frame(frame);
+        // No version any more, from before it loses what it says of one: should this process die here, it is not put back.
+        desc.set_state(FrameState::Building(me.number()));
+        desc.supersede(Lsn(epoch));
+        desc.set_state(FrameState::Retired);
     }
 
     fn evict_latched(&self, page: PageId, frame: FrameId, horizon: &Horizon, evict: Evict, me: &Participant) -> Result<Swept> {
@@ -441,7 +444,7 @@ impl Pages {
             return Ok(claim.map_or(Swept::Kept, Swept::Dirty));
         }
         // Claimed, because a sweep that comes late may hold the state word for a moment (see `reclaim`).
-        if !desc.change(FrameState::Published, FrameState::Building(me.number())) {
+        if !desc.change(FrameState::Published, FrameState::Claimed(me.number())) {
             return Ok(Swept::Kept);
         }
         if free {
@@ -501,20 +504,20 @@ impl Pages {
     /// Both are claimed, and then looked at again: pins may have moved since the chain was walked, and others have freed either frame and built
     /// something else in it. The current version is safe from that while the page is latched.
     pub(super) fn take_from_chain(&self, newer: FrameId, is_current: bool, old: (FrameId, Lsn), page: PageId, me: &Participant) -> bool {
-        let building = FrameState::Building(me.number());
+        let claimed = FrameState::Claimed(me.number());
         let (frame, superseded) = old;
         let (newer, old) = (self.region.frame(newer), self.region.frame(frame));
-        if !is_current && !newer.change(FrameState::Published, building) {
+        if !is_current && !newer.change(FrameState::Published, claimed) {
             return false;
         }
         let mut taken = false;
-        if newer.page() == page && newer.previous() == frame && old.change(FrameState::Published, building) {
+        if newer.page() == page && newer.previous() == frame && old.change(FrameState::Published, claimed) {
             if old.superseded() == superseded && old.page() == page && !old.block().is_writing() {
                 newer.set_previous(old.previous());
                 let block = old.block();
                 old.set_block(block.dropped());
                 self.forget_block(block);
-                self.retire(frame);
+                self.retire(frame, me);
                 taken = true;
             } else {
                 old.set_state(FrameState::Published);

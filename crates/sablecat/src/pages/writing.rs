@@ -102,7 +102,7 @@ impl Drop for Writes<'_> {
 impl Pages {
     /// Gives a version that is on no block one that the caller is to write it to; none if it is on one, or being written to one. Its page is
     /// latched by `me`, and it is the current one or pinned: so it cannot be freed; once marked as being written, not after that either.
-    pub(super) fn claim_write(&self, frame: FrameId, me: &Participant) -> Result<Option<Claim>> {
+    pub(crate) fn claim_write(&self, frame: FrameId, me: &Participant) -> Result<Option<Claim>> {
         let desc = self.region.frame(frame);
         // One look: whoever writes it needs no latch to say that it is written.
         let word = desc.block();

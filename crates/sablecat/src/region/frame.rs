@@ -1,14 +1,18 @@
 //! Frame descriptors: the truth about each frame.
 //!
 //! ```text
-//! Free ──take──▶ Building(slot) ──publish──▶ Published ──reclaim──▶ Free
-//!                     │                          └──evict──▶ Retired ──epoch passed──▶ Free
-//!                     └──abort──▶ Free
+//! Free ──take──▶ Building(slot) ──publish──▶ Published ◀──claim, put back──▶ Claimed(slot) ──reclaim──▶ Free
+//!                     │                                                         │
+//!                     └──abort──▶ Free                     Building(slot) ◀──evict──┘
+//!                                                             └──▶ Retired ──epoch passed──▶ Free
 //! ```
 //!
 //! State and owner are one word, changed by compare-and-swap, so nothing leaks: a sweep finds every frame in every state. `superseded` is
 //! MAX while the version is current; in a retired frame it is the epoch that must pass. Only the holder of the page's latch, the commit
 //! step and the sweep that won the state word write the rest.
+//!
+//! The state alone says what a frame is to whoever finds its owner dead: in a *claimed* one there is a version, whole, which readers may need; in a *building*
+//! one there is nothing that anybody can come upon any more, or yet.
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -22,6 +26,8 @@ pub(crate) enum FrameState {
     Free,
     /// Being filled by the participant of this slot.
     Building(u16),
+    /// A version of a page, which the participant of this slot looks at closer, to take it out of the pool perhaps. Nobody else does meanwhile.
+    Claimed(u16),
     /// A version of a page.
     Published,
     /// Evicted; free once every operation that may still look at it has ended.
@@ -36,14 +42,16 @@ impl FrameState {
             FrameState::Building(slot) => 1 | u32::from(slot) << 16,
             FrameState::Published => 2,
             FrameState::Retired => 3,
+            FrameState::Claimed(slot) => 4 | u32::from(slot) << 16,
         }
     }
     #[inline]
     fn decode(word: u32) -> FrameState {
-        match word & 3 {
+        match word & 7 {
             0 => FrameState::Free,
             1 => FrameState::Building((word >> 16) as u16),
             2 => FrameState::Published,
+            4 => FrameState::Claimed((word >> 16) as u16),
             _ => FrameState::Retired,
         }
     }
@@ -65,6 +73,11 @@ impl FrameDesc {
     #[inline]
     pub(crate) fn state(&self) -> FrameState {
         FrameState::decode(self.state.load(Ordering::Acquire))
+    }
+    /// Whether it holds a version of a page, as readers know it: somebody may have claimed it.
+    #[inline]
+    pub(crate) fn holds_version(&self) -> bool {
+        matches!(self.state(), FrameState::Published | FrameState::Claimed(_))
     }
     #[inline]
     pub(crate) fn change(&self, from: FrameState, to: FrameState) -> bool {

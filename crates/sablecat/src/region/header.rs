@@ -43,7 +43,7 @@ pub(crate) struct Rebuilds {
     /// not yet, perhaps under the number of one that is gone. Never below `since`; written in commit steps; only grows.
     pub(crate) leaves: AtomicU64,
     /// The structure latches, one bit each, under which trees are being built anew: no leaf of these may change without the latch. A bit is set and
-    /// cleared by who has the latch, and cleared by who takes the latch from the dead.
+    /// cleared by who has the latch; one that the dead left, by the next to have it.
     pub(crate) frozen: AtomicU64,
 }
 

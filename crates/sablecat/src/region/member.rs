@@ -5,7 +5,9 @@
 //! and by whoever has reaped it.
 //!
 //! The *incarnation* is for processes that live although they were taken for dead, since the lock was closed behind their backs. Who reaps a member makes it another before
-//! anything else; a process whose member has another incarnation than when it entered touches nothing that is shared any more.
+//! anything else; a process whose member has another incarnation than when it entered touches nothing that is shared any more. An odd one is that of a process, an even one
+//! that of nobody, or of a process found dead. It changes by compare-and-swap, and whoever enters makes it another too, its lock held: so who has found a process dead, and comes
+//! late to say so, does not say it of the next one.
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 use sablecat_os::disk::FileId;
@@ -17,12 +19,18 @@ const COMMAND_WORDS: usize = 12;
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct Member {
+    /// 0 if nobody stands here, else the low half of an odd incarnation.
     used: AtomicU32,
     pid: AtomicU32,
     /// The main volume's file as this process has it open: file system and number, 0 if it has none.
     volume: [AtomicU64; 2],
     incarnation: AtomicU64,
     command: [AtomicU64; COMMAND_WORDS],
+}
+
+/// What says that a process stands somewhere, of its incarnation or of the one that says it dead.
+fn used_as(incarnation: u64) -> u32 {
+    incarnation.wrapping_sub(1) as u32 | 1
 }
 
 impl Member {
@@ -41,22 +49,35 @@ impl Member {
         let volume = volume.map_or([0; 2], |id| [id.device, id.number]);
         // Relaxed: read under the attach lock, under which this is.
         self.volume.iter().zip(volume).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
-        self.used.store(1, Ordering::SeqCst);
+        self.used.store(used_as(self.incarnation.load(Ordering::SeqCst)), Ordering::SeqCst);
     }
 
-    /// Strikes a process out; none of its slots is in use any more.
-    pub(crate) fn leave(&self) {
-        self.used.store(0, Ordering::SeqCst);
+    /// Strikes out the process that stood here as this incarnation, or whom this one says to be dead; unless another stands here by now. None of its slots is in use any
+    /// more.
+    pub(crate) fn leave(&self, incarnation: u64) {
+        let _ = self.used.compare_exchange(used_as(incarnation), 0, Ordering::SeqCst, Ordering::SeqCst);
     }
 
     /// Which process stands here, of those that ever had the number and did not leave by themselves.
-    pub(super) fn incarnation(&self) -> &AtomicU64 {
+    pub(crate) fn incarnation(&self) -> &AtomicU64 {
         &self.incarnation
     }
 
-    /// From now on the process that stood here counts for nothing. SeqCst: `Region::is_fenced`.
-    pub(crate) fn fence(&self) {
-        self.incarnation.fetch_add(1, Ordering::SeqCst);
+    /// A process enters, whose lock is held: which incarnation it is.
+    pub(crate) fn begin(&self) -> u64 {
+        loop {
+            let seen = self.incarnation.load(Ordering::SeqCst);
+            let mine = seen.wrapping_add(1) | 1;
+            if self.incarnation.compare_exchange(seen, mine, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                return mine;
+            }
+        }
+    }
+
+    /// From now on the process that stands here as this incarnation counts for nothing: the incarnation that says so. None if another stands here by now.
+    pub(crate) fn fence(&self, seen: u64) -> Option<u64> {
+        let fenced = seen.wrapping_add(seen & 1);
+        self.incarnation.compare_exchange(seen, fenced, Ordering::SeqCst, Ordering::SeqCst).is_ok().then_some(fenced)
     }
 
     /// The same, unless another incarnation than this one stands here by now.

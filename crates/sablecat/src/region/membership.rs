@@ -59,9 +59,23 @@ impl Membership {
         Ok(self.lock.holder(ATTACH_BYTE)? == Holder::Whole)
     }
 
-    /// Tries to be the one who enters or leaves. True if it is this process now.
-    pub(crate) fn try_attach_lock(&self) -> std::io::Result<bool> {
-        self.lock.try_lock(ATTACH_BYTE)
+    /// Tries to be the one who enters or leaves, and leaves a note of who that is. True if it is this process now.
+    pub(crate) fn try_attach_lock(&self, note: impl FnOnce() -> String) -> std::io::Result<bool> {
+        let is_mine = self.lock.try_lock(ATTACH_BYTE)?;
+        if is_mine {
+            self.lock.leave_note(&note());
+        }
+        Ok(is_mine)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn leave_note(&self, note: &str) {
+        self.lock.leave_note(note);
+    }
+
+    /// The note of who enters or leaves.
+    pub(crate) fn attach_note(&self) -> String {
+        self.lock.note()
     }
 
     /// Whether others, who open the lock file at `path`, do not find this member's byte locked.
@@ -76,6 +90,7 @@ impl Membership {
 
     /// Lets the next one enter or leave.
     pub(crate) fn unlock_attach(&self) {
+        self.lock.leave_note("");
         // Should it fail, the end of the process does it.
         let _ = self.lock.unlock(ATTACH_BYTE);
     }

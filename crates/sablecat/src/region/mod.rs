@@ -42,8 +42,8 @@ pub(crate) use geometry::{Geometry, LOG_WORDS_BYTES, PAGE_QUEUES, STRUCTURE_LATC
 pub(crate) use header::{Header, Identity};
 pub(crate) use member::Member;
 pub(crate) use membership::Membership;
-pub(crate) use role::{Held, Holding, Role, RoleWord, WRITTEN_QUEUE, Work};
-pub(crate) use slot::{ANY_FRAME, ListItem, NO_EPOCH, Phase, SLOT_LIST_INLINE, Slot};
+pub(crate) use role::{Held, Holding, Role, RoleWord, WRITTEN_QUEUE, Watch, Work};
+pub(crate) use slot::{ANY_FRAME, ListItem, NO_EPOCH, Phase, SLOT_LIST_INLINE, Slot, Tenant};
 pub(crate) use wait::{Look, Queue, WaitQueue};
 
 use std::fmt;
@@ -197,9 +197,8 @@ impl Region {
     pub(crate) fn joined_as(self, membership: Membership) -> Region {
         let is_member = membership.number < self.geometry.members;
         let fence = is_member.then(|| {
-            let word = self.member(membership.number).incarnation();
-            // SeqCst: as in `is_fenced`. Nobody takes it for dead before it has entered.
-            Fence { word: NonNull::from(word), incarnation: word.load(Ordering::SeqCst) }
+            let member = self.member(membership.number);
+            Fence { word: NonNull::from(member.incarnation()), incarnation: member.begin() }
         });
         Region { membership: Some(membership), fence, ..self }
     }
@@ -424,6 +423,21 @@ impl Region {
     fn fenced(&self) -> Error {
         self.membership.iter().for_each(Membership::lose);
         Error::fenced()
+    }
+
+    /// This process counts as dead from now on: it is not what its member stands for any more, or its lock is gone.
+    pub(crate) fn fence_itself(&self) {
+        self.as_member().into_iter().for_each(|(member, incarnation)| _ = member.fence(incarnation));
+    }
+
+    /// This process is no member any more.
+    pub(crate) fn leave(&self) {
+        self.as_member().into_iter().for_each(|(member, incarnation)| member.leave(incarnation));
+    }
+
+    fn as_member(&self) -> Option<(&Member, u64)> {
+        let membership = self.membership.as_ref().filter(|membership| membership.number < self.geometry.members)?;
+        Some((self.member(membership.number), self.fence.as_ref()?.incarnation))
     }
 
     /// Says what to do when a wait takes long.

@@ -8,10 +8,14 @@
 //! caller's closure or comparator panicked, gives up every role on its way. What a role's holder has half done then is for whatever guards that.
 
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use sablecat_os::atomic::{AtomicU64, Ordering};
+use sablecat_os::clock;
 
 use super::{PAGE_QUEUES, Queue, Region, STRUCTURE_LATCHES};
+use crate::error::Result;
 
 const OWNER_BITS: u32 = 16;
 const OWNER_MASK: u64 = (1 << OWNER_BITS) - 1;
@@ -78,7 +82,7 @@ impl RoleWord {
 
     /// Takes the role for `slot` if it is free, and says with which holding; otherwise who has it.
     #[inline]
-    fn acquire(&self, slot: u16) -> Result<Holding, Holding> {
+    fn acquire(&self, slot: u16) -> std::result::Result<Holding, Holding> {
         debug_assert_ne!(slot, 0);
         // Acquire: who finds the role held may go on to what its holder has announced, as after `look`.
         let seen = self.0.load(Ordering::Acquire);
@@ -109,6 +113,24 @@ impl RoleWord {
     }
 }
 
+/// Since when a role has had one holding, as far as this process has looked.
+#[derive(Debug, Default)]
+pub(crate) struct Watch(Mutex<Option<(Holding, Duration)>>);
+
+impl Watch {
+    /// Whether this holding has been seen for at least so long.
+    pub(crate) fn is_long(&self, holding: Holding, patience: Duration) -> bool {
+        if sablecat_os::atomic::explored() {
+            return true;
+        }
+        let now = clock::monotonic();
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = seen.filter(|seen| seen.0 == holding).map_or(now, |seen| seen.1);
+        *seen = Some((holding, since));
+        now.saturating_sub(since) >= patience
+    }
+}
+
 /// A role, and where those sleep who want it.
 #[derive(Clone, Copy)]
 pub(crate) struct Role<'a> {
@@ -132,21 +154,42 @@ impl<'a> Role<'a> {
 
     /// Takes it for `slot` if it is free; otherwise says who has it.
     #[inline]
-    pub(crate) fn try_take(self, slot: u16) -> Result<Held<'a>, Holding> {
+    pub(crate) fn try_take(self, slot: u16) -> std::result::Result<Held<'a>, Holding> {
         self.word.acquire(slot).map(|holding| Held { role: self, holding })
     }
 
-    /// Takes it for `slot` from somebody, alive or dead, unless that holding has ended. That one may go on with what it does, and does not know: so this is for
+    /// Takes it for `slot` from somebody alive, unless that holding has ended. That one may go on with what it does, and does not know: so this is for
     /// work of which no harm comes if two do it: because all that it changes has a role or turn of its own, or is changed by compare-and-swap in the name of a
-    /// holding (pages/succession.rs).
+    /// holding (pages/succession.rs) or of the dead (txn/reap.rs).
     pub(crate) fn take_over(self, from: Holding, slot: u16) -> Option<Held<'a>> {
-        assert!(matches!(self.work, Work::Housekeeping | Work::Checkpoint), "everything else is for one participant at a time");
+        assert!(
+            matches!(self.work, Work::Housekeeping | Work::Checkpoint | Work::Reaping),
+            "everything else is for one participant at a time"
+        );
+        self.word.take_over(from, slot).map(|holding| Held { role: self, holding })
+    }
+
+    /// Takes it for `slot` from somebody dead, who has been fenced, unless that holding has ended: to finish what that one left.
+    pub(crate) fn inherit(self, from: Holding, slot: u16) -> Option<Held<'a>> {
         self.word.take_over(from, slot).map(|holding| Held { role: self, holding })
     }
 
     /// Takes it for `slot`, waiting for whoever has it.
-    pub(crate) fn take(self, slot: u16) -> Held<'a> {
-        self.wait_for(|| self.try_take(slot).ok())
+    ///
+    /// # Errors
+    /// `Poisoned` if this process was taken for dead, meanwhile perhaps: its slot is another's then, and the role is not held in its name.
+    pub(crate) fn take(self, slot: u16) -> Result<Held<'a>> {
+        self.wait_for(|| self.try_take_unfenced(slot).transpose())
+    }
+
+    /// [`Role::try_take`] for who has waited, for how long nobody knows: looks, before and after, whether the slot is this process's still.
+    ///
+    /// # Errors
+    /// As [`Role::take`].
+    pub(crate) fn try_take_unfenced(self, slot: u16) -> Result<Option<Held<'a>>> {
+        self.queue.region.check_fence()?;
+        let held = self.try_take(slot).ok();
+        self.queue.region.check_fence().map(|()| held)
     }
 
     /// Waits until `done` gives something: called when a holding has ended, and now and then.

@@ -2,6 +2,9 @@
 //!
 //! A slot is written by its owner alone, except for `revoked` (set by a sweep that needs the room) and the reaper's resets. Everything in it
 //! that others act upon is written before the act it announces, so that a finder of a dead owner's slot knows all that may be half done.
+//!
+//! Whose it is one word says, by compare-and-swap only: {taking 45 | mended 1 | dead 1 | member and one 17}. Each taking has another number; so whoever acts upon a tenant
+//! that it saw a while ago finds that there is another.
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering, fence_behind_swap};
 
@@ -41,12 +44,45 @@ struct ListWords {
     new: AtomicU32,
 }
 
+/// Who has a slot, as seen at one moment: a member, and which of all its takings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Tenant(u64);
+
+impl Tenant {
+    const MEMBER: u64 = (1 << 17) - 1;
+    const DEAD: u64 = 1 << 17;
+    const MENDED: u64 = 1 << 18;
+    const TAKING: u64 = 1 << 19;
+
+    /// Whose participant it is; none if the slot is free.
+    pub(crate) fn member(self) -> Option<u16> {
+        // A number that no member can have stays one.
+        (self.0 & Self::MEMBER).checked_sub(1).map(|member| u16::try_from(member).unwrap_or(u16::MAX))
+    }
+
+    /// Whether it has been found dead: then it gives back nothing itself, should it live.
+    fn is_dead(self) -> bool {
+        self.0 & Self::DEAD != 0
+    }
+
+    /// Whether all that it left has been mended.
+    pub(crate) fn is_mended(self) -> bool {
+        self.0 & Self::MENDED != 0
+    }
+
+    fn next(self, member: u16) -> Tenant {
+        Tenant((self.0 & !(Self::TAKING - 1)).wrapping_add(Self::TAKING) | (u64::from(member) + 1))
+    }
+}
+
 /// One participant's slot.
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub(crate) struct Slot {
-    /// 0 free, else the number of the member whose participant it is, and one.
-    used: AtomicU32,
+    /// Whose it is ([`Tenant`]).
+    tenant: AtomicU64,
+    /// 1 while the owner mends what the dead left: their slots stay theirs.
+    mends: AtomicU32,
     /// 1 when the pinned snapshot was given up for want of room.
     revoked: AtomicU32,
     /// The snapshot of a transaction or an operation.
@@ -88,21 +124,52 @@ impl Slot {
         self.looked_at.store(ANY_FRAME.0, Ordering::Relaxed);
     }
 
-    /// Takes a free slot for a member.
-    pub(crate) fn try_take(&self, member: u16) -> bool {
-        self.used.compare_exchange(0, u32::from(member) + 1, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    /// Takes the slot for a member, if it is free.
+    pub(crate) fn try_take(&self, member: u16) -> Option<Tenant> {
+        let free = self.tenant();
+        let mine = free.next(member);
+        (free.member().is_none() && self.change_tenant(free, mine)).then_some(mine)
+    }
+    /// Who has it. SeqCst: in one order with the reapers' marks ([`Slot::mends`]).
+    pub(crate) fn tenant(&self) -> Tenant {
+        Tenant(self.tenant.load(Ordering::SeqCst))
     }
     /// Whose participant it is; none if it is free.
     pub(crate) fn member(&self) -> Option<u16> {
-        // A number that no member can have stays one.
-        self.used.load(Ordering::SeqCst).checked_sub(1).map(|member| u16::try_from(member).unwrap_or(u16::MAX))
+        self.tenant().member()
     }
-    /// Gives the slot back.
-    pub(crate) fn give_back(&self) {
-        self.pinned.store(NO_PIN, Ordering::Release);
-        self.guard.store(NO_PIN, Ordering::Release);
-        self.epoch.store(NO_EPOCH, Ordering::Release);
-        self.used.store(0, Ordering::Release);
+    /// Says that the tenant was found dead. None if there is another by now, or the same has been said.
+    pub(crate) fn note_dead(&self, tenant: Tenant) -> Option<Tenant> {
+        let dead = Tenant(tenant.0 | Tenant::DEAD);
+        (tenant.is_dead() || self.change_tenant(tenant, dead)).then_some(dead)
+    }
+    /// Says that all that a dead tenant left has been mended. Nothing of it is to be mended after that.
+    pub(crate) fn note_mended(&self, dead: Tenant) -> Tenant {
+        let mended = Tenant(dead.0 | Tenant::MENDED);
+        // Another may have said so.
+        self.change_tenant(dead, mended);
+        mended
+    }
+    /// Gives the slot back, if it still is the tenant's.
+    pub(crate) fn give_back(&self, tenant: Tenant) {
+        self.change_tenant(tenant, Tenant(tenant.0 & !(Tenant::TAKING - 1)));
+    }
+    fn change_tenant(&self, from: Tenant, to: Tenant) -> bool {
+        self.tenant.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
+    /// Says that the owner mends, before it looks for whom. SeqCst: who has marked a slot as mended, and then sees nobody who mends, knows that whoever begins later finds
+    /// the mark.
+    pub(crate) fn begin_mending(&self) {
+        self.mends.store(1, Ordering::SeqCst);
+    }
+    /// It has mended, or is dead.
+    pub(crate) fn end_mending(&self) {
+        self.mends.store(0, Ordering::SeqCst);
+    }
+    /// Whether the owner mends.
+    pub(crate) fn mends(&self) -> bool {
+        self.mends.load(Ordering::SeqCst) != 0
     }
 
     /// The pinned snapshot, if any. SeqCst: the reclaimer's scan must not miss a pin that was stored before its fence.

@@ -37,11 +37,19 @@ pub(super) enum Leaves {
 
 impl Kernel {
     /// Takes the structure latches of some trees.
-    pub(crate) fn hold_structure(&self, trees: impl Iterator<Item = TreeId>, me: &Participant) -> StructureHold<'_> {
+    ///
+    /// # Errors
+    /// `Poisoned` if this process was taken for dead.
+    pub(crate) fn hold_structure(&self, trees: impl Iterator<Item = TreeId>, me: &Participant) -> Result<StructureHold<'_>> {
         let mut indexes: Vec<usize> = trees.map(|tree| tree.0 as usize % STRUCTURE_LATCHES).collect();
         indexes.sort_unstable();
         indexes.dedup();
-        StructureHold { _held: indexes.into_iter().map(|index| self.pages.region.role(Work::Structure(index)).take(me.number())).collect() }
+        let take = |index| {
+            let held = self.pages.region.role(Work::Structure(index)).take(me.number())?;
+            self.thaw(index);
+            Ok(held)
+        };
+        Ok(StructureHold { _held: indexes.into_iter().map(take).collect::<Result<_>>()? })
     }
 
     /// Whether somebody has the structure latch of a tree at this moment.

@@ -97,7 +97,7 @@ impl Kernel {
         record: &mut RecordBuilder,
         validate: impl Fn(&mut Changes<'_>) -> Result<()>,
     ) -> Result<Lsn> {
-        let _structure = self.hold_structure(self.trees_of(writes).chain([note.tree]), me);
+        let _structure = self.hold_structure(self.trees_of(writes).chain([note.tree]), me)?;
         let rebuilt = || writes.trees().filter(|(tree, _)| tree.id != CATALOG);
         let (_frozen, frozen) = self.freeze(rebuilt().map(|(tree, _)| tree.id), me)?;
         let mut build = Build { kernel: self, me, check, frozen, list: note.tree(None, None), runs: large.into_runs(), roots: Vec::new() };

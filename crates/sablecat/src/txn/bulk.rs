@@ -90,7 +90,7 @@ impl<'a> Loading<'a> {
             let changes = self.publish_chunks(self.changes())?;
             drop(changes);
         }
-        let _structure = kernel.hold_structure(std::iter::once(self.tree.id), self.me);
+        let _structure = kernel.hold_structure(std::iter::once(self.tree.id), self.me)?;
         // Pinned with the latch held: if the tree is there now, nobody frees it before the latch is given back.
         self.at = kernel.pages.pin(self.me);
         if !kernel.is_there(self.tree, self.at, self.me)? {

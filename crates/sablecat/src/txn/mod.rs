@@ -184,6 +184,8 @@ pub(crate) struct Kernel {
     pub(crate) spill: Option<runs::Place>,
     /// What large commits of this process have left and could not free yet.
     pub(crate) unfreed: listed::Unfreed,
+    /// For how long another has been mending what the dead left.
+    pub(crate) reaper: crate::region::Watch,
 }
 
 impl Kernel {

@@ -40,7 +40,7 @@ pub(crate) fn publish(
     let needed = record.len() + log.stamp_bytes();
     let role = loop {
         log.ensure_room(needed, super::caller(&pages.region, me.number()))?;
-        let role = acquire(pages, log, me);
+        let role = acquire(pages, log, me)?;
         if log.has_room(needed) {
             break role;
         }
@@ -101,27 +101,27 @@ fn swing(pages: &Pages, item: ListItem, commit: Lsn, owner: u16) {
 }
 
 #[inline]
-fn acquire<'a>(pages: &'a Pages, log: &Log, me: &Participant) -> Held<'a> {
+fn acquire<'a>(pages: &'a Pages, log: &Log, me: &Participant) -> Result<Held<'a>> {
     let role = pages.region.role(Work::Commit);
     match role.try_take(me.number()) {
-        Ok(held) => held,
+        Ok(held) => Ok(held),
         Err(_) => acquire_slow(pages, log, me, role),
     }
 }
 
 #[cold]
-fn acquire_slow<'a>(pages: &Pages, log: &Log, me: &Participant, role: Role<'a>) -> Held<'a> {
+fn acquire_slow<'a>(pages: &Pages, log: &Log, me: &Participant, role: Role<'a>) -> Result<Held<'a>> {
     let mut looks = 0u32;
-    role.wait_for(|| match role.try_take(me.number()) {
-        Ok(held) => Some(held),
-        Err(other) => {
+    role.wait_for(|| {
+        let taken = role.try_take_unfenced(me.number()).transpose();
+        if taken.is_none() {
             looks += 1;
             // A holder that is running finishes within a few looks; one that was pre-empted or died past the commit point is helped.
             if looks.is_multiple_of(32) {
-                help(pages, log, me, other);
+                help(pages, log, me, role.look());
             }
-            None
         }
+        taken
     })
 }
 

@@ -1,19 +1,25 @@
 //! Reaping: finishing what the participants of dead processes left undone.
 //!
 //! ```text
-//! 0 the member is another incarnation: should it live after all, it finds out before it touches anything
+//! 0 the member is another incarnation, and its slots say that it is dead: should it live after all, it finds out before it touches anything
 //! 1 the commit role: past the commit point, finish the commit; before it, nothing happened: release
-//! 2 pages it had latched: its version again if it was being evicted, its unpublished new version claimed, the latch ended
+//! 2 pages it had latched: the latch ended
 //! 3 pins: it reads nothing any more
-//! 4 frames it was building: free; frames it was writing: on no block
+//! 4 frames it was building: free; claimed: a version again; it was writing: on no block
 //! 5 record locks, the roles, the log's turns
-//! 6 the slot
+//! 6 the slots say that they are mended
+//! 7 when nobody else mends: the slots are free, the member is struck out
 //! ```
 //!
-//! One participant reaps at a time, under a role of its own. Every step can be done again, so a reaper may die anywhere: its successor starts
-//! from the beginning, and the slot of the dead is what tells it that there is something to do, until the last step. Nothing here waits for
-//! a latch: a reaper may be called by who holds one. What cannot be done at the moment, in step 4, or what another is about to settle of a checkpoint, keeps the slot for the next time, and nothing
-//! else: who holds that latch may be waiting for what the other steps let go.
+//! A reaper may die anywhere, and it may be stopped anywhere, for as long as it likes. So every step can be done again, and *beside* whoever does it at the same time: a
+//! word that names the dead changes by compare-and-swap, once; and only the one who has changed it does what hangs on that. What the reaper needs to have for itself it takes
+//! from the dead in its own name first (the checkpoint role, frames). Nothing is waited for, since who calls a reaper may hold latches.
+//!
+//! That is sound for as long as the dead's number names the dead and nobody else. So who mends says so in its own slot, before it looks for the dead; and slots are given
+//! away by somebody who sees, *after* they say that all is mended, that nobody else mends: whoever begins later finds that said, and leaves them alone. The slots and the
+//! number of the dead are therefore all that a stopped reaper keeps from others.
+//!
+//! The role of reaping protects nothing: it keeps processes from doing the same twice. It is taken from the dead, and from who has had it for long.
 //!
 //! What is not mended before the environment is next opened afresh: page ids and blocks that were allocated and named nowhere yet, and the
 //! pages of a database whose removal or creation was cut short. They are lost to use until then, and to nothing else. Those of a bulk load are found
@@ -21,15 +27,44 @@
 //!
 //! Costs: a look at all members, 0.3 us each, and 1.5 us each if there are 500; for each dead one, a pass over the page table and the frames: 10 ms for a million of either.
 
+use std::time::Duration;
+
 use sablecat_os::atomic::Ordering;
 
 use super::{Kernel, publish};
 use crate::pages::Participant;
-use crate::region::{Held, Holding, STRUCTURE_LATCHES, Work};
+use crate::region::{Held, Holding, STRUCTURE_LATCHES, Tenant, Work};
 
 /// The dead are not looked for again within this many milliseconds, and one more for every so many slots in use.
 const LOOK_EVERY: u64 = 10;
 const SLOTS_A_MILLISECOND: u64 = 16;
+/// Another may mend for so long, as far as one has looked, before one mends beside it.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// A member that was found dead.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dead {
+    pub(super) member: u16,
+    /// The incarnation that says so.
+    pub(super) incarnation: u64,
+}
+
+/// Says that a participant mends, until dropped.
+#[derive(Debug)]
+pub(super) struct Mending<'a>(&'a Participant);
+
+impl Mending<'_> {
+    pub(super) fn begin(me: &Participant) -> Mending<'_> {
+        me.slot().begin_mending();
+        Mending(me)
+    }
+}
+
+impl Drop for Mending<'_> {
+    fn drop(&mut self) {
+        self.0.slot().end_mending();
+    }
+}
 
 impl Kernel {
     /// As [`Kernel::reap`], for who asks again and again: does nothing if anybody has looked a moment ago. A look costs the more the more
@@ -46,94 +81,147 @@ impl Kernel {
         let _ = self.reap(me);
     }
 
-    /// Reaps the participants of all members that have died, unless somebody else is at it. True if there is more to do later.
+    /// Reaps the participants of all members that have died, unless somebody else is at it, and has not been for long. True if there is more to do later.
     pub(crate) fn reap(&self, me: &Participant) -> bool {
         let region = &self.pages.region;
         let Some(membership) = region.membership() else { return false };
-        let members = region.geometry().members;
-        let dead = || -> Vec<u16> { (0..members).filter(|&n| region.member(n).is_used() && !membership.is_alive(n)).collect() };
-        if dead().is_empty() {
+        let is_dead = |number: u16| region.member(number).is_used() && !membership.is_alive(number);
+        if region.is_fenced() || !(0..region.geometry().members).any(is_dead) {
             return false;
         }
+        let _mending = Mending::begin(me);
+        let dead: Vec<_> = (0..region.geometry().members).filter_map(|number| self.fence_if(number, is_dead)).collect();
         let role = region.role(Work::Reaping);
         let _held = loop {
-            match role.try_take(me.number()) {
+            let other = match role.try_take(me.number()) {
                 Ok(held) => break held,
-                Err(other) if other.owner() != 0 && !region.is_alive(other.owner()) => {
-                    // A reaper died: this one starts again.
-                    role.end(other);
+                Err(other) => other,
+            };
+            if other.owner() != 0 && region.slot(other.owner()).member().is_some_and(|member| dead.iter().any(|dead| dead.member == member))
+            {
+                // A reaper died: this one starts again.
+                role.end(other);
+            } else if other.owner() != 0 && self.reaper.is_long(other, PATIENCE) {
+                // It is stopped, perhaps.
+                match role.take_over(other, me.number()) {
+                    Some(held) => break held,
+                    None => return true,
                 }
-                Err(_) => return true,
+            } else {
+                return true;
             }
         };
-        // Looked at again: until the role was taken another may have reaped one of them, and a living process have taken its number.
-        self.reap_members(&dead(), me)
+        self.reap_members(&dead, me)
     }
 
-    fn reap_members(&self, dead: &[u16], me: &Participant) -> bool {
-        let region = &self.pages.region;
-        if region.is_fenced() {
-            return false;
-        }
-        // Before anything is looked at: one of them may live, and not know yet that it is not believed to.
-        dead.iter().for_each(|&member| region.member(member).fence());
-        let high = region.header().slots_high.0.load(Ordering::SeqCst) as u16;
-        let slots: Vec<u16> = (1..high).filter(|&n| region.slot(n).member().is_some_and(|member| dead.contains(&member))).collect();
-        let mut later = false;
-        for &slot in &slots {
-            later |= !self.reap_slot(slot, me);
-        }
-        if !later {
-            for &member in dead {
-                region.member(member).leave();
+    /// Fences a member that is found dead.
+    fn fence_if(&self, number: u16, is_dead: impl Fn(u16) -> bool) -> Option<Dead> {
+        let member = self.pages.region.member(number);
+        loop {
+            // In this order: who enters has its lock before it is another incarnation. So if it is this one still, it is this one that is dead.
+            let seen = member.incarnation().load(Ordering::SeqCst);
+            if !is_dead(number) {
+                return None;
+            }
+            if let Some(incarnation) = member.fence(seen) {
+                return Some(Dead { member: number, incarnation });
             }
         }
-        later
     }
 
-    /// True when the slot is free again.
-    pub(super) fn reap_slot(&self, dead: u16, me: &Participant) -> bool {
+    /// Mends what the dead left, and gives their slots away unless somebody else mends. True if there is more to do later. The caller has begun to [mend](Mending).
+    pub(super) fn reap_members(&self, dead: &[Dead], me: &Participant) -> bool {
+        let region = &self.pages.region;
+        let high = || region.header().slots_high.0.load(Ordering::SeqCst) as u16;
+        let mut slots: Vec<_> = (1..high()).filter_map(|slot| self.dead_tenant(slot, dead).map(|tenant| (slot, tenant))).collect();
+        for (slot, tenant) in slots.iter_mut().filter(|(_, tenant)| !tenant.is_mended()) {
+            let is_mended = self.mend_slot(*slot, me);
+            if region.is_fenced() {
+                return true;
+            }
+            if is_mended {
+                *tenant = region.slot(*slot).note_mended(*tenant);
+            }
+        }
+        if slots.iter().any(|(_, tenant)| !tenant.is_mended()) {
+            return true;
+        }
+        // Only now: see above.
+        if (1..high()).any(|slot| slot != me.number() && region.slot(slot).mends()) || region.is_fenced() {
+            return true;
+        }
+        slots.into_iter().for_each(|(slot, tenant)| region.slot(slot).give_back(tenant));
+        dead.iter().for_each(|dead| region.member(dead.member).leave(dead.incarnation));
+        false
+    }
+
+    /// Who has a slot, if it is one of the dead; the slot says so from then on.
+    fn dead_tenant(&self, slot: u16, dead: &[Dead]) -> Option<Tenant> {
+        let region = &self.pages.region;
+        let slot = region.slot(slot);
+        loop {
+            // In this order: whoever enters with that number is another incarnation before it has a slot.
+            let tenant = slot.tenant();
+            let is_dead = |dead: &&Dead| {
+                Some(dead.member) == tenant.member() && region.member(dead.member).incarnation().load(Ordering::SeqCst) == dead.incarnation
+            };
+            dead.iter().find(is_dead)?;
+            if let Some(dead) = slot.note_dead(tenant) {
+                return Some(dead);
+            }
+        }
+    }
+
+    /// Mends what the participant of a dead member left that had this slot, all but the slot. False if what became of its checkpoint is for another to decide, who is at it.
+    pub(super) fn mend_slot(&self, dead: u16, me: &Participant) -> bool {
         let region = &self.pages.region;
         let (slot, role) = (region.slot(dead), region.role(Work::Commit));
 
         let commit = role.look();
         if commit.owner() == dead {
             publish::help(&self.pages, &self.log, me, commit);
-            // Had it been past the commit point, it would have ended now.
+            // Had it been past the commit point, it would have ended now; but who was taken for dead has not helped.
+            if region.is_fenced() {
+                return false;
+            }
             role.end(commit);
         }
         slot.end_commit();
 
         let unpublished = publish::read_list(&self.pages, slot);
         self.pages.unlatch_all_of(dead, &unpublished);
+        if region.is_fenced() {
+            return false;
+        }
         slot.set_list_len(0);
         slot.set_list_more(crate::types::FrameId::NONE);
 
         slot.exit();
         slot.unpin();
         slot.unguard();
-        let freed = self.pages.free_frames_of(dead, me);
+        self.pages.free_frames_of(dead, me);
 
         self.locks.release_all_of(dead);
         let settled = self.pages.end_checkpoint_of(dead, me);
-        for work in (0..STRUCTURE_LATCHES).map(Work::Structure).chain([Work::Serial, Work::Housekeeping, Work::Unreachable]) {
+        let others = [Work::Serial, Work::Housekeeping, Work::Unreachable, Work::Reaping];
+        for work in (0..STRUCTURE_LATCHES).map(Work::Structure).chain(others) {
             let role = region.role(work);
             let holding = role.look();
-            if holding.owner() == dead {
-                self.thaw(work);
+            if holding.owner() == dead && !region.is_fenced() {
                 role.end(holding);
             }
         }
         self.log.release_turns_of(dead);
+        if region.is_fenced() {
+            return false;
+        }
 
         slot.end_chain();
         slot.end_load();
         slot.end_settling();
         slot.clear_revoked();
-        if freed && settled {
-            slot.give_back();
-        }
-        freed && settled
+        slot.end_mending();
+        settled
     }
 
     /// Takes the role of who keeps house, until dropped.

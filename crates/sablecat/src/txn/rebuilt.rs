@@ -6,7 +6,8 @@
 //!
 //! *Frozen.* A commit that changes leaves alone looks, in its commit step, whether the structure latch of one of its trees is held by who rebuilds it. If so
 //! nothing happens, and the change is made again under that latch, which is to wait. The bit is set under the latch and before a commit step of the rebuilder's
-//! own: so each of the others' steps comes before that one, and is seen by it, or after it, and sees the bit.
+//! own: so each of the others' steps comes before that one, and is seen by it, or after it, and sees the bit. The bit of a rebuilder that died stays until somebody takes
+//! the latch, as each does who finds it set: a reaper that cleared it could come late, and clear another's.
 //!
 //! *Since.* In the commit step of the switch, before its commit point, the word is raised above everything visible. What was found in a state below it counts as
 //! not found: leaves of a commit that changes leaves alone (made again, as above), remembered leaves (forgotten), reads to be validated and records to be
@@ -25,7 +26,7 @@ use super::changes::Changes;
 use super::{Kernel, publish};
 use crate::error::{Error, Result};
 use crate::pages::Participant;
-use crate::region::{STRUCTURE_LATCHES, Work};
+use crate::region::STRUCTURE_LATCHES;
 use crate::types::{Lsn, TreeId};
 
 const _: () = assert!(STRUCTURE_LATCHES <= u64::BITS as usize, "a bit each");
@@ -97,10 +98,12 @@ impl Kernel {
         header.visible.1.leaves.store(header.visible().0 + 1, Ordering::Release);
     }
 
-    /// Ends what a dead participant had frozen under a role that it had, before that is ended for it.
-    pub(super) fn thaw(&self, work: Work) {
-        if let Work::Structure(index) = work {
-            self.pages.region.header().visible.1.frozen.fetch_and(!(1 << index), Ordering::Release);
+    /// Ends what a dead participant had frozen that had this structure latch before. The caller has it now.
+    pub(super) fn thaw(&self, structure: usize) {
+        let word = &self.pages.region.header().visible.1.frozen;
+        // Relaxed: who has the latch has seen what its last holder did, and nobody else changes the bit.
+        if word.load(Ordering::Relaxed) & 1 << structure != 0 {
+            word.fetch_and(!(1 << structure), Ordering::Release);
         }
     }
 }

@@ -285,7 +285,7 @@ impl Kernel {
         record: &mut RecordBuilder,
         me: &Participant,
     ) -> Result<Option<Lsn>> {
-        let _structure = self.hold_structure(std::iter::once(tree.id), me);
+        let _structure = self.hold_structure(std::iter::once(tree.id), me)?;
         loop {
             let result = self.try_shape(tree, key, change, record, me);
             // As in `change_one`: nobody saw anything of a snapshot that was given up.

@@ -174,14 +174,15 @@ impl<'k> Transaction<'k> {
     }
 
     /// Takes the serial gate: until this transaction ends, nobody else begins a commit. The snapshot has been given up: others may have the gate
-    /// for long, and one from before would have missed what they commit. False if they had it for all of `time`.
+    /// for long, and one from before would have missed what they commit. False if they had it for all of `time`, or this process
+    /// was taken for dead meanwhile.
     pub(crate) fn take_gate(&mut self, time: Duration) -> bool {
         if self.gate.is_none() {
             // Whoever has the gate now may be waiting for them.
             self.release_locks();
             let gate = self.kernel.pages.region.role(Work::Serial);
             let me = self.seat.number();
-            self.gate = at_the_gate(gate, time, || gate.try_take(me).ok());
+            self.gate = at_the_gate(gate, time, || gate.try_take_unfenced(me).transpose()).and_then(Result::ok);
         }
         self.has_gate()
     }
@@ -615,7 +616,7 @@ impl<'k> Transaction<'k> {
         };
         let most = kernel.pages_in_place_max(writes);
         let shape = |record: &mut RecordBuilder| {
-            let _structure = kernel.hold_structure(kernel.trees_of(writes), me);
+            let _structure = kernel.hold_structure(kernel.trees_of(writes), me)?;
             let mut changes = Changes::at_newest(&kernel.pages, me);
             changes.limit(most);
             kernel.apply_shape(&mut changes, writes, &large, check)?;

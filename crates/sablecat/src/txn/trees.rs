@@ -91,7 +91,7 @@ impl Kernel {
     ) -> Result<bool> {
         let seat = self.pages.participants.sit()?;
         let me: &Participant = &seat;
-        let _structure = self.hold_structure(trees.iter().copied(), me);
+        let _structure = self.hold_structure(trees.iter().copied(), me)?;
         let pinned = self.pages.pinned(me);
         let done = self.commit_prepared(me, pinned.at(), work)?;
         drop(pinned);

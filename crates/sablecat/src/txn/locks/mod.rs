@@ -165,12 +165,27 @@ impl LockTable {
     }
 
     /// Releases whatever the participant of `slot` held when it died: its locks, its latches on buckets, its announcements. The caller
-    /// knows that it is dead and is the only one to reap it; should the caller die here, the next one starts again.
+    /// knows that it is dead; others may do the same at once, and should the caller die here, the next one starts again.
     pub(crate) fn release_all_of(&self, slot: u16) {
-        self.table.each_place(|index| self.release(slot, index));
+        self.table.each_place(|index| self.release_for_dead(slot, index));
         // Only now: while a latch is held nobody relies on the words under it.
         self.table.break_latches_of(slot);
         self.withdraw(slot);
+    }
+
+    /// As [`LockTable::release`] for somebody dead: unless another has, who does the same, and the word is a third one's by now.
+    fn release_for_dead(&self, dead: u16, index: usize) {
+        let place = self.table.word(index);
+        // Relaxed: the exchange decides.
+        let mut last = Word(place.load(Ordering::Relaxed));
+        while last.owner() == dead && !self.table.is_fenced() {
+            // SeqCst: as in `release`. It may have been flagged meanwhile, by who waits for it.
+            match place.compare_exchange(last.0, Word::FREE.0, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) if last.is_waited() => return self.pass_on(last),
+                Ok(_) => return,
+                Err(now) => last = Word(now),
+            }
+        }
     }
 
     /// Notes when the transaction took its first lock: its age, when it comes to who gives way.

@@ -6,7 +6,7 @@ use super::*;
 use crate::error::{Error, ErrorKind};
 use crate::pages::volume::tests::interrupted::Interrupted;
 use crate::pages::volume::{Declared, Found as VolumeFound};
-use crate::region::Work;
+use crate::region::{FrameState, Work};
 use crate::types::{BlockId, FrameId};
 
 const PATH: &str = "sablecat.db";
@@ -156,7 +156,7 @@ fn a_dead_checkpoint_that_cannot_be_settled_poisons_and_the_dead_lets_go_of_the_
     let (dead, reaper) = (store.kernel.pages.participants.sit().unwrap(), store.kernel.pages.participants.sit().unwrap());
     // Its superblock may be in the file, or not.
     let pages = &store.kernel.pages;
-    std::mem::forget(pages.hold_checkpoint(&dead));
+    std::mem::forget(pages.hold_checkpoint(&dead).unwrap());
     let volume = pages.volume().unwrap();
     let berth = volume.berths_of_next().next().unwrap();
     let mut moored = region.berths().take(berth, dead.number(), volume.generation() + 1).unwrap();
@@ -166,11 +166,42 @@ fn a_dead_checkpoint_that_cannot_be_settled_poisons_and_the_dead_lets_go_of_the_
     std::mem::forget(region.role(Work::Structure(7)).try_take(dead.number()).unwrap());
     std::mem::forget(region.role(Work::Serial).try_take(dead.number()).unwrap());
     sim.fail_at(sim.calls() + 1, Fault::SyncFails);
-    assert!(store.kernel.reap_slot(dead.number(), &reaper));
+    store.kernel.mend_slot(dead.number(), &reaper);
     assert_eq!(store.kernel.pages.fail_if_poisoned().unwrap_err().kind(), ErrorKind::Poisoned);
     assert_eq!([Work::Checkpoint, Work::Serial, Work::Structure(7)].map(|work| region.role(work).look().owner()), [0; 3]);
     let checkpoint = store.checkpoint().map_err(|error| error.kind());
     assert_eq!(checkpoint, Err(ErrorKind::Poisoned), "nothing of what was written before is to be named");
+}
+
+/// Whatever fails, and at whichever call, the rest is mended, by this one and for good: nothing waits for somebody to come again.
+#[test]
+fn nothing_stays_claimed_when_a_call_fails_while_the_dead_are_mended() {
+    let faults = [Fault::Error(std::io::ErrorKind::Other), Fault::ShortWrite, Fault::DiskFull, Fault::SyncFails, Fault::NoDescriptor];
+    for (nth, fault) in (1..=8).flat_map(|nth| faults.map(|fault| (nth, fault))) {
+        let sim = SimDisk::new(nth);
+        let store = store_on(&sim, 300);
+        let (pages, region) = (&store.kernel.pages, &store.kernel.pages.region);
+        store.change_all(1);
+        let (dead, reaper) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
+        std::mem::forget(pages.hold_checkpoint(&dead).unwrap());
+        std::mem::forget(region.role(Work::Structure(7)).try_take(dead.number()).unwrap());
+        let frames: Vec<_> = (0..3).map(|_| pages.with_frames(&dead, || pages.take_frame(&dead)).unwrap()).collect();
+        let latched = pages.latch(store.tree.root, &dead).unwrap();
+        pages.claim_write(latched, &dead).unwrap();
+        assert!(region.frame(latched).change(FrameState::Published, FrameState::Claimed(dead.number())));
+        sim.fail_at(sim.calls() + nth, fault);
+        store.kernel.mend_slot(dead.number(), &reaper);
+        assert_eq!([Work::Checkpoint, Work::Structure(7)].map(|work| region.role(work).look().owner()), [0; 2], "{nth}: {fault:?}");
+        assert!(frames.iter().all(|&frame| region.frame(frame).state() == FrameState::Retired));
+        assert_eq!((pages.census().building, store.being_written()), (0, 0), "{nth}: {fault:?}");
+        sim.fail_at(u64::MAX, fault);
+        drop(reaper);
+        match store.checkpoint() {
+            Ok(_) => assert!(pages.fail_if_poisoned().is_ok()),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Poisoned, "{nth}: {fault:?}: {error}"),
+        }
+        store.put(&key(1), b"others go on").unwrap();
+    }
 }
 
 /// A process may be stopped for as long as it likes while it writes what a sweep has found.

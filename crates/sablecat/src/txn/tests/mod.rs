@@ -11,6 +11,7 @@ mod nested;
 mod order;
 mod pressure;
 mod reads;
+mod reaping;
 mod removal;
 mod room;
 mod succession;
@@ -49,7 +50,7 @@ fn geometry(frames: usize, slots: u16) -> Geometry {
         pages_max: 1 << 15,
         blocks_max: 1 << 15,
         volumes: 1,
-        members: 1,
+        members: 4,
     }
 }
 
@@ -70,7 +71,16 @@ fn kernel(region: Region, volume: Option<Volume>) -> Kernel {
     let log = Log::open(None, Path::new(""), config, memory).expect("a log in memory");
     let locks = LockTable::new(&region);
     let pages = Pages::new(region, volume, access::check_page).expect("memory");
-    Kernel { pages, log, locks, bell: Arc::default(), patience: Duration::from_secs(60), spill: None, unfreed: Default::default() }
+    Kernel {
+        pages,
+        log,
+        locks,
+        bell: Arc::default(),
+        patience: Duration::from_secs(60),
+        spill: None,
+        unfreed: Default::default(),
+        reaper: Default::default(),
+    }
 }
 
 /// An empty volume on a simulated disk.

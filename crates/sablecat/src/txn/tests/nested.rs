@@ -173,7 +173,7 @@ fn a_subtree_is_unmade_while_records_come_and_go_beside_it() {
     let (store, key) = store(2);
     let kernel = &store.kernel;
     let seat = kernel.pages.participants.sit().unwrap();
-    let hold = kernel.hold_structure(std::iter::once(store.tree.id), &seat);
+    let hold = kernel.hold_structure(std::iter::once(store.tree.id), &seat).unwrap();
     let mut changes = Changes::at_newest(&kernel.pages, &seat);
     store.put(b"b", b"short").unwrap();
     store.put(b"c", b"short").unwrap();

@@ -14,6 +14,7 @@ mod commits;
 mod eviction;
 mod large;
 mod pins;
+mod reaping;
 mod removal;
 mod snapshots;
 mod two_mappings;
