@@ -66,6 +66,6 @@ fn who_may_not_write_is_shown_the_last_checkpoint_and_told_so() {
     env.close().unwrap();
     let (code, _, err) = as_nobody(&["put", "env", "k", "w"]).unwrap();
     assert_eq!(code, Some(2));
-    assert!(err.contains("read_only(true)"), "{err}");
+    assert!(err.contains("read-only"), "{err}");
     assert_eq!(scratch.run("get env k"), answer(0, "v", ""));
 }

@@ -325,7 +325,7 @@ fn who_may_not_write_is_told_so_and_may_read() {
     env.checkpoint().expect("written");
     let say_in_use = |said: &str| {
         assert_eq!(said.matches("ReadOnly: ").count(), 2, "{said}");
-        assert_eq!(said.matches("read_only(true)").count(), 2, "{said}");
+        assert_eq!(said.matches("read-only").count(), 2, "{said}");
         assert!(said.contains("sablecat.lock") && said.contains("\nread\n"), "{said}");
     };
     let Some(said) = as_nobody(&directory, "unprivileged") else {

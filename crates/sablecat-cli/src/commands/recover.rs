@@ -1,6 +1,6 @@
 //! `recover`: open an environment and say what that took; or take it back to an earlier state.
 
-use sablecat::{Env, History, JournalFile, Lsn, Moment, RecoveryPlan, Target};
+use sablecat::{Env, History, JournalFile, Lsn, Moment, RecoveryPlan, RecoveryReport, Target};
 use sablecat_papers::{Grid, thousands};
 use serde_json::{Value, json};
 
@@ -54,6 +54,8 @@ fn recover(place: &Existing) -> Result<Outcome, Failure> {
     env.close()?;
     if place.json {
         output::json(&json!({
+            "closed": report.closed,
+            "joined": report.joined,
             "recovered": report.recovered,
             "commits": report.commits,
             "operations": report.operations,
@@ -68,7 +70,11 @@ fn recover(place: &Existing) -> Result<Outcome, Failure> {
         output::line("A later checkpoint may have been lost; what it had was made up from the log. Look at the disk.")?;
     }
     if !report.recovered {
-        output::line("It had been closed: there was nothing to recover.")?;
+        output::line(match report {
+            RecoveryReport { joined: true, .. } => "Others have it open: there was nothing to recover.",
+            RecoveryReport { closed: true, .. } => "It had been closed: there was nothing to recover.",
+            _ => "It had not been closed, and its last checkpoint has everything: there was nothing to recover.",
+        })?;
         return Ok(Outcome::Done);
     }
     output::pairs([

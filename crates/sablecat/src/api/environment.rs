@@ -457,17 +457,30 @@ impl Env {
         self.core().recovery
     }
 
-    /// Closes the environment with a last checkpoint, if this is its last handle (databases hold one each); otherwise writes a checkpoint,
-    /// and the last handle closes it.
+    /// Closes the environment with a last checkpoint. This must be its last handle: clones and databases are handles of it, each.
     ///
     /// # Errors
-    /// As [`Env::checkpoint`].
+    /// `InUse` if other handles are left: the environment stays open until the last of them is dropped, which closes it. A checkpoint has been written
+    /// nevertheless. Those of [`Env::checkpoint`].
     pub fn close(self) -> Result<()> {
-        match Arc::try_unwrap(self.owner) {
-            Ok(mut owner) => owner.close(),
-            Err(shared) if shared.core.config.read_only => Ok(()),
-            Err(shared) => shared.core.checkpoint(false).map(|_| ()),
+        let shared = match Arc::try_unwrap(self.owner) {
+            Ok(mut owner) => return owner.close(),
+            Err(shared) => shared,
+        };
+        if !shared.core.config.read_only {
+            shared.core.checkpoint(false)?;
         }
+        let left = Arc::strong_count(&shared) - 1;
+        if let Some(mut owner) = Arc::into_inner(shared) {
+            // The last of the others was dropped meanwhile.
+            return owner.close();
+        }
+        Err(Error::new(
+            ErrorKind::InUse,
+            format!(
+                "{left} other handles of the environment are left (clones, databases); it stays open until the last of them is dropped"
+            ),
+        ))
     }
 }
 

@@ -46,15 +46,15 @@ impl Stats {
         let locks = kernel.locks.counts();
         // Of the log a reader of the last checkpoint sees what is in that.
         let log = |lsn| if core.config.read_only { core.checkpointed() } else { lsn };
-        let databases = core.database_names()?;
+        let (databases, volumes) = (core.database_names()?, core.volumes()?);
         Ok(Stats {
             databases,
             page_size: geometry.page_size as u64,
             cache_bytes: ((geometry.frames - 1) * geometry.page_size) as u64,
             pages: kernel.pages.page_ids().used_count().saturating_sub(1),
-            blocks: volume.map_or(0, |_| kernel.pages.blocks().used_count()),
+            blocks: volumes.iter().map(|volume| volume.blocks).sum(),
             volume_bytes: volume.map_or(Ok(0), |volume| volume.file_bytes())?,
-            volumes: core.volumes()?,
+            volumes,
             log_tail: log(kernel.log.tail()),
             log_written: log(kernel.log.written()),
             log_durable: log(kernel.log.durable()),

@@ -31,6 +31,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pages::volume::Volume;
 use crate::region::{Identity, Region};
 use crate::txn::caller;
+use crate::types::Lsn;
 
 /// How long who leaves waits before it looks again for what is left of the dead.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -159,7 +160,13 @@ fn join(directory: &Path, volume: Volume, region: Region, region_path: PathBuf, 
         ));
     }
     let place = Place { directory: Some(directory.to_path_buf()), lock: None, region: Some(region_path) };
-    let core = Core::new(kernel, config, (mode, journal), RecoveryReport::default(), place);
+    let report = RecoveryReport {
+        joined: true,
+        checkpoint: Lsn(region.header().checkpointed.load(Ordering::Acquire)),
+        end: region.header().visible(),
+        ..RecoveryReport::default()
+    };
+    let core = Core::new(kernel, config, (mode, journal), report, place);
     core.watch_stalls();
     {
         let seat = core.kernel.pages.participants.sit()?;

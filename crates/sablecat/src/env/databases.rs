@@ -144,7 +144,7 @@ impl Core {
         let comparator = entry.comparator.as_deref().map(|wanted| {
             self.comparator(wanted).map_err(|_| {
                 Error::invalid(format!(
-                    "the database {name:?} is ordered by the comparator {wanted:?}; give it to the builder under that name"
+                    "the database {name:?} is ordered by the comparator {wanted:?}, which only a program can supply, under that name (Builder::comparator)"
                 ))
             })
         });
@@ -154,11 +154,11 @@ impl Core {
     }
 
     fn comparator(&self, name: &str) -> Result<Arc<Comparator>> {
-        self.config
-            .comparators
-            .get(name)
-            .cloned()
-            .ok_or_else(|| Error::invalid(format!("there is no comparator {name:?}; give it to the builder under that name first")))
+        self.config.comparators.get(name).cloned().ok_or_else(|| {
+            Error::invalid(format!(
+                "there is no comparator {name:?}; supply it under that name when the environment is opened (Builder::comparator)"
+            ))
+        })
     }
 
     /// Makes an empty tree for a database, in a commit of its own. Nobody names it yet.

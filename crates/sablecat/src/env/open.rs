@@ -141,15 +141,34 @@ pub(super) fn take_lock(config: &Config, directory: &Path) -> Result<Arc<dyn Fil
     let how = How { create: true, create_new: false, read_only: false, direct: false, durable: false };
     let file = config.disk.open(&path, how).map_err(|e| Error::io("opening", &path, e))?;
     if file.try_lock().map_err(|e| Error::io("locking", &path, e))? {
+        say_who(&*file);
         return Ok(file);
     }
+    let who = match who_locked(&*file) {
+        Some(number) if number == std::process::id() => "by another handle of this process".to_owned(),
+        Some(number) => format!("in process {number} (if that is a number here)"),
+        None => "in another process, or by another handle of this one".to_owned(),
+    };
     Err(Error::new(
         ErrorKind::InUse,
-        format!(
-            "the environment in {} is open already, in another process or by another handle of this one; close it there first",
-            directory.display()
-        ),
+        format!("the environment in {} is open already, {who}; close it there first, or open it read-only", directory.display()),
     ))
+}
+
+/// Bytes of what a lock file says of who locked it: a process number and spaces.
+const WHO_BYTES: usize = 12;
+
+/// Writes into a locked file who has locked it. It is for people: if it cannot be written nothing is wrong.
+fn say_who(file: &dyn File) {
+    let number = format!("{:<WHO_BYTES$}", std::process::id());
+    let _ = file.write_at(number.as_bytes(), 0);
+}
+
+/// Who has locked a file, as it says itself.
+fn who_locked(file: &dyn File) -> Option<u32> {
+    let mut text = [0; WHO_BYTES];
+    let length = file.read_at(&mut text, 0).ok()?;
+    std::str::from_utf8(&text[..length]).ok()?.trim_end().parse().ok()
 }
 
 /// Where a region has the log's words and ring. What is made of it must not outlive the region.

@@ -44,7 +44,7 @@ pub(super) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<C
 /// The error of who could not open an environment to write: if that was not permitted and reading is, it says so.
 pub(super) fn explain(error: Error, directory: &Path, disk: &dyn Disk) -> Error {
     if error.is_not_permitted() && Volume::join(disk, &directory.join(VOLUME), false, true).is_ok() {
-        let message = format!("{error}; opened with read_only(true), the environment shows its last checkpoint");
+        let message = format!("{error}; opened read-only, the environment shows its last checkpoint");
         return Error::new(ErrorKind::ReadOnly, message);
     }
     error
@@ -63,5 +63,5 @@ impl Core {
 
 #[cold]
 fn read_only() -> Error {
-    Error::new(ErrorKind::ReadOnly, "the environment was opened to be read only; open it without read_only(true) to change it")
+    Error::new(ErrorKind::ReadOnly, "the environment was opened read-only; open it to be written to")
 }

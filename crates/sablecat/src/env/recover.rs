@@ -25,6 +25,8 @@ pub struct RecoveryReport {
     /// It had been closed by its last user: its last checkpoint had everything. Of a reader of the last checkpoint: it has everything that was committed
     /// before it was opened.
     pub closed: bool,
+    /// Other processes had it open, and this one joined them: there was nothing to recover. The checkpoint and the end are those of that moment.
+    pub joined: bool,
     /// The environment had not been closed, or not by its last user: the log was replayed.
     pub recovered: bool,
     /// The LSN of the checkpoint that replay began from.
@@ -200,7 +202,9 @@ impl Replay<'_> {
         let comparator = match &entry.comparator {
             None => None,
             Some(name) => Some(self.config.comparators.get(name).cloned().ok_or_else(|| {
-                Error::invalid(format!("recovery needs the comparator {name:?}; give it to the builder under that name"))
+                Error::invalid(format!(
+                    "recovery needs the comparator {name:?}, which only a program can supply, under that name (Builder::comparator)"
+                ))
             })?),
         };
         let keys = volumes::keys(&self.kernel.pages, &String::from_utf8_lossy(name), entry)?;

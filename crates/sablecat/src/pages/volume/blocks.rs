@@ -134,6 +134,7 @@ impl BlockSpace {
     }
 
     /// How many blocks are in use, those before the first of each volume included.
+    #[cfg(test)]
     pub(crate) fn used_count(&self) -> u64 {
         self.volumes.iter().map(BitSpace::used_count).sum()
     }
