@@ -4,6 +4,7 @@ use sablecat_os::sim::{Fault, Survival};
 
 use super::*;
 use crate::error::{Error, ErrorKind};
+use crate::pages::Participant;
 use crate::pages::volume::tests::interrupted::Interrupted;
 use crate::pages::volume::{Declared, Found as VolumeFound};
 use crate::region::{FrameState, Work};
@@ -147,6 +148,18 @@ fn blocks_that_a_checkpoint_in_vain_has_captured_are_used_again() {
     store.assert_nothing_leaks();
 }
 
+/// Leaves the checkpoint role and a superblock that may be in the file, or not.
+fn dies_in_a_checkpoint(store: &Store, dead: &Participant) {
+    let pages = &store.kernel.pages;
+    std::mem::forget(pages.hold_checkpoint(dead).unwrap());
+    let volume = pages.volume().unwrap();
+    let berth = volume.berths_of_next().next().unwrap();
+    let mut moored = pages.region.berths().take(berth, dead.number(), volume.generation() + 1).unwrap();
+    let next = Superblock { generation: volume.generation() + 1, ..volume.superblock() };
+    assert!(moored.set(&next.encode()));
+    std::mem::forget(moored);
+}
+
 /// What the system could not write it has forgotten; a second flush would succeed, and say nothing.
 #[test]
 fn a_dead_checkpoint_that_cannot_be_settled_poisons_and_the_dead_lets_go_of_the_rest() {
@@ -154,15 +167,7 @@ fn a_dead_checkpoint_that_cannot_be_settled_poisons_and_the_dead_lets_go_of_the_
     let store = store_on(&sim, 300);
     let region = &store.kernel.pages.region;
     let (dead, reaper) = (store.kernel.pages.participants.sit().unwrap(), store.kernel.pages.participants.sit().unwrap());
-    // Its superblock may be in the file, or not.
-    let pages = &store.kernel.pages;
-    std::mem::forget(pages.hold_checkpoint(&dead).unwrap());
-    let volume = pages.volume().unwrap();
-    let berth = volume.berths_of_next().next().unwrap();
-    let mut moored = region.berths().take(berth, dead.number(), volume.generation() + 1).unwrap();
-    let next = Superblock { generation: volume.generation() + 1, ..volume.superblock() };
-    assert!(moored.set(&next.encode()));
-    std::mem::forget(moored);
+    dies_in_a_checkpoint(&store, &dead);
     std::mem::forget(region.role(Work::Structure(7)).try_take(dead.number()).unwrap());
     std::mem::forget(region.role(Work::Serial).try_take(dead.number()).unwrap());
     sim.fail_at(sim.calls() + 1, Fault::SyncFails);
@@ -183,18 +188,18 @@ fn nothing_stays_claimed_when_a_call_fails_while_the_dead_are_mended() {
         let (pages, region) = (&store.kernel.pages, &store.kernel.pages.region);
         store.change_all(1);
         let (dead, reaper) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
-        std::mem::forget(pages.hold_checkpoint(&dead).unwrap());
+        dies_in_a_checkpoint(&store, &dead);
         std::mem::forget(region.role(Work::Structure(7)).try_take(dead.number()).unwrap());
         let frames: Vec<_> = (0..3).map(|_| pages.with_frames(&dead, || pages.take_frame(&dead)).unwrap()).collect();
         let latched = pages.latch(store.tree.root, &dead).unwrap();
         pages.claim_write(latched, &dead).unwrap();
         assert!(region.frame(latched).change(FrameState::Published, FrameState::Claimed(dead.number())));
         sim.fail_at(sim.calls() + nth, fault);
-        store.kernel.mend_slot(dead.number(), &reaper);
+        assert!(store.kernel.mend_slot(dead.number(), &reaper));
         assert_eq!([Work::Checkpoint, Work::Structure(7)].map(|work| region.role(work).look().owner()), [0; 2], "{nth}: {fault:?}");
         assert!(frames.iter().all(|&frame| region.frame(frame).state() == FrameState::Retired));
         assert_eq!((pages.census().building, store.being_written()), (0, 0), "{nth}: {fault:?}");
-        sim.fail_at(u64::MAX, fault);
+        sim.clear_faults();
         drop(reaper);
         match store.checkpoint() {
             Ok(_) => assert!(pages.fail_if_poisoned().is_ok()),
