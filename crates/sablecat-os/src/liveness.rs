@@ -17,6 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::fork;
 
+/// Bytes of a note, with the spaces after it.
+const NOTE_BYTES: usize = 256;
+
 /// A file whose bytes are locks.
 #[derive(Debug)]
 pub struct LockFile {
@@ -115,17 +118,20 @@ impl LockFile {
         Ok(i32::from(self.stretch(libc::F_OFD_GETLK, libc::F_WRLCK, byte, 0)?.l_type) != libc::F_UNLCK)
     }
 
-    /// Leaves a note in the file, in place of the one that is there: for people, and nothing hangs on it. It is lost if there is no room for it.
+    /// Leaves a note in the file, in place of the one that is there: for people, and nothing hangs on it. It is lost if there is no room for it, and
+    /// takes no more room than the first one did.
     pub fn leave_note(&self, note: &str) {
-        let _ = self.file.set_len(0).and_then(|()| self.file.write_all_at(note.as_bytes(), 0));
+        let mut bytes = [b' '; NOTE_BYTES];
+        bytes.iter_mut().zip(note.bytes()).for_each(|(place, byte)| *place = byte);
+        let _ = self.file.write_all_at(&bytes, 0);
     }
 
     /// The note in the file.
     #[must_use]
     pub fn note(&self) -> String {
-        let mut bytes = [0; 512];
+        let mut bytes = [0; NOTE_BYTES];
         let read = self.file.read_at(&mut bytes, 0).unwrap_or(0);
-        String::from_utf8_lossy(&bytes[..read]).into_owned()
+        String::from_utf8_lossy(&bytes[..read]).trim_end().to_owned()
     }
 
     fn command(&self, command: i32, kind: i32, byte: u64) -> io::Result<libc::flock> {

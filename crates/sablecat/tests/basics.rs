@@ -365,6 +365,7 @@ fn who_looks_at_a_record_for_long_holds_up_nobody() {
         }
         drop(done);
     });
+    drop(db);
     env.close().unwrap();
 }
 

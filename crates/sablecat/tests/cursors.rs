@@ -250,7 +250,7 @@ fn a_transaction_that_is_owned_keeps_the_environment_open() -> Result<()> {
     let db = env.database("d")?;
     db.insert("a", "1")?;
     let mut session = Session { cursor: db.cursor(), reader: Some(env.snapshot()?), txn: Some(env.begin_owned(TxnOptions::new())?) };
-    env.close()?;
+    assert_eq!(env.close().map_err(|error| error.kind()), Err(ErrorKind::InUse));
     drop(db);
     let mut session = std::thread::spawn(move || {
         let txn = session.txn.as_mut().expect("begun");

@@ -1,5 +1,7 @@
 //! Names that databases exchange, and crashes afterwards.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use std::sync::Arc;
 
 use sablecat::{Env, Result, Txn};

@@ -107,7 +107,7 @@ fn a_reader_sees_the_last_checkpoint_and_goes_on_to_the_next() {
     assert_eq!(seen.databases().expect("listed"), ["newer"]);
     assert!(seen.existing_database("new").expect("looked").is_none());
     assert!(seen.verify(&mut |_| {}).expect("checked").problems.is_empty());
-    drop(old);
+    drop((old, e));
     seen.close().expect("closed");
 }
 
@@ -325,7 +325,7 @@ fn who_may_not_write_is_told_so_and_may_read() {
     env.checkpoint().expect("written");
     let say_in_use = |said: &str| {
         assert_eq!(said.matches("ReadOnly: ").count(), 2, "{said}");
-        assert_eq!(said.matches("read-only").count(), 2, "{said}");
+        assert_eq!(said.matches("opened read-only").count(), 2, "{said}");
         assert!(said.contains("sablecat.lock") && said.contains("\nread\n"), "{said}");
     };
     let Some(said) = as_nobody(&directory, "unprivileged") else {

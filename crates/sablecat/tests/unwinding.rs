@@ -275,7 +275,9 @@ fn an_iterator_that_panics_in_a_bulk_load_stops_nobody() {
         });
         empty.bulk_load(records).map(drop)
     });
-    shop.env.close().unwrap();
+    let Shop { env, db, .. } = shop;
+    drop(db);
+    env.close().unwrap();
 }
 
 #[test]

@@ -19,6 +19,8 @@ use crate::region::{Membership, Region};
 
 /// How long to wait for others to enter or leave, which takes as long as a recovery or a checkpoint.
 const ATTACH_PATIENCE: Duration = Duration::from_secs(600);
+/// Of a command so much is told: enough to know it by, and not all that it was given.
+const COMMAND_CHARS: usize = 96;
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// After so many looks it is asked who is there.
 const LOOKS_ASKED: u32 = 64;
@@ -124,10 +126,11 @@ impl Drop for Entrance {
     }
 }
 
-/// What a process says of itself at the entrance: its number, among which processes it has that, and its command.
+/// What a process says of itself at the entrance: its number, among which processes it has that, and the beginning of its command.
 fn own_note() -> String {
     let among = machine::process_namespace().unwrap_or_default();
-    format!("{} {among} {}", std::process::id(), machine::command())
+    let command: String = machine::command().chars().take(COMMAND_CHARS).collect();
+    format!("{} {among} {command}", std::process::id())
 }
 
 /// The number of the process that left a note, if it means the same process here.

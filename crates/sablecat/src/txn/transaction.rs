@@ -1,7 +1,6 @@
 //! One transaction: a snapshot, what it would change, what it has seen.
 //!
-//! It runs privately: nothing shared is touched before it commits, and dropping it drops everything. It holds a seat (and so a slot) from
-//! beginning to end; its pin keeps the versions of its snapshot.
+//! It runs privately: nothing shared is touched before it commits, and dropping it drops everything. Until then it holds a seat; its pin keeps its snapshot.
 //!
 //! Reading changes nothing of it but what it has seen. What is read may be shown in place to a caller's closure, which may read in the same transaction
 //! again; a slot announces one operation at a time, so that is done in another seat, with the same snapshot (*beside*).
