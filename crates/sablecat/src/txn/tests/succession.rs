@@ -255,3 +255,23 @@ fn the_blocks_of_a_freed_large_value_are_not_given_back_again_by_who_goes_on_lat
     }
     assert!(stops > 7, "{stops}");
 }
+
+/// Between taking the role over and settling what others have set, it was succeeded itself.
+#[test]
+fn who_was_succeeded_before_it_settled_anything_leaves_the_berth_of_the_next_alone() {
+    let two = Two::new(1);
+    let (first, second) = (&two.first.kernel.pages, &two.second.kernel.pages);
+    let seats: Vec<_> = (0..3).map(|_| second.participants.sit().unwrap()).collect();
+    let role = second.region.role(Work::Checkpoint);
+    let stopped = second.hold_checkpoint(&seats[0]).unwrap();
+    let late = first.succeed_checkpoint(role.look(), &seats[1]).expect("it does not move");
+    let held = second.succeed_checkpoint(role.look(), &seats[2]).expect("nor does this one");
+    second.settle_berths(&held, &seats[2]);
+    let volume = second.volume().unwrap();
+    second.follow_generation(volume).unwrap();
+    let mut moored = second.take_berth(volume, &seats[2]).unwrap();
+    first.settle_berths(&late, &seats[1]);
+    let next = Superblock { generation: volume.generation() + 1, ..volume.superblock() };
+    assert!(moored.set(&next.encode()), "only who has the role decides what becomes of a berth");
+    drop((moored, held, late, stopped));
+}
