@@ -272,20 +272,23 @@ impl Pages {
         }
         let Switched { after, freed, moved } = self.write_checkpoint(volume, changes, moving, next, (held, me))?;
         let changed = moved > 0 || !freed.is_empty();
+        given_up.sort_unstable();
+        let is_given_up = |block: BlockId| given_up.binary_search_by_key(&block, |given_up| given_up.0).is_ok();
         if before.epochs.is_empty() && after.epochs.is_empty() {
-            given_up.sort_unstable();
-            for block in freed {
-                if given_up.binary_search_by_key(&block, |given_up| given_up.0).is_err() {
-                    self.blocks.release(block);
-                }
-            }
+            freed.into_iter().filter(|&block| !is_given_up(block)).for_each(|block| _ = self.blocks.release(block));
             // No map names these any more; some snapshot may read them. They go with the pages.
-            for &mut (block, page) in given_up {
-                self.let_go(page, block, me)?;
+            for &(block, page) in &*given_up {
+                self.give_back_to_run(page, block, (held, me))?;
             }
         } else {
             // Which of the blocks no epoch names, and which only epochs did that are retained no longer.
-            volume.orphans(&before, &after).into_iter().try_for_each(|(page, block)| self.let_go(page, block, me))?;
+            for (page, block) in volume.orphans(&before, &after) {
+                if is_given_up(block) {
+                    self.give_back_to_run(page, block, (held, me))?;
+                } else {
+                    self.let_go(page, block, me)?;
+                }
+            }
         }
         for word in 0..words {
             self.forget_captured(word, held);
@@ -422,6 +425,13 @@ impl Pages {
             changed.done_below = u64::from(page.0) + 1;
         }
         Ok(())
+    }
+
+    /// Has the block of a freed run's page, which no map names any more, go with the run. A successor finds the run once more, and does the same. So the role is
+    /// looked for under the latch, without which nobody releases the run: later the block may be another page's, or the page another run's.
+    fn give_back_to_run(&self, page: PageId, block: BlockId, (held, me): (&Held<'_>, &Participant)) -> Result<()> {
+        let own = |word: BlockWord| if word.block() == block && !held.is_succeeded() { word.uncaptured() } else { word };
+        self.change_block(page, me, own).map(drop)
     }
 
     /// Frees a block that no map names any more. If it is that of a run that was freed and is still read by some snapshot, it goes with the run.

@@ -15,6 +15,7 @@
 //! | write its superblock, or that which it settled for another | those very bytes are there, and nothing else is in that berth |
 //! | say which generation is in force | only upwards |
 //! | free what only the generation before its own named | nobody else does: no map names it, and each block once |
+//! | give blocks of freed runs back to their pages | the successor does that too, and they may be another's by then; so who does it looks, under the page's latch, whether it has the role |
 //! | find damage, since blocks that it reads have been used again; find that another wrote to the file | it looks whether it was succeeded before it believes that, and begins anew |
 //!
 //! What it cannot do late is tell pages where they have been moved to (relocate.rs): while it does, the role is not taken over, or who has just done so waits.
@@ -74,7 +75,7 @@ impl Pages {
         let held = role.wait_for(|| role.try_take_unfenced(me.number()).transpose().or_else(succeed))?;
         // For who has waited; and before anything is settled in the name of a slot that may be another's.
         self.region.check_fence()?;
-        self.settle_berths(me);
+        self.settle_berths(&held, me);
         // Somebody may have begun to tell pages where they are just before the role was taken over.
         role.wait_for(|| (!self.is_naming()).then_some(()));
         Ok(held)
@@ -97,7 +98,7 @@ impl Pages {
     /// Takes the checkpoint role unless somebody has it: until it is dropped, no checkpoint begins.
     pub(super) fn try_hold_checkpoint(&self, me: &Participant) -> Option<Held<'_>> {
         let held = self.region.role(Work::Checkpoint).try_take(me.number()).ok()?;
-        self.settle_berths(me);
+        self.settle_berths(&held, me);
         (!self.is_naming()).then_some(held)
     }
 
@@ -167,11 +168,16 @@ impl Pages {
         Berth::all().any(|berth| stage_of(berth) == Some(Stage::Naming))
     }
 
-    /// Decides what becomes of the superblocks that others were about to write, or were writing. The caller has just got the checkpoint role.
-    pub(crate) fn settle_berths(&self, me: &Participant) {
+    /// Decides what becomes of the superblocks that others were about to write, or were writing. The caller has just got the checkpoint role;
+    /// if it has lost it since, that is for its successor.
+    pub(crate) fn settle_berths(&self, held: &Held<'_>, me: &Participant) {
         let Some(volume) = &self.volume else { return };
         for berth in Berth::all() {
             while let Some(seen) = self.region.berths().look(berth) {
+                // After the look: so what was seen is not that of a successor, who has settled all the others. Of who was taken for dead others do it.
+                if held.is_succeeded() || self.region.is_fenced() {
+                    return;
+                }
                 match seen.stage() {
                     Stage::Naming | Stage::Over => break,
                     _ if seen.owner() == me.number() => break,
@@ -183,6 +189,9 @@ impl Pages {
                         }
                         // Only who has the role sets berths, one at a time, and this is the next generation.
                         if self.write_for(volume, berth, seen.generation()).is_err() {
+                            if self.region.is_fenced() {
+                                return;
+                            }
                             self.poison();
                         }
                     }
@@ -250,8 +259,8 @@ impl Pages {
             0 if self.has_set(dead) => role.try_take(me.number()).ok(),
             _ => None,
         };
-        if held.is_some() {
-            self.settle_berths(me);
+        if let Some(held) = &held {
+            self.settle_berths(held, me);
         } else if self.has_set(dead) || role.look().owner() == dead {
             return false;
         }

@@ -68,7 +68,7 @@ impl Store {
         let holding = pages.region.role(Work::Checkpoint).look();
         if holding.owner() != 0 {
             let held = pages.succeed_checkpoint(holding, &seat).expect("it does not move");
-            pages.settle_berths(&seat);
+            pages.settle_berths(&held, &seat);
             drop(held);
         }
     }
@@ -212,4 +212,66 @@ fn a_late_flush_that_fails_poisons() {
         }
     }
     assert!(found >= 2, "{found} flushes");
+}
+
+/// Pages of a value stored past the pool.
+fn long(tag: u64, pages: usize) -> Vec<u8> {
+    (0..(pages * 448) as u64 / 8).flat_map(|n| (tag << 32 | n).to_le_bytes()).collect()
+}
+
+/// Its blocks are given back to its pages by the successor too, and may be another value's by the time the late one comes to it.
+#[test]
+fn the_blocks_of_a_freed_large_value_are_not_given_back_again_by_who_goes_on_late() {
+    let mut stops = 0;
+    loop {
+        let two = Two::new(stops);
+        two.first.put(b"freed", &long(1, 60)).unwrap();
+        two.first.checkpoint().unwrap();
+        assert!(two.first.remove(b"freed").unwrap());
+        let other = Arc::clone(&two.second);
+        two.disk.before_call(stops, move || {
+            other.take_over();
+            other.checkpoint().unwrap();
+            let seat = other.kernel.pages.participants.sit().unwrap();
+            other.kernel.pages.sweep_all(&seat);
+            drop(seat);
+            // Of other lengths: other pages are in its blocks.
+            other.put(b"one", &long(2, 25)).unwrap();
+            other.put(b"two", &long(3, 30)).unwrap();
+        });
+        two.first.checkpoint().unwrap();
+        if two.disk.forget_call() {
+            break;
+        }
+        for tag in 4..8 {
+            two.second.put(&key(1000 + tag), &long(tag, 20)).unwrap();
+        }
+        assert!(two.second.get(b"one") == Some(long(2, 25)), "stopped before call {stops}");
+        assert!(two.second.get(b"two") == Some(long(3, 30)), "stopped before call {stops}");
+        two.second.checkpoint().unwrap();
+        two.first.checkpoint().unwrap();
+        two.first.assert_nothing_leaks();
+        stops += 1;
+    }
+    assert!(stops > 7, "{stops}");
+}
+
+/// Between taking the role over and settling what others have set, it was succeeded itself.
+#[test]
+fn who_was_succeeded_before_it_settled_anything_leaves_the_berth_of_the_next_alone() {
+    let two = Two::new(1);
+    let (first, second) = (&two.first.kernel.pages, &two.second.kernel.pages);
+    let seats: Vec<_> = (0..3).map(|_| second.participants.sit().unwrap()).collect();
+    let role = second.region.role(Work::Checkpoint);
+    let stopped = second.hold_checkpoint(&seats[0]).unwrap();
+    let late = first.succeed_checkpoint(role.look(), &seats[1]).expect("it does not move");
+    let held = second.succeed_checkpoint(role.look(), &seats[2]).expect("nor does this one");
+    second.settle_berths(&held, &seats[2]);
+    let volume = second.volume().unwrap();
+    second.follow_generation(volume).unwrap();
+    let mut moored = second.take_berth(volume, &seats[2]).unwrap();
+    first.settle_berths(&late, &seats[1]);
+    let next = Superblock { generation: volume.generation() + 1, ..volume.superblock() };
+    assert!(moored.set(&next.encode()), "only who has the role decides what becomes of a berth");
+    drop((moored, held, late, stopped));
 }
