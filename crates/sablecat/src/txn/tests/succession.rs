@@ -1,12 +1,13 @@
 //! Checkpoints whose maker is stopped, and goes on when others have made some.
 
+use sablecat_os::liveness::LockFile;
 use sablecat_os::sim::{Fault, Survival};
 
 use super::*;
 use crate::error::ErrorKind;
 use crate::pages::volume::tests::interrupted::Interrupted;
 use crate::pages::volume::{Declared, Found as VolumeFound};
-use crate::region::Work;
+use crate::region::{Membership, Work};
 
 const PATH: &str = "sablecat.db";
 
@@ -274,4 +275,30 @@ fn who_was_succeeded_before_it_settled_anything_leaves_the_berth_of_the_next_alo
     let next = Superblock { generation: volume.generation() + 1, ..volume.superblock() };
     assert!(moored.set(&next.encode()), "only who has the role decides what becomes of a berth");
     drop((moored, held, late, stopped));
+}
+
+/// Its look at the fence, before it settles, was too early.
+#[test]
+fn who_was_taken_for_dead_before_it_settled_a_superblock_poisons_nothing() {
+    let two = Two::new(1);
+    let locks = std::env::temp_dir().join(format!("sablecat-succession-{}", std::process::id()));
+    let membership = Membership::new(LockFile::open(&locks, Some(0o600)).unwrap(), 1);
+    std::fs::remove_file(&locks).unwrap();
+    assert!(membership.take().unwrap());
+    let region = two.first.kernel.pages.region.again().expect("memory").joined_as(membership);
+    region.member(1).enter(1, None, "test");
+    let late = kernel(region, Some(Volume::join(&two.sim, Path::new(PATH), false, false).expect("there")));
+    let (late, second) = (&late.pages, &two.second.kernel.pages);
+    let seats: Vec<_> = (0..2).map(|_| second.participants.sit().unwrap()).collect();
+    let stopped = second.hold_checkpoint(&seats[0]).unwrap();
+    let volume = second.volume().unwrap();
+    second.follow_generation(volume).unwrap();
+    let mut moored = second.take_berth(volume, &seats[0]).unwrap();
+    let next = Superblock { generation: volume.generation() + 1, ..volume.superblock() };
+    assert!(moored.set(&next.encode()));
+    let held = late.succeed_checkpoint(stopped.holding(), &seats[1]).expect("it does not move");
+    late.region.fence_itself();
+    late.settle_berths(&held, &seats[1]);
+    second.fail_if_poisoned().unwrap();
+    drop((held, moored, stopped));
 }
