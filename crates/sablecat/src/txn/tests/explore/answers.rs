@@ -49,7 +49,7 @@ impl Calls {
     /// Two records at one snapshot, walked to.
     fn look(&self, store: &Store, keys: [u8; 2]) {
         self.note(|| {
-            let mut txn = store.begin(Isolation::Snapshot, true);
+            let txn = store.begin(Isolation::Snapshot, true);
             let mut scan = btree::Scan::new(Bound::Included(vec![keys[0]]), Bound::Included(vec![keys[1]]));
             let mut found = BTreeMap::new();
             while let Some((key, value)) = txn.next(&store.tree, &mut scan, true).unwrap() {

@@ -12,8 +12,8 @@ fn large(stamp: u64) -> Vec<u8> {
 
 /// Looks at the value twice in one snapshot.
 fn look(store: &Store) {
-    let mut txn = store.begin(Isolation::Snapshot, true);
-    let mut read = || txn.get_owned(&store.tree, KEY).unwrap();
+    let txn = store.begin(Isolation::Snapshot, true);
+    let read = || txn.get_owned(&store.tree, KEY).unwrap();
     let once = read();
     assert!(once == read(), "a snapshot does not change");
     if let Some(value) = once {

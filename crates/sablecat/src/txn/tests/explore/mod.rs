@@ -164,7 +164,7 @@ impl Store {
 
     /// Both records at one snapshot, `times` times; none once the snapshot was given up.
     pub(super) fn look_at_both(&self, times: usize) -> Option<u32> {
-        let mut txn = self.begin(Isolation::Snapshot, true);
+        let txn = self.begin(Isolation::Snapshot, true);
         let mut first = None;
         for _ in 0..times {
             for key in [LEFT, RIGHT] {
