@@ -30,7 +30,6 @@ use super::{Config, Core, Mode, Place};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::volume::Volume;
 use crate::region::{Identity, Region};
-use crate::txn::caller;
 use crate::types::Lsn;
 
 /// How long who leaves waits before it looks again for what is left of the dead.
@@ -263,8 +262,7 @@ impl Core {
     /// Makes everything committed so far durable, unless the log is poisoned: then it is not known what the files have of it.
     fn flush_log(&self) -> Result<()> {
         self.kernel.log.fail_if_poisoned()?;
-        let seat = self.kernel.pages.participants.sit()?;
-        self.kernel.log.make_durable(self.kernel.log.tail(), caller(&self.kernel.pages.region, seat.number()))
+        self.flush_log_to(self.kernel.log.tail())
     }
 }
 
@@ -272,27 +270,15 @@ impl Core {
 mod tests {
     use sablecat_os::sim::{Fault, SimDisk};
 
-    use super::super::open;
+    use super::super::shared_place::SharedPlace;
     use super::*;
     use crate::region::Work;
     use crate::txn::{Durability, RecordChange};
 
     #[test]
     fn who_leaves_does_not_wait_for_who_was_stopped_while_it_mended() {
-        let base = std::env::temp_dir().join(format!("sablecat-leaving-{}", std::process::id()));
-        for part in ["env", "region"] {
-            fs::create_dir_all(base.join(part)).unwrap();
-        }
-        let config = Config {
-            disk: Arc::new(SimDisk::new(1)),
-            shared: true,
-            region_directory: Some(base.join("region")),
-            background: false,
-            cache_bytes: Some(0),
-            ..Config::default()
-        };
-        let open = || open(&base.join("env"), config.clone(), Mode::Transactional).unwrap();
-        let (stopped, leaving) = (open(), open());
+        let place = SharedPlace::new("leaving", &Arc::new(SimDisk::new(1)));
+        let (stopped, leaving) = (place.open(), place.open());
         let region = &stopped.kernel.pages.region;
         // Somebody whose byte of the lock file nobody holds.
         region.member(9).begin();
@@ -303,27 +289,14 @@ mod tests {
         assert!(region.member(9).is_used(), "left to who is at it");
         drop((mending, seat));
         stopped.close().unwrap();
-        fs::remove_dir_all(&base).unwrap();
     }
 
     /// The memory has what the files lack, and whoever comes next finds it there.
     #[test]
     fn what_the_last_to_leave_could_not_write_out_is_not_lost() {
-        let base = std::env::temp_dir().join(format!("sablecat-refused-{}", std::process::id()));
-        for part in ["env", "region"] {
-            fs::create_dir_all(base.join(part)).unwrap();
-        }
         let disk = Arc::new(SimDisk::new(1));
-        let config = Config {
-            disk: Arc::clone(&disk) as Arc<dyn sablecat_os::disk::Disk>,
-            shared: true,
-            region_directory: Some(base.join("region")),
-            background: false,
-            cache_bytes: Some(0),
-            ..Config::default()
-        };
-        let open = || open(&base.join("env"), config.clone(), Mode::Transactional).unwrap();
-        let core = open();
+        let place = SharedPlace::new("refused", &disk);
+        let core = place.open();
         let records = core.database_or_new("records", None).unwrap();
         for n in 0..200u8 {
             core.kernel.change_one(&records.tree, &[n], RecordChange::Put(&[7; 300]), Durability::NoSync).unwrap();
@@ -333,9 +306,8 @@ mod tests {
         disk.fail_at(disk.calls() + 1, Fault::DiskFull);
         assert_eq!(core.close().unwrap_err().kind(), ErrorKind::NotDurable);
         drop(core);
-        let core = open();
+        let core = place.open();
         assert_eq!(core.recovery.end, tail);
         core.close().unwrap();
-        fs::remove_dir_all(&base).unwrap();
     }
 }

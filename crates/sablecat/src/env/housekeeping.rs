@@ -164,6 +164,7 @@ mod tests {
     use sablecat_os::atomic::Ordering;
     use sablecat_os::sim::SimDisk;
 
+    use super::super::shared_place::SharedPlace;
     use super::super::{Config, Mode, open};
     use super::*;
     use crate::txn::{Durability, RecordChange};
@@ -214,20 +215,8 @@ mod tests {
     /// It may be stopped in any of what it does, for as long as it likes.
     #[test]
     fn who_is_stopped_while_it_keeps_house_ends_no_flushes_of_the_others() {
-        let base = std::env::temp_dir().join(format!("sablecat-house-{}", std::process::id()));
-        for part in ["env", "region"] {
-            std::fs::create_dir_all(base.join(part)).unwrap();
-        }
-        let config = Config {
-            disk: Arc::new(SimDisk::new(1)),
-            shared: true,
-            region_directory: Some(base.join("region")),
-            background: false,
-            cache_bytes: Some(0),
-            flush_interval: Duration::from_millis(1),
-            ..Config::default()
-        };
-        let open = || open(&base.join("env"), config.clone(), Mode::Transactional).unwrap();
+        let place = SharedPlace::new("house", &Arc::new(SimDisk::new(1)));
+        let open = || place.open_as(|config| config.flush_interval = Duration::from_millis(1));
         let (stopped, other) = (open(), open());
         let records = other.database_or_new("records", None).unwrap();
         // The role, and what may be held with it.
@@ -246,7 +235,6 @@ mod tests {
         drop((supplying, _checkpoint, _keeping, seat));
         drop(records);
         [stopped, other].into_iter().for_each(|core| core.close().unwrap());
-        std::fs::remove_dir_all(&base).unwrap();
     }
 
     /// While one process keeps house the commits of all others leave their threads asleep; afterwards they call for what is still wanted.

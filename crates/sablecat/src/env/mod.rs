@@ -31,6 +31,8 @@ mod open;
 mod processes;
 mod read_only;
 mod recover;
+#[cfg(test)]
+mod shared_place;
 mod transaction;
 mod verify;
 mod volumes;
@@ -241,8 +243,7 @@ impl Core {
 
     /// Makes everything committed so far durable.
     pub(crate) fn sync(&self) -> Result<()> {
-        let seat = self.kernel.pages.participants.sit()?;
-        self.kernel.log.make_durable(self.kernel.pages.region.header().visible(), caller(&self.kernel.pages.region, seat.number()))?;
+        self.flush_log_to(self.kernel.pages.region.header().visible())?;
         // Also when everything was durable before it was poisoned: nothing that comes will be.
         self.kernel.log.fail_if_poisoned()?;
         self.kernel.pages.fail_if_poisoned()
@@ -256,9 +257,14 @@ impl Core {
                 "making everything up to LSN {lsn} durable: the newest commit is at {visible}; wait for it first"
             )));
         }
-        let seat = self.kernel.pages.participants.sit()?;
-        self.kernel.log.make_durable(lsn, caller(&self.kernel.pages.region, seat.number()))?;
+        self.flush_log_to(lsn)?;
         self.kernel.pages.fail_if_poisoned()
+    }
+
+    /// Has the log durable up to an LSN.
+    fn flush_log_to(&self, lsn: Lsn) -> Result<()> {
+        let seat = self.kernel.pages.participants.sit()?;
+        self.kernel.log.make_durable(lsn, caller(&self.kernel.pages.region, seat.number()))
     }
 
     /// Waits until what was committed at an LSN is seen by who begins.

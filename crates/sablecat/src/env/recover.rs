@@ -191,7 +191,7 @@ impl Replay<'_> {
 
     /// Before a record of the catalog goes or is another tree's: its tree may come back in the same commit, under another name. It is what it was then.
     fn remember(&mut self, key: &[u8]) -> Result<()> {
-        if let Some((_, entry)) = self.find_in_catalog(|name, _| name == key)? {
+        if let Some(entry) = catalog::record(&mut self.committed(), key)? {
             let tree = self.resolve(key, &entry)?;
             self.trees.entry(entry.tree).or_insert(Some(tree));
         }
@@ -218,7 +218,7 @@ impl Replay<'_> {
         if let Some(known) = self.trees.get(&id) {
             return Ok(known.clone());
         }
-        let found = self.find_in_catalog(|_, entry| entry.tree == id)?;
+        let found = catalog::records(&mut self.committed())?.into_iter().find(|(_, entry)| entry.tree == id);
         let found = found.map(|(name, entry)| self.resolve(&name, &entry)).transpose()?;
         if found.is_some() {
             self.trees.insert(id, found.clone());
@@ -226,9 +226,7 @@ impl Replay<'_> {
         Ok(found)
     }
 
-    fn find_in_catalog(&self, is_it: impl Fn(&[u8], &CatalogEntry) -> bool) -> Result<Option<(Vec<u8>, CatalogEntry)>> {
-        let at = self.kernel.pages.region.header().visible();
-        let mut source = Committed { kernel: self.kernel, me: self.me, at };
-        Ok(catalog::records(&mut source)?.into_iter().find(|(key, entry)| is_it(key, entry)))
+    fn committed(&self) -> Committed<'_> {
+        Committed { kernel: self.kernel, me: self.me, at: self.kernel.pages.region.header().visible() }
     }
 }

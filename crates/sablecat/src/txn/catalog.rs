@@ -18,6 +18,7 @@
 //! Version 1 had no volume; everything was in the main one. Up to version 2 a tree was made together with its name, and what replayed a log
 //! took no heed of notes that were deleted: it would free what has been given a name since.
 
+use std::ops::Bound::{Included, Unbounded};
 use std::sync::Arc;
 
 use super::{Comparator, TreeRef};
@@ -142,9 +143,17 @@ pub(crate) fn is_name(key: &[u8]) -> bool {
 
 /// All records of the catalog.
 pub(crate) fn records(source: &mut impl Source) -> Result<Vec<(Vec<u8>, CatalogEntry)>> {
-    use std::ops::Bound::Unbounded;
+    records_between(source, btree::Scan::new(Unbounded, Unbounded))
+}
+
+/// The record of a key of the catalog.
+pub(crate) fn record(source: &mut impl Source, key: &[u8]) -> Result<Option<CatalogEntry>> {
+    let found = records_between(source, btree::Scan::new(Included(key.to_vec()), Included(key.to_vec())))?;
+    Ok(found.into_iter().next().map(|(_, entry)| entry))
+}
+
+fn records_between(source: &mut impl Source, mut scan: btree::Scan) -> Result<Vec<(Vec<u8>, CatalogEntry)>> {
     let tree = catalog_tree();
-    let mut scan = btree::Scan::new(Unbounded, Unbounded);
     let mut found = Vec::new();
     while let Some((key, value)) = scan.next(&tree.tree(), source, true)? {
         match value {
