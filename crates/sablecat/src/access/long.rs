@@ -10,12 +10,11 @@
 
 use super::PageWrite;
 use crate::error::{Error, Result};
-use crate::pages::Snapshot;
+use crate::pages::{Snapshot, header};
 use crate::types::{PageId, TreeId, VolumeId};
 
 /// Kind byte of a page that holds part of a long value.
 pub(crate) const KIND_LONG: u8 = 3;
-const KIND_AT: usize = 20;
 const HEADER_BYTES: usize = 64;
 
 /// Bytes of a value in one page.
@@ -34,9 +33,7 @@ pub(crate) fn form(bytes: &mut [u8], page: PageId, tree: TreeId, value: &[u8], n
     let from = n as usize * payload;
     let part = &value[from..value.len().min(from + payload)];
     bytes[..HEADER_BYTES].fill(0);
-    bytes[4..8].copy_from_slice(&page.0.to_le_bytes());
-    bytes[16..20].copy_from_slice(&tree.0.to_le_bytes());
-    bytes[KIND_AT] = KIND_LONG;
+    header::form(bytes, page, tree, KIND_LONG);
     let (payload, rest) = bytes[HEADER_BYTES..].split_at_mut(part.len());
     payload.copy_from_slice(part);
     rest.fill(0);
@@ -74,7 +71,7 @@ pub(crate) fn read(snapshot: &Snapshot<'_>, page_size: usize, first: PageId, len
         .map_err(|_| Error::corruption(format!("a value of {len} bytes from page {first} on runs past the last page")))?;
     let mut done = 0;
     snapshot.run(PageId(first_read), ((within + wanted).div_ceil(payload)) as u64, &mut |n, bytes| {
-        if bytes[KIND_AT] != KIND_LONG {
+        if header::kind(bytes) != Some(KIND_LONG) {
             return Err(Error::corruption(format!(
                 "page {} should hold part of the value that begins in page {first}, but is of another kind",
                 u64::from(first_read) + n

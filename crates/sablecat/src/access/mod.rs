@@ -10,7 +10,7 @@ pub(crate) mod long;
 pub(crate) use home::{Home, KeyRule};
 
 use crate::error::Result;
-use crate::pages::Snapshot;
+use crate::pages::{Snapshot, header};
 use crate::types::{PageId, VolumeId};
 
 /// Sees pages.
@@ -36,7 +36,7 @@ impl PageRead for Snapshot<'_> {
 
 /// Tells whether bytes read from disk form a page that the access methods can work on: memory-safe and without panics from then on.
 pub(crate) fn check_page(bytes: &[u8]) -> std::result::Result<(), String> {
-    if bytes.get(crate::pages::KIND_OFFSET) == Some(&long::KIND_LONG) { long::check(bytes) } else { btree::node::check_bounds(bytes) }
+    if header::kind(bytes) == Some(long::KIND_LONG) { long::check(bytes) } else { btree::node::check_bounds(bytes) }
 }
 
 /// Changes pages. What it has changed, it also reads.

@@ -19,7 +19,7 @@ use crate::access::PageRead;
 use crate::access::btree::node::{self, Inner, Kind, Leaf, Record, Value};
 use crate::access::btree::{self, Found, Scan, Step, Toward, Tree, above, below, nest};
 use crate::error::{Error, Result};
-use crate::pages::Snapshot;
+use crate::pages::{Snapshot, header};
 use crate::txn::{Committed, TreeRef};
 use crate::types::PageId;
 
@@ -63,7 +63,7 @@ pub(super) fn fold<B>(
             let page = leaves.next(&snapshot, tree, &lower)?;
             let ahead = leaves.ahead(&snapshot);
             let bytes = snapshot.page(page)?;
-            if node::kind(bytes) != Some(Kind::Leaf) || node::tree_id(bytes) != tree.id {
+            if node::kind(bytes) != Some(Kind::Leaf) || header::tree_id(bytes) != tree.id {
                 return Err(Error::corruption(format!("page {page} should be a leaf of tree {} and is not", tree.id)));
             }
             leaves.following.pop();

@@ -34,10 +34,10 @@ use sablecat_os::disk::AlignedBuf;
 
 use super::relocate::Switched;
 
-use super::run::{freed_after, rest_of};
+use super::run::rest_of;
 use super::volume::{Superblock, Tail, Volume};
 use super::writing::{Claim, Writes};
-use super::{KIND_FREE, KIND_OFFSET, Moving, Pages, Participant};
+use super::{Moving, Pages, Participant, header};
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::{BlockWord, FrameState, Held, WRITTEN_QUEUE};
 use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock, VolumeId};
@@ -388,8 +388,8 @@ impl Pages {
                 Err(error) => return Err(error),
             }
         };
-        if bytes[KIND_OFFSET] == KIND_FREE {
-            return Ok(Found::Freed(freed_after(&bytes)));
+        if header::is_free(&bytes) {
+            return Ok(Found::Freed(header::freed_after(&bytes)));
         }
         // Looked at without the latch, the frame may have been another page's: then any volume will do.
         let home = if home.index() < volume.count() { home } else { VolumeId::MAIN };
@@ -566,8 +566,8 @@ impl Pages {
         }
         // SAFETY: the checkpoint's pin covers this version, and the latch keeps the current one from eviction.
         let bytes = unsafe { self.region.page(frame) };
-        if bytes[KIND_OFFSET] == KIND_FREE {
-            return Ok(Found::Freed(freed_after(bytes)));
+        if header::is_free(bytes) {
+            return Ok(Found::Freed(header::freed_after(bytes)));
         }
         let desc = self.region.frame(frame);
         debug_assert_eq!(desc.state(), FrameState::Published);

@@ -20,7 +20,7 @@ use sablecat_os::atomic::Ordering;
 use super::horizon::Horizon;
 use super::sweep::WRITE_BATCH;
 use super::writing::{Claim, Writes};
-use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
+use super::{Pages, Participant, header};
 use crate::error::Result;
 use crate::region::FrameState;
 use crate::types::{FrameId, Lsn};
@@ -101,7 +101,7 @@ impl Pages {
         let page = desc.page();
         let Some(current) = self.try_latch(page, me) else { return Ok(None) };
         // SAFETY: the page is latched and this is its current version, if it is: bytes that only its latch's holder could supersede.
-        let is_free = || unsafe { self.region.page(frame) }[KIND_OFFSET] == KIND_FREE;
+        let is_free = || header::is_free(unsafe { self.region.page(frame) });
         let horizon = if desc.previous() == FrameId::NONE { horizon.of_lone(page) } else { horizon.all() };
         let is_old = || self.region.born(frame).load(Ordering::Acquire) <= horizon.0;
         let claim = if current == frame && is_old() && !is_free() { self.claim_write(frame, me) } else { Ok(None) };

@@ -19,6 +19,7 @@ mod checkpoint;
 mod clean;
 mod follow;
 mod frames;
+pub(crate) mod header;
 mod hints;
 mod horizon;
 mod latch;
@@ -82,14 +83,6 @@ pub(crate) struct Pages {
     /// Whether others may fence this process's operations, so that what these say of themselves can be relied upon.
     says_what_it_looks_at: bool,
 }
-
-/// Byte 8 of a page: the LSN at which the version became current.
-const BORN_OFFSET: usize = 8;
-/// Byte 20 of a page: what kind of page it is. The access methods own all kinds but this one.
-pub(crate) const KIND_OFFSET: usize = 20;
-/// The kind of a version that says "this page is free from here on"; at `FREED_OFFSET`, how many pages after it are free with it.
-pub(crate) const KIND_FREE: u8 = 4;
-pub(crate) const FREED_OFFSET: usize = 24;
 
 impl Pages {
     /// Pages over a region: of `volume`, or of memory alone. A volume that may only be read is followed (follow.rs).

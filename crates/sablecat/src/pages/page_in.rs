@@ -8,7 +8,7 @@ use sablecat_os::disk::AlignedBuf;
 
 use super::follow::Following;
 use super::volume::{Found, Volume, compare_block};
-use super::{BORN_OFFSET, Pages, Participant};
+use super::{Pages, Participant, header};
 use crate::error::{Error, Result};
 use crate::region::{BlockWord, EntryWord, FrameState};
 use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock};
@@ -176,8 +176,8 @@ impl Pages {
 }
 
 fn check_born(page: PageId, block: BlockId, bytes: &[u8], checkpoint: Lsn) -> Result<()> {
-    let born = bytes[BORN_OFFSET..].first_chunk().map_or(0, |born| u64::from_le_bytes(*born));
-    if born <= checkpoint.0 {
+    let born = header::born(bytes);
+    if born <= checkpoint {
         return Ok(());
     }
     Err(Error::corruption(format!(

@@ -28,7 +28,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::operation::Snapshot;
 use super::volume::Volume;
-use super::{FREED_OFFSET, KIND_FREE, KIND_OFFSET, Pages, Participant};
+use super::{Pages, Participant};
 use crate::error::{Error, Result};
 use crate::region::{BlockWord, EntryWord, FrameState};
 use crate::types::{BlockId, FrameId, PageId, VolumeId};
@@ -86,12 +86,6 @@ impl Drop for Run<'_> {
 /// The pages after `first`, `count` of them.
 pub(super) fn rest_of(first: PageId, count: u64) -> impl Iterator<Item = PageId> {
     (1..=count).map(move |n| PageId((u64::from(first.0) + n) as u32))
-}
-
-/// How many pages a version says are free after its own; 0 if it is not a last version.
-pub(super) fn freed_after(page: &[u8]) -> u64 {
-    let at = FREED_OFFSET;
-    if page[KIND_OFFSET] == KIND_FREE { u64::from(u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]])) } else { 0 }
 }
 
 impl Pages {

@@ -10,9 +10,8 @@
 //!
 //! Costs (sketch): the map, read once, and a latch a page, 50 ns; a bit a page.
 
-use super::run::freed_after;
 use super::volume::{Found, Volume};
-use super::{Pages, Participant};
+use super::{Pages, Participant, header};
 use crate::error::Result;
 use crate::types::{BlockId, FrameId, Lsn, PageId};
 
@@ -74,7 +73,8 @@ impl Pages {
                 }
             } else if self.region.entry(page).word().frame() != FrameId::NONE {
                 // No version at that state: it is younger than that, and what was there before is gone altogether.
-                let after = self.show(page, at, me, freed_after).or_else(|error| if error.is_not_there() { Ok(0) } else { Err(error) })?;
+                let after =
+                    self.show(page, at, me, header::freed_after).or_else(|error| if error.is_not_there() { Ok(0) } else { Err(error) })?;
                 free_below = free_below.max(u64::from(page.0) + after + 1);
             }
             Ok(())

@@ -16,9 +16,8 @@ use std::time::Duration;
 use sablecat_os::atomic::{Ordering, fence, fence_everywhere};
 
 use super::horizon::Horizon;
-use super::run::freed_after;
 use super::writing::{Claim, Writes};
-use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
+use super::{Pages, Participant, header};
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::{ANY_FRAME, BlockWord, EntryWord, FrameState, MEMORY_IS_FULL, NO_EPOCH, Work};
 use crate::types::{FrameId, Lsn, PageId};
@@ -361,7 +360,7 @@ impl Pages {
     fn leave_pool(&self, page: PageId, frame: FrameId, me: &Participant) {
         // SAFETY: claimed by us, and unchanged since it was published.
         let bytes = unsafe { self.region.page(frame) };
-        let freed = if bytes[KIND_OFFSET] == KIND_FREE { 1 + freed_after(bytes) } else { 0 };
+        let freed = if header::is_free(bytes) { 1 + header::freed_after(bytes) } else { 0 };
         if !self.swing(page, EntryWord::new(frame, me.number()), EntryWord::new(FrameId::NONE, 0)) {
             // Taken for dead: the page is others' affair.
             return;
@@ -380,7 +379,7 @@ impl Pages {
         }
         let Some(frame) = self.try_latch(first, me) else { return false };
         // SAFETY: the page is latched and this is its current version, which only its latch's holder could supersede.
-        let is_last = frame != FrameId::NONE && unsafe { self.region.page(frame) }[KIND_OFFSET] == KIND_FREE;
+        let is_last = frame != FrameId::NONE && header::is_free(unsafe { self.region.page(frame) });
         if is_last && matches!(self.evict_latched(first, frame, horizon, Evict::Saved, me), Ok(Swept::Retired)) {
             self.leave_pool(first, frame, me);
             return true;
@@ -426,7 +425,7 @@ impl Pages {
         let desc = self.region.frame(frame);
         // SAFETY: the page is latched and this is its current version, which only its latch's holder could supersede.
         let bytes = unsafe { self.region.page(frame) };
-        let (free, freed_after) = (bytes[KIND_OFFSET] == KIND_FREE, freed_after(bytes));
+        let (free, freed_after) = (header::is_free(bytes), header::freed_after(bytes));
         // What is free is more than out of reach: its number is used again.
         let is_lone = !free && desc.previous() == FrameId::NONE;
         let horizon = if is_lone { horizon.of_lone(page) } else { horizon.of(page) };

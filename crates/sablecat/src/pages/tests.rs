@@ -13,7 +13,7 @@ use sablecat_os::sim::SimDisk;
 use super::frames::{LIMBO_BATCH, PATIENCE};
 use super::volume::Volume;
 use super::writing::{Claim, Writes};
-use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
+use super::{Pages, Participant, header};
 use crate::error::ErrorKind;
 use crate::region::{BlockWord, EntryWord, FrameState, Geometry, Identity, Membership, Region, Work};
 use crate::types::{FrameId, Lsn, PageId, VolumeId};
@@ -155,7 +155,7 @@ fn commit(pages: &Pages, page: PageId, stamp: Option<u64>, me: &Participant) -> 
     bytes.fill(0);
     match stamp {
         Some(stamp) => bytes[64..].chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&stamp.to_le_bytes())),
-        None => bytes[KIND_OFFSET] = KIND_FREE,
+        None => header::form_free(bytes, page, 0),
     }
     pages.region.frame(new).describe(page, old, BlockWord::NOTHING);
     let at = Lsn(pages.region.header().visible().0 + 8);

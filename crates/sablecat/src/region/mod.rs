@@ -67,6 +67,9 @@ const SEARCH_LINES: usize = 10;
 /// Page ids or blocks for which memory is made certain at a time, in a shared region.
 const TABLE_STEP: u64 = 1 << 16;
 
+/// Where in a page the LSN is at which its version became current.
+pub(crate) const BORN_AT: usize = 8;
+
 /// What to do about a shared region that cannot grow.
 pub(crate) const MEMORY_IS_FULL: &str = "the file system that holds the environment's shared memory is full; enlarge it, choose a smaller cache, or \
                                          another place (Builder::region_directory)";
@@ -607,8 +610,8 @@ impl Region {
     /// that is being reused under them (and then start again).
     #[inline]
     pub(crate) fn born(&self, frame: FrameId) -> &AtomicU64 {
-        // SAFETY: frames are at least 512-aligned, so offset 8 is aligned; these eight bytes are only accessed as an atomic while shared.
-        unsafe { &*self.frame_pointer(frame).as_ptr().add(8).cast::<AtomicU64>() }
+        // SAFETY: frames are at least 512-aligned, so this offset is aligned; these eight bytes are only accessed as an atomic while shared.
+        unsafe { &*self.frame_pointer(frame).as_ptr().add(BORN_AT).cast::<AtomicU64>() }
     }
 
     /// The `index`-th 32-bit word of a frame that holds no page but the rest of a publish list: read by helpers, so atomic.

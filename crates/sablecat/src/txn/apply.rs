@@ -13,11 +13,11 @@ use super::changes::Changes;
 use super::large::Large;
 use super::write_set::WriteSet;
 use super::{Isolation, Kernel, TreeRef, conflict};
-use crate::access::btree::node::{self, Leaf, LeafMut, Value, inline_value_bytes_max};
+use crate::access::btree::node::{Leaf, LeafMut, Value, inline_value_bytes_max};
 use crate::access::btree::{self, Tree, nest};
 use crate::access::{PageRead, PageWrite, long};
 use crate::error::{Error, Result};
-use crate::pages::{Participant, Run};
+use crate::pages::{Participant, Run, header};
 use crate::region::{Held, STRUCTURE_LATCHES, Work};
 use crate::types::{FrameId, Lsn, PageId, TreeId};
 
@@ -206,7 +206,7 @@ impl Kernel {
                 return Ok(page);
             }
             if !held {
-                let is_newer = node::born(bytes) > *at;
+                let is_newer = header::born(bytes) > *at;
                 changes.release_last();
                 if !is_newer {
                     // The way at this very state leads to it: the tree is damaged, or partly freed after its removal.

@@ -36,12 +36,12 @@ use super::copy::Copying;
 use super::large::Large;
 use super::write_set::{Records, WriteSet};
 use super::{Kernel, TreeRef, conflict, publish};
-use crate::access::btree::node::{self, Leaf, LeafMut, Value};
+use crate::access::btree::node::{Leaf, LeafMut, Value};
 use crate::access::btree::{self, Toward, Tree};
 use crate::access::{PageRead, PageWrite};
 use crate::error::{Error, Result};
 use crate::log::RecordBuilder;
-use crate::pages::{Participant, Run};
+use crate::pages::{Participant, Run, header};
 use crate::types::{Lsn, PageId};
 
 /// Pages that a batch has before it is published: a part of the pool, within these bounds.
@@ -194,7 +194,7 @@ impl<'a> Build<'a> {
         let place = kernel.place(&view, key, now, me)?;
         let born = kernel.pages.operate(me, || {
             let mut snapshot = kernel.pages.at_pin(me, now)?;
-            snapshot.leaf(&place.tree, place.rest).map(node::born)
+            snapshot.leaf(&place.tree, place.rest).map(header::born)
         })?;
         let is_in_place = at >= kernel.pages.region.header().rebuilt_since();
         if is_in_place && born <= at || kernel.value_at(&view, key, now, me)? == kernel.value_at(&view, key, at, me)? {
@@ -231,7 +231,7 @@ impl<'a> Build<'a> {
             let content = changes.read(beside, <[u8]>::to_vec)?;
             let bytes = changes.write(root)?;
             bytes.copy_from_slice(&content);
-            node::set_page_id(bytes, root);
+            header::set_page_id(bytes, root);
         }
         publish::publish(&kernel.pages, &kernel.log, changes, record, |changes| {
             validate(changes)?;

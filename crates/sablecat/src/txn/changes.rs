@@ -16,7 +16,7 @@ use sablecat_os::atomic::Ordering;
 
 use crate::access::{PageRead, PageWrite, long};
 use crate::error::{Error, Result};
-use crate::pages::{FREED_OFFSET, KIND_FREE, KIND_OFFSET, Pages, Participant, Run};
+use crate::pages::{Pages, Participant, Run, header};
 use crate::region::{BlockWord, ListItem, SLOT_LIST_INLINE};
 use crate::types::{FrameId, Lsn, PageId, TreeId, VolumeId};
 
@@ -403,11 +403,7 @@ impl PageWrite for Changes<'_> {
     fn free_run(&mut self, first: PageId, count: u64) -> Result<()> {
         self.pages.check_run(first, count)?;
         let freed_after = (count - 1) as u32;
-        let bytes = self.write(first)?;
-        bytes.fill(0);
-        bytes[4..8].copy_from_slice(&first.0.to_le_bytes());
-        bytes[KIND_OFFSET] = KIND_FREE;
-        bytes[FREED_OFFSET..FREED_OFFSET + 4].copy_from_slice(&freed_after.to_le_bytes());
+        header::form_free(self.write(first)?, first, freed_after);
         if freed_after > 0 {
             self.freed_runs.push(first);
         }

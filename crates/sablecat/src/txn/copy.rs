@@ -12,7 +12,7 @@ use crate::access::btree::node::{self, Inner, InnerMut, Kind, Leaf, LeafMut, Val
 use crate::access::btree::{self, Toward, Tree, nest};
 use crate::access::{PageRead, PageWrite, long};
 use crate::error::{Error, Result};
-use crate::pages::Run;
+use crate::pages::{Run, header};
 use crate::types::{Lsn, PageId, TreeId, VolumeId};
 
 /// Changes that copy pages of before a state.
@@ -45,7 +45,7 @@ impl<'c, 'a> Copying<'c, 'a> {
 
     /// Whether a page of the tree is a copy, or was made: nobody else knows it.
     fn is_own(&self, page: PageId) -> Result<bool> {
-        Ok(self.changes.holds(page) || self.changes.read(page, node::born)? > self.frozen)
+        Ok(self.changes.holds(page) || self.changes.read(page, header::born)? > self.frozen)
     }
 
     /// Copies the root of a tree. If the commit comes about, the root takes over what is in the copy, and that is not needed any more.
@@ -61,7 +61,7 @@ impl<'c, 'a> Copying<'c, 'a> {
         let copy = self.allocate(tree.home.of_page(&source))?;
         let bytes = self.changes.write(copy)?;
         bytes.copy_from_slice(&source);
-        node::set_page_id(bytes, copy);
+        header::set_page_id(bytes, copy);
         Ok(copy)
     }
 
@@ -136,7 +136,7 @@ impl<'c, 'a> Copying<'c, 'a> {
         let mut left = vec![root];
         while let Some(page) = left.pop() {
             let bytes = self.changes.write(page)?;
-            node::set_tree_id(bytes, new.id);
+            header::set_tree_id(bytes, new.id);
             if node::kind(bytes) != Some(Kind::Inner) {
                 continue;
             }

@@ -15,9 +15,8 @@ use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::{Committed, Kernel, TreeRef, catalog, conflict};
 use crate::access::PageRead;
-use crate::access::btree::node;
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::Participant;
+use crate::pages::{Participant, header};
 use crate::types::Lsn;
 
 /// What a process knows of whether a database is there; all its handles share it.
@@ -143,7 +142,7 @@ impl Kernel {
         if self.value_at(&catalog::catalog_tree().tree(), &catalog::note_key(tree.id), at, me)?.is_some() {
             return Ok(false);
         }
-        match (Committed { kernel: self, me, at }).read(tree.root, |page| node::tree_id(page) == tree.id) {
+        match (Committed { kernel: self, me, at }).read(tree.root, |page| header::tree_id(page) == tree.id) {
             Err(error) if error.is_not_there() => Ok(false),
             is_its_root => is_its_root,
         }

@@ -11,11 +11,11 @@ use super::scratch::Record;
 use super::transaction::is_too_old;
 use super::{Durability, Isolation, Kernel, Options, Transaction, TreeRef, publish};
 use crate::access::PageWrite;
-use crate::access::btree::node::{self, Leaf, LeafMut, Value};
+use crate::access::btree::node::{Leaf, LeafMut, Value};
 use crate::access::btree::{self, Toward, Tree};
 use crate::error::Result;
 use crate::log::{Kind, RecordBuilder};
-use crate::pages::Participant;
+use crate::pages::{Participant, header};
 use crate::types::{Lsn, PageId};
 
 /// A change of one record.
@@ -233,7 +233,7 @@ impl Kernel {
             RecordChange::Remove => {
                 let Ok(slot) = place else {
                     // What the latch shows may not be visible yet, and the caller would find the record if it looked.
-                    if node::born(bytes) > at {
+                    if header::born(bytes) > at {
                         self.help_committer(me);
                     }
                     // If the snapshot was given up before the latch was had, it may be a page being built that has the leaf's number by now.

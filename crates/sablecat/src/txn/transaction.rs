@@ -29,7 +29,7 @@ use crate::access::btree::node::{self, Leaf};
 use crate::access::btree::{Found, Scan, StateId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::RecordBuilder;
-use crate::pages::{Participant, Seat};
+use crate::pages::{Participant, Seat, header};
 use crate::region::{Held as HeldRole, Work};
 use crate::types::{Lsn, PageId, TreeId};
 
@@ -331,7 +331,7 @@ impl<'k> Transaction<'k> {
                     Ok(node::Value::Inline(value)) => shown = Some(show(Some(value))),
                     Err(_) => shown = Some(show(None)),
                 }
-                Ok((node::page_id(bytes), long))
+                Ok((header::page_id(bytes), long))
             })?;
             self.note_key(tree, &place, page);
             match (shown, long) {
@@ -398,7 +398,7 @@ impl<'k> Transaction<'k> {
                 node::Value::Inline(value) => Extent::Inline(look(value)),
                 node::Value::Long { first_page, len } => Extent::Long(first_page, len),
             });
-            Ok((found, node::page_id(bytes)))
+            Ok((found, header::page_id(bytes)))
         })?;
         self.note_key(tree, &place, page);
         Ok(found)

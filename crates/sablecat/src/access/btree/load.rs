@@ -10,6 +10,7 @@ use super::node::{self, InnerLoader, LeafLoader, Value};
 use super::{Tree, nest};
 use crate::access::PageWrite;
 use crate::error::{Error, Result};
+use crate::pages::header;
 use crate::types::{PageId, TreeId};
 
 /// How full pages are made: full enough to be worth it, with room for some records that come later.
@@ -191,7 +192,7 @@ impl<'t> TreeLoad<'t> {
     /// Gives the page in hand a place of its own.
     fn place<W: PageWrite>(&self, writer: &mut W, page: &mut [u8]) -> Result<PageId> {
         let id = writer.allocate(self.tree.home.of_page(page))?;
-        node::set_page_id(page, id);
+        header::set_page_id(page, id);
         writer.write(id)?.copy_from_slice(page);
         Ok(id)
     }

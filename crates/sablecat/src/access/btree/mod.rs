@@ -30,6 +30,7 @@ pub(crate) use verify::verify;
 use self::node::{Inner, Kind, Leaf, LeafMut, Order, Value};
 use super::{Home, PageRead};
 use crate::error::{Error, Result};
+use crate::pages::header;
 use crate::types::{PageId, TreeId};
 
 /// What names a tree.
@@ -73,7 +74,7 @@ pub(crate) enum Toward {
 }
 
 fn look(bytes: &[u8], tree: &Tree<'_>, key: &[u8], toward: Toward) -> Down {
-    if node::tree_id(bytes) != tree.id {
+    if header::tree_id(bytes) != tree.id {
         return Down::OfAnother;
     }
     match node::kind(bytes) {
@@ -127,7 +128,7 @@ pub(crate) fn find_edge<R: PageRead>(reader: &R, tree: &Tree<'_>, front: bool, m
     for _ in 0..LEVELS_MAX {
         let down = reader
             .read(page, |bytes| {
-                if node::tree_id(bytes) != tree.id {
+                if header::tree_id(bytes) != tree.id {
                     return Down::OfAnother;
                 }
                 match node::kind(bytes) {
@@ -185,7 +186,7 @@ fn damaged(tree: &Tree<'_>, page: PageId, why: impl std::fmt::Display) -> Error 
 /// Whether `bytes` is the leaf of `tree` where `key` belongs.
 #[inline]
 pub(crate) fn is_leaf_for(bytes: &[u8], tree: &Tree<'_>, key: &[u8]) -> bool {
-    node::tree_id(bytes) == tree.id && node::kind(bytes) == Some(Kind::Leaf) && Leaf::new(bytes).covers(key, tree.order)
+    header::tree_id(bytes) == tree.id && node::kind(bytes) == Some(Kind::Leaf) && Leaf::new(bytes).covers(key, tree.order)
 }
 
 /// Sets a record in a leaf. Fails, changing nothing, when the leaf has no room.

@@ -26,6 +26,7 @@ use super::node::{self, Inner, Kind, Leaf, Order, Value, inline_value_bytes_max}
 use super::{Toward, Tree, damaged, find_leaf, format_root, put, remove};
 use crate::access::{Home, PageRead, PageWrite, long};
 use crate::error::{Error, Result};
+use crate::pages::header;
 use crate::types::{PageId, TreeId};
 
 /// The longest key of a tree in the order of bytes, whatever the page size.
@@ -90,7 +91,7 @@ pub(crate) fn subtree(value: Value<'_>) -> std::result::Result<Tree<'static>, &'
 
 /// The subtree in a leaf's slot, whose key is a stem.
 pub(crate) fn subtree_at(tree: &Tree<'_>, bytes: &[u8], slot: usize) -> Result<Tree<'static>> {
-    subtree(Leaf::new(bytes).value(slot)).map_err(|why| damaged(tree, node::page_id(bytes), format_args!("{why} (record {slot})")))
+    subtree(Leaf::new(bytes).value(slot)).map_err(|why| damaged(tree, header::page_id(bytes), format_args!("{why} (record {slot})")))
 }
 
 /// Refuses to go deeper than any key does. `bytes` is a leaf, and stems of so many bytes lead to it or further.
@@ -98,7 +99,7 @@ pub(crate) fn check_depth(tree: &Tree<'_>, bytes: &[u8], stems_len: usize) -> Re
     if stems_len <= KEY_BYTES_MAX {
         return Ok(());
     }
-    Err(damaged(tree, node::page_id(bytes), "is nested deeper than the longest key, or leads to what is"))
+    Err(damaged(tree, header::page_id(bytes), "is nested deeper than the longest key, or leads to what is"))
 }
 
 /// Where a key belongs: in the innermost tree that there is for it.
@@ -269,7 +270,7 @@ fn pages_if_empty<R: PageRead>(reader: &R, tree: &Tree<'_>) -> Result<Option<Vec
     let mut left = vec![(tree.root, None)];
     while let Some((page, expected)) = left.pop() {
         let has_records = reader.read(page, |bytes| match node::kind(bytes) {
-            _ if node::tree_id(bytes) != tree.id || expected.is_some_and(|level| level != node::level(bytes)) => None,
+            _ if header::tree_id(bytes) != tree.id || expected.is_some_and(|level| level != node::level(bytes)) => None,
             Some(Kind::Leaf) => Some(Leaf::new(bytes).count() > 0),
             Some(Kind::Inner) => {
                 let inner = Inner::new(bytes);
@@ -291,7 +292,7 @@ fn pages_if_empty<R: PageRead>(reader: &R, tree: &Tree<'_>) -> Result<Option<Vec
 /// The first subtree of a leaf.
 pub(crate) fn first_subtree(tree: &Tree<'_>, bytes: &[u8]) -> Result<Option<(usize, Tree<'static>)>> {
     if node::kind(bytes) != Some(Kind::Leaf) {
-        return Err(damaged(tree, node::page_id(bytes), "is no leaf"));
+        return Err(damaged(tree, header::page_id(bytes), "is no leaf"));
     }
     if node::flags(bytes) & node::FLAG_CUSTOM_ORDER != 0 {
         return Ok(None);

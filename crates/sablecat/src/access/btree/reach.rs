@@ -4,6 +4,7 @@ use super::node::{self, Inner, Kind, Leaf, Order, Value};
 use super::{Tree, damaged, nest};
 use crate::access::{PageRead, long};
 use crate::error::Result;
+use crate::pages::header;
 use crate::types::PageId;
 
 /// Pages to be looked at, on one way down.
@@ -34,7 +35,7 @@ pub(crate) fn reach<R: PageRead>(reader: &R, tree: &Tree<'_>, met: &mut dyn FnMu
 /// Tells of the long values in a page, and adds what is below it to the pages to be looked at.
 fn look<'t>(step: &Step<'t>, bytes: &[u8], ahead: &mut Vec<Step<'t>>, met: &mut dyn FnMut(PageId) -> bool) -> Result<()> {
     let Step { tree, page, level, stems_len } = step;
-    if node::tree_id(bytes) != tree.id || level.is_some_and(|level| level != node::level(bytes)) {
+    if header::tree_id(bytes) != tree.id || level.is_some_and(|level| level != node::level(bytes)) {
         return Err(damaged(tree, *page, "belongs to another tree, or to another level of it"));
     }
     match node::kind(bytes) {

@@ -12,10 +12,11 @@
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-use super::node::{self, Leaf, Value};
+use super::node::{Leaf, Value};
 use super::{Toward, Tree, damaged, find_edge, find_leaf, nest};
 use crate::access::PageRead;
 use crate::error::Result;
+use crate::pages::header;
 use crate::types::{Lsn, PageId};
 
 /// A private copy of a leaf.
@@ -311,7 +312,7 @@ impl Side {
             let next = if forward { leaf.upper_fence() } else { leaf.lower_fence() };
             let toward = if forward { Ordering::Greater } else { Ordering::Less };
             if next.is_some_and(|next| tree.order.compare(next, &fence) != toward) {
-                return Err(damaged(tree, node::page_id(&self.copy.bytes), "leads a scan back to where it came from"));
+                return Err(damaged(tree, header::page_id(&self.copy.bytes), "leads a scan back to where it came from"));
             }
         }
     }

@@ -4,6 +4,7 @@ use super::node::{self, Fences, Inner, InnerMut, Kind, Leaf, LeafMut, SplitPoint
 use super::{Step, Toward, Tree, damaged, find_leaf, put_in_leaf};
 use crate::access::PageWrite;
 use crate::error::Result;
+use crate::pages::header;
 use crate::types::PageId;
 
 /// Sets a record, splitting pages as needed.
@@ -68,7 +69,7 @@ fn grow<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
     let child = writer.allocate(tree.home.volume)?;
     let (root, below) = writer.write_two(tree.root, child)?;
     below.copy_from_slice(root);
-    node::set_page_id(below, child);
+    header::set_page_id(below, child);
     let flags = node::flags(root);
     let level = node::level(root) + 1;
     InnerMut::format(root, tree.root, tree.id, flags, level, Fences::NONE, child);
@@ -172,7 +173,7 @@ fn shrink<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
         let Some(child) = only else { return Ok(()) };
         let (root, below) = writer.write_two(tree.root, child)?;
         root.copy_from_slice(below);
-        node::set_page_id(root, tree.root);
+        header::set_page_id(root, tree.root);
         writer.free(child)?;
     }
 }

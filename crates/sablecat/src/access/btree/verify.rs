@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::node::{self, Fences, Inner, Kind, Leaf, Value};
 use super::{Tree, nest};
 use crate::access::{PageRead, long};
+use crate::pages::header;
 use crate::types::PageId;
 
 /// What a tree consists of.
@@ -70,11 +71,11 @@ impl<R: PageRead> Walk<'_, R> {
         if let Err(why) = node::check_full(&bytes, self.tree.order) {
             return self.wrong(page, why);
         }
-        if node::page_id(&bytes) != page {
-            self.wrong(page, format!("says it is page {}", node::page_id(&bytes)));
+        if header::page_id(&bytes) != page {
+            self.wrong(page, format!("says it is page {}", header::page_id(&bytes)));
         }
-        if node::tree_id(&bytes) != self.tree.id {
-            return self.wrong(page, format!("belongs to tree {}", node::tree_id(&bytes)));
+        if header::tree_id(&bytes) != self.tree.id {
+            return self.wrong(page, format!("belongs to tree {}", header::tree_id(&bytes)));
         }
         if level.is_some_and(|level| level != node::level(&bytes)) {
             return self.wrong(page, format!("is at level {}, and its parent at one that does not fit", node::level(&bytes)));
@@ -142,7 +143,7 @@ impl<R: PageRead> Walk<'_, R> {
                 self.wrong(page, format!("is reached twice, now from the value of record {slot} of page {leaf}"));
                 return;
             }
-            match self.reader.read(page, |bytes| bytes.get(crate::pages::KIND_OFFSET) == Some(&long::KIND_LONG)) {
+            match self.reader.read(page, |bytes| header::kind(bytes) == Some(long::KIND_LONG)) {
                 Ok(true) => self.shape.long_pages += 1,
                 Ok(false) => return self.wrong(page, format!("should hold part of the value of record {slot} of page {leaf}")),
                 Err(error) => return self.wrong(page, error),

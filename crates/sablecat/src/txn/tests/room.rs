@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::access::btree::node;
 use crate::error::ErrorKind;
+use crate::pages::header;
 use crate::txn::Comparator;
 use crate::txn::apply::{OwnedValue, WriteCheck};
 use crate::txn::changes::Changes;
@@ -294,7 +295,7 @@ fn nobody_takes_a_page_being_built_for_the_leaf_that_had_its_number() {
             let first = kernel.pages.operate(idle, || {
                 let mut snapshot = kernel.pages.snapshot(idle);
                 let bytes = snapshot.page(page)?;
-                let is_leaf = node::tree_id(bytes) == tree.id && node::kind(bytes) == Some(node::Kind::Leaf);
+                let is_leaf = header::tree_id(bytes) == tree.id && node::kind(bytes) == Some(node::Kind::Leaf);
                 Ok(is_leaf.then(|| node::Leaf::new(bytes).lower_fence().map(<[u8]>::to_vec)).flatten())
             });
             let Ok(Some(first)) = first else { continue };

@@ -11,6 +11,7 @@ use super::header::{self, FLAG_CUSTOM_ORDER, HEADER_BYTES, HINTS, HINTS_AT, Kind
 use super::limits::{key_bytes_max, record_bytes_max};
 use super::slots::{self, INNER, LEAF, child_at, head, head_after, offset_at, slots_end, suffix};
 use super::{Fences, Order};
+use crate::pages::header as common;
 
 /// Whether a leaf or inner page is safe to use. The error says what is wrong, not with which page.
 pub(crate) fn check_bounds(page: &[u8]) -> Result<(), String> {
@@ -20,7 +21,13 @@ pub(crate) fn check_bounds(page: &[u8]) -> Result<(), String> {
         }
         Some(Kind::Leaf) if header::level(page) == 0 => bounds::<LEAF>,
         Some(Kind::Inner) if header::level(page) > 0 => bounds::<INNER>,
-        _ => return Err(format!("neither leaf nor inner page: kind {}, level {}", page[20], page[21])),
+        _ => {
+            return Err(format!(
+                "neither leaf nor inner page: kind {}, level {}",
+                common::kind(page).unwrap_or_default(),
+                header::level(page)
+            ));
+        }
     };
     // The map of used bytes is on the stack; clear no more of it than the page needs.
     match page.len() {

@@ -1,11 +1,7 @@
 //! The first 128 bytes of a page: what it is, and where its parts are.
 //!
 //! ```text
-//!   0  u32  checksum             set when the page is written to disk, by the volume
-//!   4  u32  page id
-//!   8  u64  born LSN             stored atomically by the pages layer; zero after format
-//!  16  u32  tree id
-//!  20  u8   kind                 1 leaf, 2 inner, 3 long value, 4 free
+//!   0  ..   common               what all pages begin with (pages/header.rs); the kind is 1 for a leaf, 2 for an inner page
 //!  21  u8   level                0 for a leaf
 //!  22  u16  flags                bit 0: custom order: no prefix, no skip, heads zero
 //!  24  u16  count                of slots
@@ -24,11 +20,12 @@
 //! 128       heads
 //! ```
 //!
-//! All integers little-endian. The first 24 bytes are common to pages of every kind.
+//! All integers little-endian.
 
 use super::bytes::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
 use super::{Fences, bytes};
-use crate::types::{Lsn, PageId, TreeId};
+use crate::pages::header as common;
+use crate::types::{PageId, TreeId};
 
 /// Where the heads begin: the length of the header with its hints.
 pub(super) const HEADER_BYTES: usize = 128;
@@ -40,53 +37,24 @@ pub(super) const HINTS: usize = 16;
 /// Header flag: the tree is ordered by a comparator of the user's.
 pub(crate) const FLAG_CUSTOM_ORDER: u16 = 1;
 
-/// What a page is.
+/// What a page of a tree is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
 pub(crate) enum Kind {
     /// Records.
-    Leaf,
+    Leaf = 1,
     /// Separators and child pages.
-    Inner,
-    /// Part of a value too long for a leaf.
-    LongValue,
-    /// Nothing.
-    Free,
+    Inner = 2,
 }
 
-/// What `page` says it is; `None` if it says something unknown, or is too short to say.
+/// What `page` says it is; `None` if that is no page of a tree, or it is too short to say.
+#[inline(always)]
 pub(crate) fn kind(page: &[u8]) -> Option<Kind> {
-    match page.get(20)? {
+    match common::kind(page)? {
         1 => Some(Kind::Leaf),
         2 => Some(Kind::Inner),
-        3 => Some(Kind::LongValue),
-        4 => Some(Kind::Free),
         _ => None,
     }
-}
-
-/// The page's number, as written in it.
-pub(crate) fn page_id(page: &[u8]) -> PageId {
-    PageId(u32_at(page, 4))
-}
-
-/// The LSN at which this version of the page became current.
-pub(crate) fn born(page: &[u8]) -> Lsn {
-    Lsn(u64_at(page, 8))
-}
-
-/// Gives the page another number: for content that moves to another page as it is.
-pub(crate) fn set_page_id(page: &mut [u8], id: PageId) {
-    put_u32(page, 4, id.0);
-}
-
-/// Gives the page to another tree: as above.
-pub(crate) fn set_tree_id(page: &mut [u8], id: TreeId) {
-    put_u32(page, 16, id.0);
-}
-
-/// The tree the page belongs to.
-pub(crate) fn tree_id(page: &[u8]) -> TreeId {
-    TreeId(u32_at(page, 16))
 }
 
 /// How far above the leaves: 0 is a leaf.
@@ -198,9 +166,9 @@ impl Identity {
     /// That of an existing leaf or inner page.
     pub(super) fn of(page: &[u8]) -> Identity {
         Identity {
-            page: page_id(page),
-            tree: tree_id(page),
-            kind: if page[20] == 1 { Kind::Leaf } else { Kind::Inner },
+            page: common::page_id(page),
+            tree: common::tree_id(page),
+            kind: kind(page).unwrap_or(Kind::Inner),
             level: level(page),
             flags: flags(page),
             first_child: first_child(page),
@@ -225,14 +193,7 @@ pub(super) fn format(page: &mut [u8], identity: Identity, fences: Fences<'_>) {
     assert!(page.len().is_power_of_two() && (512..=65536).contains(&page.len()), "page size {}", page.len());
     page[..HINTS_AT].fill(0);
     page[HINTS_AT..HEADER_BYTES].fill(0xff);
-    set_page_id(page, identity.page);
-    put_u32(page, 16, identity.tree.0);
-    page[20] = match identity.kind {
-        Kind::Leaf => 1,
-        Kind::Inner => 2,
-        Kind::LongValue => 3,
-        Kind::Free => 4,
-    };
+    common::form(page, identity.page, identity.tree, identity.kind as u8);
     page[21] = identity.level;
     put_u16(page, 22, identity.flags);
     set_first_child(page, identity.first_child);

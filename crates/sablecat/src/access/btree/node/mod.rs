@@ -52,7 +52,7 @@ pub(crate) use bulk::{InnerLoader, LeafLoader};
 pub(crate) use check::{check_bounds, check_full};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use exercise::exercise;
-pub(crate) use header::{FLAG_CUSTOM_ORDER, Kind, born, flags, kind, level, page_id, set_page_id, set_tree_id, tree_id};
+pub(crate) use header::{FLAG_CUSTOM_ORDER, Kind, flags, kind, level};
 pub(crate) use inner::{Inner, InnerMut};
 pub(crate) use leaf::{Leaf, LeafMut, Record};
 pub(crate) use limits::{inline_value_bytes_max, key_bytes_max};
