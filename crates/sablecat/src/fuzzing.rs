@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use sablecat_os::disk::{Disk, How};
 use sablecat_os::sim::{SimDisk, Survival};
 
-use crate::access::btree::node;
+use crate::access;
 use crate::pages::volume::seal_block;
 use crate::types::BlockId;
 use crate::{Durability, Env, Journal, Place, Result};
@@ -44,9 +44,9 @@ const FILE_BYTES_MAX: usize = 1 << 20;
 pub fn page(input: &[u8]) -> bool {
     let Some(power) = input.len().min(65536).checked_ilog2().filter(|&power| power >= 9) else { return false };
     let (page, key) = input.split_at(1 << power);
-    let believed = crate::access::check_page(page).is_ok();
-    if believed && matches!(node::kind(page), Some(node::Kind::Leaf | node::Kind::Inner)) {
-        node::exercise(page, &key[..key.len().min(node::key_bytes_max(page.len()))]);
+    let believed = access::check_page(page).is_ok();
+    if believed {
+        access::exercise(page, key);
     }
     believed
 }
@@ -190,7 +190,7 @@ pub fn sample_volume_with_epochs() -> Vec<u8> {
 /// Pages, as the engine wrote them.
 pub fn sample_pages() -> Vec<Vec<u8>> {
     let volume = sample_volume();
-    let pages = volume[RESERVED_BYTES..].chunks_exact(PAGE_SIZE).filter(|page| crate::access::check_page(page).is_ok());
+    let pages = volume[RESERVED_BYTES..].chunks_exact(PAGE_SIZE).filter(|page| access::check_page(page).is_ok());
     pages.map(<[u8]>::to_vec).collect()
 }
 

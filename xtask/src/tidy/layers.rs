@@ -2,6 +2,8 @@
 //!
 //! Read from the paths that begin with `crate::`, in `use` lines and elsewhere. Modules of one row stand beside each other and do not know
 //! each other; the first row, which everything is counted in, is the exception. DESIGN.md says what each layer owns.
+//!
+//! And above `access` no access method is named: what is there works with any (access/method.rs). Tests may look inside one.
 
 use std::collections::HashMap;
 
@@ -12,6 +14,9 @@ use crate::source;
 /// The layers, lowest first.
 const LAYERS: [&[&str]; 8] = [&["types", "error"], &["region"], &["log", "pages"], &["access"], &["txn"], &["env"], &["api"], &["fuzzing"]];
 const SOURCE: &str = "crates/sablecat/src/";
+/// The layer of the access methods, and their modules.
+const ACCESS: &str = "access";
+const METHODS: [&str; 1] = ["btree"];
 
 pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
     let exported =
@@ -31,6 +36,9 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
             continue;
         };
         let code = source::code(&file.text);
+        if layer(ACCESS).is_some_and(|access| own > access) && !is_test(&file.path) {
+            problems.extend(methods_named(file, &code));
+        }
         for (at, name) in crate_paths(&code) {
             let named = exported.get(&name).map_or(name.as_str(), String::as_str);
             let allowed = named == module || layer(named).is_some_and(|other| other < own || (other == own && own == 0));
@@ -45,6 +53,22 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
 
 fn layer(module: &str) -> Option<usize> {
     LAYERS.iter().position(|layer| layer.contains(&module))
+}
+
+/// Whether a file has nothing but tests in it.
+fn is_test(path: &str) -> bool {
+    path.contains("/tests/") || path.ends_with("/tests.rs")
+}
+
+/// Where a module of the access methods is part of a path.
+fn methods_named(file: &TextFile, code: &str) -> Vec<Problem> {
+    let of = |method: &'static str| {
+        let is_path = move |at: &usize| code[..*at].ends_with("::") || code[*at + method.len()..].starts_with("::");
+        source::words(code, method).filter(is_path).map(move |at| {
+            Problem::new(file, source::line_of(code, at), format!("names {method}; above {ACCESS} no access method is known"))
+        })
+    };
+    METHODS.iter().flat_map(|method| of(method)).collect()
 }
 
 /// The first names of all paths that begin with `crate::`, with their offsets.
@@ -94,6 +118,18 @@ mod tests {
         assert_eq!(check(&[beside])[0].line, 2);
         let above = file("access/mod.rs", "use crate::txn::Kernel;");
         assert_eq!(check(&[above]).len(), 1);
+    }
+
+    #[test]
+    fn no_access_method_is_named_above_them() {
+        let within = file("access/method.rs", "use super::btree;\nfn f() { btree::g() }\n");
+        assert_eq!(check(&[within]), []);
+        let other = file("txn/write_set.rs", "use std::collections::btree_map;\nlet btree = 1;\n");
+        assert_eq!(check(&[other]), []);
+        let tests = file("txn/tests/nested.rs", "use crate::access::btree::nest;\n");
+        assert_eq!(check(&[tests]), []);
+        let above = file("txn/apply.rs", "use crate::access::Tree;\nuse crate::access::btree;\nfn f() { btree::find() }\n");
+        assert_eq!(check(&[above]).iter().map(|problem| problem.line).collect::<Vec<_>>(), [2, 3]);
     }
 
     #[test]

@@ -6,7 +6,6 @@
 //!
 //! Keys that are nested (btree/nest.rs) begin with their stem, and so with any prefix that applies to them: a subtree is in one volume.
 
-use super::btree::nest;
 use super::btree::node::{self, Kind, Leaf};
 use crate::types::VolumeId;
 
@@ -22,13 +21,21 @@ pub(crate) struct KeyRule {
 impl KeyRule {
     /// Keys that begin with a prefix go into a volume.
     pub(crate) fn new(prefix: &[u8], volume: VolumeId) -> KeyRule {
-        KeyRule { prefix: prefix.to_vec(), end: nest::after(prefix), volume }
+        KeyRule { prefix: prefix.to_vec(), end: after(prefix), volume }
     }
 
     /// Whether all keys between two fences begin with the prefix.
     fn holds(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         lower.starts_with(&self.prefix) && self.end.as_deref().is_none_or(|end| upper.is_some_and(|upper| upper <= end))
     }
+}
+
+/// The first key above all that begin with `prefix`, if there is one.
+pub(crate) fn after(prefix: &[u8]) -> Option<Vec<u8>> {
+    let end = prefix.iter().rposition(|&byte| byte < u8::MAX)?;
+    let mut after = prefix[..=end].to_vec();
+    after[end] += 1;
+    Some(after)
 }
 
 /// Where the pages of a tree go.

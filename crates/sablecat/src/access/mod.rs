@@ -6,8 +6,14 @@
 pub(crate) mod btree;
 mod home;
 pub(crate) mod long;
+mod method;
+mod scan;
 
-pub(crate) use home::{Home, KeyRule};
+pub(crate) use home::{Home, KeyRule, after};
+#[cfg(feature = "fuzzing")]
+pub(crate) use method::exercise;
+pub(crate) use method::{Change, Load, Method, Order, Place, Tree, Tried, Value, form_blank, inline_value_bytes_max};
+pub(crate) use scan::{Found, PageCopy, Part, PendingRecord, Scan, Source, State, StateId, Wanted};
 
 use crate::error::Result;
 use crate::pages::{Snapshot, header};
@@ -41,6 +47,9 @@ pub(crate) fn check_page(bytes: &[u8]) -> std::result::Result<(), String> {
 
 /// Changes pages. What it has changed, it also reads.
 pub(crate) trait PageWrite: PageRead {
+    /// The newest bytes of a page, which nobody else changes before this writer is done.
+    fn latched(&mut self, page: PageId) -> Result<&[u8]>;
+
     /// The bytes of a page, to be changed.
     fn write(&mut self, page: PageId) -> Result<&mut [u8]>;
 
@@ -64,4 +73,13 @@ pub(crate) trait PageWrite: PageRead {
 
     /// Whether `page` could be written without waiting for anybody, and if so, claims it.
     fn try_claim(&mut self, page: PageId) -> Result<bool>;
+}
+
+/// Changes pages in copies, which have other numbers.
+pub(crate) trait CopyWrite: PageWrite {
+    /// Whether a page is a copy, or was made: nobody else knows it.
+    fn is_own(&self, page: PageId) -> Result<bool>;
+
+    /// Copies a page of a tree, which then is not needed any more if all this comes about.
+    fn copy(&mut self, tree: &Tree<'_>, page: PageId) -> Result<PageId>;
 }

@@ -2,7 +2,7 @@
 //!
 //! A cursor holds a key, not a page: it stands at a record, or where one was, whatever becomes of that and of the pages around it. It holds no transaction
 //! either, but is given one with each call: so there may be any number of them, beside changes by the transaction itself, and none has a lifetime. What
-//! makes moving on cheap, a copy of the leaf that it is in, is looked for again when the state is another (access/btree/scan.rs).
+//! makes moving on cheap, a copy of the leaf that it is in, is looked for again when the state is another (access/scan.rs).
 //!
 //! Costs: moving on in one direction copies a record's key and value out of the copy of its leaf; turning round, seeking, and moving on after a change of the snapshot
 //! are a descent from the root each.
@@ -15,7 +15,7 @@ use super::database::Kind;
 use super::read::within;
 use super::write::Write;
 use super::{Database, Env, Read};
-use crate::access::btree::{Found, Scan};
+use crate::access::{Found, Scan};
 use crate::error::{Error, Result};
 use crate::txn::Stamp;
 

@@ -7,7 +7,7 @@ use super::database::StoreHandle;
 use super::read::reading;
 use super::read::sealed::{Seen, State};
 use super::write::writing;
-use super::{Database, KeyRange, Range, Read, Stats, Write, visit};
+use super::{Database, KeyRange, Range, Read, Stats, Write};
 use crate::env::{CheckpointReport, CompactReport, Core, EnvTxn, Progress, VerifyReport};
 use crate::error::Result;
 use crate::txn::{Committed, Direct, Durability, Isolation, Options, TreeRef};
@@ -99,7 +99,7 @@ impl Read for DataStore {
         let kernel = &self.core.kernel;
         let seat = kernel.pages.participants.sit()?;
         let pinned = kernel.pages.pinned(&seat);
-        visit::fold(Committed { kernel, me: &seat, at: pinned.at() }, self.tree(db)?, bounds, initial, each)
+        self.tree(db)?.tree().fold(Committed { kernel, me: &seat, at: pinned.at() }, bounds, initial, each)
     }
 }
 

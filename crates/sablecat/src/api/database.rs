@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use super::cursor::Walk;
 use super::read::{Record, foreign};
 use super::within::{self, Doing, Within};
-use super::{Bounds, Cursor, DataStore, Entry, Env, KeyRange, Range, Read, ReadTxn, Txn, TxnOptions, visit};
+use super::{Bounds, Cursor, DataStore, Entry, Env, KeyRange, Range, Read, ReadTxn, Txn, TxnOptions};
 use crate::env::{Core, Named};
 use crate::error::{Error, Result};
 use crate::txn::{Committed, Isolation, RecordChange, TreeRef, locks};
@@ -351,7 +351,7 @@ impl Database {
         let seat = kernel.pages.sit()?;
         let pinned = kernel.pages.pinned(&seat);
         // The snapshot first: a database that is there after it stays there in it.
-        self.tree().and_then(|tree| visit::fold(Committed { kernel, me: &seat, at: pinned.at() }, tree, bounds, initial, each))
+        self.tree().and_then(|tree| tree.tree().fold(Committed { kernel, me: &seat, at: pinned.at() }, bounds, initial, each))
     }
 
     /// Sets many records in one transaction.

@@ -2,7 +2,7 @@
 
 use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
-use crate::access::btree::nest;
+use crate::access;
 use crate::error::Result;
 
 /// The bounds of a range, as owned keys.
@@ -56,7 +56,7 @@ fn owned(key: impl AsRef<[u8]>) -> Vec<u8> {
 
 /// The bounds of all keys that begin with `prefix`, in the order of bytes.
 fn prefixed(prefix: &[u8]) -> Bounds {
-    (Bound::Included(prefix.to_vec()), nest::after(prefix).map_or(Bound::Unbounded, Bound::Excluded))
+    (Bound::Included(prefix.to_vec()), access::after(prefix).map_or(Bound::Unbounded, Bound::Excluded))
 }
 
 macro_rules! ranges {

@@ -14,7 +14,6 @@ mod read;
 mod snapshot;
 mod stats;
 mod transaction;
-mod visit;
 mod within;
 mod write;
 

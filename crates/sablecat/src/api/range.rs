@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::read::{Record, within};
 use super::{Bounds, Database, Read};
-use crate::access::btree::Scan;
+use crate::access::Scan;
 use crate::error::Result;
 
 /// Records in order: an iterator from both ends over pairs of key and value, or errors.

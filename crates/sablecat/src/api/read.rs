@@ -3,9 +3,8 @@
 use std::ops::{Bound, ControlFlow};
 
 use super::database::Kind;
-use super::visit;
 use super::{Database, KeyRange, Range};
-use crate::access::btree::Scan;
+use crate::access::Scan;
 use crate::env::EnvTxn;
 use crate::error::{Error, Result};
 use crate::txn::TreeRef;
@@ -270,7 +269,7 @@ fn fold<B>(
     mut each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
 ) -> Result<B> {
     if txn.records.sees_committed(tree) {
-        return txn.records.look(tree, |state| visit::fold(state, tree, (lower, upper), initial, each));
+        return txn.records.look(tree, |state| tree.tree().fold(state, (lower, upper), initial, each));
     }
     let mut scan = Scan::new(lower, upper);
     let mut sum = initial;

@@ -20,14 +20,13 @@ use super::left::take_alone;
 use super::read_only;
 use super::recover::{self, RecoveryReport};
 use super::{Config, Core, Mode, Place};
-use crate::access::btree;
 use crate::access::{self, PageWrite};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Log, LogConfig, LogMemory, LogWords, Ring};
 use crate::pages::volume::{Journal, Superblock, Volume};
 use crate::pages::{Pages, Participant};
 use crate::region::{Geometry, LOG_WORDS_BYTES, Region};
-use crate::txn::catalog::{CATALOG, CATALOG_ROOT, FIRST_TREE};
+use crate::txn::catalog::{CATALOG_ROOT, FIRST_TREE, catalog_tree};
 use crate::txn::locks::LockTable;
 use crate::txn::{self, Direct, Kernel};
 use crate::types::{Lsn, VolumeId};
@@ -299,7 +298,7 @@ pub(super) fn assemble(
         if root != CATALOG_ROOT {
             return Err(Error::corruption(format!("the superblock says that there are no pages, and that ids below {root} may be in use")));
         }
-        btree::format_root(direct.write(root)?, CATALOG, root, false);
+        catalog_tree().tree().format(direct.write(root)?);
     }
     let mut changed = report.created;
     if kernel.log.keeps_records() {

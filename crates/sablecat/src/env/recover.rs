@@ -7,7 +7,6 @@ use std::collections::HashMap;
 
 use super::{Config, volumes};
 use crate::access::PageWrite;
-use crate::access::btree;
 use crate::error::{Error, Result};
 use crate::log::{Chains, EndReason, Kind, Operation, Scan};
 use crate::pages::Participant;
@@ -165,7 +164,8 @@ impl Replay<'_> {
             None => {
                 let mut direct = self.direct();
                 let root = direct.allocate(entry.volume)?;
-                btree::format_root(direct.write(root)?, entry.tree, root, entry.comparator.is_some());
+                entry.root = root;
+                entry.form_root(direct.write(root)?);
                 root
             }
         };

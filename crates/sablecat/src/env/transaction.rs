@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use super::Core;
 use super::databases::{Named, check_comparator};
-use crate::access::btree::Scan;
+use crate::access::Scan;
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::catalog::{self, CatalogEntry, catalog_tree, note_key};
 use crate::txn::{Durability, Options, Position, Presence, State, Transaction, TreeRef};

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use sablecat_os::disk::AlignedBuf;
 
 use super::Core;
-use crate::access::btree;
 use crate::error::Result;
 use crate::pages::volume::Found;
 use crate::txn::catalog;
@@ -77,7 +76,7 @@ impl Core {
             if !catalog::is_name(&key) {
                 // It may be half freed: its pages are accounted for, and that is all.
                 let tree = entry.tree(comparator, None);
-                btree::verify(&txn.committed(), &tree.tree(), &mut seen, &mut |_| {}, &mut count);
+                tree.tree().verify(&txn.committed(), &mut seen, &mut |_| {}, &mut count);
                 listed::each_to_be_freed(&txn.committed(), &entry, &mut |page| _ = seen.insert(page))?;
                 continue;
             }
@@ -93,7 +92,7 @@ impl Core {
         }
         for (name, tree) in &trees {
             let mut problems = Vec::new();
-            let shape = btree::verify(&txn.committed(), &tree.tree(), &mut seen, &mut |why| problems.push(why), &mut count);
+            let shape = tree.tree().verify(&txn.committed(), &mut seen, &mut |why| problems.push(why), &mut count);
             // A snapshot that was given up meanwhile makes sound pages look as if they were not there.
             txn.check_snapshot()?;
             report.problems.extend(problems.into_iter().map(|why| format!("{name}: {why}")));

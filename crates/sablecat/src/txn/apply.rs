@@ -13,9 +13,7 @@ use super::changes::Changes;
 use super::large::Large;
 use super::write_set::WriteSet;
 use super::{Isolation, Kernel, TreeRef, conflict};
-use crate::access::btree::node::{Leaf, LeafMut, Value, inline_value_bytes_max};
-use crate::access::btree::{self, Tree, nest};
-use crate::access::{PageRead, PageWrite, long};
+use crate::access::{Change, PageRead, PageWrite, Tree, Tried, Value, inline_value_bytes_max, long};
 use crate::error::{Error, Result};
 use crate::pages::{Participant, Run, header};
 use crate::region::{Held, STRUCTURE_LATCHES, Work};
@@ -26,13 +24,6 @@ use crate::types::{FrameId, Lsn, PageId, TreeId};
 #[must_use]
 pub(crate) struct StructureHold<'a> {
     _held: Vec<Held<'a>>,
-}
-
-/// How preparing leaves alone ended.
-pub(super) enum Leaves {
-    Ready,
-    /// Some tree's shape must change.
-    Shape,
 }
 
 impl Kernel {
@@ -65,57 +56,25 @@ impl Kernel {
 
     /// Applies one change, its tree's structure latch being held. `run` is the value's if it was stored past the pool. False if there was
     /// nothing to remove.
-    pub(super) fn apply_one(
-        &self,
-        changes: &mut Changes<'_>,
-        tree: &Tree<'_>,
-        (key, value): (&[u8], Option<&[u8]>),
-        run: Option<&Run<'_>>,
-    ) -> Result<bool> {
+    pub(super) fn apply_one(&self, changes: &mut Changes<'_>, tree: &Tree<'_>, change: Change<'_>, run: Option<&Run<'_>>) -> Result<bool> {
         let mut nowhere = PageId::NONE;
-        self.apply_next(changes, tree, (key, value), run, &mut nowhere)
+        self.apply_next(changes, tree, change, run, &mut nowhere)
     }
 
-    /// As [`Kernel::apply_one`], for one change after another: `last` is the leaf of the one before, then of this one.
+    /// As [`Kernel::apply_one`], for one change after another: `last` is the page of the one before, then of this one.
     fn apply_next(
         &self,
         changes: &mut Changes<'_>,
         tree: &Tree<'_>,
-        (key, value): (&[u8], Option<&[u8]>),
+        change: Change<'_>,
         run: Option<&Run<'_>>,
         last: &mut PageId,
     ) -> Result<bool> {
-        let home = tree.home.of_key(key);
-        let store = |changes: &mut Changes<'_>, within: TreeId, value: &[u8]| match run {
+        let home = tree.home.of_key(change.0);
+        tree.change(changes, change, last, |changes: &mut Changes<'_>, within, value| match run {
             Some(run) => changes.add_run(run, tree.id, value),
             None => long::store(changes, (within, home), value),
-        };
-        if self.is_nested(tree, key) {
-            return nest::change(changes, tree, key, value, store);
-        }
-        if *last == PageId::NONE || !btree::is_leaf_for(changes.latched(*last)?, tree, key) {
-            *last = btree::find_leaf(changes, tree, key, btree::Toward::Key, |_| {})?;
-        }
-        let page = *last;
-        let leaf = Leaf::new(changes.latched(page)?);
-        let old = match leaf.search(key, tree.order).map(|slot| leaf.value(slot)) {
-            Ok(Value::Long { first_page, len }) => Some((first_page, len)),
-            _ => None,
-        };
-        if let Some((first, len)) = old {
-            long::free(changes, first, len)?;
-        }
-        match value {
-            None => btree::remove(changes, tree, key),
-            Some(value) => {
-                let stored = nest::store_value(changes, tree.id, key.len(), value, store)?;
-                // Most of a write set fits: it is here because of one leaf that was full.
-                if btree::put_in_leaf(changes.write(page)?, key, stored, tree.order).is_err() {
-                    btree::put(changes, tree, key, stored)?;
-                }
-                Ok(true)
-            }
-        }
+        })
     }
 
     /// Applies a write set with structure latches held.
@@ -125,10 +84,10 @@ impl Kernel {
             for (tree, records) in writes.trees().filter(|(tree, _)| !tree.is_new()) {
                 let view = tree.tree();
                 for (key, _) in records.iter() {
-                    let place = nest::find(changes, &view, key, |_| {})?;
-                    let leaf = btree::find_leaf(changes, &place.tree, place.rest, btree::Toward::Key, |_| {})?;
-                    changes.latched(leaf)?;
-                    self.check_write(changes, leaf, &view, key, place.rest, check)?;
+                    let place = view.place(changes, key)?;
+                    let page = place.tree.find(changes, place.rest)?;
+                    changes.latched(page)?;
+                    self.check_write(changes, page, &view, key, place.rest, check)?;
                 }
             }
         }
@@ -146,7 +105,7 @@ impl Kernel {
     }
 
     /// Applies a write set as long as leaves alone suffice.
-    pub(super) fn apply_leaves(&self, changes: &mut Changes<'_>, writes: &WriteSet, mut at: Lsn, check: WriteCheck<'_>) -> Result<Leaves> {
+    pub(super) fn apply_leaves(&self, changes: &mut Changes<'_>, writes: &WriteSet, mut at: Lsn, check: WriteCheck<'_>) -> Result<Tried> {
         for (tree, records) in writes.trees() {
             let view = tree.tree();
             // A tree that the snapshot does not have, but the newest state, at which it is looked for: the catalog's leaf is held by now.
@@ -154,35 +113,17 @@ impl Kernel {
             let mut last = PageId::NONE;
             for (key, value) in records.iter() {
                 if self.is_nested(&view, key) {
-                    return Ok(Leaves::Shape);
+                    return Ok(Tried::Structure);
                 }
                 let page = self.leaf_for(changes, &view, key, last, &mut at)?;
                 last = page;
                 self.check_write(changes, page, &view, key, key, check)?;
-                let (place, is_long) = changes.read(page, |bytes| {
-                    let leaf = Leaf::new(bytes);
-                    let place = leaf.search(key, view.order);
-                    (place, place.is_ok_and(|slot| matches!(leaf.value(slot), Value::Long { .. })))
-                })?;
-                // The version that is written has what was read in the same slots.
-                let done = match (place, value.as_deref()) {
-                    _ if is_long => return Ok(Leaves::Shape),
-                    (_, Some(value)) if value.len() > self.inline_max(key.len()) => return Ok(Leaves::Shape),
-                    (Ok(slot), Some(value)) => LeafMut::new(changes.write(page)?).replace_value(slot, Value::Inline(value)).is_ok(),
-                    (Err(slot), Some(value)) => LeafMut::new(changes.write(page)?).insert(slot, key, Value::Inline(value)).is_ok(),
-                    (Err(_), None) => true,
-                    (Ok(slot), None) => {
-                        let bytes = changes.write(page)?;
-                        LeafMut::new(bytes).remove(slot);
-                        page == view.root || !btree::should_merge(bytes)
-                    }
-                };
-                if !done {
-                    return Ok(Leaves::Shape);
+                if view.try_change(changes, page, (key, value.as_deref()))? == Tried::Structure {
+                    return Ok(Tried::Structure);
                 }
             }
         }
-        Ok(Leaves::Ready)
+        Ok(Tried::Done)
     }
 
     /// The latched leaf for `key`: the one before, or found anew, at `at` or at a newer state, which `at` then is.
@@ -192,7 +133,7 @@ impl Kernel {
     /// out of order. Nor does any sweep give this state up, as it may a snapshot, and the page be used elsewhere while it is waited for.
     pub(super) fn leaf_for(&self, changes: &mut Changes<'_>, tree: &Tree<'_>, key: &[u8], last: PageId, at: &mut Lsn) -> Result<PageId> {
         let me = changes.participant();
-        if last != PageId::NONE && changes.read(last, |bytes| btree::is_leaf_for(bytes, tree, key))? {
+        if last != PageId::NONE && changes.read(last, |bytes| tree.covers(bytes, key))? {
             return Ok(last);
         }
         if !changes.items().is_empty() {
@@ -202,7 +143,7 @@ impl Kernel {
             let page = self.locate(tree, key, *at, me)?;
             let held = changes.holds(page);
             let bytes = changes.latched(page)?;
-            if btree::is_leaf_for(bytes, tree, key) {
+            if tree.covers(bytes, key) {
                 return Ok(page);
             }
             if !held {
@@ -245,10 +186,7 @@ impl Kernel {
         if item.old == FrameId::NONE || is_in_place && self.pages.region.born(item.old).load(Ordering::Acquire) <= at.0 {
             return Ok(());
         }
-        let now = changes.read_old(page, |bytes| {
-            let leaf = Leaf::new(bytes);
-            leaf.search(rest, tree.order).ok().map(|slot| OwnedValue::of(leaf.value(slot)))
-        });
+        let now = changes.read_old(page, |bytes| tree.get(bytes, rest).map(OwnedValue::of));
         if now.flatten() != self.value_at(tree, key, at, me)? {
             // The next snapshot must have what this one lacks, however long the committer is kept from making it visible.
             self.help_committer(me);

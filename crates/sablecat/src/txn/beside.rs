@@ -36,9 +36,7 @@ use super::copy::Copying;
 use super::large::Large;
 use super::write_set::{Records, WriteSet};
 use super::{Kernel, TreeRef, conflict, publish};
-use crate::access::btree::node::{Leaf, LeafMut, Value};
-use crate::access::btree::{self, Toward, Tree};
-use crate::access::{PageRead, PageWrite};
+use crate::access::{PageRead, PageWrite, Tree, Tried};
 use crate::error::{Error, Result};
 use crate::log::RecordBuilder;
 use crate::pages::{Participant, Run, header};
@@ -194,7 +192,7 @@ impl<'a> Build<'a> {
         let place = kernel.place(&view, key, now, me)?;
         let born = kernel.pages.operate(me, || {
             let mut snapshot = kernel.pages.at_pin(me, now)?;
-            snapshot.leaf(&place.tree, place.rest).map(header::born)
+            snapshot.covering(&place.tree, place.rest).map(header::born)
         })?;
         let is_in_place = at >= kernel.pages.region.header().rebuilt_since();
         if is_in_place && born <= at || kernel.value_at(&view, key, now, me)? == kernel.value_at(&view, key, at, me)? {
@@ -220,9 +218,7 @@ impl<'a> Build<'a> {
             Some((_, records)) => self.change_catalog(&mut changes, records, (&key, &value))?,
             None => {
                 let leaf = kernel.leaf_for(&mut changes, &catalog.tree(), &key, PageId::NONE, &mut now)?;
-                let bytes = changes.write(leaf)?;
-                let slot = Leaf::new(bytes).search(&key, catalog.tree().order);
-                if !slot.is_ok_and(|slot| LeafMut::new(bytes).replace_value(slot, Value::Inline(&value)).is_ok()) {
+                if catalog.tree().try_change(&mut changes, leaf, (&key, Some(&value)))? != Tried::Done {
                     return Err(Error::corruption(format!("the catalog has lost the note of the list of pages in tree {}", note.tree)));
                 }
             }
@@ -247,7 +243,7 @@ impl<'a> Build<'a> {
         all.push((key, Some(value)));
         all.sort_unstable();
         for &(key, _) in all.iter().filter(|(key, _)| catalog::is_name(key)) {
-            let leaf = btree::find_leaf(changes, &catalog.tree(), key, Toward::Key, |_| {})?;
+            let leaf = catalog.tree().find(changes, key)?;
             changes.latched(leaf)?;
             self.kernel.check_write(changes, leaf, &catalog.tree(), key, key, self.check)?;
         }

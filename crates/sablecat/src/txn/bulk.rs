@@ -14,9 +14,7 @@ use sablecat_os::atomic::Ordering;
 use super::changes::Changes;
 use super::presence::removed;
 use super::{ChainHold, Durability, Kernel, TreeRef, publish};
-use crate::access::btree::Load;
-use crate::access::btree::node::{self, Kind, Leaf};
-use crate::access::{PageRead, PageWrite, long};
+use crate::access::{Load, PageRead, PageWrite, long};
 use crate::error::{Error, Result};
 use crate::log::{self, RecordBuilder};
 use crate::pages::{Participant, Run};
@@ -75,7 +73,7 @@ impl<'a> Loading<'a> {
         if !self.is_empty(&self.changes())? {
             return Err(Error::invalid("a bulk load into a database that is not empty; insert the records, or load a new database"));
         }
-        let mut load = Load::new(self.tree.tree(), kernel.pages.region.page_size());
+        let mut load = self.tree.tree().load(kernel.page_size());
         let (mut records, mut drawn) = (records.into_iter(), Vec::new());
         loop {
             self.me.slot().unpin();
@@ -102,7 +100,7 @@ impl<'a> Loading<'a> {
         }
         let records = load.finish(&mut changes)?;
         // The tree's shape is held, but a commit that needs one leaf alone may have found the root, which was a leaf until now.
-        if !changes.read_old(self.tree.root, is_empty_leaf).unwrap_or(false) {
+        if !changes.read_old(self.tree.root, |root| self.tree.tree().is_as_made(root)).unwrap_or(false) {
             return Err(filled());
         }
         let record = self.log.finish();
@@ -143,7 +141,7 @@ impl<'a> Loading<'a> {
 
     /// Whether the tree is as it was made.
     fn is_empty(&self, changes: &Changes<'_>) -> Result<bool> {
-        changes.read(self.tree.root, is_empty_leaf)
+        changes.read(self.tree.root, |root| self.tree.tree().is_as_made(root))
     }
 
     /// Stores a long value in pages of its own, past the pool if it is large, and says which is the first.
@@ -224,11 +222,6 @@ fn draw<K: AsRef<[u8]>, V: AsRef<[u8]>>(records: &mut impl Iterator<Item = (K, V
         have += size_of::<(K, V)>() + key.as_ref().len() + value.as_ref().len();
         drawn.push((key, value));
     }
-}
-
-/// Whether a page is a leaf without records.
-fn is_empty_leaf(page: &[u8]) -> bool {
-    node::kind(page) == Some(Kind::Leaf) && Leaf::new(page).count() == 0
 }
 
 #[cold]

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use super::{Comparator, TreeRef};
 use crate::access::KeyRule;
-use crate::access::btree::{self, Source};
+use crate::access::{Found, Method, Scan, Source};
 use crate::error::{Error, Result};
 use crate::types::{PageId, TreeId, VolumeId};
 
@@ -113,6 +113,11 @@ impl CatalogEntry {
         Ok(CatalogEntry { tree: TreeId(word(2)), root: PageId(word(6)), volume, comparator, list })
     }
 
+    /// Makes the tree's root page, with nothing in it.
+    pub(crate) fn form_root(&self, bytes: &mut [u8]) {
+        Method::Btree.format(bytes, self.tree, self.root, self.comparator.is_some());
+    }
+
     /// The tree, once its comparator has been found, and which of its records go into other volumes than it.
     pub(crate) fn tree(&self, comparator: Option<Arc<Comparator>>, keys: Option<Arc<[KeyRule]>>) -> TreeRef {
         TreeRef { id: self.tree, root: self.root, comparator, volume: self.volume, keys, presence: None }
@@ -143,25 +148,25 @@ pub(crate) fn is_name(key: &[u8]) -> bool {
 
 /// All records of the catalog.
 pub(crate) fn records(source: &mut impl Source) -> Result<Vec<(Vec<u8>, CatalogEntry)>> {
-    records_between(source, btree::Scan::new(Unbounded, Unbounded))
+    records_between(source, Scan::new(Unbounded, Unbounded))
 }
 
 /// The record of a key of the catalog.
 pub(crate) fn record(source: &mut impl Source, key: &[u8]) -> Result<Option<CatalogEntry>> {
-    let found = records_between(source, btree::Scan::new(Included(key.to_vec()), Included(key.to_vec())))?;
+    let found = records_between(source, Scan::new(Included(key.to_vec()), Included(key.to_vec())))?;
     Ok(found.into_iter().next().map(|(_, entry)| entry))
 }
 
-fn records_between(source: &mut impl Source, mut scan: btree::Scan) -> Result<Vec<(Vec<u8>, CatalogEntry)>> {
+fn records_between(source: &mut impl Source, mut scan: Scan) -> Result<Vec<(Vec<u8>, CatalogEntry)>> {
     let tree = catalog_tree();
     let mut found = Vec::new();
     while let Some((key, value)) = scan.next(&tree.tree(), source, true)? {
         match value {
-            btree::Found::Bytes(value) => {
+            Found::Bytes(value) => {
                 let entry = CatalogEntry::decode(&key, &value)?;
                 found.push((key, entry));
             }
-            btree::Found::Long(..) => return Err(Error::corruption("a record of the catalog has a long value")),
+            Found::Long(..) => return Err(Error::corruption("a record of the catalog has a long value")),
         }
     }
     Ok(found)

@@ -165,16 +165,6 @@ impl<'a> Changes<'a> {
         Ok(Some(index))
     }
 
-    /// Latches a page for reading its newest version: only the holder of the latch may supersede or evict it.
-    #[inline]
-    pub(crate) fn latched(&mut self, page: PageId) -> Result<&[u8]> {
-        let index = self.hold(page, true)?.expect("waiting ends with the latch");
-        let item = self.items[index];
-        let frame = if item.new == FrameId::NONE { item.old } else { item.new };
-        // SAFETY: the page is latched by us, so its current version stays; or the frame is our own building one.
-        Ok(unsafe { self.pages.region.page(frame) })
-    }
-
     /// The version of a held page that was current when it was latched; none for a page added here.
     pub(crate) fn read_old<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let item = self.items[self.find(page)?];
@@ -356,6 +346,16 @@ impl PageRead for Changes<'_> {
 }
 
 impl PageWrite for Changes<'_> {
+    // Only the holder of the latch may supersede or evict the newest version.
+    #[inline]
+    fn latched(&mut self, page: PageId) -> Result<&[u8]> {
+        let index = self.hold(page, true)?.expect("waiting ends with the latch");
+        let item = self.items[index];
+        let frame = if item.new == FrameId::NONE { item.old } else { item.new };
+        // SAFETY: the page is latched by us, so its current version stays; or the frame is our own building one.
+        Ok(unsafe { self.pages.region.page(frame) })
+    }
+
     #[inline]
     fn write(&mut self, page: PageId) -> Result<&mut [u8]> {
         let index = self.hold(page, true)?.expect("waiting ends with the latch");

@@ -3,10 +3,9 @@
 use std::ops::Bound;
 
 use super::Kernel;
-use crate::access::btree::{Found, LeafCopy, Part, PendingRecord, Source, Wanted};
-use crate::access::{PageRead, long};
+use crate::access::{Found, PageCopy, PageRead, Part, PendingRecord, Source, State, Wanted, long};
 use crate::error::{Error, Result};
-use crate::pages::Participant;
+use crate::pages::{Participant, Snapshot};
 use crate::types::{Lsn, PageId};
 
 /// Pages of a long value that one operation reads.
@@ -20,9 +19,13 @@ pub(crate) struct Committed<'a> {
     pub(crate) at: Lsn,
 }
 
-impl Committed<'_> {
-    /// A value that a scan found, whole.
-    pub(crate) fn load(&self, found: Found) -> Result<Vec<u8>> {
+impl State for Committed<'_> {
+    #[inline]
+    fn operate<T>(&self, mut work: impl FnMut(&mut Snapshot<'_>) -> Result<T>) -> Result<T> {
+        self.kernel.pages.operate(self.me, || work(&mut self.kernel.pages.at_pin(self.me, self.at)?))
+    }
+
+    fn load(&self, found: Found) -> Result<Vec<u8>> {
         match found {
             Found::Bytes(value) => Ok(value),
             Found::Long(first, len) => self.kernel.load_long(self.me, self.at, first, len),
@@ -41,10 +44,9 @@ impl PageRead for Committed<'_> {
 }
 
 impl Source for Committed<'_> {
-    fn leaf(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut LeafCopy) -> Result<()> {
-        self.kernel.pages.operate(self.me, || {
-            let mut snapshot = self.kernel.pages.at_pin(self.me, self.at)?;
-            let page = wanted.find(&snapshot, part.tree)?;
+    fn copy(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<()> {
+        self.operate(|snapshot| {
+            let page = part.tree.wanted(snapshot, wanted)?;
             into.fill(snapshot.page(page)?);
             Ok(())
         })

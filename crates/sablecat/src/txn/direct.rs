@@ -6,9 +6,7 @@
 //! A page changed in place loses the block that held it (a checkpoint frees it, if a checkpoint has named it) and is written to another
 //! one when it is evicted or captured.
 
-use crate::access::btree::node::{self, Leaf, LeafMut, Value};
-use crate::access::btree::{self, Toward, Tree, nest};
-use crate::access::{PageRead, PageWrite, long};
+use crate::access::{PageRead, PageWrite, Tree, form_blank, long};
 use crate::error::{Error, Result};
 use crate::pages::{Pages, Participant};
 use crate::region::{BlockWord, EntryWord, FrameState};
@@ -30,18 +28,23 @@ impl<'a> Direct<'a> {
         Direct { pages, me }
     }
 
+    /// The frame of a page, which is read in if it must be.
+    #[inline]
+    fn resident(&self, page: PageId) -> Result<FrameId> {
+        let frame = self.pages.region.entry(page).word().frame();
+        if frame != FrameId::NONE {
+            return Ok(frame);
+        }
+        self.pages.operate(self.me, || {
+            let operation = self.pages.enter(self.me);
+            operation.pages.current(page, self.me)
+        })
+    }
+
     /// The frame of a page, to be written: resident, and on no block.
     #[inline]
     fn frame(&mut self, page: PageId) -> Result<FrameId> {
-        let resident = self.pages.region.entry(page).word().frame();
-        let frame = if resident == FrameId::NONE {
-            self.pages.operate(self.me, || {
-                let operation = self.pages.enter(self.me);
-                operation.pages.current(page, self.me)
-            })?
-        } else {
-            resident
-        };
+        let frame = self.resident(page)?;
         let desc = self.pages.region.frame(frame);
         let block = desc.block();
         if block.block() != BlockId::NONE {
@@ -59,7 +62,7 @@ impl<'a> Direct<'a> {
         let bytes = unsafe { region.page_mut(frame) };
         bytes.fill(0);
         // It may be swept out before its owner forms it: so it is a page that can be read in again.
-        LeafMut::format(bytes, page, TreeId(0), 0, node::Fences::NONE);
+        form_blank(bytes, page);
         region.frame(frame).describe(page, FrameId::NONE, BlockWord::unwritten(home));
         region.frame(frame).set_state(FrameState::Published);
         let entry = region.entry(page);
@@ -72,49 +75,20 @@ impl<'a> Direct<'a> {
     /// Sets or removes a record. False if there was nothing to remove.
     pub(crate) fn change(&mut self, tree: &Tree<'_>, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
         let home = tree.home.of_key(key);
-        let store = |direct: &mut Self, within: TreeId, value: &[u8]| direct.store_long((within, home), value);
-        if nest::is_nested(tree, key, self.page_size()) {
-            return nest::change(self, tree, key, value, store);
+        // What is in no frame may have been freed.
+        let hint = Some(self.me.hints.of(tree.id)).filter(|&hint| hint != PageId::NONE && self.is_resident(hint)).unwrap_or(PageId::NONE);
+        let mut page = hint;
+        let done = tree.change(self, (key, value), &mut page, |direct, within, value| direct.store_long((within, home), value))?;
+        if page != PageId::NONE && page != hint {
+            self.me.hints.remember(tree.id, page);
         }
-        let page = self.locate(tree, key)?;
-        let place = self.read(page, |bytes| {
-            let leaf = Leaf::new(bytes);
-            leaf.search(key, tree.order).map(|slot| match leaf.value(slot) {
-                Value::Long { first_page, len } => (slot, Some((first_page, len))),
-                Value::Inline(_) => (slot, None),
-            })
-        })?;
-        let long = place.ok().and_then(|(_, long)| long);
-        let slot = place.map(|(slot, _)| slot);
-        let Some(value) = value else {
-            let Ok(slot) = slot else { return Ok(false) };
-            let sparse = {
-                let bytes = self.write(page)?;
-                LeafMut::new(bytes).remove(slot);
-                btree::should_merge(bytes)
-            };
-            self.free_long(long)?;
-            if sparse && page != tree.root {
-                btree::merge_up(self, tree, key)?;
-            }
-            return Ok(true);
-        };
-        let stored = nest::store_value(self, tree.id, key.len(), value, store)?;
-        let mut leaf = LeafMut::new(self.write(page)?);
-        let put = match slot {
-            Ok(slot) => leaf.replace_value(slot, stored),
-            Err(slot) => leaf.insert(slot, key, stored),
-        };
-        if put.is_err() {
-            btree::put(self, tree, key, stored)?;
-        }
-        self.free_long(long)?;
-        Ok(true)
+        Ok(done)
     }
 
-    /// Frees the pages of a value, if it is in pages of its own.
-    fn free_long(&mut self, value: Option<(PageId, u64)>) -> Result<()> {
-        value.map_or(Ok(()), |(first, len)| long::free(self, first, len))
+    /// Whether a page is in a frame.
+    #[inline]
+    fn is_resident(&self, page: PageId) -> bool {
+        self.pages.region.entry(page).word().frame() != FrameId::NONE
     }
 
     /// Loads records that come in ascending order into an empty tree. Returns how many there were.
@@ -123,11 +97,10 @@ impl<'a> Direct<'a> {
         tree: &Tree<'_>,
         records: impl IntoIterator<Item = (K, V)>,
     ) -> Result<u64> {
-        let empty = self.read(tree.root, |bytes| node::kind(bytes) == Some(node::Kind::Leaf) && Leaf::new(bytes).count() == 0)?;
-        if !empty {
+        if !self.read(tree.root, |bytes| tree.is_as_made(bytes))? {
             return Err(Error::invalid("a bulk load into a database that is not empty; insert the records, or load a new database"));
         }
-        let mut load = btree::Load::new(*tree, self.page_size());
+        let mut load = tree.load(self.page_size());
         for (key, value) in records {
             let (key, value) = (key.as_ref(), value.as_ref());
             super::check_record(tree, self.page_size(), key, value.len())?;
@@ -150,35 +123,12 @@ impl<'a> Direct<'a> {
         run.keep();
         Ok(first_page)
     }
-
-    #[inline]
-    fn locate(&mut self, tree: &Tree<'_>, key: &[u8]) -> Result<PageId> {
-        let hint = self.me.hints.of(tree.id);
-        if hint != PageId::NONE {
-            let frame = self.pages.region.entry(hint).word().frame();
-            // SAFETY: the frame is the page's current version, and nobody but this writer changes anything.
-            if frame != FrameId::NONE && btree::is_leaf_for(unsafe { self.pages.region.page(frame) }, tree, key) {
-                return Ok(hint);
-            }
-        }
-        let page = btree::find_leaf(self, tree, key, Toward::Key, |_| {})?;
-        self.me.hints.remember(tree.id, page);
-        Ok(page)
-    }
 }
 
 impl PageRead for Direct<'_> {
     #[inline]
     fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
-        let resident = self.pages.region.entry(page).word().frame();
-        let frame = if resident == FrameId::NONE {
-            self.pages.operate(self.me, || {
-                let operation = self.pages.enter(self.me);
-                operation.pages.current(page, self.me)
-            })?
-        } else {
-            resident
-        };
+        let frame = self.resident(page)?;
         self.pages.region.prefetch(frame);
         // SAFETY: nobody else is here, and the sweeps of this participant, which might evict the page, come between reads only.
         Ok(look(unsafe { self.pages.region.page(frame) }))
@@ -190,6 +140,13 @@ impl PageRead for Direct<'_> {
 }
 
 impl PageWrite for Direct<'_> {
+    #[inline]
+    fn latched(&mut self, page: PageId) -> Result<&[u8]> {
+        let frame = self.resident(page)?;
+        // SAFETY: nobody else is here, and the borrow of `self` keeps this writer's sweeps away.
+        Ok(unsafe { self.pages.region.page(frame) })
+    }
+
     #[inline]
     fn write(&mut self, page: PageId) -> Result<&mut [u8]> {
         let frame = self.frame(page)?;

@@ -15,6 +15,7 @@
 //! gives the page a last version, and would keep the one before in the cache for it.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sablecat_os::atomic::Ordering;
@@ -22,9 +23,7 @@ use sablecat_os::atomic::Ordering;
 use super::catalog::{CATALOG, CatalogEntry, Listed};
 use super::changes::Changes;
 use super::{Committed, Durability, Kernel, TreeRef};
-use crate::access::btree::node::{Leaf, Value};
-use crate::access::btree::{self, Toward, Tree};
-use crate::access::{PageRead, PageWrite};
+use crate::access::{Change, Found, PageCopy, PageRead, PageWrite, Part, PendingRecord, Scan, Source, Tree, Wanted};
 use crate::error::{Error, Result};
 use crate::log;
 use crate::types::{Lsn, PageId, TreeId, VolumeId};
@@ -60,14 +59,18 @@ impl Additions {
 
     /// Writes them into the list.
     pub(super) fn write(self, list: &TreeRef, changes: &mut Changes<'_>) -> Result<()> {
-        for (key, count) in self.0 {
-            match count {
-                Some(count) => btree::put(changes, &list.tree(), &key, Value::Inline(&count.to_le_bytes()))?,
-                None => _ = btree::remove(changes, &list.tree(), &key)?,
-            }
-        }
-        Ok(())
+        let mut last = PageId::NONE;
+        self.0.iter().try_for_each(|(key, count)| {
+            let count = count.map(u32::to_le_bytes);
+            change(changes, &list.tree(), (key, count.as_ref().map(<[u8; 4]>::as_slice)), &mut last)
+        })
     }
+}
+
+/// Sets or removes an entry. `last` is the page of the one before, then of this one.
+fn change(changes: &mut Changes<'_>, list: &Tree<'_>, change: Change<'_>, last: &mut PageId) -> Result<()> {
+    let too_long = |_: &mut Changes<'_>, _, _: &[u8]| Err(Error::corruption("an entry of a list of pages is too long for a page"));
+    list.change(changes, change, last, too_long).map(drop)
 }
 
 /// Tells of all pages that a list names; of none if the catalog's entry is that of another tree.
@@ -97,38 +100,38 @@ fn each_of(state: &Committed<'_>, entry: &CatalogEntry, listed: Listed, tell: &m
     }
 }
 
+/// The pages that a reader sees, scanned.
+struct Scanned<'r, R>(&'r R);
+
+impl<R: PageRead> Source for Scanned<'_, R> {
+    fn copy(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<()> {
+        let page = part.tree.wanted(self.0, wanted)?;
+        self.0.read(page, |bytes| into.fill(bytes))
+    }
+
+    fn pending(&self, _: Bound<&[u8]>, _: Bound<&[u8]>, _: bool) -> Result<Option<PendingRecord>> {
+        Ok(None)
+    }
+}
+
 /// Entries of one kind that follow each other, from the first of that kind on, up to `most` of them.
 fn entries<R: PageRead>(reader: &R, list: &Tree<'_>, listed: Listed, from: PageId, most: usize) -> Result<Vec<(PageId, u64)>> {
     let wrong = || Error::corruption(format!("the list of pages in tree {} has an entry that is none", list.id));
-    let mut from = key(listed, from).to_vec();
-    let kind = from[0];
+    let bounds = (Bound::Included(key(listed, from).to_vec()), Bound::Included(key(listed, PageId(u32::MAX)).to_vec()));
+    let mut scan = Scan::new(bounds.0, bounds.1);
     let mut found = Vec::new();
-    loop {
-        let leaf = btree::find_leaf(reader, list, &from, Toward::Key, |_| {})?;
-        let next = reader.read(leaf, |bytes| {
-            let leaf = Leaf::new(bytes);
-            let first = leaf.search(&from, list.order).unwrap_or_else(|slot| slot);
-            for slot in first..leaf.count() {
-                let (prefix, suffix) = leaf.key(slot);
-                let &[this, a, b, c, d] = &[prefix, suffix].concat()[..] else { return Err(wrong()) };
-                if this != kind || found.len() == most {
-                    return Ok(None);
-                }
-                let Value::Inline(&[e, f, g, h]) = leaf.value(slot) else { return Err(wrong()) };
-                let (page, count) = (PageId(u32::from_be_bytes([a, b, c, d])), u32::from_le_bytes([e, f, g, h]));
-                if page == PageId::NONE || count == 0 {
-                    return Err(wrong());
-                }
-                found.push((page, u64::from(count)));
-            }
-            Ok(leaf.upper_fence().filter(|fence| fence.first() == Some(&kind)).map(<[u8]>::to_vec))
-        })??;
-        match next {
-            // What a damaged page says comes after it may not.
-            Some(next) if next > from => from = next,
-            _ => return Ok(found),
+    while found.len() < most
+        && let Some((key, value)) = scan.next(list, &mut Scanned(reader), true)?
+    {
+        let (&[_, a, b, c, d], Found::Bytes(value)) = (&key[..], value) else { return Err(wrong()) };
+        let &[e, f, g, h] = &value[..] else { return Err(wrong()) };
+        let (page, count) = (PageId(u32::from_be_bytes([a, b, c, d])), u32::from_le_bytes([e, f, g, h]));
+        if page == PageId::NONE || count == 0 {
+            return Err(wrong());
         }
+        found.push((page, u64::from(count)));
     }
+    Ok(found)
 }
 
 /// Lists that are to be freed, with what they name, once no snapshot is older than these LSNs.
@@ -150,9 +153,10 @@ impl Kernel {
             self.commit_shape(&[list.id], Durability::Memory, |changes, record| {
                 record.begin(log::Kind::Filler);
                 let found = entries(changes, &list.tree(), listed, PageId::NONE, most)?;
+                let mut last = PageId::NONE;
                 for &(first, count) in &found {
                     changes.free_run(first, count)?;
-                    btree::remove(changes, &list.tree(), &key(listed, first))?;
+                    change(changes, &list.tree(), (&key(listed, first), None), &mut last)?;
                 }
                 Ok(!found.is_empty())
             })

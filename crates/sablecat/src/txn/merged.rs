@@ -6,7 +6,7 @@ use std::ops::Bound;
 use super::reads::ReadSet;
 use super::write_set::WriteSet;
 use super::{Kernel, TreeRef};
-use crate::access::btree::{self, LeafCopy, Part, PendingRecord, Source, Wanted, above, below};
+use crate::access::{PageCopy, Part, PendingRecord, Source, Wanted};
 use crate::error::Result;
 use crate::pages::Participant;
 use crate::types::Lsn;
@@ -23,31 +23,23 @@ pub(super) struct Merged<'a> {
 }
 
 impl Source for Merged<'_> {
-    fn leaf(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut LeafCopy) -> Result<()> {
+    fn copy(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<()> {
         if self.tree.is_new() {
             // The snapshot does not have it; it is as it was made.
             let mut page = vec![0; self.kernel.page_size()];
-            btree::format_root(&mut page, self.tree.id, self.tree.root, self.tree.comparator.is_some());
+            self.tree.tree().format(&mut page);
             into.fill(&page);
             return Ok(());
         }
         let page = self.kernel.pages.operate(self.me, || {
             let mut snapshot = self.kernel.pages.at_pin(self.me, self.at)?;
-            let page = wanted.find(&snapshot, part.tree)?;
+            let page = part.tree.wanted(&snapshot, wanted)?;
             into.fill(snapshot.page(page)?);
             Ok(page)
         })?;
         if let Some(reads) = self.reads {
-            // What of this leaf lies between the bounds counts as read, whether or not the scan gets that far.
-            let leaf = into.leaf();
-            let lower = match leaf.lower_fence() {
-                Some(fence) if above(part.tree, fence, part.lower) => Bound::Included(fence),
-                _ => part.lower,
-            };
-            let upper = match leaf.upper_fence() {
-                Some(fence) if below(part.tree, fence, part.upper) => Bound::Excluded(fence),
-                _ => part.upper,
-            };
+            // What of this page lies between the bounds counts as read, whether or not the scan gets that far.
+            let (lower, upper) = part.tree.covered(into, part);
             reads.borrow_mut().note(self.tree, part.stems, page, lower, upper);
         }
         Ok(())

@@ -71,10 +71,7 @@ pub(crate) use write_set::Position;
 
 use std::time::Duration;
 
-use crate::access::btree::nest::{self, Place};
-use crate::access::btree::node::Order;
-use crate::access::btree::{self, Tree, node};
-use crate::access::{Home, KeyRule};
+use crate::access::{Home, KeyRule, Method, Order, Place, Tree, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Caller, Log};
 use crate::pages::{Bell, Pages, Participant, Snapshot};
@@ -149,7 +146,7 @@ impl TreeRef {
             None => Order::Bytes,
         };
         let home = Home { volume: self.volume, keys: self.keys.as_deref().unwrap_or_default() };
-        Tree { id: self.id, root: self.root, order, home }
+        Tree { id: self.id, root: self.root, method: Method::Btree, order, home }
     }
 
     /// Whether a transaction in progress is making it: then it has nothing but what is pending there.
@@ -240,14 +237,9 @@ impl Kernel {
         snapshot: &mut Snapshot<'_>,
         tree: &Tree<'_>,
         key: &[u8],
-        look: impl FnOnce(Option<node::Value<'_>>) -> R,
+        look: impl FnOnce(Option<Value<'_>>) -> R,
     ) -> Result<R> {
-        let bytes = snapshot.leaf(tree, key)?;
-        let leaf = node::Leaf::new(bytes);
-        Ok(match leaf.search(key, tree.order) {
-            Ok(slot) => look(Some(leaf.value(slot))),
-            Err(_) => look(None),
-        })
+        Ok(look(tree.get(snapshot.covering(tree, key)?, key)))
     }
 
     /// Bytes of a page.
@@ -259,13 +251,13 @@ impl Kernel {
     /// Where a key belongs at an LSN that `me` has pinned: for a nested one the innermost subtree, going down one operation a page.
     #[inline]
     pub(crate) fn place<'t, 'k>(&self, tree: &Tree<'t>, key: &'k [u8], at: Lsn, me: &Participant) -> Result<Place<'t, 'k>> {
-        nest::find(&Committed { kernel: self, me, at }, tree, key, |_| {})
+        tree.place(&Committed { kernel: self, me, at }, key)
     }
 
     /// Whether a key is nested.
     #[inline]
     pub(crate) fn is_nested(&self, tree: &Tree<'_>, key: &[u8]) -> bool {
-        nest::is_nested(tree, key, self.pages.region.page_size())
+        tree.is_nested(key, self.pages.region.page_size())
     }
 
     /// The value of a record at an LSN that `me` has pinned.
@@ -287,7 +279,7 @@ impl Kernel {
 /// Refuses keys and values that a tree of pages of `page_size` bytes cannot hold.
 #[inline]
 fn check_record(tree: &Tree<'_>, page_size: usize, key: &[u8], value_len: usize) -> Result<()> {
-    nest::check_key(tree.order, page_size, key)?;
+    tree.check_key(page_size, key)?;
     if value_len as u64 > u64::from(u32::MAX) {
         return Err(Error::invalid(format!("a value of {value_len} bytes; values can have 4294967295 at most")));
     }
@@ -295,15 +287,15 @@ fn check_record(tree: &Tree<'_>, page_size: usize, key: &[u8], value_len: usize)
 }
 
 impl Snapshot<'_> {
-    /// The leaf of `tree` that covers `key`: the one used last if that is it, else by descent.
+    /// The page of `tree` that covers `key`: the one used last if that is it, else by descent.
     #[inline]
-    pub(crate) fn leaf(&mut self, tree: &Tree<'_>, key: &[u8]) -> Result<&[u8]> {
+    pub(crate) fn covering(&mut self, tree: &Tree<'_>, key: &[u8]) -> Result<&[u8]> {
         let hints = &self.operation.me.hints;
         let are_good = hints.are_of(self.at, self.operation.pages.region.header().leaves_since());
-        if are_good && self.is_resident(hints.of(tree.id), |bytes| btree::is_leaf_for(bytes, tree, key)) {
+        if are_good && self.is_resident(hints.of(tree.id), |bytes| tree.covers(bytes, key)) {
             return Ok(self.looked_at());
         }
-        let page = btree::find_leaf(self, tree, key, btree::Toward::Key, |_| {})?;
+        let page = tree.find(self, key)?;
         if are_good {
             hints.remember(tree.id, page);
         }

@@ -16,7 +16,7 @@ use std::ops::{Bound, Range};
 
 use super::changes::PageMap;
 use super::{Committed, Kernel, TreeRef, conflict};
-use crate::access::btree::{Scan, Tree, above, below, nest};
+use crate::access::Tree;
 use crate::error::Result;
 use crate::pages::Participant;
 use crate::types::{Lsn, PageId};
@@ -54,7 +54,7 @@ impl Span {
     fn covers(&self, tree: &Tree<'_>, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
         let (from, to) = self.bounds();
         (from, to) == (lower, upper)
-            || matches!((lower, upper), (Bound::Included(one), Bound::Included(two)) if one == two && above(tree, one, from) && below(tree, one, to))
+            || matches!((lower, upper), (Bound::Included(one), Bound::Included(two)) if one == two && tree.above(one, from) && tree.below(one, to))
     }
 }
 
@@ -62,14 +62,6 @@ impl Span {
 fn ajar(bound: Bound<&[u8]>) -> Bound<&[u8]> {
     match bound {
         Bound::Excluded(key) => Bound::Included(key),
-        bound => bound,
-    }
-}
-
-/// A bound as one tree knows it: what there is of a nested key in it is its stem.
-fn flat(bound: Bound<&[u8]>, stem_bytes: usize) -> Bound<&[u8]> {
-    match bound {
-        Bound::Included(key) | Bound::Excluded(key) if key.len() >= stem_bytes => Bound::Included(&key[..stem_bytes]),
         bound => bound,
     }
 }
@@ -94,10 +86,10 @@ impl Read {
     fn join(&mut self, tree: &Tree<'_>) {
         let (mut lower, mut upper) = self.span.bounds();
         for (from, to) in self.more.iter().map(Span::bounds) {
-            if matches!(from, Bound::Unbounded) || matches!(from, Bound::Included(key) | Bound::Excluded(key) if !above(tree, key, lower)) {
+            if matches!(from, Bound::Unbounded) || matches!(from, Bound::Included(key) | Bound::Excluded(key) if !tree.above(key, lower)) {
                 lower = from;
             }
-            if matches!(to, Bound::Unbounded) || matches!(to, Bound::Included(key) | Bound::Excluded(key) if !below(tree, key, upper)) {
+            if matches!(to, Bound::Unbounded) || matches!(to, Bound::Included(key) | Bound::Excluded(key) if !tree.below(key, upper)) {
                 upper = to;
             }
         }
@@ -126,8 +118,7 @@ impl ReadSet {
     /// Notes that the keys between the bounds were read from this leaf page, of the subtree that `stems` lead to.
     pub(crate) fn note(&mut self, tree: &TreeRef, stems: &[u8], page: PageId, lower: Bound<&[u8]>, upper: Bound<&[u8]>) {
         let view = tree.tree();
-        let stem_bytes = nest::stem_bytes(view.order, self.page_size);
-        let (lower, upper) = (flat(lower, stem_bytes), flat(upper, stem_bytes));
+        let (lower, upper) = (view.bound_read(lower, self.page_size), view.bound_read(upper, self.page_size));
         if let Some(at) = self.find(page) {
             let read = &mut self.reads[at];
             if !read.spans().any(|span| span.covers(&view, lower, upper)) {
@@ -234,27 +225,8 @@ impl ReadSet {
     }
 }
 
-/// Whether the range reads the same at two moments. References to subtrees are compared as what they are: what was read in a subtree
-/// was noted by itself.
+/// Whether the range reads the same at two moments.
 fn same(kernel: &Kernel, (tree, stems): (&TreeRef, &[u8]), span: &Span, (at, now): (Lsn, Lsn), me: &Participant) -> Result<bool> {
-    let view = tree.tree();
-    let (mut then_source, mut newest_source) = (Committed { kernel, me, at }, Committed { kernel, me, at: now });
-    let then_place = nest::find(&then_source, &view, stems, |_| {})?;
-    let newest_place = nest::find(&newest_source, &view, stems, |_| {})?;
-    if then_place.tree.root != newest_place.tree.root {
-        return Ok(false);
-    }
-    let (lower, upper) = span.bounds();
-    let scan = || Scan::flat(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
-    let (mut then, mut newest) = (scan(), scan());
-    let view = then_place.tree;
-    loop {
-        let (before, after) = (then.next(&view, &mut then_source, true)?, newest.next(&view, &mut newest_source, true)?);
-        if before != after {
-            return Ok(false);
-        }
-        if before.is_none() {
-            return Ok(true);
-        }
-    }
+    let (mut then, mut newest) = (Committed { kernel, me, at }, Committed { kernel, me, at: now });
+    tree.tree().reads_same(stems, span.bounds(), (&mut then, &mut newest))
 }

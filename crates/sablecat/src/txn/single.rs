@@ -10,9 +10,7 @@ use super::changes::Changes;
 use super::scratch::Record;
 use super::transaction::is_too_old;
 use super::{Durability, Isolation, Kernel, Options, Transaction, TreeRef, publish};
-use crate::access::PageWrite;
-use crate::access::btree::node::{Leaf, LeafMut, Value};
-use crate::access::btree::{self, Toward, Tree};
+use crate::access::{Change, PageRead, PageWrite, Tree, Tried, Value};
 use crate::error::Result;
 use crate::log::{Kind, RecordBuilder};
 use crate::pages::{Participant, header};
@@ -27,14 +25,25 @@ pub(crate) enum RecordChange<'a> {
     Remove,
 }
 
-/// How an attempt at a leaf-only change ended.
+impl<'a> RecordChange<'a> {
+    /// The change of the record with a key, as the access methods want it.
+    #[inline]
+    fn of(self, key: &'a [u8]) -> Change<'a> {
+        match self {
+            RecordChange::Put(value) => (key, Some(value)),
+            RecordChange::Remove => (key, None),
+        }
+    }
+}
+
+/// How an attempt to change one page alone ended.
 enum Attempt {
     Done(Lsn),
     /// There was nothing to remove in a state that everybody sees.
     Nothing,
-    /// The tree's shape must change.
-    Shape,
-    /// The leaf that was found does not cover the key any more.
+    /// The tree's structure must change.
+    Structure,
+    /// The page that was found does not cover the key any more.
     Moved,
 }
 
@@ -179,7 +188,7 @@ impl Kernel {
             match attempt? {
                 Attempt::Done(lsn) => break Some(lsn),
                 Attempt::Nothing => break None,
-                Attempt::Shape => break self.patiently(|| self.change_shape(tree, key, change, &mut record, me))?,
+                Attempt::Structure => break self.patiently(|| self.change_structure(tree, key, change, &mut record, me))?,
                 Attempt::Moved => self.help_committer(me),
             }
         };
@@ -209,42 +218,21 @@ impl Kernel {
         let page = self.locate(&view, key, at, me)?;
         let mut changes = Changes::new(&self.pages, me, at);
         let bytes = changes.latched(page)?;
-        if !btree::is_leaf_for(bytes, &view, key) {
+        if !view.covers(bytes, key) {
             me.hints.forget(tree.id);
             return Ok(Attempt::Moved);
         }
-        let leaf = Leaf::new(bytes);
-        let place = leaf.search(key, view.order);
-        // A value in pages of its own: its pages change as well, which the general path does.
-        if place.is_ok_and(|slot| matches!(leaf.value(slot), Value::Long { .. })) {
-            return Ok(Attempt::Shape);
-        }
-        match change {
-            RecordChange::Put(value) => {
-                let mut leaf = LeafMut::new(changes.write(page)?);
-                let put = match place {
-                    Ok(slot) => leaf.replace_value(slot, Value::Inline(value)),
-                    Err(slot) => leaf.insert(slot, key, Value::Inline(value)),
-                };
-                if put.is_err() {
-                    return Ok(Attempt::Shape);
+        match view.try_change(&mut changes, page, change.of(key))? {
+            Tried::Done => {}
+            Tried::Structure => return Ok(Attempt::Structure),
+            Tried::Missing => {
+                // What the latch shows may not be visible yet, and the caller would find the record if it looked.
+                if changes.read(page, header::born)? > at {
+                    self.help_committer(me);
                 }
-            }
-            RecordChange::Remove => {
-                let Ok(slot) = place else {
-                    // What the latch shows may not be visible yet, and the caller would find the record if it looked.
-                    if header::born(bytes) > at {
-                        self.help_committer(me);
-                    }
-                    // If the snapshot was given up before the latch was had, it may be a page being built that has the leaf's number by now.
-                    let is_leaf = at >= self.pages.region.header().leaves_since();
-                    return Ok(if is_leaf { Attempt::Nothing } else { Attempt::Shape });
-                };
-                let bytes = changes.write(page)?;
-                LeafMut::new(bytes).remove(slot);
-                if btree::should_merge(bytes) && page != tree.root {
-                    return Ok(Attempt::Shape);
-                }
+                // If the snapshot was given up before the latch was had, it may be a page being built that has the page's number by now.
+                let is_of_tree = at >= self.pages.region.header().leaves_since();
+                return Ok(if is_of_tree { Attempt::Nothing } else { Attempt::Structure });
             }
         }
         let validate = |_: &mut Changes<'_>| {
@@ -252,7 +240,7 @@ impl Kernel {
             self.check_there(tree, me)
         };
         match publish::publish(&self.pages, &self.log, changes, record, validate) {
-            Err(error) if error.is_rebuilt() => Ok(Attempt::Shape),
+            Err(error) if error.is_rebuilt() => Ok(Attempt::Structure),
             done => done.map(Attempt::Done),
         }
     }
@@ -264,10 +252,10 @@ impl Kernel {
             let mut snapshot = self.pages.at_pin(me, at)?;
             let are_good = me.hints.are_of(at, self.pages.region.header().leaves_since());
             let hint = if are_good { me.hints.of(tree.id) } else { PageId::NONE };
-            if snapshot.is_resident(hint, |bytes| btree::is_leaf_for(bytes, tree, key)) {
+            if snapshot.is_resident(hint, |bytes| tree.covers(bytes, key)) {
                 return Ok(hint);
             }
-            let page = btree::find_leaf(&snapshot, tree, key, Toward::Key, |_| {})?;
+            let page = tree.find(&snapshot, key)?;
             if are_good {
                 me.hints.remember(tree.id, page);
             }
@@ -277,7 +265,7 @@ impl Kernel {
 
     /// The change under the tree's structure latch, with splits and merges.
     #[cold]
-    fn change_shape(
+    fn change_structure(
         &self,
         tree: &TreeRef,
         key: &[u8],
@@ -287,7 +275,7 @@ impl Kernel {
     ) -> Result<Option<Lsn>> {
         let _structure = self.hold_structure(std::iter::once(tree.id), me)?;
         loop {
-            let result = self.try_shape(tree, key, change, record, me);
+            let result = self.try_structure(tree, key, change, record, me);
             // As in `change_one`: nobody saw anything of a snapshot that was given up.
             if !result.as_ref().is_err_and(|error| error.kind() == crate::error::ErrorKind::SnapshotTooOld) {
                 return result;
@@ -295,7 +283,7 @@ impl Kernel {
         }
     }
 
-    fn try_shape(
+    fn try_structure(
         &self,
         tree: &TreeRef,
         key: &[u8],
@@ -306,11 +294,7 @@ impl Kernel {
         // Pinned after the structure latch was taken: every earlier change of shape is visible.
         let pinned = self.pages.pinned(me);
         let mut changes = Changes::new(&self.pages, me, pinned.at());
-        let value = match change {
-            RecordChange::Put(value) => Some(value),
-            RecordChange::Remove => None,
-        };
-        if !self.apply_one(&mut changes, &tree.tree(), (key, value), None)? {
+        if !self.apply_one(&mut changes, &tree.tree(), change.of(key), None)? {
             // As in `attempt`.
             drop(changes);
             self.help_committer(me);

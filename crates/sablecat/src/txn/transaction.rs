@@ -11,7 +11,7 @@ use std::ops::Bound;
 use std::sync::atomic::{self, AtomicU64};
 use std::time::Duration;
 
-use super::apply::{Leaves, WriteCheck};
+use super::apply::WriteCheck;
 use super::catalog::{CATALOG, CatalogEntry};
 use super::changes::Changes;
 use super::claims::Claims;
@@ -24,9 +24,7 @@ use super::scratch::Record;
 use super::short::Short;
 use super::write_set::{Pending, Position, Records, WriteSet};
 use super::{Committed, Durability, Isolation, Kernel, TreeRef, conflict, publish};
-use crate::access::btree::nest::Place;
-use crate::access::btree::node::{self, Leaf};
-use crate::access::btree::{Found, Scan, StateId};
+use crate::access::{Found, Place, Scan, State, StateId, Tried, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::RecordBuilder;
 use crate::pages::{Participant, Seat, header};
@@ -323,13 +321,12 @@ impl<'k> Transaction<'k> {
             let place = kernel.place(&view, key, at, me)?;
             let (page, long) = kernel.pages.operate(me, || {
                 let mut snapshot = kernel.pages.at_pin(me, at)?;
-                let bytes = snapshot.leaf(&place.tree, place.rest)?;
-                let leaf = Leaf::new(bytes);
+                let bytes = snapshot.covering(&place.tree, place.rest)?;
                 let mut long = None;
-                match leaf.search(place.rest, view.order).map(|slot| leaf.value(slot)) {
-                    Ok(node::Value::Long { first_page, len }) => long = Some((first_page, len)),
-                    Ok(node::Value::Inline(value)) => shown = Some(show(Some(value))),
-                    Err(_) => shown = Some(show(None)),
+                match place.tree.get(bytes, place.rest) {
+                    Some(Value::Long { first_page, len }) => long = Some((first_page, len)),
+                    Some(Value::Inline(value)) => shown = Some(show(Some(value))),
+                    None => shown = Some(show(None)),
                 }
                 Ok((header::page_id(bytes), long))
             })?;
@@ -392,11 +389,10 @@ impl<'k> Transaction<'k> {
         let place = kernel.place(&view, key, at, me)?;
         let (found, page) = kernel.pages.operate(me, || {
             let mut snapshot = kernel.pages.at_pin(me, at)?;
-            let bytes = snapshot.leaf(&place.tree, place.rest)?;
-            let leaf = Leaf::new(bytes);
-            let found = leaf.search(place.rest, view.order).ok().map(|slot| match leaf.value(slot) {
-                node::Value::Inline(value) => Extent::Inline(look(value)),
-                node::Value::Long { first_page, len } => Extent::Long(first_page, len),
+            let bytes = snapshot.covering(&place.tree, place.rest)?;
+            let found = place.tree.get(bytes, place.rest).map(|value| match value {
+                Value::Inline(value) => Extent::Inline(look(value)),
+                Value::Long { first_page, len } => Extent::Long(first_page, len),
             });
             Ok((found, header::page_id(bytes)))
         })?;
@@ -603,7 +599,9 @@ impl<'k> Transaction<'k> {
         };
         let leaves = |record: &mut RecordBuilder| {
             let mut changes = Changes::new(&kernel.pages, me, at);
-            let Leaves::Ready = kernel.apply_leaves(&mut changes, writes, at, check)? else { return Ok(None) };
+            if kernel.apply_leaves(&mut changes, writes, at, check)? == Tried::Structure {
+                return Ok(None);
+            }
             let published = publish::publish(&kernel.pages, &kernel.log, changes, record, |changes| {
                 writes.trees().try_for_each(|(tree, _)| kernel.check_not_rebuilt(tree.id, at))?;
                 validate(changes)

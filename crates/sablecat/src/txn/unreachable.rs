@@ -19,7 +19,6 @@ use super::committed::Committed;
 use super::trees::CHANGED_AT_ONCE;
 use super::{Durability, Kernel, catalog, listed};
 use crate::access::PageWrite;
-use crate::access::btree;
 use crate::error::{ErrorKind, Result};
 use crate::log;
 use crate::pages::{PageSet, Participant};
@@ -95,7 +94,7 @@ impl Kernel {
         }
         let trees = notes_and_names.iter().map(|(_, entry)| entry.tree(None, None));
         for tree in std::iter::once(catalog::catalog_tree()).chain(trees) {
-            btree::reach(&state, &tree.tree(), &mut |page| reached.insert(page))?;
+            tree.tree().reach(&state, &mut |page| reached.insert(page))?;
         }
         Ok(reached)
     }

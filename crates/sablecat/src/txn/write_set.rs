@@ -20,7 +20,7 @@ use super::catalog::CATALOG;
 use super::runs::{self, Merge, Place, Run, Writer, compare};
 use super::short::Short;
 use super::{Comparator, TreeRef};
-use crate::access::btree::PendingRecord;
+use crate::access::PendingRecord;
 use crate::error::{Error, Result};
 use crate::types::TreeId;
 

@@ -13,6 +13,10 @@
 //! Splits leave room for any entry in both halves (node/limits.rs), so a put splits each level at most once. Merges take a page into
 //! its right neighbour's company when both fit one page, once it is less than a third full.
 
+mod beside;
+mod change;
+mod fold;
+mod free;
 mod load;
 pub(crate) mod nest;
 pub(crate) mod node;
@@ -21,34 +25,29 @@ mod scan;
 mod shape;
 mod verify;
 
-pub(crate) use load::Load;
-pub(crate) use reach::reach;
-pub(crate) use scan::{Found, LeafCopy, Part, PendingRecord, Scan, Source, StateId, Wanted, above, below};
-pub(crate) use shape::{merge_up, put, remove, should_merge};
-pub(crate) use verify::verify;
+pub(super) use beside::change_beside;
+pub(super) use change::{change, try_change};
+pub(super) use fold::fold;
+pub(super) use free::{Freeing, free_root};
+pub(super) use load::Load;
+pub(crate) use nest::Place;
+pub(super) use nest::{check_key, find as find_place, is_nested};
+pub(super) use reach::reach;
+pub(super) use scan::{Ends, bound_read, covered, reads_same, wanted};
+#[cfg(test)]
+pub(crate) use shape::{put, remove};
+pub(super) use verify::verify;
 
 use self::node::{Inner, Kind, Leaf, LeafMut, Order, Value};
-use super::{Home, PageRead};
+use super::PageRead;
+use super::method::Tree;
 use crate::error::{Error, Result};
 use crate::pages::header;
 use crate::types::{PageId, TreeId};
 
-/// What names a tree.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tree<'a> {
-    /// Stands in each of its pages.
-    pub(crate) id: TreeId,
-    /// Where it begins, for ever.
-    pub(crate) root: PageId,
-    /// How its keys are ordered.
-    pub(crate) order: Order<'a>,
-    /// Where its pages go.
-    pub(crate) home: Home<'a>,
-}
-
 /// One step of a descent: at `page`, the child in place `slot` was taken.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
+pub(super) struct Step {
     pub(crate) page: PageId,
     pub(crate) slot: usize,
 }
@@ -66,7 +65,7 @@ enum Down {
 
 /// Which child a descent takes where a separator equals the key.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Toward {
+pub(super) enum Toward {
     /// The child that covers the key.
     Key,
     /// The child that covers what comes right before the key.
@@ -100,7 +99,7 @@ fn equals(prefix: &[u8], suffix: &[u8], key: &[u8]) -> bool {
 }
 
 /// Goes down from the root to the leaf for `key`, noting the steps in `path` (the leaf itself is not one).
-pub(crate) fn find_leaf<R: PageRead>(
+pub(super) fn find_leaf<R: PageRead>(
     reader: &R,
     tree: &Tree<'_>,
     key: &[u8],
@@ -123,7 +122,7 @@ pub(crate) fn find_leaf<R: PageRead>(
 }
 
 /// The first (`front`) or last leaf of a tree, noting the steps in `path`.
-pub(crate) fn find_edge<R: PageRead>(reader: &R, tree: &Tree<'_>, front: bool, mut path: impl FnMut(Step)) -> Result<PageId> {
+pub(super) fn find_edge<R: PageRead>(reader: &R, tree: &Tree<'_>, front: bool, mut path: impl FnMut(Step)) -> Result<PageId> {
     let mut page = tree.root;
     for _ in 0..LEVELS_MAX {
         let down = reader
@@ -185,13 +184,25 @@ fn damaged(tree: &Tree<'_>, page: PageId, why: impl std::fmt::Display) -> Error 
 
 /// Whether `bytes` is the leaf of `tree` where `key` belongs.
 #[inline]
-pub(crate) fn is_leaf_for(bytes: &[u8], tree: &Tree<'_>, key: &[u8]) -> bool {
+pub(super) fn is_leaf_for(bytes: &[u8], tree: &Tree<'_>, key: &[u8]) -> bool {
     header::tree_id(bytes) == tree.id && node::kind(bytes) == Some(Kind::Leaf) && Leaf::new(bytes).covers(key, tree.order)
+}
+
+/// Whether a page is a leaf without records.
+pub(super) fn is_empty_leaf(bytes: &[u8]) -> bool {
+    node::kind(bytes) == Some(Kind::Leaf) && Leaf::new(bytes).count() == 0
+}
+
+/// The value of a record in its leaf.
+#[inline]
+pub(super) fn get<'p>(bytes: &'p [u8], key: &[u8], order: Order<'_>) -> Option<Value<'p>> {
+    let leaf = Leaf::new(bytes);
+    leaf.search(key, order).ok().map(|slot| leaf.value(slot))
 }
 
 /// Sets a record in a leaf. Fails, changing nothing, when the leaf has no room.
 #[inline]
-pub(crate) fn put_in_leaf(bytes: &mut [u8], key: &[u8], value: Value<'_>, order: Order<'_>) -> std::result::Result<(), node::PageFull> {
+pub(super) fn put_in_leaf(bytes: &mut [u8], key: &[u8], value: Value<'_>, order: Order<'_>) -> std::result::Result<(), node::PageFull> {
     let at = Leaf::new(bytes).search(key, order);
     let mut leaf = LeafMut::new(bytes);
     match at {
@@ -201,7 +212,7 @@ pub(crate) fn put_in_leaf(bytes: &mut [u8], key: &[u8], value: Value<'_>, order:
 }
 
 /// Makes an empty tree's root.
-pub(crate) fn format_root(bytes: &mut [u8], tree: TreeId, root: PageId, custom_order: bool) {
+pub(super) fn format_root(bytes: &mut [u8], tree: TreeId, root: PageId, custom_order: bool) {
     let flags = if custom_order { node::FLAG_CUSTOM_ORDER } else { 0 };
     LeafMut::format(bytes, root, tree, flags, node::Fences::NONE);
 }

@@ -23,7 +23,9 @@
 //! Costs: a stem that only one key begins with takes a page of its own. A descent adds one descent a stem.
 
 use super::node::{self, Inner, Kind, Leaf, Order, Value, inline_value_bytes_max};
-use super::{Toward, Tree, damaged, find_leaf, format_root, put, remove};
+use super::shape::{put, remove};
+use super::{Toward, Tree, damaged, find_leaf, format_root};
+use crate::access::method::Method;
 use crate::access::{Home, PageRead, PageWrite, long};
 use crate::error::{Error, Result};
 use crate::pages::header;
@@ -60,8 +62,8 @@ pub(crate) fn key_bytes_max(order: Order<'_>, page_size: usize) -> usize {
 
 impl Tree<'_> {
     /// The subtree with this root, whose pages go there.
-    pub(crate) fn below(root: PageId, home: Home<'static>) -> Tree<'static> {
-        Tree { id: TreeId(!root.0), root, order: Order::Bytes, home }
+    pub(super) fn subtree(root: PageId, home: Home<'static>) -> Tree<'static> {
+        Tree { id: TreeId(!root.0), root, method: Method::Btree, order: Order::Bytes, home }
     }
 
     /// Whether the tree is a subtree of another.
@@ -86,7 +88,7 @@ pub(crate) fn subtree(value: Value<'_>) -> std::result::Result<Tree<'static>, &'
         return Err("has a reference to a subtree whose number and root page do not fit each other");
     }
     // For reading. Who changes a subtree has come by its stem.
-    Ok(Tree::below(root, Home::MAIN))
+    Ok(Tree::subtree(root, Home::MAIN))
 }
 
 /// The subtree in a leaf's slot, whose key is a stem.
@@ -152,14 +154,6 @@ pub(crate) fn inside<'b>(bound: std::ops::Bound<&'b [u8]>, stems: &[u8]) -> std:
         Excluded(key) => key.strip_prefix(stems).map_or(Unbounded, Excluded),
         Unbounded => Unbounded,
     }
-}
-
-/// The first key above all that begin with `prefix`, if there is one.
-pub(crate) fn after(prefix: &[u8]) -> Option<Vec<u8>> {
-    let end = prefix.iter().rposition(|&byte| byte < u8::MAX)?;
-    let mut after = prefix[..=end].to_vec();
-    after[end] += 1;
-    Some(after)
 }
 
 /// What a leaf keeps of the value of a key with `key_len` bytes: itself, or where its pages are, which `store` puts it in.
@@ -245,7 +239,7 @@ fn insert<W: PageWrite>(
 /// Makes an empty subtree, whose pages go there.
 pub(super) fn make<W: PageWrite>(writer: &mut W, home: Home<'static>) -> Result<Tree<'static>> {
     let root = writer.allocate(home.volume)?;
-    let tree = Tree::below(root, home);
+    let tree = Tree::subtree(root, home);
     format_root(writer.write(root)?, tree.id, root, false);
     Ok(tree)
 }

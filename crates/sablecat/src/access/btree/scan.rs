@@ -1,103 +1,84 @@
 //! Moving through a tree in order, from either end.
 //!
-//! A scan copies one leaf at a time (4 KiB: 46 ns for some eighty records) and holds nothing between two leaves, so that a scan left
-//! standing holds up nobody but through its snapshot. The next leaf is found by the fence of this one, from the root: some 100 ns a
+//! A scan copies one leaf at a time (4 KiB: 46 ns for some eighty records). The next leaf is found by the fence of this one, from the root: some 100 ns a
 //! leaf, with all inner pages in cache.
 //!
-//! What a transaction has pending is merged in by key: a pending record hides the committed one.
-//!
-//! Where a reference to a subtree stands, a scan goes on in the subtree, with a leaf of its own there, and comes back. Bounds and pending
-//! records know whole keys; leaves are asked for by what of a key its tree knows.
+//! Where a reference to a subtree stands, a scan goes on in the subtree, with a leaf of its own there, and comes back. Bounds know whole keys;
+//! leaves are asked for by what of a key its tree knows.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-use super::node::{Leaf, Value};
-use super::{Toward, Tree, damaged, find_edge, find_leaf, nest};
-use crate::access::PageRead;
+use super::node::{Leaf, Order, Value};
+use super::{Toward, Tree, damaged, find_edge, find_leaf, find_place, nest};
+use crate::access::scan::{Found, Part, Scan, Source, Wanted};
+use crate::access::{PageCopy, PageRead};
 use crate::error::Result;
 use crate::pages::header;
-use crate::types::{Lsn, PageId};
+use crate::types::PageId;
 
-/// A private copy of a leaf.
-#[derive(Debug, Default)]
-pub(crate) struct LeafCopy {
-    bytes: Vec<u8>,
-}
-
-impl LeafCopy {
-    /// The leaf; only after it was filled.
-    #[inline]
-    pub(crate) fn leaf(&self) -> Leaf<'_> {
-        Leaf::new(&self.bytes)
-    }
-
-    /// Takes a copy of a leaf's page.
-    #[inline]
-    pub(crate) fn fill(&mut self, page: &[u8]) {
-        self.bytes.clear();
-        self.bytes.extend_from_slice(page);
+/// The leaf that a scan wants.
+pub(crate) fn wanted<R: PageRead>(reader: &R, tree: &Tree<'_>, wanted: Wanted<'_>) -> Result<PageId> {
+    match wanted {
+        Wanted::First => find_edge(reader, tree, true, |_| {}),
+        Wanted::Last => find_edge(reader, tree, false, |_| {}),
+        Wanted::At(key) => find_leaf(reader, tree, key, Toward::Key, |_| {}),
+        Wanted::Before(key) => find_leaf(reader, tree, key, Toward::Before, |_| {}),
     }
 }
 
-/// Which leaf a scan wants next.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Wanted<'a> {
-    First,
-    Last,
-    /// The one that covers this key.
-    At(&'a [u8]),
-    /// The one that covers what comes right before this key.
-    Before(&'a [u8]),
+/// What of the keys that a scan looks at are covered by a leaf.
+pub(crate) fn covered<'p>(copy: &'p PageCopy, part: &Part<'p>) -> (Bound<&'p [u8]>, Bound<&'p [u8]>) {
+    let leaf = Leaf::new(copy.bytes());
+    let lower = match leaf.lower_fence() {
+        Some(fence) if part.tree.above(fence, part.lower) => Bound::Included(fence),
+        _ => part.lower,
+    };
+    let upper = match leaf.upper_fence() {
+        Some(fence) if part.tree.below(fence, part.upper) => Bound::Excluded(fence),
+        _ => part.upper,
+    };
+    (lower, upper)
 }
 
-impl Wanted<'_> {
-    /// Finds the leaf.
-    pub(crate) fn find<R: PageRead>(self, reader: &R, tree: &Tree<'_>) -> Result<PageId> {
-        match self {
-            Wanted::First => find_edge(reader, tree, true, |_| {}),
-            Wanted::Last => find_edge(reader, tree, false, |_| {}),
-            Wanted::At(key) => find_leaf(reader, tree, key, Toward::Key, |_| {}),
-            Wanted::Before(key) => find_leaf(reader, tree, key, Toward::Before, |_| {}),
+/// A bound as one tree knows it: what there is of a nested key in it is its stem.
+pub(crate) fn bound_read<'b>(order: Order<'_>, bound: Bound<&'b [u8]>, page_size: usize) -> Bound<&'b [u8]> {
+    let stem_bytes = nest::stem_bytes(order, page_size);
+    match bound {
+        Bound::Included(key) | Bound::Excluded(key) if key.len() >= stem_bytes => Bound::Included(&key[..stem_bytes]),
+        bound => bound,
+    }
+}
+
+/// Whether a range reads the same in two states. References to subtrees are compared as what they are: what was read in a subtree was noted by itself.
+pub(crate) fn reads_same<S: Source + PageRead>(
+    tree: &Tree<'_>,
+    stems: &[u8],
+    (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
+    (then, now): (&mut S, &mut S),
+) -> Result<bool> {
+    let then_tree = find_place(then, tree, stems, |_| {})?.tree;
+    let now_tree = find_place(now, tree, stems, |_| {})?.tree;
+    if then_tree.root != now_tree.root {
+        return Ok(false);
+    }
+    let scan = || Scan::flat(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
+    let (mut before, mut after) = (scan(), scan());
+    loop {
+        let (one, other) = (before.next(&then_tree, then, true)?, after.next(&then_tree, now, true)?);
+        if one != other {
+            return Ok(false);
+        }
+        if one.is_none() {
+            return Ok(true);
         }
     }
-}
-
-/// A pending record: its key, and the value that it is to have, if it is not to go.
-pub(crate) type PendingRecord = (Vec<u8>, Option<Vec<u8>>);
-
-/// Where a scan gets its leaves and what is pending over them.
-pub(crate) trait Source {
-    /// Copies the wanted leaf.
-    fn leaf(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut LeafCopy) -> Result<()>;
-
-    /// The first (`forward`) or last pending record between the bounds: its key, and whether it sets a value.
-    fn pending(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, forward: bool) -> Result<Option<PendingRecord>>;
-}
-
-/// What of a tree, or of a subtree, a scan looks at.
-#[derive(Debug)]
-pub(crate) struct Part<'a> {
-    pub(crate) tree: &'a Tree<'a>,
-    /// What whole keys begin with before what this tree knows of them: nothing in the outermost tree.
-    pub(crate) stems: &'a [u8],
-    /// From where to where the scan will look, as far as it is known, in keys of this tree.
-    pub(crate) lower: Bound<&'a [u8]>,
-    pub(crate) upper: Bound<&'a [u8]>,
-}
-
-/// What a scan found under a key. Long values never change in place, so their place stands for them when two are compared.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    Bytes(Vec<u8>),
-    /// A value in pages of its own.
-    Long(PageId, u64),
 }
 
 /// A leaf and the slots of it not yet handed out from one end.
 #[derive(Debug, Default)]
 struct Side {
-    copy: LeafCopy,
+    copy: PageCopy,
     filled: bool,
     from: usize,
     to: usize,
@@ -112,105 +93,46 @@ struct End {
     stems: Vec<u8>,
 }
 
-/// A scan between two bounds that shrink as records are handed out from either end.
-#[derive(Debug)]
-pub(crate) struct Scan {
-    lower: Bound<Vec<u8>>,
-    upper: Bound<Vec<u8>>,
+/// Both ends of a scan.
+#[derive(Debug, Default)]
+pub(crate) struct Ends {
     front: End,
     back: End,
-    /// References are records, not ways to go.
-    flat: bool,
-    done: bool,
-    /// The state that the leaves were copied from, if whose that is may change.
-    of: StateId,
 }
 
-/// A state that leaves are copied from, as told from any other: the run of a transaction, and its snapshot.
-pub(crate) type StateId = (u64, Lsn);
-
-fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
-    bound.as_ref().map(Vec::as_slice)
-}
-
-impl Scan {
-    pub(crate) fn new(lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Scan {
-        Scan { lower, upper, front: End::default(), back: End::default(), flat: false, done: false, of: StateId::default() }
-    }
-
-    /// A scan that stays in one tree and hands out references to subtrees as they are.
-    pub(crate) fn flat(lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Scan {
-        Scan { flat: true, ..Scan::new(lower, upper) }
-    }
-
-    /// Goes on in this state: leaves that were copied from another are looked for again.
-    #[inline]
-    pub(crate) fn look_in(&mut self, state: StateId) {
-        if self.of != state {
-            self.of = state;
-            (self.front, self.back) = (End::default(), End::default());
+impl Ends {
+    /// The value of the record that one end stands at.
+    pub(crate) fn value(&self, forward: bool) -> Found {
+        let side = if forward { self.front.innermost() } else { self.back.innermost() };
+        match side.leaf().value(side.slot(forward)) {
+            Value::Inline(bytes) => Found::Bytes(bytes.to_vec()),
+            Value::Long { first_page, len } => Found::Long(first_page, len),
         }
     }
 
-    /// The next record from the front (`forward`) or the back.
-    pub(crate) fn next<S: Source>(&mut self, tree: &Tree<'_>, source: &mut S, forward: bool) -> Result<Option<(Vec<u8>, Found)>> {
-        while !self.done {
-            let committed = self.committed(tree, source, forward)?;
-            let pending = source.pending(as_slice(&self.lower), as_slice(&self.upper), forward)?;
-            let first = |a: &[u8], b: &[u8]| if forward { tree.order.compare(a, b) } else { tree.order.compare(b, a) };
-            let take_pending = match (&committed, &pending) {
-                (_, None) => false,
-                (None, Some(_)) => true,
-                (Some(committed), Some((key, _))) => first(key, committed).is_le(),
-            };
-            if take_pending {
-                let Some((key, value)) = pending else { break };
-                self.pass(key.clone(), forward);
-                if let Some(value) = value {
-                    return Ok(Some((key, Found::Bytes(value))));
-                }
-            } else if let Some(key) = committed {
-                let side = if forward { self.front.innermost() } else { self.back.innermost() };
-                let value = match side.copy.leaf().value(side.slot(forward)) {
-                    Value::Inline(bytes) => Found::Bytes(bytes.to_vec()),
-                    Value::Long { first_page, len } => Found::Long(first_page, len),
-                };
-                self.pass(key.clone(), forward);
-                return Ok(Some((key, value)));
-            } else {
-                self.done = true;
-            }
-        }
-        Ok(None)
-    }
-
-    /// Moves the bound past a key.
-    fn pass(&mut self, key: Vec<u8>, forward: bool) {
-        if forward {
-            self.lower = Bound::Excluded(key);
-        } else {
-            self.upper = Bound::Excluded(key);
-        }
-    }
-
-    /// The key of the next committed record from one end, which then stands at that end's slot; none if no more lie between the bounds.
-    fn committed<S: Source>(&mut self, tree: &Tree<'_>, source: &mut S, forward: bool) -> Result<Option<Vec<u8>>> {
-        let bounds = (as_slice(&self.lower), as_slice(&self.upper));
+    /// The key of the next record from one end, which then stands at that record's slot; none if no more lie between the bounds.
+    pub(crate) fn next<S: Source>(
+        &mut self,
+        tree: &Tree<'_>,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        source: &mut S,
+        (forward, flat): (bool, bool),
+    ) -> Result<Option<Vec<u8>>> {
         let end = if forward { &mut self.front } else { &mut self.back };
         loop {
             let (tree, side) = match end.below.last_mut() {
                 None => (tree, &mut end.outermost),
                 Some((tree, side)) => (&*tree, side),
             };
-            let Some(key) = side.next(tree, &end.stems, bounds, source, forward, self.flat)? else {
+            let Some(key) = side.next(tree, &end.stems, bounds, source, forward, flat)? else {
                 if end.below.is_empty() {
                     return Ok(None);
                 }
                 end.leave(forward);
                 continue;
             };
-            let page = &side.copy.bytes;
-            if self.flat || key.len() - end.stems.len() != nest::stem_bytes(tree.order, page.len()) {
+            let page = side.copy.bytes();
+            if flat || key.len() - end.stems.len() != nest::stem_bytes(tree.order, page.len()) {
                 return Ok(Some(key));
             }
             let subtree = nest::subtree_at(tree, page, side.slot(forward))?;
@@ -231,7 +153,7 @@ impl End {
         let left = self.below.pop();
         let around = self.below.last_mut().map_or(&mut self.outermost, |(_, side)| side);
         if let Some((tree, _)) = left {
-            let stem_len = nest::stem_bytes(tree.order, around.copy.bytes.len());
+            let stem_len = nest::stem_bytes(tree.order, around.copy.bytes().len());
             self.stems.truncate(self.stems.len().saturating_sub(stem_len));
         }
         around.pass(forward);
@@ -239,6 +161,11 @@ impl End {
 }
 
 impl Side {
+    #[inline]
+    fn leaf(&self) -> Leaf<'_> {
+        Leaf::new(self.copy.bytes())
+    }
+
     /// The slot that comes next from one end; there must be one.
     fn slot(&self, forward: bool) -> usize {
         if forward { self.from } else { self.to - 1 }
@@ -278,74 +205,56 @@ impl Side {
         loop {
             // Skip what lies outside the bound of this end: already handed out, or never wanted.
             while self.from < self.to {
-                let (prefix, suffix) = self.copy.leaf().key(self.slot(forward));
+                let (prefix, suffix) = self.leaf().key(self.slot(forward));
                 key.truncate(stems.len());
                 key.extend_from_slice(prefix);
                 key.extend_from_slice(suffix);
-                let is_above = above(tree, &key, lower) || !flat && self.leads_above(tree, key.len() - stems.len(), &key, lower);
-                if is_above && below(tree, &key, upper) {
+                let is_above = tree.above(&key, lower) || !flat && self.leads_above(tree, key.len() - stems.len(), &key, lower);
+                if is_above && tree.below(&key, upper) {
                     return Ok(Some(key));
                 }
-                let beyond = if forward { !below(tree, &key, upper) } else { !is_above };
+                let beyond = if forward { !tree.below(&key, upper) } else { !is_above };
                 if beyond {
                     return Ok(None);
                 }
                 self.pass(forward);
             }
-            let leaf = self.copy.leaf();
+            let leaf = self.leaf();
             let fence = if forward { leaf.upper_fence() } else { leaf.lower_fence() };
             let Some(fence) = fence.map(<[u8]>::to_vec) else { return Ok(None) };
             let wanted = if forward {
-                if !below(tree, &fence, part.upper) {
+                if !tree.below(&fence, part.upper) {
                     return Ok(None);
                 }
                 Wanted::At(&fence)
             } else {
-                if !above(tree, &fence, part.lower) {
+                if !tree.above(&fence, part.lower) {
                     return Ok(None);
                 }
                 Wanted::Before(&fence)
             };
             self.fill(source, &part, wanted)?;
             // Only damage leads back to where the scan came from; it would go round for ever.
-            let leaf = self.copy.leaf();
+            let leaf = self.leaf();
             let next = if forward { leaf.upper_fence() } else { leaf.lower_fence() };
             let toward = if forward { Ordering::Greater } else { Ordering::Less };
             if next.is_some_and(|next| tree.order.compare(next, &fence) != toward) {
-                return Err(damaged(tree, header::page_id(&self.copy.bytes), "leads a scan back to where it came from"));
+                return Err(damaged(tree, header::page_id(self.copy.bytes()), "leads a scan back to where it came from"));
             }
         }
     }
 
     /// Whether a key at or below a lower bound is a stem of keys that may be above it.
     fn leads_above(&self, tree: &Tree<'_>, len: usize, key: &[u8], lower: Bound<&[u8]>) -> bool {
-        len == nest::stem_bytes(tree.order, self.copy.bytes.len())
+        len == nest::stem_bytes(tree.order, self.copy.bytes().len())
             && matches!(lower, Bound::Included(bound) | Bound::Excluded(bound) if bound.starts_with(key))
     }
 
     fn fill<S: Source>(&mut self, source: &mut S, part: &Part<'_>, wanted: Wanted<'_>) -> Result<()> {
-        source.leaf(part, wanted, &mut self.copy)?;
+        source.copy(part, wanted, &mut self.copy)?;
         self.filled = true;
         self.from = 0;
-        self.to = self.copy.leaf().count();
+        self.to = self.leaf().count();
         Ok(())
-    }
-}
-
-/// Whether a key is at or above a lower bound.
-pub(crate) fn above(tree: &Tree<'_>, key: &[u8], lower: Bound<&[u8]>) -> bool {
-    match lower {
-        Bound::Unbounded => true,
-        Bound::Included(bound) => tree.order.compare(key, bound).is_ge(),
-        Bound::Excluded(bound) => tree.order.compare(key, bound).is_gt(),
-    }
-}
-
-/// Whether a key is at or below an upper bound.
-pub(crate) fn below(tree: &Tree<'_>, key: &[u8], upper: Bound<&[u8]>) -> bool {
-    match upper {
-        Bound::Unbounded => true,
-        Bound::Included(bound) => tree.order.compare(key, bound).is_le(),
-        Bound::Excluded(bound) => tree.order.compare(key, bound).is_lt(),
     }
 }

@@ -4,19 +4,10 @@ use std::collections::HashSet;
 
 use super::node::{self, Fences, Inner, Kind, Leaf, Value};
 use super::{Tree, nest};
+use crate::access::method::Shape;
 use crate::access::{PageRead, long};
 use crate::pages::header;
 use crate::types::PageId;
-
-/// What a tree consists of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shape {
-    pub(crate) levels: u32,
-    pub(crate) inner_pages: u64,
-    pub(crate) leaf_pages: u64,
-    pub(crate) long_pages: u64,
-    pub(crate) records: u64,
-}
 
 /// Walks a tree and tells `problem` of whatever is wrong, naming page and reason; `seen` collects every page met, to find pages met twice.
 pub(crate) fn verify<R: PageRead>(

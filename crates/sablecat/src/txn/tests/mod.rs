@@ -27,8 +27,8 @@ use sablecat_os::sim::SimDisk;
 use super::catalog::{self, CATALOG, FIRST_TREE};
 use super::locks::LockTable;
 use super::{Committed, Direct, Durability, Isolation, Kernel, Options, RecordChange, Transaction, TreeRef};
-use crate::access::btree;
 use crate::access::{self, PageWrite};
+use crate::access::{Scan, State};
 use crate::error::Result;
 use crate::log::{Log, LogConfig, LogMemory, Ring};
 use crate::pages::volume::{Journal, Superblock, Volume};
@@ -107,7 +107,7 @@ impl Store {
         // SAFETY: nobody else knows of the region yet.
         let mut direct = unsafe { Direct::new(&kernel.pages, &seat) };
         assert_eq!(direct.allocate(VolumeId::MAIN).unwrap(), tree.root);
-        btree::format_root(direct.write(tree.root).unwrap(), tree.id, tree.root, false);
+        tree.tree().format(direct.write(tree.root).unwrap());
         drop(seat);
         Store { kernel, tree }
     }
@@ -178,18 +178,14 @@ impl Store {
         let seat = self.kernel.pages.participants.sit().unwrap();
         let at = self.kernel.pages.pin(&seat);
         let mut source = Committed { kernel: &self.kernel, me: &seat, at };
-        let mut scan = btree::Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+        let mut scan = Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
         let mut records = Vec::new();
         while let Some((key, value)) = scan.next(&tree.tree(), &mut source, true).unwrap() {
-            let value = match value {
-                btree::Found::Bytes(value) => value,
-                btree::Found::Long(first, len) => self.kernel.load_long(&seat, at, first, len).unwrap(),
-            };
-            records.push((key, value));
+            records.push((key, source.load(value).unwrap()));
         }
         let mut seen = HashSet::new();
         let mut problems = Vec::new();
-        let shape = btree::verify(&source, &tree.tree(), &mut seen, &mut |why| problems.push(why), &mut |_| {});
+        let shape = tree.tree().verify(&source, &mut seen, &mut |why| problems.push(why), &mut |_| {});
         seat.slot().unpin();
         assert!(problems.is_empty(), "{problems:?}");
         assert_eq!(shape.records, records.len() as u64);

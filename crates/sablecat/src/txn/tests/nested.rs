@@ -1,8 +1,9 @@
 //! Subtrees whose references are wrong: errors that name a page, whatever is asked.
 
 use super::*;
-use crate::access::btree::nest;
-use crate::access::btree::node::{Order, Value, key_bytes_max};
+use crate::access::btree::node::key_bytes_max;
+use crate::access::btree::{self, nest};
+use crate::access::{Home, Order, Tree, Value};
 use crate::error::{Error, ErrorKind};
 use crate::txn::changes::Changes;
 use crate::txn::publish;
@@ -30,9 +31,9 @@ impl Store {
     }
 
     /// The subtree that so many stems of a key lead to.
-    fn subtree(&self, key: &[u8], stems: usize) -> btree::Tree<'static> {
-        let tree = self.in_place(|direct| nest::find(direct, &self.tree.tree(), &key[..stems * STEM], |_| {}).unwrap().tree);
-        btree::Tree { id: tree.id, root: tree.root, order: Order::Bytes, home: crate::access::Home::MAIN }
+    fn subtree(&self, key: &[u8], stems: usize) -> Tree<'static> {
+        let tree = self.in_place(|direct| self.tree.tree().place(direct, &key[..stems * STEM]).unwrap().tree);
+        Tree { id: tree.id, root: tree.root, method: tree.method, order: Order::Bytes, home: Home::MAIN }
     }
 
     /// Makes a record of the tree that `stems` stems lead to something else.
@@ -45,7 +46,7 @@ impl Store {
     /// What a scan of everything ends with.
     fn scan(&self, forward: bool) -> Result<usize> {
         let txn = self.begin(Isolation::Serializable, false);
-        let mut scan = btree::Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+        let mut scan = Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
         let mut source = txn.committed();
         let mut count = 0;
         while scan.next(&self.tree.tree(), &mut source, forward)?.is_some() {
@@ -57,7 +58,7 @@ impl Store {
     fn problems(&self) -> Vec<String> {
         let txn = self.begin(Isolation::Snapshot, true);
         let mut problems = Vec::new();
-        btree::verify(&txn.committed(), &self.tree.tree(), &mut HashSet::new(), &mut |why| problems.push(why), &mut |_| {});
+        self.tree.tree().verify(&txn.committed(), &mut HashSet::new(), &mut |why| problems.push(why), &mut |_| {});
         problems
     }
 

@@ -20,7 +20,7 @@ fn who_holds_a_leaf_waits_for_none_before_it() {
     let (me, other) = (kernel.pages.participants.sit().unwrap(), kernel.pages.participants.sit().unwrap());
     let leaf = |key: &[u8]| {
         let snapshot = kernel.pages.snapshot(&other);
-        btree::find_leaf(&snapshot, &tree, key, btree::Toward::Key, |_| {}).unwrap()
+        tree.find(&snapshot, key).unwrap()
     };
     let first = leaf(b"a");
     assert!(first != tree.root && first == leaf(b"m") && first == leaf(b"y"), "one leaf, which is not the root");

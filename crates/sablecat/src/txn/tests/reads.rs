@@ -22,7 +22,7 @@ fn store(volume: Option<Volume>) -> Store {
 }
 
 fn read_all(txn: &mut Transaction<'_>, store: &Store) {
-    let mut scan = btree::Scan::new(Bound::Unbounded, Bound::Excluded(key(1800)));
+    let mut scan = Scan::new(Bound::Unbounded, Bound::Excluded(key(1800)));
     while txn.next(&store.tree, &mut scan, true).unwrap().is_some() {}
 }
 
@@ -90,7 +90,7 @@ fn what_was_read_before_a_tree_was_built_anew_is_compared_again_after_it_was_val
     let at = kernel.pages.pin(&seat);
     let mut reads = ReadSet::new(kernel.page_size());
     for key in (0..RECORDS).step_by(APART as usize).map(key) {
-        let find = || btree::find_leaf(&kernel.pages.at_pin(&seat, at)?, &store.tree.tree(), &key, btree::Toward::Key, |_| {});
+        let find = || store.tree.tree().find(&kernel.pages.at_pin(&seat, at)?, &key);
         let leaf = kernel.pages.operate(&seat, find).unwrap();
         reads.note(&store.tree, b"", leaf, Bound::Included(&key), Bound::Included(&key));
     }

@@ -91,7 +91,7 @@ fn any_value(dice: &mut Dice) -> Vec<u8> {
 
 /// Everything that a transaction sees, from one end or the other.
 fn all(txn: &mut Transaction<'_>, tree: &TreeRef, forward: bool) -> Records {
-    let mut scan = btree::Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+    let mut scan = Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
     let mut found: Records = std::iter::from_fn(|| txn.next(tree, &mut scan, forward).unwrap()).collect();
     if !forward {
         found.reverse();
@@ -153,7 +153,7 @@ fn transactions_of_any_size_do_what_they_do_to_a_map() {
                 1 => snapshots.push((store.begin(Isolation::Snapshot, true), model.clone())),
                 2 if !snapshots.is_empty() => {
                     let (snapshot, then) = snapshots.swap_remove(dice.below(snapshots.len() as u64) as usize);
-                    let mut scan = btree::Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+                    let mut scan = Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
                     let mut found = Model::new();
                     while let Some((key, value)) = snapshot.next(&store.tree, &mut scan, true).unwrap() {
                         found.insert(key, value);

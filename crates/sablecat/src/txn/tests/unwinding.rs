@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
+use crate::access::Method;
 use crate::txn::Comparator;
 
 /// A store ordered by a comparator whose so-many-th call from now, if the word is not 0, unwinds.
@@ -23,7 +24,7 @@ fn store(calls: &Arc<AtomicU32>) -> Store {
     let seat = store.kernel.pages.participants.sit().unwrap();
     // SAFETY: nobody else knows of the region yet.
     let mut direct = unsafe { Direct::new(&store.kernel.pages, &seat) };
-    btree::format_root(direct.write(store.tree.root).unwrap(), store.tree.id, store.tree.root, true);
+    Method::Btree.format(direct.write(store.tree.root).unwrap(), store.tree.id, store.tree.root, true);
     drop(seat);
     let Store { kernel, tree } = store;
     Store { kernel, tree: TreeRef { comparator, ..tree } }

@@ -50,7 +50,7 @@ impl Calls {
     fn look(&self, store: &Store, keys: [u8; 2]) {
         self.note(|| {
             let txn = store.begin(Isolation::Snapshot, true);
-            let mut scan = btree::Scan::new(Bound::Included(vec![keys[0]]), Bound::Included(vec![keys[1]]));
+            let mut scan = Scan::new(Bound::Included(vec![keys[0]]), Bound::Included(vec![keys[1]]));
             let mut found = BTreeMap::new();
             while let Some((key, value)) = txn.next(&store.tree, &mut scan, true).unwrap() {
                 found.insert(key[0], stamp(&value));

@@ -105,7 +105,7 @@ impl Store {
 
     fn leaf(&self, key: &[u8], me: &crate::pages::Participant) -> PageId {
         let snapshot = self.kernel.pages.snapshot(me);
-        btree::find_leaf(&snapshot, &self.tree.tree(), key, btree::Toward::Key, |_| {}).unwrap()
+        self.tree.tree().find(&snapshot, key).unwrap()
     }
 
     /// Adds one to both records, however often others are faster.

@@ -3,7 +3,7 @@
 //! A snapshot's tree does not change, so one look at a parent names all the leaves below it that follow; they are visited without a
 //! descent, the next one being fetched into the processor's cache meanwhile, a line or two with each record. Only the leaves at the bounds have keys compared.
 //!
-//! Keys that are nested (access/btree/nest.rs) are copied out by a scan of their subtree, between two leaves.
+//! Keys that are nested (nest.rs) are copied out by a scan of their subtree, between two leaves.
 //!
 //! Records that are cut alike, as those of most databases are, go through a loop of their own, of some 25 instructions beside what the caller does.
 //!
@@ -15,12 +15,12 @@ use std::ops::{Bound, ControlFlow, Range};
 
 use sablecat_os::prefetch::{Ahead, Steps};
 
-use crate::access::PageRead;
-use crate::access::btree::node::{self, Inner, Kind, Leaf, Record, Value};
-use crate::access::btree::{self, Found, Scan, Step, Toward, Tree, above, below, nest};
+use super::node::{self, Inner, Kind, Leaf, Record, Value};
+use super::{Step, Toward, Tree, find_edge, find_leaf, nest};
+use crate::access::scan::{Found, Scan, State};
+use crate::access::{PageRead, after};
 use crate::error::{Error, Result};
 use crate::pages::{Snapshot, header};
-use crate::txn::{Committed, TreeRef};
 use crate::types::PageId;
 
 /// Where a visit stands after a leaf.
@@ -38,30 +38,28 @@ enum Next {
 
 /// Shows all records between the bounds in a state, each with what was made of those before it, `sum` at first.
 /// Returns what was made of the last.
-pub(super) fn fold<B>(
-    state: Committed<'_>,
-    tree: &TreeRef,
+pub(crate) fn fold<S: State, B>(
+    mut state: S,
+    tree: &Tree<'_>,
     (mut lower, upper): (Bound<Vec<u8>>, Bound<Vec<u8>>),
     sum: B,
     each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
 ) -> Result<B> {
     if let (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) = (&lower, &upper)
-        && tree.tree().order.compare(from, to).is_gt()
+        && tree.order.compare(from, to).is_gt()
     {
         return Ok(sum);
     }
-    let Committed { kernel, me, at } = state;
-    let stem_bytes = nest::stem_bytes(tree.tree().order, kernel.pages.region.page_size());
     let mut leaves = Leaves { following: Vec::new() };
+    let stem_bytes = nest::stem_bytes(tree.order, state.page_size());
     let mut visit = Visit { tree, stem_bytes, key: WholeKey::default(), each };
     let mut sum = Some(sum);
     // From where the last descent went on.
     let mut from = lower.clone();
     loop {
-        let step = kernel.pages.operate(me, || {
-            let mut snapshot = kernel.pages.at_pin(me, at)?;
-            let page = leaves.next(&snapshot, tree, &lower)?;
-            let ahead = leaves.ahead(&snapshot);
+        let step = state.operate(|snapshot| {
+            let page = leaves.next(snapshot, tree, &lower)?;
+            let ahead = leaves.ahead(snapshot);
             let bytes = snapshot.page(page)?;
             if node::kind(bytes) != Some(Kind::Leaf) || header::tree_id(bytes) != tree.id {
                 return Err(Error::corruption(format!("page {page} should be a leaf of tree {} and is not", tree.id)));
@@ -80,7 +78,7 @@ pub(super) fn fold<B>(
             Next::Following => Bound::Unbounded,
             Next::From(fence) => Bound::Included(fence),
             Next::Long(key, first, len) => {
-                let value = kernel.load_long(me, at, first, len)?;
+                let value = state.load(Found::Long(first, len))?;
                 match (visit.each)(before, &key, &value) {
                     ControlFlow::Continue(after) => before = after,
                     ControlFlow::Break(last) => return Ok(last),
@@ -89,8 +87,8 @@ pub(super) fn fold<B>(
                 Bound::Excluded(key)
             }
             Next::Below(stem) => {
-                let after = nest::after(&stem);
-                let more = after.as_ref().is_some_and(|after| below(&tree.tree(), after, upper.as_ref().map(Vec::as_slice)));
+                let after = after(&stem);
+                let more = after.as_ref().is_some_and(|after| tree.below(after, upper.as_ref().map(Vec::as_slice)));
                 let to = match &after {
                     Some(after) if more => Bound::Excluded(after.clone()),
                     _ => upper.clone(),
@@ -101,12 +99,8 @@ pub(super) fn fold<B>(
                     _ => Bound::Included(stem),
                 };
                 let mut scan = Scan::new(from, to);
-                let mut source = state;
-                while let Some((key, found)) = scan.next(&tree.tree(), &mut source, true)? {
-                    let value = match found {
-                        Found::Bytes(value) => value,
-                        Found::Long(first, len) => kernel.load_long(me, at, first, len)?,
-                    };
+                while let Some((key, found)) = scan.next(tree, &mut state, true)? {
+                    let value = state.load(found)?;
                     match (visit.each)(before, &key, &value) {
                         ControlFlow::Continue(after) => before = after,
                         ControlFlow::Break(last) => return Ok(last),
@@ -121,7 +115,7 @@ pub(super) fn fold<B>(
         };
         sum = Some(before);
         if lower != Bound::Unbounded {
-            if !goes_on(&tree.tree(), &from, &lower) {
+            if !goes_on(tree, &from, &lower) {
                 return Err(Error::corruption(format!("the leaves of tree {} lead back to where a visit has been", tree.id)));
             }
             from.clone_from(&lower);
@@ -133,14 +127,14 @@ pub(super) fn fold<B>(
 fn goes_on(tree: &Tree<'_>, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> bool {
     let (Bound::Included(key) | Bound::Excluded(key)) = to else { return true };
     match (from.as_ref().map(Vec::as_slice), to) {
-        (Bound::Included(before), Bound::Included(_)) => above(tree, key, Bound::Excluded(before)),
-        (before, _) => above(tree, key, before),
+        (Bound::Included(before), Bound::Included(_)) => tree.above(key, Bound::Excluded(before)),
+        (before, _) => tree.above(key, before),
     }
 }
 
 /// A visit under way.
 struct Visit<'a, F> {
-    tree: &'a TreeRef,
+    tree: &'a Tree<'a>,
     stem_bytes: usize,
     key: WholeKey,
     each: F,
@@ -161,7 +155,7 @@ impl<F> Visit<'_, F> {
         F: FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
     {
         let Visit { tree, stem_bytes, .. } = *self;
-        let order = tree.tree().order;
+        let order = tree.order;
         let place = |bound: &[u8]| leaf.search(bound, order);
         let from = match lower {
             Bound::Unbounded => 0,
@@ -175,7 +169,7 @@ impl<F> Visit<'_, F> {
             Bound::Excluded(bound) => place(bound).map_or_else(|slot| slot, |slot| slot + 1),
         };
         let upper = upper.as_ref().map(Vec::as_slice);
-        let next = leaf.upper_fence().filter(|fence| below(&tree.tree(), fence, upper));
+        let next = leaf.upper_fence().filter(|fence| tree.below(fence, upper));
         let to = match upper {
             _ if next.is_some() => leaf.count(),
             Bound::Unbounded => leaf.count(),
@@ -287,16 +281,15 @@ struct Leaves {
 
 impl Leaves {
     /// The next leaf; it stays in `following` until the caller has read it, since an operation may have to be repeated.
-    fn next(&mut self, snapshot: &Snapshot<'_>, tree: &TreeRef, lower: &Bound<Vec<u8>>) -> Result<PageId> {
+    fn next(&mut self, snapshot: &Snapshot<'_>, tree: &Tree<'_>, lower: &Bound<Vec<u8>>) -> Result<PageId> {
         if let Some(&page) = self.following.last() {
             return Ok(page);
         }
-        let view = tree.tree();
         let mut parent = None;
         let note = |step: Step| parent = Some(step);
         let page = match lower {
-            Bound::Unbounded => btree::find_edge(snapshot, &view, true, note)?,
-            Bound::Included(key) | Bound::Excluded(key) => btree::find_leaf(snapshot, &view, key, Toward::Key, note)?,
+            Bound::Unbounded => find_edge(snapshot, tree, true, note)?,
+            Bound::Included(key) | Bound::Excluded(key) => find_leaf(snapshot, tree, key, Toward::Key, note)?,
         };
         if let Some(Step { page, slot }) = parent {
             snapshot.read(page, |bytes| {

@@ -1,0 +1,131 @@
+//! Changing a tree in copies of its pages: what is to change is copied, from the root down, before it is changed.
+//!
+//! The root is a copy already. So what the other functions then write are copies, or pages that they have made; only where they look for a neighbour to merge
+//! with may they come to a page that is neither, and do without, unless that was copied beforehand as well.
+
+use super::change::{Changed, change_leaf};
+use super::node::{self, Inner, InnerMut, Kind, Leaf, LeafMut, Value};
+use super::shape::{merge_up, should_merge};
+use super::{Toward, Tree, find_leaf, is_leaf_for, nest};
+use crate::access::CopyWrite;
+use crate::access::method::Change;
+use crate::error::{Error, Result};
+use crate::pages::header;
+use crate::types::{PageId, TreeId};
+
+/// Sets or removes a record in a tree whose root is a copy.
+pub(crate) fn change_beside<W: CopyWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    change: Change<'_>,
+    last: &mut PageId,
+    store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
+) -> Result<()> {
+    let (key, value) = change;
+    if nest::is_nested(tree, key, writer.page_size()) {
+        *last = PageId::NONE;
+        own_nested(writer, tree, key)?;
+        return nest::change(writer, tree, key, value, store).map(drop);
+    }
+    if *last == PageId::NONE || !writer.read(*last, |bytes| is_leaf_for(bytes, tree, key))? {
+        *last = own_leaf(writer, tree, key)?;
+    }
+    match change_leaf(writer, tree, *last, change, store)? {
+        Changed::Done | Changed::Missing => {}
+        Changed::Split => *last = PageId::NONE,
+        Changed::Sparse => {
+            *last = PageId::NONE;
+            own_neighbours(writer, tree, key)?;
+            merge_up(writer, tree, key)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes sure that the child in a slot of an inner page, which is a copy, is one as well, and says which page it is.
+fn own_child<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, parent: PageId, slot: usize, child: PageId) -> Result<PageId> {
+    if writer.is_own(child)? {
+        return Ok(child);
+    }
+    let copy = writer.copy(tree, child)?;
+    InnerMut::new(writer.write(parent)?).replace_child(slot, copy);
+    Ok(copy)
+}
+
+/// Makes sure that all pages from the root, which is a copy, to the leaf for a key are copies, and says which page the leaf is.
+fn own_leaf<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> Result<PageId> {
+    let mut page = tree.root;
+    let mut path = Vec::new();
+    find_leaf(writer, tree, key, Toward::Key, |step| path.push(step.slot))?;
+    for slot in path {
+        let child = writer.read(page, |bytes| Inner::new(bytes).child(slot))?;
+        page = own_child(writer, tree, page, slot, child)?;
+    }
+    Ok(page)
+}
+
+/// Copies the neighbours that the pages on the way to a key would be merged with, as far as these are sparse.
+fn own_neighbours<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> Result<()> {
+    let mut path = Vec::new();
+    let mut page = find_leaf(writer, tree, key, Toward::Key, |step| path.push(step))?;
+    while let Some(parent) = path.pop() {
+        if !writer.read(page, should_merge)? {
+            break;
+        }
+        let neighbour = writer.read(parent.page, |bytes| {
+            let inner = Inner::new(bytes);
+            let slot = if parent.slot < inner.count() { Some(parent.slot + 1) } else { parent.slot.checked_sub(1) };
+            slot.map(|slot| (slot, inner.child(slot)))
+        })?;
+        if let Some((slot, neighbour)) = neighbour {
+            own_child(writer, tree, parent.page, slot, neighbour)?;
+        }
+        page = parent.page;
+    }
+    Ok(())
+}
+
+/// As [`own_leaf`] for a nested key, in all trees on the way to it.
+fn own_nested<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> Result<()> {
+    let stem_bytes = nest::stem_bytes(tree.order, writer.page_size());
+    let (mut tree, mut rest) = (*tree, key);
+    while let Some((stem, after)) = rest.split_at_checked(stem_bytes) {
+        let leaf = own_leaf(writer, &tree, stem)?;
+        let below = writer.read(leaf, |bytes| match Leaf::new(bytes).search(stem, tree.order) {
+            Ok(slot) => nest::subtree_at(&tree, bytes, slot).map(|below| Some((slot, below))),
+            Err(_) => Ok(None),
+        })??;
+        let Some((slot, below)) = below else { return Ok(()) };
+        let below = Tree { home: tree.home.of_subtree(stem), ..below };
+        tree = if writer.is_own(below.root)? { below } else { copy_subtree(writer, &below, leaf, slot)? };
+        rest = after;
+    }
+    own_leaf(writer, &tree, rest).map(drop)
+}
+
+/// Copies a whole subtree, whose number is in all of its pages and goes with the root's, and has the record in a slot of a leaf lead to it. What is nested
+/// in it stays.
+fn copy_subtree<'t, W: CopyWrite>(writer: &mut W, old: &Tree<'t>, leaf: PageId, slot: usize) -> Result<Tree<'t>> {
+    let root = writer.copy(old, old.root)?;
+    let new = Tree { root, id: TreeId(!root.0), ..*old };
+    let mut left = vec![root];
+    while let Some(page) = left.pop() {
+        let bytes = writer.write(page)?;
+        header::set_tree_id(bytes, new.id);
+        if node::kind(bytes) != Some(Kind::Inner) {
+            continue;
+        }
+        for slot in 0..=Inner::new(bytes).count() {
+            let child = writer.read(page, |bytes| Inner::new(bytes).child(slot))?;
+            if writer.is_own(child)? {
+                return Err(Error::corruption(format!("page {child} is reached twice in tree {}", old.id)));
+            }
+            left.push(own_child(writer, old, page, slot, child)?);
+        }
+    }
+    let reference = nest::reference(root);
+    LeafMut::new(writer.write(leaf)?)
+        .replace_value(slot, Value::Inline(&reference))
+        .map_err(|_| Error::corruption(format!("page {leaf} has no room for what stood there")))?;
+    Ok(new)
+}

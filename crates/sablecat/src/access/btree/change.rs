@@ -1,0 +1,115 @@
+//! Setting and removing a record: in its leaf alone, or with whatever else has to change.
+
+use super::node::{Leaf, LeafMut, Value, inline_value_bytes_max};
+use super::shape::{merge_up, put, should_merge};
+use super::{Toward, Tree, find_leaf, is_leaf_for, nest};
+use crate::access::method::{Change, Tried};
+use crate::access::{PageWrite, long};
+use crate::error::Result;
+use crate::types::{PageId, TreeId};
+
+/// Where the pages of a value are that is in pages of its own.
+type LongAt = (PageId, u64);
+
+/// How a change of a leaf ended.
+pub(super) enum Changed {
+    Done,
+    /// There was nothing to remove.
+    Missing,
+    /// The leaf has become so empty that it should be merged.
+    Sparse,
+    /// The leaf had no room and was split: another may cover the key now.
+    Split,
+}
+
+/// Sets or removes a record in its leaf, if nothing else has to change.
+#[inline]
+pub(crate) fn try_change<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, page: PageId, (key, value): Change<'_>) -> Result<Tried> {
+    let bytes = writer.latched(page)?;
+    let leaf = Leaf::new(bytes);
+    let place = leaf.search(key, tree.order);
+    // A value in pages of its own: those change as well.
+    if place.is_ok_and(|slot| matches!(leaf.value(slot), Value::Long { .. }))
+        || value.is_some_and(|value| value.len() > inline_value_bytes_max(bytes.len(), key.len()))
+    {
+        return Ok(Tried::Structure);
+    }
+    // The version that is written has what was read in the same slots.
+    let fits = match (value, place) {
+        (None, Err(_)) => return Ok(Tried::Missing),
+        (Some(value), Ok(slot)) => LeafMut::new(writer.write(page)?).replace_value(slot, Value::Inline(value)).is_ok(),
+        (Some(value), Err(slot)) => LeafMut::new(writer.write(page)?).insert(slot, key, Value::Inline(value)).is_ok(),
+        (None, Ok(slot)) => {
+            let bytes = writer.write(page)?;
+            LeafMut::new(bytes).remove(slot);
+            page == tree.root || !should_merge(bytes)
+        }
+    };
+    Ok(if fits { Tried::Done } else { Tried::Structure })
+}
+
+/// Sets or removes a record with all that has to change for it. The structure latch is held, or nobody else is there.
+pub(crate) fn change<W: PageWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    change: Change<'_>,
+    last: &mut PageId,
+    store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
+) -> Result<bool> {
+    let (key, value) = change;
+    if nest::is_nested(tree, key, writer.page_size()) {
+        return nest::change(writer, tree, key, value, store);
+    }
+    if *last == PageId::NONE || !is_leaf_for(writer.latched(*last)?, tree, key) {
+        *last = find_leaf(writer, tree, key, Toward::Key, |_| {})?;
+    }
+    let changed = change_leaf(writer, tree, *last, change, store)?;
+    if let Changed::Sparse = changed {
+        merge_up(writer, tree, key)?;
+    }
+    if let Changed::Sparse | Changed::Split = changed {
+        *last = PageId::NONE;
+    }
+    Ok(!matches!(changed, Changed::Missing))
+}
+
+/// Sets or removes a record in the leaf for its key, splitting pages if need be. The pages of the value before are freed last: a writer in place that fails
+/// on the way leaves pages that nothing leads to, and no record without its value.
+pub(super) fn change_leaf<W: PageWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    page: PageId,
+    (key, value): Change<'_>,
+    store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
+) -> Result<Changed> {
+    let leaf = Leaf::new(writer.latched(page)?);
+    let place = leaf.search(key, tree.order);
+    let before: Option<LongAt> = match place.map(|slot| leaf.value(slot)) {
+        Ok(Value::Long { first_page, len }) => Some((first_page, len)),
+        _ => None,
+    };
+    let changed = match (value, place) {
+        (None, Err(_)) => return Ok(Changed::Missing),
+        (None, Ok(slot)) => {
+            let bytes = writer.write(page)?;
+            LeafMut::new(bytes).remove(slot);
+            if should_merge(bytes) && page != tree.root { Changed::Sparse } else { Changed::Done }
+        }
+        (Some(value), place) => {
+            let stored = nest::store_value(writer, tree.id, key.len(), value, store)?;
+            let mut leaf = LeafMut::new(writer.write(page)?);
+            let put_here = match place {
+                Ok(slot) => leaf.replace_value(slot, stored),
+                Err(slot) => leaf.insert(slot, key, stored),
+            };
+            match put_here {
+                Ok(()) => Changed::Done,
+                Err(_) => put(writer, tree, key, stored).map(|()| Changed::Split)?,
+            }
+        }
+    };
+    if let Some((first, len)) = before {
+        long::free(writer, first, len)?;
+    }
+    Ok(changed)
+}

@@ -1,0 +1,123 @@
+//! Freeing a tree, some pages at a time: from its lower end and its innermost subtrees on.
+//!
+//! What is left is a tree at any time, with some of its first leaves missing: so freeing can be cut short, and goes on where it was.
+
+use super::node::{self, Inner, InnerMut, Kind, Leaf, LeafMut, Order, Value};
+use super::{Tree, find_edge, format_root, nest};
+use crate::access::{PageWrite, long};
+use crate::error::Result;
+use crate::types::PageId;
+
+/// A tree being freed.
+pub(crate) struct Freeing<'t> {
+    outermost: Tree<'t>,
+    /// The subtrees on the way to the leaf freed last, each in the first leaf of the one before.
+    below: Vec<Tree<'t>>,
+}
+
+impl<'t> Freeing<'t> {
+    pub(crate) fn new(tree: Tree<'t>) -> Freeing<'t> {
+        Freeing { outermost: tree, below: Vec::new() }
+    }
+
+    /// Frees the first leaf without the rest, or some of its long values if these are many, or the first subtree in it if that is a single leaf, or the same in
+    /// that subtree. False, with nothing freed, if there is nothing but the root.
+    pub(crate) fn step<W: PageWrite>(&mut self, writer: &mut W, most: usize) -> Result<bool> {
+        let Freeing { outermost, below } = self;
+        loop {
+            let tree = *below.last().unwrap_or(outermost);
+            let mut path = Vec::new();
+            let leaf = find_edge(writer, &tree, true, |step| path.push(step.page))?;
+            let stem_bytes = nest::stem_bytes(Order::Bytes, writer.page_size());
+            let first = writer.read(leaf, |bytes| {
+                nest::check_depth(&tree, bytes, below.len() * stem_bytes)?;
+                nest::first_subtree(&tree, bytes)
+            })??;
+            if let Some((_, subtree)) = first {
+                below.push(subtree);
+                continue;
+            }
+            if thin_out(writer, leaf, most)? {
+                return Ok(true);
+            }
+            if leaf != tree.root {
+                free_long_values(writer, leaf)?;
+                writer.free(leaf)?;
+                return drop_first_child(writer, &tree, path).map(|()| true);
+            }
+            if below.pop().is_none() {
+                return Ok(false);
+            }
+            free_long_values(writer, leaf)?;
+            writer.free(leaf)?;
+            let around = below.last().unwrap_or(outermost);
+            let leaf = find_edge(writer, around, true, |_| {})?;
+            let bytes = writer.write(leaf)?;
+            if let Some((slot, _)) = nest::first_subtree(around, bytes)? {
+                LeafMut::new(bytes).remove(slot);
+            }
+            return Ok(true);
+        }
+    }
+}
+
+/// Frees a root, the only page that a tree has left.
+pub(crate) fn free_root<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
+    free_long_values(writer, tree.root)?;
+    writer.free(tree.root)
+}
+
+/// Takes the first leaf, which was freed, out of the pages above it, which are freed with their last child. The root becomes a leaf then.
+fn drop_first_child<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, mut path: Vec<PageId>) -> Result<()> {
+    while let Some(parent) = path.pop() {
+        let bytes = writer.write(parent)?;
+        if Inner::new(bytes).count() > 0 {
+            let next = Inner::new(bytes).child(1);
+            let mut inner = InnerMut::new(bytes);
+            inner.replace_child(0, next);
+            inner.remove(0);
+            return Ok(());
+        }
+        if parent != tree.root {
+            writer.free(parent)?;
+            continue;
+        }
+        let custom_order = node::flags(bytes) & node::FLAG_CUSTOM_ORDER != 0;
+        format_root(bytes, tree.id, tree.root, custom_order);
+    }
+    Ok(())
+}
+
+/// The long values of a leaf: slot, first page and length of each.
+fn long_values<W: PageWrite>(writer: &W, leaf: PageId) -> Result<Vec<(usize, PageId, u64)>> {
+    writer.read(leaf, |bytes| {
+        if node::kind(bytes) != Some(Kind::Leaf) {
+            return Vec::new();
+        }
+        let leaf = Leaf::new(bytes);
+        (0..leaf.count())
+            .filter_map(|slot| match leaf.value(slot) {
+                Value::Long { first_page, len } => Some((slot, first_page, len)),
+                Value::Inline(_) => None,
+            })
+            .collect()
+    })
+}
+
+/// Frees the pages of all long values of a leaf.
+fn free_long_values<W: PageWrite>(writer: &mut W, leaf: PageId) -> Result<()> {
+    long_values(writer, leaf)?.into_iter().try_for_each(|(_, first, len)| long::free(writer, first, len))
+}
+
+/// Removes some long values from a leaf if it has more than should be freed at once. True if it did.
+fn thin_out<W: PageWrite>(writer: &mut W, leaf: PageId, most: usize) -> Result<bool> {
+    let values = long_values(writer, leaf)?;
+    if values.len() < most {
+        return Ok(false);
+    }
+    for &(slot, first, len) in values[..most].iter().rev() {
+        long::free(writer, first, len)?;
+        LeafMut::new(writer.write(leaf)?).remove(slot);
+    }
+    Ok(true)
+}

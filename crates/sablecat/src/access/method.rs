@@ -1,0 +1,339 @@
+//! What an access method is: all that the layers above do with the pages of a database.
+//!
+//! Each function of [`Tree`] here is one `match` over [`Method`], known to the compiler, and has its meaning written down; what it does is in the
+//! method's own folder. A method arranges records in pages so that
+//!
+//! * there is one *place* for each key, given the state of the pages: the page that *covers* it;
+//! * most changes of a record concern that page alone ([`Tree::try_change`]), and whoever has latched it can tell whether it still covers the key;
+//! * all others, the changes of *structure*, are made under the structure latch of the database ([`Tree::change`]), one at a time;
+//! * the root page keeps its id for ever;
+//! * keys have an order, in which pages that cover them are latched, and in which they are scanned.
+//!
+//! Versions, latches, commits, logs and recovery know nothing of methods: a changed page is a changed page, and what is logged is the record.
+
+use std::collections::HashSet;
+use std::ops::{Bound, ControlFlow};
+
+use super::scan::{Part, Source, State, Wanted};
+use super::{CopyWrite, Home, PageCopy, PageRead, PageWrite, btree};
+use crate::error::Result;
+use crate::types::{PageId, TreeId};
+
+pub(crate) use btree::Place;
+pub(crate) use btree::node::{Order, Value, inline_value_bytes_max};
+
+/// How the records of a database are arranged in pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Method {
+    /// A B+tree.
+    Btree,
+}
+
+impl Method {
+    /// Makes the root page of a tree, with nothing in it.
+    pub(crate) fn format(self, bytes: &mut [u8], tree: TreeId, root: PageId, custom_order: bool) {
+        match self {
+            Method::Btree => btree::format_root(bytes, tree, root, custom_order),
+        }
+    }
+}
+
+/// What names the pages of a database: its tree, whatever the method.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tree<'a> {
+    /// Stands in each of its pages.
+    pub(crate) id: TreeId,
+    /// Where it begins, for ever.
+    pub(crate) root: PageId,
+    /// How its pages are arranged.
+    pub(crate) method: Method,
+    /// How its keys are ordered.
+    pub(crate) order: Order<'a>,
+    /// Where its pages go.
+    pub(crate) home: Home<'a>,
+}
+
+/// How a change of one page alone ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tried {
+    Done,
+    /// There was nothing to remove.
+    Missing,
+    /// It takes a change of structure. The page may have been written to, and is to be thrown away.
+    Structure,
+}
+
+/// A record to be set, or, without a value, to be removed.
+pub(crate) type Change<'a> = (&'a [u8], Option<&'a [u8]>);
+
+/// What a database consists of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) levels: u32,
+    pub(crate) inner_pages: u64,
+    pub(crate) leaf_pages: u64,
+    pub(crate) long_pages: u64,
+    pub(crate) records: u64,
+}
+
+impl<'a> Tree<'a> {
+    /// Refuses keys that it cannot hold.
+    #[inline]
+    pub(crate) fn check_key(&self, page_size: usize, key: &[u8]) -> Result<()> {
+        match self.method {
+            Method::Btree => btree::check_key(self.order, page_size, key),
+        }
+    }
+
+    /// Whether a key is at or above a lower bound.
+    #[inline]
+    pub(crate) fn above(&self, key: &[u8], lower: Bound<&[u8]>) -> bool {
+        match lower {
+            Bound::Unbounded => true,
+            Bound::Included(bound) => self.order.compare(key, bound).is_ge(),
+            Bound::Excluded(bound) => self.order.compare(key, bound).is_gt(),
+        }
+    }
+
+    /// Whether a key is at or below an upper bound.
+    #[inline]
+    pub(crate) fn below(&self, key: &[u8], upper: Bound<&[u8]>) -> bool {
+        match upper {
+            Bound::Unbounded => true,
+            Bound::Included(bound) => self.order.compare(key, bound).is_le(),
+            Bound::Excluded(bound) => self.order.compare(key, bound).is_lt(),
+        }
+    }
+
+    /// Makes its root page, with nothing in it.
+    pub(crate) fn format(&self, bytes: &mut [u8]) {
+        self.method.format(bytes, self.id, self.root, matches!(self.order, Order::Custom(_)));
+    }
+
+    /// Whether the root page has nothing in it, as it was made.
+    pub(crate) fn is_as_made(&self, root: &[u8]) -> bool {
+        match self.method {
+            Method::Btree => btree::is_empty_leaf(root),
+        }
+    }
+
+    /// Whether a key is *nested*: its place may be in another tree within this one, which changes by changes of structure alone.
+    #[inline]
+    pub(crate) fn is_nested(&self, key: &[u8], page_size: usize) -> bool {
+        match self.method {
+            Method::Btree => btree::is_nested(self, key, page_size),
+        }
+    }
+
+    /// Where a key belongs: for one that is not nested, in this very tree.
+    #[inline]
+    pub(crate) fn place<'k, R: PageRead>(&self, reader: &R, key: &'k [u8]) -> Result<Place<'a, 'k>> {
+        match self.method {
+            Method::Btree => btree::find_place(reader, self, key, |_| {}),
+        }
+    }
+
+    /// The page that covers a key that is not nested.
+    #[inline]
+    pub(crate) fn find<R: PageRead>(&self, reader: &R, key: &[u8]) -> Result<PageId> {
+        match self.method {
+            Method::Btree => btree::find_leaf(reader, self, key, btree::Toward::Key, |_| {}),
+        }
+    }
+
+    /// Whether a page of any kind is the page of this tree that covers a key.
+    #[inline]
+    pub(crate) fn covers(&self, bytes: &[u8], key: &[u8]) -> bool {
+        match self.method {
+            Method::Btree => btree::is_leaf_for(bytes, self, key),
+        }
+    }
+
+    /// The value of a record in the page that covers its key.
+    #[inline]
+    pub(crate) fn get<'p>(&self, bytes: &'p [u8], key: &[u8]) -> Option<Value<'p>> {
+        match self.method {
+            Method::Btree => btree::get(bytes, key, self.order),
+        }
+    }
+
+    /// Sets or removes a record in the page that covers its key, if that page alone has to change, and no page of a long value.
+    #[inline]
+    pub(crate) fn try_change<W: PageWrite>(&self, writer: &mut W, page: PageId, change: Change<'_>) -> Result<Tried> {
+        match self.method {
+            Method::Btree => btree::try_change(writer, self, page, change),
+        }
+    }
+
+    /// Sets or removes any record, `store` storing its value if that is long: the structure latch is held, or nobody else is there. `last` is the page that
+    /// covered the key of the change before, if that is known, and then the one that covers this key, if it is worth knowing. False if there was nothing to remove.
+    pub(crate) fn change<W: PageWrite>(
+        &self,
+        writer: &mut W,
+        change: Change<'_>,
+        last: &mut PageId,
+        store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
+    ) -> Result<bool> {
+        match self.method {
+            Method::Btree => btree::change(writer, self, change, last, store),
+        }
+    }
+
+    /// As [`Tree::change`], for a tree whose root is a copy, by a writer that must not change what is none: pages on the way are copied first.
+    pub(crate) fn change_beside<W: CopyWrite>(
+        &self,
+        writer: &mut W,
+        change: Change<'_>,
+        last: &mut PageId,
+        store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
+    ) -> Result<()> {
+        match self.method {
+            Method::Btree => btree::change_beside(writer, self, change, last, store),
+        }
+    }
+
+    /// The page that a scan wants next.
+    pub(crate) fn wanted<R: PageRead>(&self, reader: &R, wanted: Wanted<'_>) -> Result<PageId> {
+        match self.method {
+            Method::Btree => btree::wanted(reader, self, wanted),
+        }
+    }
+
+    /// What of the keys that a scan looks at are covered by a page that it has copied.
+    pub(crate) fn covered<'p>(&self, copy: &'p PageCopy, part: &Part<'p>) -> (Bound<&'p [u8]>, Bound<&'p [u8]>) {
+        match self.method {
+            Method::Btree => btree::covered(copy, part),
+        }
+    }
+
+    /// A bound as it is kept of what was read: of a key that is nested, as much as this tree knows of it.
+    pub(crate) fn bound_read<'b>(&self, bound: Bound<&'b [u8]>, page_size: usize) -> Bound<&'b [u8]> {
+        match self.method {
+            Method::Btree => btree::bound_read(self.order, bound, page_size),
+        }
+    }
+
+    /// Whether what lies between two bounds reads the same in two states: in the tree that `stems` lead to, without what is nested in that.
+    pub(crate) fn reads_same<S: Source + PageRead>(
+        &self,
+        stems: &[u8],
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        states: (&mut S, &mut S),
+    ) -> Result<bool> {
+        match self.method {
+            Method::Btree => btree::reads_same(self, stems, bounds, states),
+        }
+    }
+
+    /// Shows all records between the bounds, in order and in place as far as may be, each with what was made of those before it, `sum` at first. Returns
+    /// what was made of the last.
+    pub(crate) fn fold<S: State, B>(
+        &self,
+        state: S,
+        bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+        sum: B,
+        each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+    ) -> Result<B> {
+        match self.method {
+            Method::Btree => btree::fold(state, self, bounds, sum, each),
+        }
+    }
+
+    /// Begins to load records that come in order; there is nothing in the tree yet.
+    pub(crate) fn load(&self, page_size: usize) -> Load<'a> {
+        match self.method {
+            Method::Btree => Load::Btree(btree::Load::new(*self, page_size)),
+        }
+    }
+
+    /// Begins to free its pages.
+    pub(crate) fn freeing(&self) -> Freeing<'a> {
+        match self.method {
+            Method::Btree => Freeing::Btree(btree::Freeing::new(*self)),
+        }
+    }
+
+    /// Frees its root page, the only one it has left, with what belongs to that.
+    pub(crate) fn free_root<W: PageWrite>(&self, writer: &mut W) -> Result<()> {
+        match self.method {
+            Method::Btree => btree::free_root(writer, self),
+        }
+    }
+
+    /// Tells `met` of every page; it says whether that is news.
+    ///
+    /// # Errors
+    /// Those of reading, and corruption if the pages are not arranged as they must be: then not all were found.
+    pub(crate) fn reach<R: PageRead>(&self, reader: &R, met: &mut dyn FnMut(PageId) -> bool) -> Result<()> {
+        match self.method {
+            Method::Btree => btree::reach(reader, self, met),
+        }
+    }
+
+    /// Walks all pages and tells `problem` of whatever is wrong, naming page and reason; `seen` collects every page met, to find pages met twice.
+    pub(crate) fn verify<R: PageRead>(
+        &self,
+        reader: &R,
+        seen: &mut HashSet<PageId>,
+        problem: &mut dyn FnMut(String),
+        progress: &mut dyn FnMut(u64),
+    ) -> Shape {
+        match self.method {
+            Method::Btree => btree::verify(reader, self, seen, problem, progress),
+        }
+    }
+}
+
+/// A database being loaded in bulk.
+pub(crate) enum Load<'a> {
+    Btree(btree::Load<'a>),
+}
+
+impl Load<'_> {
+    /// Takes the next record, whose value `store` stores if it is long. Writes pages through `writer` as they fill; they are complete then.
+    pub(crate) fn push<W: PageWrite>(
+        &mut self,
+        writer: &mut W,
+        key: &[u8],
+        value: &[u8],
+        store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
+    ) -> Result<()> {
+        match self {
+            Load::Btree(load) => load.push(writer, key, value, store),
+        }
+    }
+
+    /// Writes what is left, and the root; says how many records there were. They are there once the writer has published the root.
+    pub(crate) fn finish<W: PageWrite>(self, writer: &mut W) -> Result<u64> {
+        match self {
+            Load::Btree(load) => load.finish(writer),
+        }
+    }
+}
+
+/// The pages of a database being freed, some at a time, in any state that an earlier freeing left them in.
+pub(crate) enum Freeing<'a> {
+    Btree(btree::Freeing<'a>),
+}
+
+impl Freeing<'_> {
+    /// Frees a page or some, `most` about. False, with nothing freed, if there is nothing but the root.
+    pub(crate) fn step<W: PageWrite>(&mut self, writer: &mut W, most: usize) -> Result<bool> {
+        match self {
+            Freeing::Btree(freeing) => freeing.step(writer, most),
+        }
+    }
+}
+
+/// Does everything to a page that passed the check, with this key, as far as the page has room for it.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn exercise(page: &[u8], key: &[u8]) {
+    if btree::node::kind(page).is_some() {
+        btree::node::exercise(page, &key[..key.len().min(btree::node::key_bytes_max(page.len()))]);
+    }
+}
+
+/// Forms a page that is of no database yet, so that it can be written and read before its owner forms it.
+pub(crate) fn form_blank(bytes: &mut [u8], page: PageId) {
+    btree::format_root(bytes, TreeId(0), page, false);
+}

@@ -1,0 +1,187 @@
+//! Moving through a database in order, from either end.
+//!
+//! A scan stands between two bounds, which shrink as records are handed out, and holds nothing from one record to the next but copies of pages: so one
+//! left standing holds up nobody but through its snapshot. How it finds what comes next the method knows; what a transaction has
+//! pending is merged in by key here: a pending record hides the committed one.
+
+use std::ops::Bound;
+
+use super::method::{Method, Tree};
+use super::{PageRead, btree};
+use crate::error::Result;
+use crate::pages::Snapshot;
+use crate::types::{Lsn, PageId};
+
+/// A private copy of a page.
+#[derive(Debug, Default)]
+pub(crate) struct PageCopy {
+    bytes: Vec<u8>,
+}
+
+impl PageCopy {
+    /// The page; only after it was filled.
+    #[inline]
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Takes a copy of a page.
+    #[inline]
+    pub(crate) fn fill(&mut self, page: &[u8]) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(page);
+    }
+}
+
+/// Which page a scan wants next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted<'a> {
+    First,
+    Last,
+    /// The one that covers this key.
+    At(&'a [u8]),
+    /// The one that covers what comes right before this key.
+    Before(&'a [u8]),
+}
+
+/// A pending record: its key, and the value that it is to have, if it is not to go.
+pub(crate) type PendingRecord = (Vec<u8>, Option<Vec<u8>>);
+
+/// Where a scan gets its pages and what is pending over them.
+pub(crate) trait Source {
+    /// Copies the wanted page.
+    fn copy(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<()>;
+
+    /// The first (`forward`) or last pending record between the bounds: its key, and whether it sets a value.
+    fn pending(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, forward: bool) -> Result<Option<PendingRecord>>;
+}
+
+/// A state with nothing pending over it, whose pages can be looked at in place.
+pub(crate) trait State: Source + PageRead {
+    /// Runs an operation at the state, again if frames have to be made free first.
+    fn operate<T>(&self, work: impl FnMut(&mut Snapshot<'_>) -> Result<T>) -> Result<T>;
+
+    /// A value, whole.
+    fn load(&self, found: Found) -> Result<Vec<u8>>;
+}
+
+/// What of a tree, or of one nested in it, a scan looks at.
+#[derive(Debug)]
+pub(crate) struct Part<'a> {
+    pub(crate) tree: &'a Tree<'a>,
+    /// What whole keys begin with before what this tree knows of them: nothing in the outermost tree.
+    pub(crate) stems: &'a [u8],
+    /// From where to where the scan will look, as far as it is known, in keys of this tree.
+    pub(crate) lower: Bound<&'a [u8]>,
+    pub(crate) upper: Bound<&'a [u8]>,
+}
+
+/// What a scan found under a key. Long values never change in place, so their place stands for them when two are compared.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Bytes(Vec<u8>),
+    /// A value in pages of its own.
+    Long(PageId, u64),
+}
+
+/// A scan between two bounds that shrink as records are handed out from either end.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    lower: Bound<Vec<u8>>,
+    upper: Bound<Vec<u8>>,
+    ends: Ends,
+    /// What is nested is not gone into: what leads there is handed out as it stands.
+    flat: bool,
+    done: bool,
+    /// The state that the pages were copied from, if whose that is may change.
+    of: StateId,
+}
+
+/// Where a scan stands, as its method knows it.
+#[derive(Debug)]
+enum Ends {
+    /// Nowhere yet.
+    Unknown,
+    Btree(btree::Ends),
+}
+
+/// A state that pages are copied from, as told from any other: the run of a transaction, and its snapshot.
+pub(crate) type StateId = (u64, Lsn);
+
+fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
+}
+
+impl Scan {
+    pub(crate) fn new(lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Scan {
+        Scan { lower, upper, ends: Ends::Unknown, flat: false, done: false, of: StateId::default() }
+    }
+
+    /// A scan that stays in one tree and hands out what leads to those nested in it as it stands.
+    pub(super) fn flat(lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Scan {
+        Scan { flat: true, ..Scan::new(lower, upper) }
+    }
+
+    /// Goes on in this state: pages that were copied from another are looked for again.
+    #[inline]
+    pub(crate) fn look_in(&mut self, state: StateId) {
+        if self.of != state {
+            self.of = state;
+            self.ends = Ends::Unknown;
+        }
+    }
+
+    /// The next record from the front (`forward`) or the back.
+    pub(crate) fn next<S: Source>(&mut self, tree: &Tree<'_>, source: &mut S, forward: bool) -> Result<Option<(Vec<u8>, Found)>> {
+        while !self.done {
+            let committed = self.committed(tree, source, forward)?;
+            let pending = source.pending(as_slice(&self.lower), as_slice(&self.upper), forward)?;
+            let first = |a: &[u8], b: &[u8]| if forward { tree.order.compare(a, b) } else { tree.order.compare(b, a) };
+            let take_pending = match (&committed, &pending) {
+                (_, None) => false,
+                (None, Some(_)) => true,
+                (Some(committed), Some((key, _))) => first(key, committed).is_le(),
+            };
+            if take_pending {
+                let Some((key, value)) = pending else { break };
+                self.pass(key.clone(), forward);
+                if let Some(value) = value {
+                    return Ok(Some((key, Found::Bytes(value))));
+                }
+            } else if let Some(key) = committed {
+                let value = match &self.ends {
+                    Ends::Btree(ends) => ends.value(forward),
+                    Ends::Unknown => unreachable!("a record was found"),
+                };
+                self.pass(key.clone(), forward);
+                return Ok(Some((key, value)));
+            } else {
+                self.done = true;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Moves the bound past a key.
+    fn pass(&mut self, key: Vec<u8>, forward: bool) {
+        if forward {
+            self.lower = Bound::Excluded(key);
+        } else {
+            self.upper = Bound::Excluded(key);
+        }
+    }
+
+    /// The key of the next committed record from one end, which then stands there; none if no more lie between the bounds.
+    fn committed<S: Source>(&mut self, tree: &Tree<'_>, source: &mut S, forward: bool) -> Result<Option<Vec<u8>>> {
+        if matches!(self.ends, Ends::Unknown) {
+            self.ends = match tree.method {
+                Method::Btree => Ends::Btree(btree::Ends::default()),
+            };
+        }
+        let bounds = (as_slice(&self.lower), as_slice(&self.upper));
+        match &mut self.ends {
+            Ends::Btree(ends) => ends.next(tree, bounds, source, (forward, self.flat)),
+            Ends::Unknown => unreachable!("it was made certain where the scan stands"),
+        }
+    }
+}
