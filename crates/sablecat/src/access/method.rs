@@ -134,7 +134,7 @@ impl<'a> Tree<'a> {
     }
 
     /// The page that covers a key that is not nested.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find<R: PageRead>(&self, reader: &R, key: &[u8]) -> Result<PageId> {
         match self.method {
             Method::Btree => btree::find_leaf(reader, self, key, btree::Toward::Key, |_| {}),
@@ -142,7 +142,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Whether a page of any kind is the page of this tree that covers a key.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn covers(&self, bytes: &[u8], key: &[u8]) -> bool {
         match self.method {
             Method::Btree => btree::is_leaf_for(bytes, self, key),
@@ -150,7 +150,7 @@ impl<'a> Tree<'a> {
     }
 
     /// The value of a record in the page that covers its key.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get<'p>(&self, bytes: &'p [u8], key: &[u8]) -> Option<Value<'p>> {
         match self.method {
             Method::Btree => btree::get(bytes, key, self.order),
@@ -158,7 +158,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Sets or removes a record in the page that covers its key, if that page alone has to change, and no page of a long value.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn try_change<W: PageWrite>(&self, writer: &mut W, page: PageId, change: Change<'_>) -> Result<Tried> {
         match self.method {
             Method::Btree => btree::try_change(writer, self, page, change),

@@ -32,9 +32,11 @@ impl<'a> Direct<'a> {
     #[inline]
     fn resident(&self, page: PageId) -> Result<FrameId> {
         let frame = self.pages.region.entry(page).word().frame();
-        if frame != FrameId::NONE {
-            return Ok(frame);
-        }
+        if frame != FrameId::NONE { Ok(frame) } else { self.read_in(page) }
+    }
+
+    #[cold]
+    fn read_in(&self, page: PageId) -> Result<FrameId> {
         self.pages.operate(self.me, || {
             let operation = self.pages.enter(self.me);
             operation.pages.current(page, self.me)

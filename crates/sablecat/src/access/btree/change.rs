@@ -23,7 +23,7 @@ pub(super) enum Changed {
 }
 
 /// Sets or removes a record in its leaf, if nothing else has to change.
-#[inline]
+#[inline(always)]
 pub(crate) fn try_change<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, page: PageId, (key, value): Change<'_>) -> Result<Tried> {
     let bytes = writer.latched(page)?;
     let leaf = Leaf::new(bytes);

@@ -99,6 +99,7 @@ fn equals(prefix: &[u8], suffix: &[u8], key: &[u8]) -> bool {
 }
 
 /// Goes down from the root to the leaf for `key`, noting the steps in `path` (the leaf itself is not one).
+#[inline(always)]
 pub(super) fn find_leaf<R: PageRead>(
     reader: &R,
     tree: &Tree<'_>,
