@@ -568,7 +568,7 @@ impl<'k> Transaction<'k> {
         if let Some(replaced) = self.replaced.take() {
             // The snapshot still sees it.
             self.seat.slot().unpin();
-            self.kernel.free_pages_of(replaced, lsn);
+            self.kernel.free_pages_of(&self.seat, replaced, lsn);
         }
         settled.map(|()| lsn)
     }

@@ -230,6 +230,21 @@ fn a_write_set_that_does_not_fit_memory_is_one_like_any_other() {
     }
 }
 
+#[test]
+fn a_large_commit_needs_no_seat_but_its_own() {
+    let store = roomy(64);
+    let mut txn = store.begin(Isolation::Snapshot, false);
+    (0..RECORDS).for_each(|n| store.set(&mut txn, n, Some(&[1; 40])));
+    let seats: Vec<_> = std::iter::from_fn(|| store.kernel.pages.participants.sit().ok()).collect();
+    assert_eq!(seats.len(), 6, "all that there are");
+    txn.commit(Durability::Memory).unwrap();
+    drop(txn);
+    // What was replaced is free already.
+    drop(seats);
+    (0..RECORDS).for_each(|n| assert_eq!(store.get(&key(n)), Some(vec![1; 40]), "record {n}"));
+    store.assert_nothing_leaks();
+}
+
 /// A leaf that was remembered looks as good as ever.
 #[test]
 fn who_has_found_a_leaf_before_it_was_replaced_finds_it_no_more() {
