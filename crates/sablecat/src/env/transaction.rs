@@ -337,6 +337,27 @@ mod tests {
         assert_eq!((notes(&core), pages(&core)), (0, 1), "the catalog");
     }
 
+    /// What is done about a database is several records of the catalog. If not all of them are set, a tree has a name and is freed, or has none and is not.
+    #[test]
+    fn no_half_of_what_is_done_about_a_database_is_left_by_a_disk_that_is_full() {
+        let disk = SimDisk::new(1);
+        let config = Config { disk: Arc::new(disk.clone()), cache_bytes: Some(0), background: false, ..Config::default() };
+        let core = open(Path::new("databases"), config, Mode::Transactional).unwrap();
+        let full = core.database_or_new("full", None).unwrap();
+        core.database_or_new("old", None).unwrap();
+        let mut txn = begin(&core, Isolation::Snapshot);
+        disk.fill_up();
+        let refused = (0..u32::MAX).find_map(|n| txn.records.set(&full.tree, &n.to_le_bytes(), Some(&[1; 1000])).err());
+        assert_eq!(refused.expect("memory has an end").kind(), ErrorKind::DiskFull);
+        assert!(txn.remove_database("old").unwrap());
+        txn.rename_database("full", "renamed").unwrap();
+        disk.set_capacity(u64::MAX);
+        txn.commit(Durability::Memory).unwrap();
+        drop(txn);
+        assert_eq!((notes(&core), core.database_names().unwrap()), (0, vec!["renamed".to_owned()]));
+        assert_eq!(core.verify(&mut |_| {}).unwrap().problems, [""; 0]);
+    }
+
     #[test]
     fn databases_are_made_and_removed_with_the_last_seat() {
         let core = core();

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use sablecat_os::sim::Fault;
+
 use super::*;
 use crate::access::btree::node;
 use crate::error::ErrorKind;
@@ -189,7 +191,7 @@ fn a_write_set_that_does_not_fit_memory_is_one_like_any_other() {
             let key = dice.below(700).to_be_bytes().to_vec();
             let value = (dice.below(4) > 0).then(|| vec![n as u8; dice.below(90) as usize]);
             set.set(&tree, &key, value.as_deref().map(Short::from)).unwrap();
-            set.spill_if_large(&place).unwrap();
+            set.make_room(tree.id, &place).unwrap();
             model.insert(key, value);
             if n % 500 == 250 {
                 marks.push((set.savepoint(), model.clone()));
@@ -226,6 +228,41 @@ fn a_write_set_that_does_not_fit_memory_is_one_like_any_other() {
                 assert_eq!((&found[..], pending.as_deref()), (&key[..], value.as_deref()));
             }
             assert!(left.next().unwrap().is_none());
+        }
+    }
+}
+
+/// The disk fails when records are set, at any of its calls; and when they are set again it does not.
+#[test]
+fn a_record_whose_predecessors_could_not_be_moved_to_a_file_has_not_been_set() {
+    let fault = Fault::Error(std::io::ErrorKind::StorageFull);
+    for call in 0.. {
+        let disk = SimDisk::new(1);
+        let mut store = Store::with_catalog(96, 8, Some(volume(1)));
+        store.kernel.spill = Some(spilling(&disk, 2000));
+        let store = store;
+        let mut txn = store.begin(Isolation::Snapshot, false);
+        disk.fail_at(call, fault);
+        let (mut model, mut refused) = (BTreeMap::new(), 0);
+        for n in 0..300 {
+            let (n, value) = (n % 170, [n as u8; 40]);
+            if let Err(error) = txn.set(&store.tree, &key(n), Some(&value)) {
+                assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
+                refused += 1;
+                assert_eq!(store.seen(&mut txn, n).as_deref(), model.get(&n).map(|value: &[u8; 40]| &value[..]), "call {call}, record {n}");
+                store.set(&mut txn, n, Some(&value));
+            }
+            model.insert(n, value);
+        }
+        disk.clear_faults();
+        (0..170).for_each(|n| assert_eq!(store.seen(&mut txn, n).as_deref(), Some(&model[&n][..]), "call {call}, record {n}"));
+        txn.commit(Durability::Memory).unwrap();
+        (0..170).for_each(|n| assert_eq!(store.get(&key(n)).as_deref(), Some(&model[&n][..]), "call {call}, record {n}"));
+        drop(txn);
+        store.assert_nothing_leaks();
+        if refused == 0 {
+            assert!(call > 50, "so many calls there are");
+            return;
         }
     }
 }
