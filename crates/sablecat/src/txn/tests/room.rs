@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use sablecat_os::disk::{Disk, How};
 use sablecat_os::sim::Fault;
 
 use super::*;
@@ -230,6 +231,57 @@ fn a_write_set_that_does_not_fit_memory_is_one_like_any_other() {
             assert!(left.next().unwrap().is_none());
         }
     }
+}
+
+/// Processes of one number in different namespaces, and ones that are killed as they make a file.
+#[test]
+fn a_name_that_another_has_or_takes_away_does_no_harm_to_a_large_transaction() {
+    let disk = SimDisk::new(1);
+    let place = spilling(&disk, 2000);
+    let tree = TreeRef { id: TreeId(20), ..catalog::catalog_tree() };
+    let (mut one, mut other) = (WriteSet::default(), WriteSet::default());
+    let named = disk.open(Path::new("sablecat.spill"), How { create_new: true, ..How::default() }).unwrap();
+    for n in 0..300 {
+        for (set, value) in [(&mut one, 1), (&mut other, 2)] {
+            set.make_room(tree.id, &place).unwrap();
+            set.set(&tree, &key(n), Some(Short::from(&[value; 40][..]))).unwrap();
+        }
+    }
+    named.write_at(b"another's", 0).unwrap();
+    assert!(one.is_spilled() && other.is_spilled());
+    assert_eq!(disk.list(Path::new("")).unwrap(), [""; 0]);
+    place.remove_name().unwrap();
+    for (set, value) in [(&one, 1), (&other, 2)] {
+        let said = |n| set.records(tree.id).unwrap().get(&key(n)).unwrap().map(|pending| pending.as_deref().map(<[u8]>::to_vec));
+        (0..300).for_each(|n| assert_eq!(said(n), Some(Some(vec![value; 40])), "record {n}"));
+    }
+}
+
+/// Names come and go between any two calls of who makes files.
+#[test]
+fn many_that_make_files_for_large_transactions_at_once_have_one_each() {
+    let disk = SimDisk::new(1);
+    let tree = TreeRef { id: TreeId(20), ..catalog::catalog_tree() };
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (place, tree) = (spilling(&disk, 2000), &tree);
+            scope.spawn(move || {
+                let mut set = WriteSet::default();
+                for n in 0..1000 {
+                    set.make_room(tree.id, &place).unwrap();
+                    set.set(tree, &key(n), Some(Short::from(&[thread; 40][..]))).unwrap();
+                }
+                let records = set.records(tree.id).unwrap();
+                for n in 0..1000 {
+                    assert_eq!(
+                        records.get(&key(n)).unwrap().map(|pending| pending.as_deref().map(<[u8]>::to_vec)),
+                        Some(Some(vec![thread; 40]))
+                    );
+                }
+            });
+        }
+    });
+    assert_eq!(disk.list(Path::new("")).unwrap(), [""; 0]);
 }
 
 /// The disk fails when records are set, at any of its calls; and when they are set again it does not.
