@@ -299,7 +299,8 @@ impl<'env> Txn<'env> {
     /// Sets the value of a key.
     ///
     /// # Errors
-    /// `Invalid` for a key or value that is too long, or a database of another environment.
+    /// `Invalid` for a key or value that is too long, or a database of another environment; `DiskFull` and `Io` where so much was set before that it goes to
+    /// a file, which fails. After any error the transaction is as it was.
     pub fn insert(&mut self, db: &Database, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let tree = self.tree(db)?;
         self.inner.records.set(tree, key.as_ref(), Some(value.as_ref()))

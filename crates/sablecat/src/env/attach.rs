@@ -171,6 +171,7 @@ fn join(directory: &Path, volume: Volume, region: Region, region_path: PathBuf, 
         let seat = core.kernel.pages.participants.sit()?;
         core.kernel.reap(&seat);
     }
+    core.remove_names_left();
     core.start_housekeeping()?;
     Ok(core)
 }
@@ -268,6 +269,7 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
+    use sablecat_os::disk::{Disk, How};
     use sablecat_os::sim::{Fault, SimDisk};
 
     use super::super::shared_place::SharedPlace;
@@ -289,6 +291,31 @@ mod tests {
         assert!(region.member(9).is_used(), "left to who is at it");
         drop((mending, seat));
         stopped.close().unwrap();
+    }
+
+    /// Killed between making a file for a large transaction and removing its name.
+    #[test]
+    fn a_file_that_a_killed_process_was_making_is_removed_by_who_comes_and_who_mends() {
+        let disk = Arc::new(SimDisk::new(1));
+        let place = SharedPlace::new("made", &disk);
+        let first = place.open();
+        let name = first.directory.as_ref().unwrap().join("sablecat.spill");
+        let is_left = || disk.exists(&name).unwrap();
+        let leave = || drop(disk.open(&name, How { create_new: true, ..How::default() }).unwrap());
+        leave();
+        let second = place.open();
+        assert!(!is_left(), "after joining");
+        leave();
+        // As in the other test.
+        let region = &first.kernel.pages.region;
+        region.member(9).begin();
+        region.member(9).enter(1, None, "dead");
+        assert!(!first.kernel.reap(&first.kernel.pages.participants.sit().unwrap()));
+        assert!(!is_left(), "after mending");
+        [first, second].into_iter().for_each(|core| core.close().unwrap());
+        leave();
+        place.open().close().unwrap();
+        assert!(!is_left(), "after opening");
     }
 
     /// The memory has what the files lack, and whoever comes next finds it there.

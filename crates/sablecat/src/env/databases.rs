@@ -11,6 +11,7 @@ use sablecat_os::atomic;
 use super::transaction::EnvTxn;
 use super::{Core, lock, volumes};
 use crate::error::{Error, ErrorKind, Result};
+use crate::pages::Participant;
 use crate::txn::catalog::{self, CatalogEntry};
 use crate::txn::{Comparator, Durability, Isolation, Options, Presence, State, TreeRef};
 use crate::types::{Lsn, TreeId, VolumeId};
@@ -162,25 +163,26 @@ impl Core {
     }
 
     /// Makes an empty tree for a database, in a commit of its own. Nobody names it yet.
-    pub(super) fn make_tree(&self, name: &str, comparator: Option<&str>) -> Result<CatalogEntry> {
+    pub(super) fn make_tree(&self, me: &Participant, name: &str, comparator: Option<&str>) -> Result<CatalogEntry> {
         comparator.map(|comparator| self.comparator(comparator)).transpose()?;
         let tree = TreeId(self.kernel.pages.region.header().tree_next.0.fetch_add(1, atomic::Ordering::AcqRel));
         let volume = self.kernel.pages.volume().map_or(VolumeId::MAIN, |volume| volume.superblock().placement.of_database(name));
-        self.kernel.patiently(|| self.kernel.create_tree(tree, volume, comparator))
+        self.kernel.patiently(|| self.kernel.create_tree(me, tree, volume, comparator))
     }
 
     /// Frees the pages of trees that have no name any more, or never got one. What cannot be freed now is when the environment is next opened afresh:
     /// their notes stay.
-    pub(super) fn free_trees<'e>(&self, entries: impl IntoIterator<Item = &'e CatalogEntry>) {
+    pub(super) fn free_trees<'e>(&self, me: &Participant, entries: impl IntoIterator<Item = &'e CatalogEntry>) {
         for entry in entries {
-            let _ = self.kernel.free_tree(entry);
+            let _ = self.kernel.free_tree(me, entry);
         }
     }
 
     /// Frees what removals and creations that were cut short have left. Nobody else is in the environment.
     pub(super) fn finish_drops(&self) -> Result<()> {
         let records = self.read(|txn| catalog::records(&mut txn.records.committed()))?;
-        records.iter().filter(|(key, _)| !catalog::is_name(key)).try_for_each(|(_, entry)| self.kernel.free_tree(entry))
+        let seat = self.kernel.pages.participants.sit()?;
+        records.iter().filter(|(key, _)| !catalog::is_name(key)).try_for_each(|(_, entry)| self.kernel.free_tree(&seat, entry))
     }
 
     /// The names of all databases, in order.

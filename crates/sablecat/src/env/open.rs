@@ -327,6 +327,7 @@ pub(super) fn assemble(
         core.checkpoint(false)?;
     }
     core.finish_drops()?;
+    core.remove_names_left();
     core.start_housekeeping()?;
     Ok(core)
 }
@@ -383,6 +384,13 @@ impl Core {
             }
             Err(error) if !log.has_room(1) => Err(error),
             _ => Ok(()),
+        }
+    }
+
+    /// Takes away what a process that was killed has left of a file for a large transaction. A name that stays does no harm.
+    pub(super) fn remove_names_left(&self) {
+        if let Some(place) = &self.kernel.spill {
+            let _ = place.remove_name();
         }
     }
 

@@ -159,7 +159,7 @@ impl<'e> EnvTxn<'e> {
     }
 
     fn make(&mut self, name: &str, comparator: Option<&str>) -> Result<CatalogEntry> {
-        let entry = self.core.make_tree(name, comparator)?;
+        let entry = self.core.make_tree(self.records.committed().me, name, comparator)?;
         self.made.push(Made { entry: entry.clone(), presence: Arc::new(Presence::made_in(self.records.number())) });
         self.records.set(&catalog_tree(), name.as_bytes(), Some(&entry.encode()))?;
         self.records.set(&catalog_tree(), &note_key(entry.tree), None)?;
@@ -236,7 +236,7 @@ impl<'e> EnvTxn<'e> {
         if will_last && !removed.is_empty() {
             // The snapshot would keep what is freed.
             self.records.give_up();
-            self.core.free_trees(&removed);
+            self.core.free_trees(self.records.committed().me, &removed);
         }
         committed
     }
@@ -262,7 +262,7 @@ impl<'e> EnvTxn<'e> {
 
     fn unmake(&self, made: Vec<Made>) {
         made.iter().for_each(|made| made.presence.note_gone());
-        self.core.free_trees(made.iter().map(|made| &made.entry));
+        self.core.free_trees(self.records.committed().me, made.iter().map(|made| &made.entry));
     }
 
     /// Runs `work` and commits, again when others get in the way. Passes the serial gate: who calls may be within a transaction that has it.
@@ -335,6 +335,42 @@ mod tests {
         core.remove_database("kept").unwrap();
         drop(begin(&core, Isolation::Snapshot).database_or_new("dropped", None).unwrap());
         assert_eq!((notes(&core), pages(&core)), (0, 1), "the catalog");
+    }
+
+    /// What is done about a database is several records of the catalog. If not all of them are set, a tree has a name and is freed, or has none and is not.
+    #[test]
+    fn no_half_of_what_is_done_about_a_database_is_left_by_a_disk_that_is_full() {
+        let disk = SimDisk::new(1);
+        let config = Config { disk: Arc::new(disk.clone()), cache_bytes: Some(0), background: false, ..Config::default() };
+        let core = open(Path::new("databases"), config, Mode::Transactional).unwrap();
+        let full = core.database_or_new("full", None).unwrap();
+        core.database_or_new("old", None).unwrap();
+        let mut txn = begin(&core, Isolation::Snapshot);
+        disk.fill_up();
+        let refused = (0..u32::MAX).find_map(|n| txn.records.set(&full.tree, &n.to_le_bytes(), Some(&[1; 1000])).err());
+        assert_eq!(refused.expect("memory has an end").kind(), ErrorKind::DiskFull);
+        assert!(txn.remove_database("old").unwrap());
+        txn.rename_database("full", "renamed").unwrap();
+        disk.set_capacity(u64::MAX);
+        txn.commit(Durability::Memory).unwrap();
+        drop(txn);
+        assert_eq!((notes(&core), core.database_names().unwrap()), (0, vec!["renamed".to_owned()]));
+        assert_eq!(core.verify(&mut |_| {}).unwrap().problems, [""; 0]);
+    }
+
+    #[test]
+    fn databases_are_made_and_removed_with_the_last_seat() {
+        let core = core();
+        core.database_or_new("old", None).unwrap();
+        let mut txn = begin(&core, Isolation::Snapshot);
+        let seats: Vec<_> = std::iter::from_fn(|| core.kernel.pages.participants.sit().ok()).collect();
+        txn.database_or_new("new", None).unwrap();
+        txn.database_or_new("removed at once", None).unwrap();
+        txn.remove_database("removed at once").unwrap();
+        txn.remove_database("old").unwrap();
+        txn.commit(Durability::Memory).unwrap();
+        drop((txn, seats));
+        assert_eq!((notes(&core), core.database_names().unwrap()), (0, vec!["new".to_owned()]));
     }
 
     /// The state between a removal and the freeing of the pages, in which they would be lost if anybody added to them.

@@ -74,13 +74,13 @@ impl Kernel {
         record: &mut RecordBuilder,
         validate: impl Fn(&mut Changes<'_>) -> Result<()>,
     ) -> Result<Switched> {
-        let note = self.create_list()?;
+        let note = self.create_list(me)?;
         let built = self.build_and_switch(me, (writes, large), &note, check, record, validate);
         match built {
             Ok(lsn) => Ok(Switched { lsn, replaced: CatalogEntry { list: Some(Listed::Replaced), ..note } }),
             Err(error) => {
                 // No snapshot has seen it.
-                self.free_pages_of(note, Lsn(0));
+                self.free_pages_of(me, note, Lsn(0));
                 Err(error)
             }
         }

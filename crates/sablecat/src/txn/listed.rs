@@ -26,6 +26,7 @@ use super::{Committed, Durability, Kernel, TreeRef};
 use crate::access::{Change, Found, PageCopy, PageRead, PageWrite, Part, PendingRecord, Scan, Source, Tree, Wanted};
 use crate::error::{Error, Result};
 use crate::log;
+use crate::pages::Participant;
 use crate::types::{Lsn, PageId, TreeId, VolumeId};
 
 const KEY_BYTES: usize = 5;
@@ -139,18 +140,18 @@ pub(crate) type Unfreed = Mutex<Vec<(CatalogEntry, Lsn)>>;
 
 impl Kernel {
     /// Makes an empty list: a commit of its own. The caller holds no latch.
-    pub(super) fn create_list(&self) -> Result<CatalogEntry> {
+    pub(super) fn create_list(&self, me: &Participant) -> Result<CatalogEntry> {
         let tree = TreeId(self.pages.region.header().tree_next.0.fetch_add(1, Ordering::AcqRel));
         let entry = CatalogEntry { tree, root: PageId::NONE, volume: VolumeId::MAIN, comparator: None, list: Some(Listed::Made) };
-        self.patiently(|| self.create_noted(entry.clone()))
+        self.patiently(|| self.create_noted(me, entry.clone()))
     }
 
     /// Frees the pages of one kind that a list names, some at a time.
-    pub(super) fn free_listed(&self, entry: &CatalogEntry, listed: Listed) -> Result<()> {
+    pub(super) fn free_listed(&self, me: &Participant, entry: &CatalogEntry, listed: Listed) -> Result<()> {
         let list = entry.tree(None, None);
         let most = self.changed_at_once();
         while self.patiently(|| {
-            self.commit_shape(&[list.id], Durability::Memory, |changes, record| {
+            self.commit_shape(me, &[list.id], Durability::Memory, |changes, record| {
                 record.begin(log::Kind::Filler);
                 let found = entries(changes, &list.tree(), listed, PageId::NONE, most)?;
                 let mut last = PageId::NONE;
@@ -166,24 +167,25 @@ impl Kernel {
 
     /// Frees a list and what goes with it, unless some snapshot from before `at` still sees that, or there is no room to: then later (`free_pages_later`), or
     /// when the environment is next opened afresh.
-    pub(super) fn free_pages_of(&self, entry: CatalogEntry, at: Lsn) {
+    pub(super) fn free_pages_of(&self, me: &Participant, entry: CatalogEntry, at: Lsn) {
         // Most of those who read at this moment are about to end.
         let mut waits = 0..YIELDS;
         while !self.pages.is_unseen_before(at) && waits.next().is_some() {
             sablecat_os::atomic::yield_now();
         }
-        if !self.pages.is_unseen_before(at) || self.free_tree(&entry).is_err() {
+        if !self.pages.is_unseen_before(at) || self.free_tree(me, &entry).is_err() {
             self.unfreed().push((entry, at));
         }
     }
 
     /// Frees what could not be freed before. What goes wrong is tried again; so is what somebody is in the way of, who may be stopped.
     pub(crate) fn free_pages_later(&self) {
+        let Ok(seat) = self.pages.participants.sit() else { return };
         let noted = std::mem::take(&mut *self.unfreed());
         for (entry, at) in noted {
             let would_wait =
                 self.is_structure_held(CATALOG) || self.is_structure_held(entry.tree) || self.pages.is_checkpoint_in_progress();
-            if would_wait { self.unfreed().push((entry, at)) } else { self.free_pages_of(entry, at) }
+            if would_wait { self.unfreed().push((entry, at)) } else { self.free_pages_of(&seat, entry, at) }
         }
     }
 

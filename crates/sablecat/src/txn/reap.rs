@@ -7,7 +7,7 @@
 //! 3 pins: it reads nothing any more
 //! 4 frames it was building: free; claimed: a version again; it was writing: on no block
 //! 5 record locks, the roles, the log's turns
-//! 6 the slots say that they are mended
+//! 6 the slots say that they are mended; the name of a file for a large transaction that one of them was making (runs.rs)
 //! 7 when nobody else mends: the slots are free, the member is struck out
 //! ```
 //!
@@ -145,6 +145,10 @@ impl Kernel {
         }
         if slots.iter().any(|(_, tenant)| !tenant.is_mended()) {
             return true;
+        }
+        if let Some(place) = &self.spill {
+            // A name that stays goes with the next file that is made, or when the environment is next opened.
+            let _ = place.remove_name();
         }
         // Only now: see above.
         if (1..high()).any(|slot| slot != me.number() && region.slot(slot).mends()) || region.is_fenced() {

@@ -9,14 +9,18 @@
 //! Runs that follow each other in time are merged when there are many of one size, so there are few, and each record is written a few times. A file is
 //! removed from its directory as soon as it is open: it goes with the transaction, however that ends.
 //!
+//! All files have one name, for the moment that each has any. Nobody comes to a file by it, so anybody may take it away, whosever it is: who makes a file and finds the name
+//! taken does, and who opens the environment, enters it or mends what the dead left. A process that is killed as it makes a file so leaves one, empty, for a while; and
+//! processes of one number, in different namespaces, have nothing to choose alike.
+//!
 //! Nothing here is read by another process or after a crash, so there are no checksums and no versions.
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
+use std::io::ErrorKind as IoErrorKind;
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering as StdOrdering};
 
 use sablecat_os::disk::{Disk, File, How};
 
@@ -35,8 +39,8 @@ const HEADER_BYTES: usize = 9;
 const REMOVED: u8 = 0;
 const SET: u8 = 1;
 const NOTHING: u8 = 2;
-/// Names of files that are about to be removed: each its own.
-static NEXT: AtomicU64 = AtomicU64::new(0);
+/// What a file is called for a moment.
+const NAME: &str = "sablecat.spill";
 
 /// Where the files of runs are made.
 #[derive(Clone, Debug)]
@@ -45,6 +49,40 @@ pub(crate) struct Place {
     pub(crate) directory: PathBuf,
     /// So many bytes of a write set stay in memory, about.
     pub(crate) bytes_max: usize,
+}
+
+impl Place {
+    fn path(&self) -> PathBuf {
+        self.directory.join(NAME)
+    }
+
+    /// A file that nobody else has, and that has no name any more.
+    fn make_file(&self) -> Result<Arc<dyn File>> {
+        let path = self.path();
+        let how = How { create_new: true, ..How::default() };
+        loop {
+            let made = self.disk.open(&path, how);
+            match made {
+                Err(e) if e.kind() != IoErrorKind::AlreadyExists => {
+                    return Err(Error::io("making a file for a large transaction", &path, e));
+                }
+                _ => self.remove_name()?,
+            }
+            // Else somebody was making one at the same time, or was killed as it did.
+            if let Ok(file) = made {
+                return Ok(file);
+            }
+        }
+    }
+
+    /// Takes away the name of a file, if there is one: left by a process that was killed, or of one that is about to do the same.
+    pub(crate) fn remove_name(&self) -> Result<()> {
+        let path = self.path();
+        match self.disk.remove(&path) {
+            Err(e) if e.kind() != IoErrorKind::NotFound => Err(Error::io("removing the name of a file for a large transaction", &path, e)),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// How keys are ordered.
@@ -115,12 +153,8 @@ impl Writer {
     }
 
     fn begin_merged(place: &Place, level: u32) -> Result<Writer> {
-        let number = NEXT.fetch_add(1, StdOrdering::Relaxed);
-        let path = place.directory.join(format!("sablecat.spill-{}-{number}", std::process::id()));
-        let how = How { create: true, ..How::default() };
-        let file = place.disk.open(&path, how).map_err(|e| Error::io("making a file for a large transaction", &path, e))?;
-        place.disk.remove(&path).map_err(|e| Error::io("removing the name of", &path, e))?;
-        let run = Run { file, path, level, blocks: Vec::new(), last: RefCell::default() };
+        let file = place.make_file()?;
+        let run = Run { file, path: place.path(), level, blocks: Vec::new(), last: RefCell::default() };
         Ok(Writer { run, buffer: Vec::new(), begun: 0, written: 0 })
     }
 

@@ -435,7 +435,7 @@ impl<'k> Transaction<'k> {
         self.kernel.record_is_same(tree, key, self.at(), now.at(), me)
     }
 
-    /// Sets or removes a record.
+    /// Sets or removes a record. On any error, as when there is no room where much is to go, nothing is set that was not.
     pub(crate) fn set(&mut self, tree: &TreeRef, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         if self.options.read_only {
             return Err(Error::new(ErrorKind::NotAllowed, "a write in a read-only transaction"));
@@ -443,8 +443,8 @@ impl<'k> Transaction<'k> {
         self.kernel.check_record(tree, key, value.map_or(0, <[u8]>::len))?;
         self.used.set(self.used.get() + 1);
         self.sets += 1;
-        self.writes.set(tree, key, value.map(Short::from))?;
-        self.kernel.spill.as_ref().map_or(Ok(()), |place| self.writes.spill_if_large(place))
+        self.kernel.spill.as_ref().map_or(Ok(()), |place| self.writes.make_room(tree.id, place))?;
+        self.writes.set(tree, key, value.map(Short::from))
     }
 
     /// The value of a name's record in the catalog, which may be changed from then on: only if it is the same when the transaction commits, at
@@ -564,7 +564,7 @@ impl<'k> Transaction<'k> {
         if let Some(replaced) = self.replaced.take() {
             // The snapshot still sees it.
             self.seat.slot().unpin();
-            self.kernel.free_pages_of(replaced, lsn);
+            self.kernel.free_pages_of(&self.seat, replaced, lsn);
         }
         settled.map(|()| lsn)
     }

@@ -18,14 +18,14 @@ const CHANGED_MIN: usize = 4;
 impl Kernel {
     /// Makes an empty tree, with a note in the catalog that it is to be freed, for nobody names it yet: one commit. It is as durable as the
     /// commit that names it will be, since that comes after it in the log.
-    pub(crate) fn create_tree(&self, tree: TreeId, volume: VolumeId, comparator: Option<&str>) -> Result<CatalogEntry> {
-        self.create_noted(CatalogEntry { tree, root: PageId::NONE, volume, comparator: comparator.map(str::to_owned), list: None })
+    pub(crate) fn create_tree(&self, me: &Participant, tree: TreeId, volume: VolumeId, comparator: Option<&str>) -> Result<CatalogEntry> {
+        self.create_noted(me, CatalogEntry { tree, root: PageId::NONE, volume, comparator: comparator.map(str::to_owned), list: None })
     }
 
     /// As [`Kernel::create_tree`], for what the note is to say but for the root page.
-    pub(super) fn create_noted(&self, mut entry: CatalogEntry) -> Result<CatalogEntry> {
+    pub(super) fn create_noted(&self, me: &Participant, mut entry: CatalogEntry) -> Result<CatalogEntry> {
         let (tree, volume) = (entry.tree, entry.volume);
-        self.commit_shape(&[CATALOG], Durability::Memory, |changes, record| {
+        self.commit_shape(me, &[CATALOG], Durability::Memory, |changes, record| {
             entry.root = changes.allocate(volume)?;
             entry.form_root(changes.write(entry.root)?);
             let (key, value) = (catalog::note_key(tree), entry.encode());
@@ -38,20 +38,20 @@ impl Kernel {
     }
 
     /// Frees a tree of which the catalog has a note, and then the note: some hundred pages a commit. What is cut short goes on where it was.
-    pub(crate) fn free_tree(&self, entry: &CatalogEntry) -> Result<()> {
+    pub(crate) fn free_tree(&self, me: &Participant, entry: &CatalogEntry) -> Result<()> {
         if let Some(listed) = entry.list {
-            self.free_listed(entry, listed)?;
+            self.free_listed(me, entry, listed)?;
         }
         // Freeing looks at pages, not keys, so neither order nor placement matters.
         let tree = entry.tree(None, None);
-        while self.patiently(|| self.free_some(&tree))? {}
-        self.patiently(|| self.free_root(&tree))
+        while self.patiently(|| self.free_some(me, &tree))? {}
+        self.patiently(|| self.free_root(me, &tree))
     }
 
     /// Frees some of a tree's pages, in a commit that no log record tells of. False once
     /// only the root is left.
-    pub(super) fn free_some(&self, tree: &TreeRef) -> Result<bool> {
-        self.commit_shape(&[tree.id], Durability::Memory, |changes, record| {
+    pub(super) fn free_some(&self, me: &Participant, tree: &TreeRef) -> Result<bool> {
+        self.commit_shape(me, &[tree.id], Durability::Memory, |changes, record| {
             record.begin(log::Kind::Filler);
             let mut freeing = tree.tree().freeing();
             let most = self.changed_at_once();
@@ -67,9 +67,9 @@ impl Kernel {
 
     /// Frees a tree's root, the only page it has left, and its note: one commit. If that is lost in a crash, the note is there again and so, as of
     /// some checkpoint, is the tree.
-    fn free_root(&self, tree: &TreeRef) -> Result<()> {
+    fn free_root(&self, me: &Participant, tree: &TreeRef) -> Result<()> {
         let key = catalog::note_key(tree.id);
-        self.commit_shape(&[CATALOG, tree.id], Durability::Memory, |changes, record| {
+        self.commit_shape(me, &[CATALOG, tree.id], Durability::Memory, |changes, record| {
             tree.tree().free_root(changes)?;
             self.apply_one(changes, &catalog::catalog_tree().tree(), (&key, None), None)?;
             record.begin(log::Kind::Commit);
@@ -79,19 +79,19 @@ impl Kernel {
         .map(|_| ())
     }
 
-    /// A commit under the structure latches of `trees`. `work` prepares it and begins its record; false: there is nothing to commit.
+    /// A commit under the structure latches of `trees`. `work` prepares it and begins its record; false: there is nothing to commit. The caller holds no
+    /// latch, and may have a snapshot, which stays: perhaps its seat is the last.
     pub(super) fn commit_shape(
         &self,
+        me: &Participant,
         trees: &[TreeId],
         durability: Durability,
         work: impl FnOnce(&mut Changes<'_>, &mut RecordBuilder) -> Result<bool>,
     ) -> Result<bool> {
-        let seat = self.pages.participants.sit()?;
-        let me: &Participant = &seat;
-        let _structure = self.hold_structure(trees.iter().copied(), me)?;
-        let pinned = self.pages.pinned(me);
-        let done = self.commit_prepared(me, pinned.at(), work)?;
-        drop(pinned);
+        let done = {
+            let _structure = self.hold_structure(trees.iter().copied(), me)?;
+            self.commit_prepared(me, work)?
+        };
         match done {
             Some(lsn) => self.settle(lsn, durability, me.number()).map(|()| true),
             None => Ok(false),
@@ -101,11 +101,10 @@ impl Kernel {
     fn commit_prepared(
         &self,
         me: &Participant,
-        at: Lsn,
         work: impl FnOnce(&mut Changes<'_>, &mut RecordBuilder) -> Result<bool>,
     ) -> Result<Option<Lsn>> {
         let mut record = Record::of(me);
-        let mut changes = Changes::new(&self.pages, me, at);
+        let mut changes = Changes::at_newest(&self.pages, me);
         if !work(&mut changes, &mut record)? {
             return Ok(None);
         }

@@ -49,12 +49,11 @@ impl Kernel {
                 found => break found?,
             }
         };
-        drop(seat);
         let Some(pages) = found else { return Ok(0) };
         let runs = self.in_runs(&pages);
         for some in runs.chunks(CHANGED_AT_ONCE) {
             self.patiently(|| {
-                self.commit_shape(&[], Durability::Memory, |changes, record| {
+                self.commit_shape(&seat, &[], Durability::Memory, |changes, record| {
                     record.begin(log::Kind::Filler);
                     some.iter().try_for_each(|&(first, count)| changes.free_run(first, count))?;
                     Ok(true)

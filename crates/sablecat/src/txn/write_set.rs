@@ -459,9 +459,10 @@ impl WriteSet {
         self.trees.iter().any(|(_, records)| !records.runs.is_empty())
     }
 
-    /// Moves what is in memory to files, if it is much.
-    pub(crate) fn spill_if_large(&mut self, place: &Place) -> Result<()> {
-        if self.bytes < place.bytes_max {
+    /// Moves what is in memory to files, if it is much, before a record of a tree is set. Whether that goes well or not, the write set says what it did.
+    /// Nothing is moved for the catalog's records: those stay in memory, and some are set together, which nothing is to come between.
+    pub(crate) fn make_room(&mut self, tree: TreeId, place: &Place) -> Result<()> {
+        if self.bytes < place.bytes_max || tree == CATALOG {
             return Ok(());
         }
         let spilled = self.trees.iter_mut().filter(|(tree, records)| tree.id != CATALOG && records.recent.len() > 0);

@@ -32,7 +32,7 @@ use crate::access::{Scan, State};
 use crate::error::Result;
 use crate::log::{Log, LogConfig, LogMemory, Ring};
 use crate::pages::volume::{Journal, Superblock, Volume};
-use crate::pages::{Moving, Pages};
+use crate::pages::{Moving, Pages, Seat};
 use crate::region::{Geometry, Region};
 use crate::types::{Lsn, PageId, TreeId, VolumeId};
 
@@ -115,11 +115,15 @@ impl Store {
     /// As [`Store::new`], with a catalog beside the tree, which has a name there.
     fn with_catalog(frames: usize, slots: u16, volume: Option<Volume>) -> Store {
         let store = Store::new(frames, slots, volume);
-        let entry = store.kernel.create_tree(TreeId(FIRST_TREE), VolumeId::MAIN, None).unwrap();
+        let entry = store.kernel.create_tree(&store.seat(), TreeId(FIRST_TREE), VolumeId::MAIN, None).unwrap();
         store.kernel.pages.region.header().tree_next.0.store(FIRST_TREE + 1, std::sync::atomic::Ordering::SeqCst);
         store.put(b"tree", &entry.encode()).unwrap();
         assert!(store.remove(&catalog::note_key(entry.tree)).unwrap());
         Store { tree: entry.tree(None, None), ..store }
+    }
+
+    fn seat(&self) -> Seat<'_> {
+        self.kernel.pages.participants.sit().unwrap()
     }
 
     fn begin(&self, isolation: Isolation, read_only: bool) -> Transaction<'_> {

@@ -63,7 +63,8 @@ impl Store {
     }
 
     fn free_all(&self) -> Result<()> {
-        while self.kernel.free_some(&self.tree)? {}
+        let seat = self.seat();
+        while self.kernel.free_some(&seat, &self.tree)? {}
         Ok(())
     }
 }

@@ -7,7 +7,6 @@ use sablecat_os::liveness::LockFile;
 
 use super::*;
 use crate::error::ErrorKind;
-use crate::pages::Seat;
 use crate::region::{EntryWord, FrameState, Membership, Work};
 use crate::txn::bulk::filler;
 use crate::txn::changes::Changes;
@@ -20,7 +19,7 @@ pub(super) fn processes<const N: usize>(frames: usize) -> [Store; N] {
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let locks = std::env::temp_dir().join(format!("sablecat-reaping-{}-{count}", std::process::id()));
     let first = Store::new(frames, 16, None);
-    let tree = first.kernel.create_tree(TreeId(2), VolumeId::MAIN, None).unwrap().tree(None, None);
+    let tree = first.kernel.create_tree(&first.seat(), TreeId(2), VolumeId::MAIN, None).unwrap().tree(None, None);
     let stores = std::array::from_fn(|n| {
         let membership = Membership::new(LockFile::open(&locks, Some(0o600)).unwrap(), n as u16 + 1);
         assert!(membership.take().unwrap());
@@ -51,13 +50,9 @@ impl Store {
         self.kernel.pages.region.membership().expect("of one of several processes").give_up();
     }
 
-    fn sit(&self) -> Seat<'_> {
-        self.kernel.pages.participants.sit().unwrap()
-    }
-
     /// Reaps until nothing is left to be done.
     pub(super) fn reap_all(&self) {
-        let seat = self.sit();
+        let seat = self.seat();
         while self.kernel.reap(&seat) {
             sablecat_os::atomic::yield_now();
         }
@@ -73,7 +68,7 @@ impl Store {
     /// Commits records, no further than to a moment, under the structure latch of their tree, and locks one of them.
     pub(super) fn begin_to_commit(&self, records: &[(&[u8], &[u8])], dies_at: DiesAt) {
         let Kernel { pages, log, locks, .. } = &self.kernel;
-        let seat = self.sit();
+        let seat = self.seat();
         let mut held = crate::txn::locks::Held::default();
         let hash = crate::txn::locks::record_hash(self.tree.id, records[0].0);
         locks.acquire(seat.number(), hash, crate::txn::locks::Mode::Exclusive, Duration::ZERO, &mut held).unwrap();
@@ -112,11 +107,11 @@ fn who_is_stopped_while_it_mends_keeps_nobody_else_from_mending() {
         other.put(b"key", b"before").unwrap();
         dead.begin_to_commit(&[(b"key", b"after")], dies_at);
         dead.dies();
-        let seat = stopped.sit();
+        let seat = stopped.seat();
         let mending = Mending::begin(&seat);
         let role = region.role(Work::Reaping).try_take(seat.number()).unwrap();
 
-        let mine = other.sit();
+        let mine = other.seat();
         let is_mended = || other.slots_of(&dead).iter().all(|&slot| region.slot(slot).tenant().is_mended());
         while !is_mended() {
             assert!(other.kernel.reap(&mine), "it must come back for the slots");
@@ -139,7 +134,7 @@ fn who_is_stopped_while_it_mends_keeps_nobody_else_from_mending() {
 impl Store {
     /// With nobody at work: every frame is free or holds a current version.
     pub(super) fn check_frames(&self) {
-        let seat = self.sit();
+        let seat = self.seat();
         self.kernel.pages.sweep_all(&seat);
         let census = self.kernel.pages.census();
         assert_eq!((census.old, census.building, census.retired), (0, 0, 0), "{census:?}");
@@ -151,7 +146,7 @@ impl Store {
 fn who_begins_late_to_mend_mends_nobody_who_came_after() {
     let [late, other, dead] = processes(64);
     let region = &other.kernel.pages.region;
-    let seat = late.sit();
+    let seat = late.seat();
     dead.begin_to_commit(&[(b"key", b"value")], DiesAt::Prepared);
     dead.dies();
     let found = {
@@ -182,7 +177,7 @@ fn a_reaper_that_counts_as_dead_ends_no_commit_that_it_has_not_finished() {
     other.put(b"key", b"before").unwrap();
     dead.begin_to_commit(&[(b"key", b"after")], DiesAt::Committed);
     dead.dies();
-    let seat = reaper.sit();
+    let seat = reaper.seat();
     region.member(1).fence(region.member(1).incarnation().load(Ordering::SeqCst)).unwrap();
     other.slots_of(&dead).into_iter().for_each(|slot| assert!(!reaper.kernel.mend_slot(slot, &seat)));
     other.reap_all();
@@ -196,7 +191,7 @@ fn a_current_version_that_the_dead_had_claimed_for_a_moment_stays() {
     other.put(b"key", b"value").unwrap();
     let pages = &other.kernel.pages;
     let frame = pages.region.entry(other.tree.root).word().frame();
-    let seat = dead.sit();
+    let seat = dead.seat();
     assert!(pages.region.frame(frame).change(FrameState::Published, FrameState::Claimed(seat.number())));
     forget(seat);
     dead.dies();
@@ -212,7 +207,7 @@ fn who_was_taken_for_dead_while_it_waited_gets_no_role() {
     for work in [Work::Structure(5), Work::Checkpoint] {
         let [waiting, other] = processes(64);
         let region = &other.kernel.pages.region;
-        let seat = other.sit();
+        let seat = other.seat();
         let held = region.role(work).try_take(seat.number()).unwrap();
         std::thread::scope(|scope| {
             let waits = || {
@@ -237,7 +232,7 @@ fn a_tree_that_the_dead_had_frozen_is_changed_again() {
     let [dead, other] = processes(64);
     let region = &other.kernel.pages.region;
     other.put(b"key", b"value").unwrap();
-    let seat = dead.sit();
+    let seat = dead.seat();
     forget(dead.kernel.hold_structure(std::iter::once(dead.tree.id), &seat).unwrap());
     forget(dead.kernel.freeze(std::iter::once(dead.tree.id), &seat).unwrap().0);
     forget(seat);
@@ -257,7 +252,7 @@ fn what_the_dead_left_is_mended_as_often_as_one_likes() {
         one.put(b"key", b"before").unwrap();
         dead.begin_to_commit(&[(b"key", b"after")], dies_at);
         dead.dies();
-        let seats = [&one, &two].map(|store| (store, store.sit()));
+        let seats = [&one, &two].map(|store| (store, store.seat()));
         for round in 0..3 {
             for (store, seat) in &seats {
                 store.slots_of(&dead).into_iter().for_each(|slot| _ = store.kernel.mend_slot(slot, seat));

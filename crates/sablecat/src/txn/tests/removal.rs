@@ -10,7 +10,7 @@ const NAME: &[u8] = b"d";
 /// A store over the tree of a database, which the catalog names.
 pub(super) fn database() -> Store {
     let store = Store::new(60, 6, None);
-    let entry = store.kernel.create_tree(TreeId(16), VolumeId::MAIN, None).unwrap();
+    let entry = store.kernel.create_tree(&store.seat(), TreeId(16), VolumeId::MAIN, None).unwrap();
     let mut txn = store.begin(Isolation::Snapshot, false);
     txn.set(&store.tree, NAME, Some(&entry.encode())).unwrap();
     txn.set(&store.tree, &catalog::note_key(entry.tree), None).unwrap();

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use sablecat_os::disk::{Disk, How};
+use sablecat_os::sim::Fault;
+
 use super::*;
 use crate::access::btree::node;
 use crate::error::ErrorKind;
@@ -190,7 +193,7 @@ fn a_write_set_that_does_not_fit_memory_is_one_like_any_other() {
             let key = dice.below(700).to_be_bytes().to_vec();
             let value = (dice.below(4) > 0).then(|| vec![n as u8; dice.below(90) as usize]);
             set.set(&tree, &key, value.as_deref().map(Short::from)).unwrap();
-            set.spill_if_large(&place).unwrap();
+            set.make_room(tree.id, &place).unwrap();
             model.insert(key, value);
             if n % 500 == 250 {
                 marks.push((set.savepoint(), model.clone()));
@@ -229,6 +232,107 @@ fn a_write_set_that_does_not_fit_memory_is_one_like_any_other() {
             assert!(left.next().unwrap().is_none());
         }
     }
+}
+
+/// Processes of one number in different namespaces, and ones that are killed as they make a file.
+#[test]
+fn a_name_that_another_has_or_takes_away_does_no_harm_to_a_large_transaction() {
+    let disk = SimDisk::new(1);
+    let place = spilling(&disk, 2000);
+    let tree = TreeRef { id: TreeId(20), ..catalog::catalog_tree() };
+    let (mut one, mut other) = (WriteSet::default(), WriteSet::default());
+    let named = disk.open(Path::new("sablecat.spill"), How { create_new: true, ..How::default() }).unwrap();
+    for n in 0..300 {
+        for (set, value) in [(&mut one, 1), (&mut other, 2)] {
+            set.make_room(tree.id, &place).unwrap();
+            set.set(&tree, &key(n), Some(Short::from(&[value; 40][..]))).unwrap();
+        }
+    }
+    named.write_at(b"another's", 0).unwrap();
+    assert!(one.is_spilled() && other.is_spilled());
+    assert_eq!(disk.list(Path::new("")).unwrap(), [""; 0]);
+    place.remove_name().unwrap();
+    for (set, value) in [(&one, 1), (&other, 2)] {
+        let said = |n| set.records(tree.id).unwrap().get(&key(n)).unwrap().map(|pending| pending.as_deref().map(<[u8]>::to_vec));
+        (0..300).for_each(|n| assert_eq!(said(n), Some(Some(vec![value; 40])), "record {n}"));
+    }
+}
+
+/// Names come and go between any two calls of who makes files.
+#[test]
+fn many_that_make_files_for_large_transactions_at_once_have_one_each() {
+    let disk = SimDisk::new(1);
+    let tree = TreeRef { id: TreeId(20), ..catalog::catalog_tree() };
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (place, tree) = (spilling(&disk, 2000), &tree);
+            scope.spawn(move || {
+                let mut set = WriteSet::default();
+                for n in 0..1000 {
+                    set.make_room(tree.id, &place).unwrap();
+                    set.set(tree, &key(n), Some(Short::from(&[thread; 40][..]))).unwrap();
+                }
+                let records = set.records(tree.id).unwrap();
+                for n in 0..1000 {
+                    assert_eq!(
+                        records.get(&key(n)).unwrap().map(|pending| pending.as_deref().map(<[u8]>::to_vec)),
+                        Some(Some(vec![thread; 40]))
+                    );
+                }
+            });
+        }
+    });
+    assert_eq!(disk.list(Path::new("")).unwrap(), [""; 0]);
+}
+
+/// The disk fails when records are set, at any of its calls; and when they are set again it does not.
+#[test]
+fn a_record_whose_predecessors_could_not_be_moved_to_a_file_has_not_been_set() {
+    let fault = Fault::Error(std::io::ErrorKind::StorageFull);
+    for call in 0.. {
+        let disk = SimDisk::new(1);
+        let mut store = Store::with_catalog(96, 8, Some(volume(1)));
+        store.kernel.spill = Some(spilling(&disk, 2000));
+        let store = store;
+        let mut txn = store.begin(Isolation::Snapshot, false);
+        disk.fail_at(call, fault);
+        let (mut model, mut refused) = (BTreeMap::new(), 0);
+        for n in 0..300 {
+            let (n, value) = (n % 170, [n as u8; 40]);
+            if let Err(error) = txn.set(&store.tree, &key(n), Some(&value)) {
+                assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
+                refused += 1;
+                assert_eq!(store.seen(&mut txn, n).as_deref(), model.get(&n).map(|value: &[u8; 40]| &value[..]), "call {call}, record {n}");
+                store.set(&mut txn, n, Some(&value));
+            }
+            model.insert(n, value);
+        }
+        disk.clear_faults();
+        (0..170).for_each(|n| assert_eq!(store.seen(&mut txn, n).as_deref(), Some(&model[&n][..]), "call {call}, record {n}"));
+        txn.commit(Durability::Memory).unwrap();
+        (0..170).for_each(|n| assert_eq!(store.get(&key(n)).as_deref(), Some(&model[&n][..]), "call {call}, record {n}"));
+        drop(txn);
+        store.assert_nothing_leaks();
+        if refused == 0 {
+            assert!(call > 50, "so many calls there are");
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_large_commit_needs_no_seat_but_its_own() {
+    let store = roomy(64);
+    let mut txn = store.begin(Isolation::Snapshot, false);
+    (0..RECORDS).for_each(|n| store.set(&mut txn, n, Some(&[1; 40])));
+    let seats: Vec<_> = std::iter::from_fn(|| store.kernel.pages.participants.sit().ok()).collect();
+    assert_eq!(seats.len(), 6, "all that there are");
+    txn.commit(Durability::Memory).unwrap();
+    drop(txn);
+    // What was replaced is free already.
+    drop(seats);
+    (0..RECORDS).for_each(|n| assert_eq!(store.get(&key(n)), Some(vec![1; 40]), "record {n}"));
+    store.assert_nothing_leaks();
 }
 
 /// A leaf that was remembered looks as good as ever.

@@ -44,7 +44,7 @@ fn remove(store: &Store) {
     drop(txn);
     let refused = store.put(b"late", b"").expect_err("it is gone");
     assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
-    store.kernel.free_tree(&entry(store)).unwrap();
+    store.kernel.free_tree(&store.seat(), &entry(store)).unwrap();
 }
 
 fn explored(works: &'static [Work], seed: u64) {
