@@ -426,9 +426,10 @@ impl Env {
         self.core().to_write()?.keep_house()
     }
 
-    /// Makes the volume as small as it can be without changing trees: frees what nothing leads to, because a bulk load was killed; moves all pages
-    /// to the beginning of the file and cuts it off behind them, by a series of checkpoints. Others go on reading and writing; what they free meanwhile may
-    /// stay for the next time, and while somebody loads in bulk nothing is looked for. Reads everything once.
+    /// Makes the volume as small as it can be without changing trees: frees what nothing leads to, because a bulk load was killed, or a process in the middle of a
+    /// large commit or of removing a database; moves all pages to the beginning of the file and cuts it off behind them, by a series of checkpoints. Others go on
+    /// reading and writing; what they free meanwhile may stay for the next time, and while somebody loads in bulk nothing is looked for but what killed processes have
+    /// left notes of. Waits for who is at a large commit to a database in which something is to be freed. Reads everything once.
     ///
     /// # Errors
     /// As [`Env::checkpoint`].

@@ -170,8 +170,8 @@ impl Core {
         self.kernel.patiently(|| self.kernel.create_tree(me, tree, volume, comparator))
     }
 
-    /// Frees the pages of trees that have no name any more, or never got one. What cannot be freed now is when the environment is next opened afresh:
-    /// their notes stay.
+    /// Frees the pages of trees that have no name any more, or never got one. What cannot be freed now is when the environment is next opened afresh, or compacted
+    /// by others once this process has ended: their notes stay.
     pub(super) fn free_trees<'e>(&self, me: &Participant, entries: impl IntoIterator<Item = &'e CatalogEntry>) {
         for entry in entries {
             let _ = self.kernel.free_tree(me, entry);

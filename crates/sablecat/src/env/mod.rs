@@ -33,6 +33,8 @@ mod read_only;
 mod recover;
 #[cfg(test)]
 mod shared_place;
+#[cfg(test)]
+mod tests;
 mod transaction;
 mod verify;
 mod volumes;
@@ -132,7 +134,8 @@ pub struct CompactReport {
     pub bytes_after: u64,
     /// Pages moved, counting one as often as it was moved.
     pub moved: u64,
-    /// Pages freed that nothing led to: what bulk loads that were cut short had left.
+    /// Pages freed that nothing led to: what bulk loads that were cut short had left, and killed processes that were at a large commit, or at making or removing
+    /// a database.
     pub pages_freed: u64,
 }
 
@@ -196,7 +199,9 @@ impl Core {
         };
         let seat = self.kernel.pages.participants.sit()?;
         let bytes_before = volume.file_bytes()?;
-        let pages_freed = self.free_unreachable(&seat)?;
+        // So that all that is left of the dead can be found.
+        self.kernel.reap(&seat);
+        let pages_freed = self.kernel.free_noted(&seat)? + self.free_unreachable(&seat)?;
         let (mut moved, mut fruitless) = (0, 0);
         // What a checkpoint frees can be used by the next one only: hence more than one without success.
         while fruitless < COMPACT_FRUITLESS_MAX {
@@ -219,7 +224,7 @@ impl Core {
         }
         // Only what a checkpoint has is found.
         self.checkpoint_as(me, false, Moving::Little)?;
-        self.kernel.free_unreachable()
+        self.kernel.free_unreachable(me)
     }
 
     /// Gives back segments that the last checkpoint does not need, and spares that nothing used since it.

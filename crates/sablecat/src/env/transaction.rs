@@ -10,7 +10,7 @@
 //! ```
 //!
 //! So a tree that is made is nobody's until the transaction commits: if it does not, the note says that it is to be freed, and whoever gives up the
-//! transaction frees it. If it is killed first, the next to open the environment afresh does.
+//! transaction frees it. If it is killed first, the next to open the environment afresh does, or who compacts it (txn/notes.rs).
 //!
 //! What a transaction does about a database is what it has pending for its note: deleted, it creates it; put, it removes it. There is no other
 //! account of it, so rolling back needs none.
@@ -161,7 +161,7 @@ impl<'e> EnvTxn<'e> {
     fn make(&mut self, name: &str, comparator: Option<&str>) -> Result<CatalogEntry> {
         let entry = self.core.make_tree(self.records.committed().me, name, comparator)?;
         self.made.push(Made { entry: entry.clone(), presence: Arc::new(Presence::made_in(self.records.number())) });
-        self.records.set(&catalog_tree(), name.as_bytes(), Some(&entry.encode()))?;
+        self.records.set(&catalog_tree(), name.as_bytes(), Some(&entry.named().encode()))?;
         self.records.set(&catalog_tree(), &note_key(entry.tree), None)?;
         Ok(entry)
     }
@@ -203,9 +203,10 @@ impl<'e> EnvTxn<'e> {
         catalog::check_name(name)?;
         let tree = catalog_tree();
         let Some(value) = self.records.claim(&tree, name.as_bytes())? else { return Ok(false) };
-        let entry = CatalogEntry::decode(name.as_bytes(), &value)?;
+        let maker = Some(self.core.kernel.pages.region.standing());
+        let note = CatalogEntry { maker, ..CatalogEntry::decode(name.as_bytes(), &value)? };
         self.records.set(&tree, name.as_bytes(), None)?;
-        self.records.set(&tree, &note_key(entry.tree), Some(&entry.encode()))?;
+        self.records.set(&tree, &note_key(note.tree), Some(&note.encode()))?;
         Ok(true)
     }
 

@@ -15,6 +15,13 @@ use sablecat_os::disk::FileId;
 /// Words kept of the command a member runs.
 const COMMAND_WORDS: usize = 12;
 
+/// A process as what may outlive it names it: the number of its member, and the low half of the incarnation that it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Standing {
+    pub(crate) member: u16,
+    pub(crate) incarnation: u32,
+}
+
 /// One attached process.
 #[repr(C, align(64))]
 #[derive(Debug)]
@@ -29,7 +36,7 @@ pub(crate) struct Member {
 }
 
 /// What says that a process stands somewhere, of its incarnation or of the one that says it dead.
-fn used_as(incarnation: u64) -> u32 {
+pub(super) fn used_as(incarnation: u64) -> u32 {
     incarnation.wrapping_sub(1) as u32 | 1
 }
 
@@ -88,6 +95,12 @@ impl Member {
     /// Whether a process stands here, alive or not.
     pub(crate) fn is_used(&self) -> bool {
         self.used.load(Ordering::SeqCst) != 0
+    }
+
+    /// Whether the process still stands here that was this incarnation: it has not left, and was not reaped. SeqCst: who finds it gone finds all that it, or who
+    /// reaped it, has done.
+    pub(super) fn stands_as(&self, incarnation: u32) -> bool {
+        self.used.load(Ordering::SeqCst) == incarnation
     }
 
     /// Which file it has open as the main volume, if its disk can tell.

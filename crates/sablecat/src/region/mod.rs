@@ -40,7 +40,7 @@ pub(crate) use entry::{BlockWord, EntryWord, PageEntry};
 pub(crate) use frame::{FrameDesc, FrameState};
 pub(crate) use geometry::{Geometry, LOG_WORDS_BYTES, PAGE_QUEUES, STRUCTURE_LATCHES, VOLUMES_MAX};
 pub(crate) use header::{Header, Identity};
-pub(crate) use member::Member;
+pub(crate) use member::{Member, Standing};
 pub(crate) use membership::Membership;
 pub(crate) use role::{Held, Holding, Role, RoleWord, WRITTEN_QUEUE, Watch, Work};
 pub(crate) use slot::{ANY_FRAME, ListItem, NO_EPOCH, Phase, SLOT_LIST_INLINE, Slot, Tenant};
@@ -436,6 +436,16 @@ impl Region {
     /// This process is no member any more.
     pub(crate) fn leave(&self) {
         self.as_member().into_iter().for_each(|(member, incarnation)| member.leave(incarnation));
+    }
+
+    /// This process, as what may outlive it names it.
+    pub(crate) fn standing(&self) -> Standing {
+        Standing { member: self.number(), incarnation: self.as_member().map_or(0, |(_, incarnation)| member::used_as(incarnation)) }
+    }
+
+    /// Whether a process is a member still. If not nothing that it began is going on: it has left, or was reaped, or was a member of another region.
+    pub(crate) fn stands(&self, standing: Standing) -> bool {
+        self.membership.is_none() || standing.member < self.geometry.members && self.member(standing.member).stands_as(standing.incarnation)
     }
 
     fn as_member(&self) -> Option<(&Member, u64)> {

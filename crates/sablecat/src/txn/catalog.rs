@@ -3,7 +3,8 @@
 //! ```text
 //! key    name of the database; or 0x00 'd' tree-number (big-endian): the note of a tree that has no name, and is to be freed
 //! value  version u8 = 3 | flags u8 | tree u32 | root page u32 | volume u8 | comparator's name, to the end
-//! flags  1: ordered by a comparator; in a note of version 4, 2: pages that its records name as made are to be freed with it; 4: those named as replaced
+//! note   version u8 = 5 | flags u8 | tree u32 | root page u32 | volume u8 | its maker's member u16 | incarnation u32 | comparator's name, to the end
+//! flags  1: ordered by a comparator; in a note of version 4 or 5, 2: pages that its records name as made are to be freed with it; 4: those named as replaced
 //! ```
 //!
 //! Names are UTF-8, not empty, and do not begin with a zero byte. A tree has a name or a note, never both and, as long as it has pages, never
@@ -13,7 +14,8 @@
 //! Changes of the catalog are logged as ordinary changes of tree 1. The log cannot know at which page a replayed tree's root will be, so replay
 //! gives a tree it has not seen a root of its own, and writes that into the record.
 //!
-//! Version 4 is that of notes of lists (listed.rs) alone, so that a build which does not know of them frees none and keeps what they name.
+//! A note says which process sees to it (notes.rs). Up to version 4 it did not, and 4 was that of notes of lists (listed.rs) alone, so that a build which does not
+//! know of them frees none and keeps what they name.
 //!
 //! Version 1 had no volume; everything was in the main one. Up to version 2 a tree was made together with its name, and what replayed a log
 //! took no heed of notes that were deleted: it would free what has been given a name since.
@@ -25,6 +27,7 @@ use super::{Comparator, TreeRef};
 use crate::access::KeyRule;
 use crate::access::{Found, Method, Scan, Source};
 use crate::error::{Error, Result};
+use crate::region::Standing;
 use crate::types::{PageId, TreeId, VolumeId};
 
 /// The catalog's own tree.
@@ -35,8 +38,10 @@ pub(crate) const CATALOG_ROOT: PageId = PageId(1);
 pub(crate) const FIRST_TREE: u32 = 16;
 
 const VERSION: u8 = 3;
-/// Of the notes of lists.
-const LIST_VERSION: u8 = 4;
+/// Of the notes of lists, while notes did not say who had made them.
+const LIST_OF_NOBODY: u8 = 4;
+/// Of notes.
+const NOTE_VERSION: u8 = 5;
 /// The oldest that it reads.
 const VERSION_MIN: u8 = 1;
 const CUSTOM: u8 = 1;
@@ -44,6 +49,7 @@ const MADE: u8 = 2;
 const REPLACED: u8 = 4;
 const VOLUME_AT: usize = 10;
 const HEADER_BYTES: usize = 11;
+const MAKER_BYTES: usize = 6;
 /// The longest name.
 const NAME_BYTES_MAX: usize = 48;
 
@@ -62,6 +68,8 @@ pub(crate) struct CatalogEntry {
     pub(crate) comparator: Option<String>,
     /// Whether it is a list of pages, and which of them are to be freed with it.
     pub(crate) list: Option<Listed>,
+    /// In a note, the process that sees to it.
+    pub(crate) maker: Option<Standing>,
 }
 
 /// What a list names of a commit that builds trees anew.
@@ -75,7 +83,11 @@ pub(crate) enum Listed {
 
 impl CatalogEntry {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let version = if self.list.is_some() { LIST_VERSION } else { VERSION };
+        let version = match (self.maker, self.list) {
+            (Some(_), _) => NOTE_VERSION,
+            (None, Some(_)) => LIST_OF_NOBODY,
+            (None, None) => VERSION,
+        };
         let list = match self.list {
             None => 0,
             Some(Listed::Made) => MADE,
@@ -85,6 +97,10 @@ impl CatalogEntry {
         bytes.extend(self.tree.0.to_le_bytes());
         bytes.extend(self.root.0.to_le_bytes());
         bytes.push(self.volume.0);
+        if let Some(Standing { member, incarnation }) = self.maker {
+            bytes.extend(member.to_le_bytes());
+            bytes.extend(incarnation.to_le_bytes());
+        }
         bytes.extend(self.comparator.as_deref().unwrap_or_default().as_bytes());
         bytes
     }
@@ -92,10 +108,14 @@ impl CatalogEntry {
     pub(crate) fn decode(name: &[u8], bytes: &[u8]) -> Result<CatalogEntry> {
         let wrong = |why: &str| Error::corruption(format!("the catalog's entry for {:?} {why}", String::from_utf8_lossy(name)));
         let version = bytes.first().copied().unwrap_or_default();
-        if !(VERSION_MIN..=LIST_VERSION).contains(&version) {
+        if !(VERSION_MIN..=NOTE_VERSION).contains(&version) {
             return Err(wrong("has a version this build does not know"));
         }
-        let header_bytes = if version == VERSION_MIN { VOLUME_AT } else { HEADER_BYTES };
+        let header_bytes = match version {
+            VERSION_MIN => VOLUME_AT,
+            NOTE_VERSION => HEADER_BYTES + MAKER_BYTES,
+            _ => HEADER_BYTES,
+        };
         if bytes.len() < header_bytes {
             return Err(wrong("is too short"));
         }
@@ -105,12 +125,22 @@ impl CatalogEntry {
             String::from_utf8(bytes[header_bytes..].to_vec()).map_err(|_| wrong("names its comparator in bytes that are no text"))?;
         let comparator = (bytes[1] & CUSTOM != 0).then_some(comparator);
         let list = match bytes[1] & (MADE | REPLACED) {
-            _ if version < LIST_VERSION => None,
+            _ if version < LIST_OF_NOBODY => None,
+            0 if version == NOTE_VERSION => None,
             MADE => Some(Listed::Made),
             REPLACED => Some(Listed::Replaced),
             _ => return Err(wrong("is a list and does not say of what")),
         };
-        Ok(CatalogEntry { tree: TreeId(word(2)), root: PageId(word(6)), volume, comparator, list })
+        let maker = (version == NOTE_VERSION).then(|| Standing {
+            member: u16::from_le_bytes([bytes[HEADER_BYTES], bytes[HEADER_BYTES + 1]]),
+            incarnation: word(HEADER_BYTES + 2),
+        });
+        Ok(CatalogEntry { tree: TreeId(word(2)), root: PageId(word(6)), volume, comparator, list, maker })
+    }
+
+    /// The same as the entry of a name.
+    pub(crate) fn named(&self) -> CatalogEntry {
+        CatalogEntry { maker: None, ..self.clone() }
     }
 
     /// Makes the tree's root page, with nothing in it.
@@ -178,7 +208,14 @@ mod tests {
 
     #[test]
     fn an_entry_is_what_was_encoded_and_older_ones_are_read() {
-        let entry = |volume| CatalogEntry { tree: TreeId(17), root: PageId(4711), volume, comparator: Some("order".into()), list: None };
+        let entry = |volume| CatalogEntry {
+            tree: TreeId(17),
+            root: PageId(4711),
+            volume,
+            comparator: Some("order".into()),
+            list: None,
+            maker: None,
+        };
         let bytes = entry(VolumeId(3)).encode();
         assert_eq!(bytes, b"\x03\x01\x11\0\0\0\x67\x12\0\0\x03order");
         assert_eq!(CatalogEntry::decode(b"d", &bytes).expect("good"), entry(VolumeId(3)));
@@ -191,9 +228,22 @@ mod tests {
             assert_eq!(note.encode()[0], 4);
             assert_eq!(CatalogEntry::decode(b"d", &note.encode()).expect("good"), note);
         }
-        for wrong in
-            [&b""[..], b"\x01\x01\x11", &bytes[..10], b"\x04\x01\x11\0\0\0\x67\x12\0\0\x03", b"\x05\x01\x11\0\0\0\x67\x12\0\0\x03order"]
-        {
+        let maker = Some(Standing { member: 0x102, incarnation: 0x0304_0507 });
+        for list in [None, Some(Listed::Made), Some(Listed::Replaced)] {
+            let note = CatalogEntry { list, maker, ..entry(VolumeId(0)) };
+            assert_eq!(CatalogEntry::decode(b"d", &note.encode()).expect("good"), note);
+            assert_eq!(CatalogEntry::decode(b"d", &note.named().encode()).expect("good").maker, None);
+        }
+        let note = CatalogEntry { maker, ..entry(VolumeId(3)) }.encode();
+        assert_eq!(note, b"\x05\x01\x11\0\0\0\x67\x12\0\0\x03\x02\x01\x07\x05\x04\x03order");
+        for wrong in [
+            &b""[..],
+            b"\x01\x01\x11",
+            &bytes[..10],
+            b"\x04\x01\x11\0\0\0\x67\x12\0\0\x03",
+            b"\x06\x01\x11\0\0\0\x67\x12\0\0\x03order",
+            &note[..16],
+        ] {
             assert!(CatalogEntry::decode(b"d", wrong).expect_err("wrong").is_corruption());
         }
     }

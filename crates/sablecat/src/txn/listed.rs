@@ -142,7 +142,8 @@ impl Kernel {
     /// Makes an empty list: a commit of its own. The caller holds no latch.
     pub(super) fn create_list(&self, me: &Participant) -> Result<CatalogEntry> {
         let tree = TreeId(self.pages.region.header().tree_next.0.fetch_add(1, Ordering::AcqRel));
-        let entry = CatalogEntry { tree, root: PageId::NONE, volume: VolumeId::MAIN, comparator: None, list: Some(Listed::Made) };
+        let maker = Some(self.pages.region.standing());
+        let entry = CatalogEntry { tree, root: PageId::NONE, volume: VolumeId::MAIN, comparator: None, list: Some(Listed::Made), maker };
         self.patiently(|| self.create_noted(me, entry.clone()))
     }
 
@@ -168,14 +169,22 @@ impl Kernel {
     /// Frees a list and what goes with it, unless some snapshot from before `at` still sees that, or there is no room to: then later (`free_pages_later`), or
     /// when the environment is next opened afresh.
     pub(super) fn free_pages_of(&self, me: &Participant, entry: CatalogEntry, at: Lsn) {
-        // Most of those who read at this moment are about to end.
-        let mut waits = 0..YIELDS;
-        while !self.pages.is_unseen_before(at) && waits.next().is_some() {
-            sablecat_os::atomic::yield_now();
-        }
-        if !self.pages.is_unseen_before(at) || self.free_tree(me, &entry).is_err() {
+        if !self.comes_unseen(at) || self.free_tree(me, &entry).is_err() {
             self.unfreed().push((entry, at));
         }
+    }
+
+    /// Whether no snapshot is left from before a state, or is left in a moment.
+    pub(super) fn comes_unseen(&self, at: Lsn) -> bool {
+        // Most of those who read at this moment are about to end.
+        let mut waits = 0..YIELDS;
+        while !self.pages.is_unseen_before(at) {
+            if waits.next().is_none() {
+                return false;
+            }
+            sablecat_os::atomic::yield_now();
+        }
+        true
     }
 
     /// Frees what could not be freed before. What goes wrong is tried again; so is what somebody is in the way of, who may be stopped.

@@ -44,6 +44,7 @@ mod large;
 pub(crate) mod listed;
 pub(crate) mod locks;
 mod merged;
+mod notes;
 mod presence;
 mod publish;
 mod reads;

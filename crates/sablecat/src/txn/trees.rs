@@ -19,7 +19,11 @@ impl Kernel {
     /// Makes an empty tree, with a note in the catalog that it is to be freed, for nobody names it yet: one commit. It is as durable as the
     /// commit that names it will be, since that comes after it in the log.
     pub(crate) fn create_tree(&self, me: &Participant, tree: TreeId, volume: VolumeId, comparator: Option<&str>) -> Result<CatalogEntry> {
-        self.create_noted(me, CatalogEntry { tree, root: PageId::NONE, volume, comparator: comparator.map(str::to_owned), list: None })
+        let maker = Some(self.pages.region.standing());
+        self.create_noted(
+            me,
+            CatalogEntry { tree, root: PageId::NONE, volume, comparator: comparator.map(str::to_owned), list: None, maker },
+        )
     }
 
     /// As [`Kernel::create_tree`], for what the note is to say but for the root page.

@@ -32,17 +32,16 @@ const RUN_MAX: u64 = 1 << 16;
 
 impl Kernel {
     /// Frees the pages that nothing leads to, of those that the last checkpoint has; says how many. None are found while a bulk load is in progress, while
-    /// somebody else looks for them, or if the trees are damaged.
+    /// somebody else looks for them, or if the trees are damaged. `me` is pinned to nothing, and has the role until all is freed.
     ///
     /// # Errors
     /// Those of reading the map and of committing.
-    pub(crate) fn free_unreachable(&self) -> Result<u64> {
-        let seat = self.pages.participants.sit()?;
-        let Ok(_looking) = self.pages.region.role(Work::Unreachable).try_take(seat.number()) else { return Ok(0) };
+    pub(crate) fn free_unreachable(&self, me: &Participant) -> Result<u64> {
+        let Ok(_looking) = self.pages.region.role(Work::Unreachable).try_take(me.number()) else { return Ok(0) };
         let mut tries = 1;
         let found = loop {
-            let found = self.find_unreachable(&seat);
-            seat.slot().unpin();
+            let found = self.find_unreachable(me);
+            me.slot().unpin();
             match found {
                 Err(error) if error.kind() == ErrorKind::SnapshotTooOld && tries < TRIES => tries += 1,
                 Err(error) if error.kind() == ErrorKind::SnapshotTooOld || error.is_corruption() => return Ok(0),
@@ -53,7 +52,7 @@ impl Kernel {
         let runs = self.in_runs(&pages);
         for some in runs.chunks(CHANGED_AT_ONCE) {
             self.patiently(|| {
-                self.commit_shape(&seat, &[], Durability::Memory, |changes, record| {
+                self.commit_shape(me, &[], Durability::Memory, |changes, record| {
                     record.begin(log::Kind::Filler);
                     some.iter().try_for_each(|&(first, count)| changes.free_run(first, count))?;
                     Ok(true)

@@ -117,7 +117,7 @@ impl Store {
         let store = Store::new(frames, slots, volume);
         let entry = store.kernel.create_tree(&store.seat(), TreeId(FIRST_TREE), VolumeId::MAIN, None).unwrap();
         store.kernel.pages.region.header().tree_next.0.store(FIRST_TREE + 1, std::sync::atomic::Ordering::SeqCst);
-        store.put(b"tree", &entry.encode()).unwrap();
+        store.put(b"tree", &entry.named().encode()).unwrap();
         assert!(store.remove(&catalog::note_key(entry.tree)).unwrap());
         Store { tree: entry.tree(None, None), ..store }
     }

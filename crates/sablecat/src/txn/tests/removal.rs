@@ -12,7 +12,7 @@ pub(super) fn database() -> Store {
     let store = Store::new(60, 6, None);
     let entry = store.kernel.create_tree(&store.seat(), TreeId(16), VolumeId::MAIN, None).unwrap();
     let mut txn = store.begin(Isolation::Snapshot, false);
-    txn.set(&store.tree, NAME, Some(&entry.encode())).unwrap();
+    txn.set(&store.tree, NAME, Some(&entry.named().encode())).unwrap();
     txn.set(&store.tree, &catalog::note_key(entry.tree), None).unwrap();
     let at = txn.commit(Durability::Memory).unwrap();
     drop(txn);
@@ -22,7 +22,7 @@ pub(super) fn database() -> Store {
 
 /// What the catalog says of it.
 pub(super) fn entry(store: &Store) -> CatalogEntry {
-    CatalogEntry { tree: store.tree.id, root: store.tree.root, volume: VolumeId::MAIN, comparator: None, list: None }
+    CatalogEntry { tree: store.tree.id, root: store.tree.root, volume: VolumeId::MAIN, comparator: None, list: None, maker: None }
 }
 
 /// Takes the database's name away; its pages are still to be freed.
