@@ -23,10 +23,10 @@ use sablecat_os::disk::File;
 use super::history::{self, Epoch};
 use super::left::take_alone;
 use super::open::{VOLUME, begin_from, build_kernel, existing_volume, geometry};
-use super::recover::{RecoveryReport, replay_records};
+use super::recover::{RecoveryReport, replay_commits};
 use super::{Config, Mode};
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::{Chains, Kind, Record};
+use crate::log::{Commits, Operations};
 use crate::pages::Moving;
 use crate::pages::volume::{self, Journal, Superblock, Volume};
 use crate::region::Region;
@@ -152,9 +152,8 @@ fn plan(directory: &Path, config: &Config, superblock: &Superblock, base: &volum
         end: base.log_position,
         damage: None,
     };
-    let mut chains = Chains::default();
-    let (mut is_past, mut time) = (matches!(target, Target::Epoch(_)), None);
-    let mut scan = match segments.scan_kept(base.log_position, known_end(superblock)) {
+    let mut is_past = matches!(target, Target::Epoch(_));
+    let scan = match segments.scan_kept(base.log_position, known_end(superblock)) {
         // An epoch is a state by itself, without any log.
         Err(error) if is_past => {
             plan.damage = Some(error.to_string());
@@ -162,48 +161,45 @@ fn plan(directory: &Path, config: &Config, superblock: &Superblock, base: &volum
         }
         scan => scan?,
     };
-    let mut position = base.log_position;
+    let mut commits = Commits::new(scan, base.checkpoint);
+    let mut kept_to = None;
+    let mut is_damaged = false;
     loop {
-        let record = match scan.next() {
-            Ok(Some(record)) => record,
-            Ok(None) => break,
+        let advanced = commits.advance();
+        is_past |= matches!(target, Target::Time(limit) if commits.time().is_some_and(|time| time > limit));
+        let commit = match advanced {
+            Ok(_) => match commits.commit() {
+                Some(commit) => commit,
+                None => break,
+            },
             // What will be lost may be damaged: that may be why somebody wants to go back.
             Err(error) if is_past => {
                 plan.damage = Some(error.to_string());
-                if plan.end < base.checkpoint {
-                    // Not even known is where the log stood then.
-                    position = base.checkpoint;
-                }
+                is_damaged = true;
                 break;
             }
             Err(error) => return Err(error),
         };
-        plan.end = plan.end.max(record.end);
-        if record.end <= base.checkpoint {
-            position = record.end;
-        }
-        time = record.time().or(time);
-        let is_commit = matches!(record.kind, Kind::Commit | Kind::CommitChunked) && record.start >= base.checkpoint;
-        is_past |= match target {
-            Target::Time(limit) => record.time().is_some_and(|time| time > limit),
-            Target::Lsn(limit) => is_commit && record.end > limit,
-            Target::Epoch(_) => false,
-        };
-        if record.kind == Kind::Chunk {
-            chains.add(&record)?;
-        }
-        if is_commit && is_past {
+        is_past |= matches!(target, Target::Lsn(limit) if commit.lsn > limit);
+        if is_past {
             plan.commits_lost += 1;
-            plan.lost_from = plan.lost_from.or(time);
-            plan.lost_to = time;
-        } else if is_commit {
+            plan.lost_from = plan.lost_from.or(commit.time);
+            plan.lost_to = commit.time;
+        } else {
             plan.commits += 1;
-            plan.operations += count_operations(&record, &mut chains, &segments)?;
-            (plan.lsn, plan.time) = (record.end, time);
-            position = record.end;
+            plan.operations += count(commit.operations())?;
+            (plan.lsn, plan.time) = (commit.lsn, commit.time);
+            kept_to = Some(commit.lsn);
         }
     }
-    if let Some(end) = scan.end() {
+    plan.end = plan.end.max(commits.last());
+    let position = match kept_to {
+        Some(lsn) => lsn,
+        // Not even known is where the log stood then.
+        None if is_damaged && plan.end < base.checkpoint => base.checkpoint,
+        None => commits.passed(),
+    };
+    if let Some(end) = commits.end() {
         plan.end = plan.end.max(end.lsn);
     }
     // The last life may have begun after that, and have logged nothing.
@@ -216,18 +212,10 @@ fn plan(directory: &Path, config: &Config, superblock: &Superblock, base: &volum
     }
 }
 
-fn count_operations(record: &Record<'_>, chains: &mut Chains, segments: &crate::log::Segments) -> Result<u64> {
+fn count(mut operations: Operations<'_>) -> Result<u64> {
     let mut count = 0;
-    if record.kind == Kind::Commit {
-        let mut operations = record.operations();
-        while operations.next()?.is_some() {
-            count += 1;
-        }
-    } else {
-        let mut operations = chains.commit(segments, record)?;
-        while operations.next()?.is_some() {
-            count += 1;
-        }
+    while operations.next()?.is_some() {
+        count += 1;
     }
     Ok(count)
 }
@@ -262,10 +250,11 @@ impl Recovery {
         let seat = kernel.pages.participants.sit()?;
         let mut report = RecoveryReport::default();
         if plan.commits > 0 {
-            let mut scan = kernel.log.segments()?.scan_kept(base.log_position, known_end(superblock))?;
-            replay_records(&kernel, &seat, config, &mut scan, (base.checkpoint, plan.lsn), &mut report)?;
+            let scan = kernel.log.segments()?.scan_kept(base.log_position, known_end(superblock))?;
+            let mut commits = Commits::new(scan, base.checkpoint);
+            replay_commits(&kernel, &seat, config, &mut commits, plan.lsn, &mut report)?;
             // The journal is to lead here ever after.
-            kernel.log.segments()?.make_last(scan.flushed(), *position)?;
+            kernel.log.segments()?.make_last(commits.flushed(), *position)?;
         }
         header.visible.0.store(plan.lsn.0, Ordering::Release);
         let mut epochs = history::epochs(superblock);

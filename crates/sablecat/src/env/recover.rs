@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::{Config, volumes};
 use crate::access::PageWrite;
 use crate::error::{Error, Result};
-use crate::log::{Chains, EndReason, Kind, Operation, Scan};
+use crate::log::{Commits, EndReason, Operation};
 use crate::pages::Participant;
 use crate::pages::volume::Superblock;
 use crate::txn::catalog::{self, CATALOG, CatalogEntry};
@@ -68,53 +68,39 @@ pub(super) fn replay(
         ));
     }
     let from = superblock.map_or(Lsn(0), |superblock| superblock.log_position);
-    let mut scan = kernel.log.scan(from)?;
-    let checkpoint = superblock.map_or(Lsn(0), |superblock| superblock.checkpoint);
-    replay_records(kernel, me, config, &mut scan, (checkpoint, Lsn::MAX), report)?;
-    let end = scan.end().ok_or_else(|| Error::corruption("the log's end was not found"))?;
+    // Below the checkpoint there may be chunks of write sets that were committed above it; all else there is in the pages already.
+    let mut commits = Commits::new(kernel.log.scan(from)?, superblock.map_or(Lsn(0), |superblock| superblock.checkpoint));
+    replay_commits(kernel, me, config, &mut commits, Lsn::MAX, report)?;
+    let end = commits.end().ok_or_else(|| Error::corruption("the log's end was not found"))?;
     // The next life and the next checkpoint build upon it.
-    kernel.log.segments()?.make_last(scan.flushed(), end.lsn)?;
+    kernel.log.segments()?.make_last(commits.flushed(), end.lsn)?;
     report.end = end.lsn;
     report.torn = end.reason == EndReason::Torn;
     report.recovered = report.commits > 0 || report.torn;
     Ok(report.commits > 0)
 }
 
-/// Replays the commits of a scan above the checkpoint that the pages hold and up to `until`.
-pub(super) fn replay_records(
+/// Replays commits up to `until`.
+pub(super) fn replay_commits(
     kernel: &Kernel,
     me: &Participant,
     config: &Config,
-    scan: &mut Scan<'_>,
-    (checkpoint, until): (Lsn, Lsn),
+    commits: &mut Commits<'_>,
+    until: Lsn,
     report: &mut RecoveryReport,
 ) -> Result<()> {
     let mut replay = Replay { kernel, me, config, trees: HashMap::new(), report };
-    let mut chains = Chains::default();
-    while let Some(record) = scan.next()? {
-        if record.end > until {
-            break;
+    let mut at = Lsn(0);
+    // Nothing is read beyond the last of them: it may be damaged, and that may be why somebody goes back.
+    while at < until
+        && let Some(commit) = commits.next()?.filter(|commit| commit.lsn <= until)
+    {
+        at = commit.lsn;
+        let mut operations = commit.operations();
+        while let Some(operation) = operations.next()? {
+            replay.apply(operation)?;
         }
-        match record.kind {
-            // Below the checkpoint there may be chunks of write sets that were committed above it; all else there is in the pages already.
-            Kind::Commit | Kind::CommitChunked if record.start < checkpoint => {}
-            Kind::Commit => {
-                let mut operations = record.operations();
-                while let Some(operation) = operations.next()? {
-                    replay.apply(operation)?;
-                }
-                replay.report.commits += 1;
-            }
-            Kind::Chunk => chains.add(&record)?,
-            Kind::CommitChunked => {
-                let mut operations = chains.commit(kernel.log.segments()?, &record)?;
-                while let Some(operation) = operations.next()? {
-                    replay.apply(operation)?;
-                }
-                replay.report.commits += 1;
-            }
-            Kind::Filler | Kind::Checkpoint | Kind::Time => {}
-        }
+        replay.report.commits += 1;
     }
     Ok(())
 }

@@ -66,48 +66,57 @@ impl<'a> Record<'a> {
 
 /// Where the chunks of unfinished chains are, gathered while scanning.
 #[derive(Debug, Default)]
-pub(crate) struct Chains {
+pub(super) struct Chains {
     open: HashMap<u64, Vec<Lsn>>,
 }
 
 impl Chains {
     /// Notes a `Chunk` record.
-    pub(crate) fn add(&mut self, record: &Record<'_>) -> Result<()> {
+    pub(super) fn add(&mut self, record: &Record<'_>) -> Result<()> {
         let (chain, _) = record.as_chunk()?;
         self.open.entry(chain).or_default().push(record.start);
         Ok(())
     }
 
-    /// The operations that a `CommitChunked` record commits. Every chunk has been [added](Chains::add): scanning began no later than the
+    /// The chain that a `CommitChunked` record commits. Every chunk has been [added](Chains::add): scanning began no later than the
     /// transaction's first chunk (a checkpoint's log position is below the chunks of all transactions that were open at it).
     ///
     /// # Errors
     /// `Corruption` when chunks are missing.
-    pub(crate) fn commit<'l>(&mut self, segments: &'l Segments, record: &Record<'_>) -> Result<ChainOperations<'l>> {
+    pub(super) fn take(&mut self, record: &Record<'_>) -> Result<Chain> {
         let (chain, chunks, bytes) = record.as_commit_chunked()?;
         let places = self.open.remove(&chain).unwrap_or_default();
         if places.len() as u64 != chunks {
             let why = format!("it has {chunks} chunks and {} of them are in the log that was read", places.len());
             return Err(operation::damaged(record.start, &why));
         }
-        Ok(ChainOperations {
-            segments,
-            lsn: record.start,
-            places: places.into_iter(),
-            expected: bytes,
-            seen: 0,
-            buffer: Vec::new(),
-            used: 0,
-        })
+        Ok(Chain { lsn: record.start, places, bytes })
+    }
+}
+
+/// Where the chunks of a commit are.
+#[derive(Debug)]
+pub(super) struct Chain {
+    /// Where the record that commits them begins.
+    lsn: Lsn,
+    places: Vec<Lsn>,
+    /// Bytes that they have together.
+    bytes: u64,
+}
+
+impl Chain {
+    /// The operations in them, from the first on.
+    pub(super) fn operations<'a>(&'a self, segments: &'a Segments) -> ChainOperations<'a> {
+        ChainOperations { segments, lsn: self.lsn, places: self.places.iter(), expected: self.bytes, seen: 0, buffer: Vec::new(), used: 0 }
     }
 }
 
 /// The operations of a chunked commit, read as they are asked for.
 #[derive(Debug)]
-pub(crate) struct ChainOperations<'l> {
-    segments: &'l Segments,
+pub(crate) struct ChainOperations<'a> {
+    segments: &'a Segments,
     lsn: Lsn,
-    places: std::vec::IntoIter<Lsn>,
+    places: std::slice::Iter<'a, Lsn>,
     expected: u64,
     seen: u64,
     buffer: Vec<u8>,
@@ -116,7 +125,7 @@ pub(crate) struct ChainOperations<'l> {
 
 impl ChainOperations<'_> {
     /// The next operation.
-    pub(crate) fn next(&mut self) -> Result<Option<Operation<'_>>> {
+    pub(super) fn next(&mut self) -> Result<Option<Operation<'_>>> {
         loop {
             let mut rest = &self.buffer[self.used..];
             match operation::decode(&mut rest) {
@@ -139,7 +148,7 @@ impl ChainOperations<'_> {
 
     /// Reads the next chunk behind what is left of the last.
     fn more(&mut self) -> Result<bool> {
-        let Some(place) = self.places.next() else { return Ok(false) };
+        let Some(&place) = self.places.next() else { return Ok(false) };
         self.buffer.drain(..self.used);
         self.used = 0;
         let bytes = self.segments.read_record(place)?;

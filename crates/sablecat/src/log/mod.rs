@@ -73,6 +73,7 @@
 
 mod archive;
 mod chunk;
+mod commits;
 mod flush;
 mod lane;
 mod operation;
@@ -92,15 +93,15 @@ mod measure;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use chunk::Chains;
+pub(crate) use commits::{Commits, Operations};
 pub(crate) use operation::{Operation, operation_bytes_max};
 #[cfg(feature = "fuzzing")]
 pub(crate) use record::seal_record;
-pub(crate) use record::{Kind, RECORD_BYTES_MAX, Record, RecordBuilder};
+pub(crate) use record::{Kind, RECORD_BYTES_MAX, RecordBuilder};
 pub(crate) use ring::Ring;
 #[cfg(test)]
 pub(crate) use scan::End;
-pub(crate) use scan::{EndReason, Scan};
+pub(crate) use scan::EndReason;
 pub(crate) use segment::Segments;
 pub(crate) use supply::Kept;
 pub(crate) use turn::Caller;

@@ -238,11 +238,6 @@ impl<'a> Record<'a> {
         let durable = if distance == DISTANCE_UNKNOWN { 0 } else { lsn.0.saturating_sub(u64::from(distance) * 8) };
         Ok(Some(Record { kind, start: lsn, end: Lsn(end), durable: Lsn(durable), body }))
     }
-
-    /// The operations of a commit. A record of another kind has none.
-    pub(crate) fn operations(&self) -> operation::Operations<'a> {
-        operation::Operations::new(if self.kind == Kind::Commit { self.body } else { &[] }, self.start)
-    }
 }
 
 #[cfg(test)]
@@ -325,7 +320,7 @@ mod tests {
                 bytes[4..8].copy_from_slice(&crc.to_le_bytes());
             }
             if let Ok(Some(record)) = Record::parse(&bytes, Lsn(lsn)) {
-                let mut operations = record.operations();
+                let mut operations = operation::Operations::new(record.body, record.start);
                 while let Ok(Some(_)) = operations.next() {}
             }
         }

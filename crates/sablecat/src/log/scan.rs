@@ -235,6 +235,21 @@ impl Scan<'_> {
         Ok(None)
     }
 
+    /// Where it is: the next record begins here, or above if a life ends here.
+    pub(super) fn at(&self) -> Lsn {
+        self.at
+    }
+
+    /// The files that it reads.
+    pub(super) fn segments(&self) -> &Segments {
+        self.reader.segments
+    }
+
+    /// Bytes of the record that [`Scan::next`] returned last.
+    pub(super) fn held(&self, at: Lsn, len: usize) -> &[u8] {
+        self.reader.held(at, len)
+    }
+
     /// Below this, everything that was read had been flushed: what [`Segments::make_last`] begins from.
     pub(crate) fn flushed(&self) -> Lsn {
         self.flushed
@@ -404,6 +419,12 @@ impl<'l> Reader<'l> {
         }
         let offset = (at.0 - self.start.0) as usize;
         Ok(&self.buffer[offset..offset + (stop - at.0) as usize])
+    }
+
+    /// The same once more, of which nothing was read beyond since.
+    fn held(&self, at: Lsn, len: usize) -> &[u8] {
+        let offset = at.0.wrapping_sub(self.start.0) as usize;
+        self.buffer.get(offset..).and_then(|bytes| bytes.get(..len)).unwrap_or_default()
     }
 
     /// Fills the buffer from `at` to `needed` at least, and on for as much as is read at once if it is there.

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use sablecat_os::disk::Disk;
 use sablecat_os::mapping::Mapping;
 
+use super::scan::Scan;
 use super::*;
 use crate::types::TreeId;
 

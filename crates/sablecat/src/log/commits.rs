@@ -1,0 +1,167 @@
+//! Commits: the log as what was committed, one after the other, whatever of it stands where.
+//!
+//! The one reader of commits. Recovery replays them, going back counts and replays them, and a stream hands them on (tail.rs). It goes over the records of a
+//! [`Scan`], notes where chunks are, keeps the time that time records tell, and passes by what changes nothing.
+//!
+//! What a commit changes is read when it is asked for, and again if it is asked for again: of a commit that was logged in chunks one chunk at a time.
+
+use sablecat_os::calendar::Moment;
+
+use super::chunk::{Chain, ChainOperations, Chains};
+use super::operation::{self, Operation};
+use super::record::{HEADER_BYTES, Kind};
+use super::scan::{End, Scan};
+use super::segment::Segments;
+use crate::error::Result;
+use crate::types::Lsn;
+
+/// The commits of a scan.
+#[derive(Debug)]
+pub(crate) struct Commits<'l> {
+    scan: Scan<'l>,
+    /// Commits that begin below it are passed by: but for chunks, nobody wants them.
+    after: Lsn,
+    chains: Chains,
+    passed: Lsn,
+    last: Lsn,
+    time: Option<Moment>,
+    found: Option<Found>,
+}
+
+/// The commit that was found last.
+#[derive(Debug)]
+struct Found {
+    start: Lsn,
+    end: Lsn,
+    /// Bytes of the record's body.
+    body: usize,
+    /// Where the operations are, if they were logged in chunks.
+    chain: Option<Chain>,
+}
+
+/// One commit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Commit<'a> {
+    /// Where its record begins.
+    pub(crate) start: Lsn,
+    /// Its LSN: where its record ends.
+    pub(crate) lsn: Lsn,
+    /// When it was made, as far as the log says: at this time or a little later (stamp.rs).
+    pub(crate) time: Option<Moment>,
+    source: Source<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Source<'a> {
+    Record(&'a [u8]),
+    Chunks(&'a Segments, &'a Chain),
+}
+
+/// The operations of a commit, in order: those of the catalog come first.
+#[derive(Debug)]
+pub(crate) enum Operations<'a> {
+    Together(operation::Operations<'a>),
+    Chunked(ChainOperations<'a>),
+}
+
+impl<'l> Commits<'l> {
+    /// The commits of a scan, which has not begun, that begin at or above `after`. The scan begins no later than the first chunk of any of them.
+    pub(crate) fn new(scan: Scan<'l>, after: Lsn) -> Commits<'l> {
+        let from = scan.at();
+        Commits { scan, after, chains: Chains::default(), passed: from, last: from, time: None, found: None }
+    }
+
+    /// The next commit, or nothing at the end.
+    ///
+    /// # Errors
+    /// As [`Scan::next`]; `Corruption` when chunks are missing.
+    pub(crate) fn next(&mut self) -> Result<Option<Commit<'_>>> {
+        Ok(if self.advance()? { self.commit() } else { None })
+    }
+
+    /// Goes on to the next commit. False at the end.
+    ///
+    /// # Errors
+    /// As [`Commits::next`].
+    pub(crate) fn advance(&mut self) -> Result<bool> {
+        self.found = None;
+        while let Some(record) = self.scan.next()? {
+            self.last = record.end;
+            if record.end <= self.after {
+                self.passed = record.end;
+            }
+            self.time = record.time().or(self.time);
+            let chain = match record.kind {
+                Kind::Chunk => {
+                    self.chains.add(&record)?;
+                    continue;
+                }
+                Kind::Commit | Kind::CommitChunked if record.start < self.after => continue,
+                Kind::Commit => None,
+                Kind::CommitChunked => Some(self.chains.take(&record)?),
+                Kind::Filler | Kind::Checkpoint | Kind::Time => continue,
+            };
+            self.found = Some(Found { start: record.start, end: record.end, body: record.body.len(), chain });
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// The commit that it has gone on to.
+    pub(crate) fn commit(&self) -> Option<Commit<'_>> {
+        let found = self.found.as_ref()?;
+        let source = match &found.chain {
+            None => Source::Record(self.scan.held(Lsn(found.start.0 + HEADER_BYTES as u64), found.body)),
+            Some(chain) => Source::Chunks(self.scan.segments(), chain),
+        };
+        Some(Commit { start: found.start, lsn: found.end, time: self.time, source })
+    }
+
+    /// The time in the last time record so far.
+    pub(crate) fn time(&self) -> Option<Moment> {
+        self.time
+    }
+
+    /// Where the last record ends that was passed by, for it ends at or below where commits are wanted; or where the scan began.
+    pub(crate) fn passed(&self) -> Lsn {
+        self.passed
+    }
+
+    /// Where the last record so far ends, or the scan began.
+    pub(crate) fn last(&self) -> Lsn {
+        self.last
+    }
+
+    /// [`Scan::flushed`].
+    pub(crate) fn flushed(&self) -> Lsn {
+        self.scan.flushed()
+    }
+
+    /// [`Scan::end`].
+    pub(crate) fn end(&self) -> Option<End> {
+        self.scan.end()
+    }
+}
+
+impl<'a> Commit<'a> {
+    /// What it changes, from the first operation on.
+    pub(crate) fn operations(&self) -> Operations<'a> {
+        match self.source {
+            Source::Record(body) => Operations::Together(operation::Operations::new(body, self.start)),
+            Source::Chunks(segments, chain) => Operations::Chunked(chain.operations(segments)),
+        }
+    }
+}
+
+impl Operations<'_> {
+    /// The next operation.
+    ///
+    /// # Errors
+    /// `Corruption` when the bytes are none; those of reading chunks.
+    pub(crate) fn next(&mut self) -> Result<Option<Operation<'_>>> {
+        match self {
+            Operations::Together(operations) => operations.next(),
+            Operations::Chunked(operations) => operations.next(),
+        }
+    }
+}
