@@ -236,6 +236,8 @@ impl Recovery {
     pub fn apply(self) -> Result<RecoveryPlan> {
         let Recovery { directory, config, journal, superblock, base, plan, position, .. } = &self;
         let volume = Volume::open_with(&*config.disk, &directory.join(VOLUME), config.direct_io, &config.declared)?;
+        // Also where it is in doubt whether there was a newer checkpoint: who goes back has decided.
+        volume.end_passed_by()?;
         let segments = history::segments(directory, config, superblock)?;
         let floor = segments.end_of_numbers()?.max(superblock.log_floor).max(superblock.checkpoint);
         let time_ms = superblock.time_ms.max(sablecat_os::clock::wall_coarse().ms);

@@ -65,7 +65,16 @@ fn retained(journal: &Journal, before: &Superblock, at: Lsn, now_ms: u64) -> Vec
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use sablecat_os::disk::Disk;
+    use sablecat_os::sim::{Fault, SimDisk, Survival};
+
+    use super::super::{Config, Journaling, Mode, open};
     use super::*;
+    use crate::error::ErrorKind;
+    use crate::txn::{Durability, RecordChange};
     use crate::types::SealedBlock;
 
     /// A superblock whose checkpoint was made at `n` seconds and `n` times 100.
@@ -111,5 +120,63 @@ mod tests {
         assert_eq!(retained(&journal, &superblock(2, first.clone()), Lsn(200), 3000), first, "nothing was committed since");
         let without = Superblock { journal: None, ..superblock(2, Vec::new()) };
         assert_eq!(retained(&journal, &without, Lsn(300), 3000), [], "its log was not kept");
+    }
+
+    const DIRECTORY: &str = "env";
+
+    fn core(disk: &SimDisk) -> Arc<Core> {
+        let config = Config {
+            disk: Arc::new(disk.clone()),
+            background: false,
+            cache_bytes: Some(0),
+            log_buffer_bytes: 1 << 16,
+            log_segment_bytes: 1 << 16,
+            journaling: Journaling::On(Journal::new()),
+            ..Config::default()
+        };
+        open(Path::new(DIRECTORY), config, Mode::Transactional).unwrap()
+    }
+
+    fn names(disk: &SimDisk) -> [Vec<String>; 2] {
+        ["log", "journal"].map(|name| disk.list(&Path::new(DIRECTORY).join(name)).unwrap_or_default())
+    }
+
+    /// Those of the journal come when the checkpoint stands. Nothing that is asked for afterwards is said to be durable, and nothing more is done with the files of the log.
+    #[test]
+    fn a_checkpoint_after_a_flush_of_the_log_failed_does_not_say_that_all_is_well() {
+        let mut of_the_journal = 0;
+        for nth in 1.. {
+            let disk = SimDisk::new(nth);
+            let core = core(&disk);
+            let records = core.database_or_new("records", None).unwrap();
+            let put = |n: u32, rung| core.kernel.change_one(&records.tree, &n.to_be_bytes(), RecordChange::Put(&[7; 1000]), rung);
+            (0..200).for_each(|n| assert!(put(n, Durability::NoSync).unwrap()));
+            core.sync().unwrap();
+            disk.fail_at(disk.calls() + nth, Fault::SyncFails);
+            let failed = match core.checkpoint(false) {
+                Ok(_) => break,
+                Err(error) => error,
+            };
+            assert_eq!(failed.kind(), ErrorKind::Poisoned, "flush {nth}: {failed}");
+            if core.kernel.log.fail_if_poisoned().is_ok() {
+                continue;
+            }
+            of_the_journal += u32::from(failed.to_string().contains("journal"));
+            let left = names(&disk);
+            let refused = [core.checkpoint(false).map(drop), core.compact().map(drop), core.recycle_log(), core.sync(), core.close()];
+            for (n, refused) in refused.into_iter().enumerate() {
+                assert!(refused.is_err_and(|error| error.kind() == ErrorKind::Poisoned), "flush {nth}, {n}");
+            }
+            assert_eq!(names(&disk), left, "flush {nth}");
+            drop(records);
+            drop(core);
+            for survival in Survival::ALL {
+                let core = self::core(&disk.crash_as(survival, nth));
+                let records = core.database("records").unwrap().unwrap();
+                let is_there = |n: &u32| core.kernel.read_one(&records.tree, &n.to_be_bytes(), |value| value.is_some()).unwrap();
+                assert_eq!((0..200).filter(is_there).count(), 200, "flush {nth}, {survival:?}");
+            }
+        }
+        assert!(of_the_journal > 1, "{of_the_journal}");
     }
 }

@@ -185,7 +185,9 @@ impl Core {
             // The log up to the snapshot must be durable before a superblock says that the pages hold it.
             let flushed = self.kernel.log.make_durable(at, caller(&self.kernel.pages.region, me.number()));
             // Nothing was committed here that could be short of something: the checkpoint may be tried again.
-            flushed.map_err(|error| if error.kind() == ErrorKind::NotDurable { Error::new(ErrorKind::DiskFull, error) } else { error })
+            flushed.map_err(|error| if error.kind() == ErrorKind::NotDurable { Error::new(ErrorKind::DiskFull, error) } else { error })?;
+            // Also when all of it was durable before it was poisoned: whoever was told of that is not to hear that all is well again.
+            self.kernel.log.fail_if_poisoned()
         })?;
         self.let_go_of_log(captured.needed, me)?;
         self.moving.store(captured.moving, Ordering::Relaxed);

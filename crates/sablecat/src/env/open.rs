@@ -345,7 +345,10 @@ fn go_back(kernel: &Kernel, me: &Participant, mode: Mode) -> Result<()> {
     }
     let broken = |error| Error::corruption(format!("{why}, and {generation} is not whole: {error}"));
     volume.scan().map_err(broken)?;
-    kernel.pages.check_blocks(me, &mut |_, error| Err(broken(error)))
+    kernel.pages.check_blocks(me, &mut |_, error| Err(broken(error)))?;
+    recover::check_log(kernel, &volume.superblock())?;
+    // That is decided. What is about to be written takes blocks which the later one may have had: it must not be found again.
+    volume.end_passed_by()
 }
 
 /// Makes a new region go on from a superblock: what it says is in use is, until the maps have been looked at.
@@ -399,5 +402,124 @@ impl Core {
             self.keeper.start(self)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sablecat_os::disk::Disk;
+    use sablecat_os::sim::{Fault, SimDisk, Survival};
+
+    use super::*;
+    use crate::pages::volume::COPIES_AT;
+    use crate::txn::{Durability, RecordChange};
+    use crate::types::Berth;
+
+    const DIRECTORY: &str = "env";
+    const RECORDS: u32 = 2000;
+    /// At how many moments an opening is cut short.
+    const CUTS: u64 = 30;
+
+    fn config(disk: &SimDisk) -> Config {
+        Config { disk: Arc::new(disk.clone()), background: false, page_size: 512, cache_bytes: Some(0), ..Config::default() }
+    }
+
+    fn open_on(disk: &SimDisk) -> Result<Arc<Core>> {
+        open(Path::new(DIRECTORY), config(disk), Mode::Transactional)
+    }
+
+    fn file(disk: &SimDisk) -> Arc<dyn File> {
+        disk.open(&Path::new(DIRECTORY).join(VOLUME), How::default()).unwrap()
+    }
+
+    /// What is in both copies of a berth.
+    fn copies(disk: &SimDisk, berth: Berth) -> [Vec<u8>; 2] {
+        COPIES_AT[berth.index()].map(|at| {
+            let mut bytes = vec![0; 4096];
+            file(disk).read_at(&mut bytes, at).unwrap();
+            bytes
+        })
+    }
+
+    fn put(disk: &SimDisk, at: u64, bytes: &[u8]) {
+        file(disk).write_at(bytes, at).unwrap();
+        file(disk).sync().unwrap();
+    }
+
+    /// A disk with more than the cache holds, changed and changed again between two checkpoints, the second of which is the last; where its superblock is, and what was there before.
+    fn with_two_checkpoints() -> (SimDisk, Berth, [Vec<u8>; 2]) {
+        let disk = SimDisk::new(1);
+        let core = open_on(&disk).unwrap();
+        let records = core.database_or_new("records", None).unwrap();
+        let change = |stamp: u8| {
+            for n in 0..RECORDS {
+                core.kernel.change_one(&records.tree, &n.to_be_bytes(), RecordChange::Put(&[stamp; 100]), Durability::NoSync).unwrap();
+            }
+        };
+        change(1);
+        core.checkpoint(false).unwrap();
+        let berth = Berth::usual(core.kernel.pages.volume().unwrap().generation() + 1);
+        let before = copies(&disk, berth);
+        change(2);
+        core.checkpoint(false).unwrap();
+        change(3);
+        core.sync().unwrap();
+        (disk.crash_as(Survival::Nothing, 1), berth, before)
+    }
+
+    /// Of the last superblock one copy is there, or none can be read: in one opening, which is cut short, and not in the next.
+    #[test]
+    fn a_superblock_that_cannot_be_read_for_a_moment_is_not_believed_after_others_have_been_built_upon() {
+        let (whole, berth, before) = with_two_checkpoints();
+        let [first, second] = COPIES_AT[berth.index()];
+        let last = copies(&whole, berth);
+        let begun = || {
+            let disk = whole.crash_as(Survival::Everything, 1);
+            put(&disk, second, &before[1]);
+            disk
+        };
+        // Which call of an opening is the one that reads the first copy.
+        let is_it = |call: &u64| {
+            let disk = begun();
+            disk.fail_at(disk.calls() + call, Fault::Error(std::io::ErrorKind::Other));
+            let says = |core: Arc<Core>| {
+                core.kernel.pages.volume().unwrap().complaints().iter().any(|one| one.contains(&format!("byte {first}:")))
+            };
+            open_on(&disk).is_ok_and(says)
+        };
+        let unreadable = (1..100).find(is_it).unwrap();
+        for in_doubt in [false, true] {
+            let calls = {
+                let disk = begun();
+                let before = disk.calls();
+                drop(open_on(&disk).unwrap());
+                disk.calls() - before
+            };
+            for cut in (1..=CUTS).map(|n| n * calls / CUTS) {
+                let disk = begun();
+                if in_doubt {
+                    [first, second].into_iter().for_each(|at| put(&disk, at, &[0xa5; 4096]));
+                } else {
+                    disk.fail_at(disk.calls() + unreadable, Fault::Error(std::io::ErrorKind::Other));
+                }
+                disk.crash_at(disk.calls() + cut);
+                let opened = open_on(&disk);
+                if let Ok(core) = &opened {
+                    assert_eq!(core.recovery.doubt, in_doubt);
+                }
+                drop(opened);
+                disk.clear_faults();
+                let disk = disk.crash_as(Survival::Nothing, cut);
+                if in_doubt && copies(&disk, berth) == [[0xa5; 4096]; 2] {
+                    put(&disk, first, &last[0]);
+                }
+                let core = open_on(&disk).unwrap_or_else(|error| panic!("in doubt: {in_doubt}, cut at {cut}: {error}"));
+                let records = core.database("records").unwrap().unwrap();
+                for n in 0..RECORDS {
+                    let value = core.kernel.get_one(&records.tree, &n.to_be_bytes()).unwrap();
+                    assert_eq!(value, Some(vec![3; 100]), "in doubt: {in_doubt}, cut at {cut}");
+                }
+            }
+        }
     }
 }

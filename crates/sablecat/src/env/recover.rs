@@ -52,21 +52,11 @@ pub(super) fn replay(
     report: &mut RecoveryReport,
 ) -> Result<bool> {
     if let Some(superblock) = superblock.filter(|superblock| superblock.clean) {
-        // Closed by its last user: whatever the log had is in the pages. Every later life began with a checkpoint before it logged anything.
-        if kernel.log.goes_on_after(superblock.log_position, superblock.log_floor)? {
-            return Err(Error::corruption(
-                "the log goes on after the last checkpoint that can be read, so a later one was lost; restore the environment from a backup",
-            ));
-        }
+        check_closed(kernel, superblock)?;
         report.end = superblock.log_position;
         return Ok(false);
     }
-    // A checkpoint that is not a last one was written with the log's first segment there already.
-    if !kernel.log.has_segments()? {
-        return Err(Error::corruption(
-            "the environment was not closed, and its log is gone; restore the log's files, or the environment from a backup",
-        ));
-    }
+    check_segments(kernel)?;
     let from = superblock.map_or(Lsn(0), |superblock| superblock.log_position);
     // Below the checkpoint there may be chunks of write sets that were committed above it; all else there is in the pages already.
     let mut commits = Commits::new(kernel.log.scan(from)?, superblock.map_or(Lsn(0), |superblock| superblock.checkpoint));
@@ -78,6 +68,40 @@ pub(super) fn replay(
     report.torn = end.reason == EndReason::Torn;
     report.recovered = report.commits > 0 || report.torn;
     Ok(report.commits > 0)
+}
+
+/// That the log has everything since a superblock, of which nobody knows whether it is the newest. Nothing is changed.
+///
+/// # Errors
+/// `Corruption` if not; those of the files.
+pub(super) fn check_log(kernel: &Kernel, superblock: &Superblock) -> Result<()> {
+    if superblock.clean {
+        return check_closed(kernel, superblock);
+    }
+    check_segments(kernel)?;
+    let mut scan = kernel.log.scan(superblock.log_position)?;
+    while scan.next()?.is_some() {}
+    Ok(())
+}
+
+/// Closed by its last user: whatever the log had is in the pages. Every later life began with a checkpoint before it logged anything.
+fn check_closed(kernel: &Kernel, superblock: &Superblock) -> Result<()> {
+    if kernel.log.goes_on_after(superblock.log_position, superblock.log_floor)? {
+        return Err(Error::corruption(
+            "the log goes on after the last checkpoint that can be read, so a later one was lost; restore the environment from a backup",
+        ));
+    }
+    Ok(())
+}
+
+/// A checkpoint that is not a last one was written with the log's first segment there already.
+fn check_segments(kernel: &Kernel) -> Result<()> {
+    if !kernel.log.has_segments()? {
+        return Err(Error::corruption(
+            "the environment was not closed, and its log is gone; restore the log's files, or the environment from a backup",
+        ));
+    }
+    Ok(())
 }
 
 /// Replays commits up to `until`.

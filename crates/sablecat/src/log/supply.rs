@@ -78,7 +78,7 @@ impl Log {
     /// Makes the next segment ready if it [is wanted](Log::wants_segment), unless somebody is at that already. For whoever keeps house, off the commit path.
     ///
     /// # Errors
-    /// `DiskFull` or `Io`; nothing is lost and it may be tried again. `Poisoned` when a flush of what was in use failed.
+    /// `DiskFull` or `Io`; nothing is lost and it may be tried again. `Poisoned` when a flush of what was in use has failed, now or earlier.
     pub(crate) fn prepare_next(&self, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         if !self.wants_segment() {
@@ -86,12 +86,29 @@ impl Log {
         }
         // Not waited for: it may be stopped, and its caller has the log to flush.
         let Ok(held) = self.words().supply.try_take(caller) else { return Ok(()) };
-        unless_succeeded(held, caller, |held| if self.wants_segment() { self.prepare_one(files, held, Spares::Used) } else { Ok(()) })
+        self.unless_succeeded(held, caller, |held| if self.wants_segment() { self.prepare_one(files, held, Spares::Used) } else { Ok(()) })
     }
 
     /// Does `work` under the supply turn.
     fn supplying(&self, files: &Files, caller: Caller<'_>, work: impl FnOnce(&mut Held<'_>) -> Result<()>) -> Result<()> {
-        unless_succeeded(self.words().supply.take_over(caller, files.patience), caller, work)
+        self.unless_succeeded(self.words().supply.take_over(caller, files.patience), caller, work)
+    }
+
+    /// Does `work` under the turn. Errors of who has been succeeded meanwhile count for nothing, since the successor may have been at the same files; but a
+    /// failed flush is one whoever asked for it.
+    fn unless_succeeded(&self, mut held: Held<'_>, caller: Caller<'_>, work: impl FnOnce(&mut Held<'_>) -> Result<()>) -> Result<()> {
+        self.check_supplier(caller)?;
+        match work(&mut held) {
+            Err(error) if error.kind() != ErrorKind::Poisoned && held.is_succeeded() => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Whether who has just got the turn may do anything with it. Once a flush has failed nobody knows which names will be there tomorrow, and the next flush, which may
+    /// succeed, says nothing of them: so files are neither made, nor renamed, nor removed any more. Not before the turn: who had it may just have found out.
+    fn check_supplier(&self, caller: Caller<'_>) -> Result<()> {
+        caller.check_fence()?;
+        self.words().check()
     }
 
     /// Whether somebody makes, recycles or archives segments at the moment.
@@ -269,7 +286,7 @@ impl Log {
     /// be read again for recovery: a durable checkpoint begins there or above.
     ///
     /// # Errors
-    /// `Io`; what was not given back this time will be the next.
+    /// `Io`; what was not given back this time will be the next. `Poisoned` if a flush of the log or of its directories has failed, now or earlier.
     pub(crate) fn recycle_before(&self, lsn: Lsn, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         // What is not durable yet will be flushed by name.
@@ -319,12 +336,12 @@ impl Log {
     /// good: whichever a crash brings back, the next life passes them by.
     ///
     /// # Errors
-    /// `Io`; what is left is of no use, and does no harm.
+    /// `Io`; what is left is of no use, and does no harm. `Poisoned` as for [`Log::recycle_before`].
     pub(crate) fn give_up_files(&self, end: Lsn, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         let segments = &files.segments;
         let held = self.words().supply.take(caller);
-        caller.check_fence()?;
+        self.check_supplier(caller)?;
         if let Some(archive) = segments.archive() {
             let kept: Vec<u64> = segments.numbers()?.into_iter().filter(|&number| segments.first_lsn(number) < end).collect();
             self.archive(files, archive, &kept, Some(end), &held)?;
@@ -353,22 +370,32 @@ impl Log {
                 segments.remove(Name::Log(number))?;
                 continue;
             }
-            let next = in_use.iter().find(|&&other| other > number).map(|&next| segments.read_header(next)).transpose()?;
-            let own = segments.read_header(number)?;
-            let ends = match next {
-                Some(next) if next.life == own.life => None,
-                Some(next) => Some(Lsn(next.continues)),
-                None => end,
-            };
-            let within = segments.first_lsn(number)..segments.first_lsn(number + 1);
-            if let Some(ends) = ends.filter(|ends| within.contains(ends)) {
-                segments.cut(number, ends)?;
+            let taken = self.archive_one(files, archive, number, (&in_use, end, now));
+            let path = segments.path(Name::Log(number));
+            // A late one may have been quicker: then it is there under the other name, which is flushed below.
+            if taken.is_err() && segments.disk().exists(&path).map_err(|e| Error::io("looking for log segment", &path, e))? {
+                return taken;
             }
-            archive.take_in(&segments.path(Name::Log(number)), number, now)?;
         }
         // The new names first: a segment is never without one.
         archive.sync().map_err(|error| self.unflushed(error))?;
         self.sync_directory(files)
+    }
+
+    fn archive_one(&self, files: &Files, archive: &Archive, number: u64, (in_use, end, now): (&[u64], Option<Lsn>, Moment)) -> Result<()> {
+        let segments = &files.segments;
+        let next = in_use.iter().find(|&&other| other > number).map(|&next| segments.read_header(next)).transpose()?;
+        let own = segments.read_header(number)?;
+        let ends = match next {
+            Some(next) if next.life == own.life => None,
+            Some(next) => Some(Lsn(next.continues)),
+            None => end,
+        };
+        let within = segments.first_lsn(number)..segments.first_lsn(number + 1);
+        if let Some(ends) = ends.filter(|ends| within.contains(ends)) {
+            segments.cut(number, ends)?;
+        }
+        archive.take_in(&segments.path(Name::Log(number)), number, now)
     }
 
     /// The first of the archived segments, if there is one.
@@ -383,7 +410,7 @@ impl Log {
     /// Removes archived segments, the oldest first, as long as they are more than is to be kept and lie wholly below `needed`.
     ///
     /// # Errors
-    /// `Io`; what was not removed this time will be the next.
+    /// `Io`; what was not removed this time will be the next. `Poisoned` as for [`Log::recycle_before`].
     pub(crate) fn prune_archive(&self, kept: Kept, needed: Lsn, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         let segments = &files.segments;
@@ -489,16 +516,6 @@ fn rewrite_header(segments: &Segments, name: Name, header: &AlignedBuf) -> Resul
     let file = segments.open_file(name, false, false)?;
     file.write_at(header, 0).map_err(|e| Error::io("writing the header of log segment", &path, e))?;
     file.sync().map_err(|e| Error::io("flushing log segment", &path, e))
-}
-
-/// Does `work` under the turn. Errors of who has been succeeded meanwhile count for nothing, since the successor may have been at the same files; but a
-/// failed flush is one whoever asked for it.
-fn unless_succeeded(mut held: Held<'_>, caller: Caller<'_>, work: impl FnOnce(&mut Held<'_>) -> Result<()>) -> Result<()> {
-    caller.check_fence()?;
-    match work(&mut held) {
-        Err(error) if error.kind() != ErrorKind::Poisoned && held.is_succeeded() => Ok(()),
-        result => result,
-    }
 }
 
 /// Writes `bytes` zeros at `offset`, or, on a full disk, as many as there is room for. Says how many.

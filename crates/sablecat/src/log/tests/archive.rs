@@ -147,6 +147,8 @@ fn a_segment_cut_to_nothing_is_not_a_log_that_goes_on() {
     let log = open(&disk);
     let start = log.log.start_fresh(Lsn(0), Lsn(0), me(1)).unwrap();
     for n in 1.. {
+        // Each with words of its own: those of who met an error say so from then on.
+        let log = open(&disk);
         disk.crash_at(disk.calls() + n);
         let done = log.log.give_up_files(start, me(1)).is_ok();
         disk.clear_faults();

@@ -63,8 +63,29 @@ fn a_journal_whose_name_may_not_last_is_not_filled() {
     log.log.make_durable(last, me(1)).unwrap();
     disk.fail_at(disk.calls() + 1, Fault::SyncFails);
     assert_eq!(log.log.recycle_before(last, me(1)).unwrap_err().kind(), ErrorKind::Poisoned);
+    let again = [log.log.recycle_before(last, me(1)), log.log.give_up_files(last, me(1))];
+    assert_eq!(again.map(|again| again.unwrap_err().kind()), [ErrorKind::Poisoned; 2]);
     assert!(disk.list(Path::new("kept/journal")).unwrap().is_empty());
     assert_eq!(log.put(b"key", b"value", me(1)).unwrap_err().kind(), ErrorKind::Poisoned);
+}
+
+/// The old name of a spare may be the one that lasts, whatever the next flush of the directory says; then it is no spare.
+#[test]
+fn a_spare_whose_old_name_may_last_is_not_used_again() {
+    const SMALL: u64 = 8192;
+    let disk = Arc::new(SimDisk::new(1));
+    let log = TestLog::create(disk.clone(), SMALL, RING);
+    let mut last = Lsn(0);
+    while !log.log.wants_segment() || last.0 < 4 * SMALL {
+        last = log.put(b"key", &[7; 500], me(1)).unwrap();
+    }
+    log.log.make_durable(last, me(1)).unwrap();
+    disk.fail_at(disk.calls() + 1, Fault::SyncFails);
+    assert_eq!(log.log.recycle_before(last, me(1)).unwrap_err().kind(), ErrorKind::Poisoned);
+    let left = disk.list(Path::new("log")).unwrap();
+    assert!(left.iter().any(|name| name.ends_with(".spare")), "{left:?}");
+    assert_eq!(log.log.prepare_next(me(1)).unwrap_err().kind(), ErrorKind::Poisoned);
+    assert_eq!(disk.list(Path::new("log")).unwrap(), left);
 }
 
 /// A record that was committed, and a fault that lets nothing out: the committer is told, nobody else is, and the next one does what is missing.

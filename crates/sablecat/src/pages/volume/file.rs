@@ -40,6 +40,8 @@ pub(crate) struct Volume {
     pub(super) watch: Mutex<Option<Watch>>,
     pub(super) complaints: Vec<String>,
     pub(super) in_doubt: bool,
+    /// Where a superblock newer than the one that was found at opening may be.
+    pub(super) passed_by: Vec<Berth>,
 }
 
 impl Volume {
@@ -128,13 +130,28 @@ impl Volume {
         if is_newest { Ok(()) } else { Err(replaced(self.path(), "its last checkpoint is another")) }
     }
 
-    /// Makes the superblock in force durable, if it is not.
+    /// Makes the superblock in force durable, if it is not, and the newest that there is; unless it is in doubt: what is damaged is what tells of that, until it is [decided](Volume::end_passed_by).
     pub(super) fn make_sure(&self) -> Result<()> {
         if self.read_only {
             return Ok(());
         }
         let (superblock, berth) = self.in_force.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.write_superblock(&superblock, berth)?;
+        self.sync()?;
+        if self.in_doubt { Ok(()) } else { self.end_passed_by() }
+    }
+
+    /// Sees to it that no superblock is found later on that was passed by when the volume was opened, since something could not be read: the one in force, which is durable, is
+    /// in its place from now on. To be called before anything is written that rests on the one in force. The caller is alone.
+    ///
+    /// # Errors
+    /// Those of the file. Nothing is lost: it is done again by the next opening, or needs not be.
+    pub(crate) fn end_passed_by(&self) -> Result<()> {
+        let superblock = self.superblock();
+        if self.passed_by.is_empty() {
+            return Ok(());
+        }
+        self.passed_by.iter().try_for_each(|&berth| self.write_superblock(&superblock, berth))?;
         self.sync()
     }
 

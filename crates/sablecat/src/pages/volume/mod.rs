@@ -68,6 +68,8 @@ pub use placement::Place;
 pub(crate) use placement::{Declared, MAIN_NAME};
 pub(crate) use scan::Found;
 pub(crate) use space::BitSpace;
+#[cfg(test)]
+pub(crate) use superblock::COPIES_AT;
 pub(crate) use superblock::Superblock;
 #[cfg(feature = "fuzzing")]
 pub(crate) use superblock::seal as seal_superblock;

@@ -62,7 +62,7 @@ impl Volume {
     /// Opens the main volume at its newest complete generation, and those that it names.
     ///
     /// Unless read-only, that generation's superblock is written once more and flushed: it may have reached the file but not the disk
-    /// when its writer died, and what follows relies on it.
+    /// when its writer died, and what follows relies on it. So it is to where another could not be read.
     ///
     /// # Errors
     /// Not found; corruption if no superblock is valid; invalid for another format version, or if a file is there in the place of another
@@ -77,8 +77,8 @@ impl Volume {
     /// it returns.
     ///
     /// # Errors
-    /// As [`Volume::open`]; invalid for what cannot be declared; exists if there are other files in the places of new volumes. The environment is
-    /// what it was then; a file may have been made that nothing names.
+    /// As [`Volume::open`]; invalid for what cannot be declared; corruption if it is in doubt which superblock is the newest; exists if there are other files in the places of
+    /// new volumes. The environment is what it was then; a file may have been made that nothing names.
     pub(crate) fn open_with(disk: &dyn Disk, path: &Path, direct: bool, declared: &Declared) -> Result<Volume> {
         let mut volume = Volume::begin(disk, path, Opening { direct, read_only: false, alone: true, declared })?;
         volume.make_sure()?;
@@ -145,6 +145,7 @@ impl Volume {
             watch: Mutex::new(watch),
             complaints: newest.complaints,
             in_doubt: newest.in_doubt,
+            passed_by: newest.passed_by,
         };
         let superblock = volume.superblock();
         for (number, extra) in superblock.placement.numbered() {
@@ -216,6 +217,13 @@ impl Volume {
         let placement = declared.over(&before.placement, self.first_of_extra())?;
         if placement == before.placement {
             return Ok(());
+        }
+        if self.in_doubt {
+            return Err(Error::corruption(format!(
+                "{}: {}; open the environment once without new volumes and rules, which finds out whether a checkpoint was lost",
+                self.path().display(),
+                self.complaints.join("; ")
+            )));
         }
         let next = Superblock { generation: before.generation + 1, placement, old_ends: None, ..before };
         let known = |uuid: &[u8; 16]| next.placement.volumes.iter().any(|volume| volume.uuid == *uuid);

@@ -29,6 +29,10 @@
 //! If no copy in a berth can be read, and none says by its sectors that it never counted, what was there may have been newer than what is in the others. That is *doubt*, and is told:
 //! who has a log goes on from the older one over the log, and loses nothing, since the blocks have seals and the log is whole or says that it is not; who has none is refused.
 //! Of the last two berths, which may never have been written, both copies must be damaged for that.
+//!
+//! A superblock that was begun and of which one copy is there counts; and if just that copy cannot be read it is *passed by*, without doubt, since nothing has been built upon it. But from then on
+//! its blocks are free, and it must not be found again. So whoever opens the volume to write to it writes the one in force to all berths in which something could not be read, and flushes, before anything
+//! else; where there is doubt, as soon as it is decided that the older one is gone on from.
 
 use std::path::Path;
 
@@ -51,7 +55,7 @@ const FORMAT_VERSION_MIN: u32 = 1;
 
 const MAGIC: [u8; 16] = *b"\x89sablecat\r\n\x1a\n\0\0\0";
 /// Where the two copies in each berth are.
-pub(super) const COPIES_AT: [[u64; 2]; BERTHS] = [[0, 126_976], [65_536, 8192], [61_440, 122_880], [4096, 69_632]];
+pub(crate) const COPIES_AT: [[u64; 2]; BERTHS] = [[0, 126_976], [65_536, 8192], [61_440, 122_880], [4096, 69_632]];
 const _: () = assert!(COPIES_AT[0][1] + SUPERBLOCK_BYTES as u64 == RESERVED_BYTES);
 const CRC_AT: usize = 20;
 const FLAG_CLEAN: u32 = 1;
@@ -135,6 +139,8 @@ pub(crate) struct Newest {
     pub(crate) complaints: Vec<String>,
     /// A berth has nothing that could be read: a newer one may have been there.
     pub(crate) in_doubt: bool,
+    /// Other berths of which not both copies could be read: a newer one may be there, in the one copy that was written of it, and may be read the next time.
+    pub(crate) passed_by: Vec<Berth>,
 }
 
 impl Superblock {
@@ -487,7 +493,11 @@ pub(crate) fn read_newest(file: &dyn File, path: &Path) -> Result<Newest> {
     match (newest, unread) {
         // What cannot be read now may be there the next time.
         (_, Some(error)) if in_doubt => Err(Error::io("reading the superblock of", path, error)),
-        (Some((superblock, berth)), _) => Ok(Newest { superblock, berth, complaints, in_doubt }),
+        (Some((superblock, berth)), _) => {
+            let is_passed_by = |&(other, seen): &(Berth, &Seen)| other != berth && seen.damaged > 0;
+            let passed_by = Berth::all().zip(&berths).filter(is_passed_by).map(|(berth, _)| berth).collect();
+            Ok(Newest { superblock, berth, complaints, in_doubt, passed_by })
+        }
         (None, _) if useless == looked => {
             Err(Error::corruption(format!("{} is not a sablecat volume: it has no superblock", path.display())))
         }

@@ -5,6 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use sablecat_os::disk::{File, How};
 use sablecat_os::sim::SimDisk;
 
+use sablecat_os::sim::Survival;
+
 use super::*;
 use crate::pages::volume::Found;
 
@@ -125,6 +127,13 @@ fn both_copies_of_the_newest_superblock_damaged_is_told() {
     assert_eq!(store.volume.complaints().len(), 2, "{:?}", store.volume.complaints());
     assert!(store.volume.is_in_doubt());
     store.assert_is(&Model::from([(1, 1)]));
+    let told = |volume: &Volume| volume.is_in_doubt();
+    // Until somebody has decided, who looks, or opens it in vain, leaves what tells of it; nor is anything built upon it.
+    let mut volume = Volume::open(&disk, path(), false, false).expect("the generation before");
+    assert!(told(&volume));
+    assert!(volume.add(&disk, false, &declared(1)).expect_err("in doubt").is_corruption());
+    volume.end_passed_by().expect("no faults");
+    assert!(!told(&Volume::open(&disk.crash_as(Survival::Nothing, 1), path(), false, true).expect("whole")));
 }
 
 /// One write of 52 KiB, anywhere among the superblocks: garbage, zeros, or nothing where a superblock should have been written.

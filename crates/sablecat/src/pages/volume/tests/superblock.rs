@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use sablecat_os::disk::{File, How};
+use sablecat_os::disk::{AlignedBuf, File, How};
+use sablecat_os::sim::{Fault, Survival};
 
 use super::*;
 use crate::error::ErrorKind;
@@ -348,6 +349,36 @@ fn a_berth_is_in_doubt_when_nothing_in_it_can_be_read() {
             read_newest(&*file, path()).expect("another is whole").in_doubt
         });
         assert_eq!(doubts, [false, true], "{berth:?}");
+    }
+}
+
+/// A superblock of which a power failure left one copy, which cannot be read the first time.
+#[test]
+fn a_superblock_that_was_passed_by_is_not_found_the_next_time() {
+    for (berth, copy) in Berth::all().flat_map(|berth| [(berth, 0), (berth, 1)]) {
+        let disk = disk(1);
+        let store = Store::create(&disk, 512).expect("no faults");
+        for stamp in 1..5 {
+            store.checkpoint_keeping(&Changes::from([(1, Some(stamp))])).expect("no faults");
+        }
+        let before = store.volume.superblock();
+        drop(store);
+        if berth == Berth::usual(before.generation) {
+            continue;
+        }
+        let mut begun = AlignedBuf::new(SUPERBLOCK_BYTES);
+        begun.copy_from_slice(&Superblock { generation: before.generation + 1, ..before.clone() }.encode());
+        let file = disk.open(path(), How::default()).expect("there");
+        file.write_at(&begun, COPIES_AT[berth.index()][copy]).and_then(|()| file.sync()).expect("no faults");
+        // The opening of the file, and the reads before that one.
+        disk.fail_at(disk.calls() + 1 + (2 * berth.index() + copy) as u64 + 1, Fault::Error(std::io::ErrorKind::Other));
+        let volume = Volume::open(&disk, path(), false, false).expect("another is whole");
+        assert_eq!((volume.superblock(), volume.is_in_doubt(), volume.complaints().len()), (before.clone(), false, 1), "{berth:?}");
+        for survival in Survival::ALL {
+            let left = disk.crash_as(survival, 1);
+            assert_eq!(Volume::look(&left, path()).expect("whole").generation, before.generation, "{berth:?}, copy {copy}, {survival:?}");
+        }
+        volume.check_generation().expect("it is the newest");
     }
 }
 
