@@ -80,6 +80,8 @@ enum Signal {
     InDoubt,
     /// A commit changes more pages than it may keep in the cache: build them beside the old ones.
     TooMany,
+    /// Another took over the making of checkpoints, or ended what this one was about to write: begin anew.
+    Succeeded,
     /// A tree was, or is being, built anew since its pages were looked for: look again under its structure latch.
     Rebuilt,
 }
@@ -144,7 +146,7 @@ impl Error {
     /// Another took over the making of checkpoints.
     #[cold]
     pub(crate) fn succeeded() -> Self {
-        Self::new(ErrorKind::Conflict, "another process makes the checkpoint by now; run it again")
+        Error { signal: Signal::Succeeded, ..Self::new(ErrorKind::Conflict, "another process makes the checkpoint by now; run it again") }
     }
 
     #[cold]
@@ -185,6 +187,11 @@ impl Error {
     /// Whether a flush of a directory was [not even tried](sablecat_os::disk::is_unopened).
     pub(crate) fn is_untried(&self) -> bool {
         self.source.as_ref().is_some_and(sablecat_os::disk::is_unopened)
+    }
+
+    /// Whether another took over the making of checkpoints, or ended what this one was about to write.
+    pub(crate) fn is_succeeded(&self) -> bool {
+        self.signal == Signal::Succeeded
     }
 
     /// What who has committed is told of an error that lost nothing.

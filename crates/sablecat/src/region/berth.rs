@@ -16,7 +16,7 @@
 //!   bytes, at that place.
 //!
 //! So of one generation there is one superblock only, whoever wrote it. A berth that is over is used for nothing else until the one who had it is seen to have
-//! given up: by itself, or by being reaped. The draft is stored by who drafts, and by nobody after that.
+//! given up: by itself, or by being reaped. The draft is stored by who drafts, who looks before each word whether the berth is still its own, and by nobody after that.
 //!
 //! While blocks are *named* anew (pages/relocate.rs) the role is not taken over.
 
@@ -156,6 +156,10 @@ impl Moored<'_> {
     #[must_use]
     pub(crate) fn set(&mut self, draft: &[u8; DRAFT_BYTES]) -> bool {
         for (word, eight) in self.words.drafts[self.berth.index()].iter().zip(draft.as_chunks::<8>().0) {
+            // Each time: who was taken for dead meanwhile must not write over what another drafts in its place.
+            if self.words.words[self.berth.index()].load(Ordering::SeqCst) != self.mooring.0 {
+                return false;
+            }
             // Relaxed: the exchange below publishes it.
             word.store(u64::from_le_bytes(*eight), Ordering::Relaxed);
         }
@@ -225,5 +229,19 @@ mod tests {
         assert!(!moored.name() && words.look(berth).is_some());
         drop(moored);
         assert_eq!(words.look(berth), None);
+    }
+
+    #[test]
+    fn who_was_taken_for_dead_does_not_draft_over_what_another_does() {
+        let (words, berth) = (words(), Berth::usual(1));
+        let mut late = words.take(berth, 5, 77).expect("free");
+        assert!(words.free(berth, words.look(berth).expect("taken")));
+        let mut moored = words.take(berth, 6, 77).expect("free");
+        assert!(moored.set(&[8; DRAFT_BYTES]));
+        assert!(!late.set(&[9; DRAFT_BYTES]));
+        assert_eq!(words.draft(berth), [8; DRAFT_BYTES]);
+        drop(late);
+        assert!(words.look(berth).is_some());
+        drop(moored);
     }
 }

@@ -8,7 +8,7 @@ use crate::pages::Participant;
 use crate::pages::volume::tests::interrupted::Interrupted;
 use crate::pages::volume::{Declared, Found as VolumeFound};
 use crate::region::{FrameState, Work};
-use crate::types::{BlockId, FrameId};
+use crate::types::{Berth, BlockId, FrameId};
 
 const PATH: &str = "sablecat.db";
 
@@ -207,6 +207,27 @@ fn nothing_stays_claimed_when_a_call_fails_while_the_dead_are_mended() {
         }
         store.put(&key(1), b"others go on").unwrap();
     }
+}
+
+/// Somebody had the role before, was stopped as it settled berths, and goes on when the same participant has that berth again for the same generation.
+#[test]
+fn a_checkpoint_whose_berth_is_ended_by_who_is_late_begins_anew() {
+    let disk = Interrupted::new(SimDisk::new(1));
+    let store = Arc::new(store_on(&disk, 300));
+    store.change_all(1);
+    let late = Arc::clone(&store);
+    disk.before_next_flush(move || {
+        let berths = late.kernel.pages.region.berths();
+        let drafting = Berth::all().find_map(|berth| Some((berth, berths.look(berth)?)));
+        let (berth, seen) = drafting.expect("one is about to be written");
+        assert!(berths.end(berth, seen));
+    });
+    let before = store.kernel.pages.volume().unwrap().generation();
+    store.checkpoint().unwrap();
+    assert_eq!(store.kernel.pages.volume().unwrap().generation(), before + 1);
+    assert!(Berth::all().all(|berth| store.kernel.pages.region.berths().look(berth).is_none()));
+    store.change_all(2);
+    store.assert_nothing_leaks();
 }
 
 /// A process may be stopped for as long as it likes while it writes what a sweep has found.
