@@ -21,6 +21,7 @@ mod follow;
 mod frames;
 mod hints;
 mod horizon;
+mod last_frames;
 mod latch;
 mod mend;
 mod operation;
@@ -73,6 +74,7 @@ pub(crate) struct Pages {
     /// Blocks that pages were moved from and that old versions may name. Touched by the checkpointer only.
     kept_back: Mutex<relocate::KeptBack>,
     freed_runs: run::FreedRuns,
+    last_frames: last_frames::LastFrames,
     /// Who has the checkpoint role, as this process last saw it.
     watched: Mutex<succession::Watched>,
     /// Rung when dirty frames are in the way of sweeps.
@@ -113,6 +115,7 @@ impl Pages {
             // Whoever made the region says which generation is in force; later only checkpointers do.
             let _ = header.generation.0.compare_exchange(0, volume.generation(), Ordering::SeqCst, Ordering::Relaxed);
         }
+        let last_frames = last_frames::LastFrames::of(&region, volume.is_some());
         Ok(Pages {
             region,
             participants,
@@ -123,6 +126,7 @@ impl Pages {
             moved_below: AtomicU64::new(0),
             kept_back: Mutex::default(),
             freed_runs: run::FreedRuns::default(),
+            last_frames,
             watched: Mutex::default(),
             cleaner: Arc::default(),
             following,

@@ -208,6 +208,9 @@ impl Kernel {
         let view = tree.tree();
         let page = self.locate(&view, key, at, me)?;
         let mut changes = Changes::new(&self.pages, me, at);
+        if matches!(change, RecordChange::Remove) {
+            changes.only_remove();
+        }
         let bytes = changes.latched(page)?;
         if !btree::is_leaf_for(bytes, &view, key) {
             me.hints.forget(tree.id);
@@ -308,7 +311,10 @@ impl Kernel {
         let mut changes = Changes::new(&self.pages, me, pinned.at());
         let value = match change {
             RecordChange::Put(value) => Some(value),
-            RecordChange::Remove => None,
+            RecordChange::Remove => {
+                changes.only_remove();
+                None
+            }
         };
         if !self.apply_one(&mut changes, &tree.tree(), (key, value), None)? {
             // As in `attempt`.

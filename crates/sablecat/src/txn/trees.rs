@@ -55,6 +55,7 @@ impl Kernel {
     pub(super) fn free_some(&self, me: &Participant, tree: &TreeRef) -> Result<bool> {
         self.commit_shape(me, &[tree.id], Durability::Memory, |changes, record| {
             record.begin(log::Kind::Filler);
+            changes.only_remove();
             let mut below = Vec::new();
             let most = self.changed_at_once();
             while changes.items().len() < most && free_lowest(changes, &tree.tree(), &mut below, most)? {}
@@ -72,6 +73,7 @@ impl Kernel {
     fn free_root(&self, me: &Participant, tree: &TreeRef) -> Result<()> {
         let key = catalog::note_key(tree.id);
         self.commit_shape(me, &[CATALOG, tree.id], Durability::Memory, |changes, record| {
+            changes.only_remove();
             free_long_values(changes, tree.root)?;
             changes.free(tree.root)?;
             self.apply_one(changes, &catalog::catalog_tree().tree(), (&key, None), None)?;
