@@ -30,7 +30,7 @@ pub enum ErrorKind {
     /// The disk is full, or what this user or process may have of it: make room, and try again.
     DiskFull,
     /// The cache is full, of what running operations, snapshots or one large transaction need, or, in memory alone, of records: end snapshots, change less at once,
-    /// or enlarge it.
+    /// remove what is not needed, or enlarge it.
     CacheFull,
     /// All places are taken, for transactions and operations in progress, record locks or processes: end some, or try again once others have.
     TooMany,

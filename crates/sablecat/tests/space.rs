@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sablecat::{Database, Env};
+use sablecat::{Database, Env, ErrorKind};
 use sablecat_os::sim::{SimDisk, Survival};
 
 const RECORDS: u32 = 20_000;
@@ -172,4 +172,20 @@ fn what_nothing_leads_to_is_freed_while_others_work() {
     freed.fetch_add(env.compact().unwrap().pages_freed, Ordering::SeqCst);
     assert_eq!(unreachable(&env), 0);
     assert!(freed.into_inner() >= before);
+}
+
+/// To remove a database takes room for a moment, and so does giving back its pages.
+#[test]
+fn a_memory_that_a_database_has_filled_is_free_again_when_that_is_removed() {
+    let env = Env::builder().cache_size(1 << 20).in_memory().unwrap();
+    let filled = || {
+        let db = env.database("full").unwrap();
+        let (count, error) = (0u32..).find_map(|n| db.insert(n.to_be_bytes(), [7; 100]).err().map(|error| (n, error))).unwrap();
+        assert_eq!(error.kind(), ErrorKind::CacheFull);
+        drop(db);
+        assert!(env.remove_database("full").unwrap());
+        count
+    };
+    let first = filled();
+    (0..3).for_each(|_| assert_eq!(filled(), first));
 }

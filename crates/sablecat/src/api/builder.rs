@@ -34,8 +34,9 @@ impl Builder {
     /// Bytes of the page cache, 256 pages at least. Memory is taken as it is used. Default: a quarter of the machine's memory, at least 64 MiB.
     ///
     /// In memory alone the cache is all there is: all records, and the old versions of pages that snapshots keep. More than it has room for is an
-    /// error ([`ErrorKind::CacheFull`](crate::ErrorKind::CacheFull)). Every change makes new versions before the old ones go, removals too: so a program that is to
-    /// stay within a limit removes records before it is reached ([`Stats::pages`](crate::Stats::pages)). Default there: as much as the machine has.
+    /// error ([`ErrorKind::CacheFull`](crate::ErrorKind::CacheFull)). Every change makes new versions before the old ones go, removals too: for these an eighth of a small
+    /// cache is kept, 80 pages at most, so single records, databases, and some records in one transaction can be removed when nothing can be added any more. Default there: as
+    /// much as the machine has.
     pub fn cache_size(mut self, bytes: u64) -> Self {
         self.config.cache_bytes = Some(bytes);
         self

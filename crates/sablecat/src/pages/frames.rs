@@ -93,6 +93,9 @@ impl Pages {
         // What a long-lived snapshot holds back is left to the sweep.
         let over = limbo.len().saturating_sub(LIMBO_MAX);
         limbo.drain(..over);
+        if freed && me.owes.get() {
+            self.keep_last(me);
+        }
         if freed {
             me.patience.set(limbo.len() + PATIENCE);
         } else if limbo.len() >= me.patience.get() {

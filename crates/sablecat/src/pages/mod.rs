@@ -22,6 +22,7 @@ mod frames;
 pub(crate) mod header;
 mod hints;
 mod horizon;
+mod last_frames;
 mod latch;
 mod mend;
 mod operation;
@@ -74,6 +75,7 @@ pub(crate) struct Pages {
     /// Blocks that pages were moved from and that old versions may name. Touched by the checkpointer only.
     kept_back: Mutex<relocate::KeptBack>,
     freed_runs: run::FreedRuns,
+    last_frames: last_frames::LastFrames,
     /// Who has the checkpoint role, as this process last saw it.
     watched: Mutex<succession::Watched>,
     /// Rung when dirty frames are in the way of sweeps.
@@ -106,6 +108,7 @@ impl Pages {
             // Whoever made the region says which generation is in force; later only checkpointers do.
             let _ = header.generation.0.compare_exchange(0, volume.generation(), Ordering::SeqCst, Ordering::Relaxed);
         }
+        let last_frames = last_frames::LastFrames::of(&region, volume.is_some());
         Ok(Pages {
             region,
             participants,
@@ -116,6 +119,7 @@ impl Pages {
             moved_below: AtomicU64::new(0),
             kept_back: Mutex::default(),
             freed_runs: run::FreedRuns::default(),
+            last_frames,
             watched: Mutex::default(),
             cleaner: Arc::default(),
             following,

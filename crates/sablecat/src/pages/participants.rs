@@ -49,6 +49,10 @@ pub(crate) struct Participant {
     pub(super) limbo: RefCell<VecDeque<(FrameId, Lsn)>>,
     /// How long `limbo` may become before others are given the processor (pages/frames.rs).
     pub(super) patience: Cell<usize>,
+    /// Whether what it changes is only removed, and may take the last frames for that (pages/last_frames.rs).
+    pub(crate) removes: Cell<bool>,
+    /// Whether too few of these are kept, as far as it knows: what becomes free is.
+    pub(crate) owes: Cell<bool>,
     /// Whether it has become that long. Whoever's pin holds these frames back may be waiting for the processor.
     pub(super) crowded: Cell<bool>,
     /// The operation in progress that others were not waited for any more, by its epoch (pages/sweep.rs).
@@ -81,6 +85,8 @@ impl Participant {
             retired: RefCell::default(),
             limbo: RefCell::default(),
             patience: Cell::new(PATIENCE),
+            removes: Cell::default(),
+            owes: Cell::default(),
             crowded: Cell::default(),
             outlasted: Cell::new(NO_EPOCH),
             hints: Hints::default(),

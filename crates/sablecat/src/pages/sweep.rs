@@ -103,9 +103,11 @@ impl Pages {
         while me.free.borrow().len() < want {
             if let Some(fresh) = self.region.more_frames() {
                 me.free.borrow_mut().extend(fresh.map(FrameId));
+                self.keep_last(me);
                 continue;
             }
             let round = self.sweep_round(me, want, waits >= patience.retired)?;
+            self.keep_last(me);
             idle = if round.progress { 0 } else { idle + 1 };
             // Who looked for more in vain would do so before every operation, as long as frames are scarce.
             if idle > 0 && me.free.borrow().len() >= least {
@@ -117,6 +119,9 @@ impl Pages {
             idle = 0;
             if round.waiting && self.free_unlooked(me, waits >= patience.unlooked) {
                 continue;
+            }
+            if self.has_last(me) {
+                return Err(Error::out_of_frames());
             }
             if waits == waits_max || !round.waiting && !self.others_will_give_way(me) {
                 if let Some(error) = self.too_large(me) {
@@ -140,6 +145,7 @@ impl Pages {
                 self.region.stall();
             }
         }
+        self.note_not_full();
         Ok(())
     }
 
@@ -298,8 +304,12 @@ impl Pages {
             Some(_) => Error::no_room(format!(
                 "every frame of the cache ({bytes} bytes) is in use by running operations or one large transaction; enlarge the cache"
             )),
+            // Who is about to give some back may not be running, and what is removed is to be removed: it is tried again without latches.
+            None if me.removes.get() => Error::no_room(
+                "the environment lives in memory alone, and what is kept of it for removals is in use; end snapshots, remove less at once, or try again",
+            ),
             None => Error::cache_full(format!(
-                "the environment lives in memory alone and its {bytes} bytes are used up; end snapshots, or give it a larger cache (Builder::cache_size)"
+                "the environment lives in memory alone and its {bytes} bytes are used up; end snapshots, remove records, or give it a larger cache (Builder::cache_size)"
             )),
         }
     }

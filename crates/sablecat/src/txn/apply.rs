@@ -43,6 +43,15 @@ impl Kernel {
         Ok(StructureHold { _held: indexes.into_iter().map(take).collect::<Result<_>>()? })
     }
 
+    /// Changes that are to be those of a write set.
+    pub(super) fn changes_of<'a>(&self, writes: &WriteSet, mut changes: Changes<'a>) -> Changes<'a> {
+        // Nowhere else are frames kept for that.
+        if self.pages.volume().is_none() && writes.only_removes() {
+            changes.only_remove();
+        }
+        changes
+    }
+
     /// Whether somebody has the structure latch of a tree at this moment.
     pub(super) fn is_structure_held(&self, tree: TreeId) -> bool {
         self.pages.region.role(Work::Structure(tree.0 as usize % STRUCTURE_LATCHES)).look().owner() != 0

@@ -83,6 +83,11 @@ impl<'a> Changes<'a> {
         self.most = most;
     }
 
+    /// They only remove, and so may use the frames that are kept for that.
+    pub(super) fn only_remove(&mut self) {
+        self.me.removes.set(true);
+    }
+
     /// What changed, in the order of latching.
     #[inline]
     pub(crate) fn items(&self) -> &[ListItem] {
@@ -188,7 +193,11 @@ impl<'a> Changes<'a> {
     }
 
     fn frame(&mut self) -> Result<FrameId> {
-        self.pages.with_frames(self.me, || self.pages.take_frame(self.me))
+        let (pages, me) = (self.pages, self.me);
+        if me.removes.get() {
+            return pages.take_frame(me).or_else(|error| if error.is_out_of_frames() { pages.frame_to_remove(me) } else { Err(error) });
+        }
+        pages.with_frames(me, || pages.take_frame(me))
     }
 
     /// Writes a list item here and in the slot, or in the frames that continue it.
@@ -326,6 +335,10 @@ impl Drop for Changes<'_> {
         }
         self.items.clear();
         self.me.list.replace(std::mem::take(&mut self.items));
+        self.me.removes.set(false);
+        if self.me.owes.get() {
+            self.pages.keep_last(self.me);
+        }
     }
 }
 

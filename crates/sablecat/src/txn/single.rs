@@ -217,6 +217,9 @@ impl Kernel {
         let view = tree.tree();
         let page = self.locate(&view, key, at, me)?;
         let mut changes = Changes::new(&self.pages, me, at);
+        if matches!(change, RecordChange::Remove) {
+            changes.only_remove();
+        }
         let bytes = changes.latched(page)?;
         if !view.covers(bytes, key) {
             me.hints.forget(tree.id);
@@ -294,6 +297,9 @@ impl Kernel {
         // Pinned after the structure latch was taken: every earlier change of shape is visible.
         let pinned = self.pages.pinned(me);
         let mut changes = Changes::new(&self.pages, me, pinned.at());
+        if matches!(change, RecordChange::Remove) {
+            changes.only_remove();
+        }
         if !self.apply_one(&mut changes, &tree.tree(), change.of(key), None)? {
             // As in `attempt`.
             drop(changes);

@@ -598,7 +598,7 @@ impl<'k> Transaction<'k> {
             kernel.settle_claims(claims, writes, me)
         };
         let leaves = |record: &mut RecordBuilder| {
-            let mut changes = Changes::new(&kernel.pages, me, at);
+            let mut changes = kernel.changes_of(writes, Changes::new(&kernel.pages, me, at));
             if kernel.apply_leaves(&mut changes, writes, at, check)? == Tried::Structure {
                 return Ok(None);
             }
@@ -614,7 +614,7 @@ impl<'k> Transaction<'k> {
         let most = kernel.pages_in_place_max(writes);
         let shape = |record: &mut RecordBuilder| {
             let _structure = kernel.hold_structure(kernel.trees_of(writes), me)?;
-            let mut changes = Changes::at_newest(&kernel.pages, me);
+            let mut changes = kernel.changes_of(writes, Changes::at_newest(&kernel.pages, me));
             changes.limit(most);
             kernel.apply_shape(&mut changes, writes, &large, check)?;
             publish::publish(&kernel.pages, &kernel.log, changes, record, validate)

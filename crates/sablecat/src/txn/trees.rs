@@ -57,6 +57,7 @@ impl Kernel {
     pub(super) fn free_some(&self, me: &Participant, tree: &TreeRef) -> Result<bool> {
         self.commit_shape(me, &[tree.id], Durability::Memory, |changes, record| {
             record.begin(log::Kind::Filler);
+            changes.only_remove();
             let mut freeing = tree.tree().freeing();
             let most = self.changed_at_once();
             while changes.items().len() < most && freeing.step(changes, most)? {}
@@ -74,6 +75,7 @@ impl Kernel {
     fn free_root(&self, me: &Participant, tree: &TreeRef) -> Result<()> {
         let key = catalog::note_key(tree.id);
         self.commit_shape(me, &[CATALOG, tree.id], Durability::Memory, |changes, record| {
+            changes.only_remove();
             tree.tree().free_root(changes)?;
             self.apply_one(changes, &catalog::catalog_tree().tree(), (&key, None), None)?;
             record.begin(log::Kind::Commit);

@@ -16,7 +16,7 @@ use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{self, AtomicU64};
 
-use super::catalog::CATALOG;
+use super::catalog::{self, CATALOG};
 use super::runs::{self, Merge, Place, Run, Writer, compare};
 use super::short::Short;
 use super::{Comparator, TreeRef};
@@ -457,6 +457,12 @@ impl WriteSet {
     /// Whether some records are not in memory.
     pub(crate) fn is_spilled(&self) -> bool {
         self.trees.iter().any(|(_, records)| !records.runs.is_empty())
+    }
+
+    /// Whether everything is removed that changes, if nothing has gone to files. Taking a name from a database leaves a note that it is to be freed.
+    pub(crate) fn only_removes(&self) -> bool {
+        let removes = |tree: &TreeRef, key: &[u8], value: &Pending| value.is_none() || tree.id == CATALOG && !catalog::is_name(key);
+        !self.is_spilled() && self.trees().all(|(tree, records)| records.iter().all(|(key, value)| removes(tree, key, value)))
     }
 
     /// Moves what is in memory to files, if it is much, before a record of a tree is set. Whether that goes well or not, the write set says what it did.
