@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{checkpoint, compact, del, get, journal, locks, papers, processes, put, recover, scan, serve, stat, verify, work};
+use commands::{checkpoint, compact, del, get, journal, locks, log, papers, processes, put, recover, scan, serve, stat, verify, work};
 
 /// Added to a signal's number.
 const SIGNALLED: u8 = 128;
@@ -56,6 +56,7 @@ enum Command {
     Compact(compact::Arguments),
     Recover(recover::Arguments),
     Journal(journal::Arguments),
+    Log(log::Arguments),
     Processes(processes::Arguments),
     Locks(locks::Arguments),
     Papers(Box<papers::Arguments>),
@@ -113,6 +114,7 @@ fn carry_out(command: Command) -> Result<Outcome, Failure> {
         Command::Compact(arguments) => compact::run(&arguments),
         Command::Recover(arguments) => recover::run(&arguments),
         Command::Journal(arguments) => journal::run(&arguments),
+        Command::Log(arguments) => log::run(&arguments),
         Command::Processes(arguments) => processes::run(&arguments),
         Command::Locks(arguments) => locks::run(&arguments),
         Command::Papers(arguments) => papers::run(&arguments),

@@ -103,7 +103,7 @@ impl Records {
 }
 
 /// Bytes as a line of text can show them.
-fn text(bytes: &[u8], hex: bool) -> String {
+pub(crate) fn text(bytes: &[u8], hex: bool) -> String {
     if hex {
         return to_hex(bytes);
     }

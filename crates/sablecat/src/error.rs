@@ -44,6 +44,8 @@ pub enum ErrorKind {
     /// An earlier failed flush or write made the environment unusable, or the process was taken for dead by those it shares the environment with;
     /// reopen it to recover.
     Poisoned,
+    /// The log is not kept any more from where it was to be read, or does not lead from there to the present. Begin anew with a copy of the present state.
+    LogGone,
     /// The environment is in use by another process.
     InUse,
     /// The thing named does not exist.

@@ -28,6 +28,8 @@
 //! How safe a commit is when it returns is a choice of [`Durability`], per environment and per transaction; how far transactions are kept
 //! apart is one of [`Isolation`]. A program that wants speed and no transactions opens a [`DataStore`] instead.
 //!
+//! What is committed can be followed, as it comes or later: [`Env::changes`] is the log as a stream of changes, and a [`Follower`] applies it to another environment.
+//!
 //! After a crash there is nothing to run: opening the environment recovers it.
 
 mod access;
@@ -44,11 +46,11 @@ mod txn;
 mod types;
 
 pub use api::{
-    Builder, Cursor, DataStore, Database, Entry, Env, KeyRange, Kind, Prefix, Range, Read, ReadTxn, Record, Savepoint, Stats, Txn,
-    TxnOptions, Write,
+    Builder, Changes, ChangesIn, ChangesOptions, Commit, Cursor, DataStore, Database, Entry, Env, Follower, KeyRange, Kind, Prefix, Range,
+    Read, ReadTxn, Record, Savepoint, Stats, Stopper, Txn, TxnOptions, Write,
 };
-pub use env::VolumeStats;
 pub use env::{Activity, CheckpointReport, CompactReport, Participant, Process, Progress, RecordLock, RecoveryReport, VerifyReport};
+pub use env::{Change, VolumeStats};
 pub use env::{Epoch, History, JournalFile, Recovery, RecoveryPlan, Target};
 pub use error::{Error, ErrorKind, Result};
 pub use pages::volume::{Journal, Place};

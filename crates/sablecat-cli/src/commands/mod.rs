@@ -6,6 +6,7 @@ pub(crate) mod del;
 pub(crate) mod get;
 pub(crate) mod journal;
 pub(crate) mod locks;
+pub(crate) mod log;
 pub(crate) mod papers;
 pub(crate) mod processes;
 pub(crate) mod put;

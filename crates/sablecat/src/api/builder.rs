@@ -112,6 +112,14 @@ impl Builder {
         self
     }
 
+    /// How many bytes the log's changes that this process reads ([`Env::changes`](super::Env::changes)) may lie behind its end: as long as they do not lie further behind, the log is
+    /// kept for them, on top of what recovery needs, and takes room on the disk. Who lags more is let go, and gets
+    /// [`ErrorKind::LogGone`](crate::ErrorKind::LogGone) once the log is used again. Where a journal is kept, old log is there in any case, as far as the journal reaches. Default: 1 GiB.
+    pub fn changes_lag_max(mut self, bytes: u64) -> Self {
+        self.config.changes_lag_max = bytes;
+        self
+    }
+
     /// How long to wait for a record lock before giving up with [`ErrorKind::Timeout`](crate::ErrorKind::Timeout). Default: 10 s.
     pub fn lock_timeout(mut self, timeout: Duration) -> Self {
         self.config.lock_timeout = timeout;

@@ -2,14 +2,14 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use sablecat_os::clock;
 
 use super::read::sealed::{Seen, State};
 use super::within::{Doing, Within};
-use super::{Builder, Database, KeyRange, Read, ReadTxn, Stats, Txn, TxnOptions};
+use super::{Builder, Changes, ChangesOptions, Database, KeyRange, Read, ReadTxn, Stats, Txn, TxnOptions};
 use crate::env::{CheckpointReport, CompactReport, Core, EnvTxn, Process, Progress, RecordLock, RecoveryReport, VerifyReport};
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::{Durability, Isolation, Options};
@@ -143,6 +143,11 @@ impl Read for Env {
 impl Env {
     pub(super) fn new(core: Arc<Core>) -> Env {
         Env { owner: Arc::new(Owner { core, closed: false }) }
+    }
+
+    /// The engine behind it, for who must not keep it open.
+    pub(super) fn weak(&self) -> Weak<Core> {
+        Arc::downgrade(&self.owner.core)
     }
 
     #[inline]
@@ -369,6 +374,43 @@ impl Env {
                 _ => return outcome,
             }
         }
+    }
+
+    /// The durable commits after an LSN, as they come, whoever makes them: see [`Changes`]. `after` is that of the last commit that has been dealt with, which [`Commit::lsn`](super::Commit::lsn)
+    /// or [`Changes::position`] said, in whatever life of the environment.
+    ///
+    /// The log is kept from there on for as long as the `Changes` are there, unless they lag too far behind ([`Builder::changes_lag_max`]). Across a close or a crash of all processes, and
+    /// while nobody follows, it is kept if the environment keeps a journal ([`Builder::journal`]), as far as that reaches.
+    ///
+    /// # Errors
+    /// `LogGone` if the log is not kept from there on; or does not lead from there to the present, since what was committed there was not durable and a crash took it back, or the environment was taken
+    /// back to an earlier time. `Invalid` if no commit ends there; in memory alone, and read only. `Poisoned`, `Io`, `Corruption`; those of reading.
+    pub fn changes(&self, after: Lsn) -> Result<Changes> {
+        self.changes_with(after, ChangesOptions::default())
+    }
+
+    /// As [`Env::changes`], with options.
+    ///
+    /// # Errors
+    /// As [`Env::changes`].
+    pub fn changes_with(&self, after: Lsn, options: ChangesOptions) -> Result<Changes> {
+        Changes::begin(self, Some(after), options)
+    }
+
+    /// The commits after what has been committed by now: see [`Changes`], which says how to begin with a copy.
+    ///
+    /// # Errors
+    /// As [`Env::changes`].
+    pub fn changes_from_now(&self, options: ChangesOptions) -> Result<Changes> {
+        Changes::begin(self, None, options)
+    }
+
+    /// The least LSN that [`Env::changes`] can be given at present: the oldest place in the log that is kept.
+    ///
+    /// # Errors
+    /// As [`Env::changes`].
+    pub fn oldest_change(&self) -> Result<Lsn> {
+        self.core().oldest_change()
     }
 
     /// Makes everything committed so far durable, whatever its rung.

@@ -1,11 +1,13 @@
 //! What users see, and nothing else: thin handles over the layers below.
 
 mod builder;
+mod changes;
 mod cursor;
 mod data_store;
 mod database;
 mod entry;
 mod environment;
+mod follower;
 mod kept;
 mod keys;
 mod options;
@@ -18,11 +20,13 @@ mod within;
 mod write;
 
 pub use builder::Builder;
+pub use changes::{Changes, ChangesIn, ChangesOptions, Commit, Stopper};
 pub use cursor::Cursor;
 pub use data_store::DataStore;
 pub use database::{Database, Kind};
 pub use entry::Entry;
 pub use environment::Env;
+pub use follower::Follower;
 pub use keys::{KeyRange, Prefix};
 pub use options::TxnOptions;
 pub use range::Range;

@@ -31,18 +31,21 @@ impl Core {
         }
     }
 
-    /// Gives up the log that nothing needs after a checkpoint from which recovery begins at `needed`.
+    /// Gives up the log that nothing needs after a checkpoint from which recovery begins at `needed`, and that nobody reads.
     pub(super) fn let_go_of_log(&self, needed: Lsn, me: &Participant) -> Result<()> {
         let caller = caller(&self.kernel.pages.region, me.number());
-        self.kernel.log.recycle_before(needed, caller)?;
+        let log = &self.kernel.log;
+        let wanted = self.kernel.pages.region.log_wanted(log.tail()).map_or(needed, |wanted| wanted.min(needed));
+        // Who reads what is archived finds it there.
+        log.recycle_before(if self.journal.is_some() { needed } else { wanted }, caller)?;
         let (Some(journal), Some(volume)) = (&self.journal, self.kernel.pages.volume()) else { return Ok(()) };
-        let oldest = volume.superblock().epochs.first().map_or(needed, |oldest| oldest.log_position.min(needed));
+        let oldest = volume.superblock().epochs.first().map_or(needed, |oldest| oldest.log_position.min(needed)).min(wanted);
         let limit = |limit: u64| (limit != 0).then_some(limit);
         let kept = Kept {
             bytes_max: limit(journal.bytes_max),
-            since: limit(journal.age_max_ms).map(|age| Moment { ms: self.kernel.log.time().saturating_sub(age) }),
+            since: limit(journal.age_max_ms).map(|age| Moment { ms: log.time().saturating_sub(age) }),
         };
-        self.kernel.log.prune_archive(kept, oldest, caller)
+        log.prune_archive(kept, oldest, caller)
     }
 }
 

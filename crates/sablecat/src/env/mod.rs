@@ -10,6 +10,8 @@
 //! journal.rs       what is kept so that the environment can go back
 //! history.rs       what there is to go back to
 //! backward.rs      going back to an epoch, and forwards from there
+//! stream.rs        the log as a stream of changes, and what is kept of it for who reads
+//! naming.rs        what the changes are called: databases by their names
 //! transaction.rs   transactions: records, and creating, renaming, removing databases
 //! databases.rs     databases as a process knows them
 //! volumes.rs       what of them is in which volume
@@ -27,12 +29,14 @@ mod history;
 mod housekeeping;
 mod journal;
 mod left;
+mod naming;
 mod open;
 mod processes;
 mod read_only;
 mod recover;
 #[cfg(test)]
 mod shared_place;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -49,6 +53,8 @@ pub(crate) use open::{in_memory, open};
 pub(crate) use processes::activity;
 pub use processes::{Activity, Participant, Process, RecordLock};
 pub use recover::RecoveryReport;
+pub use stream::Change;
+pub(crate) use stream::{Changed, ChangedRecords, Stream};
 pub(crate) use transaction::EnvTxn;
 pub use verify::{Progress, VerifyReport};
 pub use volumes::VolumeStats;
@@ -91,6 +97,8 @@ pub(crate) struct Core {
     /// Databases opened so far, by name.
     names: Mutex<HashMap<String, databases::Known>>,
     keeper: housekeeping::Keeper,
+    /// Who reads the log, and from where on.
+    readers: Mutex<stream::Readers>,
     /// Whether the last checkpoint of this process left blocks to be moved.
     moving: AtomicBool,
     /// Locked against other processes for as long as the environment is open. After the volume and the log, so that it is let go last.
@@ -163,6 +171,7 @@ impl Core {
             directory: place.directory,
             names: Mutex::default(),
             keeper: housekeeping::Keeper::default(),
+            readers: Mutex::default(),
             moving: AtomicBool::new(false),
             _lock: place.lock,
             shared: place.region,

@@ -12,7 +12,7 @@ use crate::log::{Commits, EndReason, Operation};
 use crate::pages::Participant;
 use crate::pages::volume::Superblock;
 use crate::txn::catalog::{self, CATALOG, CatalogEntry};
-use crate::txn::{Committed, Direct, Kernel, TreeRef};
+use crate::txn::{Committed, Direct, Kernel, Meaning, TreeRef};
 use crate::types::{Lsn, TreeId};
 
 /// What opening an environment found and did.
@@ -141,14 +141,14 @@ struct Replay<'a> {
 impl Replay<'_> {
     fn apply(&mut self, operation: Operation<'_>) -> Result<()> {
         self.report.operations += 1;
-        match operation {
-            Operation::Put { tree: CATALOG, key, value } => self.put_catalog(key, value),
+        match Meaning::of(operation)? {
+            Meaning::Record { tree, key, value } => self.change(tree, key, value),
+            Meaning::Stands { key, entry } => self.put_catalog(key, entry),
+            Meaning::Unnamed { name } => self.delete_catalog(name),
             // A tree's pages are free. Here they are not yet, since no record tells of each, so the note that they are to be freed stays; whoever
             // opens the environment acts upon it (`Core::finish_drops`). Or else the tree is given a name, in the same commit.
-            Operation::Delete { tree: CATALOG, key } if !catalog::is_name(key) => Ok(()),
-            Operation::Delete { tree: CATALOG, key } => self.delete_catalog(key),
-            Operation::Put { tree, key, value } => self.change(tree, key, Some(value)),
-            Operation::Delete { tree, key } => self.change(tree, key, None),
+            Meaning::Unnoted { .. } => Ok(()),
+            Meaning::Formerly { .. } | Meaning::Nothing => Ok(()),
         }
     }
 
@@ -164,8 +164,7 @@ impl Replay<'_> {
     }
 
     /// A record of the catalog. A tree that is not known yet gets a root here, and the record is made to say so.
-    fn put_catalog(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        let mut entry = CatalogEntry::decode(key, value)?;
+    fn put_catalog(&mut self, key: &[u8], mut entry: CatalogEntry) -> Result<()> {
         let next = &self.kernel.pages.region.header().tree_next.0;
         next.fetch_max(entry.tree.0 + 1, sablecat_os::atomic::Ordering::AcqRel);
         let known = self.tree(entry.tree)?;

@@ -12,6 +12,8 @@
 //! So a tree that is made is nobody's until the transaction commits: if it does not, the note says that it is to be freed, and whoever gives up the
 //! transaction frees it. If it is killed first, the next to open the environment afresh does, or who compacts it (txn/notes.rs).
 //!
+//! Where a name is taken away, another deletion says for who reads the log which tree had it ([`former_key`]).
+//!
 //! What a transaction does about a database is what it has pending for its note: deleted, it creates it; put, it removes it. There is no other
 //! account of it, so rolling back needs none.
 //!
@@ -24,7 +26,7 @@ use super::Core;
 use super::databases::{Named, check_comparator};
 use crate::access::Scan;
 use crate::error::{Error, ErrorKind, Result};
-use crate::txn::catalog::{self, CatalogEntry, catalog_tree, note_key};
+use crate::txn::catalog::{self, CatalogEntry, Key, catalog_tree, former_key, note_key};
 use crate::txn::{Durability, Options, Position, Presence, State, Transaction, TreeRef};
 use crate::types::{Lsn, TreeId};
 
@@ -194,7 +196,7 @@ impl<'e> EnvTxn<'e> {
             return Err(Error::new(ErrorKind::Exists, format!("there is a database {to:?} already")));
         }
         let entry = CatalogEntry::decode(from.as_bytes(), &value)?;
-        self.records.set(&tree, from.as_bytes(), None)?;
+        self.take_name(from, entry.tree)?;
         self.records.set(&tree, to.as_bytes(), Some(&entry.encode()))
     }
 
@@ -205,9 +207,20 @@ impl<'e> EnvTxn<'e> {
         let Some(value) = self.records.claim(&tree, name.as_bytes())? else { return Ok(false) };
         let maker = Some(self.core.kernel.pages.region.standing());
         let note = CatalogEntry { maker, ..CatalogEntry::decode(name.as_bytes(), &value)? };
-        self.records.set(&tree, name.as_bytes(), None)?;
+        self.take_name(name, note.tree)?;
         self.records.set(&tree, &note_key(note.tree), Some(&note.encode()))?;
         Ok(true)
+    }
+
+    /// Takes its name from a tree, and has the log say which name it had before the transaction.
+    fn take_name(&mut self, name: &str, tree: TreeId) -> Result<()> {
+        let is_committed = self.records.pending_in_catalog(name.as_bytes()).is_none();
+        self.records.set(&catalog_tree(), name.as_bytes(), None)?;
+        let is_said = |key: &[u8]| matches!(Key::of(key), Key::Former(of, _) if of == tree);
+        if self.records.changes_of_catalog().any(|(key, _)| is_said(key)) {
+            return Ok(());
+        }
+        self.records.set(&catalog_tree(), &former_key(tree, if is_committed { name.as_bytes() } else { b"" }), None)
     }
 
     /// The trees that the transaction removes.

@@ -16,7 +16,7 @@ use super::operation::{self, Bad, Operation};
 use super::record::{Kind, Record, RecordBuilder, u64_at};
 use super::segment::Segments;
 use crate::error::Result;
-use crate::types::Lsn;
+use crate::types::{Lsn, TreeId};
 
 impl RecordBuilder {
     /// Begins a chunk of `chain`, dropping what was there. Operations, or parts of them, are to follow.
@@ -84,13 +84,32 @@ impl Chains {
     /// # Errors
     /// `Corruption` when chunks are missing.
     pub(super) fn take(&mut self, record: &Record<'_>) -> Result<Chain> {
+        self.take_with(record, |_, _| Ok(Vec::new()))
+    }
+
+    /// The same, for who may have begun to read between the chunks: `look_for` finds so many of a chain, if they are there.
+    pub(super) fn take_with(&mut self, record: &Record<'_>, look_for: impl FnOnce(u64, u64) -> Result<Vec<Lsn>>) -> Result<Chain> {
         let (chain, chunks, bytes) = record.as_commit_chunked()?;
-        let places = self.open.remove(&chain).unwrap_or_default();
+        let mut places = self.open.remove(&chain).unwrap_or_default();
+        if places.len() as u64 != chunks {
+            let found = look_for(chain, chunks)?;
+            places = if found.is_empty() { places } else { found };
+        }
         if places.len() as u64 != chunks {
             let why = format!("it has {chunks} chunks and {} of them are in the log that was read", places.len());
             return Err(operation::damaged(record.start, &why));
         }
         Ok(Chain { lsn: record.start, places, bytes })
+    }
+
+    /// Where the first chunk is that has no commit yet.
+    pub(super) fn first(&self) -> Option<Lsn> {
+        self.open.values().filter_map(|places| places.first().copied()).min()
+    }
+
+    /// Forgets the chains that begin below `at`: they will have no commit.
+    pub(super) fn forget_below(&mut self, at: Lsn) {
+        self.open.retain(|_, places| places.first().is_some_and(|&first| first >= at));
     }
 }
 
@@ -105,6 +124,11 @@ pub(super) struct Chain {
 }
 
 impl Chain {
+    /// Where the first of them is.
+    pub(super) fn first(&self) -> Option<Lsn> {
+        self.places.first().copied()
+    }
+
     /// The operations in them, from the first on.
     pub(super) fn operations<'a>(&'a self, segments: &'a Segments) -> ChainOperations<'a> {
         ChainOperations { segments, lsn: self.lsn, places: self.places.iter(), expected: self.bytes, seen: 0, buffer: Vec::new(), used: 0 }
@@ -124,12 +148,14 @@ pub(crate) struct ChainOperations<'a> {
 }
 
 impl ChainOperations<'_> {
-    /// The next operation.
-    pub(super) fn next(&mut self) -> Result<Option<Operation<'_>>> {
+    /// The next operation on a tree that is wanted.
+    pub(super) fn next_of(&mut self, wanted: impl Fn(TreeId) -> bool) -> Result<Option<Operation<'_>>> {
         loop {
-            let mut rest = &self.buffer[self.used..];
+            let before = &self.buffer[self.used..];
+            let mut rest = before;
             match operation::decode(&mut rest) {
-                Ok(_) => break,
+                Ok(operation) if wanted(operation.tree()) => break,
+                Ok(_) => self.used += before.len() - rest.len(),
                 Err(Bad::Malformed(why)) => return Err(operation::damaged(self.lsn, why)),
                 Err(Bad::Short) => {
                     if !self.more()? {

@@ -13,7 +13,7 @@ use super::record::{HEADER_BYTES, Kind};
 use super::scan::{End, Scan};
 use super::segment::Segments;
 use crate::error::Result;
-use crate::types::Lsn;
+use crate::types::{Lsn, TreeId};
 
 /// The commits of a scan.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub(crate) struct Commits<'l> {
     last: Lsn,
     time: Option<Moment>,
     found: Option<Found>,
+    /// Whether it may have begun between the chunks of a commit, and looks for the others before it.
+    looks_back: bool,
 }
 
 /// The commit that was found last.
@@ -68,7 +70,38 @@ impl<'l> Commits<'l> {
     /// The commits of a scan, which has not begun, that begin at or above `after`. The scan begins no later than the first chunk of any of them.
     pub(crate) fn new(scan: Scan<'l>, after: Lsn) -> Commits<'l> {
         let from = scan.at();
-        Commits { scan, after, chains: Chains::default(), passed: from, last: from, time: None, found: None }
+        Commits { scan, after, chains: Chains::default(), passed: from, last: from, time: None, found: None, looks_back: false }
+    }
+
+    /// The commits of a scan of a log that others append to, wherever it begins.
+    pub(super) fn following(scan: Scan<'l>) -> Commits<'l> {
+        let from = scan.at();
+        Commits { looks_back: true, ..Commits::new(scan, from) }
+    }
+
+    /// [`Scan::extend`].
+    pub(super) fn extend(&mut self, to: Lsn) {
+        self.scan.extend(to);
+    }
+
+    /// Where it is: see [`Scan`].
+    pub(super) fn at(&self) -> Lsn {
+        self.scan.at()
+    }
+
+    /// Where the first chunk of the commit is that it has gone on to, if that has chunks.
+    pub(super) fn chunk_of_commit(&self) -> Option<Lsn> {
+        self.found.as_ref()?.chain.as_ref()?.first()
+    }
+
+    /// Where the first chunk is that has no commit yet.
+    pub(super) fn first_chunk(&self) -> Option<Lsn> {
+        self.chains.first()
+    }
+
+    /// Forgets the chunks that will have no commit: those below `at`.
+    pub(super) fn forget_chunks_below(&mut self, at: Lsn) {
+        self.chains.forget_below(at);
     }
 
     /// The next commit, or nothing at the end.
@@ -85,6 +118,7 @@ impl<'l> Commits<'l> {
     /// As [`Commits::next`].
     pub(crate) fn advance(&mut self) -> Result<bool> {
         self.found = None;
+        let segments = self.scan.segments();
         while let Some(record) = self.scan.next()? {
             self.last = record.end;
             if record.end <= self.after {
@@ -98,6 +132,9 @@ impl<'l> Commits<'l> {
                 }
                 Kind::Commit | Kind::CommitChunked if record.start < self.after => continue,
                 Kind::Commit => None,
+                Kind::CommitChunked if self.looks_back => {
+                    Some(self.chains.take_with(&record, |chain, count| segments.chunks_before(chain, count, record.start))?)
+                }
                 Kind::CommitChunked => Some(self.chains.take(&record)?),
                 Kind::Filler | Kind::Checkpoint | Kind::Time => continue,
             };
@@ -159,9 +196,22 @@ impl Operations<'_> {
     /// # Errors
     /// `Corruption` when the bytes are none; those of reading chunks.
     pub(crate) fn next(&mut self) -> Result<Option<Operation<'_>>> {
+        self.next_of(|_| true)
+    }
+
+    /// The next operation on a tree that is wanted.
+    ///
+    /// # Errors
+    /// As [`Operations::next`].
+    pub(crate) fn next_of(&mut self, wanted: impl Fn(TreeId) -> bool) -> Result<Option<Operation<'_>>> {
         match self {
-            Operations::Together(operations) => operations.next(),
-            Operations::Chunked(operations) => operations.next(),
+            Operations::Together(operations) => loop {
+                match operations.next()? {
+                    Some(operation) if !wanted(operation.tree()) => {}
+                    next => return Ok(next),
+                }
+            },
+            Operations::Chunked(operations) => operations.next_of(wanted),
         }
     }
 }

@@ -63,7 +63,12 @@ impl Log {
             return Ok(());
         }
         match words.flush.try_take(caller) {
-            Ok(mut held) => caller.check_fence().and_then(|()| self.write_cached(files, &mut held)),
+            Ok(mut held) => {
+                caller.check_fence().and_then(|()| self.write_cached(files, &mut held))?;
+                drop(held);
+                words.written.1.wake();
+                Ok(())
+            }
             Err(_) => Ok(()),
         }
     }
@@ -128,6 +133,9 @@ impl Log {
                 if let Err(error) = caller.check_fence().and_then(|()| work(&mut held)) {
                     break Err(error);
                 }
+                drop(held);
+                // After the turn, whose end comes between this look and the raising: either this sees who sleeps, or that sees what was written.
+                words.written.1.wake();
             }
         };
         words.flush.pass_on(slept);
@@ -213,6 +221,7 @@ impl Log {
             }
             // SeqCst: in one order with the waiters' looks before they sleep. Others may have raised it further, if this one has been succeeded since.
             words.durable.0.fetch_max(to.0, Ordering::SeqCst);
+            words.durable.1.wake();
             lane.close_before(&files.segments, to);
         }
         Ok(())

@@ -57,6 +57,11 @@
 //! next, and a scan crosses from one to the next without guessing. What the new life builds upon is written again first: it may have been in the
 //! page cache alone ([decision 23](../../../../docs/decisions/0023-what-recovery-believed.md)).
 //!
+//! # Who reads on
+//!
+//! Others may read the log while it is appended to, up to what is written or durable: from the ring what it still has, else from the files. They sleep on a word
+//! beside that position, and whoever raises it wakes them (tail.rs).
+//!
 //! # Archive
 //!
 //! Where a journal is kept, segments that would be used again are renamed into a directory instead (archive.rs), time records stand
@@ -85,6 +90,7 @@ mod segment;
 mod stamp;
 mod succession;
 mod supply;
+mod tail;
 mod turn;
 mod words;
 
@@ -93,7 +99,7 @@ mod measure;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use commits::{Commits, Operations};
+pub(crate) use commits::{Commit, Commits, Operations};
 pub(crate) use operation::{Operation, operation_bytes_max};
 #[cfg(feature = "fuzzing")]
 pub(crate) use record::seal_record;
@@ -104,6 +110,7 @@ pub(crate) use scan::End;
 pub(crate) use scan::EndReason;
 pub(crate) use segment::Segments;
 pub(crate) use supply::Kept;
+pub(crate) use tail::{Reach, Tail};
 pub(crate) use turn::Caller;
 pub(crate) use words::LogWords;
 
@@ -114,7 +121,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use sablecat_os::atomic::Ordering;
+use sablecat_os::atomic::{Ordering, fence};
 use sablecat_os::disk::Disk;
 
 use crate::error::{Error, Result};
@@ -247,6 +254,11 @@ impl Log {
         if visible.0 == words.life.0.load(Ordering::Acquire) { Lsn(words.continues.load(Ordering::Acquire)) } else { visible }
     }
 
+    /// Where this life of the log began.
+    pub(crate) fn life(&self) -> Lsn {
+        Lsn(self.words().life.0.load(Ordering::Acquire))
+    }
+
     #[inline]
     fn words(&self) -> &LogWords {
         // SAFETY: `LogMemory::new` promised that the words outlive the log and are only used as atomics.
@@ -303,6 +315,23 @@ impl Log {
         }
     }
 
+    /// Copies out what the ring has of the log from `from` on, if it has it all still. The caller knows that it was appended.
+    pub(super) fn copy_from_ring(&self, from: Lsn, bytes: &mut [u8]) -> bool {
+        // A record, with the time in front, that is being copied in reaches no further beyond the tail.
+        let ahead = (self.record_bytes_max() + self.stamp_bytes()) as u64;
+        // Acquire, in `tail`: pairs with its store, after which the next record is copied in.
+        let is_there = || self.tail().0 + ahead <= from.0 + self.memory.ring.len() as u64;
+        let is_of_this_life = from.0 >= self.words().life.0.load(Ordering::Acquire);
+        if self.files.is_none() || bytes.len() > self.memory.ring.len() || !is_of_this_life || !is_there() {
+            return false;
+        }
+        // SAFETY: the bytes are taken for nothing if somebody may have written their places meanwhile, and for a record only if its checksum is right.
+        unsafe { self.memory.ring.copy_out(from, bytes) };
+        // What was copied out was before this look.
+        fence(Ordering::Acquire);
+        is_there()
+    }
+
     /// Moves the tail: the commit point. The caller holds the commit role and has copied a record to each byte up to `to`.
     #[inline]
     pub(crate) fn advance_tail(&self, to: Lsn) {
@@ -349,6 +378,8 @@ impl Log {
     pub(crate) fn release_turns_of(&self, slot: u16) {
         self.words().flush.release_for(slot);
         self.words().supply.release_for(slot);
+        // It may have died between what it wrote and waking them.
+        self.words().wake_followers();
     }
 
     /// The log's files, to be read.

@@ -22,6 +22,15 @@ pub(crate) enum Operation<'a> {
     Delete { tree: TreeId, key: &'a [u8] },
 }
 
+impl Operation<'_> {
+    /// The tree that it changes.
+    pub(crate) fn tree(&self) -> TreeId {
+        match self {
+            Operation::Put { tree, .. } | Operation::Delete { tree, .. } => *tree,
+        }
+    }
+}
+
 /// An operation is not longer than this: its code, a tree number, and two lengths, beside key and value.
 pub(crate) fn operation_bytes_max(key_len: usize, value_len: usize) -> usize {
     1 + 5 + 10 + key_len + 10 + value_len

@@ -16,6 +16,8 @@
 //! more ([`Segments::make_last`]). A last life without a record may be in a file whose very name is not durable: nothing builds upon that, and the
 //! log ends where the life before it did.
 //!
+//! A scan may also go over a log that others append to, up to where they have come (tail.rs): there nothing is at its end, and nothing to be judged.
+//!
 //! Nothing here trusts a byte: lengths are bounded, places checked, and whatever is wrong becomes an error or the end.
 
 use std::sync::Arc;
@@ -23,7 +25,7 @@ use std::sync::Arc;
 use sablecat_os::disk::File;
 
 use super::record::{self, Record};
-use super::segment::{Name, Segments};
+use super::segment::{HEADER_BYTES, Name, Segments};
 use super::{BLOCK, Log};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::Lsn;
@@ -50,13 +52,41 @@ pub(crate) enum EndReason {
 
 /// One life of the log, as far as the scan will go through it.
 #[derive(Clone, Copy, Debug)]
-struct Life {
+pub(super) struct Life {
     /// Where the scan begins in it.
-    from: Lsn,
+    pub(super) from: Lsn,
     /// Where it ends if a later life says so; otherwise where its files end.
-    limit: Lsn,
+    pub(super) limit: Lsn,
     /// Whether `limit` is where its records end for certain.
-    followed: bool,
+    pub(super) followed: bool,
+}
+
+/// Why there is no way through the lives of a log from one place to another.
+#[derive(Debug)]
+pub(super) enum Broken {
+    /// This segment is missing.
+    Missing(u64),
+    /// This segment, of the life that comes after the place to begin from, says that it goes on from a place before that.
+    Contradicts { number: u64, continues: Lsn },
+    /// It could not be found out.
+    Unknown(Error),
+}
+
+impl From<Error> for Broken {
+    fn from(error: Error) -> Broken {
+        Broken::Unknown(error)
+    }
+}
+
+impl Broken {
+    /// The error of who needs the log from `from` on.
+    pub(super) fn into_error(self, segments: &Segments, from: Lsn) -> Error {
+        match self {
+            Broken::Missing(number) => missing(segments, number),
+            Broken::Contradicts { number, continues } => contradicts(segments, number, continues.0, from),
+            Broken::Unknown(error) => error,
+        }
+    }
 }
 
 /// The records from a position on.
@@ -71,6 +101,8 @@ pub(crate) struct Scan<'l> {
     /// Where the last record ended, or the scan began.
     last: Lsn,
     end: Option<End>,
+    /// Whether others append to the last life, which goes on beyond its limit.
+    is_live: bool,
 }
 
 impl Log {
@@ -113,7 +145,8 @@ impl Log {
 impl Segments {
     /// As [`Log::scan`].
     pub(super) fn scan(&self, from: Lsn) -> Result<Scan<'_>> {
-        self.scan_lives(lives(self, &self.numbers()?, from, None)?, from)
+        let lives = lives(self, &self.numbers()?, from, None).map_err(|broken| broken.into_error(self, from))?;
+        Ok(self.scan_lives(Reader::new(self), lives, from))
     }
 
     /// The records from `from` on in all segments there are, archived ones included; up to `end` if that is where the log ends, and otherwise
@@ -122,14 +155,71 @@ impl Segments {
     /// # Errors
     /// As [`Log::scan`].
     pub(crate) fn scan_kept(&self, from: Lsn, end: Option<Lsn>) -> Result<Scan<'_>> {
-        self.scan_lives(lives(self, &self.numbers_kept()?, from, end)?, from)
+        let lives = lives(self, &self.numbers_kept()?, from, end).map_err(|broken| broken.into_error(self, from))?;
+        Ok(self.scan_lives(Reader::new(self), lives, from))
     }
 
-    fn scan_lives(&self, lives: Vec<Life>, from: Lsn) -> Result<Scan<'_>> {
+    fn scan_lives<'l>(&self, reader: Reader<'l>, lives: Vec<Life>, from: Lsn) -> Scan<'l> {
         let mut lives = lives.into_iter();
-        let first = Life { from, limit: from, followed: false };
-        let life = lives.next().unwrap_or(first);
-        Ok(Scan { reader: Reader::new(self), lives, life, at: from, flushed: from, last: from, end: None })
+        let life = lives.next().unwrap_or(Life { from, limit: from, followed: false });
+        Scan { reader, lives, life, at: life.from, flushed: from, last: from, end: None, is_live: false }
+    }
+
+    /// The lives that a scan from `from` goes through up to `end`, in all segments there are, archived ones included.
+    pub(super) fn lives_kept(&self, from: Lsn, end: Lsn) -> std::result::Result<Vec<Life>, Broken> {
+        lives(self, &self.numbers_kept()?, from, Some(end))
+    }
+
+    /// The records of these lives, the last of which others append to: up to where [`Scan::extend`] says.
+    pub(super) fn scan_live<'l>(&self, log: &'l Log, lives: Vec<Life>, from: Lsn) -> Result<Scan<'l>> {
+        let reader = Reader { ring: Some(log), ..Reader::new(log.segments()?) };
+        Ok(Scan { is_live: true, ..self.scan_lives(reader, lives, from) })
+    }
+
+    /// The first place at or above `from` where a good record begins that ends by `limit`.
+    pub(super) fn first_record(&self, from: Lsn, limit: Lsn) -> Result<Option<Lsn>> {
+        Ok(Reader::new(self).next_good(from, limit)?.map(|(at, _)| at))
+    }
+
+    /// Whether a good record begins at `at` and ends in the same segment, which is there.
+    pub(super) fn has_record(&self, at: Lsn) -> Result<bool> {
+        let number = self.number_of(at);
+        let path = self.path_of(number);
+        let bytes = self.open_to_read(number)?.len().map_err(|e| Error::io("asking the length of", &path, e))?;
+        let limit = Lsn(self.first_lsn(number).0 + bytes.saturating_sub(HEADER_BYTES).min(self.bytes()));
+        Ok(Reader::new(self).good_len(at, limit)?.is_some())
+    }
+
+    /// Where the last `count` chunks of a chain begin that was committed at `before`, as far as they are there: looked for backwards, segment by segment. For who began to read
+    /// between them.
+    pub(super) fn chunks_before(&self, chain: u64, count: u64, before: Lsn) -> Result<Vec<Lsn>> {
+        let kept = self.numbers_kept()?;
+        let mut reader = Reader::new(self);
+        let mut places: Vec<Lsn> = Vec::new();
+        let (mut number, mut life) = (self.number_of(before), None);
+        while (places.len() as u64) < count && kept.contains(&number) {
+            // A large write set does not outlive the life of the log in which it was begun.
+            let header = self.read_header(number)?;
+            if *life.get_or_insert(header.life) != header.life {
+                break;
+            }
+            let end = before.min(self.first_lsn(number + 1));
+            let mut here = Vec::new();
+            let mut next = reader.next_good(self.first_lsn(number), before)?;
+            while let Some((at, len)) = next.filter(|&(at, _)| at < end) {
+                let record = Record::decode(reader.bytes(at, len, before)?, at)?;
+                if record.is_some_and(|record| record.as_chunk().is_ok_and(|(of, _)| of == chain)) {
+                    here.push(at);
+                }
+                let at = Lsn(at.0 + len as u64);
+                next = reader.good_len(at, before)?.map(|len| (at, len));
+            }
+            here.append(&mut places);
+            places = here;
+            let Some(earlier) = number.checked_sub(1) else { break };
+            number = earlier;
+        }
+        Ok(places)
     }
 
     /// Makes what was read between `flushed` and `end` last: writes it again, flushes, and sees that it is still the same.
@@ -193,7 +283,7 @@ impl Segments {
     }
 }
 
-impl Scan<'_> {
+impl<'l> Scan<'l> {
     /// The next record, or nothing at the end: [`Scan::end`] then says where and how.
     ///
     /// # Errors
@@ -206,22 +296,28 @@ impl Scan<'_> {
         loop {
             if self.at < self.life.limit {
                 let at = self.at;
-                if let Some(len) = self.reader.good_len(at, self.life.limit)? {
+                if let Some(len) = self.reader.good_len_surely(at, self.life.limit)? {
+                    let record = Record::decode(self.reader.bytes(at, len, self.life.limit)?, at)?;
                     self.at = Lsn(at.0 + len as u64);
                     self.last = self.at;
-                    let record = Record::decode(self.reader.bytes(at, len, self.life.limit)?, at)?;
                     let durable = record.as_ref().map_or(Lsn(0), |record| record.durable.min(at));
                     self.flushed = self.flushed.max(self.life.from).max(durable);
                     return Ok(record);
                 }
             }
-            match self.lives.next() {
-                Some(next) if self.at == self.life.limit => {
-                    self.life = next;
-                    self.at = next.from;
-                }
-                _ => break,
+            if self.at != self.life.limit {
+                break;
             }
+            let Some(next) = self.lives.next() else { break };
+            self.life = next;
+            self.at = next.from;
+        }
+        if self.is_live && self.lives.as_slice().is_empty() {
+            if self.at >= self.life.limit {
+                return Ok(None);
+            }
+            let why = format!("no good record begins there, although the log goes on to LSN {}", self.life.limit);
+            return Err(damaged(self.reader.segments, self.at, &why));
         }
         if self.life.followed && self.at != self.life.limit {
             let why = format!(
@@ -235,13 +331,21 @@ impl Scan<'_> {
         Ok(None)
     }
 
+    /// Lets a scan of a log that others append to go on up to `to`, which is where a record ends.
+    pub(super) fn extend(&mut self, to: Lsn) {
+        debug_assert!(self.is_live);
+        let last =
+            if self.lives.as_slice().is_empty() { &mut self.life } else { self.lives.as_mut_slice().last_mut().expect("it is not empty") };
+        last.limit = last.limit.max(to);
+    }
+
     /// Where it is: the next record begins here, or above if a life ends here.
     pub(super) fn at(&self) -> Lsn {
         self.at
     }
 
     /// The files that it reads.
-    pub(super) fn segments(&self) -> &Segments {
+    pub(super) fn segments(&self) -> &'l Segments {
         self.reader.segments
     }
 
@@ -265,24 +369,8 @@ impl Scan<'_> {
         let (bad, limit) = (self.at, self.life.limit);
         let began = record::claimed_len(self.reader.bytes(bad, record::HEADER_BYTES, limit)?, bad).is_some();
         let mut reason = if began { EndReason::Torn } else { EndReason::Clean };
-        let mut at = Lsn(bad.0 + 8);
-        while at < limit {
-            let bytes = self.reader.bytes(at, READ_BYTES.min((limit.0 - at.0) as usize), limit)?;
-            if bytes.len() < record::HEADER_BYTES {
-                break;
-            }
-            // Every place in reach whose header is in reach as well.
-            let places = (bytes.len() - record::HEADER_BYTES) / 8 + 1;
-            let found = (0..places).find(|place| record::u64_at(bytes, place * 8 + 8) == at.0 + *place as u64 * 8);
-            let Some(place) = found else {
-                at.0 += places as u64 * 8;
-                continue;
-            };
-            at.0 += place as u64 * 8;
-            let Some(len) = self.reader.good_len(at, limit)? else {
-                at.0 += 8;
-                continue;
-            };
+        let mut from = Lsn(bad.0 + 8);
+        while let Some((at, len)) = self.reader.next_good(from, limit)? {
             reason = EndReason::Torn;
             if let Some(later) = Record::decode(self.reader.bytes(at, len, limit)?, at)?
                 && later.durable > bad
@@ -294,7 +382,7 @@ impl Scan<'_> {
                 );
                 return Err(damaged(self.reader.segments, bad, &why));
             }
-            at.0 += len as u64;
+            from = Lsn(at.0 + len as u64);
         }
         Ok(reason)
     }
@@ -316,7 +404,7 @@ struct Stretch {
 
 impl Stretch {
     /// Checks that the segments from `first` on reach `end`, or are without a gap if that is not known; says how far they reach.
-    fn reach(&self, segments: &Segments, first: u64, end: Option<Lsn>) -> Result<Lsn> {
+    fn reach(&self, segments: &Segments, first: u64, end: Option<Lsn>) -> std::result::Result<Lsn, Broken> {
         let mut next = first;
         for &number in self.numbers.iter().filter(|&&number| number >= first) {
             if number != next {
@@ -326,13 +414,13 @@ impl Stretch {
         }
         let reach = segments.first_lsn(next);
         let is_whole = end.map_or(self.numbers.last().is_some_and(|&last| last < next), |end| end <= reach);
-        if is_whole { Ok(end.unwrap_or(reach)) } else { Err(missing(segments, next)) }
+        if is_whole { Ok(end.unwrap_or(reach)) } else { Err(Broken::Missing(next)) }
     }
 }
 
 /// The lives that a scan of these segments from `from` goes through: those that lead to `end`, or else to the newest. None when there is
 /// nothing and should be nothing.
-fn lives(segments: &Segments, numbers: &[u64], from: Lsn, end: Option<Lsn>) -> Result<Vec<Life>> {
+fn lives(segments: &Segments, numbers: &[u64], from: Lsn, end: Option<Lsn>) -> std::result::Result<Vec<Life>, Broken> {
     let wanted = segments.number_of(from);
     let at_start = segments.first_lsn(wanted) == from;
     // A log that ended exactly with a segment may have no next one yet.
@@ -340,7 +428,7 @@ fn lives(segments: &Segments, numbers: &[u64], from: Lsn, end: Option<Lsn>) -> R
         if from.0 == 0 && numbers.is_empty() {
             return Ok(Vec::new());
         }
-        return Err(missing(segments, wanted));
+        return Err(Broken::Missing(wanted));
     };
     let mut stretches: Vec<Stretch> = Vec::new();
     for &number in numbers.iter().filter(|&&number| number >= first) {
@@ -356,7 +444,7 @@ fn lives(segments: &Segments, numbers: &[u64], from: Lsn, end: Option<Lsn>) -> R
         // The life that holds the place: the last to begin at or below it.
         let holds = |stretch: &Stretch| limit.is_none_or(|limit| stretch.life <= limit);
         let Some(n) = stretches[..below].iter().rposition(holds) else {
-            return Err(missing(segments, limit.map_or(wanted, |limit| segments.number_of(limit))));
+            return Err(Broken::Missing(limit.map_or(wanted, |limit| segments.number_of(limit))));
         };
         let stretch = &stretches[n];
         let is_first = stretch.life <= from;
@@ -368,7 +456,7 @@ fn lives(segments: &Segments, numbers: &[u64], from: Lsn, end: Option<Lsn>) -> R
             return Ok(lives);
         }
         if stretch.continues < from {
-            return Err(contradicts(segments, stretch.numbers[0], stretch.continues.0, from));
+            return Err(Broken::Contradicts { number: stretch.numbers[0], continues: stretch.continues });
         }
         (limit, below) = (Some(stretch.continues), n);
     }
@@ -394,6 +482,8 @@ fn contradicts(segments: &Segments, number: u64, continues: u64, from: Lsn) -> E
 #[derive(Debug)]
 struct Reader<'l> {
     segments: &'l Segments,
+    /// The log whose ring may have what is read, for who reads what others append.
+    ring: Option<&'l Log>,
     file: Option<(u64, Arc<dyn File>)>,
     buffer: Vec<u8>,
     start: Lsn,
@@ -401,7 +491,7 @@ struct Reader<'l> {
 
 impl<'l> Reader<'l> {
     fn new(segments: &'l Segments) -> Reader<'l> {
-        Reader { segments, file: None, buffer: Vec::new(), start: Lsn(0) }
+        Reader { segments, ring: None, file: None, buffer: Vec::new(), start: Lsn(0) }
     }
 
     /// The length of the good record at `at`, if there is one that ends by `limit`.
@@ -409,6 +499,43 @@ impl<'l> Reader<'l> {
         let Some(len) = record::claimed_len(self.bytes(at, record::HEADER_BYTES, limit)?, at) else { return Ok(None) };
         let bytes = self.bytes(at, len, limit)?;
         Ok((bytes.len() == len && record::is_good(bytes)).then_some(len))
+    }
+
+    /// The same, read once more from the files if what was in the ring was none.
+    fn good_len_surely(&mut self, at: Lsn, limit: Lsn) -> Result<Option<usize>> {
+        match self.good_len(at, limit) {
+            Ok(None) if self.ring.is_some() => {
+                let ring = self.ring.take();
+                (self.buffer, self.file) = (Vec::new(), None);
+                let found = self.good_len(at, limit);
+                self.ring = ring;
+                found
+            }
+            found => found,
+        }
+    }
+
+    /// The first good record that begins at or above `at` and ends by `limit`, and its length.
+    fn next_good(&mut self, mut at: Lsn, limit: Lsn) -> Result<Option<(Lsn, usize)>> {
+        while at < limit {
+            let bytes = self.bytes(at, READ_BYTES.min((limit.0 - at.0) as usize), limit)?;
+            if bytes.len() < record::HEADER_BYTES {
+                break;
+            }
+            // Every place in reach whose header is in reach as well.
+            let places = (bytes.len() - record::HEADER_BYTES) / 8 + 1;
+            let found = (0..places).find(|place| record::u64_at(bytes, place * 8 + 8) == at.0 + *place as u64 * 8);
+            let Some(place) = found else {
+                at.0 += places as u64 * 8;
+                continue;
+            };
+            at.0 += place as u64 * 8;
+            match self.good_len(at, limit)? {
+                Some(len) => return Ok(Some((at, len))),
+                None => at.0 += 8,
+            }
+        }
+        Ok(None)
     }
 
     /// `len` bytes from `at` on, fewer where `limit` comes first.
@@ -432,13 +559,21 @@ impl<'l> Reader<'l> {
         let stop = limit.0.min(needed.max((at.0 & !(BLOCK - 1)).saturating_add(READ_BYTES as u64)));
         self.start = at;
         self.buffer.clear();
+        if let Some(log) = self.ring {
+            self.buffer.resize((stop - at.0) as usize, 0);
+            if log.copy_from_ring(at, &mut self.buffer) {
+                return Ok(());
+            }
+            self.buffer.clear();
+        }
         let mut at = at;
         while at.0 < stop {
             let number = self.segments.number_of(at);
             let piece = (stop.min(self.segments.first_lsn(number + 1).0) - at.0) as usize;
             let file = match &self.file {
                 Some((open, file)) if *open == number => file,
-                _ => match self.segments.open_to_read(number) {
+                // It may be archived under the first look at it.
+                _ => match self.segments.open_to_read(number).or_else(|_| self.segments.open_to_read(number)) {
                     Ok(file) => &self.file.insert((number, file)).1,
                     Err(_) if at.0 >= needed => break,
                     Err(error) => return Err(error),

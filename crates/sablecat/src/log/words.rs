@@ -10,6 +10,9 @@
 //! | `life`, `continues` | whoever recovers, alone | where this stretch of the log began and the one before ended |
 //! | `poisoned`, `cause` | the holder of the flush turn | why nothing more is acknowledged |
 //!
+//! Beside `written` and `durable` each there is a word on which sleep who wait for it to be raised, to read on in the log (tail.rs). It is on the same cache line, which
+//! whoever raises them has at hand.
+//!
 //! All LSNs only grow. A holder that dies leaves them at the last thing that was true; its successor does the same work again.
 //! All-zero words are valid: a log that has not started.
 
@@ -17,12 +20,18 @@ use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::turn::Turn;
 use crate::error::{Error, ErrorKind, Result};
+use crate::region::Sleepers;
 use crate::types::Lsn;
 
 /// A value on cache lines of its own (two, since processors fetch lines in pairs).
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub(crate) struct Line<T>(pub(super) T);
+
+/// A position that others follow, and who sleeps until it is raised.
+#[repr(C, align(128))]
+#[derive(Debug, Default)]
+pub(crate) struct Followed<T>(pub(super) T, pub(super) Sleepers);
 
 /// A position that the holder of the flush turn raises, again and again: by a store, the cheapest way, as long as nobody alive has been succeeded in the turn.
 /// Who has been may do its one store later, below what others have raised since. So these leave that word alone and raise another, never to less than it is.
@@ -68,8 +77,8 @@ const POISONED: u32 = 2;
 #[derive(Debug, Default)]
 pub(crate) struct LogWords {
     pub(super) tail: Line<AtomicU64>,
-    pub(super) written: Line<Reached>,
-    pub(super) durable: Line<AtomicU64>,
+    pub(super) written: Followed<Reached>,
+    pub(super) durable: Followed<AtomicU64>,
     /// The tail that the flush in progress will make durable. Says nothing while no flush is in progress.
     pub(super) target: Line<AtomicU64>,
     /// Up to where bytes went through the page cache.
@@ -121,8 +130,8 @@ impl LogWords {
         // SeqCst throughout: rare, and nobody else looks yet.
         self.life.0.store(life, Ordering::SeqCst);
         self.continues.store(continues, Ordering::SeqCst);
-        for word in [&self.tail, &self.durable, &self.target, &self.prepared, &self.chains] {
-            word.0.store(life, Ordering::SeqCst);
+        for word in [&self.tail.0, &self.durable.0, &self.target.0, &self.prepared.0, &self.chains.0] {
+            word.store(life, Ordering::SeqCst);
         }
         self.written.0.start(life);
         self.cached.0.start(life);
@@ -134,10 +143,10 @@ impl LogWords {
     /// # Errors
     /// Invalid, naming what is impossible.
     pub(super) fn check_positions(&self, visible: Lsn, ring_bytes: u64) -> Result<()> {
-        let at = |word: &Line<AtomicU64>| word.0.load(Ordering::SeqCst);
+        let at = |word: &AtomicU64| word.load(Ordering::SeqCst);
         // Each only grows and follows the next one, so they are read in this order; the ring's bound the other way round.
         let (life, durable, written, tail, prepared) =
-            (at(&self.life), at(&self.durable), self.written.0.get(), at(&self.tail), at(&self.prepared));
+            (at(&self.life.0), at(&self.durable.0), self.written.0.get(), at(&self.tail.0), at(&self.prepared.0));
         let unwritten = tail.saturating_sub(self.written.0.get());
         if !(life..=tail).contains(&visible.0) || ![life, durable, written, tail, prepared].is_sorted() || unwritten > ring_bytes {
             return Err(Error::invalid("the positions of its log are impossible"));
@@ -165,9 +174,17 @@ impl LogWords {
                 word.store(u64::from_le_bytes(eight), Ordering::Relaxed);
             }
             self.cause_len.store(text.len() as u32, Ordering::Relaxed);
-            self.poisoned.0.store(POISONED, Ordering::Release);
+            // SeqCst: Release for the cause, and before the look for who sleeps.
+            self.poisoned.0.store(POISONED, Ordering::SeqCst);
+            self.wake_followers();
         }
         self.poisoned_error()
+    }
+
+    /// Wakes all who wait for the log to go on: not because it does, but to look at something else.
+    pub(super) fn wake_followers(&self) {
+        self.written.1.wake();
+        self.durable.1.wake();
     }
 
     #[cold]

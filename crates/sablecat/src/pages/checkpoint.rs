@@ -179,7 +179,7 @@ impl Pages {
 
     /// From where recovery must read the log for a checkpoint that is pinned after this: the newest commit, or the first chunk of a write
     /// set that is being logged. Of a write set that this misses, every chunk comes later: it is announced before its first chunk.
-    fn log_needed_from(&self) -> Lsn {
+    pub(crate) fn log_needed_from(&self) -> Lsn {
         let visible = self.region.header().visible();
         fence(Ordering::SeqCst);
         let high = self.region.header().slots_high.0.load(Ordering::SeqCst) as u16;

@@ -8,9 +8,14 @@
 //! anything else; a process whose member has another incarnation than when it entered touches nothing that is shared any more. An odd one is that of a process, an even one
 //! that of nobody, or of a process found dead. It changes by compare-and-swap, and whoever enters makes it another too, its lock held: so who has found a process dead, and comes
 //! late to say so, does not say it of the next one.
+//!
+//! A process whose threads read the log says from where on they do, so that whoever lets go of old log leaves that. What it says names its incarnation, and counts as long as
+//! that is in force: it ends with the process's death being noted, and nothing that a process says late is taken for what the next one says.
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 use sablecat_os::disk::FileId;
+
+use crate::types::Lsn;
 
 /// Words kept of the command a member runs.
 const COMMAND_WORDS: usize = 12;
@@ -32,7 +37,27 @@ pub(crate) struct Member {
     /// The main volume's file as this process has it open: file system and number, 0 if it has none.
     volume: [AtomicU64; 2],
     incarnation: AtomicU64,
+    /// From where on this process reads the log ([`said`], in blocks and one more; 0: it does not). Written by the process alone, read by who lets go of log.
+    log_wanted: AtomicU64,
+    /// How far behind the end of the log it may be for that ([`said`], in blocks). Written before the other.
+    log_lag_max: AtomicU64,
     command: [AtomicU64; COMMAND_WORDS],
+}
+
+/// The unit in which processes say what of the log they read.
+const LOG_BLOCK: u64 = 4096;
+/// Bits of a number that was said; the rest are of the incarnation that said it.
+const SAID_BITS: u32 = 50;
+const SAID_MAX: u64 = (1 << SAID_BITS) - 1;
+
+/// A number as an incarnation says it.
+fn said(incarnation: u64, number: u64) -> u64 {
+    incarnation << SAID_BITS | number.min(SAID_MAX)
+}
+
+/// The number in what was said, if this incarnation said it.
+fn heard(incarnation: u64, said: u64) -> Option<u64> {
+    ((said ^ (incarnation << SAID_BITS)) <= SAID_MAX).then_some(said & SAID_MAX)
 }
 
 /// What says that a process stands somewhere, of its incarnation or of the one that says it dead.
@@ -92,6 +117,33 @@ impl Member {
         let _ = self.incarnation.compare_exchange(incarnation, incarnation + 1, Ordering::SeqCst, Ordering::SeqCst);
     }
 
+    /// Says from where on the process that entered as this incarnation reads the log (none: nowhere), unless it is more than `lag_max` bytes behind by then. False if
+    /// it counts for nothing by now.
+    pub(crate) fn want_log(&self, incarnation: u64, from: Option<Lsn>, lag_max: u64) -> bool {
+        let say = |word: &AtomicU64, number: u64| loop {
+            let seen = word.load(Ordering::SeqCst);
+            // In this order: another incarnation's first word changes what was seen, so what this one says late does not take its place.
+            if self.incarnation.load(Ordering::SeqCst) != incarnation {
+                return false;
+            }
+            if word.compare_exchange(seen, said(incarnation, number), Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                return true;
+            }
+        };
+        say(&self.log_lag_max, lag_max / LOG_BLOCK) && say(&self.log_wanted, from.map_or(0, |from| from.0 / LOG_BLOCK + 1))
+    }
+
+    /// From where on the process here reads the log, of which the end is `tail`; none if it does not, or lags too far behind.
+    pub(crate) fn log_wanted(&self, tail: Lsn) -> Option<Lsn> {
+        // SeqCst throughout: rare, and in one order with the words of who begins to read.
+        let wanted = self.log_wanted.load(Ordering::SeqCst);
+        let lag_max = self.log_lag_max.load(Ordering::SeqCst);
+        let incarnation = self.incarnation.load(Ordering::SeqCst);
+        let from = heard(incarnation, wanted)?.checked_sub(1)?;
+        let lag = (tail.0 / LOG_BLOCK).saturating_sub(from);
+        (lag <= heard(incarnation, lag_max)?).then_some(Lsn(from * LOG_BLOCK))
+    }
+
     /// Whether a process stands here, alive or not.
     pub(crate) fn is_used(&self) -> bool {
         self.used.load(Ordering::SeqCst) != 0
@@ -118,5 +170,61 @@ impl Member {
     pub(crate) fn command(&self) -> String {
         let bytes: Vec<u8> = self.command.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
         String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member() -> Member {
+        Member {
+            used: AtomicU32::new(0),
+            pid: AtomicU32::new(0),
+            volume: Default::default(),
+            incarnation: AtomicU64::new(0),
+            log_wanted: AtomicU64::new(0),
+            log_lag_max: AtomicU64::new(0),
+            command: Default::default(),
+        }
+    }
+
+    #[test]
+    fn log_is_wanted_until_nobody_does_or_the_process_counts_for_nothing() {
+        let member = member();
+        let end = Lsn(1 << 30);
+        assert_eq!(member.log_wanted(end), None);
+        let first = member.begin();
+        assert!(member.want_log(first, Some(Lsn(10_000)), u64::MAX));
+        assert_eq!(member.log_wanted(end), Some(Lsn(8192)), "in blocks");
+        assert!(member.want_log(first, None, u64::MAX));
+        assert_eq!(member.log_wanted(end), None);
+        assert!(member.want_log(first, Some(Lsn(0)), u64::MAX));
+        assert_eq!(member.log_wanted(end), Some(Lsn(0)));
+        member.fence_from(first);
+        assert_eq!(member.log_wanted(end), None, "its death was noted");
+        assert!(!member.want_log(first, Some(Lsn(0)), u64::MAX));
+    }
+
+    #[test]
+    fn what_the_next_process_wants_is_not_overwritten_by_who_was_taken_for_dead() {
+        let member = member();
+        let first = member.begin();
+        assert!(member.want_log(first, Some(Lsn(4096)), u64::MAX));
+        member.fence_from(first);
+        let second = member.begin();
+        assert_eq!(member.log_wanted(Lsn(1 << 30)), None, "it has said nothing yet");
+        assert!(member.want_log(second, Some(Lsn(40_960)), u64::MAX));
+        assert!(!member.want_log(first, Some(Lsn(81_920)), u64::MAX));
+        assert_eq!(member.log_wanted(Lsn(1 << 30)), Some(Lsn(40_960)));
+    }
+
+    #[test]
+    fn who_lags_too_far_behind_holds_nothing() {
+        let member = member();
+        let me = member.begin();
+        assert!(member.want_log(me, Some(Lsn(4096)), 1 << 20));
+        assert_eq!(member.log_wanted(Lsn(4096 + (1 << 20))), Some(Lsn(4096)));
+        assert_eq!(member.log_wanted(Lsn(8192 + (1 << 20))), None);
     }
 }

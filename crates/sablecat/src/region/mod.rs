@@ -44,7 +44,7 @@ pub(crate) use member::{Member, Standing};
 pub(crate) use membership::Membership;
 pub(crate) use role::{Held, Holding, Role, RoleWord, WRITTEN_QUEUE, Watch, Work};
 pub(crate) use slot::{ANY_FRAME, ListItem, NO_EPOCH, Phase, SLOT_LIST_INLINE, Slot, Tenant};
-pub(crate) use wait::{Look, Queue, WaitQueue};
+pub(crate) use wait::{Look, Queue, Sleepers, WaitQueue};
 
 use std::fmt;
 use std::fs::File;
@@ -59,7 +59,7 @@ use sablecat_os::mapping::{LARGE_PAGE, Mapping};
 use sablecat_os::prefetch::Ahead;
 
 use crate::error::{Error, Result};
-use crate::types::{FrameId, PageId, VolumeId};
+use crate::types::{FrameId, Lsn, PageId, VolumeId};
 
 /// Cache lines at the start of a page that a search looks at: 128 bytes of header and hints, and six bytes a record for some 85 records.
 const SEARCH_LINES: usize = 10;
@@ -451,6 +451,20 @@ impl Region {
     fn as_member(&self) -> Option<(&Member, u64)> {
         let membership = self.membership.as_ref().filter(|membership| membership.number < self.geometry.members)?;
         Some((self.member(membership.number), self.fence.as_ref()?.incarnation))
+    }
+
+    /// Says from where on this process reads the log (none: nowhere), and that it lets go of what lies more than `lag_max` bytes behind the end.
+    ///
+    /// # Errors
+    /// `Poisoned` if this process was taken for dead.
+    pub(crate) fn want_log(&self, from: Option<Lsn>, lag_max: u64) -> Result<()> {
+        let (member, incarnation) = self.as_member().unwrap_or((self.member(0), 0));
+        if member.want_log(incarnation, from, lag_max) { Ok(()) } else { Err(self.fenced()) }
+    }
+
+    /// From where on processes read the log that ends at `tail`, but for those that lag too far behind.
+    pub(crate) fn log_wanted(&self, tail: Lsn) -> Option<Lsn> {
+        (0..self.geometry.members).filter_map(|number| self.member(number).log_wanted(tail)).min()
     }
 
     /// Says what to do when a wait takes long.

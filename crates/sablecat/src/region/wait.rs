@@ -21,6 +21,8 @@ use super::Region;
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// The same for waits that may take as long as a transaction: sleeps double up to this.
 const LOOK_AGAIN_LONG: Duration = Duration::from_millis(16);
+/// The same for who would sleep for as long as nobody commits.
+const LOOK_AGAIN_IDLE: Duration = Duration::from_secs(1);
 /// After so many sleeps that nobody ended, a wait takes long.
 const STALLED: u32 = 3;
 /// How often a waiter tries before it sleeps. Few when explored: there, nobody runs while one spins.
@@ -57,7 +59,7 @@ impl Queue<'_> {
     /// Whether somebody may be asleep.
     #[cfg(test)]
     pub(crate) fn has_sleepers(&self) -> bool {
-        self.words.word.load(Ordering::SeqCst) & ASLEEP != 0
+        self.words.sleepers.word.load(Ordering::SeqCst) & ASLEEP != 0
     }
 
     /// [`WaitQueue::wake`].
@@ -77,6 +79,13 @@ impl Queue<'_> {
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct WaitQueue {
+    sleepers: Sleepers,
+}
+
+/// The word of a queue.
+#[repr(transparent)]
+#[derive(Debug, Default)]
+pub(crate) struct Sleepers {
     word: AtomicU32,
 }
 
@@ -96,11 +105,11 @@ impl WaitQueue {
                 sablecat_os::atomic::spin_hint();
                 continue;
             }
-            let seen = self.announce();
+            let seen = self.sleepers.announce();
             if let Some(got) = done() {
                 return got;
             }
-            if futex::wait(&self.word, seen, Some(LOOK_AGAIN)) == futex::Wake::TimedOut {
+            if futex::wait(&self.sleepers.word, seen, Some(LOOK_AGAIN)) == futex::Wake::TimedOut {
                 sleeps += 1;
             }
             if sleeps >= STALLED {
@@ -126,19 +135,47 @@ impl WaitQueue {
         }
         let mut pause = LOOK_AGAIN;
         loop {
-            let seen = self.announce();
+            let seen = self.sleepers.announce();
             let got = done(Look::BeforeSleep);
             let left = deadline.map_or(pause, |end| end.saturating_sub(clock::monotonic()).min(pause));
             if got.is_some() || left.is_zero() {
                 return got;
             }
-            pause = match futex::wait(&self.word, seen, Some(left)) {
+            pause = match futex::wait(&self.sleepers.word, seen, Some(left)) {
                 futex::Wake::TimedOut => (pause * 2).min(LOOK_AGAIN_LONG),
                 futex::Wake::Woken | futex::Wake::Changed => LOOK_AGAIN,
             };
             if pause > LOOK_AGAIN {
                 stalled();
             }
+        }
+    }
+
+    /// [`Sleepers::wake`].
+    #[inline]
+    pub(crate) fn wake(&self) {
+        self.sleepers.wake();
+    }
+
+    /// [`Sleepers::wake_one`].
+    #[inline]
+    pub(crate) fn wake_one(&self) {
+        self.sleepers.wake_one();
+    }
+}
+
+impl Sleepers {
+    /// Sleeps until `done` gives something, looking whenever the sleepers are woken; or until the monotonic clock has reached `deadline` (none: never). For who waits
+    /// for what may be long in coming, and whom it does no harm to hear of it late, should whoever was to wake it have died just then.
+    pub(crate) fn listen<T>(&self, deadline: Option<Duration>, mut done: impl FnMut() -> Option<T>) -> Option<T> {
+        loop {
+            let seen = self.announce();
+            let got = done();
+            let left = deadline.map_or(LOOK_AGAIN_IDLE, |end| end.saturating_sub(clock::monotonic()).min(LOOK_AGAIN_IDLE));
+            if got.is_some() || left.is_zero() {
+                return got;
+            }
+            futex::wait(&self.word, seen, Some(left));
         }
     }
 
@@ -194,21 +231,21 @@ mod tests {
     use super::*;
 
     fn queue() -> WaitQueue {
-        WaitQueue { word: AtomicU32::new(0) }
+        WaitQueue { sleepers: Sleepers::default() }
     }
 
     #[test]
     fn only_the_first_wake_after_an_announcement_does_anything() {
         let queue = queue();
         queue.wake();
-        assert_eq!(queue.word.load(Ordering::SeqCst), 0, "nobody is asleep");
-        let seen = queue.announce();
-        assert_eq!(queue.announce(), seen, "two sleep on one word");
+        assert_eq!(queue.sleepers.word.load(Ordering::SeqCst), 0, "nobody is asleep");
+        let seen = queue.sleepers.announce();
+        assert_eq!(queue.sleepers.announce(), seen, "two sleep on one word");
         queue.wake();
-        let woken = queue.word.load(Ordering::SeqCst);
+        let woken = queue.sleepers.word.load(Ordering::SeqCst);
         assert!(woken != seen && woken & ASLEEP == 0, "who sleeps on the old word wakes, or does not fall asleep");
         queue.wake();
-        assert_eq!(queue.word.load(Ordering::SeqCst), woken, "a second release, or one long after a sleeper was killed");
+        assert_eq!(queue.sleepers.word.load(Ordering::SeqCst), woken, "a second release, or one long after a sleeper was killed");
     }
 
     #[test]
@@ -218,7 +255,7 @@ mod tests {
         std::thread::scope(|scope| {
             let sleepers: Vec<_> = (0..2).map(|_| scope.spawn(|| queue.wait_for(|| (), take))).collect();
             for left in [1, 0] {
-                while queue.word.load(Ordering::SeqCst) & ASLEEP == 0 {
+                while queue.sleepers.word.load(Ordering::SeqCst) & ASLEEP == 0 {
                     std::thread::yield_now();
                 }
                 free.store(1, Ordering::SeqCst);
@@ -228,9 +265,9 @@ mod tests {
                 }
             }
         });
-        queue.announce();
+        queue.sleepers.announce();
         queue.wake_one();
-        assert_eq!(queue.word.load(Ordering::SeqCst) & ASLEEP, 0, "whoever announced itself was killed");
+        assert_eq!(queue.sleepers.word.load(Ordering::SeqCst) & ASLEEP, 0, "whoever announced itself was killed");
     }
 
     #[test]
@@ -249,5 +286,24 @@ mod tests {
             }
         });
         assert_eq!(turn.load(Ordering::SeqCst), 600);
+    }
+
+    #[test]
+    fn who_listens_hears_of_each_change_and_stops_when_its_time_is_over() {
+        let (sleepers, value) = (Sleepers::default(), AtomicU32::new(0));
+        assert_eq!(sleepers.listen(Some(clock::monotonic()), || None::<()>), None);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for wanted in 1..100 {
+                        sleepers.listen(None, || (value.load(Ordering::SeqCst) >= wanted).then_some(()));
+                    }
+                });
+            }
+            for _ in 1..100 {
+                value.fetch_add(1, Ordering::SeqCst);
+                sleepers.wake();
+            }
+        });
     }
 }

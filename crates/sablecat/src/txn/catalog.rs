@@ -14,6 +14,13 @@
 //! Changes of the catalog are logged as ordinary changes of tree 1. The log cannot know at which page a replayed tree's root will be, so replay
 //! gives a tree it has not seen a root of its own, and writes that into the record.
 //!
+//! The log does not say what a record was before it changed. So whoever takes a name from a tree also deletes a third kind of key, which is never in the catalog: for who reads
+//! the log it says which name the tree had until then. Nothing else heeds it.
+//!
+//! ```text
+//! key    0x00 'w' tree-number (big-endian) name; without a name: it had none, and the same transaction made it
+//! ```
+//!
 //! A note says which process sees to it (notes.rs). Up to version 4 it did not, and 4 was that of notes of lists (listed.rs) alone, so that a build which does not
 //! know of them frees none and keeps what they name.
 //!
@@ -24,8 +31,7 @@ use std::ops::Bound::{Included, Unbounded};
 use std::sync::Arc;
 
 use super::{Comparator, TreeRef};
-use crate::access::KeyRule;
-use crate::access::{Found, Method, Scan, Source};
+use crate::access::{Found, KeyRule, Method, Scan, Source};
 use crate::error::{Error, Result};
 use crate::region::Standing;
 use crate::types::{PageId, TreeId, VolumeId};
@@ -171,6 +177,41 @@ pub(crate) fn note_key(tree: TreeId) -> Vec<u8> {
     key
 }
 
+/// The key that, deleted, says in the log which name a tree had.
+pub(crate) fn former_key(tree: TreeId, name: &[u8]) -> Vec<u8> {
+    let mut key = b"\0w".to_vec();
+    key.extend(tree.0.to_be_bytes());
+    key.extend(name);
+    key
+}
+
+/// What a key of the catalog says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Key<'a> {
+    /// The name of a database.
+    Name(&'a [u8]),
+    /// The note of a tree.
+    Note(TreeId),
+    /// That a tree had a name, which is empty if it had none.
+    Former(TreeId, &'a [u8]),
+    /// Nothing that this build knows.
+    Unknown,
+}
+
+impl<'a> Key<'a> {
+    pub(crate) fn of(key: &'a [u8]) -> Key<'a> {
+        match key {
+            [0, kind, a, b, c, d, name @ ..] => match (kind, TreeId(u32::from_be_bytes([*a, *b, *c, *d]))) {
+                (b'd', tree) if name.is_empty() => Key::Note(tree),
+                (b'w', tree) => Key::Former(tree, name),
+                _ => Key::Unknown,
+            },
+            key if is_name(key) => Key::Name(key),
+            _ => Key::Unknown,
+        }
+    }
+}
+
 /// Whether a catalog key is a database's name. If not, it is a note's.
 pub(crate) fn is_name(key: &[u8]) -> bool {
     key.first().is_some_and(|&byte| byte != 0)
@@ -205,6 +246,18 @@ fn records_between(source: &mut impl Source, mut scan: Scan) -> Result<Vec<(Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_is_what_it_was_made_as() {
+        let tree = TreeId(0x0102_0304);
+        assert_eq!(Key::of(b"letters"), Key::Name(b"letters"));
+        assert_eq!(Key::of(&note_key(tree)), Key::Note(tree));
+        assert_eq!(Key::of(&former_key(tree, b"letters")), Key::Former(tree, b"letters"));
+        assert_eq!(Key::of(&former_key(tree, b"")), Key::Former(tree, b""));
+        for unknown in [&b""[..], b"\0", b"\0d\0\0", b"\0d\0\0\0\x01more", b"\0x\0\0\0\x01"] {
+            assert_eq!(Key::of(unknown), Key::Unknown);
+        }
+    }
 
     #[test]
     fn an_entry_is_what_was_encoded_and_older_ones_are_read() {

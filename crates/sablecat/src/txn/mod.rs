@@ -19,6 +19,7 @@
 //! publish.rs      the commit step, and helping
 //! catalog.rs      which databases there are
 //! presence.rs     whether a database is still there
+//! meaning.rs      what the operations of the log mean
 //! claims.rs       names that a transaction means to change
 //! chunks.rs       logging a write set, however large
 //! trees.rs        making and unmaking whole trees
@@ -43,6 +44,7 @@ mod gate;
 mod large;
 pub(crate) mod listed;
 pub(crate) mod locks;
+mod meaning;
 mod merged;
 mod notes;
 mod presence;
@@ -65,6 +67,7 @@ use chunks::ChainHold;
 pub(crate) use committed::Committed;
 pub(crate) use direct::Direct;
 pub use locks::DeadlockPolicy;
+pub(crate) use meaning::Meaning;
 pub(crate) use presence::{Presence, State};
 pub(crate) use single::RecordChange;
 pub(crate) use transaction::{Options, Stamp, Transaction};

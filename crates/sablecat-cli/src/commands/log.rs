@@ -1,0 +1,125 @@
+//! `log`: what was committed, commit by commit.
+
+use std::io::{self, BufWriter, Write};
+use std::time::Duration;
+
+use sablecat::{Change, ChangesOptions, Commit, Lsn};
+use serde_json::{Map, Value, json};
+
+use crate::arguments::Existing;
+use crate::{Failure, Outcome, interrupt, output};
+
+/// How long it waits for a commit before it asks whether it was told to stop.
+const ASK_EVERY: Duration = Duration::from_millis(200);
+
+/// Print what was committed, commit by commit, from the oldest log that is kept on
+///
+/// A line each: the commit's LSN, a tab, what was done, and to what, with tabs between. With --json each commit is one line of JSON. Without a journal (see journal) the log is
+/// kept as far as recovery needs it, and an environment that was closed has none.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    place: Existing,
+    /// Go on with what others commit, until interrupted
+    #[arg(long)]
+    follow: bool,
+    /// After this commit, given by its LSN
+    #[arg(long, value_name = "LSN")]
+    from: Option<u64>,
+    /// Also what is with the operating system and not on the disk yet
+    #[arg(long)]
+    written: bool,
+    /// Keys and values as hexadecimal digits
+    #[arg(long)]
+    hex: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let env = arguments.place.open()?;
+    let from = arguments.from.map_or_else(|| env.oldest_change(), |lsn| Ok(Lsn(lsn)))?;
+    let mut changes = env.changes_with(from, ChangesOptions::new().written(arguments.written))?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    loop {
+        interrupt::check()?;
+        if let Some(commit) = changes.try_next()? {
+            arguments.print(&mut out, &commit)?;
+            continue;
+        }
+        // Who reads the other end of a pipe sees what there is.
+        out.flush()?;
+        if !arguments.follow {
+            break;
+        }
+        if let Some(commit) = changes.next_within(ASK_EVERY)? {
+            arguments.print(&mut out, &commit)?;
+        }
+    }
+    drop((out, changes));
+    env.close()?;
+    Ok(Outcome::Done)
+}
+
+impl Arguments {
+    fn print(&self, out: &mut impl Write, commit: &Commit<'_>) -> Result<(), Failure> {
+        let mut changes = commit.changes();
+        if !self.place.json {
+            while let Some(change) = changes.next()? {
+                self.line(out, commit.lsn(), change)?;
+            }
+            return Ok(());
+        }
+        // Of a large commit one change at a time is in memory.
+        write!(out, "{{\"lsn\":{}", commit.lsn())?;
+        if let Some(time) = commit.time() {
+            write!(out, ",\"time\":{}", json!(time.to_string()))?;
+        }
+        write!(out, ",\"changes\":[")?;
+        let mut comma = "";
+        while let Some(change) = changes.next()? {
+            write!(out, "{comma}")?;
+            serde_json::to_writer(&mut *out, &self.object(change))?;
+            comma = ",";
+        }
+        Ok(writeln!(out, "]}}")?)
+    }
+
+    fn line(&self, out: &mut impl Write, lsn: Lsn, change: Change<'_>) -> Result<(), Failure> {
+        let bytes = |bytes: &[u8]| output::text(bytes, self.hex);
+        let name = |name: &str| output::text(name.as_bytes(), false);
+        match change {
+            Change::Insert { database, key, value } => {
+                writeln!(out, "{lsn}\tinsert\t{}\t{}\t{}", name(database), bytes(key), bytes(value))
+            }
+            Change::Remove { database, key } => writeln!(out, "{lsn}\tremove\t{}\t{}", name(database), bytes(key)),
+            Change::CreateDatabase { name: new, .. } => writeln!(out, "{lsn}\tcreate database\t{}", name(new)),
+            Change::RenameDatabase { from, to } => writeln!(out, "{lsn}\trename database\t{}\t{}", name(from), name(to)),
+            Change::RemoveDatabase { name: gone } => writeln!(out, "{lsn}\tremove database\t{}", name(gone)),
+            _ => writeln!(out, "{lsn}\tsomething else"),
+        }?;
+        Ok(())
+    }
+
+    fn object(&self, change: Change<'_>) -> Map<String, Value> {
+        let (what, members) = match change {
+            Change::Insert { database, key, value } => (
+                "insert",
+                [("database".to_owned(), database.into())].into_iter().chain(output::members(key, Some(value), self.hex)).collect(),
+            ),
+            Change::Remove { database, key } => {
+                ("remove", [("database".to_owned(), database.into())].into_iter().chain(output::members(key, None, self.hex)).collect())
+            }
+            Change::CreateDatabase { name, comparator } => ("create_database", object(json!({ "name": name, "comparator": comparator }))),
+            Change::RenameDatabase { from, to } => ("rename_database", object(json!({ "from": from, "to": to }))),
+            Change::RemoveDatabase { name } => ("remove_database", object(json!({ "name": name }))),
+            _ => ("other", Map::new()),
+        };
+        [("change".to_owned(), Value::from(what))].into_iter().chain(members).collect()
+    }
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}

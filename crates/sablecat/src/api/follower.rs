@@ -1,0 +1,158 @@
+//! Following one environment in another.
+
+use std::collections::HashMap;
+
+use super::{Commit, Database, Env, Read, Txn};
+use crate::TxnOptions;
+use crate::env::Change;
+use crate::error::{Error, ErrorKind, Result};
+use crate::txn::Isolation;
+use crate::types::Lsn;
+
+/// The database in which followers keep how far they have come.
+const POSITIONS: &str = "sablecat.followed";
+
+/// Applies the commits of another environment to this one, each in a transaction of its own, beside whoever reads: see [`Changes`](super::Changes).
+///
+/// How far it has come, the *position*, is a record of a database of its own, `sablecat.followed`, under the name that the origin goes by here, and is committed with the changes. So each
+/// commit is applied once, whatever is killed in between: who goes on begins the changes at [`Follower::position`], and what was applied already is passed by. With a durability below
+/// [`Durability::Sync`](crate::Durability::Sync) a crash takes back both together.
+///
+/// The environment is the origin's copy: it is for the follower to write to, and for others to read. What others write to the same records and databases gets in the way.
+/// Databases ordered by comparators need these registered here too. The origin's own `sablecat.followed` is passed by, so a follower can be followed.
+///
+/// ```
+/// # fn main() -> sablecat::Result<()> {
+/// # let base = std::env::temp_dir().join(format!("sablecat-follower-{}", std::process::id()));
+/// # let (origin, copy) = (sablecat::Env::open(base.join("origin"))?, sablecat::Env::open(base.join("copy"))?);
+/// use sablecat::{ChangesOptions, Follower, Lsn};
+/// let follower = Follower::new(&copy, "origin")?;
+/// let mut changes = match follower.position()? {
+///     Some(position) => origin.changes(position)?,
+///     None => origin.changes(origin.oldest_change()?)?, // it is new: its log has everything
+/// };
+/// origin.database("letters")?.insert("a", "alpha")?;
+/// while let Some(commit) = changes.try_next()? {
+///     follower.apply(&commit)?;
+/// }
+/// assert_eq!(copy.database("letters")?.get("a")?.as_deref(), Some(&b"alpha"[..]));
+/// # drop((changes, follower, origin, copy));
+/// # std::fs::remove_dir_all(base).expect("removed");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Follower {
+    positions: Database,
+    origin: String,
+}
+
+impl Follower {
+    /// Who follows an origin, known by a name, in `env`.
+    ///
+    /// # Errors
+    /// As [`Env::database`]; `Invalid` for an empty name.
+    pub fn new(env: &Env, origin: &str) -> Result<Follower> {
+        if origin.is_empty() {
+            return Err(Error::invalid("an empty name for the origin that is followed"));
+        }
+        Ok(Follower { positions: env.database(POSITIONS)?, origin: origin.to_owned() })
+    }
+
+    /// The environment that the origin is followed in.
+    pub fn env(&self) -> &Env {
+        self.positions.env()
+    }
+
+    /// The LSN, of the origin, up to which its commits have been applied; none: none was, and none was [set](Follower::set_position).
+    ///
+    /// # Errors
+    /// Those of reading; `Corruption` if the record is none.
+    pub fn position(&self) -> Result<Option<Lsn>> {
+        self.read_position(self.env())
+    }
+
+    /// Says, as part of a transaction, that the origin's commits up to an LSN are in this environment: with the last records of a copy of a snapshot at that LSN.
+    ///
+    /// # Errors
+    /// As [`Txn::insert`].
+    pub fn set_position(&self, txn: &mut Txn<'_>, position: Lsn) -> Result<()> {
+        txn.insert(&self.positions, &self.origin, position.0.to_le_bytes())
+    }
+
+    /// Applies a commit of the origin, in one transaction. False if it has been applied before.
+    ///
+    /// # Errors
+    /// Those of [`Env::write`] and of [`ChangesIn::next`](super::ChangesIn::next); `NotFound` and `Exists` if this environment does not have the databases that the origin had before the commit.
+    /// Nothing of the commit was applied then.
+    pub fn apply(&self, commit: &Commit<'_>) -> Result<bool> {
+        // Who else applies commits of the origin has the position changed first, or second.
+        let options = TxnOptions::new().isolation(Isolation::Snapshot);
+        self.env().write_with(options, |txn| {
+            if self.read_position(txn)?.is_some_and(|position| position >= commit.lsn()) {
+                return Ok(false);
+            }
+            let mut databases = HashMap::new();
+            let mut changes = commit.changes();
+            while let Some(change) = changes.next()? {
+                apply_one(txn, change, &mut databases)?;
+            }
+            self.set_position(txn, commit.lsn()).map(|()| true)
+        })
+    }
+
+    fn read_position<R: Read<Of = Env>>(&self, from: &R) -> Result<Option<Lsn>> {
+        let Some(bytes) = from.get(&self.positions, &self.origin)? else { return Ok(None) };
+        let bytes = bytes.try_into().map_err(|_| Error::corruption(format!("the position of {:?} in {POSITIONS} is none", self.origin)))?;
+        Ok(Some(Lsn(u64::from_le_bytes(bytes))))
+    }
+}
+
+/// Applies one change. `databases` are those that the transaction has met since it last changed which there are.
+fn apply_one(txn: &mut Txn<'_>, change: Change<'_>, databases: &mut HashMap<String, Database>) -> Result<()> {
+    let is_own = |name: &str| name == POSITIONS;
+    match change {
+        Change::Insert { database, .. } | Change::Remove { database, .. } if is_own(database) => Ok(()),
+        Change::CreateDatabase { name, .. } | Change::RemoveDatabase { name } if is_own(name) => Ok(()),
+        Change::Insert { database, key, value } => {
+            let database = find(txn, database, databases)?;
+            txn.insert(database, key, value)
+        }
+        Change::Remove { database, key } => {
+            let database = find(txn, database, databases)?;
+            txn.remove(database, key).map(drop)
+        }
+        Change::CreateDatabase { name, comparator } => {
+            if txn.existing_database(name)?.is_some() {
+                return Err(Error::new(
+                    ErrorKind::Exists,
+                    format!("the origin created the database {name:?}, and there is one here already"),
+                ));
+            }
+            match comparator {
+                None => txn.database(name).map(drop),
+                Some(comparator) => txn.database_ordered_by(name, comparator).map(drop),
+            }
+        }
+        Change::RenameDatabase { from, to } => txn.rename_database(from, to),
+        Change::RemoveDatabase { name } => match txn.remove_database(name)? {
+            true => Ok(()),
+            false => Err(missing(name)),
+        },
+    }
+}
+
+fn find<'d>(txn: &Txn<'_>, name: &str, databases: &'d mut HashMap<String, Database>) -> Result<&'d Database> {
+    if !databases.contains_key(name) {
+        let database = txn.existing_database(name)?.ok_or_else(|| missing(name))?;
+        databases.insert(name.to_owned(), database);
+    }
+    Ok(&databases[name])
+}
+
+fn missing(name: &str) -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        format!("there is no database {name:?} here, which the origin has; was it followed from its beginning, or from a copy?"),
+    )
+}

@@ -1,0 +1,212 @@
+//! Databases by name, along the log.
+//!
+//! The log says trees by their numbers. Who reads it knows which name each has at the place that it has come to: the catalog of some later state says the names of then, and every commit that takes
+//! one away says which tree had it ([`catalog::former_key`](crate::txn::catalog::former_key)). So the names at the beginning are those of the later state, but for the trees that lost one in
+//! between: of these the first one that was lost. From there on each commit is followed.
+//!
+//! Of a tree that has no name at a commit nothing is said: it is being made, or is a list of the engine's own.
+//!
+//! What a commit does about databases is put into an order in which it can be done one after the other. Where names are exchanged in a circle, one is given another name in between.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use super::stream::Change;
+use crate::error::{Error, ErrorKind, Result};
+use crate::log::Commit;
+use crate::txn::Meaning;
+use crate::txn::catalog::{self, CatalogEntry, Key};
+use crate::types::TreeId;
+
+/// What a commit does about one database.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Deed {
+    Created { name: String, comparator: Option<String> },
+    Renamed { from: String, to: String },
+    Removed { name: String },
+}
+
+impl Deed {
+    pub(super) fn as_change(&self) -> Change<'_> {
+        match self {
+            Deed::Created { name, comparator } => Change::CreateDatabase { name, comparator: comparator.as_deref() },
+            Deed::Renamed { from, to } => Change::RenameDatabase { from, to },
+            Deed::Removed { name } => Change::RemoveDatabase { name },
+        }
+    }
+}
+
+/// What a commit says of trees, as it stands there.
+#[derive(Debug, Default)]
+struct Said {
+    named: Vec<(String, TreeId, Option<String>)>,
+    noted: Vec<TreeId>,
+    unnoted: Vec<TreeId>,
+    formerly: Vec<(TreeId, String)>,
+    takes_names: bool,
+}
+
+impl Said {
+    fn of(commit: &Commit<'_>) -> Result<Said> {
+        let mut said = Said::default();
+        let mut operations = commit.operations();
+        // The catalog is the first tree.
+        while let Some(operation) = operations.next()? {
+            match Meaning::of(operation)? {
+                Meaning::Record { .. } => break,
+                Meaning::Stands { key, entry } => match Key::of(key) {
+                    Key::Name(name) => said.named.push((text(name)?, entry.tree, entry.comparator)),
+                    _ => said.noted.push(entry.tree),
+                },
+                Meaning::Unnamed { .. } => said.takes_names = true,
+                Meaning::Unnoted { tree } => said.unnoted.push(tree),
+                Meaning::Formerly { tree, name } => said.formerly.push((tree, text(name)?)),
+                Meaning::Nothing => {}
+            }
+        }
+        Ok(said)
+    }
+
+    /// The name that a tree had before; none: it does not say. Empty: it had none.
+    fn former(&self, tree: TreeId) -> Option<&str> {
+        self.formerly.iter().find(|(of, _)| *of == tree).map(|(_, name)| &**name)
+    }
+}
+
+fn text(name: &[u8]) -> Result<String> {
+    String::from_utf8(name.to_vec()).map_err(|_| Error::corruption("the log has a name of a database that is no text"))
+}
+
+/// Which tree has which name, at a place in the log.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    now: HashMap<TreeId, String>,
+}
+
+impl Names {
+    /// The names that records of the catalog say.
+    pub(super) fn of(records: Vec<(Vec<u8>, CatalogEntry)>) -> Result<Names> {
+        let named = records.into_iter().filter(|(key, _)| catalog::is_name(key));
+        Ok(Names { now: named.map(|(name, entry)| Ok((entry.tree, text(&name)?))).collect::<Result<_>>()? })
+    }
+
+    /// The name of a tree.
+    pub(super) fn get(&self, tree: TreeId) -> Option<&str> {
+        self.now.get(&tree).map(|name| &**name)
+    }
+
+    /// Follows a commit: what it does about databases, in an order in which it can be done.
+    pub(super) fn follow(&mut self, commit: &Commit<'_>) -> Result<Vec<Deed>> {
+        let said = Said::of(commit)?;
+        if said.named.is_empty() && said.noted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (mut removed, mut renamed, mut created) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, tree, comparator) in &said.named {
+            let before = self.now.insert(*tree, name.clone());
+            let before = if said.unnoted.contains(tree) { None } else { said.former(*tree).map(str::to_owned).or(before) };
+            match before {
+                Some(before) if before == *name => {}
+                Some(before) => renamed.push((before, name.clone())),
+                None => created.push(Deed::Created { name: name.clone(), comparator: comparator.clone() }),
+            }
+        }
+        // What has a note and no name, and had one, is removed. If nothing is said of that, and no name taken away, it is only just made, and what is known of it is of a
+        // later state.
+        for tree in said.noted.iter().filter(|tree| said.named.iter().all(|(_, named, _)| named != *tree)) {
+            let known = self.now.remove(tree).filter(|_| said.takes_names);
+            let before = said.former(*tree).map(str::to_owned).or(known);
+            removed.extend(before.filter(|name| !name.is_empty()).map(|name| Deed::Removed { name }));
+        }
+        removed.extend(in_turn(renamed));
+        removed.append(&mut created);
+        Ok(removed)
+    }
+}
+
+/// Changes of names, as they can be done one after the other.
+fn in_turn(mut renamed: Vec<(String, String)>) -> Vec<Deed> {
+    let mut deeds = Vec::new();
+    while !renamed.is_empty() {
+        let is_free = |to: &str| renamed.iter().all(|(from, _)| from != to);
+        match renamed.iter().position(|(_, to)| is_free(to)) {
+            Some(at) => {
+                let (from, to) = renamed.remove(at);
+                deeds.push(Deed::Renamed { from, to });
+            }
+            None => {
+                // Whatever of these names is not in use in this circle: nobody else gives such names.
+                let between = (0..).map(|n| format!("\u{1}renamed {n}")).find(|name| is_free(name)).expect("there are always more numbers");
+                let from = std::mem::replace(&mut renamed[0].0, between.clone());
+                deeds.push(Deed::Renamed { from, to: between });
+            }
+        }
+    }
+    deeds
+}
+
+/// The names at a place of the log, found from those of a later one along the commits between.
+#[derive(Debug, Default)]
+pub(super) struct Backwards {
+    /// The trees that commits spoke of: their names before the first of these, if they had one.
+    before: HashMap<TreeId, Option<String>>,
+}
+
+impl Backwards {
+    /// Passes the next commit.
+    ///
+    /// # Errors
+    /// `LogGone` if it was logged by a build that did not say what names trees had, and took one away.
+    pub(super) fn pass(&mut self, commit: &Commit<'_>) -> Result<()> {
+        let said = Said::of(commit)?;
+        for &tree in said.named.iter().map(|(_, tree, _)| tree).chain(&said.noted) {
+            let Entry::Vacant(before) = self.before.entry(tree) else { continue };
+            let is_made = said.unnoted.contains(&tree) || !said.takes_names;
+            match said.former(tree) {
+                Some(name) => _ = before.insert(Some(name.to_owned()).filter(|name| !name.is_empty())),
+                None if is_made => _ = before.insert(None),
+                None => {
+                    return Err(Error::new(
+                        ErrorKind::LogGone,
+                        format!(
+                            "the commit at LSN {} took a name from a database, and an earlier version of the library, which made it, did not log which; begin after it, with \
+                             a copy of a later state",
+                            commit.lsn
+                        ),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The names before the first of the commits passed, given those after the last, or later.
+    pub(super) fn before(self, mut later: Names) -> Names {
+        for (tree, name) in self.before {
+            match name {
+                Some(name) => later.now.insert(tree, name),
+                None => later.now.remove(&tree),
+            };
+        }
+        later
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_exchanged_one_after_the_other() {
+        let renamed = |pairs: &[(&str, &str)]| pairs.iter().map(|&(from, to)| (from.to_owned(), to.to_owned())).collect::<Vec<_>>();
+        for pairs in [&[("a", "b"), ("b", "c")][..], &[("a", "b"), ("b", "a")], &[("a", "b"), ("b", "c"), ("c", "a"), ("x", "y")]] {
+            let mut names: Vec<(String, String)> = pairs.iter().map(|&(from, _)| (from.to_owned(), from.to_owned())).collect();
+            for deed in in_turn(renamed(pairs)) {
+                let Deed::Renamed { from, to } = deed else { panic!("{deed:?}") };
+                assert!(names.iter().all(|(_, now)| *now != to), "{to} is in use in {names:?}");
+                names.iter_mut().find(|(_, now)| *now == from).expect("it is there").1 = to;
+            }
+            assert_eq!(names, renamed(pairs));
+        }
+    }
+}
