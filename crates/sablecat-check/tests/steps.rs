@@ -36,7 +36,7 @@ fn dying_after_any_instruction_of_a_transaction_leaves_nothing_in_doubt() {
 
 #[test]
 fn dying_after_some_instruction_of_what_is_long_leaves_nothing_in_doubt() {
-    each(&["merge", "evict", "long-key", "define", "detach"], &["--every", "997", "--kills", "1"]);
+    each(&["merge", "evict", "long-key", "define", "follow", "detach"], &["--every", "997", "--kills", "1"]);
 }
 
 /// Others take over, commit and make checkpoints; what it does when it goes on is late and harms nothing.
@@ -52,7 +52,7 @@ fn who_is_stopped_while_it_makes_a_segment_holds_up_nobody_and_does_no_harm_late
 
 #[test]
 fn who_is_stopped_while_it_writes_or_flushes_the_log_holds_up_nobody_and_does_no_harm_later() {
-    for operation in ["insert", "hand-over"] {
+    for operation in ["insert", "hand-over", "follow"] {
         steps(&["--operation", operation, "--by", "calls", "--stop"]);
         steps(&["--operation", operation, "--every", "89", "--stop"]);
     }

@@ -1,8 +1,9 @@
 //! The operations that are stepped, and what there is before them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use sablecat::{Durability, Env, Result, TxnOptions};
+use sablecat::{ChangesOptions, Durability, Env, ErrorKind, Result, TxnOptions};
 
 /// All records of all databases.
 pub(super) type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
@@ -50,7 +51,7 @@ const fn act(name: &'static str, in_company: bool, act: Act) -> Operation {
 }
 
 /// All of them.
-pub const OPERATIONS: [Operation; 27] = [
+pub const OPERATIONS: [Operation; 28] = [
     work("get", |env| env.database("d")?.get(key(30)).map(drop)),
     work("insert", |env| env.database("d")?.insert(key(30), "another")),
     work("remove", |env| env.database("d")?.remove(key(30)).map(drop)),
@@ -116,6 +117,7 @@ pub const OPERATIONS: [Operation; 27] = [
         txn.abort();
         Ok(())
     }),
+    work("follow", follow),
     work("evict", |env| env.database("many")?.insert(key(700), "in a page that was not in memory")),
     Operation { passed_on: &["log supply", "log flush", "housekeeping"], ..work("supply", Env::keep_house) },
     Operation { passed_on: &["checkpoint"], ..act("checkpoint", true, Act::Checkpoint) },
@@ -213,6 +215,21 @@ pub(super) fn commit(env: &Env) -> Result<()> {
 fn handed_over(env: &Env, key: Vec<u8>, value: &str) -> Result<()> {
     let d = env.database("d")?;
     env.write_with(TxnOptions::new().durability(Durability::WriteNoSync), |txn| txn.insert(&d, &key, value).map(drop))
+}
+
+/// A commit that is followed: waited for, and read from the log. Where there is no log to read it is only made.
+fn follow(env: &Env) -> Result<()> {
+    let d = env.database("d")?;
+    let mut changes = match env.changes_from_now(ChangesOptions::new()) {
+        Err(error) if error.kind() == ErrorKind::Invalid => None,
+        changes => Some(changes?),
+    };
+    d.insert(key(30), "another")?;
+    if let Some(changes) = &mut changes {
+        changes.next()?;
+        changes.next_within(Duration::from_millis(1))?;
+    }
+    Ok(())
 }
 
 /// Uses up so many times ten thousand bytes of the log and more.

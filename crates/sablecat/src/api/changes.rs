@@ -69,6 +69,7 @@ impl ChangesOptions {
 /// let dealt_with = commit.lsn(); // stored with what was made of it
 ///
 /// // later, in another process perhaps
+/// # drop(changes);
 /// let mut changes = env.changes(dealt_with)?;
 /// assert!(changes.try_next()?.is_none());
 /// # drop((changes, accounts));
