@@ -282,6 +282,19 @@ fn the_log_is_kept_for_who_reads_it_and_for_nobody_who_lags_too_far_behind() {
     drop(changes);
     env.close().unwrap();
 
+    let env = builder(&disk).changes_lag_max(2_000_000).open("env").unwrap();
+    let mut far = env.changes_from_now(ChangesOptions::new()).unwrap();
+    let mut near = env.changes_from_now(ChangesOptions::new()).unwrap();
+    for _ in 0..3 {
+        fill(&env);
+        while near.try_next().unwrap().is_some() {}
+    }
+    fill(&env);
+    assert!(near.try_next().unwrap().is_some(), "one that lags too far behind does not take the log from one that does not");
+    assert_eq!(far.try_next().expect_err("let go").kind(), ErrorKind::LogGone);
+    drop((far, near));
+    env.close().unwrap();
+
     let env = builder(&disk).changes_lag_max(500_000).open("env").unwrap();
     let mut changes = env.changes_from_now(ChangesOptions::new()).unwrap();
     let from = changes.position();

@@ -113,7 +113,7 @@ impl Builder {
     }
 
     /// How many bytes the log's changes that this process reads ([`Env::changes`](super::Env::changes)) may lie behind its end: as long as they do not lie further behind, the log is
-    /// kept for them, on top of what recovery needs, and takes room on the disk. Who lags more is let go, and gets
+    /// kept for them, on top of what recovery needs, and takes room on the disk: so much and no more. Who lags more is let go, and gets
     /// [`ErrorKind::LogGone`](crate::ErrorKind::LogGone) once the log is used again. Where a journal is kept, old log is there in any case, as far as the journal reaches. Default: 1 GiB.
     pub fn changes_lag_max(mut self, bytes: u64) -> Self {
         self.config.changes_lag_max = bytes;

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! *What is kept.* Who reads says from where on, in a word of its process's member ([`Region::want_log`](crate::region::Region::want_log)); of several in one process the one that is furthest
-//! behind. Whoever lets go of old log leaves what is wanted, unless it is wanted from too far behind. The word counts until the process has left or was found dead: who is killed keeps nothing.
+//! behind. Whoever lets go of old log leaves what is wanted, up to a limit: of who lags too far behind it keeps as much as that, which others in the process may want. The word counts until the process has left or was found dead: who is killed keeps nothing.
 //! It is raised when the next commit is asked for: what was given last may be asked for again until then. And it is raised in steps, since log is kept by segments.
 //!
 //! It is said before the log is looked for. Who lets go of log at that moment, and has not seen it, lets go of what was not needed before; if that is what was asked for it is gone.
@@ -140,11 +140,17 @@ impl Core {
                 "the changes of an environment without a log here: one in memory alone, a Data Store, or one that was opened to be read only",
             ));
         }
-        if self.kernel.pages.participants.is_inherited() { Err(crate::error::Error::invalid(INHERITED)) } else { Ok(()) }
+        self.check_own()
+    }
+
+    /// In a child made by fork the readers are its parent's.
+    fn check_own(&self) -> Result<()> {
+        if self.kernel.pages.participants.is_inherited() {
+            return Err(Error::invalid("the changes of an environment that the parent of this process has open; open it in this one"));
+        }
+        Ok(())
     }
 }
-
-const INHERITED: &str = "the changes of an environment that the parent of this process has open; open it in this one";
 
 /// The changes after a place in the log, as they come.
 #[derive(Debug)]
@@ -185,9 +191,10 @@ impl<'c> Stream<'c> {
         core.check_log()?;
         let kernel = &core.kernel;
         kernel.log.fail_if_poisoned()?;
-        // All of it, until it is known what that is: whoever lets go of log, and has not seen this, needs no more than what is committed by then.
-        let mut hold = Hold::begin(core, from.unwrap_or(Lsn(0)))?;
-        let from = from.unwrap_or_else(|| kernel.pages.region.header().visible());
+        let committed = || kernel.pages.region.header().visible();
+        // Before it is known what that is. Whoever lets go of log, and has not seen this, needs no more than what is committed by then.
+        let mut hold = Hold::begin(core, from.unwrap_or_else(committed))?;
+        let from = from.unwrap_or_else(committed);
         let tail = kernel.log.tail_from(from, reach)?;
         hold.set(tail.at())?;
         let names = core.names_at(tail.at())?;
@@ -215,6 +222,7 @@ impl<'c> Stream<'c> {
     }
 
     fn advance_once(&mut self) -> Result<bool> {
+        self.core.check_own()?;
         self.core.kernel.pages.region.check_fence()?;
         loop {
             self.let_go()?;
@@ -246,10 +254,9 @@ impl<'c> Stream<'c> {
             let at = self.tail.at();
             let is_over = || deadline.is_some_and(|deadline| clock::monotonic() >= deadline);
             let log = &kernel.log;
-            let look = || {
-                (stopped() || log.reached(self.reach) > at || log.fail_if_poisoned().is_err() || kernel.pages.region.is_fenced())
-                    .then_some(())
-            };
+            let is_ended =
+                || log.fail_if_poisoned().is_err() || kernel.pages.fail_if_poisoned().is_err() || kernel.pages.region.is_fenced();
+            let look = || (stopped() || log.reached(self.reach) > at || is_ended()).then_some(());
             if log.listen(self.reach, deadline, look).is_none() && is_over() {
                 return Ok(false);
             }

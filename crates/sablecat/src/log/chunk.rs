@@ -12,6 +12,7 @@
 
 use std::collections::HashMap;
 
+use super::Log;
 use super::operation::{self, Bad, Operation};
 use super::record::{Kind, Record, RecordBuilder, u64_at};
 use super::segment::Segments;
@@ -130,15 +131,22 @@ impl Chain {
     }
 
     /// The operations in them, from the first on.
-    pub(super) fn operations<'a>(&'a self, segments: &'a Segments) -> ChainOperations<'a> {
-        ChainOperations { segments, lsn: self.lsn, places: self.places.iter(), expected: self.bytes, seen: 0, buffer: Vec::new(), used: 0 }
+    pub(super) fn operations<'a>(&'a self, source: ChunkSource<'a>) -> ChainOperations<'a> {
+        ChainOperations { source, lsn: self.lsn, places: self.places.iter(), expected: self.bytes, seen: 0, buffer: Vec::new(), used: 0 }
     }
+}
+
+/// Where chunks are read: from the ring of a log that others append to what it still has, else from the files.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ChunkSource<'a> {
+    pub(super) segments: &'a Segments,
+    pub(super) ring: Option<&'a Log>,
 }
 
 /// The operations of a chunked commit, read as they are asked for.
 #[derive(Debug)]
 pub(crate) struct ChainOperations<'a> {
-    segments: &'a Segments,
+    source: ChunkSource<'a>,
     lsn: Lsn,
     places: std::slice::Iter<'a, Lsn>,
     expected: u64,
@@ -177,7 +185,9 @@ impl ChainOperations<'_> {
         let Some(&place) = self.places.next() else { return Ok(false) };
         self.buffer.drain(..self.used);
         self.used = 0;
-        let bytes = self.segments.read_record(place)?;
+        let ChunkSource { segments, ring } = self.source;
+        // They end where the record that commits them begins, at the latest: beyond it others may be writing.
+        let bytes = segments.read_record(place, self.lsn, ring)?;
         let (_, chunk) = match Record::parse(&bytes, place)? {
             Some(record) => record.as_chunk()?,
             None => return Err(operation::damaged(self.lsn, "a chunk that was good when it was scanned is not any more")),

@@ -7,11 +7,10 @@
 
 use sablecat_os::calendar::Moment;
 
-use super::chunk::{Chain, ChainOperations, Chains};
+use super::chunk::{Chain, ChainOperations, Chains, ChunkSource};
 use super::operation::{self, Operation};
 use super::record::{HEADER_BYTES, Kind};
 use super::scan::{End, Scan};
-use super::segment::Segments;
 use crate::error::Result;
 use crate::types::{Lsn, TreeId};
 
@@ -56,7 +55,7 @@ pub(crate) struct Commit<'a> {
 #[derive(Clone, Copy, Debug)]
 enum Source<'a> {
     Record(&'a [u8]),
-    Chunks(&'a Segments, &'a Chain),
+    Chunks(&'a Chain, ChunkSource<'a>),
 }
 
 /// The operations of a commit, in order: those of the catalog come first.
@@ -149,7 +148,7 @@ impl<'l> Commits<'l> {
         let found = self.found.as_ref()?;
         let source = match &found.chain {
             None => Source::Record(self.scan.held(Lsn(found.start.0 + HEADER_BYTES as u64), found.body)),
-            Some(chain) => Source::Chunks(self.scan.segments(), chain),
+            Some(chain) => Source::Chunks(chain, self.scan.chunks()),
         };
         Some(Commit { start: found.start, lsn: found.end, time: self.time, source })
     }
@@ -185,7 +184,7 @@ impl<'a> Commit<'a> {
     pub(crate) fn operations(&self) -> Operations<'a> {
         match self.source {
             Source::Record(body) => Operations::Together(operation::Operations::new(body, self.start)),
-            Source::Chunks(segments, chain) => Operations::Chunked(chain.operations(segments)),
+            Source::Chunks(chain, source) => Operations::Chunked(chain.operations(source)),
         }
     }
 }

@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use sablecat_os::disk::File;
 
+use super::chunk::ChunkSource;
 use super::record::{self, Record};
 use super::segment::{HEADER_BYTES, Name, Segments};
 use super::{BLOCK, Log};
@@ -268,15 +269,13 @@ impl Segments {
         Ok(())
     }
 
-    /// The bytes of the record that begins at `lsn`, read from the files.
+    /// The bytes of the record that begins at `lsn` and ends by `limit`, from the ring of the log if it still has them, else from the files.
     ///
     /// # Errors
     /// `Corruption` when no record does.
-    pub(super) fn read_record(&self, lsn: Lsn) -> Result<Vec<u8>> {
-        let mut reader = Reader::new(self);
-        let limit = Lsn(lsn.0.saturating_add(record::RECORD_BYTES_MAX as u64));
-        let claimed = record::claimed_len(reader.bytes(lsn, record::HEADER_BYTES, limit)?, lsn);
-        match claimed {
+    pub(super) fn read_record(&self, lsn: Lsn, limit: Lsn, ring: Option<&Log>) -> Result<Vec<u8>> {
+        let mut reader = Reader { ring, ..Reader::new(self) };
+        match reader.good_len_surely(lsn, limit)? {
             Some(len) => Ok(reader.bytes(lsn, len, limit)?.to_vec()),
             None => Err(damaged(self, lsn, "no record begins there any more")),
         }
@@ -347,6 +346,11 @@ impl<'l> Scan<'l> {
     /// The files that it reads.
     pub(super) fn segments(&self) -> &'l Segments {
         self.reader.segments
+    }
+
+    /// Where chunks are read that it has met.
+    pub(super) fn chunks(&self) -> ChunkSource<'l> {
+        ChunkSource { segments: self.reader.segments, ring: self.is_live.then_some(self.reader.ring).flatten() }
     }
 
     /// Bytes of the record that [`Scan::next`] returned last.

@@ -39,7 +39,7 @@ pub(crate) struct Member {
     incarnation: AtomicU64,
     /// From where on this process reads the log ([`said`], in blocks and one more; 0: it does not). Written by the process alone, read by who lets go of log.
     log_wanted: AtomicU64,
-    /// How far behind the end of the log it may be for that ([`said`], in blocks). Written before the other.
+    /// How much of it, from the end, it wants at most ([`said`], in blocks). Written before the other.
     log_lag_max: AtomicU64,
     command: [AtomicU64; COMMAND_WORDS],
 }
@@ -117,7 +117,7 @@ impl Member {
         let _ = self.incarnation.compare_exchange(incarnation, incarnation + 1, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// Says from where on the process that entered as this incarnation reads the log (none: nowhere), unless it is more than `lag_max` bytes behind by then. False if
+    /// Says from where on the process that entered as this incarnation reads the log (none: nowhere), and that it wants no more of it than `lag_max` bytes. False if
     /// it counts for nothing by now.
     pub(crate) fn want_log(&self, incarnation: u64, from: Option<Lsn>, lag_max: u64) -> bool {
         let say = |word: &AtomicU64, number: u64| loop {
@@ -133,15 +133,15 @@ impl Member {
         say(&self.log_lag_max, lag_max / LOG_BLOCK) && say(&self.log_wanted, from.map_or(0, |from| from.0 / LOG_BLOCK + 1))
     }
 
-    /// From where on the process here reads the log, of which the end is `tail`; none if it does not, or lags too far behind.
+    /// From where on the process here wants the log, of which the end is `tail`; none if it does not read it.
     pub(crate) fn log_wanted(&self, tail: Lsn) -> Option<Lsn> {
         // SeqCst throughout: rare, and in one order with the words of who begins to read.
         let wanted = self.log_wanted.load(Ordering::SeqCst);
         let lag_max = self.log_lag_max.load(Ordering::SeqCst);
         let incarnation = self.incarnation.load(Ordering::SeqCst);
         let from = heard(incarnation, wanted)?.checked_sub(1)?;
-        let lag = (tail.0 / LOG_BLOCK).saturating_sub(from);
-        (lag <= heard(incarnation, lag_max)?).then_some(Lsn(from * LOG_BLOCK))
+        let at_least = (tail.0 / LOG_BLOCK).saturating_sub(heard(incarnation, lag_max)?);
+        Some(Lsn(from.max(at_least) * LOG_BLOCK))
     }
 
     /// Whether a process stands here, alive or not.
@@ -220,11 +220,11 @@ mod tests {
     }
 
     #[test]
-    fn who_lags_too_far_behind_holds_nothing() {
+    fn who_lags_too_far_behind_holds_no_more_than_that() {
         let member = member();
         let me = member.begin();
         assert!(member.want_log(me, Some(Lsn(4096)), 1 << 20));
         assert_eq!(member.log_wanted(Lsn(4096 + (1 << 20))), Some(Lsn(4096)));
-        assert_eq!(member.log_wanted(Lsn(8192 + (1 << 20))), None);
+        assert_eq!(member.log_wanted(Lsn(1 << 30)), Some(Lsn((1 << 30) - (1 << 20))));
     }
 }

@@ -453,7 +453,7 @@ impl Region {
         Some((self.member(membership.number), self.fence.as_ref()?.incarnation))
     }
 
-    /// Says from where on this process reads the log (none: nowhere), and that it lets go of what lies more than `lag_max` bytes behind the end.
+    /// Says from where on this process reads the log (none: nowhere), and that it wants no more of it than `lag_max` bytes.
     ///
     /// # Errors
     /// `Poisoned` if this process was taken for dead.
@@ -462,7 +462,7 @@ impl Region {
         if member.want_log(incarnation, from, lag_max) { Ok(()) } else { Err(self.fenced()) }
     }
 
-    /// From where on processes read the log that ends at `tail`, but for those that lag too far behind.
+    /// From where on processes want the log that ends at `tail`.
     pub(crate) fn log_wanted(&self, tail: Lsn) -> Option<Lsn> {
         (0..self.geometry.members).filter_map(|number| self.member(number).log_wanted(tail)).min()
     }

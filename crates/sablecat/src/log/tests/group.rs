@@ -270,10 +270,8 @@ fn any_number_may_make_the_same_segments() {
 
 /// Where the first record begins that begins at `from` or later.
 fn first_record(log: &Log, from: Lsn) -> Lsn {
-    let at = (from.0..)
-        .step_by(8)
-        .find(|&at| log.segments().unwrap().read_record(Lsn(at)).is_ok_and(|bytes| crate::log::record::is_good(&bytes)));
-    Lsn(at.unwrap())
+    let is_there = |at: &u64| log.segments().unwrap().read_record(Lsn(*at), Lsn(at + RECORD_BYTES_MAX as u64), None).is_ok();
+    Lsn((from.0..).step_by(8).find(is_there).unwrap())
 }
 
 /// It counts as dead, and another has filled the same part and gone on.
