@@ -52,7 +52,8 @@ fn who_is_stopped_while_it_makes_a_segment_holds_up_nobody_and_does_no_harm_late
 
 #[test]
 fn who_is_stopped_while_it_writes_or_flushes_the_log_holds_up_nobody_and_does_no_harm_later() {
-    for operation in ["insert", "hand-over", "follow"] {
+    steps(&["--operation", "follow", "--by", "calls", "--stop"]);
+    for operation in ["insert", "hand-over"] {
         steps(&["--operation", operation, "--by", "calls", "--stop"]);
         steps(&["--operation", operation, "--every", "89", "--stop"]);
     }
