@@ -12,6 +12,7 @@ use super::shared_place::SharedPlace;
 use super::{Config, Core, EnvTxn, Mode, open};
 use crate::txn::catalog;
 use crate::txn::{Comparator, Durability, Isolation, Options, RecordChange};
+use crate::types::VolumeId;
 
 /// Its process is killed, as far as others can see.
 fn dies(core: &Arc<Core>) {
@@ -213,4 +214,23 @@ fn notes_of_processes_that_were_all_killed_are_acted_upon_by_the_next_to_open() 
     next.close().unwrap();
     drop(txn);
     core.close().unwrap();
+}
+
+/// Until it is known what is free, nothing below the marks of the opening is anybody's, and all above them is of who took it.
+#[test]
+fn what_others_have_in_hand_at_a_checkpoint_of_nothing_stays_theirs() {
+    let place = SharedPlace::new("in-hand", &Arc::new(SimDisk::new(1)));
+    let env = place.open();
+    fill(&env, "records", 100);
+    env.close().unwrap();
+    drop(env);
+    let env = place.open();
+    let pages = &env.kernel.pages;
+    // Another is about to publish them.
+    let (page, block) = (pages.allocate_page().unwrap(), pages.blocks().allocate(VolumeId::MAIN).unwrap().unwrap());
+    env.checkpoint(false).unwrap();
+    fill(&env, "more records", 100);
+    env.checkpoint(false).unwrap();
+    assert!(pages.page_ids().is_used(u64::from(page.0)), "page {page}");
+    assert!(pages.blocks().is_used(block), "block {block}");
 }

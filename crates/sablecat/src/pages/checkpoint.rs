@@ -262,8 +262,13 @@ impl Pages {
         let mut next = before.clone();
         next.checkpoint = at;
         next.log_position = needed;
-        next.page_count = self.page_ids.used_count();
-        next.pages_high = self.page_ids.high_water() as u32;
+        // Until then the marks stay what they were at the opening: what lies below them and the map does not name is taken to be free when that is learnt, and above them
+        // others have pages and blocks in hand that no map names yet.
+        let is_free_known = self.region.header().free_known.load(Ordering::Acquire) != 0;
+        if is_free_known {
+            next.page_count = self.page_ids.used_count();
+            next.pages_high = self.page_ids.high_water() as u32;
+        }
         next.tree_next = self.region.header().tree_next.0.load(Ordering::Acquire);
         // Who was succeeded may find what its successor has written, and takes it for nothing else.
         describe(at, &mut next).map_err(|error| if held.is_succeeded() { Error::succeeded() } else { error })?;
@@ -271,7 +276,8 @@ impl Pages {
             // Blocks will be released, which must not happen while all count as used: they would be made free again later on.
             self.learn_free(volume)?;
         }
-        let Switched { after, freed, moved } = self.write_checkpoint(volume, changes, moving, next, (held, me))?;
+        let Switched { after, freed, moved } =
+            self.write_checkpoint(volume, changes, if is_free_known { Some(moving) } else { None }, next, (held, me))?;
         let changed = moved > 0 || !freed.is_empty();
         given_up.sort_unstable();
         let is_given_up = |block: BlockId| given_up.binary_search_by_key(&block, |given_up| given_up.0).is_ok();
@@ -382,9 +388,17 @@ impl Pages {
                 read?;
                 break word.volume();
             }
-            let home = self.region.frame(frame).block().volume();
-            match self.show(page, at, me, |shown| bytes.copy_from_slice(shown)) {
-                Ok(()) => break home,
+            let shown = self.operate(me, || {
+                let _operation = self.at_pin(me, at)?;
+                let version = self.version(page, at, me)?;
+                // SAFETY: the operation looks at it, or the pin keeps it.
+                bytes.copy_from_slice(unsafe { self.region.page(version) });
+                Ok(self.region.frame(version).block())
+            });
+            match shown {
+                // Its block is a checkpoint's, perhaps of the one in force. Were the map to name another, this one would be freed, and be the version's still.
+                Ok(word) if word.is_captured() => return Ok(Found::Block(word.sealed())),
+                Ok(word) => break word.volume(),
                 Err(error) if error.is_not_there() => return Ok(Found::Younger),
                 Err(error) => return Err(error),
             }

@@ -259,7 +259,7 @@ impl Pages {
 
     /// The frame of the version of `page` that a snapshot at `at` sees, which the operation looks at or the pin keeps. The caller is in an operation,
     /// pinned at `at`.
-    fn version(&self, page: PageId, at: Lsn, me: &Participant) -> Result<FrameId> {
+    pub(super) fn version(&self, page: PageId, at: Lsn, me: &Participant) -> Result<FrameId> {
         let mut tries = 0u32;
         'again: loop {
             tries += 1;

@@ -24,10 +24,9 @@ use std::collections::HashSet;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering as StdOrdering;
 
-use sablecat_os::atomic::Ordering;
 use sablecat_os::disk::AlignedBuf;
 
-use super::volume::{Bounds, CheckpointPlan, Found, Superblock, Volume, first_within};
+use super::volume::{Bounds, CheckpointPlan, Found, Marks, Superblock, Volume, first_within};
 use super::{Pages, Participant};
 use crate::error::{Error, Result};
 use crate::region::{BlockWord, Held, Moored};
@@ -112,17 +111,18 @@ impl Moves {
 }
 
 impl Pages {
-    /// Writes the map that results from `changes` and from moving blocks, and puts it in force. The caller has the checkpoint role, or had it: then this fails,
-    /// or another has put it in force.
+    /// Writes the map that results from `changes` and from moving blocks, and puts it in force; without either (none), if it is not known what is free. The caller has the
+    /// checkpoint role, or had it: then this fails, or another has put it in force.
     pub(super) fn write_checkpoint(
         &self,
         volume: &Volume,
         changes: &[(PageId, SealedBlock)],
-        moving: Moving,
+        moving: Option<Moving>,
         next: Superblock,
         (held, me): (&Held<'_>, &Participant),
     ) -> Result<Switched> {
-        let moves = self.copy_down(volume, changes, if next.retains() { None } else { Some(moving) })?;
+        let marks = if moving.is_some() { Marks::Now } else { Marks::AsBefore };
+        let moves = self.copy_down(volume, changes, moving.filter(|_| !next.retains()))?;
         // After the copies, before anything that names the next generation; until it is in force.
         let mut moored = self.take_berth(volume, me)?;
         if held.is_succeeded() {
@@ -131,7 +131,7 @@ impl Pages {
         }
         if !moves.is_empty() {
             let all = moves.with(changes);
-            match self.switch(volume, &all, BlockId(moves.bounds[VolumeId::MAIN]), next.clone(), &mut moored) {
+            match self.switch(volume, (&all, BlockId(moves.bounds[VolumeId::MAIN]), marks), next.clone(), &mut moored) {
                 Ok((after, mut freed)) => {
                     // Who was succeeded leaves the pages where it knows them: both places hold the same, and the old ones stay in use.
                     let moved = if moored.name() { &moves.pages[..] } else { &[] };
@@ -153,7 +153,7 @@ impl Pages {
                 }
             }
         }
-        let (after, mut freed) = self.switch(volume, changes, BlockId(u64::MAX), next, &mut moored)?;
+        let (after, mut freed) = self.switch(volume, (changes, BlockId(u64::MAX), marks), next, &mut moored)?;
         drop(moored);
         self.keep_back(&[], changes, &mut freed, after.generation, me)?;
         Ok(Switched { after, freed, moved: 0 })
@@ -163,19 +163,19 @@ impl Pages {
     fn switch(
         &self,
         volume: &Volume,
-        changes: &[(PageId, SealedBlock)],
-        rewrite_from: BlockId,
+        (changes, rewrite_from, marks): (&[(PageId, SealedBlock)], BlockId, Marks),
         next: Superblock,
         moored: &mut Moored<'_>,
     ) -> Result<(Superblock, Vec<BlockId>)> {
         let berth = moored.berth();
-        let written = volume.write_checkpoint(CheckpointPlan { changes, blocks: &self.blocks, rewrite_from, next, berth }, &mut |draft| {
-            self.move_on();
-            self.region.check_fence()?;
-            // A late flush of somebody who was succeeded may have failed since the role was taken.
-            self.fail_if_poisoned()?;
-            if moored.set(draft) { Ok(()) } else { Err(Error::succeeded()) }
-        });
+        let written =
+            volume.write_checkpoint(CheckpointPlan { changes, blocks: &self.blocks, rewrite_from, marks, next, berth }, &mut |draft| {
+                self.move_on();
+                self.region.check_fence()?;
+                // A late flush of somebody who was succeeded may have failed since the role was taken.
+                self.fail_if_poisoned()?;
+                if moored.set(draft) { Ok(()) } else { Err(Error::succeeded()) }
+            });
         // Before the berth is given back: until then others would have to settle it.
         match written {
             Ok((after, freed)) => {
@@ -211,8 +211,7 @@ impl Pages {
     /// Copies pages to lower blocks, unless none are to be moved.
     fn copy_down(&self, volume: &Volume, changes: &[(PageId, SealedBlock)], moving: Option<Moving>) -> Result<Moves> {
         let mut moves = Moves { pages: Vec::new(), touched: Vec::new(), bounds: Bounds::new([]) };
-        let is_known = self.region.header().free_known.load(Ordering::Acquire) != 0;
-        if let Some(moving) = moving.filter(|&moving| is_known && self.is_worth_moving(volume, moving)) {
+        if let Some(moving) = moving.filter(|&moving| self.is_worth_moving(volume, moving)) {
             moves.bounds = Bounds::new(
                 self.blocks
                     .volumes()

@@ -29,10 +29,21 @@ pub(crate) struct CheckpointPlan<'a> {
     pub(crate) blocks: &'a BlockSpace,
     /// Map blocks from this one on are written anew if they lead to a page among the changes, even to one that stays where it is.
     pub(crate) rewrite_from: BlockId,
+    /// What it is to say of what may be in use.
+    pub(crate) marks: Marks,
     /// What the superblock is to say. Identity, generation, map and what may be in use of each volume are filled in. Built upon the one in force.
     pub(crate) next: Superblock,
     /// Where the superblock goes, and the headers of other volumes.
     pub(crate) berth: Berth,
+}
+
+/// The marks of a superblock: numbers of pages, and blocks, below which all that the map names lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Marks {
+    /// What is below the allocators' marks may be in use.
+    Now,
+    /// As in the superblock before: nothing changes in the map.
+    AsBefore,
 }
 
 impl Volume {
@@ -49,7 +60,8 @@ impl Volume {
         plan: CheckpointPlan<'_>,
         may_switch: &mut dyn FnMut(&[u8; SUPERBLOCK_BYTES]) -> Result<()>,
     ) -> Result<(Superblock, Vec<BlockId>)> {
-        let CheckpointPlan { changes, blocks, rewrite_from, mut next, berth } = plan;
+        let CheckpointPlan { changes, blocks, rewrite_from, marks, mut next, berth } = plan;
+        assert!(marks == Marks::Now || changes.is_empty(), "what is named lies below the marks");
         let named = |change: &&(PageId, SealedBlock)| change.1 != SealedBlock::NONE;
         assert!(changes.iter().rfind(named).is_none_or(|last| last.0.0 < next.pages_high), "pages in use are below the mark");
         let bounds = blocks.bounds();
@@ -64,7 +76,8 @@ impl Volume {
             self.write_map(&now.map(), next.generation, (changes, rewrite_from), blocks)?;
         next.map_root = root;
         next.map_height = height;
-        let bounds = blocks.bounds();
+        let before = now.bounds();
+        let bounds = if marks == Marks::Now { blocks.bounds() } else { before };
         next.blocks_high = bounds[VolumeId::MAIN];
         let written: BTreeSet<VolumeId> =
             changes.iter().map(|change| change.1.block().volume()).filter(|&volume| volume != VolumeId::MAIN).collect();

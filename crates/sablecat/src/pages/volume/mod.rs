@@ -59,7 +59,7 @@ pub(crate) use block::compare as compare_block;
 #[cfg(feature = "fuzzing")]
 pub(crate) use block::seal as seal_block;
 pub(crate) use blocks::{BlockSpace, Bounds, UsedBlocks, first_within};
-pub(crate) use checkpoint_write::CheckpointPlan;
+pub(crate) use checkpoint_write::{CheckpointPlan, Marks};
 pub(crate) use file::Volume;
 pub(crate) use growth::Tail;
 pub(crate) use keeping::Epoch;

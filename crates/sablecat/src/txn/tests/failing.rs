@@ -247,3 +247,24 @@ fn a_checkpoint_does_not_wait_for_who_was_stopped_while_it_wrote_a_version() {
     store.change_all(2);
     store.assert_nothing_leaks();
 }
+
+/// A page that has not changed since a checkpoint named its block may be said to have, late, by who helped a commit that had changed it before.
+#[test]
+fn a_page_that_is_latched_for_long_keeps_the_block_that_the_map_names() {
+    let store = store_on(&SimDisk::new(1), 300);
+    store.change_all(1);
+    store.checkpoint().unwrap();
+    let pages = &store.kernel.pages;
+    let other = pages.participants.sit().unwrap();
+    let current = pages.latch(store.tree.root, &other).unwrap();
+    let block = pages.region.frame(current).block();
+    assert!(block.is_captured());
+    pages.mark_unsaved(store.tree.root);
+    store.checkpoint().unwrap();
+    pages.unlatch(store.tree.root, &other);
+    assert_eq!(pages.region.frame(current).block(), block);
+    assert!(pages.blocks().is_used(block.block()), "what the page is read from next");
+    drop(other);
+    store.change_all(2);
+    store.assert_nothing_leaks();
+}

@@ -16,7 +16,7 @@ use sablecat_os::disk::Disk;
 use sablecat_os::sim::SimDisk;
 
 use super::space::tests::Owned;
-use super::{BlockSpace, CheckpointPlan, Declared, Superblock, Tail, Volume, compare_block};
+use super::{BlockSpace, CheckpointPlan, Declared, Marks, Superblock, Tail, Volume, compare_block};
 use crate::error::Result;
 use crate::types::{Berth, BlockId, Lsn, PageId, SealedBlock, VolumeId};
 
@@ -136,7 +136,7 @@ impl Store {
         next.pages_high = next.pages_high.max(above);
         describe(&mut next);
         let berth = self.volume.berths_of_next().next().expect("several");
-        let plan = CheckpointPlan { changes: &map, blocks: &self.blocks, rewrite_from: BlockId(u64::MAX), next, berth };
+        let plan = CheckpointPlan { changes: &map, blocks: &self.blocks, rewrite_from: BlockId(u64::MAX), marks: Marks::Now, next, berth };
         self.volume.write_checkpoint(plan, &mut |_| Ok(())).map(|(_, freed)| freed)
     }
 

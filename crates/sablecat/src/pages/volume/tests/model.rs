@@ -154,7 +154,7 @@ fn a_full_disk_leaves_the_generation_in_force_and_its_blocks_free() {
     let mut next = store.volume.superblock();
     next.pages_high = u32::MAX;
     let berth = store.volume.berths_of_next().next().expect("several");
-    let plan = CheckpointPlan { changes: &changes, blocks: &store.blocks, rewrite_from: BlockId(u64::MAX), next, berth };
+    let plan = CheckpointPlan { changes: &changes, blocks: &store.blocks, rewrite_from: BlockId(u64::MAX), marks: Marks::Now, next, berth };
     let error = store.volume.write_checkpoint(plan, &mut |_| Ok(())).expect_err("full");
     assert!(error.is_full(), "{error}");
     assert_eq!(store.blocks.used_count(), used);
