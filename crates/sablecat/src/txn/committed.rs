@@ -60,6 +60,8 @@ impl Source for Committed<'_> {
 impl Kernel {
     /// A long value, whole.
     pub(crate) fn load_long(&self, me: &Participant, at: Lsn, first: PageId, len: u64) -> Result<Vec<u8>> {
+        // Before there is memory for so much: a damaged leaf may say anything.
+        self.pages.check_run(first, long::page_count(len, self.page_size()))?;
         let bytes = usize::try_from(len).map_err(|_| Error::corruption(format!("a value says it has {len} bytes")))?;
         let mut value = vec![0; bytes];
         self.read_long(me, at, first, len, 0, &mut value)?;

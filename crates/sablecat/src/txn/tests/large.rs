@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
-use crate::access::long;
+use crate::access::{Value, btree, long};
 use crate::error::ErrorKind;
 use crate::pages::tests::Census;
 use crate::pages::volume::tests::interrupted::Interrupted;
@@ -320,4 +320,20 @@ fn in_memory_alone_values_are_in_frames_and_freed_by_one() {
     assert!(store.remove(b"key").unwrap());
     store.assert_nothing_leaks();
     assert_eq!(long::page_count(value(0, PAGES).len() as u64, 512), PAGES as u64);
+}
+
+#[test]
+fn a_value_that_says_it_is_longer_than_the_environment_is_damage_and_takes_no_memory() {
+    let store = Store::new(64, 2, None);
+    store.put(b"key", b"short").unwrap();
+    let seat = store.seat();
+    let len = u64::MAX >> 8;
+    // SAFETY: the test has one thread and no snapshot.
+    let mut direct = unsafe { Direct::new(&store.kernel.pages, &seat) };
+    btree::put(&mut direct, &store.tree.tree(), b"key", Value::Long { first_page: store.tree.root, len }).unwrap();
+    drop(seat);
+    let error = store.kernel.get_one(&store.tree, b"key").unwrap_err();
+    assert!(error.is_corruption(), "{error}");
+    let mut some = [0; 16];
+    assert!(store.kernel.read_part(&store.tree, b"key", 1 << 40, &mut some).unwrap_err().is_corruption());
 }
