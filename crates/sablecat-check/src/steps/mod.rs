@@ -306,6 +306,8 @@ impl Steps {
             match company {
                 Company::Somebody(env) => {
                     go_on(&env, &possible)?;
+                    // Of this process, which was there before: nothing is recovered.
+                    survivor::give_back(&env)?;
                     env.close().map_err(|error| format!("closing: {error}"))?;
                 }
                 // Its lock would keep the survivor from opening alone what it has closed.

@@ -50,7 +50,7 @@ const fn act(name: &'static str, in_company: bool, act: Act) -> Operation {
 }
 
 /// All of them.
-pub const OPERATIONS: [Operation; 27] = [
+pub const OPERATIONS: [Operation; 29] = [
     work("get", |env| env.database("d")?.get(key(30)).map(drop)),
     work("insert", |env| env.database("d")?.insert(key(30), "another")),
     work("remove", |env| env.database("d")?.remove(key(30)).map(drop)),
@@ -95,6 +95,8 @@ pub const OPERATIONS: [Operation; 27] = [
         })
     }),
     work("long-value", |env| env.database("d")?.insert(key(30), vec![b'v'; 5000])),
+    work("large-value", |env| env.database("d")?.insert(key(30), vec![b'v'; 20_000])),
+    work("compact", |env| env.compact().map(drop)),
     work("long-key", |env| env.database("d")?.insert([b'q'; 300], "of a nested key")),
     work("create-database", |env| env.database("new").map(drop)),
     work("remove-database", |env| env.remove_database("e").map(drop)),
@@ -156,6 +158,13 @@ impl Operation {
             let database = env.database(name)?;
             (0..records).try_for_each(|n| database.insert(key(n), value(n)))?;
         }
+        if self.name == "compact" {
+            let many = env.database("many")?;
+            (0..100).try_for_each(|n| many.insert(key(n), [n as u8; 200]))?;
+            // Behind it in the file.
+            env.checkpoint()?;
+            (0..30).try_for_each(|n| env.database("e")?.insert(key(n), value(n + 7)))?;
+        }
         if self.is_large() {
             let many = env.database("many")?;
             (0..900).try_for_each(|n| many.insert(key(n), [n as u8; 200]))?;
@@ -173,6 +182,11 @@ impl Operation {
         if self.name == "hand-over" {
             // So that the next one need only store to a block that is there.
             handed_over(env, key(58), "before, again")?;
+        }
+        if self.name == "compact" {
+            // Holes below what is to be moved into them.
+            env.remove_database("many")?;
+            env.checkpoint()?;
         }
         if self.supplies() {
             // More than half of a segment: another is wanted.

@@ -65,20 +65,48 @@ pub(super) fn come_after(place: &Place, other: &Place, left: Left, possible: &Po
     marks.remove(MARK).map_err(text("the survivor's own work"))?;
     drop(marks);
     let done = go_on(&env, possible)?;
+    let kept = if left == Left::Files { None } else { Some(give_back(&env)?) };
     let dead: Vec<_> = env.processes().into_iter().filter(|process| !process.asking).collect();
     if !dead.is_empty() {
         return Err(format!("still there: {dead:?}"));
     }
     env.close().map_err(text("closing"))?;
     let mut expected = possible[usize::from(done)].clone();
-    look_alone(place, &expected).map_err(|wrong| format!("opened alone: {wrong}"))?;
+    let has = look_alone(place, &expected).map_err(|wrong| format!("opened alone: {wrong}"))?;
+    compare(kept, has)?;
     expected.entry("d".to_owned()).or_default().insert(MARK.to_vec(), MARK.to_vec());
     look_alone(other, &expected).map_err(|wrong| format!("opened alone, not closed: {wrong}"))?;
     Ok(done)
 }
 
-/// Looks at what the files have, and at whether anything in them is lost to use.
-fn look_alone(place: &Place, expected: &Contents) -> Result<(), String> {
+/// Page numbers and blocks in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct InUse {
+    pages: u64,
+    blocks: u64,
+}
+
+/// Has everything given back that nothing leads to and that was in the hands of the dead, while the survivor lives; says what is in use then.
+pub(super) fn give_back(env: &Env) -> Result<InUse, String> {
+    env.compact().map_err(text("compacting"))?;
+    let report = env.verify(&mut |_| {}).map_err(text("verifying"))?;
+    if !report.problems.is_empty() || report.pages_unreachable > 0 {
+        return Err(format!("after compacting, verify: {report:?}"));
+    }
+    let stats = env.stats().map_err(text("counting"))?;
+    Ok(InUse { pages: stats.pages, blocks: stats.blocks })
+}
+
+/// Holds what is in use after a survivor has closed the environment against what was before.
+fn compare(kept: Option<InUse>, has: InUse) -> Result<(), String> {
+    match kept {
+        Some(kept) if kept != has => Err(format!("{kept:?} while the survivor lived, and {has:?} once it had closed the environment")),
+        _ => Ok(()),
+    }
+}
+
+/// Looks at what the files have, and at whether anything in them is lost to use; says what is in use.
+fn look_alone(place: &Place, expected: &Contents) -> Result<InUse, String> {
     let env = Env::builder().cache_size(super::CACHE_BYTES).background(false).open(place.environment()).map_err(text("opening"))?;
     let found = contents(&env).map_err(text("reading"))?;
     if found != *expected {
@@ -90,7 +118,9 @@ fn look_alone(place: &Place, expected: &Contents) -> Result<(), String> {
     if !report.problems.is_empty() || report.pages_unreachable > 0 {
         return Err(format!("verify: {report:?}"));
     }
-    env.close().map_err(text("closing"))
+    let has = give_back(&env)?;
+    env.close().map_err(text("closing"))?;
+    Ok(has)
 }
 
 fn text(doing: &'static str) -> impl Fn(sablecat::Error) -> String {

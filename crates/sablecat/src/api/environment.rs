@@ -505,6 +505,7 @@ mod tests {
         };
         assert_eq!(latched().map(|one| one.1), Some(0));
         // As a sweep does: not for a commit, whose list would say so.
+        let _hand = me.in_hand();
         let taken = [pages.allocate_page()?, pages.allocate_page()?];
         for page in taken {
             pages.latch(page, &me)?;

@@ -259,12 +259,16 @@ mod tests {
             })
             .unwrap();
         assert_ne!(old, new);
+        let seat = pages.participants.sit().unwrap();
+        let hand = seat.in_hand();
         for (block, what) in [(old, format!("block {old} is free")), (new, format!("block {new} is free and the map names it"))] {
             assert!(pages.blocks().release(block));
             let problems = problems();
             assert!(problems.iter().any(|problem| problem.contains(&what)), "{problems:?}");
             assert!(pages.blocks().of(block.volume()).mark(block.within()));
         }
+        drop(hand);
+        drop(seat);
         core.close().unwrap();
     }
 }

@@ -141,6 +141,9 @@ impl Pages {
         moving: Moving,
         describe: &impl Fn(Lsn, &mut Superblock) -> Result<()>,
     ) -> Result<Captured> {
+        // To the end, also of who is succeeded: what it comes to name it has named, and what it comes to free it has freed, when this is dropped, but for what it keeps back
+        // (relocate.rs).
+        let _hand = me.in_hand();
         // Not before: who had the role may just have found out.
         self.fail_if_poisoned()?;
         let needed = self.log_needed_from();
@@ -527,7 +530,7 @@ impl Pages {
                 sablecat_os::atomic::yield_now();
             }
         }
-        // Whoever has claimed it was stopped just there. The block stays in use until the environment is next opened afresh.
+        // Whoever has claimed it was stopped just there. The block stays in use until it is found lost (lost.rs).
     }
 
     fn capture_latched(&self, page: PageId, current: FrameId, at: Lsn, me: &Participant, changed: &mut Changed) -> Result<Found> {
@@ -589,6 +592,7 @@ impl Pages {
             return Ok(());
         }
         let Some(_hold) = self.try_hold_checkpoint(me) else { return Ok(()) };
+        let _hand = me.in_hand();
         self.fail_if_poisoned()?;
         self.follow_generation(volume)?;
         self.learn_free(volume)
@@ -596,12 +600,12 @@ impl Pages {
 
     /// Learns, once, which page ids and blocks below the opening high-water marks are free: until then all count as used, so that opening
     /// need not read the map.
-    fn learn_free(&self, volume: &Volume) -> Result<()> {
+    pub(super) fn learn_free(&self, volume: &Volume) -> Result<()> {
         if self.region.header().free_known.load(Ordering::Acquire) != 0 {
             return Ok(());
         }
         let found = volume.scan()?;
-        // Before anything is free: should this process die here, what is not free yet is lost until the next opening, but what is free, and
+        // Before anything is free: should this process die here, what is not free yet is lost (lost.rs), but what is free, and
         // perhaps in use again, is not made free a second time. By one alone, who may have been succeeded since: what it does not free nobody else can have.
         if self.region.header().free_known.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_err() {
             return Ok(());

@@ -14,7 +14,7 @@
 //! becomes visible, the next checkpoint may capture it and name its block. So that block is kept back, until a checkpoint has captured the page.
 //!
 //! While that is being told nobody takes the checkpoint role over, if only its process lives: who was succeeded would tell late, of places that others have moved the pages from. One who was
-//! succeeded before it begins to tell leaves it: the old places hold what the new ones do, and stay in use until the environment is next opened afresh.
+//! succeeded before it begins to tell leaves it: the old places hold what the new ones do, and stay in use until they are found lost (lost.rs).
 //!
 //! Each checkpoint moves a bounded number of blocks, looking at a bounded number of map leaves, and the next one goes on from there.
 //! Moving is worth nothing if it costs the checkpoint: a page that cannot be read stays where it is, and if the disk is full, all do. While
@@ -79,7 +79,7 @@ pub(super) struct Switched {
 /// Blocks that pages were moved from and that a version may bring up again, each with its page.
 ///
 /// Only the process that writes every checkpoint knows when such a block is free. Once another process has written one, which may have named
-/// the block again, they are given up: lost to use until the next opening.
+/// the block again, they are given up: lost ([`lost`](super::lost)).
 #[derive(Debug, Default)]
 pub(super) struct KeptBack {
     /// That of the checkpoint after which they were kept back.
@@ -295,7 +295,7 @@ impl Pages {
 
     /// The lowest free block of a volume, if it is within the bounds.
     fn block_below(&self, volume: VolumeId, bounds: &Bounds) -> Option<BlockId> {
-        let block = self.blocks.allocate(volume).ok().flatten()?;
+        let block = self.allocate_block(volume).ok()?;
         if block.within() < bounds[volume] {
             return Some(block);
         }
@@ -329,6 +329,12 @@ impl Pages {
         };
         self.unlatch(page, me);
         Ok(renamed)
+    }
+
+    /// The blocks that are kept back, if this process has written the checkpoint in force. Otherwise another may have kept some back as well.
+    pub(super) fn kept_back_at(&self, generation: u64) -> Option<Vec<BlockId>> {
+        let kept_back = self.kept_back.lock().unwrap_or_else(PoisonError::into_inner);
+        (kept_back.generation == generation).then(|| kept_back.blocks.iter().map(|kept| kept.1).collect())
     }
 
     /// Sorts out, after a checkpoint with these changes, which blocks that pages were moved from are free now: adds to `freed` those kept

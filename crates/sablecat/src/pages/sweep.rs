@@ -154,6 +154,7 @@ impl Pages {
         let found = || me.free.borrow().len() + if all { 0 } else { retired() };
         self.take_retired(me, &mut round);
         while looked < frames && found() < want {
+            let _hand = me.in_hand();
             let mut dirty = Writes::new(self);
             let horizon = self.horizon();
             let oldest = self.oldest_epoch();
@@ -378,6 +379,7 @@ impl Pages {
         if self.region.entry(first).word().owner() == me.number() {
             return false;
         }
+        let _hand = me.in_hand();
         let Some(frame) = self.try_latch(first, me) else { return false };
         // SAFETY: the page is latched and this is its current version, which only its latch's holder could supersede.
         let is_last = frame != FrameId::NONE && unsafe { self.region.page(frame) }[KIND_OFFSET] == KIND_FREE;
@@ -387,6 +389,15 @@ impl Pages {
         }
         self.unlatch(first, me);
         !is_last
+    }
+
+    /// How many pages are free with this one, whose last version is in memory; none if somebody has it latched.
+    pub(super) fn freed_with(&self, page: PageId, me: &Participant) -> Option<u64> {
+        let frame = self.try_latch(page, me)?;
+        // SAFETY: the page is latched and this is its current version, which only its latch's holder could supersede.
+        let count = if frame == FrameId::NONE { 0 } else { freed_after(unsafe { self.region.page(frame) }) };
+        self.unlatch(page, me);
+        Some(count)
     }
 
     /// A version that is said to be current, but not by its page: whoever published it died before the page named it. Only the holder of the
@@ -449,7 +460,7 @@ impl Pages {
         }
         if free {
             // Nobody can reach the page any more: all that is left of it is its number. The word first: should this process die here, the
-            // block is lost until the next opening, and not freed twice.
+            // block is lost (lost.rs), and not freed twice.
             desc.set_block(BlockWord::NOTHING);
             self.forget_block(block);
             self.region.entry(page).set_block(BlockWord::NOTHING);
@@ -514,9 +525,7 @@ impl Pages {
         if newer.page() == page && newer.previous() == frame && old.change(FrameState::Published, claimed) {
             if old.superseded() == superseded && old.page() == page && !old.block().is_writing() {
                 newer.set_previous(old.previous());
-                let block = old.block();
-                old.set_block(block.dropped());
-                self.forget_block(block);
+                self.drop_block(old, me);
                 self.retire(frame, me);
                 taken = true;
             } else {

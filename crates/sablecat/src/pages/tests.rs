@@ -11,6 +11,7 @@ use sablecat_os::liveness::LockFile;
 use sablecat_os::sim::SimDisk;
 
 use super::frames::{LIMBO_BATCH, PATIENCE};
+use super::hand::pretend;
 use super::volume::Volume;
 use super::writing::{Claim, Writes};
 use super::{KIND_FREE, KIND_OFFSET, Pages, Participant};
@@ -202,7 +203,7 @@ fn random_life(seed: u64, frames: usize, steps: u64) {
             0..8 => {
                 // At most half of the frames in current versions, so that there is room for old ones.
                 let page = if now.len() < frames / 2 && dice(4) == 0 {
-                    pages.allocate_page().unwrap()
+                    pretend(|| pages.allocate_page().unwrap())
                 } else if let Some((&page, _)) = now.iter().nth(dice(now.len().max(1) as u64) as usize) {
                     PageId(page)
                 } else {
@@ -213,7 +214,7 @@ fn random_life(seed: u64, frames: usize, steps: u64) {
                     Err(()) => {
                         full += 1;
                         if !now.contains_key(&page.0) {
-                            pages.release_page(page);
+                            pretend(|| pages.release_page(page));
                         }
                     }
                 }
@@ -281,7 +282,7 @@ fn snapshots_see_their_state_and_no_frame_is_lost() {
 fn a_version_that_no_snapshot_sees_is_taken_from_the_middle_of_its_chain() {
     let pages = pool(16);
     let (writer, first, last) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
-    let page = pages.allocate_page().unwrap();
+    let page = pretend(|| pages.allocate_page().unwrap());
     commit(&pages, page, Some(1), &writer).unwrap();
     let oldest = pages.pin(&first);
     for stamp in 2..6 {
@@ -310,7 +311,7 @@ fn a_version_that_no_snapshot_sees_is_taken_from_the_middle_of_its_chain() {
 fn a_chain_that_has_been_freed_under_a_sweep_is_left_alone() {
     let pages = pool(16);
     let [writer, idle, sweeper, reader] = [(); 4].map(|()| pages.participants.sit().unwrap());
-    let (page, other) = (pages.allocate_page().unwrap(), pages.allocate_page().unwrap());
+    let (page, other) = (pretend(|| pages.allocate_page().unwrap()), pretend(|| pages.allocate_page().unwrap()));
     commit(&pages, page, Some(1), &writer).unwrap();
     pages.pin(&reader);
     // Who supersedes a version is the first to free it: one remains, of an older state than one that is freed.
@@ -348,7 +349,7 @@ fn a_version_claimed_by_the_dead_is_read_and_passed_by_who_holds_the_latch() {
     for claimed in 0..3 {
         let pages = pool(16);
         let (writer, dead) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
-        let page = pages.allocate_page().unwrap();
+        let page = pretend(|| pages.allocate_page().unwrap());
         commit(&pages, page, Some(1), &writer).unwrap();
         let at = pages.pin(&writer);
         (2..6).for_each(|stamp| _ = commit(&pages, page, Some(stamp), &writer).unwrap());
@@ -373,7 +374,7 @@ fn own_versions_come_back_after_a_pin() {
     let pages = pool(1024);
     let (writer, reader) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
     pages.refill(&writer, 128, 128).unwrap();
-    let page = pages.allocate_page().unwrap();
+    let page = pretend(|| pages.allocate_page().unwrap());
     commit(&pages, page, Some(0), &writer).unwrap();
     pages.pin(&reader);
     for stamp in 1..=100 {
@@ -393,7 +394,7 @@ fn snapshots_that_end_in_time_leave_room() {
     const COMMITS: u64 = 200_000;
     let pages = pool(2);
     let writer = pages.participants.sit().unwrap();
-    let page = pages.allocate_page().unwrap();
+    let page = pretend(|| pages.allocate_page().unwrap());
     commit(&pages, page, Some(0), &writer).unwrap();
     let done = AtomicU32::new(0);
     std::thread::scope(|scope| {
@@ -417,7 +418,7 @@ fn snapshots_that_end_in_time_leave_room() {
 fn who_finds_no_frame_after_its_snapshot_was_given_up_is_told_so() {
     let pages = pool(4);
     let (one, two) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
-    let page = pages.allocate_page().unwrap();
+    let page = pretend(|| pages.allocate_page().unwrap());
     commit(&pages, page, Some(0), &two).unwrap();
     pages.pin(&one);
     commit(&pages, page, Some(1), &two).unwrap();
@@ -433,7 +434,7 @@ fn who_is_held_up_by_a_pin_gives_way_now_and_then() {
     let pages = pool(8192);
     let (writer, reader) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
     pages.refill(&writer, 8000, 8000).unwrap();
-    let page = pages.allocate_page().unwrap();
+    let page = pretend(|| pages.allocate_page().unwrap());
     let gives_way = |times: usize| -> usize {
         let mut ways = 0;
         for _ in 0..times {
@@ -488,7 +489,7 @@ fn an_operation_that_lasts_keeps_the_one_frame_it_looks_at() {
     const FRAMES: usize = 64;
     let pages = pool(FRAMES);
     let [writer, reader] = [(); 2].map(|()| pages.participants.sit().unwrap());
-    let all: Vec<PageId> = (0..8).map(|_| pages.allocate_page().unwrap()).collect();
+    let all: Vec<PageId> = (0..8).map(|_| pretend(|| pages.allocate_page().unwrap())).collect();
     all.iter().for_each(|&page| _ = commit(&pages, page, Some(7), &writer).unwrap());
     let at = pages.pin(&reader);
     let mut snapshot = pages.at_pin(&reader, at).unwrap();
@@ -515,7 +516,7 @@ fn an_operation_that_lasts_keeps_the_one_frame_it_looks_at() {
 fn a_version_is_what_it_was_until_its_frame_is_used_again() {
     let pages = pool(16);
     let [writer, reader] = [(); 2].map(|()| pages.participants.sit().unwrap());
-    let [page, other] = [(); 2].map(|()| pages.allocate_page().unwrap());
+    let [page, other] = [(); 2].map(|()| pretend(|| pages.allocate_page().unwrap()));
     let before = commit(&pages, page, Some(1), &writer).unwrap();
     let frame = pages.region.entry(page).word().frame();
     assert!(!pages.is_still(frame, page, before, before), "the current version is told by its page alone");
@@ -564,9 +565,9 @@ fn nothing_of_a_shared_region_is_touched_before_its_memory_is_certain() {
     // Where the next number needs another page of the table, or of a summary.
     for step in [64 * 64 * 64, 512 * 64 * 64, 1 << 16] {
         pages.page_ids.assume_used_below(step - 3).unwrap();
-        (0..70).for_each(|_| _ = pages.allocate_page().unwrap());
+        (0..70).for_each(|_| _ = pretend(|| pages.allocate_page().unwrap()));
         check("page ids");
-        let run = pages.allocate_run(1 << 17).unwrap();
+        let run = pretend(|| pages.allocate_run(1 << 17).unwrap());
         check("a run of page ids");
         pages.release_run(run, 1 << 17);
         check("given back");
@@ -575,8 +576,8 @@ fn nothing_of_a_shared_region_is_touched_before_its_memory_is_certain() {
         let blocks = pages.blocks().of(volume);
         blocks.assume_used_below(((512 * 64 * 64) << (3 * volume.0)) - 3).unwrap();
         check("blocks in use");
-        (0..70).for_each(|_| _ = pages.allocate_block(volume).unwrap());
-        let run = pages.allocate_blocks(volume, 1 << 18).unwrap();
+        (0..70).for_each(|_| _ = pretend(|| pages.allocate_block(volume).unwrap()));
+        let run = pretend(|| pages.allocate_blocks(volume, 1 << 18).unwrap());
         check("blocks");
         pages.blocks().release_run(run, 1 << 18);
         assert!(!blocks.is_used(blocks.capacity() - 1));
@@ -586,7 +587,7 @@ fn nothing_of_a_shared_region_is_touched_before_its_memory_is_certain() {
     pages.volume = Some(volume);
     let last = region.header().pages_ready.load(Ordering::SeqCst) - 1;
     let left = last + 1 - pages.page_ids.high_water();
-    pages.allocate_run(left).unwrap();
+    pretend(|| pages.allocate_run(left).unwrap());
     pages.learn_block(PageId(last as u32)).unwrap();
     assert!(!pages.begins_run(PageId(last as u32)));
     check("the map");

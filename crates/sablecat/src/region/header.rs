@@ -21,6 +21,9 @@ pub(crate) struct Identity {
     pub(crate) boot: [u8; 16],
 }
 
+/// Groups of page ids and blocks of which it is counted how often they are taken.
+pub(crate) const TAKEN_GROUPS: usize = 4096;
+
 /// A value on cache lines of its own (two, since processors fetch lines in pairs).
 #[repr(C, align(128))]
 #[derive(Debug)]
@@ -146,6 +149,10 @@ pub(crate) struct Header {
     pub(crate) unreachable: Line<RoleWord>,
     /// How many bulk loads have begun. Written by them, each before it publishes anything.
     pub(crate) loads_begun: AtomicU64,
+    /// Which holding of the role of who frees what nothing leads to looks for what is lost (pages/lost.rs), and one; 0: none.
+    pub(crate) suspecting: Line<AtomicU64>,
+    /// How often page ids and blocks of each group were taken while somebody looked for what is lost. Written by who takes them, before it does.
+    pub(crate) taken: [AtomicU32; TAKEN_GROUPS],
     /// How far ahead of the hand somebody has seen to dirty frames. Written by who cleans; a hint.
     pub(crate) cleaned: Line<AtomicU64>,
 }

@@ -39,7 +39,7 @@ pub(crate) use bitmap::{LEVELS_MAX, Level, divide};
 pub(crate) use entry::{BlockWord, EntryWord, PageEntry};
 pub(crate) use frame::{FrameDesc, FrameState};
 pub(crate) use geometry::{Geometry, LOG_WORDS_BYTES, PAGE_QUEUES, STRUCTURE_LATCHES, VOLUMES_MAX};
-pub(crate) use header::{Header, Identity};
+pub(crate) use header::{Header, Identity, TAKEN_GROUPS};
 pub(crate) use member::{Member, Standing};
 pub(crate) use membership::Membership;
 pub(crate) use role::{Held, Holding, Role, RoleWord, WRITTEN_QUEUE, Watch, Work};
@@ -338,6 +338,18 @@ impl Region {
             .try_for_each(|bytes| self.reserve(bytes.start, bytes.len()))?;
         ready.fetch_max(to, Ordering::SeqCst);
         Ok(())
+    }
+
+    /// Counts that some of these numbers, page ids or blocks of one of the volumes, are about to be taken, if anybody looks for what is lost.
+    #[inline]
+    pub(crate) fn count_taken(&self, space: usize, numbers: Range<u64>) {
+        // SeqCst: see `Slot::begin_hand`. So is the count, before the number is taken: who finds that taken finds it counted.
+        if self.header().suspecting.0.load(Ordering::SeqCst) != 0 {
+            let words = numbers.start / 64..numbers.end.div_ceil(64);
+            for word in words.take(TAKEN_GROUPS) {
+                self.header().taken[taken_group(space, word * 64)].fetch_add(1, Ordering::SeqCst);
+            }
+        }
     }
 
     /// This process's number among the members; 0 when the region is private.
@@ -644,6 +656,12 @@ impl Region {
     pub(crate) fn ahead(&self, frame: FrameId) -> Ahead {
         Ahead::new(self.frame_pointer(frame).as_ptr(), self.geometry.page_size.min(AHEAD_BYTES_MAX))
     }
+}
+
+/// In which group a number is of those of which it is counted how often they are taken.
+pub(crate) fn taken_group(space: usize, number: u64) -> usize {
+    // Spaces begin in different places, so that the lowest numbers of all are not in the same groups.
+    (number as usize / 64 + space * (TAKEN_GROUPS / 17)) % TAKEN_GROUPS
 }
 
 /// From where to where places are to be made certain of, so that `end` of at most `max` are.

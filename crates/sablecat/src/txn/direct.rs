@@ -10,7 +10,7 @@ use crate::access::btree::node::{self, Leaf, LeafMut, Value};
 use crate::access::btree::{self, Toward, Tree, nest};
 use crate::access::{PageRead, PageWrite, long};
 use crate::error::{Error, Result};
-use crate::pages::{Pages, Participant};
+use crate::pages::{InHand, Pages, Participant};
 use crate::region::{BlockWord, EntryWord, FrameState};
 use crate::types::{BlockId, FrameId, PageId, TreeId, VolumeId};
 
@@ -19,6 +19,7 @@ use crate::types::{BlockId, FrameId, PageId, TreeId, VolumeId};
 pub(crate) struct Direct<'a> {
     pages: &'a Pages,
     me: &'a Participant,
+    _hand: InHand<'a>,
 }
 
 impl<'a> Direct<'a> {
@@ -27,7 +28,7 @@ impl<'a> Direct<'a> {
     /// # Safety
     /// For as long as the writer lives, no other participant is in an operation, holds a pin or a latch, or begins to.
     pub(crate) unsafe fn new(pages: &'a Pages, me: &'a Participant) -> Direct<'a> {
-        Direct { pages, me }
+        Direct { pages, me, _hand: me.in_hand() }
     }
 
     /// The frame of a page, to be written: resident, and on no block.

@@ -3,6 +3,7 @@
 //! A block's number says which volume it is in and where there (types.rs), so whatever reads, names or checks blocks need not know of
 //! volumes. Only who allocates says where.
 
+use std::fmt;
 use std::ops::Index;
 
 use super::space::BitSpace;
@@ -57,15 +58,24 @@ impl Index<VolumeId> for Bounds {
 }
 
 /// Which blocks are in use, of all volumes.
-#[derive(Debug)]
 pub(crate) struct BlockSpace {
     volumes: Vec<BitSpace>,
+    may_release: MayRelease,
+}
+
+/// Whether blocks may be given back by this process: of one that was taken for dead they may be others' by now.
+pub(crate) type MayRelease = Box<dyn Fn() -> bool + Send + Sync>;
+
+impl fmt::Debug for BlockSpace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockSpace").field("volumes", &self.volumes).finish_non_exhaustive()
+    }
 }
 
 impl BlockSpace {
     /// Allocators, that of the main volume first.
-    pub(crate) fn new(volumes: Vec<BitSpace>) -> BlockSpace {
-        BlockSpace { volumes }
+    pub(crate) fn new(volumes: Vec<BitSpace>, may_release: MayRelease) -> BlockSpace {
+        BlockSpace { volumes, may_release }
     }
 
     /// A volume's own.
@@ -96,12 +106,14 @@ impl BlockSpace {
 
     /// Gives a block back. True if it was in use.
     pub(crate) fn release(&self, block: BlockId) -> bool {
-        self.of(block.volume()).release(block.within())
+        (self.may_release)() && self.of(block.volume()).release(block.within())
     }
 
     /// Gives back `count` blocks from `first` on.
     pub(crate) fn release_run(&self, first: BlockId, count: u64) {
-        self.of(first.volume()).release_run(first.within(), count);
+        if (self.may_release)() {
+            self.of(first.volume()).release_run(first.within(), count);
+        }
     }
 
     /// For each volume: places at or above this are free.
@@ -120,6 +132,13 @@ impl BlockSpace {
     /// Frees what is not in use ([`BitSpace::free_unused`]).
     pub(crate) fn free_unused(&self, used: &UsedBlocks) {
         self.volumes().for_each(|volume| self.of(volume).free_unused(used.of(volume)));
+    }
+
+    /// The blocks in use, within the bounds of `named`, that are not in it.
+    pub(crate) fn used_beside(&self, named: &UsedBlocks) -> Vec<BlockId> {
+        self.volumes()
+            .flat_map(|volume| self.of(volume).used_beside(named.of(volume)).map(move |within| BlockId::new(volume, within)))
+            .collect()
     }
 
     /// True if the block is in use.
@@ -160,6 +179,18 @@ impl UsedBlocks {
     /// Adds a block, which is within the bounds; false if it was there already.
     pub(super) fn insert(&mut self, block: BlockId) -> bool {
         self.0[block.volume().index()].insert(block.within())
+    }
+
+    /// Raises the bounds.
+    pub(crate) fn extend(&mut self, bounds: &Bounds) {
+        (0..).map(VolumeId).zip(&mut self.0).for_each(|(volume, used)| used.extend(bounds[volume]));
+    }
+
+    /// Adds a block, unless it is beyond the bounds.
+    pub(crate) fn note(&mut self, block: BlockId) {
+        if block != BlockId::NONE && block.volume().index() < self.0.len() && block.within() < self.of(block.volume()).bound() {
+            self.insert(block);
+        }
     }
 
     /// True if the block is among them.

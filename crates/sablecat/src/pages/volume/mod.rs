@@ -71,6 +71,7 @@ pub(crate) use space::BitSpace;
 pub(crate) use superblock::Superblock;
 #[cfg(feature = "fuzzing")]
 pub(crate) use superblock::seal as seal_superblock;
+pub(crate) use used::Used;
 
 /// Bytes at the head of the main volume that hold the superblocks and no blocks.
 const RESERVED_BYTES: u64 = 131_072;

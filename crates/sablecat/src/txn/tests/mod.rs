@@ -6,6 +6,7 @@ mod explore;
 mod failing;
 mod large;
 mod linear;
+mod lost;
 mod mapped_twice;
 mod nested;
 mod order;
@@ -108,6 +109,7 @@ impl Store {
         let mut direct = unsafe { Direct::new(&kernel.pages, &seat) };
         assert_eq!(direct.allocate(VolumeId::MAIN).unwrap(), tree.root);
         btree::format_root(direct.write(tree.root).unwrap(), tree.id, tree.root, false);
+        drop(direct);
         drop(seat);
         Store { kernel, tree }
     }

@@ -87,7 +87,7 @@ impl Store {
 
     fn over(volume: Volume) -> Result<Store> {
         let memory: Vec<_> = (0..volume.count()).map(|_| Owned::new(1 << 20)).collect();
-        let blocks = BlockSpace::new(memory.iter().map(Owned::again).collect());
+        let blocks = BlockSpace::new(memory.iter().map(Owned::again).collect(), Box::new(|| true));
         blocks.assume_used_below(&volume.superblock().bounds())?;
         Ok(Store { volume, blocks, _memory: memory })
     }
