@@ -6,10 +6,11 @@
 //!
 //! `unsafe` here: the handler may only call what is safe after fork, which `dup3` is.
 
+use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::RawFd;
-use std::sync::OnceLock;
+use std::os::fd::{IntoRawFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Descriptors that can be registered at once in a process.
 const GIVEN_UP_MAX: usize = 1024;
@@ -29,24 +30,28 @@ pub fn forks() -> u64 {
 /// Has [`forks`] count from now on.
 ///
 /// # Errors
-/// Those of the system.
+/// Those of the system. Another attempt may be luckier.
 pub fn watch() -> io::Result<()> {
-    static WATCHED: OnceLock<Result<(), i32>> = OnceLock::new();
-    WATCHED
-        .get_or_init(|| {
-            // SAFETY: a constant path; the descriptor is kept for the life of the process.
-            let null = unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
-            if null < 0 {
-                return Err(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO));
-            }
-            NULL.store(null, Ordering::Release);
-            // SAFETY: the handler is a function that lives as long as the program and is safe after fork.
-            match unsafe { libc::pthread_atfork(None, None, Some(in_child)) } {
-                0 => Ok(()),
-                error => Err(error),
-            }
-        })
-        .map_err(io::Error::from_raw_os_error)
+    static WATCHED: Mutex<bool> = Mutex::new(false);
+    let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
+    if *watched {
+        return Ok(());
+    }
+    if NULL.load(Ordering::Acquire) == NONE {
+        // Kept for the life of the process.
+        let null = OpenOptions::new().read(true).write(true).open("/dev/null").map_err(|error| told("opening /dev/null", &error))?;
+        NULL.store(null.into_raw_fd(), Ordering::Release);
+    }
+    // SAFETY: the handler is a function that lives as long as the program and is safe after fork.
+    match unsafe { libc::pthread_atfork(None, None, Some(in_child)) } {
+        0 => *watched = true,
+        error => return Err(told("asking to be told of forks", &io::Error::from_raw_os_error(error))),
+    }
+    Ok(())
+}
+
+fn told(tried: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{tried}: {error}"))
 }
 
 extern "C" fn in_child() {

@@ -6,12 +6,13 @@
 use std::io;
 use std::ptr;
 // Not this crate's own: a signal handler is no place for an explorer of schedules.
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 
-static ASKED: AtomicBool = AtomicBool::new(false);
+/// The signal that came first; 0: none.
+static ASKED: AtomicI32 = AtomicI32::new(0);
 
-/// From here on the first of the signals INT, TERM and HUP only sets what [`is_asked`] tells. The next one ends the process as usual. One
-/// that the process was started to ignore stays ignored.
+/// From here on each of the signals INT, TERM and HUP, when it comes for the first time, only sets what [`signal`] tells. The next time it ends the process
+/// as usual. One that the process was started to ignore stays ignored.
 ///
 /// # Errors
 /// Those of the system; there is no reason for any.
@@ -31,12 +32,18 @@ pub fn watch() -> io::Result<()> {
 
 /// Whether this process was asked to end since [`watch`].
 pub fn is_asked() -> bool {
-    // Relaxed: pairs with the store in `note`; the flag carries no data.
-    ASKED.load(Ordering::Relaxed)
+    signal().is_some()
 }
 
-extern "C" fn note(_signal: libc::c_int) {
-    ASKED.store(true, Ordering::Relaxed);
+/// The signal by which this process was first asked to end since [`watch`], if it was.
+pub fn signal() -> Option<u8> {
+    // Relaxed: pairs with the exchange in `note`; nothing else is told with it.
+    u8::try_from(ASKED.load(Ordering::Relaxed)).ok().filter(|&signal| signal != 0)
+}
+
+extern "C" fn note(signal: libc::c_int) {
+    // The first one counts.
+    let _ = ASKED.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
 }
 
 /// Sets what a signal does, if there is something to set, and tells what it did.
@@ -60,7 +67,7 @@ mod tests {
         assert!(!is_asked());
         // SAFETY: raising a signal that has a handler runs the handler.
         assert_eq!(unsafe { libc::raise(libc::SIGTERM) }, 0);
-        assert!(is_asked());
+        assert_eq!(signal(), Some(libc::SIGTERM as u8));
         assert_eq!(action(libc::SIGTERM, None).unwrap().sa_sigaction, libc::SIG_DFL);
         assert_ne!(action(libc::SIGINT, None).unwrap().sa_sigaction, libc::SIG_DFL);
     }

@@ -146,10 +146,15 @@ impl LockFile {
         lock.l_whence = libc::SEEK_SET as _;
         lock.l_start = i64::try_from(byte).map_err(|_| io::ErrorKind::InvalidInput)?;
         lock.l_len = len;
-        // SAFETY: the descriptor is open, and the command reads and writes the structure during the call only.
-        match unsafe { libc::fcntl(self.file.as_raw_fd(), command, &mut lock) } {
-            -1 => Err(io::Error::last_os_error()),
-            _ => Ok(lock),
+        loop {
+            // SAFETY: the descriptor is open, and the command reads and writes the structure during the call only.
+            let answer = unsafe { libc::fcntl(self.file.as_raw_fd(), command, &mut lock) };
+            match (answer, io::Error::last_os_error()) {
+                // By a signal: so a file system may answer that asks another machine.
+                (-1, error) if error.kind() == io::ErrorKind::Interrupted => {}
+                (-1, error) => return Err(error),
+                _ => return Ok(lock),
+            }
         }
     }
 }

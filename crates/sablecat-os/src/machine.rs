@@ -1,8 +1,9 @@
 //! What the machine is: for choosing defaults and for telling one boot from another.
 //!
-//! Nothing here is needed to be right: what cannot be found out has a documented stand-in.
+//! Nothing here but [`boot_id`] is needed to be right: what cannot be found out has a documented stand-in.
 
 use std::fs;
+use std::io;
 
 /// Bytes of memory this process may use: the machine's, or the limit of its container if that is lower.
 pub fn memory_bytes() -> u64 {
@@ -23,10 +24,20 @@ pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// A number that is drawn anew at each boot. All zero if the system does not tell.
-pub fn boot_id() -> [u8; 16] {
-    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    parse_uuid(text.trim()).unwrap_or_default()
+/// Where the system tells which boot this is.
+pub const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// A number that is drawn anew at each boot. All zero where the system has none to tell.
+///
+/// # Errors
+/// Those of reading [`BOOT_ID`], if it is there: not to know it for a moment is not to have none, and memory of this boot would be taken for that of
+/// another.
+pub fn boot_id() -> io::Result<[u8; 16]> {
+    match fs::read_to_string(BOOT_ID) {
+        Ok(text) => Ok(parse_uuid(text.trim()).unwrap_or_default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok([0; 16]),
+        Err(error) => Err(error),
+    }
 }
 
 fn parse_uuid(text: &str) -> Option<[u8; 16]> {
@@ -73,8 +84,8 @@ mod tests {
 
     #[test]
     fn the_boot_has_an_identity_that_stays() {
-        assert_ne!(boot_id(), [0; 16]);
-        assert_eq!(boot_id(), boot_id());
+        assert_ne!(boot_id().unwrap(), [0; 16]);
+        assert_eq!(boot_id().unwrap(), boot_id().unwrap());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, fstat, fstatvfs, ftruncate, memfd_create, stat};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 use crate::machine::page_bytes;
@@ -88,7 +88,8 @@ impl Mapping {
         if len == 0 {
             return Ok(());
         }
-        Ok(fallocate(memory, FallocateFlags::empty(), offset as u64, len as u64)?)
+        // A signal ends it half way in files in memory too.
+        Ok(retry_on_intr(|| fallocate(memory, FallocateFlags::empty(), offset as u64, len as u64))?)
     }
 
     /// How many bytes the file system still has for shared memory; none if there is no telling, or it has no bound of its own.

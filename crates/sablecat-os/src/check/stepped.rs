@@ -50,8 +50,17 @@ pub enum Did {
     Step,
     /// It has come to a mark.
     Mark,
-    /// It ended, with this status of waitpid.
+    /// It ended, with this status of waitpid; or it was killed here, being about to end by a signal that it had raised against itself.
     End(i32),
+}
+
+/// What a process raises against itself by a fault, by aborting, or by its [`set_alarm`]. Kept from it, it would go on for ever.
+const FATAL: [i32; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT, libc::SIGALRM];
+
+/// Has this process ended, by SIGALRM, unless it has ended by itself after so long.
+pub fn set_alarm(seconds: u32) {
+    // SAFETY: the call takes no addresses.
+    unsafe { libc::alarm(seconds) };
 }
 
 /// A process that is stepped by the thread that started it, and by no other. Killed when dropped.
@@ -71,7 +80,11 @@ impl Stepped {
     pub fn start(command: &mut Command) -> io::Result<Stepped> {
         let mut stepped = Stepped { child: command.spawn()?, ended: false, vdso: OnceCell::new() };
         match stepped.wait()? {
-            Did::Mark => Ok(stepped),
+            Did::Mark => {
+                // So that stops for system calls are told from others.
+                stepped.request(libc::PTRACE_SETOPTIONS as _, libc::PTRACE_O_TRACESYSGOOD as usize)?;
+                Ok(stepped)
+            }
             Did::End(status) if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == NOT_PERMITTED => {
                 Err(io::ErrorKind::PermissionDenied.into())
             }
@@ -140,17 +153,17 @@ impl Stepped {
         Ok(())
     }
 
-    fn pid(&self) -> libc::pid_t {
+    pub(super) fn pid(&self) -> libc::pid_t {
         self.child.id() as libc::pid_t
     }
 
-    fn request(&self, request: libc::c_int, data: usize) -> io::Result<()> {
+    pub(super) fn request(&self, request: libc::c_int, data: usize) -> io::Result<()> {
         // SAFETY: the requests made here take no addresses; the process is a child of ours that was not waited for to its end.
         let answer = unsafe { libc::ptrace(request as _, self.pid(), 0usize, data) };
         if answer == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    fn wait(&mut self) -> io::Result<Did> {
+    pub(super) fn wait(&mut self) -> io::Result<Did> {
         let mut status = 0;
         // SAFETY: the status is ours to write.
         if unsafe { libc::waitpid(self.pid(), &mut status, 0) } == -1 {
@@ -160,7 +173,15 @@ impl Stepped {
             self.ended = true;
             return Ok(Did::End(status));
         }
-        Ok(if libc::WSTOPSIG(status) == libc::SIGSTOP { Did::Mark } else { Did::Step })
+        match libc::WSTOPSIG(status) {
+            libc::SIGSTOP => Ok(Did::Mark),
+            signal if FATAL.contains(&signal) => {
+                self.kill()?;
+                // The status of who was ended by it.
+                Ok(Did::End(signal))
+            }
+            _ => Ok(Did::Step),
+        }
     }
 }
 
