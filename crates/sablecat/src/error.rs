@@ -86,6 +86,8 @@ enum Signal {
     Succeeded,
     /// A tree was, or is being, built anew since its pages were looked for: look again under its structure latch.
     Rebuilt,
+    /// A tree is arranged in a way that this build does not know: leave it as it is.
+    NotKnown,
 }
 
 impl Error {
@@ -134,6 +136,12 @@ impl Error {
     #[cold]
     pub(crate) fn too_many() -> Self {
         Error { signal: Signal::TooMany, ..Self::cache_full("the transaction changes more pages than the cache has room for") }
+    }
+
+    /// Something of a tree is not known to this build.
+    #[cold]
+    pub(crate) fn not_known(what: impl Display) -> Self {
+        Error { signal: Signal::NotKnown, ..Self::invalid(what) }
     }
 
     /// A tree was built anew since its pages were looked for.
@@ -215,6 +223,11 @@ impl Error {
 
     pub(crate) fn is_volume_in_doubt(&self) -> bool {
         self.signal == Signal::InDoubt
+    }
+
+    /// Whether it is about a tree of which this build does not know something.
+    pub(crate) fn is_not_known(&self) -> bool {
+        self.signal == Signal::NotKnown
     }
 
     pub(crate) fn is_too_many(&self) -> bool {

@@ -45,6 +45,7 @@ mod region;
 mod txn;
 mod types;
 
+pub use access::Method;
 pub use api::{
     Builder, Changes, ChangesIn, ChangesOptions, Commit, Cursor, DataStore, Database, Entry, Env, Follower, KeyRange, Kind, Prefix, Range,
     Read, ReadTxn, Record, Savepoint, Stats, Stopper, Txn, TxnOptions, Write,

@@ -45,7 +45,9 @@ fn apply(model: &mut Contents, commit: &Commit<'_>) {
         match change {
             Change::Insert { database, key, value } => _ = model.get_mut(database).unwrap().insert(key.to_vec(), value.to_vec()),
             Change::Remove { database, key } => _ = model.get_mut(database).unwrap().remove(key),
-            Change::CreateDatabase { name, comparator: None } => assert_eq!(model.insert(name.to_owned(), BTreeMap::new()), None, "{name}"),
+            Change::CreateDatabase { name, comparator: None, .. } => {
+                assert_eq!(model.insert(name.to_owned(), BTreeMap::new()), None, "{name}")
+            }
             Change::RenameDatabase { from, to } => {
                 let records = model.remove(from).unwrap_or_else(|| panic!("{from} is renamed to {to}"));
                 assert_eq!(model.insert(to.to_owned(), records), None, "{to}");

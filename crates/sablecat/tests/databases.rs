@@ -226,24 +226,6 @@ fn a_transaction_that_lost_a_name_finds_it_when_it_is_run_again() {
 }
 
 #[test]
-fn who_lists_names_conflicts_with_who_changes_them_and_with_nobody_else() {
-    let env = Env::in_memory().unwrap();
-    let count = env.database("count").unwrap();
-    let list = |between: &dyn Fn()| {
-        let mut txn = env.begin_with(at(Isolation::Serializable)).unwrap();
-        let names = txn.databases().unwrap();
-        txn.database(&format!("own {}", names.len())).unwrap();
-        between();
-        txn.insert(&count, "names", names.len().to_le_bytes()).unwrap();
-        txn.commit()
-    };
-    list(&|| ()).unwrap();
-    list(&|| drop(env.begin().unwrap().database("never"))).unwrap();
-    assert_eq!(kind(list(&|| drop(env.database("phantom")))), ErrorKind::Conflict);
-    check(&env);
-}
-
-#[test]
 fn rolling_back_to_a_savepoint_undoes_what_was_done_to_databases_since() {
     for isolation in LEVELS {
         let disk = Arc::new(SimDisk::new(4));
@@ -465,31 +447,6 @@ fn a_name_that_stands_for_another_database_is_found_to() {
     })
     .unwrap();
     assert_eq!((what("a").as_deref(), what("b").as_deref()), (Some(&b"first"[..]), Some(&b"second"[..])));
-}
-
-#[test]
-fn a_database_removed_after_it_was_read_is_a_conflict_for_the_reader() {
-    let env = Env::in_memory().unwrap();
-    for wins in [true, false] {
-        let (read, other) = (env.database("read").unwrap(), env.database("other").unwrap());
-        other.remove("k").unwrap();
-        read.insert("a", "1").unwrap();
-        // Each sees the state before the other: one of them has to go.
-        let mut reader = env.begin_with(at(Isolation::Serializable)).unwrap();
-        assert_eq!(reader.get(&read, "a").unwrap().as_deref(), Some(&b"1"[..]));
-        reader.insert(&other, "k", "2").unwrap();
-        let mut remover = env.begin_with(at(Isolation::Serializable)).unwrap();
-        assert_eq!(remover.get(&other, "k").unwrap(), None);
-        assert!(remover.remove_database("read").unwrap());
-        if wins {
-            reader.commit().unwrap();
-            assert_eq!(kind(remover.commit()), ErrorKind::Conflict);
-        } else {
-            remover.commit().unwrap();
-            assert_eq!(kind(reader.commit()), ErrorKind::Conflict);
-        }
-    }
-    check(&env);
 }
 
 #[test]

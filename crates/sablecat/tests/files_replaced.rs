@@ -1,11 +1,14 @@
 //! A region and files that are not of the same moment: one of them was left behind, put back, moved, poisoned, or used without the other.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use sablecat::{Durability, Env, ErrorKind};
+use sablecat_os::check::between::{Between, Call, Judge, Verdict};
+use sablecat_os::disk::HostDisk;
 use sablecat_os::sim::{Fault, SimDisk};
 
 mod support;
@@ -132,9 +135,43 @@ fn a_private_opening_goes_on_from_what_killed_processes_had_committed() {
     let left = place.killed("private-left");
     let alone = left.open_alone().expect("opened alone");
     assert_eq!(get(&alone).as_deref(), Some(&b"in the region"[..]));
-    assert_eq!(left.regions(), Vec::<std::path::PathBuf>::new());
+    assert_eq!(left.regions(), Vec::<PathBuf>::new());
     alone.close().expect("closed");
     assert_eq!(get(&left.open().expect("opened")).as_deref(), Some(&b"in the region"[..]));
+}
+
+/// Has a file renamed before the first call that may make one: in opening alone, that is the lock file.
+#[derive(Debug)]
+struct Comes {
+    from: PathBuf,
+    to: PathBuf,
+    has_come: AtomicBool,
+}
+
+impl Judge for Comes {
+    fn judge(&self, call: Call) -> Verdict {
+        if call == Call::Make && !self.has_come.swap(true, Ordering::SeqCst) {
+            fs::rename(&self.from, &self.to).expect("renamed");
+        }
+        Verdict::Make
+    }
+}
+
+/// They came after it had looked for what is left, and were dead when it took the lock.
+#[test]
+fn processes_killed_while_one_takes_the_environment_alone_are_not_passed_by() {
+    let place = Place::new("between");
+    let env = place.open().expect("created");
+    put(&env, "flushed");
+    put_in_memory(&env, "in the region");
+    let left = place.killed("between-left");
+    let (away, region) = (left.base.join("away"), left.region());
+    fs::rename(&region, &away).expect("renamed");
+    let comes = Comes { from: away, to: region, has_come: AtomicBool::new(false) };
+    let disk = Between::new(HostDisk, comes);
+    let alone = left.builder().shared(false).disk(Arc::new(disk)).open(left.env()).expect("opened alone");
+    assert_eq!(get(&alone).as_deref(), Some(&b"in the region"[..]));
+    assert_eq!(left.regions(), Vec::<PathBuf>::new());
 }
 
 const OPENED: &str = "SABLECAT_TEST_OPENED";
@@ -253,6 +290,27 @@ fn files_replaced_under_living_processes_are_an_error_and_not_corruption() {
     assert_eq!(report.problems, Vec::<String>::new());
 }
 
+/// Those who have the environment open go on in the log that they know, and nobody joins them in another.
+#[test]
+fn the_log_of_another_life_beneath_living_processes_is_not_joined() {
+    let place = Place::new("beneath-log");
+    let env = place.open().expect("created");
+    put(&env, "first");
+    let left = place.killed("beneath-log-left");
+    let other = left.open().expect("opened");
+    put(&other, "in another life");
+    let others = left.killed("beneath-log-others");
+    let (log, away) = (place.env().join("log"), place.base.join("log"));
+    fs::rename(&log, &away).expect("renamed");
+    copy(&others.env().join("log"), &log);
+    let refused = place.open().expect_err("not the log that is written to");
+    assert_eq!(refused.kind(), ErrorKind::InUse, "{refused}");
+    assert!(refused.to_string().contains("log"), "{refused}");
+    fs::remove_dir_all(&log).expect("removed");
+    fs::rename(&away, &log).expect("renamed");
+    assert_eq!(get(&place.open().expect("joined")).as_deref(), Some(&b"first"[..]));
+}
+
 #[test]
 fn a_region_removed_while_it_is_used_is_missed_by_nobody() {
     let place = Place::new("wiped");
@@ -263,6 +321,22 @@ fn a_region_removed_while_it_is_used_is_missed_by_nobody() {
     put(&env, "second");
     env.close().expect("closed");
     assert_eq!(get(&place.open().expect("opened")).as_deref(), Some(&b"second"[..]));
+}
+
+/// It takes memory, and has no other name that anybody would look for.
+#[test]
+fn a_region_that_was_killed_in_the_making_is_removed_by_the_next_in_whatever_way_it_opens() {
+    let place = Place::new("unfinished");
+    let mut unfinished = place.region().into_os_string();
+    unfinished.push(".new");
+    for open in [Place::open, Place::open_alone, Place::open] {
+        fs::write(&unfinished, [1; 5000]).expect("written");
+        let env = open(&place).expect("opened");
+        assert!(!Path::new(&unfinished).exists());
+        put(&env, "v");
+        env.close().expect("closed");
+        assert_eq!(place.regions(), Vec::<PathBuf>::new());
+    }
 }
 
 #[test]

@@ -324,6 +324,30 @@ fn the_longest_name_of_a_database_fits_the_smallest_pages() {
     sound(&env, &Model::new());
 }
 
+/// What there is to say of a database need not fit a page beside its name.
+#[test]
+fn a_comparator_with_a_long_name_is_remembered_under_the_longest_name_of_a_database() {
+    let disk = SimDisk::new(1);
+    let (name, other, comparator) = ("n".repeat(48), "o".repeat(48), "c".repeat(2000));
+    let open = |disk: &SimDisk| {
+        let builder = Env::builder().background(false).page_size(512).cache_size(0).comparator(&comparator, |a, b| b.cmp(a));
+        builder.disk(Arc::new(disk.clone())).open("env").unwrap()
+    };
+    let env = open(&disk);
+    let db = env.database_ordered_by(&name, &comparator).unwrap();
+    ["a", "b"].iter().for_each(|key| db.insert(key, "").unwrap());
+    env.sync().unwrap();
+    let env = open(&disk.crash_as(Survival::Everything, 1));
+    assert_eq!(env.databases().unwrap(), [name.as_str()]);
+    env.rename_database(&name, &other).unwrap();
+    assert_eq!(env.verify(&mut |_| {}).unwrap().problems, [""; 0]);
+    assert_eq!(env.database(&other).unwrap().first().unwrap().unwrap().0, b"b");
+    assert!(env.remove_database(&other).unwrap());
+    env.checkpoint().unwrap();
+    let report = env.verify(&mut |_| {}).unwrap();
+    assert_eq!((report.problems, report.pages_unreachable, report.pages), (vec![], 0, 1), "the catalog");
+}
+
 #[test]
 fn a_key_of_one_byte_more_is_refused() {
     for page_size in PAGE_SIZES {

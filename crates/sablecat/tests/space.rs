@@ -189,3 +189,15 @@ fn a_memory_that_a_database_has_filled_is_free_again_when_that_is_removed() {
     let first = filled();
     (0..3).for_each(|_| assert_eq!(filled(), first));
 }
+
+/// Of a few pages and the map of them: not of the beginning of the file, which no page can have.
+#[test]
+fn blocks_in_use_are_those_of_pages_and_of_their_map() {
+    let disk = Arc::new(SimDisk::new(1));
+    let env = open(&disk);
+    env.database("d").unwrap().insert("k", "v").unwrap();
+    env.checkpoint().unwrap();
+    let stats = env.stats().unwrap();
+    assert!(stats.pages < stats.blocks && stats.blocks < 3 * stats.pages + 8, "{} pages, {} blocks", stats.pages, stats.blocks);
+    assert!(stats.blocks * stats.page_size <= stats.volume_bytes);
+}

@@ -1,12 +1,11 @@
 //! Where the pages of a tree are to be: in which volume.
 //!
 //! All pages of a tree are in one volume, but for the leaves that hold nothing but keys of a prefix that is placed elsewhere. What a leaf
-//! holds its fences say: so where it is to be is decided when it gets them, that is, when it is made, split or merged. A leaf at the edge of
+//! holds its ends say: so where it is to be is decided when it gets them, that is, when it is made, split or merged. A leaf at the edge of
 //! a prefix, or one that holds other keys as well, stays with the tree; so do inner pages.
 //!
 //! Keys that are nested (btree/nest.rs) begin with their stem, and so with any prefix that applies to them: a subtree is in one volume.
 
-use super::btree::node::{self, Kind, Leaf};
 use crate::types::VolumeId;
 
 /// Keys that are placed in another volume than the rest of their tree.
@@ -67,15 +66,11 @@ impl Home<'_> {
         Home { volume: self.of_key(stem), keys: &[] }
     }
 
-    /// Where a page goes, given its bytes.
-    pub(crate) fn of_page(&self, page: &[u8]) -> VolumeId {
-        if self.keys.is_empty() || node::kind(page) != Some(Kind::Leaf) {
-            return self.volume;
-        }
-        let leaf = Leaf::new(page);
-        match leaf.lower_fence() {
-            Some(lower) => self.longest(|rule| rule.holds(lower, leaf.upper_fence())),
-            None => self.volume,
+    /// Where a page goes that has the keys from one to another, or from the first or to the last.
+    pub(crate) fn of_range(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> VolumeId {
+        match lower {
+            Some(lower) if !self.keys.is_empty() => self.longest(|rule| rule.holds(lower, upper)),
+            _ => self.volume,
         }
     }
 }
@@ -83,18 +78,12 @@ impl Home<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::btree::node::{Fences, LeafMut};
-    use crate::types::{PageId, TreeId};
 
     #[test]
     fn the_longest_prefix_that_holds_the_whole_range_counts() {
         let rules = [KeyRule::new(b"log/", VolumeId(1)), KeyRule::new(b"log/a", VolumeId(2)), KeyRule::new(b"\xff", VolumeId(3))];
         let home = Home { volume: VolumeId(9), keys: &rules };
-        let of = |lower: Option<&[u8]>, upper: Option<&[u8]>| {
-            let mut page = [0; 512];
-            LeafMut::format(&mut page, PageId(7), TreeId(16), 0, Fences { lower, upper });
-            home.of_page(&page).0
-        };
+        let of = |lower: Option<&[u8]>, upper: Option<&[u8]>| home.of_range(lower, upper).0;
         assert_eq!(of(None, None), 9);
         assert_eq!(of(None, Some(b"log/b")), 9);
         assert_eq!(of(Some(b"log/b"), None), 9, "the last leaf holds what comes after as well");

@@ -12,29 +12,74 @@
 //! Versions, latches, commits, logs and recovery know nothing of methods: a changed page is a changed page, and what is logged is the record.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::ops::{Bound, ControlFlow};
 
+#[cfg(feature = "seam")]
+use super::flat;
+#[cfg(feature = "seam")]
+use super::scan;
 use super::scan::{Part, Source, State, Wanted};
 use super::{CopyWrite, Home, PageCopy, PageRead, PageWrite, btree};
 use crate::error::Result;
-use crate::types::{PageId, TreeId};
+#[cfg(all(feature = "seam", feature = "fuzzing"))]
+use crate::pages::header;
+use crate::types::{PageId, TreeId, VolumeId};
 
-pub(crate) use btree::Place;
-pub(crate) use btree::node::{Order, Value, inline_value_bytes_max};
+pub(crate) use btree::node::{Order, Value};
 
-/// How the records of a database are arranged in pages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Method {
-    /// A B+tree.
+/// How the records of a database are arranged in pages: its *access method*.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Method {
+    /// A B+tree: for keys in order, and for most things.
+    #[default]
     Btree,
+    /// A flat list, for tests.
+    #[cfg(feature = "seam")]
+    #[doc(hidden)]
+    Flat,
 }
 
 impl Method {
+    const ALL: &[Method] = &[
+        Method::Btree,
+        #[cfg(feature = "seam")]
+        Method::Flat,
+    ];
+
+    /// Its number, as the catalog has it.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Method::Btree => 1,
+            #[cfg(feature = "seam")]
+            Method::Flat => 255,
+        }
+    }
+
+    /// The method with a number, if this build knows it.
+    pub(crate) fn of(number: u8) -> Option<Method> {
+        Method::ALL.iter().copied().find(|method| method.number() == number)
+    }
+
     /// Makes the root page of a tree, with nothing in it.
     pub(crate) fn format(self, bytes: &mut [u8], tree: TreeId, root: PageId, custom_order: bool) {
         match self {
             Method::Btree => btree::format_root(bytes, tree, root, custom_order),
+            #[cfg(feature = "seam")]
+            Method::Flat => flat::format(bytes, tree, root),
         }
+    }
+}
+
+/// What it is called.
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Method::Btree => "B+tree",
+            #[cfg(feature = "seam")]
+            Method::Flat => "flat list",
+        })
     }
 }
 
@@ -51,6 +96,16 @@ pub(crate) struct Tree<'a> {
     pub(crate) order: Order<'a>,
     /// Where its pages go.
     pub(crate) home: Home<'a>,
+}
+
+/// Where a key belongs: in the innermost tree that there is for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'t, 'k> {
+    pub(crate) tree: Tree<'t>,
+    /// What of the key led there.
+    pub(crate) stems: &'k [u8],
+    /// What of it is left. At least as long as a stem: there is no such subtree, and so no such record.
+    pub(crate) rest: &'k [u8],
 }
 
 /// How a change of one page alone ended.
@@ -82,6 +137,8 @@ impl<'a> Tree<'a> {
     pub(crate) fn check_key(&self, page_size: usize, key: &[u8]) -> Result<()> {
         match self.method {
             Method::Btree => btree::check_key(self.order, page_size, key),
+            #[cfg(feature = "seam")]
+            Method::Flat => flat::check_key(page_size, key),
         }
     }
 
@@ -114,6 +171,8 @@ impl<'a> Tree<'a> {
     pub(crate) fn is_as_made(&self, root: &[u8]) -> bool {
         match self.method {
             Method::Btree => btree::is_empty_leaf(root),
+            #[cfg(feature = "seam")]
+            Method::Flat => flat::is_as_made(root),
         }
     }
 
@@ -122,6 +181,8 @@ impl<'a> Tree<'a> {
     pub(crate) fn is_nested(&self, key: &[u8], page_size: usize) -> bool {
         match self.method {
             Method::Btree => btree::is_nested(self, key, page_size),
+            #[cfg(feature = "seam")]
+            Method::Flat => false,
         }
     }
 
@@ -130,6 +191,8 @@ impl<'a> Tree<'a> {
     pub(crate) fn place<'k, R: PageRead>(&self, reader: &R, key: &'k [u8]) -> Result<Place<'a, 'k>> {
         match self.method {
             Method::Btree => btree::find_place(reader, self, key, |_| {}),
+            #[cfg(feature = "seam")]
+            Method::Flat => Ok(Place { tree: *self, stems: &[], rest: key }),
         }
     }
 
@@ -138,6 +201,8 @@ impl<'a> Tree<'a> {
     pub(crate) fn find<R: PageRead>(&self, reader: &R, key: &[u8]) -> Result<PageId> {
         match self.method {
             Method::Btree => btree::find_leaf(reader, self, key, btree::Toward::Key, |_| {}),
+            #[cfg(feature = "seam")]
+            Method::Flat => flat::find(reader, self, key),
         }
     }
 
@@ -146,6 +211,8 @@ impl<'a> Tree<'a> {
     pub(crate) fn covers(&self, bytes: &[u8], key: &[u8]) -> bool {
         match self.method {
             Method::Btree => btree::is_leaf_for(bytes, self, key),
+            #[cfg(feature = "seam")]
+            Method::Flat => flat::covers(bytes, self, key),
         }
     }
 
@@ -154,6 +221,8 @@ impl<'a> Tree<'a> {
     pub(crate) fn get<'p>(&self, bytes: &'p [u8], key: &[u8]) -> Option<Value<'p>> {
         match self.method {
             Method::Btree => btree::get(bytes, key, self.order),
+            #[cfg(feature = "seam")]
+            Method::Flat => flat::get(bytes, key, self.order),
         }
     }
 
@@ -162,6 +231,8 @@ impl<'a> Tree<'a> {
     pub(crate) fn try_change<W: PageWrite>(&self, writer: &mut W, page: PageId, change: Change<'_>) -> Result<Tried> {
         match self.method {
             Method::Btree => btree::try_change(writer, self, page, change),
+            #[cfg(feature = "seam")]
+            Method::Flat => flat::try_change(writer, self, page, change),
         }
     }
 
@@ -176,19 +247,24 @@ impl<'a> Tree<'a> {
     ) -> Result<bool> {
         match self.method {
             Method::Btree => btree::change(writer, self, change, last, store),
+            #[cfg(feature = "seam")]
+            Method::Flat => flat::change(writer, self, change, last, store),
         }
     }
 
-    /// As [`Tree::change`], for a tree whose root is a copy, by a writer that must not change what is none: pages on the way are copied first.
+    /// As [`Tree::change`], for a tree whose root is a copy, by a writer that must not change what is none: pages on the way are copied first. False if these are more than should be
+    /// copied at once ([`CopyWrite::is_full`]): some were, nothing was changed, and it is to be called again once the copies are published.
     pub(crate) fn change_beside<W: CopyWrite>(
         &self,
         writer: &mut W,
         change: Change<'_>,
         last: &mut PageId,
         store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         match self.method {
             Method::Btree => btree::change_beside(writer, self, change, last, store),
+            #[cfg(feature = "seam")]
+            Method::Flat => flat::change_beside(writer, self, change, last, store),
         }
     }
 
@@ -196,13 +272,42 @@ impl<'a> Tree<'a> {
     pub(crate) fn wanted<R: PageRead>(&self, reader: &R, wanted: Wanted<'_>) -> Result<PageId> {
         match self.method {
             Method::Btree => btree::wanted(reader, self, wanted),
+            #[cfg(feature = "seam")]
+            Method::Flat => flat::wanted(reader, self, wanted),
         }
     }
 
     /// What of the keys that a scan looks at are covered by a page that it has copied.
     pub(crate) fn covered<'p>(&self, copy: &'p PageCopy, part: &Part<'p>) -> (Bound<&'p [u8]>, Bound<&'p [u8]>) {
+        let (lower, upper) = self.ends_of(copy.bytes());
+        part.between(lower, upper)
+    }
+
+    /// From which key to which a page has all records of its tree, as far as it has ends and they say so.
+    fn ends_of<'p>(&self, bytes: &'p [u8]) -> (Option<&'p [u8]>, Option<&'p [u8]>) {
         match self.method {
-            Method::Btree => btree::covered(copy, part),
+            Method::Btree => btree::ends_of(bytes),
+            #[cfg(feature = "seam")]
+            Method::Flat => flat::ends_of(bytes),
+        }
+    }
+
+    /// Where a page of it goes.
+    pub(crate) fn home_of_page(&self, bytes: &[u8]) -> VolumeId {
+        if self.home.keys.is_empty() {
+            return self.home.volume;
+        }
+        let (lower, upper) = self.ends_of(bytes);
+        self.home.of_range(lower, upper)
+    }
+
+    /// The longest value that is kept beside a key of this length; a longer one gets pages of its own.
+    #[inline]
+    pub(crate) fn inline_value_bytes_max(&self, page_size: usize, key_len: usize) -> usize {
+        match self.method {
+            Method::Btree => btree::node::inline_value_bytes_max(page_size, key_len),
+            #[cfg(feature = "seam")]
+            Method::Flat => flat::inline_value_bytes_max(page_size),
         }
     }
 
@@ -210,6 +315,8 @@ impl<'a> Tree<'a> {
     pub(crate) fn bound_read<'b>(&self, bound: Bound<&'b [u8]>, page_size: usize) -> Bound<&'b [u8]> {
         match self.method {
             Method::Btree => btree::bound_read(self.order, bound, page_size),
+            #[cfg(feature = "seam")]
+            Method::Flat => bound,
         }
     }
 
@@ -222,6 +329,8 @@ impl<'a> Tree<'a> {
     ) -> Result<bool> {
         match self.method {
             Method::Btree => btree::reads_same(self, stems, bounds, states),
+            #[cfg(feature = "seam")]
+            Method::Flat => scan::reads_same((self, self), bounds, states),
         }
     }
 
@@ -236,6 +345,8 @@ impl<'a> Tree<'a> {
     ) -> Result<B> {
         match self.method {
             Method::Btree => btree::fold(state, self, bounds, sum, each),
+            #[cfg(feature = "seam")]
+            Method::Flat => scan::fold(state, self, bounds, sum, each),
         }
     }
 
@@ -243,6 +354,8 @@ impl<'a> Tree<'a> {
     pub(crate) fn load(&self, page_size: usize) -> Load<'a> {
         match self.method {
             Method::Btree => Load::Btree(btree::Load::new(*self, page_size)),
+            #[cfg(feature = "seam")]
+            Method::Flat => Load::Flat(flat::Load::new(*self, page_size)),
         }
     }
 
@@ -250,6 +363,8 @@ impl<'a> Tree<'a> {
     pub(crate) fn freeing(&self) -> Freeing<'a> {
         match self.method {
             Method::Btree => Freeing::Btree(btree::Freeing::new(*self)),
+            #[cfg(feature = "seam")]
+            Method::Flat => Freeing::Flat(flat::Freeing::new(*self)),
         }
     }
 
@@ -257,6 +372,8 @@ impl<'a> Tree<'a> {
     pub(crate) fn free_root<W: PageWrite>(&self, writer: &mut W) -> Result<()> {
         match self.method {
             Method::Btree => btree::free_root(writer, self),
+            #[cfg(feature = "seam")]
+            Method::Flat => flat::free_root(writer, self),
         }
     }
 
@@ -267,6 +384,8 @@ impl<'a> Tree<'a> {
     pub(crate) fn reach<R: PageRead>(&self, reader: &R, met: &mut dyn FnMut(PageId) -> bool) -> Result<()> {
         match self.method {
             Method::Btree => btree::reach(reader, self, met),
+            #[cfg(feature = "seam")]
+            Method::Flat => flat::reach(reader, self, met),
         }
     }
 
@@ -280,6 +399,8 @@ impl<'a> Tree<'a> {
     ) -> Shape {
         match self.method {
             Method::Btree => btree::verify(reader, self, seen, problem, progress),
+            #[cfg(feature = "seam")]
+            Method::Flat => flat::verify(reader, self, seen, problem, progress),
         }
     }
 }
@@ -287,6 +408,8 @@ impl<'a> Tree<'a> {
 /// A database being loaded in bulk.
 pub(crate) enum Load<'a> {
     Btree(btree::Load<'a>),
+    #[cfg(feature = "seam")]
+    Flat(flat::Load<'a>),
 }
 
 impl Load<'_> {
@@ -300,6 +423,8 @@ impl Load<'_> {
     ) -> Result<()> {
         match self {
             Load::Btree(load) => load.push(writer, key, value, store),
+            #[cfg(feature = "seam")]
+            Load::Flat(load) => load.push(writer, key, value, store),
         }
     }
 
@@ -307,6 +432,8 @@ impl Load<'_> {
     pub(crate) fn finish<W: PageWrite>(self, writer: &mut W) -> Result<u64> {
         match self {
             Load::Btree(load) => load.finish(writer),
+            #[cfg(feature = "seam")]
+            Load::Flat(load) => load.finish(writer),
         }
     }
 }
@@ -314,6 +441,8 @@ impl Load<'_> {
 /// The pages of a database being freed, some at a time, in any state that an earlier freeing left them in.
 pub(crate) enum Freeing<'a> {
     Btree(btree::Freeing<'a>),
+    #[cfg(feature = "seam")]
+    Flat(flat::Freeing<'a>),
 }
 
 impl Freeing<'_> {
@@ -321,6 +450,8 @@ impl Freeing<'_> {
     pub(crate) fn step<W: PageWrite>(&mut self, writer: &mut W, most: usize) -> Result<bool> {
         match self {
             Freeing::Btree(freeing) => freeing.step(writer, most),
+            #[cfg(feature = "seam")]
+            Freeing::Flat(freeing) => freeing.step(writer, most),
         }
     }
 }
@@ -328,6 +459,10 @@ impl Freeing<'_> {
 /// Does everything to a page that passed the check, with this key, as far as the page has room for it.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn exercise(page: &[u8], key: &[u8]) {
+    #[cfg(feature = "seam")]
+    if header::kind(page) == Some(flat::KIND) {
+        return flat::exercise(page, key);
+    }
     if btree::node::kind(page).is_some() {
         btree::node::exercise(page, &key[..key.len().min(btree::node::key_bytes_max(page.len()))]);
     }
@@ -335,5 +470,5 @@ pub(crate) fn exercise(page: &[u8], key: &[u8]) {
 
 /// Forms a page that is of no database yet, so that it can be written and read before its owner forms it.
 pub(crate) fn form_blank(bytes: &mut [u8], page: PageId) {
-    btree::format_root(bytes, TreeId(0), page, false);
+    Method::Btree.format(bytes, TreeId(0), page, false);
 }

@@ -4,15 +4,19 @@
 //! a read means (a snapshot, or the newest state under latches) and what a write means (a new version, or the page itself).
 
 pub(crate) mod btree;
+#[cfg(feature = "seam")]
+mod flat;
 mod home;
 pub(crate) mod long;
 mod method;
 mod scan;
+mod wrong;
 
 pub(crate) use home::{Home, KeyRule, after};
+pub use method::Method;
 #[cfg(feature = "fuzzing")]
 pub(crate) use method::exercise;
-pub(crate) use method::{Change, Load, Method, Order, Place, Tree, Tried, Value, form_blank, inline_value_bytes_max};
+pub(crate) use method::{Change, Load, Order, Place, Tree, Tried, Value, form_blank};
 pub(crate) use scan::{Found, PageCopy, Part, PendingRecord, Scan, Source, State, StateId, Wanted};
 
 use crate::error::Result;
@@ -42,7 +46,12 @@ impl PageRead for Snapshot<'_> {
 
 /// Tells whether bytes read from disk form a page that the access methods can work on: memory-safe and without panics from then on.
 pub(crate) fn check_page(bytes: &[u8]) -> std::result::Result<(), String> {
-    if header::kind(bytes) == Some(long::KIND_LONG) { long::check(bytes) } else { btree::node::check_bounds(bytes) }
+    match header::kind(bytes) {
+        Some(long::KIND_LONG) => long::check(bytes),
+        #[cfg(feature = "seam")]
+        Some(flat::KIND) => flat::check(bytes),
+        _ => btree::node::check_bounds(bytes),
+    }
 }
 
 /// Changes pages. What it has changed, it also reads.
@@ -79,6 +88,9 @@ pub(crate) trait PageWrite: PageRead {
 pub(crate) trait CopyWrite: PageWrite {
     /// Whether a page is a copy, or was made: nobody else knows it.
     fn is_own(&self, page: PageId) -> Result<bool>;
+
+    /// Whether as many pages were changed or copied as should be at once: what is left to copy can wait for another time.
+    fn is_full(&self) -> bool;
 
     /// Copies a page of a tree, which then is not needed any more if all this comes about.
     fn copy(&mut self, tree: &Tree<'_>, page: PageId) -> Result<PageId>;

@@ -5,7 +5,11 @@
 //! pending is merged in by key here: a pending record hides the committed one.
 
 use std::ops::Bound;
+#[cfg(feature = "seam")]
+use std::ops::ControlFlow;
 
+#[cfg(feature = "seam")]
+use super::flat;
 use super::method::{Method, Tree};
 use super::{PageRead, btree};
 use crate::error::Result;
@@ -76,6 +80,15 @@ pub(crate) struct Part<'a> {
     pub(crate) upper: Bound<&'a [u8]>,
 }
 
+impl<'a> Part<'a> {
+    /// What of it lies in a page that has the keys from one to another, or from the first or to the last.
+    pub(super) fn between(&self, from: Option<&'a [u8]>, to: Option<&'a [u8]>) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {
+        let lower = from.filter(|from| self.tree.above(from, self.lower)).map_or(self.lower, Bound::Included);
+        let upper = to.filter(|to| self.tree.below(to, self.upper)).map_or(self.upper, Bound::Excluded);
+        (lower, upper)
+    }
+}
+
 /// What a scan found under a key. Long values never change in place, so their place stands for them when two are compared.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
@@ -91,7 +104,7 @@ pub(crate) struct Scan {
     upper: Bound<Vec<u8>>,
     ends: Ends,
     /// What is nested is not gone into: what leads there is handed out as it stands.
-    flat: bool,
+    shallow: bool,
     done: bool,
     /// The state that the pages were copied from, if whose that is may change.
     of: StateId,
@@ -103,6 +116,8 @@ enum Ends {
     /// Nowhere yet.
     Unknown,
     Btree(btree::Ends),
+    #[cfg(feature = "seam")]
+    Flat(flat::Ends),
 }
 
 /// A state that pages are copied from, as told from any other: the run of a transaction, and its snapshot.
@@ -114,12 +129,12 @@ fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
 
 impl Scan {
     pub(crate) fn new(lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Scan {
-        Scan { lower, upper, ends: Ends::Unknown, flat: false, done: false, of: StateId::default() }
+        Scan { lower, upper, ends: Ends::Unknown, shallow: false, done: false, of: StateId::default() }
     }
 
     /// A scan that stays in one tree and hands out what leads to those nested in it as it stands.
-    pub(super) fn flat(lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Scan {
-        Scan { flat: true, ..Scan::new(lower, upper) }
+    fn shallow(lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Scan {
+        Scan { shallow: true, ..Scan::new(lower, upper) }
     }
 
     /// Goes on in this state: pages that were copied from another are looked for again.
@@ -151,6 +166,8 @@ impl Scan {
             } else if let Some(key) = committed {
                 let value = match &self.ends {
                     Ends::Btree(ends) => ends.value(forward),
+                    #[cfg(feature = "seam")]
+                    Ends::Flat(ends) => ends.value(forward),
                     Ends::Unknown => unreachable!("a record was found"),
                 };
                 self.pass(key.clone(), forward);
@@ -176,12 +193,55 @@ impl Scan {
         if matches!(self.ends, Ends::Unknown) {
             self.ends = match tree.method {
                 Method::Btree => Ends::Btree(btree::Ends::default()),
+                #[cfg(feature = "seam")]
+                Method::Flat => Ends::Flat(flat::Ends::default()),
             };
         }
         let bounds = (as_slice(&self.lower), as_slice(&self.upper));
         match &mut self.ends {
-            Ends::Btree(ends) => ends.next(tree, bounds, source, (forward, self.flat)),
+            Ends::Btree(ends) => ends.next(tree, bounds, source, (forward, self.shallow)),
+            #[cfg(feature = "seam")]
+            Ends::Flat(ends) => ends.next(tree, bounds, source, forward),
             Ends::Unknown => unreachable!("it was made certain where the scan stands"),
         }
     }
+}
+
+/// Whether what lies between two bounds is the same in two states of a tree, without what is nested in that. Its root may not be the same in both.
+pub(super) fn reads_same<S: Source>(
+    (then_tree, now_tree): (&Tree<'_>, &Tree<'_>),
+    (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
+    (then, now): (&mut S, &mut S),
+) -> Result<bool> {
+    let scan = || Scan::shallow(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
+    let (mut before, mut after) = (scan(), scan());
+    loop {
+        let (one, other) = (before.next(then_tree, then, true)?, after.next(now_tree, now, true)?);
+        if one != other {
+            return Ok(false);
+        }
+        if one.is_none() {
+            return Ok(true);
+        }
+    }
+}
+
+/// Shows all records between the bounds, one after the other, for a method that has no faster way: see [`Tree::fold`].
+#[cfg(feature = "seam")]
+pub(super) fn fold<S: State, B>(
+    mut state: S,
+    tree: &Tree<'_>,
+    (lower, upper): (Bound<Vec<u8>>, Bound<Vec<u8>>),
+    mut sum: B,
+    mut each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+) -> Result<B> {
+    let mut scan = Scan::new(lower, upper);
+    while let Some((key, found)) = scan.next(tree, &mut state, true)? {
+        let value = state.load(found)?;
+        match each(sum, &key, &value) {
+            ControlFlow::Continue(after) => sum = after,
+            ControlFlow::Break(last) => return Ok(last),
+        }
+    }
+    Ok(sum)
 }

@@ -51,6 +51,14 @@ impl Builder {
         self
     }
 
+    /// Bytes left free behind each page of a new environment, as a codec might need them: a multiple of 8 up to 32. For tests: they stay zero.
+    #[cfg(feature = "fuzzing")]
+    #[doc(hidden)]
+    pub fn trailer_bytes(mut self, bytes: usize) -> Self {
+        self.config.trailer_bytes = bytes;
+        self
+    }
+
     /// Bytes of log in a segment file of a new log: a multiple of 4096. Default: 16 MiB.
     pub fn log_segment_size(mut self, bytes: u64) -> Self {
         self.config.log_segment_bytes = bytes;
@@ -274,6 +282,14 @@ impl Builder {
     #[doc(hidden)]
     pub fn disk(mut self, disk: Arc<dyn Disk>) -> Self {
         self.config.disk = disk;
+        self
+    }
+
+    /// By what access method databases are made from now on, for this project's own tests. Default: as B+trees.
+    #[cfg(feature = "seam")]
+    #[doc(hidden)]
+    pub fn method(mut self, method: crate::Method) -> Self {
+        self.config.method = method;
         self
     }
 

@@ -8,9 +8,9 @@ use super::read::reading;
 use super::read::sealed::{Seen, State};
 use super::write::writing;
 use super::{Database, KeyRange, Range, Read, Stats, Write};
-use crate::env::{CheckpointReport, CompactReport, Core, EnvTxn, Progress, VerifyReport};
+use crate::env::{Asked, CheckpointReport, CompactReport, Core, EnvTxn, Progress, VerifyReport};
 use crate::error::Result;
-use crate::txn::{Committed, Direct, Durability, Isolation, Options, TreeRef};
+use crate::txn::{Committed, Direct, Durability, InOrder, Isolation, Options, TreeRef, followed, not_empty};
 
 /// An environment without transactions and without a log.
 ///
@@ -124,7 +124,7 @@ impl DataStore {
     /// As [`Env::database`](super::Env::database).
     pub fn database(&mut self, name: &str) -> Result<Database<DataStore>> {
         self.changes += 1;
-        self.core.database_or_new(name, None).map(|named| Database::new(StoreHandle::of(&self.core), named))
+        self.core.database_or_new(name, Asked::default()).map(|named| Database::new(StoreHandle::of(&self.core), named))
     }
 
     /// Opens or creates a database whose keys are ordered by a comparator: see [`Env::database_ordered_by`](super::Env::database_ordered_by).
@@ -133,7 +133,7 @@ impl DataStore {
     /// As [`Env::database_ordered_by`](super::Env::database_ordered_by).
     pub fn database_ordered_by(&mut self, name: &str, comparator: &str) -> Result<Database<DataStore>> {
         self.changes += 1;
-        self.core.database_or_new(name, Some(comparator)).map(|named| Database::new(StoreHandle::of(&self.core), named))
+        self.core.database_or_new(name, Asked::ordered_by(comparator)).map(|named| Database::new(StoreHandle::of(&self.core), named))
     }
 
     /// Opens a database if there is one of that name.
@@ -211,11 +211,31 @@ impl DataStore {
         records: impl IntoIterator<Item = (K, V)>,
     ) -> Result<u64> {
         self.changes += 1;
+        if self.tree(db)?.follower.is_some() {
+            return self.load_followed(db, records);
+        }
         let kernel = &self.core.kernel;
         let seat = kernel.pages.participants.sit()?;
         // SAFETY: this handle is the only one and is borrowed exclusively.
         let mut direct = unsafe { Direct::new(&kernel.pages, &seat) };
         direct.bulk_load(&self.tree(db)?.tree(), records)
+    }
+
+    /// Loads records that somebody follows, one by one.
+    fn load_followed<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        db: &Database<DataStore>,
+        records: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<u64> {
+        if self.first(db)?.is_some() {
+            return Err(not_empty());
+        }
+        let mut order = InOrder::default();
+        for (key, value) in records {
+            order.next(&self.tree(db)?.tree(), key.as_ref())?;
+            self.insert(db, key, value)?;
+        }
+        Ok(order.count())
     }
 
     /// The tree of one of its own databases.
@@ -228,6 +248,24 @@ impl DataStore {
     fn change(&mut self, db: &Database<DataStore>, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
         let tree = self.tree(db)?;
         self.changes += 1;
+        match &tree.follower {
+            None => self.change_one(tree, key, value),
+            Some(follower) => {
+                let (first, last) = followed(&**follower, (key, value), &mut || self.core.kernel.get_one(tree, key))?;
+                for (tree, key, value) in first {
+                    self.change_one(&tree, &key, value.as_deref())?;
+                }
+                let done = self.change_one(tree, key, value)?;
+                for (tree, key, value) in last {
+                    self.change_one(&tree, &key, value.as_deref())?;
+                }
+                Ok(done)
+            }
+        }
+    }
+
+    #[inline]
+    fn change_one(&mut self, tree: &TreeRef, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
         let kernel = &self.core.kernel;
         let seat = kernel.pages.participants.sit()?;
         // SAFETY: this handle is the only one and is borrowed exclusively: no read is in progress, and a Data Store has no snapshots.

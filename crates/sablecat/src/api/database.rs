@@ -116,6 +116,20 @@ impl<K: Kind> Database<K> {
         &self.named.name
     }
 
+    /// The same database, with an index of its values that is kept by what is changed through this handle; for this project's own tests.
+    #[cfg(feature = "seam")]
+    #[doc(hidden)]
+    pub fn indexed_by(&self, index: &Database<K>) -> Database<K> {
+        Database { of: self.of.clone(), named: Arc::new(self.named.indexed_by(&index.named)) }
+    }
+
+    /// The key that such an index has for a record.
+    #[cfg(feature = "seam")]
+    #[doc(hidden)]
+    pub fn index_entry(key: &[u8], value: &[u8]) -> Vec<u8> {
+        crate::txn::ByValue::entry(key, value)
+    }
+
     /// A cursor, which stands nowhere yet.
     pub fn cursor(&self) -> Cursor<K> {
         Cursor::new(self.clone())

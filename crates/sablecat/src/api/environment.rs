@@ -10,7 +10,7 @@ use sablecat_os::clock;
 use super::read::sealed::{Seen, State};
 use super::within::{Doing, Within};
 use super::{Builder, Changes, ChangesOptions, Database, KeyRange, Read, ReadTxn, Stats, Txn, TxnOptions};
-use crate::env::{CheckpointReport, CompactReport, Core, EnvTxn, Process, Progress, RecordLock, RecoveryReport, VerifyReport};
+use crate::env::{Asked, CheckpointReport, CompactReport, Core, EnvTxn, Process, Progress, RecordLock, RecoveryReport, VerifyReport};
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::{Durability, Isolation, Options};
 use crate::types::Lsn;
@@ -183,7 +183,7 @@ impl Env {
     /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered; those of commits; `ReadOnly` if there is
     /// none and none can be created.
     pub fn database(&self, name: &str) -> Result<Database> {
-        self.core().database_or_new(name, None).map(|named| Database::new(self.clone(), named))
+        self.core().database_or_new(name, Asked::default()).map(|named| Database::new(self.clone(), named))
     }
 
     /// Opens or creates a database whose keys are ordered by a comparator that was registered with [`Builder::comparator`].
@@ -191,7 +191,7 @@ impl Env {
     /// # Errors
     /// As [`Env::database`]; `Invalid` if the database exists with another order.
     pub fn database_ordered_by(&self, name: &str, comparator: &str) -> Result<Database> {
-        self.core().database_or_new(name, Some(comparator)).map(|named| Database::new(self.clone(), named))
+        self.core().database_or_new(name, Asked::ordered_by(comparator)).map(|named| Database::new(self.clone(), named))
     }
 
     /// Opens a database if there is one of that name.
@@ -473,6 +473,9 @@ impl Env {
     /// reading and writing; what they free meanwhile may stay for the next time, and while somebody loads in bulk nothing is looked for but what killed processes have
     /// left notes of. Waits for who is at a large commit to a database in which something is to be freed. Reads everything once.
     ///
+    /// Gives back as well what processes had taken and not used yet when they were killed, page numbers and blocks, unless others are busy with such all the time: they are waited for
+    /// for some seconds, and [`CompactReport::undecided`] says if it could not be told.
+    ///
     /// # Errors
     /// As [`Env::checkpoint`].
     pub fn compact(&self) -> Result<CompactReport> {
@@ -547,6 +550,7 @@ mod tests {
         };
         assert_eq!(latched().map(|one| one.1), Some(0));
         // As a sweep does: not for a commit, whose list would say so.
+        let _hand = me.in_hand();
         let taken = [pages.allocate_page()?, pages.allocate_page()?];
         for page in taken {
             pages.latch(page, &me)?;

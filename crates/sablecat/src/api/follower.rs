@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{Commit, Database, Env, Read, Txn};
 use crate::TxnOptions;
-use crate::env::Change;
+use crate::env::{Asked, Change};
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::Isolation;
 use crate::types::Lsn;
@@ -122,17 +122,14 @@ fn apply_one(txn: &mut Txn<'_>, change: Change<'_>, databases: &mut HashMap<Stri
             let database = find(txn, database, databases)?;
             txn.remove(database, key).map(drop)
         }
-        Change::CreateDatabase { name, comparator } => {
+        Change::CreateDatabase { name, comparator, method } => {
             if txn.existing_database(name)?.is_some() {
                 return Err(Error::new(
                     ErrorKind::Exists,
                     format!("the origin created the database {name:?}, and there is one here already"),
                 ));
             }
-            match comparator {
-                None => txn.database(name).map(drop),
-                Some(comparator) => txn.database_ordered_by(name, comparator).map(drop),
-            }
+            txn.database_like(name, Asked { comparator, method: Some(method) }).map(drop)
         }
         Change::RenameDatabase { from, to } => txn.rename_database(from, to),
         Change::RemoveDatabase { name } => match txn.remove_database(name)? {

@@ -10,6 +10,9 @@ use crate::types::Lsn;
 pub struct Stats {
     /// The names of the databases.
     pub databases: Vec<String>,
+    /// How the records of each of them are arranged, in the same order: what its [`Method`](crate::Method) is called, or, of one that this version of the library does not know, `unknown
+    /// method` and its number.
+    pub methods: Vec<String>,
     /// Bytes of a page.
     pub page_size: u64,
     /// Bytes of the page cache.
@@ -46,11 +49,12 @@ impl Stats {
         let locks = kernel.locks.counts();
         // Of the log a reader of the last checkpoint sees what is in that.
         let log = |lsn| if core.config.read_only { core.checkpointed() } else { lsn };
-        let (databases, volumes) = (core.database_names()?, core.volumes()?);
+        let ((databases, methods), volumes) = (core.database_methods()?, core.volumes()?);
         Ok(Stats {
             databases,
-            page_size: geometry.page_size as u64,
-            cache_bytes: ((geometry.frames - 1) * geometry.page_size) as u64,
+            methods,
+            page_size: geometry.block_size as u64,
+            cache_bytes: ((geometry.frames - 1) * geometry.block_size) as u64,
             pages: kernel.pages.page_ids().used_count().saturating_sub(1),
             blocks: volumes.iter().map(|volume| volume.blocks).sum(),
             volume_bytes: volume.map_or(Ok(0), |volume| volume.file_bytes())?,

@@ -9,7 +9,7 @@ use super::read::reading;
 use super::read::sealed::{Seen, State};
 use super::write::writing;
 use super::{Database, Env, KeyRange, Range, Read, Record, TxnOptions, Write, within};
-use crate::env::EnvTxn;
+use crate::env::{Asked, EnvTxn};
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::{Durability, Position, TreeRef};
 use crate::types::Lsn;
@@ -169,7 +169,7 @@ impl<'env> Txn<'env> {
     /// [`Txn::get`]. Of two transactions that create a database of one name, the second to commit gets a `Conflict` at any isolation; run again,
     /// it finds the database there.
     pub fn database(&mut self, name: &str) -> Result<Database> {
-        noted(&self.lost, self.inner.database_or_new(name, None)).map(|named| Database::new(self.env().clone(), named))
+        self.database_like(name, Asked::default())
     }
 
     /// Opens or creates, as [`Txn::database`] does, a database whose keys are ordered by a comparator that was registered with
@@ -178,7 +178,12 @@ impl<'env> Txn<'env> {
     /// # Errors
     /// As [`Txn::database`]; `Invalid` if the database exists with another order.
     pub fn database_ordered_by(&mut self, name: &str, comparator: &str) -> Result<Database> {
-        noted(&self.lost, self.inner.database_or_new(name, Some(comparator))).map(|named| Database::new(self.env().clone(), named))
+        self.database_like(name, Asked::ordered_by(comparator))
+    }
+
+    /// Opens or creates, as [`Txn::database`] does, what was asked for.
+    pub(super) fn database_like(&mut self, name: &str, asked: Asked<'_>) -> Result<Database> {
+        noted(&self.lost, self.inner.database_or_new(name, asked)).map(|named| Database::new(self.env().clone(), named))
     }
 
     /// Opens a database if the transaction sees one of that name.

@@ -12,7 +12,6 @@
 //! Who leaves last flushes the log, removes the region, and writes a last checkpoint, in this order.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::ErrorKind as IoErrorKind;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,13 +22,13 @@ use sablecat_os::disk::FileId;
 use sablecat_os::machine;
 
 use super::entrance::Entrance;
-use super::left::{beside, end_what_is_left, open_region, region_path, remove, set_aside};
+use super::left::{end_what_is_left, open_region, region_path, remove, set_aside, this_boots, unfinished};
 use super::open::{LOCK, VOLUME, assemble, build_kernel, find_volume, geometry, log_memory, open_volume};
 use super::recover::RecoveryReport;
 use super::{Config, Core, Mode, Place};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::volume::Volume;
-use crate::region::{Identity, Region};
+use crate::region::Region;
 use crate::types::Lsn;
 
 /// How long who leaves waits before it looks again for what is left of the dead.
@@ -55,7 +54,7 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
         let Some(file) = open_region(&region_path)? else {
             return Err(entrance.cannot_join("its shared memory is not where it should be"));
         };
-        let region = judge(file, &volume_path, &config, &entrance)?;
+        let region = judge((file, &region_path), &volume_path, &config, &entrance)?;
         let volume = Volume::join(&*config.disk, &volume_path, config.direct_io, false)?;
         return join(directory, volume, entrance.admit(region)?, region_path, config, mode);
     }
@@ -65,13 +64,13 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
     // Who may write the volume may enter the environment.
     config.take_after(&volume_path)?;
     let superblock = volume.superblock();
-    let identity = Identity { uuid: superblock.uuid, boot: machine::boot_id() };
+    let identity = this_boots(superblock.uuid)?;
     let id = volume.file().id().map_err(|e| Error::io("looking at", &volume_path, e))?;
-    let unfinished = beside(&region_path, ".new");
+    let unfinished = unfinished(&region_path);
     let file = create_region(&unfinished, config.file_mode)?;
     let membership = entrance.first_member()?;
-    let sizes = geometry(&config, superblock.page_size as usize, false).with_volumes(volume.count()).shared();
-    let made = Region::create_shared(file, sizes, identity, membership)
+    let sizes = geometry(&config, superblock.codec, false).with_volumes(volume.count()).shared();
+    let made = Region::create_shared((file, &unfinished), sizes, identity, membership)
         .and_then(|region| assemble(Some((directory, volume)), None, Some((region, region_path.clone())), config, mode));
     let core = match made {
         Ok(core) => core,
@@ -94,10 +93,10 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
 ///
 /// # Errors
 /// `InUse` and `Poisoned`, saying why it cannot be joined; those of the system.
-fn judge(file: File, volume: &Path, config: &Config, entrance: &Entrance) -> Result<Region> {
+fn judge(file: (File, &Path), volume: &Path, config: &Config, entrance: &Entrance) -> Result<Region> {
     let refused = |error: Error| if error.kind() == ErrorKind::Invalid { entrance.cannot_join(&error.to_string()) } else { error };
     let uuid = Volume::look(&*config.disk, volume)?.uuid;
-    let region = Region::attach(file, Identity { uuid, boot: machine::boot_id() }).map_err(refused)?;
+    let region = Region::attach(file, this_boots(uuid)?).map_err(refused)?;
     let (header, memory) = (region.header(), log_memory(&region));
     memory.check(header.visible()).map_err(refused)?;
     if memory.is_poisoned() || header.volume_poisoned.load(Ordering::Acquire) != 0 {
@@ -114,15 +113,20 @@ fn judge(file: File, volume: &Path, config: &Config, entrance: &Entrance) -> Res
     let superblock = Volume::look(&*config.disk, volume)?;
     let after = header.generation.0.load(Ordering::SeqCst);
     let here = config.disk.id(volume).map_err(|e| Error::io("looking at", volume, e))?;
-    let is_elsewhere = |&number: &u16| {
+    let is_elsewhere = |number| {
         let member = region.member(number);
-        member.is_used() && entrance.is_alive(number) && member.volume().zip(here).is_some_and(|(theirs, here)| theirs != here)
+        let has_another = member.is_used() && member.volume().zip(here).is_some_and(|(theirs, here)| theirs != here);
+        Ok::<_, Error>(has_another && entrance.is_alive(number)?)
     };
+    let mut are_elsewhere = false;
+    for number in 0..region.geometry().members {
+        are_elsewhere |= is_elsewhere(number)?;
+    }
     let is_another = !(before..=after + 1).contains(&superblock.generation)
         || superblock.clean
         || superblock.checkpoint > header.visible()
         || superblock.volume_count() != region.geometry().volumes
-        || (0..region.geometry().members).any(|number| is_elsewhere(&number));
+        || are_elsewhere;
     if is_another {
         return Err(entrance.cannot_join(
             "its files are not those that they have open: they were replaced; close it everywhere, then put the right files in their place",
@@ -182,11 +186,6 @@ fn enter(region: &Region, volume: Option<FileId>) {
 }
 
 fn create_region(path: &Path, file_mode: Option<u32>) -> Result<File> {
-    match fs::remove_file(path) {
-        Ok(()) => {}
-        Err(e) if e.kind() == IoErrorKind::NotFound => {}
-        Err(e) => return Err(Error::io("removing what was left of", path, e)),
-    }
     let io = |e| Error::io("creating the shared memory", path, e);
     // Nobody else's until it has the bits it is to have: its records are the files' records.
     let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path).map_err(io)?;
@@ -274,6 +273,7 @@ mod tests {
 
     use super::super::shared_place::SharedPlace;
     use super::*;
+    use crate::env::Asked;
     use crate::region::Work;
     use crate::txn::{Durability, RecordChange};
 
@@ -324,7 +324,7 @@ mod tests {
         let disk = Arc::new(SimDisk::new(1));
         let place = SharedPlace::new("refused", &disk);
         let core = place.open();
-        let records = core.database_or_new("records", None).unwrap();
+        let records = core.database_or_new("records", Asked::default()).unwrap();
         for n in 0..200u8 {
             core.kernel.change_one(&records.tree, &[n], RecordChange::Put(&[7; 300]), Durability::NoSync).unwrap();
         }

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use sablecat_os::disk::{Disk, HostDisk};
 
+use crate::access::Method;
 use crate::error::{Error, Result};
-use crate::pages::volume::{Declared, Journal};
+use crate::pages::volume::{Codec, Declared, Journal};
 use crate::txn::{Comparator, DeadlockPolicy, Durability, Isolation};
 
 /// The settings of an environment, with defaults that need no tuning.
@@ -17,7 +18,10 @@ pub(crate) struct Config {
     pub(crate) disk: Arc<dyn Disk>,
     /// None: what suits the machine.
     pub(crate) cache_bytes: Option<u64>,
+    /// Bytes of a block, and of a page with its trailer.
     pub(crate) page_size: usize,
+    /// Bytes behind each page of a new environment.
+    pub(crate) trailer_bytes: usize,
     pub(crate) log_segment_bytes: u64,
     pub(crate) log_buffer_bytes: usize,
     pub(crate) durability: Durability,
@@ -37,6 +41,8 @@ pub(crate) struct Config {
     pub(crate) region_directory: Option<PathBuf>,
     pub(crate) background: bool,
     pub(crate) comparators: HashMap<String, Arc<Comparator>>,
+    /// How the records of databases are arranged that are made here, if nothing else is asked for.
+    pub(crate) method: Method,
     pub(crate) journaling: Journaling,
     pub(crate) declared: Declared,
 }
@@ -71,6 +77,7 @@ impl Default for Config {
             disk: Arc::new(HostDisk),
             cache_bytes: None,
             page_size: 4096,
+            trailer_bytes: 0,
             log_segment_bytes: 16 << 20,
             log_buffer_bytes: 8 << 20,
             durability: Durability::Sync,
@@ -90,6 +97,7 @@ impl Default for Config {
             region_directory: None,
             background: true,
             comparators: HashMap::new(),
+            method: Method::default(),
             journaling: Journaling::AsItIs,
             declared: Declared::default(),
         }
@@ -107,9 +115,7 @@ pub(super) fn check_directory(directory: &Path) -> Result<()> {
 impl Config {
     /// Refuses settings that make no sense, saying which.
     pub(crate) fn check(&self) -> Result<()> {
-        if !self.page_size.is_power_of_two() || !(512..=65536).contains(&self.page_size) {
-            return Err(Error::invalid(format!("a page size of {} bytes; it must be a power of two from 512 to 65536", self.page_size)));
-        }
+        self.codec()?;
         if !self.log_segment_bytes.is_multiple_of(4096) || self.log_segment_bytes < 65536 {
             return Err(Error::invalid(format!(
                 "log segments of {} bytes; they must be a multiple of 4096 and at least 65536",
@@ -133,6 +139,11 @@ impl Config {
         Ok(())
     }
 
+    /// How the blocks of a new environment are made.
+    pub(crate) fn codec(&self) -> Result<Codec> {
+        Codec::new(self.page_size, self.trailer_bytes).map_err(Error::invalid)
+    }
+
     /// Where the environment in a directory is, whatever becomes the current directory; and its region.
     pub(crate) fn locate(&mut self, directory: &Path) -> Result<PathBuf> {
         check_directory(directory)?;
@@ -153,10 +164,10 @@ impl Config {
         Ok(())
     }
 
-    /// The cache for pages of a size, never too small to work in.
-    pub(crate) fn cache_for(&self, page_size: usize) -> u64 {
+    /// The cache for blocks of a size, never too small to work in.
+    pub(crate) fn cache_for(&self, block_size: usize) -> u64 {
         // A quarter of the machine. Memory is taken as it is used, so a small environment stays small.
         let suitable = || (sablecat_os::machine::memory_bytes() / 4).max(64 << 20);
-        self.cache_bytes.unwrap_or_else(suitable).max(CACHE_PAGES_MIN * page_size as u64)
+        self.cache_bytes.unwrap_or_else(suitable).max(CACHE_PAGES_MIN * block_size as u64)
     }
 }

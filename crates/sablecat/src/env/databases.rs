@@ -10,9 +10,12 @@ use sablecat_os::atomic;
 
 use super::transaction::EnvTxn;
 use super::{Core, lock, volumes};
+use crate::access::Method;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::Participant;
-use crate::txn::catalog::{self, CatalogEntry};
+#[cfg(feature = "seam")]
+use crate::txn::ByValue;
+use crate::txn::catalog::{self, CatalogEntry, OPTION_BYTES_MAX};
 use crate::txn::{Comparator, Durability, Isolation, Options, Presence, State, TreeRef};
 use crate::types::{Lsn, TreeId, VolumeId};
 
@@ -28,6 +31,13 @@ impl Named {
     /// What its keys are ordered by; none: by bytes.
     pub(crate) fn comparator(&self) -> Option<&str> {
         self.tree.comparator.as_ref().map(|comparator| comparator.name.as_str())
+    }
+
+    /// The same, with an index for tests.
+    #[cfg(feature = "seam")]
+    pub(crate) fn indexed_by(&self, index: &Named) -> Named {
+        let tree = TreeRef { follower: Some(Arc::new(ByValue::new(&index.tree))), ..self.tree.clone() };
+        Named { name: self.name.clone(), tree, presence: Arc::clone(&self.presence) }
     }
 
     /// How two of its keys are ordered.
@@ -51,6 +61,22 @@ impl Named {
             ErrorKind::NotAllowed,
             format!("the database {:?} was created in a transaction that has not committed; until it has, use it in that one", self.name),
         )
+    }
+}
+
+/// What a database is asked for as.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Asked<'a> {
+    /// The comparator that its keys are to be ordered by; none: whatever it has, and the order of bytes if it is made.
+    pub(crate) comparator: Option<&'a str>,
+    /// How its records are to be arranged if it is made; none: as the environment has it.
+    pub(crate) method: Option<Method>,
+}
+
+impl<'a> Asked<'a> {
+    /// By a comparator.
+    pub(crate) fn ordered_by(comparator: &'a str) -> Asked<'a> {
+        Asked { comparator: Some(comparator), method: None }
     }
 }
 
@@ -108,11 +134,11 @@ impl Core {
         }
     }
 
-    /// Opens a database, or creates it in the order of a comparator; none: in that of bytes.
-    pub(crate) fn database_or_new(&self, name: &str, comparator: Option<&str>) -> Result<Arc<Named>> {
+    /// Opens a database, or creates it as it is asked for.
+    pub(crate) fn database_or_new(&self, name: &str, asked: Asked<'_>) -> Result<Arc<Named>> {
         match self.database(name)? {
-            Some(named) => check_comparator(&named, comparator).map(|()| named),
-            None => self.to_write()?.write(|txn| txn.database_or_new(name, comparator)),
+            Some(named) => check_comparator(&named, asked.comparator).map(|()| named),
+            None => self.to_write()?.write(|txn| txn.database_or_new(name, asked)),
         }
     }
 
@@ -142,6 +168,7 @@ impl Core {
 
     /// The database of a catalog entry.
     pub(super) fn name(&self, name: &str, entry: &CatalogEntry, presence: Arc<Presence>) -> Result<Arc<Named>> {
+        entry.method(name.as_bytes())?;
         let comparator = entry.comparator.as_deref().map(|wanted| {
             self.comparator(wanted).map_err(|_| {
                 Error::invalid(format!(
@@ -150,7 +177,7 @@ impl Core {
             })
         });
         let keys = volumes::keys(&self.kernel.pages, name, entry)?;
-        let tree = TreeRef { presence: Some(Arc::clone(&presence)), ..entry.tree(comparator.transpose()?, keys) };
+        let tree = TreeRef { presence: Some(Arc::clone(&presence)), ..entry.tree(name.as_bytes(), comparator.transpose()?, keys)? };
         Ok(Arc::new(Named { name: name.to_owned(), tree, presence }))
     }
 
@@ -163,11 +190,15 @@ impl Core {
     }
 
     /// Makes an empty tree for a database, in a commit of its own. Nobody names it yet.
-    pub(super) fn make_tree(&self, me: &Participant, name: &str, comparator: Option<&str>) -> Result<CatalogEntry> {
-        comparator.map(|comparator| self.comparator(comparator)).transpose()?;
+    pub(super) fn make_tree(&self, me: &Participant, name: &str, asked: Asked<'_>) -> Result<CatalogEntry> {
+        asked.comparator.map(|comparator| self.comparator(comparator)).transpose()?;
+        if asked.comparator.is_some_and(|comparator| comparator.len() > OPTION_BYTES_MAX) {
+            return Err(Error::invalid(format!("the name of a comparator with more than {OPTION_BYTES_MAX} bytes")));
+        }
+        let how = (asked.method.unwrap_or(self.config.method), asked.comparator);
         let tree = TreeId(self.kernel.pages.region.header().tree_next.0.fetch_add(1, atomic::Ordering::AcqRel));
         let volume = self.kernel.pages.volume().map_or(VolumeId::MAIN, |volume| volume.superblock().placement.of_database(name));
-        self.kernel.patiently(|| self.kernel.create_tree(me, tree, volume, comparator))
+        self.kernel.patiently(|| self.kernel.create_tree(me, tree, volume, how))
     }
 
     /// Frees the pages of trees that have no name any more, or never got one. What cannot be freed now is when the environment is next opened afresh, or compacted
@@ -182,12 +213,26 @@ impl Core {
     pub(super) fn finish_drops(&self) -> Result<()> {
         let records = self.read(|txn| catalog::records(&mut txn.records.committed()))?;
         let seat = self.kernel.pages.participants.sit()?;
-        records.iter().filter(|(key, _)| !catalog::is_name(key)).try_for_each(|(_, entry)| self.kernel.free_tree(&seat, entry))
+        for (_, note) in records.iter().filter(|(key, _)| !catalog::is_name(key)) {
+            match self.kernel.free_tree(&seat, note) {
+                // That is for a build which knows it.
+                Err(error) if error.is_not_known() => {}
+                freed => freed?,
+            }
+        }
+        Ok(())
     }
 
     /// The names of all databases, in order.
     pub(crate) fn database_names(&self) -> Result<Vec<String>> {
         self.read(|txn| txn.database_names())
+    }
+
+    /// The names of all databases, in order, and what their methods are called.
+    pub(crate) fn database_methods(&self) -> Result<(Vec<String>, Vec<String>)> {
+        let records = self.read(|txn| catalog::records(&mut txn.records.committed()))?;
+        let named = records.iter().filter(|(key, _)| catalog::is_name(key));
+        Ok(named.map(|(key, entry)| (String::from_utf8_lossy(key).into_owned(), entry.method_name())).unzip())
     }
 
     /// Gives a database another name.

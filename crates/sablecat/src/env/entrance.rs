@@ -50,7 +50,7 @@ impl Entrance {
         let (mut looks, mut since) = (0u32, None);
         while !lock.try_attach_lock(own_note).map_err(|e| Error::io("locking", path, e))? {
             if lock.whole_file_is_taken().map_err(|e| Error::io("asking after the locks of", path, e))? {
-                return Err(taken_alone(path));
+                return Err(taken_alone(path, &lock.attach_note()));
             }
             let now = clock::monotonic();
             if looks.is_multiple_of(LOOKS_ASKED) {
@@ -83,8 +83,8 @@ impl Entrance {
     }
 
     /// Whether a member lives.
-    pub(super) fn is_alive(&self, member: u16) -> bool {
-        self.lock.is_alive(member)
+    pub(super) fn is_alive(&self, member: u16) -> Result<bool> {
+        self.lock.ask_after(member).map_err(|e| Error::io("asking after the locks of", &self.path, e))
     }
 
     /// The membership of a number, unless another process has it.
@@ -155,11 +155,18 @@ fn held_up(path: &Path, note: &str, is_stopped: bool, waited: Duration) -> Error
     Error::new(ErrorKind::InUse, format!("{}: waited for {waited:?}, and {who} {what}", path.display()))
 }
 
-/// The error of who finds the whole lock file locked.
-pub(super) fn taken_alone(path: &Path) -> Error {
+/// The error of who finds the whole lock file locked, and in it, as a note, the number of who has locked it.
+pub(super) fn taken_alone(path: &Path, note: &str) -> Error {
+    let who = match note.split(' ').next().and_then(|pid| pid.parse::<u32>().ok()) {
+        Some(pid) => format!("process {pid} (if that is a number here)"),
+        None => "a process".to_owned(),
+    };
     Error::new(
         ErrorKind::InUse,
-        format!("{}: a process has the environment open for itself alone; close it there, or open it shared in both", path.display()),
+        format!(
+            "{}: {who} has the environment open for itself alone; close it there, open it shared in both, or open it read-only",
+            path.display()
+        ),
     )
 }
 

@@ -167,6 +167,7 @@ mod tests {
     use super::super::shared_place::SharedPlace;
     use super::super::{Config, Mode, open};
     use super::*;
+    use crate::env::Asked;
     use crate::txn::{Durability, RecordChange};
 
     /// Many more pages than the smallest cache has, changed until the thread has seen to some of them.
@@ -174,7 +175,7 @@ mod tests {
     fn a_thread_cleans_once_the_cache_is_too_small() {
         let config = Config { disk: Arc::new(SimDisk::new(1)), cache_bytes: Some(0), ..Config::default() };
         let core = open(Path::new("cleaning"), config, Mode::Transactional).unwrap();
-        let records = core.database_or_new("records", None).unwrap();
+        let records = core.database_or_new("records", Asked::default()).unwrap();
         let cleaned = || core.kernel.pages.region.header().cleaned.0.load(Ordering::Relaxed);
         for n in (0..300_000u32).take_while(|_| cleaned() == 0) {
             let key = n.wrapping_mul(2_654_435_761).to_be_bytes();
@@ -196,7 +197,7 @@ mod tests {
             ..Config::default()
         };
         let core = open(Path::new("poisoned"), config, Mode::Transactional).unwrap();
-        let records = core.database_or_new("records", None).unwrap();
+        let records = core.database_or_new("records", Asked::default()).unwrap();
         let log = &core.kernel.log;
         for n in (0..u32::MAX).take_while(|_| !log.wants_segment()) {
             core.kernel.change_one(&records.tree, &n.to_be_bytes(), RecordChange::Put(&[7; 300]), Durability::NoSync).unwrap();
@@ -218,7 +219,7 @@ mod tests {
         let place = SharedPlace::new("house", &Arc::new(SimDisk::new(1)));
         let open = || place.open_as(|config| config.flush_interval = Duration::from_millis(1));
         let (stopped, other) = (open(), open());
-        let records = other.database_or_new("records", None).unwrap();
+        let records = other.database_or_new("records", Asked::default()).unwrap();
         // The role, and what may be held with it.
         let seat = stopped.kernel.pages.participants.sit().unwrap();
         let _keeping = stopped.kernel.keep(&seat).unwrap();
@@ -242,7 +243,7 @@ mod tests {
     fn nobody_is_called_while_somebody_keeps_house() {
         let config = Config { disk: Arc::new(SimDisk::new(1)), background: false, ..Config::default() };
         let core = open(Path::new("calling"), config, Mode::Transactional).unwrap();
-        let records = core.database_or_new("records", None).unwrap();
+        let records = core.database_or_new("records", Asked::default()).unwrap();
         let commit = || assert!(core.kernel.change_one(&records.tree, b"key", RecordChange::Put(&[7; 300]), Durability::NoSync).unwrap());
         let seat = core.kernel.pages.participants.sit().unwrap();
         let keeping = core.kernel.keep(&seat).unwrap();

@@ -76,6 +76,7 @@ mod tests {
 
     use super::super::{Config, Journaling, Mode, open};
     use super::*;
+    use crate::env::Asked;
     use crate::error::ErrorKind;
     use crate::txn::{Durability, RecordChange};
     use crate::types::SealedBlock;
@@ -90,7 +91,7 @@ mod tests {
             map_height: 1,
             journal: Some(Journal::new()),
             epochs,
-            ..Superblock::initial([0; 16], 4096)
+            ..Superblock::initial([0; 16], crate::pages::volume::tests::plain(4096))
         }
     }
 
@@ -151,7 +152,7 @@ mod tests {
         for nth in 1.. {
             let disk = SimDisk::new(nth);
             let core = core(&disk);
-            let records = core.database_or_new("records", None).unwrap();
+            let records = core.database_or_new("records", Asked::default()).unwrap();
             let put = |n: u32, rung| core.kernel.change_one(&records.tree, &n.to_be_bytes(), RecordChange::Put(&[7; 1000]), rung);
             (0..200).for_each(|n| assert!(put(n, Durability::NoSync).unwrap()));
             core.sync().unwrap();

@@ -46,7 +46,7 @@ mod volumes;
 pub(crate) use backward::prepare as prepare_recovery;
 pub use backward::{Recovery, RecoveryPlan, Target};
 pub(crate) use config::{Config, Journaling};
-pub(crate) use databases::Named;
+pub(crate) use databases::{Asked, Named};
 pub(crate) use history::history;
 pub use history::{Epoch, History, JournalFile};
 pub(crate) use open::{in_memory, open};
@@ -133,7 +133,7 @@ pub struct CheckpointReport {
 }
 
 /// What compacting an environment did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactReport {
     /// Bytes of the volumes before.
@@ -145,6 +145,13 @@ pub struct CompactReport {
     /// Pages freed that nothing led to: what bulk loads that were cut short had left, and killed processes that were at a large commit, or at making or removing
     /// a database.
     pub pages_freed: u64,
+    /// Page numbers given back that were in the hands of processes when these died.
+    pub page_numbers_freed: u64,
+    /// Blocks given back that were: copies that a checkpoint was making or about to free, large values that were being stored.
+    pub blocks_freed: u64,
+    /// Whether it could not be told what was in the hands of the dead: somebody was stopped, stored a large value, or made a large commit or a checkpoint, for seconds. Then none of it was
+    /// given back, and compacting again may.
+    pub undecided: bool,
 }
 
 /// Rounds of compaction after which it ends although others keep changing pages: each has looked at all of them.
@@ -206,14 +213,14 @@ impl Core {
     /// Frees what nothing leads to, and writes checkpoints that move pages down, until the file gets no shorter.
     pub(crate) fn compact(&self) -> Result<CompactReport> {
         let Some(volume) = self.kernel.pages.volume() else {
-            return Ok(CompactReport { bytes_before: 0, bytes_after: 0, moved: 0, pages_freed: 0 });
+            return Ok(CompactReport::default());
         };
         let seat = self.kernel.pages.participants.sit()?;
         let bytes_before = volume.file_bytes()?;
         // So that all that is left of the dead can be found.
         self.kernel.reap(&seat);
         let pages_freed = self.kernel.free_noted(&seat)? + self.free_unreachable(&seat)?;
-        let (mut moved, mut fruitless) = (0, 0);
+        let (mut moved, mut fruitless, mut lost) = (0, 0, None);
         // What a checkpoint frees can be used by the next one only: hence more than one without success.
         while fruitless < COMPACT_FRUITLESS_MAX {
             let end = self.kernel.pages.blocks().bounds().sum();
@@ -223,9 +230,28 @@ impl Core {
                     break;
                 }
             }
+            self.kernel.pages.release_unwanted(&seat);
+            if lost.is_none() {
+                // After a checkpoint of this process: then no other has kept anything back.
+                lost = self.free_lost(&seat)?;
+            }
             fruitless = if self.kernel.pages.blocks().bounds().sum() < end { 0 } else { fruitless + 1 };
         }
-        Ok(CompactReport { bytes_before, bytes_after: volume.file_bytes()?, moved, pages_freed })
+        let undecided = lost.is_none();
+        let pages::Lost { pages, blocks } = lost.unwrap_or_default();
+        let bytes_after = volume.file_bytes()?;
+        Ok(CompactReport { bytes_before, bytes_after, moved, pages_freed, page_numbers_freed: pages, blocks_freed: blocks, undecided })
+    }
+
+    /// Gives back what is lost; none if that cannot be told at the moment. Nothing is if the map is damaged, or in a Data Store, which one process has.
+    fn free_lost(&self, me: &pages::Participant) -> Result<Option<pages::Lost>> {
+        if self.mode == Mode::DataStore {
+            return Ok(Some(pages::Lost::default()));
+        }
+        match self.kernel.pages.free_lost(me) {
+            Err(error) if error.is_corruption() => Ok(None),
+            lost => lost,
+        }
     }
 
     /// Frees the pages that nothing leads to. A Data Store leaves that to who opens it with transactions.

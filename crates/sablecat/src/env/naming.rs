@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use super::stream::Change;
+use crate::access::Method;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::Commit;
 use crate::txn::Meaning;
@@ -21,7 +22,7 @@ use crate::types::TreeId;
 /// What a commit does about one database.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Deed {
-    Created { name: String, comparator: Option<String> },
+    Created { name: String, comparator: Option<String>, method: Method },
     Renamed { from: String, to: String },
     Removed { name: String },
 }
@@ -29,7 +30,9 @@ pub(super) enum Deed {
 impl Deed {
     pub(super) fn as_change(&self) -> Change<'_> {
         match self {
-            Deed::Created { name, comparator } => Change::CreateDatabase { name, comparator: comparator.as_deref() },
+            Deed::Created { name, comparator, method } => {
+                Change::CreateDatabase { name, comparator: comparator.as_deref(), method: *method }
+            }
             Deed::Renamed { from, to } => Change::RenameDatabase { from, to },
             Deed::Removed { name } => Change::RemoveDatabase { name },
         }
@@ -39,7 +42,7 @@ impl Deed {
 /// What a commit says of trees, as it stands there.
 #[derive(Debug, Default)]
 struct Said {
-    named: Vec<(String, TreeId, Option<String>)>,
+    named: Vec<(String, TreeId, (Option<String>, Method))>,
     noted: Vec<TreeId>,
     unnoted: Vec<TreeId>,
     formerly: Vec<(TreeId, String)>,
@@ -55,7 +58,7 @@ impl Said {
             match Meaning::of(operation)? {
                 Meaning::Record { .. } => break,
                 Meaning::Stands { key, entry } => match Key::of(key) {
-                    Key::Name(name) => said.named.push((text(name)?, entry.tree, entry.comparator)),
+                    Key::Name(name) => said.named.push((text(name)?, entry.tree, (entry.comparator.clone(), entry.method(key)?))),
                     _ => said.noted.push(entry.tree),
                 },
                 Meaning::Unnamed { .. } => said.takes_names = true,
@@ -102,13 +105,13 @@ impl Names {
             return Ok(Vec::new());
         }
         let (mut removed, mut renamed, mut created) = (Vec::new(), Vec::new(), Vec::new());
-        for (name, tree, comparator) in &said.named {
+        for (name, tree, (comparator, method)) in &said.named {
             let before = self.now.insert(*tree, name.clone());
             let before = if said.unnoted.contains(tree) { None } else { said.former(*tree).map(str::to_owned).or(before) };
             match before {
                 Some(before) if before == *name => {}
                 Some(before) => renamed.push((before, name.clone())),
-                None => created.push(Deed::Created { name: name.clone(), comparator: comparator.clone() }),
+                None => created.push(Deed::Created { name: name.clone(), comparator: comparator.clone(), method: *method }),
             }
         }
         // What has a note and no name, and had one, is removed. If nothing is said of that, and no name taken away, it is only just made, and what is known of it is of a

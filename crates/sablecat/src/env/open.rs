@@ -23,7 +23,7 @@ use super::{Config, Core, Mode, Place};
 use crate::access::{self, PageWrite};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Log, LogConfig, LogMemory, LogWords, Ring};
-use crate::pages::volume::{Journal, Superblock, Volume};
+use crate::pages::volume::{Codec, Journal, Superblock, Volume};
 use crate::pages::{Pages, Participant};
 use crate::region::{Geometry, LOG_WORDS_BYTES, Region};
 use crate::txn::catalog::{CATALOG_ROOT, FIRST_TREE, catalog_tree};
@@ -100,7 +100,7 @@ pub(super) fn open_volume(exists: bool, path: &Path, config: &Config) -> Result<
     }
     let mut uuid = [0; 16];
     sablecat_os::random::bytes(&mut uuid);
-    let mut volume = Volume::create(&*config.disk, path, config.page_size, uuid, config.direct_io)?;
+    let mut volume = Volume::create(&*config.disk, path, config.codec()?, uuid, config.direct_io)?;
     volume.add(&*config.disk, config.direct_io, &config.declared)?;
     Ok(volume)
 }
@@ -236,12 +236,12 @@ pub(super) fn assemble(
         None => (None, None),
     };
     let superblock = volume.as_ref().map(Volume::superblock);
-    let page_size = superblock.as_ref().map_or(config.page_size, |superblock| superblock.page_size as usize);
+    let codec = superblock.as_ref().map_or_else(|| config.codec(), |superblock| Ok(superblock.codec))?;
     let (region, shared) = match shared {
         Some((region, path)) => (region, Some(path)),
         None => {
             let volumes = volume.as_ref().map_or(1, Volume::count);
-            (Region::private(geometry(&config, page_size, volume.is_none()).with_volumes(volumes))?, None)
+            (Region::private(geometry(&config, codec, volume.is_none()).with_volumes(volumes))?, None)
         }
     };
     let region = Arc::new(region);
@@ -363,8 +363,9 @@ pub(super) fn begin_from(kernel: &Kernel, superblock: &Superblock) -> Result<()>
 }
 
 /// What a region is sized for.
-pub(super) fn geometry(config: &Config, page_size: usize, bounded: bool) -> Geometry {
-    Geometry::new(page_size, config.cache_for(page_size), config.log_buffer_bytes, bounded)
+pub(super) fn geometry(config: &Config, codec: Codec, bounded: bool) -> Geometry {
+    let block_size = codec.block_size();
+    Geometry::new(block_size, config.cache_for(block_size), config.log_buffer_bytes, bounded).with_pages_of(codec.page_size())
 }
 
 impl Core {
@@ -411,6 +412,7 @@ mod tests {
     use sablecat_os::sim::{Fault, SimDisk, Survival};
 
     use super::*;
+    use crate::env::Asked;
     use crate::pages::volume::COPIES_AT;
     use crate::txn::{Durability, RecordChange};
     use crate::types::Berth;
@@ -450,7 +452,7 @@ mod tests {
     fn with_two_checkpoints() -> (SimDisk, Berth, [Vec<u8>; 2]) {
         let disk = SimDisk::new(1);
         let core = open_on(&disk).unwrap();
-        let records = core.database_or_new("records", None).unwrap();
+        let records = core.database_or_new("records", Asked::default()).unwrap();
         let change = |stamp: u8| {
             for n in 0..RECORDS {
                 core.kernel.change_one(&records.tree, &n.to_be_bytes(), RecordChange::Put(&[stamp; 100]), Durability::NoSync).unwrap();

@@ -7,17 +7,16 @@ use std::sync::Arc;
 
 use sablecat_os::atomic::Ordering;
 use sablecat_os::liveness::LockFile;
-use sablecat_os::machine;
 
 use super::entrance::taken_alone;
-use super::left::region_path;
+use super::left::{region_path, this_boots};
 use super::open::{LOCK, existing_volume, log_memory};
 use super::{Config, Core};
 use crate::error::{Error, Result};
 use crate::pages::volume::Volume;
-use crate::region::{Identity, Membership, NO_EPOCH, Phase, Region, STRUCTURE_LATCHES, Work};
+use crate::region::{Membership, NO_EPOCH, Phase, Region, STRUCTURE_LATCHES, Stage, Work};
 use crate::txn::locks::{LockTable, Mode, Seen};
-use crate::types::{Lsn, PageId};
+use crate::types::{Berth, Lsn, PageId};
 
 /// A process that has the environment open, or died while it had.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +57,7 @@ pub struct Participant {
     /// Whether it waits for a record lock.
     pub waits_for_lock: bool,
     /// Work that one participant does at a time, and this one does: `commit`, `checkpoint`, `housekeeping`, `reaping`, `serial`, `unreachable`
-    /// (looking for pages that nothing leads to), `log flush`, `log supply`; and, once for each latch it has on them, `structure` of the trees and `lock table`.
+    /// (looking for pages that nothing leads to), `moving` (telling pages where a checkpoint has moved them, during which that is not taken over), `log flush`, `log supply`; and, once for each latch it has on them, `structure` of the trees and `lock table`.
     pub roles: Vec<&'static str>,
 }
 
@@ -116,12 +115,12 @@ pub(crate) fn activity(directory: &Path, config: &Config) -> Result<Activity> {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let taken = lock.whole_file_is_taken().map_err(|e| Error::io("asking after the locks of", &lock_path, e))?;
-            return if taken { Err(taken_alone(&lock_path)) } else { Ok(Activity::default()) };
+            return if taken { Err(taken_alone(&lock_path, &lock.attach_note())) } else { Ok(Activity::default()) };
         }
         Err(error) => return Err(Error::io("opening the shared memory", &region_path, error)),
     };
     let uuid = Volume::look(&*config.disk, &volume)?.uuid;
-    let region = Region::look_at(file, Identity { uuid, boot: machine::boot_id() }, lock)
+    let region = Region::look_at((file, &region_path), this_boots(uuid)?, lock)
         .map_err(|error| Error::new(error.kind(), format!("the shared memory {} cannot be looked at: {error}", region_path.display())))?;
     let region = Arc::new(region);
     let shared = Shared { region: &region, locks: &LockTable::new(&region), turns: log_memory(&region).turns() };
@@ -236,6 +235,8 @@ impl Shared<'_> {
             ("unreachable", region.role(Work::Unreachable).look().owner()),
         ];
         roles.extend(self.turns);
+        let naming = Berth::all().filter_map(|berth| region.berths().look(berth)).filter(|seen| seen.stage() == Stage::Naming);
+        roles.extend(naming.map(|seen| ("moving", seen.owner())));
         roles.extend((0..STRUCTURE_LATCHES).map(|index| ("structure", region.role(Work::Structure(index)).look().owner())));
         roles.extend(self.locks.look_at_latches().map(|owner| ("lock table", owner)));
         roles

@@ -27,7 +27,7 @@ pub(super) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<C
             format!("the environment in {} has no checkpoint that could be read; it was never opened to the end", directory.display()),
         ));
     }
-    let region = Arc::new(Region::private(geometry(&config, superblock.page_size as usize, false).with_volumes(volume.count()))?);
+    let region = Arc::new(Region::private(geometry(&config, superblock.codec, false).with_volumes(volume.count()))?);
     // Without the directory: there is no log.
     let kernel = build_kernel(None, Some(volume), &region, &config, (mode, None))?;
     kernel.pages.catch_up()?;

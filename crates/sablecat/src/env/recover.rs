@@ -167,14 +167,14 @@ impl Replay<'_> {
     fn put_catalog(&mut self, key: &[u8], mut entry: CatalogEntry) -> Result<()> {
         let next = &self.kernel.pages.region.header().tree_next.0;
         next.fetch_max(entry.tree.0 + 1, sablecat_os::atomic::Ordering::AcqRel);
-        let known = self.tree(entry.tree)?;
+        let (method, known) = (entry.method(key)?, self.tree(entry.tree)?);
         entry.root = match known {
             Some(tree) => tree.root,
             None => {
                 let mut direct = self.direct();
                 let root = direct.allocate(entry.volume)?;
                 entry.root = root;
-                entry.form_root(direct.write(root)?);
+                entry.form_root(method, direct.write(root)?);
                 root
             }
         };
@@ -217,7 +217,7 @@ impl Replay<'_> {
             })?),
         };
         let keys = volumes::keys(&self.kernel.pages, &String::from_utf8_lossy(name), entry)?;
-        Ok(entry.tree(comparator, keys))
+        entry.tree(name, comparator, keys)
     }
 
     fn tree(&mut self, id: TreeId) -> Result<Option<TreeRef>> {

@@ -20,6 +20,7 @@ use sablecat_os::clock;
 
 use super::naming::{Backwards, Deed, Names};
 use super::{Core, lock};
+use crate::access::Method;
 use crate::error::{Error, Result};
 use crate::log::{Commit, Operation, Operations, Reach, Tail};
 use crate::txn::catalog::{self, CATALOG};
@@ -54,6 +55,8 @@ pub enum Change<'a> {
         name: &'a str,
         /// The comparator that it is ordered by; none: by bytes.
         comparator: Option<&'a str>,
+        /// How its records are arranged.
+        method: Method,
     },
     /// A database has another name from here on.
     RenameDatabase {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use sablecat_os::sim::SimDisk;
 
 use super::shared_place::SharedPlace;
-use super::{Config, Core, EnvTxn, Mode, open};
+use super::{Asked, Config, Core, EnvTxn, Mode, open};
 use crate::txn::catalog;
 use crate::txn::{Comparator, Durability, Isolation, Options, RecordChange};
 use crate::types::VolumeId;
@@ -43,7 +43,7 @@ fn in_use(core: &Core) -> (u64, u64) {
 }
 
 fn fill(core: &Core, name: &str, records: u32) {
-    let database = core.database_or_new(name, None).unwrap();
+    let database = core.database_or_new(name, Asked::default()).unwrap();
     for n in 0..records {
         core.kernel.change_one(&database.tree, &n.to_be_bytes(), RecordChange::Put(&[n as u8; 300]), Durability::Memory).unwrap();
     }
@@ -56,7 +56,7 @@ fn a_database_that_was_being_created_is_freed_beside_others_once_its_maker_is_de
     fill(&lives, "records", 10);
     let before = in_use(&lives);
     let mut txn = begin(&dead);
-    txn.database_or_new("half made", None).unwrap();
+    txn.database_or_new("half made", Asked::default()).unwrap();
     lives.compact().unwrap();
     assert_eq!(notes(&lives), 1, "its maker lives");
     dies(&dead);
@@ -75,13 +75,13 @@ fn a_member_with_the_number_of_a_dead_one_keeps_its_own_notes_alone() {
     let (lives, dead) = (place.open(), place.open());
     let before = in_use(&lives);
     let mut lost = begin(&dead);
-    lost.database_or_new("lost", None).unwrap();
+    lost.database_or_new("lost", Asked::default()).unwrap();
     dies(&dead);
     assert!(!lives.kernel.reap(&lives.kernel.pages.participants.sit().unwrap()));
     let next = place.open();
     assert_eq!(next.kernel.pages.region.number(), dead.kernel.pages.region.number(), "as who was reaped");
     let mut kept = begin(&next);
-    kept.database_or_new("kept", None).unwrap();
+    kept.database_or_new("kept", Asked::default()).unwrap();
     assert_eq!((notes(&lives), lives.compact().unwrap().pages_freed, notes(&lives)), (2, 1, 1));
     kept.commit(Durability::Memory).unwrap();
     drop(kept);
@@ -141,7 +141,7 @@ fn change_all(txn: &mut EnvTxn<'_>, name: &str, round: u8) {
 fn what_a_commit_larger_than_the_cache_had_made_is_freed_beside_others_once_its_maker_is_dead() {
     let place = SharedPlace::new("made", &Arc::new(SimDisk::new(1)));
     let lives = place.open_as(with_comparator);
-    let database = lives.database_or_new("large", Some(PANICS)).unwrap();
+    let database = lives.database_or_new("large", Asked::ordered_by(PANICS)).unwrap();
     let mut txn = begin(&lives);
     change_all(&mut txn, "large", 1);
     txn.commit(Durability::Memory).unwrap();
@@ -202,9 +202,9 @@ fn notes_of_processes_that_were_all_killed_are_acted_upon_by_the_next_to_open() 
     let disk = Arc::new(SimDisk::new(1));
     let config = || Config { disk: Arc::clone(&disk) as Arc<_>, cache_bytes: Some(0), background: false, ..Config::default() };
     let core = open(Path::new("alone"), config(), Mode::Transactional).unwrap();
-    begin(&core).database_or_new("half made", None).map(drop).unwrap();
+    begin(&core).database_or_new("half made", Asked::default()).map(drop).unwrap();
     let mut txn = begin(&core);
-    txn.database_or_new("half made", None).unwrap();
+    txn.database_or_new("half made", Asked::default()).unwrap();
     core.compact().unwrap();
     assert_eq!(notes(&core), 1, "who is alone lives");
     core.checkpoint(false).unwrap();
@@ -227,10 +227,13 @@ fn what_others_have_in_hand_at_a_checkpoint_of_nothing_stays_theirs() {
     let env = place.open();
     let pages = &env.kernel.pages;
     // Another is about to publish them.
+    let seat = pages.participants.sit().unwrap();
+    let hand = seat.in_hand();
     let (page, block) = (pages.allocate_page().unwrap(), pages.blocks().allocate(VolumeId::MAIN).unwrap().unwrap());
     env.checkpoint(false).unwrap();
     fill(&env, "more records", 100);
     env.checkpoint(false).unwrap();
     assert!(pages.page_ids().is_used(u64::from(page.0)), "page {page}");
     assert!(pages.blocks().is_used(block), "block {block}");
+    drop(hand);
 }

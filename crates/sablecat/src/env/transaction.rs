@@ -23,7 +23,7 @@
 use std::sync::Arc;
 
 use super::Core;
-use super::databases::{Named, check_comparator};
+use super::databases::{Asked, Named, check_comparator};
 use crate::access::Scan;
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::catalog::{self, CatalogEntry, Key, catalog_tree, former_key, note_key};
@@ -137,15 +137,15 @@ impl<'e> EnvTxn<'e> {
         self.found(name, &CatalogEntry::decode(name.as_bytes(), &value)?).map(Some)
     }
 
-    /// Opens a database, or creates it in the order of a comparator; none: in that of bytes.
-    pub(crate) fn database_or_new(&mut self, name: &str, comparator: Option<&str>) -> Result<Arc<Named>> {
+    /// Opens a database, or creates it as it is asked for.
+    pub(crate) fn database_or_new(&mut self, name: &str, asked: Asked<'_>) -> Result<Arc<Named>> {
         catalog::check_name(name)?;
         let entry = match self.records.claim(&catalog_tree(), name.as_bytes())? {
             Some(value) => CatalogEntry::decode(name.as_bytes(), &value)?,
-            None => self.make(name, comparator)?,
+            None => self.make(name, asked)?,
         };
         let named = self.found(name, &entry)?;
-        check_comparator(&named, comparator).map(|()| named)
+        check_comparator(&named, asked.comparator).map(|()| named)
     }
 
     /// The database that the transaction sees under a name.
@@ -160,8 +160,8 @@ impl<'e> EnvTxn<'e> {
         self.core.found(name, entry, self.records.at())
     }
 
-    fn make(&mut self, name: &str, comparator: Option<&str>) -> Result<CatalogEntry> {
-        let entry = self.core.make_tree(self.records.committed().me, name, comparator)?;
+    fn make(&mut self, name: &str, asked: Asked<'_>) -> Result<CatalogEntry> {
+        let entry = self.core.make_tree(self.records.committed().me, name, asked)?;
         self.made.push(Made { entry: entry.clone(), presence: Arc::new(Presence::made_in(self.records.number())) });
         self.records.set(&catalog_tree(), name.as_bytes(), Some(&entry.named().encode()))?;
         self.records.set(&catalog_tree(), &note_key(entry.tree), None)?;
@@ -196,6 +196,7 @@ impl<'e> EnvTxn<'e> {
             return Err(Error::new(ErrorKind::Exists, format!("there is a database {to:?} already")));
         }
         let entry = CatalogEntry::decode(from.as_bytes(), &value)?;
+        entry.method(from.as_bytes())?;
         self.take_name(from, entry.tree)?;
         self.records.set(&tree, to.as_bytes(), Some(&entry.encode()))
     }
@@ -207,6 +208,7 @@ impl<'e> EnvTxn<'e> {
         let Some(value) = self.records.claim(&tree, name.as_bytes())? else { return Ok(false) };
         let maker = Some(self.core.kernel.pages.region.standing());
         let note = CatalogEntry { maker, ..CatalogEntry::decode(name.as_bytes(), &value)? };
+        note.method(name.as_bytes())?;
         self.take_name(name, note.tree)?;
         self.records.set(&tree, &note_key(note.tree), Some(&note.encode()))?;
         Ok(true)
@@ -302,9 +304,11 @@ mod tests {
     use sablecat_os::atomic::Ordering;
     use sablecat_os::sim::SimDisk;
 
-    use super::super::{Config, Mode, open};
+    use super::super::{Config, Mode, lock, open};
     use super::*;
+    use crate::access::Method;
     use crate::txn::{Isolation, RecordChange};
+    use crate::types::VolumeId;
 
     fn core() -> Arc<Core> {
         let config = Config { disk: Arc::new(SimDisk::new(1)), cache_bytes: Some(4 << 20), background: false, ..Config::default() };
@@ -332,22 +336,22 @@ mod tests {
     fn what_is_undone_or_removed_is_freed_at_once() {
         let core = core();
         let mut txn = begin(&core, Isolation::Serializable);
-        txn.database_or_new("given up", None).unwrap();
+        txn.database_or_new("given up", Asked::default()).unwrap();
         let before = txn.records.position();
-        txn.database_or_new("rolled back", None).unwrap();
+        txn.database_or_new("rolled back", Asked::default()).unwrap();
         assert_eq!(notes(&core), 2);
         txn.roll_back_to(before).unwrap();
         assert_eq!(notes(&core), 1);
         txn.give_up();
         assert_eq!(notes(&core), 0);
         txn.records.restart();
-        txn.database_or_new("kept", None).unwrap();
-        txn.database_or_new("removed", None).unwrap();
+        txn.database_or_new("kept", Asked::default()).unwrap();
+        txn.database_or_new("removed", Asked::default()).unwrap();
         txn.remove_database("removed").unwrap();
         txn.commit(Durability::Memory).unwrap();
         assert_eq!((notes(&core), core.database_names().unwrap().len()), (0, 1));
         core.remove_database("kept").unwrap();
-        drop(begin(&core, Isolation::Snapshot).database_or_new("dropped", None).unwrap());
+        drop(begin(&core, Isolation::Snapshot).database_or_new("dropped", Asked::default()).unwrap());
         assert_eq!((notes(&core), pages(&core)), (0, 1), "the catalog");
     }
 
@@ -357,8 +361,8 @@ mod tests {
         let disk = SimDisk::new(1);
         let config = Config { disk: Arc::new(disk.clone()), cache_bytes: Some(0), background: false, ..Config::default() };
         let core = open(Path::new("databases"), config, Mode::Transactional).unwrap();
-        let full = core.database_or_new("full", None).unwrap();
-        core.database_or_new("old", None).unwrap();
+        let full = core.database_or_new("full", Asked::default()).unwrap();
+        core.database_or_new("old", Asked::default()).unwrap();
         let mut txn = begin(&core, Isolation::Snapshot);
         disk.fill_up();
         let refused = (0..u32::MAX).find_map(|n| txn.records.set(&full.tree, &n.to_le_bytes(), Some(&[1; 1000])).err());
@@ -372,14 +376,76 @@ mod tests {
         assert_eq!(core.verify(&mut |_| {}).unwrap().problems, [""; 0]);
     }
 
+    /// Has the catalog say something else of a database's method, or of an unnamed tree's.
+    fn set_method(core: &Core, key: &[u8], method: u8) {
+        let mut txn = begin(core, Isolation::Snapshot);
+        let value = txn.records.get_owned(&catalog_tree(), key).unwrap().expect("it is there");
+        let entry = CatalogEntry { method, ..CatalogEntry::decode(key, &value).unwrap() };
+        txn.records.set(&catalog_tree(), key, Some(&entry.encode())).unwrap();
+        txn.records.commit(Durability::Memory).unwrap();
+        // Nothing is remembered of it.
+        lock(&core.names).clear();
+    }
+
+    #[test]
+    fn a_database_of_an_unknown_method_is_left_as_it_is_and_all_others_go_on() {
+        let disk = SimDisk::new(1);
+        let opened = || {
+            let config = Config { disk: Arc::new(disk.clone()), cache_bytes: Some(4 << 20), background: false, ..Config::default() };
+            open(Path::new("databases"), config, Mode::Transactional).unwrap()
+        };
+        let core = opened();
+        let [known, unknown] = ["known", "unknown"].map(|name| core.database_or_new(name, Asked::default()).unwrap());
+        let put = |core: &Core, named: &Named, n: u32| {
+            core.kernel.change_one(&named.tree, &n.to_be_bytes(), RecordChange::Put(&[1; 100]), Durability::Memory).map(drop)
+        };
+        (0..200).for_each(|n| [&known, &unknown].into_iter().for_each(|named| put(&core, named, n).unwrap()));
+        // And a tree without a name, which nobody here can free.
+        let mut half = begin(&core, Isolation::Snapshot);
+        half.database_or_new("half made", Asked::default()).unwrap();
+        let note = note_key(half.made[0].entry.tree);
+        std::mem::forget(half);
+        let normal = CatalogEntry::new(TreeId(1), VolumeId::MAIN, Method::Btree).method;
+        set_method(&core, b"unknown", 99);
+        set_method(&core, &note, 99);
+
+        let check = |core: &Core| {
+            let refused =
+                |error: Error| assert!(error.is_not_known() && error.to_string().contains("\"unknown\" has access method 99"), "{error}");
+            refused(core.database("unknown").unwrap_err());
+            refused(core.database_or_new("unknown", Asked::default()).unwrap_err());
+            refused(core.rename_database("unknown", "other").unwrap_err());
+            refused(core.remove_database("unknown").unwrap_err());
+            assert_eq!(core.database_names().unwrap(), ["known", "unknown"]);
+            assert_eq!(core.database_methods().unwrap().1, ["B+tree", "unknown method 99"]);
+            let known = core.database("known").unwrap().expect("there");
+            put(core, &known, 1000).unwrap();
+            let report = core.verify(&mut |_| {}).unwrap();
+            assert_eq!((report.problems, report.not_known, report.databases), (Vec::new(), vec!["unknown".to_owned()], 1));
+            assert_eq!((report.pages_unreachable, core.compact().unwrap().pages_freed), (0, 0));
+        };
+        check(&core);
+        core.close().unwrap();
+        drop((known, unknown, core));
+        let core = opened();
+        check(&core);
+        set_method(&core, b"unknown", normal);
+        set_method(&core, &note, normal);
+        let unknown = core.database("unknown").unwrap().expect("there");
+        assert_eq!(core.kernel.get_one(&unknown.tree, &7u32.to_be_bytes()).unwrap(), Some(vec![1; 100]));
+        core.close().unwrap();
+        drop((unknown, core));
+        assert_eq!(notes(&opened()), 0);
+    }
+
     #[test]
     fn databases_are_made_and_removed_with_the_last_seat() {
         let core = core();
-        core.database_or_new("old", None).unwrap();
+        core.database_or_new("old", Asked::default()).unwrap();
         let mut txn = begin(&core, Isolation::Snapshot);
         let seats: Vec<_> = std::iter::from_fn(|| core.kernel.pages.participants.sit().ok()).collect();
-        txn.database_or_new("new", None).unwrap();
-        txn.database_or_new("removed at once", None).unwrap();
+        txn.database_or_new("new", Asked::default()).unwrap();
+        txn.database_or_new("removed at once", Asked::default()).unwrap();
         txn.remove_database("removed at once").unwrap();
         txn.remove_database("old").unwrap();
         txn.commit(Durability::Memory).unwrap();
@@ -392,7 +458,8 @@ mod tests {
     fn nothing_is_committed_to_a_tree_that_is_about_to_be_freed() {
         for isolation in [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable] {
             let core = core();
-            let (full, empty) = (core.database_or_new("full", None).unwrap(), core.database_or_new("empty", None).unwrap());
+            let (full, empty) =
+                (core.database_or_new("full", Asked::default()).unwrap(), core.database_or_new("empty", Asked::default()).unwrap());
             let put = |n: u32| core.kernel.change_one(&full.tree, &n.to_be_bytes(), RecordChange::Put(&[1; 100]), Durability::Memory);
             assert!((0..200).all(|n| put(n).unwrap()));
             let (mut small, mut large) = (begin(&core, isolation), begin(&core, isolation));
@@ -422,7 +489,7 @@ mod tests {
     #[test]
     fn a_database_that_is_about_to_be_removed_is_there_until_it_is() {
         let core = core();
-        let named = core.database_or_new("d", None).unwrap();
+        let named = core.database_or_new("d", Asked::default()).unwrap();
         let header = core.kernel.pages.region.header();
         header.names_since.store(header.visible().0 + 1, Ordering::SeqCst);
         core.tree(&named).unwrap();

@@ -52,7 +52,7 @@ impl Core {
         let volumes = blocks.volumes().zip(names).zip(volume.files()?).map(|((number, name), (path, bytes))| VolumeStats {
             name: name.to_owned(),
             path: path.to_owned(),
-            blocks: blocks.of(number).used_count().saturating_sub(first_within(number, volume.page_size())),
+            blocks: blocks.of(number).used_count().saturating_sub(first_within(number, volume.block_size())),
             bytes,
         });
         Ok(volumes.collect())

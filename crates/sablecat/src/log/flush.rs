@@ -8,6 +8,7 @@ use std::sync::TryLockError;
 use sablecat_os::atomic::{Ordering, spin_hint};
 
 use super::lane::{Lane, OPEN_MAX, Way};
+use super::succession::Which;
 use super::turn::{Caller, Held, Until, Watch};
 use super::{Files, Log};
 use crate::error::{Error, ErrorKind, Result};
@@ -16,7 +17,7 @@ use crate::types::Lsn;
 /// How often a waiter looks before it sleeps when the holder writes to memory only.
 const SPINS_HAND_OVER: u32 = 200;
 /// And when the holder flushes a device: hardly, for that takes as long as many sleeps.
-const SPINS_DURABLE: u32 = 4;
+pub(super) const SPINS_DURABLE: u32 = 4;
 
 impl Log {
     /// Returns once everything below `lsn` is durable.
@@ -99,7 +100,7 @@ impl Log {
     /// Takes the flush turn and does `work` under it, until `done`. While another has the turn, waits for its end if what it does will
     /// make this caller `covered`, and for the turn otherwise; but not for ever for one who does not move.
     #[inline]
-    fn until(
+    pub(super) fn until(
         &self,
         caller: Caller<'_>,
         spins: u32,
@@ -144,7 +145,7 @@ impl Log {
 
     /// Writes and flushes everything appended.
     fn flush(&self, files: &Files, held: &mut Held<'_>) -> Result<()> {
-        if held.owes() && !self.replace_files(files, held)? {
+        if held.owes() && !self.replace_files(files, held, Which::Unwritten)? {
             return Ok(());
         }
         let words = self.words();
@@ -159,7 +160,7 @@ impl Log {
     /// Hands everything appended to the page cache.
     #[inline]
     pub(super) fn write_cached(&self, files: &Files, held: &mut Held<'_>) -> Result<()> {
-        if held.owes() && !self.replace_files(files, held)? {
+        if held.owes() && !self.replace_files(files, held, Which::Unwritten)? {
             return Ok(());
         }
         self.write_out(files, held, self.tail(), Way::Stored, false)

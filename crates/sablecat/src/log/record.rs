@@ -5,7 +5,7 @@
 //!  4 crc u32            crc32c of the body with its padding, then len, then bytes 8..24
 //!  8 lsn u64            where the record begins
 //! 16 distance u32       (lsn - what was durable when it was appended) / 8; all ones: unknown
-//! 20 kind u8 │ 21 version u8 (1) │ 22 padding u8 (0..8, zero bytes at the end) │ 23 zero
+//! 20 kind u8 │ 21 version u8 (1) │ 22 padding u8 (0..8, zero bytes at the end) │ 23 codec u8 (0: the body is as it is here)
 //! 24 body, padding
 //! ```
 //!
@@ -211,7 +211,7 @@ impl<'a> Record<'a> {
     /// The record at the start of `bytes`, if there is a whole and good one that belongs at `lsn`.
     ///
     /// # Errors
-    /// `Invalid` for a good record of a kind or version that this library does not know.
+    /// `Invalid` for a good record of a kind, version or codec that this library does not know.
     pub(crate) fn parse(bytes: &'a [u8], lsn: Lsn) -> Result<Option<Record<'a>>> {
         let record = claimed_len(bytes, lsn).and_then(|len| bytes.get(..len)).filter(|record| is_good(record));
         match record {
@@ -223,7 +223,7 @@ impl<'a> Record<'a> {
     /// The record that `record` is, its checksum known to be right.
     pub(super) fn decode(record: &'a [u8], lsn: Lsn) -> Result<Option<Record<'a>>> {
         let word = u64_at(record, 16);
-        let (distance, [kind, version, padding, _]) = (word as u32, ((word >> 32) as u32).to_le_bytes());
+        let (distance, [kind, version, padding, codec]) = (word as u32, ((word >> 32) as u32).to_le_bytes());
         let unknown = |what: &str, value: u8| {
             let what =
                 format!("the log record at LSN {lsn} has {what} {value}, which this version of the library does not know; use a newer one");
@@ -231,6 +231,9 @@ impl<'a> Record<'a> {
         };
         if version != VERSION {
             return Err(unknown("version", version));
+        }
+        if codec != 0 {
+            return Err(unknown("codec", codec));
         }
         let kind = Kind::from_byte(kind).ok_or_else(|| unknown("kind", kind))?;
         let body = record.len().checked_sub(usize::from(padding)).and_then(|end| record.get(HEADER_BYTES..end));

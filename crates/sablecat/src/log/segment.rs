@@ -8,7 +8,7 @@
 //!
 //! file:    0 ─ header block ─ 4096 ─ log bytes ─ 4096 + bytes
 //! header:  0 magic "sablelog" │ 8 version u32 │ 12 crc32c u32 │ 16 uuid [16] │ 32 number u64 │ 40 bytes u64
-//!          │ 48 life u64 │ 56 continues u64 │ zeros
+//!          │ 48 life u64 │ 56 continues u64 │ zeros, checked
 //! ```
 //!
 //! Archived segments have other names (archive.rs) and are the same files, the last one of a life cut short.
@@ -30,6 +30,8 @@ use crate::types::Lsn;
 
 const MAGIC: &[u8; 8] = b"sablelog";
 const VERSION: u32 = 1;
+/// Bytes of a header that say anything.
+const USED_BYTES: usize = 64;
 /// Bytes of a file before the log bytes.
 pub(super) const HEADER_BYTES: u64 = BLOCK;
 
@@ -123,6 +125,9 @@ impl Header {
         }
         if version != VERSION {
             return Err(format!("its format version is {version}, and this library knows {VERSION}"));
+        }
+        if block[USED_BYTES..].iter().any(|&byte| byte != 0) {
+            return Err("its header uses parts of the format that this library does not know; use a newer one".into());
         }
         let mut uuid = [0; 16];
         uuid.copy_from_slice(&block[16..32]);

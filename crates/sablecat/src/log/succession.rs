@@ -36,13 +36,26 @@
 //! `written` are not replaced, as nobody writes to them. One that all of this is too late for, since the stopped one went on, finished, and had it taken out of
 //! use, appears once more, and goes again as any that is out of use.
 //!
+//! # In the supply turn
+//!
+//! Who is stopped while it fills the rest of a segment in use with zeros is succeeded by one who owes as well, and can do anything but fill that segment: nothing is
+//! given an LSN where the zeros come. Who needs more of it puts another file under its name, under the flush turn and in the same steps, with zeros to the end of
+//! the segment, and then raises `prepared` to that end (step 6). It is nobody's debt in the flush turn until the first name is given. So the late one
+//!
+//! - writes zeros where there are no records, or to a file without a name, or finds that it was succeeded: it has opened the file before it looks;
+//! - raises `prepared` from what it found, which is true of both files, or not at all: `prepared` is at the end of the segment by then, and only grows. There nothing
+//!   is owed for it any more, whoever raised it;
+//! - poisons, if its flush fails: what was copied may be what could not be written.
+//!
 //! It costs the writing of one segment, mostly, and later for each hand-over two locked instructions instead of two stores, until the region is made anew.
-//! Without room for the copies nobody is succeeded, and others wait.
+//! Without room for the copies nobody is succeeded in the flush turn, and others wait; in the supply turn who needs more of the segment is told that the disk is full.
+
+use std::time::Duration;
 
 use sablecat_os::atomic::{Ordering, fence};
 use sablecat_os::disk::{AlignedBuf, File, How};
 
-use super::flush::with_lane;
+use super::flush::{SPINS_DURABLE, with_lane};
 use super::lane::{block_of, numbers};
 use super::segment::{HEADER_BYTES, Name};
 use super::supply::{FILL_BYTES, fill};
@@ -57,6 +70,15 @@ use crate::types::Lsn;
 const UNKNOWN: u32 = 20;
 const DOUBLED_MAX: u64 = 6;
 
+/// The segments that get other files.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Which {
+    /// Those that who was succeeded in the flush turn may write to.
+    Unwritten,
+    /// The one that who was succeeded in the supply turn may fill.
+    Unfilled(u64),
+}
+
 /// What the ring has from the block of `written` to the tail.
 struct Copied {
     from: Lsn,
@@ -67,14 +89,18 @@ struct Copied {
 }
 
 impl Log {
+    /// For how long one may not move who is seen to be stopped, and one of whom nobody can tell.
+    pub(super) fn patience(&self, files: &Files) -> (Duration, Duration) {
+        // Relaxed: any number will do.
+        let doubled = self.words().successions.0.load(Ordering::Relaxed).min(DOUBLED_MAX) as u32;
+        (files.patience, files.patience * (UNKNOWN << doubled))
+    }
+
     /// Takes the turn from a holder who has not moved for long, if there is room for what that takes.
     #[cold]
     pub(super) fn succeed_if_stuck(&self, watch: &mut Watch, seen: Holding, caller: Caller<'_>) -> Option<Held<'_>> {
         let (words, files) = (self.words(), self.files.as_ref()?);
-        // Relaxed: any number will do.
-        let doubled = words.successions.0.load(Ordering::Relaxed).min(DOUBLED_MAX) as u32;
-        let patience = (files.patience, files.patience * (UNKNOWN << doubled));
-        let is_stuck = words.flush.is_stuck(watch, seen, caller, patience);
+        let is_stuck = words.flush.is_stuck(watch, seen, caller, self.patience(files));
         if is_stuck && self.has_room_for_copies(files) { words.flush.succeed(seen, caller) } else { None }
     }
 
@@ -85,14 +111,38 @@ impl Log {
         segments.disk().free_bytes(segments.directory()).map_or(true, |free| free >= count * (HEADER_BYTES + segments.bytes()))
     }
 
+    /// Puts another file under the name of a segment that somebody succeeded in the supply turn may fill, ready to its end.
+    ///
+    /// # Errors
+    /// `DiskFull` or `Io`: nothing is lost, and whoever needs more of that segment tries again. `Poisoned` if a flush failed.
+    #[cold]
+    pub(super) fn replace_unfilled(&self, files: &Files, number: u64, caller: Caller<'_>) -> Result<()> {
+        let end = files.segments.first_lsn(number + 1);
+        // Acquire: as in `has_room`.
+        let is_ready = || self.words().prepared.0.load(Ordering::Acquire) >= end.0;
+        // Whoever takes over the supply turn meanwhile does the same, and finds it done.
+        self.until(
+            caller,
+            SPINS_DURABLE,
+            is_ready,
+            || false,
+            |held| {
+                if is_ready() || held.owes() && !self.replace_files(files, held, Which::Unwritten)? {
+                    return Ok(());
+                }
+                self.replace_files(files, held, Which::Unfilled(number)).map(drop)
+            },
+        )
+    }
+
     /// Does what is [owed](Held::owes) about who was succeeded. False if the caller has been succeeded itself, and all is the next one's.
     ///
     /// # Errors
     /// `Full` or `Io`: it is owed still, nothing is lost, and whoever has the turn next tries again. `Poisoned` if a flush failed.
     #[cold]
-    pub(super) fn replace_files(&self, files: &Files, held: &mut Held<'_>) -> Result<bool> {
+    pub(super) fn replace_files(&self, files: &Files, held: &mut Held<'_>, which: Which) -> Result<bool> {
         self.words().check()?;
-        let replaced = self.replace(files, held);
+        let replaced = self.replace(files, held, which);
         if !matches!(replaced, Ok(true)) {
             // Best effort: the next one does it if need be.
             let _ = files.segments.remove(Name::Copy(held.number()));
@@ -104,7 +154,7 @@ impl Log {
         }
     }
 
-    fn replace(&self, files: &Files, held: &Held<'_>) -> Result<bool> {
+    fn replace(&self, files: &Files, held: &mut Held<'_>, which: Which) -> Result<bool> {
         let (words, segments) = (self.words(), &files.segments);
         for name in segments.list()? {
             if matches!(name, Name::Copy(number) if number <= held.number()) {
@@ -113,7 +163,7 @@ impl Log {
         }
         let copied = loop {
             let copied = self.copy_ring();
-            match self.replace_files_of(files, &copied, held) {
+            match self.replace_files_of(files, &copied, (held, which)) {
                 Ok(true) => break copied,
                 // The stopped one went on, and others have taken a file out of use since.
                 Err(error) if error.kind() != ErrorKind::Poisoned && self.written() > copied.written => {}
@@ -122,19 +172,25 @@ impl Log {
         };
         // SeqCst: rare. Before the turn is another's, who looks at it: pairs with the Acquire in `write_with`.
         let successions = words.successions.0.fetch_add(1, Ordering::SeqCst) + 1;
-        words.written.0.raise(copied.to.0, successions);
+        match which {
+            Which::Unwritten => words.written.0.raise(copied.to.0, successions),
+            // Release: pairs with the Acquire in `has_room`. Whoever has been succeeded here finds it raised as far, or it is true of the file of its successor.
+            Which::Unfilled(number) => _ = words.prepared.0.fetch_max(segments.first_lsn(number + 1).0, Ordering::Release),
+        }
         Ok(true)
     }
 
-    /// Puts other files under the names of all segments that hold something of what was copied.
-    fn replace_files_of(&self, files: &Files, copied: &Copied, held: &Held<'_>) -> Result<bool> {
-        // If nothing was appended since, nobody is about to write.
-        if copied.written == copied.to {
-            return Ok(true);
-        }
+    /// Puts other files under the names of all segments that hold something of what was copied, or of the one that is to be filled.
+    fn replace_files_of(&self, files: &Files, copied: &Copied, (held, which): (&mut Held<'_>, Which)) -> Result<bool> {
+        let numbers = match which {
+            // If nothing was appended since, nobody is about to write.
+            Which::Unwritten if copied.written == copied.to => return Ok(true),
+            Which::Unwritten => numbers(&files.segments, copied.from, copied.to),
+            Which::Unfilled(number) => number..number + 1,
+        };
         self.flush_copied(files, copied)?;
-        for number in numbers(&files.segments, copied.from, copied.to) {
-            if !self.replace_file(files, number, copied, held)? {
+        for number in numbers {
+            if !self.replace_file(files, number, copied, (held, which))? {
                 return Ok(false);
             }
         }
@@ -171,7 +227,7 @@ impl Log {
     }
 
     /// Puts another file under the name of a segment. False if the caller has been succeeded.
-    fn replace_file(&self, files: &Files, number: u64, copied: &Copied, held: &Held<'_>) -> Result<bool> {
+    fn replace_file(&self, files: &Files, number: u64, copied: &Copied, (held, which): (&mut Held<'_>, Which)) -> Result<bool> {
         let segments = &files.segments;
         let (name, copy) = (Name::Log(number), Name::Copy(held.number()));
         let path = segments.path(copy);
@@ -182,8 +238,12 @@ impl Log {
         if held.is_succeeded() {
             return Ok(false);
         }
-        self.fill_copy(files, (&*old, &*file), number, copied, held)
+        self.fill_copy(files, (&*old, &*file), number, copied, (held, which))
             .map_err(|e| Error::io(format_args!("copying log segment {number:016x} to"), &path, e))?;
+        // Others may have the old file open: they must not write before this has been counted.
+        if !held.owe() {
+            return Ok(false);
+        }
         let renamed = segments.rename(copy, name)?;
         if !renamed && !held.is_succeeded() {
             return Err(Error::io("renaming a copy of a log segment", &path, std::io::ErrorKind::NotFound.into()));
@@ -198,11 +258,13 @@ impl Log {
         (old, file): (&dyn File, &dyn File),
         number: u64,
         copied: &Copied,
-        held: &Held<'_>,
+        (held, which): (&Held<'_>, Which),
     ) -> std::io::Result<()> {
         let segments = &files.segments;
         let (first, end) = (segments.first_lsn(number), segments.first_lsn(number + 1));
-        let (from, to) = (copied.from.max(first), Lsn(copied.to.0.next_multiple_of(BLOCK)).min(end));
+        // Equal if the ring has nothing of it: one that is yet to be used.
+        let from = copied.from.max(first);
+        let to = Lsn(copied.to.0.next_multiple_of(BLOCK)).min(end).max(from);
         file.keep_in_place();
         // Also what was made ready while this goes on has its room.
         file.preallocate(0, HEADER_BYTES + segments.bytes())?;
@@ -216,8 +278,13 @@ impl Log {
             held.move_on();
             at += piece as u64;
         }
-        file.write_at(&copied.bytes[(from.0 - copied.from.0) as usize..(to.0 - copied.from.0) as usize], before)?;
-        let ready = Lsn(self.words().prepared.0.load(Ordering::Acquire)).min(end);
+        if from < to {
+            file.write_at(&copied.bytes[(from.0 - copied.from.0) as usize..(to.0 - copied.from.0) as usize], before)?;
+        }
+        let ready = match which {
+            Which::Unwritten => Lsn(self.words().prepared.0.load(Ordering::Acquire)).min(end),
+            Which::Unfilled(_) => end,
+        };
         fill(file, HEADER_BYTES + (to.0 - first.0), ready.0.saturating_sub(to.0), held)?;
         file.sync()
     }

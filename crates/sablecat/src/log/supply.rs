@@ -11,7 +11,8 @@
 //! to be written. The supply turn has one participant at a time do this. Whoever dies in it leaves a file that the next one removes, or a segment that is
 //! ready and only not counted yet. Whoever is stopped in it is succeeded after a while, and may go on at any moment: so files in the making have names of
 //! their own, the name of a segment is given only if nobody has it, and `prepared` is raised only from what it was. Zeros into a segment in use would not
-//! be harmless then: who writes them insists on the turn ([decision 24](../../../../docs/decisions/0024-in-each-others-way.md)).
+//! be harmless then: who writes them insists on the turn. So whoever takes that from it owes something, and before anybody else fills that segment
+//! another file takes its name, ready to the end (succession.rs, [decision 24](../../../../docs/decisions/0024-in-each-others-way.md)).
 //!
 //! How much is made ready follows the need: as much ahead as this life has used, from half a megabyte to half a segment. So opening costs
 //! a megabyte of zeros, a short life never fills a segment, and after some megabytes of log whole segments are made. Likewise as many
@@ -86,12 +87,16 @@ impl Log {
         }
         // Not waited for: it may be stopped, and its caller has the log to flush.
         let Ok(held) = self.words().supply.try_take(caller) else { return Ok(()) };
-        self.unless_succeeded(held, caller, |held| if self.wants_segment() { self.prepare_one(files, held, Spares::Used) } else { Ok(()) })
+        self.unless_succeeded(
+            held,
+            caller,
+            |held| if self.wants_segment() { self.prepare_one(files, held, Spares::Used, caller) } else { Ok(()) },
+        )
     }
 
     /// Does `work` under the supply turn.
     fn supplying(&self, files: &Files, caller: Caller<'_>, work: impl FnOnce(&mut Held<'_>) -> Result<()>) -> Result<()> {
-        self.unless_succeeded(self.words().supply.take_over(caller, files.patience), caller, work)
+        self.unless_succeeded(self.words().supply.take_over(caller, self.patience(files)), caller, work)
     }
 
     /// Does `work` under the turn. Errors of who has been succeeded meanwhile count for nothing, since the successor may have been at the same files; but a
@@ -128,20 +133,24 @@ impl Log {
                     return Ok(());
                 }
                 count(&words.counters.0.late_segments, 1);
-                self.prepare_one(files, held, Spares::Used)
+                self.prepare_one(files, held, Spares::Used, caller)
             })?;
         }
         Ok(())
     }
 
     /// Makes more of the last segment ready, or of the one after it when it is ready to its end.
-    fn prepare_one(&self, files: &Files, held: &mut Held<'_>, spares: Spares) -> Result<()> {
+    fn prepare_one(&self, files: &Files, held: &mut Held<'_>, spares: Spares, caller: Caller<'_>) -> Result<()> {
         let (words, segments) = (self.words(), &files.segments);
         let from = Lsn(words.prepared.0.load(Ordering::Acquire));
         let number = segments.number_of(from);
         let left = segments.first_lsn(number + 1).0 - from.0;
         let piece = left.min((2 * self.ahead(files)).next_multiple_of(BLOCK));
         let ready = if left < segments.bytes() {
+            // Whoever may still be filling it.
+            if held.owes() {
+                return self.replace_unfilled(files, number, caller);
+            }
             // Zeros that came late would come over records.
             if !held.insist() {
                 return Ok(());
@@ -150,10 +159,15 @@ impl Log {
             let file = segments.open_file(Name::Log(number), files.direct, false)?;
             let filled =
                 fill_some(&*file, segments.offset_of(from), piece, held).map_err(|e| Error::io("filling log segment", &path, e))?;
-            // The segment is in use, and its flush is of all that was written to it, by whomever: what was handed over is lost with the zeros.
+            // The segment is in use, and its flush is of all that was written to it, by whomever: what was handed over is lost with the zeros. Also if another
+            // has the turn by now: what it copied may be what was lost.
             file.sync().map_err(|e| words.poison(&Error::io("flushing log segment", &path, e)))?;
             filled
         } else {
+            // Who was succeeded has raised it so far, and does nothing more; or it fills a file without a name.
+            if held.owes() && !held.settle() {
+                return Ok(());
+            }
             self.begin_segment(files, number, piece, (held, spares))?
         };
         // Release: pairs with the Acquire in `has_room`; a commit inside comes after all of the above. Who has been succeeded may find it raised
@@ -497,7 +511,7 @@ impl Log {
         }
         self.sync_directory(files)?;
         self.words().start(life, end.0);
-        match self.supplying(files, caller, |held| self.prepare_one(files, held, Spares::Left)) {
+        match self.supplying(files, caller, |held| self.prepare_one(files, held, Spares::Left, caller)) {
             // Who commits makes room, of a spare perhaps, or says that there is none.
             Err(error) if error.is_full() => {}
             prepared => {
@@ -528,7 +542,8 @@ fn fill_some(file: &dyn File, offset: u64, mut bytes: u64, held: &Held<'_>) -> i
     }
 }
 
-/// Writes `bytes` zeros at `offset`.
+/// Writes `bytes` zeros at `offset`. Who insists looks at the turn before each write, and has opened the file before that: so after it was succeeded it writes once at
+/// most, to a file that had the name before.
 pub(super) fn fill(file: &dyn File, offset: u64, bytes: u64, held: &Held<'_>) -> io::Result<()> {
     let zeros = AlignedBuf::new(FILL_BYTES.min(usize::try_from(bytes).unwrap_or(FILL_BYTES)));
     let mut done = 0;

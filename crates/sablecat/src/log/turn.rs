@@ -16,9 +16,10 @@
 //!
 //! - Where the work does no harm when it is done by two at once, the turn is just [taken over](Turn::take_over). The holder [says that it
 //!   moves](Held::move_on). While it does what must not be done by two it [insists](Held::insist) on the turn, which the word says as well: so nobody can take
-//!   it over between its saying so and its doing it.
+//!   it over in that way between its saying so and its doing it.
 //! - Where the work does harm unless something is done about it first, the successor [owes](Held::owes) that. So the word says from the moment it is
-//!   [his](Turn::succeed), and goes on saying it whoever has the turn next, by whatever way, until somebody [has done it](Held::settle).
+//!   [his](Turn::succeed), and goes on saying it whoever has the turn next, by whatever way, until somebody [has done it](Held::settle). In this way who insists
+//!   is taken over as well, once it seems to be stopped.
 
 use std::fmt;
 use std::time::Duration;
@@ -30,7 +31,7 @@ use crate::error::Result;
 
 const OWNER_BITS: u32 = 16;
 const OWNER_MASK: u64 = (1 << OWNER_BITS) - 1;
-/// The holder must not be succeeded while it lives.
+/// While the holder lives nobody takes over who does not owe something for it.
 const INSISTS: u64 = 1 << OWNER_BITS;
 /// Somebody alive was succeeded, and what has to be done about that has not been done yet.
 const OWES: u64 = 1 << (OWNER_BITS + 1);
@@ -203,16 +204,17 @@ impl Held<'_> {
         self.holding.insists() && self.is_succeeded()
     }
 
-    /// Keeps others from taking over until the turn ends, unless this one dies. False if one has done so already.
+    /// Says that whoever takes over from this one, while it lives, owes something for it. False if one has done so already.
     #[must_use]
     pub(crate) fn insist(&mut self) -> bool {
-        let insisting = self.holding.0 | INSISTS;
-        // SeqCst: either this is first, and who would take over finds another word, or that is.
-        let done = self.turn.word.compare_exchange(self.holding.0, insisting, Ordering::SeqCst, Ordering::SeqCst).is_ok();
-        if done {
-            self.holding = Holding(insisting);
-        }
-        done
+        // Either this is first, and who would take over finds another word, or that is.
+        self.becomes(self.holding.0 | INSISTS)
+    }
+
+    /// From here on something has to be done, by this one or whoever has the turn next. False if another has taken over.
+    #[must_use]
+    pub(crate) fn owe(&mut self) -> bool {
+        self.becomes(self.holding.0 | OWES)
     }
 
     /// Whether something has to be done about who was succeeded, before anything else.
@@ -224,11 +226,15 @@ impl Held<'_> {
     /// It has been done. False if another has taken over, who does it again.
     #[must_use]
     pub(crate) fn settle(&mut self) -> bool {
-        let settled = self.holding.0 & !OWES;
-        // SeqCst: Release for what was done.
-        let done = self.turn.word.compare_exchange(self.holding.0, settled, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        self.becomes(self.holding.0 & !OWES)
+    }
+
+    /// Changes the word, unless it is another's by now, which is false.
+    fn becomes(&mut self, word: u64) -> bool {
+        // SeqCst: in one order with those who take over, and Release for what was done before.
+        let done = self.turn.word.compare_exchange(self.holding.0, word, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         if done {
-            self.holding = Holding(settled);
+            self.holding = Holding(word);
         }
         done
     }
@@ -299,17 +305,21 @@ impl Turn {
         }
     }
 
-    /// Takes the turn, waiting for it; also from a holder that lives and has not moved for so long. Its work under the turn must do no harm beside
-    /// the caller's, but where it insists.
-    pub(crate) fn take_over(&self, caller: Caller<'_>, patience: Duration) -> Held<'_> {
+    /// Takes the turn, waiting for it; also from a holder that lives and has not moved for the first of these times. Its work under the turn must do no harm beside
+    /// the caller's, but where it insists: then it is [succeeded](Turn::succeed) if it [is stuck](Turn::is_stuck).
+    pub(crate) fn take_over(&self, caller: Caller<'_>, patience: (Duration, Duration)) -> Held<'_> {
         let mut watch = Watch::default();
         loop {
             let seen = match self.try_take(caller) {
                 Ok(held) => return held,
                 Err(seen) => seen,
             };
-            let is_over = self.unmoved(&mut watch, seen) >= patience && !seen.insists();
-            if is_over && let Some(held) = self.seize(seen, seen.next(caller.owner)) {
+            let taken = if seen.insists() {
+                self.is_stuck(&mut watch, seen, caller, patience).then(|| self.succeed(seen, caller))
+            } else {
+                (self.unmoved(&mut watch, seen) >= patience.0).then(|| self.seize(seen, seen.next(caller.owner)))
+            };
+            if let Some(Some(held)) = taken {
                 return held;
             }
             if let (Some(held), _) = self.wait(seen, Until::Next, caller, || false) {
@@ -348,7 +358,6 @@ impl Turn {
     /// Takes the turn from a holder that lives, unless that holding has ended. The caller [owes](Held::owes) what must be done about the holder, who may go on
     /// at any moment.
     pub(crate) fn succeed(&self, seen: Holding, caller: Caller<'_>) -> Option<Held<'_>> {
-        debug_assert!(!seen.insists());
         self.seize(seen, Holding(seen.next(caller.owner).0 | OWES))
     }
 

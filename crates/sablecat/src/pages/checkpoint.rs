@@ -26,6 +26,7 @@
 //! *Who is in its way.* Nobody is waited for without end. A page whose latch is not to be had, or whose version somebody is writing, is copied in the end: read as
 //! any reader reads it, and written to a block that only the map names.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use sablecat_os::atomic::{Ordering, fence};
@@ -142,6 +143,9 @@ impl Pages {
         moving: Moving,
         describe: &impl Fn(Lsn, &mut Superblock) -> Result<()>,
     ) -> Result<Captured> {
+        // To the end, also of who is succeeded: what it comes to name it has named, and what it comes to free it has freed, when this is dropped, but for what it keeps back
+        // (relocate.rs).
+        let _hand = me.in_hand();
         // Not before: who had the role may just have found out.
         self.fail_if_poisoned()?;
         let needed = self.log_needed_from();
@@ -262,8 +266,8 @@ impl Pages {
         let mut next = before.clone();
         next.checkpoint = at;
         next.log_position = needed;
-        // Until then the marks stay what they were at the opening: what lies below them and the map does not name is taken to be free when that is learnt, and above them
-        // others have pages and blocks in hand that no map names yet.
+        // Until it is known what is free the marks stay what they were at the opening: what lies below them and the map does not name is free as soon as that is
+        // learnt, and above them others have pages and blocks in hand that no map names yet.
         let is_free_known = self.region.header().free_known.load(Ordering::Acquire) != 0;
         if is_free_known {
             next.page_count = self.page_ids.used_count();
@@ -276,8 +280,7 @@ impl Pages {
             // Blocks will be released, which must not happen while all count as used: they would be made free again later on.
             self.learn_free(volume)?;
         }
-        let Switched { after, freed, moved } =
-            self.write_checkpoint(volume, changes, if is_free_known { Some(moving) } else { None }, next, (held, me))?;
+        let Switched { after, freed, moved } = self.write_checkpoint(volume, changes, is_free_known.then_some(moving), next, (held, me))?;
         let changed = moved > 0 || !freed.is_empty();
         given_up.sort_unstable();
         let is_given_up = |block: BlockId| given_up.binary_search_by_key(&block, |given_up| given_up.0).is_ok();
@@ -288,6 +291,13 @@ impl Pages {
                 self.give_back_to_run(page, block, (held, me))?;
             }
         } else {
+            // Of these the map did not tell any more: one that was succeeded had taken them out of it, and not given them back.
+            let freed: HashSet<_> = freed.into_iter().collect();
+            for &(block, page) in given_up.iter().filter(|given_up| !freed.contains(&given_up.0)) {
+                if !volume.is_in_epochs(&before, page, block) {
+                    self.give_back_to_run(page, block, (held, me))?;
+                }
+            }
             // Which of the blocks no epoch names, and which only epochs did that are retained no longer.
             for (page, block) in volume.orphans(&before, &after) {
                 if is_given_up(block) {
@@ -368,7 +378,8 @@ impl Pages {
         // What else becomes of the page under that latch the next checkpoint is to see.
         self.mark_unsaved(page);
         let entry = self.region.entry(page);
-        let mut bytes = AlignedBuf::new(volume.page_size());
+        let mut bytes = AlignedBuf::new(volume.block_size());
+        let page_size = volume.page_size();
         let home = loop {
             let frame = entry.word().frame();
             if frame == FrameId::NONE {
@@ -392,7 +403,7 @@ impl Pages {
                 let _operation = self.at_pin(me, at)?;
                 let version = self.version(page, at, me)?;
                 // SAFETY: the operation looks at it, or the pin keeps it.
-                bytes.copy_from_slice(unsafe { self.region.page(version) });
+                bytes[..page_size].copy_from_slice(unsafe { self.region.page(version) });
                 Ok(self.region.frame(version).block())
             });
             match shown {
@@ -410,7 +421,7 @@ impl Pages {
         let home = if home.index() < volume.count() { home } else { VolumeId::MAIN };
         let block = self.allocate_block(home)?;
         changed.copied.push(block);
-        let sealed = volume.write_blocks(&[(block, &bytes)])?;
+        let sealed = volume.write_blocks(&[(block, &bytes[..page_size])])?;
         Ok(Found::Block(sealed[0]))
     }
 
@@ -542,7 +553,7 @@ impl Pages {
                 sablecat_os::atomic::yield_now();
             }
         }
-        // Whoever has claimed it was stopped just there. The block stays in use until the environment is next opened afresh.
+        // Whoever has claimed it was stopped just there. The block stays in use until it is found lost (lost.rs).
     }
 
     fn capture_latched(&self, page: PageId, current: FrameId, at: Lsn, me: &Participant, changed: &mut Changed) -> Result<Found> {
@@ -604,6 +615,7 @@ impl Pages {
             return Ok(());
         }
         let Some(_hold) = self.try_hold_checkpoint(me) else { return Ok(()) };
+        let _hand = me.in_hand();
         self.fail_if_poisoned()?;
         self.follow_generation(volume)?;
         self.learn_free(volume)
@@ -611,12 +623,12 @@ impl Pages {
 
     /// Learns, once, which page ids and blocks below the opening high-water marks are free: until then all count as used, so that opening
     /// need not read the map.
-    fn learn_free(&self, volume: &Volume) -> Result<()> {
+    pub(super) fn learn_free(&self, volume: &Volume) -> Result<()> {
         if self.region.header().free_known.load(Ordering::Acquire) != 0 {
             return Ok(());
         }
         let found = volume.scan()?;
-        // Before anything is free: should this process die here, what is not free yet is lost until the next opening, but what is free, and
+        // Before anything is free: should this process die here, what is not free yet is lost (lost.rs), but what is free, and
         // perhaps in use again, is not made free a second time. By one alone, who may have been succeeded since: what it does not free nobody else can have.
         if self.region.header().free_known.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_err() {
             return Ok(());

@@ -68,6 +68,7 @@ impl Pages {
             self.learn_free_early(me)?;
         }
         while more {
+            let _hand = me.in_hand();
             let mut dirty = Writes::new(self);
             let horizon = self.horizon();
             while dirty.len() < WRITE_BATCH {

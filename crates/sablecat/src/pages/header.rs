@@ -20,29 +20,36 @@
 use crate::region::BORN_AT;
 use crate::types::{Lsn, PageId, TreeId};
 
+/// The smallest page: the smallest block without the longest trailer.
+pub(crate) const PAGE_SIZE_MIN: usize = 512 - 32;
 /// Bytes of what is common.
-pub(crate) const COMMON_BYTES: usize = 21;
+const COMMON_BYTES: usize = 21;
 /// The kind of a free page.
-pub(crate) const KIND_FREE: u8 = 4;
+const KIND_FREE: u8 = 4;
 
 const PAGE_ID_AT: usize = 4;
 const TREE_ID_AT: usize = 16;
 const KIND_AT: usize = 20;
 const FREED_AFTER_AT: usize = 24;
 
-/// Bytes at a place that every page has.
+/// Whether a page can have so many bytes: those of a block, without what is behind the page there.
+pub(crate) const fn is_page_size(bytes: usize) -> bool {
+    PAGE_SIZE_MIN <= bytes && bytes <= 65536 && bytes.is_multiple_of(8)
+}
+
+/// Bytes at a place that the page has, as whoever checked it knows.
 #[inline(always)]
-fn at<const N: usize>(page: &[u8], at: usize) -> [u8; N] {
+pub(crate) fn at<const N: usize>(page: &[u8], at: usize) -> [u8; N] {
     match page.get(at..).and_then(|rest| rest.first_chunk::<N>()) {
         Some(array) => *array,
-        None => too_short(page.len()),
+        None => outside(at),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn too_short(len: usize) -> ! {
-    panic!("{len} bytes are no page: were they checked?")
+fn outside(at: usize) -> ! {
+    panic!("read at {at} is outside the page: was it checked?")
 }
 
 /// The page's number, as written in it.

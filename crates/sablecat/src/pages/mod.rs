@@ -19,11 +19,13 @@ mod checkpoint;
 mod clean;
 mod follow;
 mod frames;
+mod hand;
 pub(crate) mod header;
 mod hints;
 mod horizon;
 mod last_frames;
 mod latch;
+mod lost;
 mod mend;
 mod operation;
 mod page_in;
@@ -42,12 +44,17 @@ pub(crate) mod volume;
 mod writing;
 
 pub(crate) use bell::Bell;
+pub(crate) use hand::InHand;
+#[cfg(test)]
+pub(crate) use hand::pretend;
+pub(crate) use lost::Lost;
 pub(crate) use operation::Snapshot;
 pub(crate) use participants::{Participant, Participants, Seat};
 pub(crate) use relocate::Moving;
 pub(crate) use run::Run;
 pub(crate) use settled::PageSet;
 
+use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
@@ -91,16 +98,35 @@ impl Pages {
     pub(crate) fn new(region: Arc<Region>, volume: Option<Volume>, check: PageCheck) -> Result<Pages> {
         let header = region.header();
         let of_pages = Arc::clone(&region);
-        let make_certain = Box::new(move |end| of_pages.reserve_pages(end));
+        // Who was taken for dead takes nothing any more: it could not be told from what it had in hand.
+        let make_certain = Box::new(move |numbers: Range<u64>| {
+            of_pages.check_fence()?;
+            of_pages.reserve_pages(numbers.end)?;
+            of_pages.count_taken(0, numbers);
+            Ok(())
+        });
         // SAFETY: the bitmaps and their words lie in the region, which lives as long as `Pages` holds it.
         let page_ids = unsafe { BitSpace::new(region.page_bits(), (&header.page_hint.0).into(), (&header.page_high).into(), make_certain) };
         let blocks = (0..region.geometry().volumes as u8).map(VolumeId).map(|volume| {
             let (words, of_blocks) = (&header.blocks[volume.index()].0, Arc::clone(&region));
-            let make_certain = Box::new(move |end| of_blocks.reserve_blocks(volume, end));
+            let make_certain = Box::new(move |numbers: Range<u64>| {
+                of_blocks.check_fence()?;
+                of_blocks.reserve_blocks(volume, numbers.end)?;
+                of_blocks.count_taken(1 + volume.index(), numbers);
+                Ok(())
+            });
             // SAFETY: as above.
             unsafe { BitSpace::new(region.block_bits(volume), (&words.hint).into(), (&words.high).into(), make_certain) }
         });
-        let blocks = BlockSpace::new(blocks.collect());
+        let blocks = blocks.collect();
+        let fence = Arc::clone(&region);
+        let blocks = BlockSpace::new(
+            blocks,
+            Box::new(move || {
+                hand::assert_in_hand();
+                !fence.is_fenced()
+            }),
+        );
         let participants = Participants::new(&region)?;
         let following = volume.as_ref().filter(|volume| volume.is_read_only()).map(|_| follow::Following::default());
         if let Some(volume) = &volume {
@@ -144,6 +170,7 @@ impl Pages {
 
     /// A page id nobody uses.
     pub(crate) fn allocate_page(&self) -> Result<PageId> {
+        hand::assert_in_hand();
         match self.page_ids.allocate_one()? {
             Some(id) if id < self.region.geometry().pages_max => Ok(PageId(id as u32)),
             _ => Err(Error::exhausted("all 4,294,967,295 page numbers of the environment are in use; use a larger page size")),
@@ -152,6 +179,7 @@ impl Pages {
 
     /// Page ids that nobody uses, `count` in a row; the first.
     pub(crate) fn allocate_run(&self, count: u64) -> Result<PageId> {
+        hand::assert_in_hand();
         match self.page_ids.allocate_run(count)? {
             Some(first) if first + count <= self.region.geometry().pages_max => Ok(PageId(first as u32)),
             _ => Err(Error::exhausted(format!("no {count} page numbers in a row are left in the environment; use a larger page size"))),
@@ -160,7 +188,7 @@ impl Pages {
 
     /// Gives back the id of a page that was never published, or whose last version is gone.
     pub(crate) fn release_page(&self, page: PageId) {
-        self.page_ids.release(u64::from(page.0));
+        self.release_run(page, 1);
     }
 
     /// Marks a frame as lately used, for the clock; free while the pool holds everything.

@@ -116,7 +116,7 @@ impl Snapshot<'_> {
     /// Looks at the current version of a page, if it is in memory and the snapshot sees it; else at nothing.
     ///
     /// All addresses are known before the light fence, behind which nothing that was loaded before is known to the compiler any more.
-    #[inline]
+    #[inline(always)]
     fn look_at_current(&self, page: PageId) -> bool {
         let Operation { pages, me } = self.operation;
         let (region, at) = (&*pages.region, self.at);

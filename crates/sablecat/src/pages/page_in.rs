@@ -72,11 +72,12 @@ impl Pages {
         }
         let frame = self.take_frame(me)?;
         // SAFETY: the frame is building and ours.
-        let bytes = unsafe { self.region.page_mut(frame) };
-        let read = volume
-            .read_block(word.block(), bytes)
-            .and_then(|()| self.check_page(page, word.sealed(), bytes))
-            .and_then(|()| self.check_age(page, word, bytes));
+        let block = unsafe { self.region.frame_mut(frame) };
+        let read = volume.read_block(word.block(), block).and_then(|()| {
+            let bytes = &block[..volume.page_size()];
+            self.check_page(page, word.sealed(), bytes)?;
+            self.check_age(page, word, bytes)
+        });
         // What a failed flush has dropped is not the disk's damage; and it may be an older version of the page that is there instead.
         if let Err(error) = self.fail_if_poisoned().and(read) {
             self.drop_frame(frame, me);
@@ -86,13 +87,13 @@ impl Pages {
         Ok(frame)
     }
 
-    /// Checks what a block holds, which is to be a version of this page. `buffer` is one page long.
+    /// Checks what a block holds, which is to be a version of this page. `buffer` is one block long, and has the page at its start then.
     ///
     /// # Errors
     /// Corruption, saying what is wrong; those of the file.
     pub(crate) fn check_stored(&self, volume: &Volume, page: PageId, block: SealedBlock, buffer: &mut [u8]) -> Result<()> {
         volume.read_block(block.block(), buffer)?;
-        self.check_page(page, block, buffer)
+        self.check_page(page, block, &buffer[..volume.page_size()])
     }
 
     /// Reads the block of every page that the last checkpoint's map names, and says which are not what they should be. Checkpoints wait for the pages
@@ -102,7 +103,7 @@ impl Pages {
     /// Those of `wrong`; those of the file.
     pub(crate) fn check_blocks(&self, me: &Participant, wrong: &mut dyn FnMut(PageId, Error) -> Result<()>) -> Result<()> {
         let Some(volume) = &self.volume else { return Ok(()) };
-        let mut buffer = AlignedBuf::new(volume.page_size());
+        let mut buffer = AlignedBuf::new(volume.block_size());
         for first in (0..self.page_ids.high_water()).step_by(volume.leaf_span() as usize) {
             let found = self.without_checkpoint(me, || {
                 self.follow_generation(volume)?;

@@ -57,6 +57,8 @@ pub(crate) struct Participant {
     pub(super) crowded: Cell<bool>,
     /// The operation in progress that others were not waited for any more, by its epoch (pages/sweep.rs).
     pub(super) outlasted: Cell<u64>,
+    /// How many of those who say that it has something in hand have not been dropped yet (pages/hand.rs).
+    pub(super) hands: Cell<u32>,
     /// Where in each tree it was last.
     pub(crate) hints: Hints,
     /// Memory for the log record being built, so that single operations allocate nothing.
@@ -89,6 +91,7 @@ impl Participant {
             owes: Cell::default(),
             crowded: Cell::default(),
             outlasted: Cell::new(NO_EPOCH),
+            hands: Cell::default(),
             hints: Hints::default(),
             scratch: Cell::default(),
             list: RefCell::default(),

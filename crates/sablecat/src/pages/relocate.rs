@@ -14,7 +14,7 @@
 //! becomes visible, the next checkpoint may capture it and name its block. So that block is kept back, until a checkpoint has captured the page.
 //!
 //! While that is being told nobody takes the checkpoint role over, if only its process lives: who was succeeded would tell late, of places that others have moved the pages from. One who was
-//! succeeded before it begins to tell leaves it: the old places hold what the new ones do, and stay in use until the environment is next opened afresh.
+//! succeeded before it begins to tell leaves it, and so does who dies: the old places hold what the new ones do. Who looks for what is lost (lost.rs) tells then, and the old places are.
 //!
 //! Each checkpoint moves a bounded number of blocks, looking at a bounded number of map leaves, and the next one goes on from there.
 //! Moving is worth nothing if it costs the checkpoint: a page that cannot be read stays where it is, and if the disk is full, all do. While
@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering as StdOrdering;
 
 use sablecat_os::disk::AlignedBuf;
 
-use super::volume::{Bounds, CheckpointPlan, Found, Marks, Superblock, Volume, first_within};
+use super::volume::{Bounds, CHECKSUM_BYTES, CheckpointPlan, Found, InUse, Marks, Superblock, Volume, first_within};
 use super::{Pages, Participant};
 use crate::error::{Error, Result};
 use crate::region::{BlockWord, Held, Moored};
@@ -78,7 +78,7 @@ pub(super) struct Switched {
 /// Blocks that pages were moved from and that a version may bring up again, each with its page.
 ///
 /// Only the process that writes every checkpoint knows when such a block is free. Once another process has written one, which may have named
-/// the block again, they are given up: lost to use until the next opening.
+/// the block again, they are given up: lost ([`lost`](super::lost)).
 #[derive(Debug, Default)]
 pub(super) struct KeptBack {
     /// That of the checkpoint after which they were kept back.
@@ -200,7 +200,7 @@ impl Pages {
     fn has_holes(&self, volume: &Volume, one: VolumeId, moving: Moving) -> bool {
         let high = self.blocks.of(one).high_water();
         let free = high.saturating_sub(self.blocks.of(one).used_count());
-        free > 0 && (moving == Moving::Much || 4 * free > high.saturating_sub(first_within(one, volume.page_size())))
+        free > 0 && (moving == Moving::Much || 4 * free > high.saturating_sub(first_within(one, volume.block_size())))
     }
 
     /// True unless the search for blocks to move has just come to its end.
@@ -260,23 +260,25 @@ impl Pages {
 
     /// Copies what was chosen, in batches. What cannot be copied is left out.
     fn copy(&self, volume: &Volume, moves: &mut Moves) -> Result<()> {
-        let page_size = volume.page_size();
-        let mut memory = AlignedBuf::new(COPY_BYTES.max(page_size));
+        let (block_size, page_size) = (volume.block_size(), volume.page_size());
+        let mut memory = AlignedBuf::new(COPY_BYTES.max(block_size));
         let chosen = std::mem::take(&mut moves.pages);
-        for batch in chosen.chunks(COPY_BYTES / page_size) {
+        for batch in chosen.chunks(COPY_BYTES / block_size) {
             let mut copied = Vec::with_capacity(batch.len());
             for one in batch {
                 let Some(to) = self.block_below(one.from.block().volume(), &moves.bounds) else { continue };
-                let bytes = &mut memory[copied.len() * page_size..][..page_size];
+                let bytes = &mut memory[copied.len() * block_size..][..block_size];
                 let good = self.check_stored(volume, one.page, one.from, bytes).is_ok();
                 copied.push((Move { to: SealedBlock::unsealed(to), ..*one }, good));
             }
             let images: Vec<_> = copied
                 .iter()
-                .zip(memory.chunks_exact(page_size))
+                .zip(memory.chunks_exact(block_size))
                 .filter(|((_, good), _)| *good)
-                .map(|((one, _), bytes)| (one.to.block(), bytes))
+                .map(|((one, _), bytes)| (one.to.block(), &bytes[..page_size]))
                 .collect();
+            // Of who was taken for dead they may be others' by now.
+            self.region.check_fence()?;
             let written = volume.write_blocks(&images);
             let (good, bad): (Vec<_>, Vec<_>) = copied.into_iter().partition(|(_, good)| *good && written.is_ok());
             self.give_up(&bad.into_iter().map(|(one, _)| one).collect::<Vec<_>>());
@@ -294,7 +296,7 @@ impl Pages {
 
     /// The lowest free block of a volume, if it is within the bounds.
     fn block_below(&self, volume: VolumeId, bounds: &Bounds) -> Option<BlockId> {
-        let block = self.blocks.allocate(volume).ok().flatten()?;
+        let block = self.allocate_block(volume).ok()?;
         if block.within() < bounds[volume] {
             return Some(block);
         }
@@ -307,11 +309,42 @@ impl Pages {
         moves.iter().for_each(|one| _ = self.blocks.release(one.to.block()));
     }
 
-    /// Makes everything in memory that names the block a page was moved from name the new one. False if there are older versions, one of
-    /// which may name it still.
-    fn rename_block(&self, moved: &Move, me: &Participant) -> Result<bool> {
+    /// Tells pages where the map in force has them, which uses `used`, if whoever moved them there died, or was succeeded, before it could.
+    pub(super) fn tell_moved(&self, volume: &Volume, used: &InUse, (held, me): (&Held<'_>, &Participant)) -> Result<()> {
+        let (mut here, mut there) = (AlignedBuf::new(volume.block_size()), AlignedBuf::new(volume.block_size()));
+        for page in (1..used.pages.bound()).filter(|&page| used.pages.contains(page)).map(|page| PageId(page as u32)) {
+            let entry = self.region.entry(page);
+            let word = match entry.word().frame() {
+                FrameId::NONE => entry.block(),
+                frame => self.region.frame(frame).block(),
+            };
+            if !word.is_captured() || !word.is_saved() || used.blocks.contains(word.block()) {
+                continue;
+            }
+            self.move_on();
+            let (first, blocks) = volume.lookup_leaf(page)?;
+            let (from, to) = (word.sealed(), blocks[(page.0 - first.0) as usize]);
+            // Of what was captured for a map that never came the map has an older version. Damage is for who needs it to complain of.
+            let are_good =
+                self.check_stored(volume, page, from, &mut here).is_ok() && self.check_stored(volume, page, to, &mut there).is_ok();
+            let content = CHECKSUM_BYTES..volume.page_size();
+            if are_good && here[content.clone()] == there[content] {
+                // Looked at under the latch: a successor may move the page once more, and tells it under the latch, before it gives up the place.
+                self.rename_block(&Move { page, from, to }, || !held.is_succeeded(), me)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes everything in memory that names the block a page was moved from name the new one, if that may be, looked at under the page's latch. False if there are
+    /// older versions, one of which may name it still.
+    fn rename_block(&self, moved: &Move, may_be: impl Fn() -> bool, me: &Participant) -> Result<bool> {
         let Move { page, from, to } = *moved;
         let current = self.latch(page, me)?;
+        if !may_be() {
+            self.unlatch(page, me);
+            return Ok(false);
+        }
         let entry = self.region.entry(page);
         let word = entry.block();
         if word.block() == from.block() || (!word.is_known() && current == FrameId::NONE) {
@@ -328,6 +361,12 @@ impl Pages {
         };
         self.unlatch(page, me);
         Ok(renamed)
+    }
+
+    /// The blocks that are kept back, if this process has written the checkpoint in force. Otherwise another may have kept some back as well.
+    pub(super) fn kept_back_at(&self, generation: u64) -> Option<Vec<BlockId>> {
+        let kept_back = self.kept_back.lock().unwrap_or_else(PoisonError::into_inner);
+        (kept_back.generation == generation).then(|| kept_back.blocks.iter().map(|kept| kept.1).collect())
     }
 
     /// Sorts out, after a checkpoint with these changes, which blocks that pages were moved from are free now: adds to `freed` those kept
@@ -358,7 +397,7 @@ impl Pages {
         });
         let mut old = Vec::new();
         for one in moves {
-            if !self.rename_block(one, me)? {
+            if !self.rename_block(one, || true, me)? {
                 old.push((one.page, one.from.block()));
             }
         }

@@ -17,7 +17,7 @@
 //!   memory meanwhile is read there: the first one may have been freed, and its block used again, while its version in the pool is what the snapshot sees.
 //!
 //! If all processes crash before a checkpoint, no map names the blocks, and so they are free; the value is in the log. If one of several does so
-//! while it stores a run, ids and blocks stay in use until the environment is next opened afresh; if while it releases one, another releases what
+//! while it stores a run, ids and blocks stay in use until somebody finds them lost (lost.rs); if while it releases one, another releases what
 //! is left: the last version is the last to go, and what is released is marked so before.
 //!
 //! Costs (sketch): a copy and a checksum a page each way; a write a quarter of a megabyte; 16 bytes of page table and of the checkpoint's
@@ -26,6 +26,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
+use super::hand::{self, InHand};
 use super::operation::Snapshot;
 use super::volume::Volume;
 use super::{Pages, Participant};
@@ -50,6 +51,8 @@ pub(crate) struct Run<'a> {
     home: VolumeId,
     first: PageId,
     count: u64,
+    is_kept: bool,
+    _hand: InHand<'a>,
 }
 
 impl Run<'_> {
@@ -69,15 +72,15 @@ impl Run<'_> {
     }
 
     /// Something that is published leads to the run: it is to stay.
-    pub(crate) fn keep(self) {
-        std::mem::forget(self);
+    pub(crate) fn keep(mut self) {
+        self.is_kept = true;
     }
 }
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
         // Of who was taken for dead it stays in use, as if it had died.
-        if self.pages.clear_rest(self.first, self.count - 1, self.me).is_ok() {
+        if !self.is_kept && self.pages.clear_rest(self.first, self.count - 1, self.me).is_ok() {
             self.pages.release_run(self.first, self.count);
         }
     }
@@ -108,7 +111,8 @@ impl Pages {
     ) -> Result<Run<'a>> {
         let volume = self.volume.as_ref().ok_or_else(|| Error::invalid("an environment in memory alone keeps all its pages in frames"))?;
         self.release_freed(me);
-        let run = Run { pages: self, me, home, first: self.allocate_run(count)?, count };
+        let hand = me.in_hand();
+        let run = Run { pages: self, me, home, first: self.allocate_run(count)?, count, is_kept: false, _hand: hand };
         let (mut done, mut extent) = (1, count);
         while done < count {
             extent = extent.min(count - done);
@@ -134,9 +138,15 @@ impl Pages {
         let page = |n: u64| PageId((u64::from(run.first.0) + from + n) as u32);
         self.region.check_fence()?;
         let block = self.allocate_blocks(run.home, count)?;
-        let written = volume.write_extent(block, count, &mut |n, bytes| fill(from + n, page(n), bytes));
+        let written = volume.write_extent(block, count, &mut |n, bytes| {
+            // Of who was taken for dead in the middle the blocks and pages may be others' by now.
+            self.region.check_fence()?;
+            fill(from + n, page(n), bytes);
+            Ok(())
+        });
         let sealed = written.inspect_err(|_| self.blocks.release_run(block, count))?;
         for (n, block) in (0..).zip(sealed) {
+            self.region.check_fence()?;
             self.region.entry(page(n)).set_block(BlockWord::fresh(block).rest());
         }
         Ok(())
@@ -190,7 +200,11 @@ impl Pages {
 
     /// Gives back `count` page ids in a row whose pages nothing is left of.
     pub(super) fn release_run(&self, first: PageId, count: u64) {
-        self.page_ids.release_run(u64::from(first.0), count);
+        hand::assert_in_hand();
+        // Of who was taken for dead they may be others' by now.
+        if !self.region.is_fenced() {
+            self.page_ids.release_run(u64::from(first.0), count);
+        }
     }
 
     /// Whether the pages after this one were stored past the pool together with it.

@@ -54,9 +54,11 @@ impl Pages {
     /// in progress, and holds up the next.
     ///
     /// # Errors
-    /// Those of reading the map. What hangs on a damaged block of it is left out.
+    /// `SnapshotTooOld` if that state was given up meanwhile; too many if there is no second seat; those of reading the map. What hangs on a damaged block of it is left out.
     pub(crate) fn settled(&self, volume: &Volume, me: &Participant) -> Result<(Lsn, PageSet)> {
-        self.without_checkpoint(me, || self.settled_meanwhile(volume, me))
+        // By another: the pin of who has that role nobody gives up, for however long its process does not run.
+        let keeper = self.participants.sit()?;
+        self.without_checkpoint(&keeper, || self.settled_meanwhile(volume, me))
     }
 
     fn settled_meanwhile(&self, volume: &Volume, me: &Participant) -> Result<(Lsn, PageSet)> {

@@ -7,7 +7,7 @@
 //! | what it may still do | why it does no harm |
 //! |---|---|
 //! | move bits of changed pages, say how far it has come | compare-and-swap in the name of its holding (unsaved.rs) |
-//! | look at a page, mark its block as a checkpoint's | it has the page's latch, and looks inside an operation at its snapshot, which a sweep may have ended: then it finds that out. A block so marked that no map comes to name stays in use until the environment is next opened afresh |
+//! | look at a page, mark its block as a checkpoint's | it has the page's latch, and looks inside an operation at its snapshot, which a sweep may have ended: then it finds that out. A block so marked that no map comes to name stays in use until it is found lost (lost.rs) |
 //! | write versions, map blocks, copies | to blocks of its own. Its marks it ends as any writer does |
 //! | write the header of another volume | to its berth |
 //! | flush, and fail | it poisons the volume. Who has succeeded it looks once more before it sets its berth; its own flush through its own descriptor says what the system could not write |

@@ -159,6 +159,7 @@ impl Pages {
         let found = || me.free.borrow().len() + if all { 0 } else { retired() };
         self.take_retired(me, &mut round);
         while looked < frames && found() < want {
+            let _hand = me.in_hand();
             let mut dirty = Writes::new(self);
             let horizon = self.horizon();
             let oldest = self.oldest_epoch();
@@ -274,19 +275,29 @@ impl Pages {
     /// The error of a commit that needs so much of the cache for itself that nothing others could give up would make room for it, nor running it again.
     fn too_large(&self, me: &Participant) -> Option<Error> {
         let (latched, frames) = (me.slot().list_len() as u64, self.frames_ready());
+        if frames == 0 {
+            return Some(Error::memory_full(format!("the cache has no memory: {MEMORY_IS_FULL}")));
+        }
         // Of each page the commit keeps the version before, and perhaps a new one.
         if latched * 2 < frames / 4 * 3 {
             return None;
         }
         let building = FrameState::Building(me.number());
         let built = (1..=frames).filter(|&frame| self.region.frame(FrameId(frame as u32)).state() == building).count() as u64;
-        let (needs, has) = ((latched + built) * self.region.page_size() as u64, frames * self.region.page_size() as u64);
+        let block_size = self.region.geometry().block_size as u64;
+        let (needs, has) = ((latched + built) * block_size, frames * block_size);
+        let to_do = if self.has_all_frames() { "enlarge the cache" } else { MEMORY_IS_FULL };
         (needs >= has / 4 * 3).then(|| {
             Error::cache_full(format!(
                 "the transaction needs {needs} bytes of cache and more, for the pages that it changes as they were and as they will be, and the \
-                 cache has {has}; change less in one transaction, or enlarge the cache"
+                 cache has {has}; change less in one transaction, or {to_do}"
             ))
         })
+    }
+
+    /// Whether there is memory for every frame of the cache.
+    fn has_all_frames(&self) -> bool {
+        self.frames_ready() + 1 == self.region.geometry().frames as u64
     }
 
     fn no_frames(&self, me: &Participant) -> Error {
@@ -297,10 +308,11 @@ impl Pages {
                 "the snapshot was given up because the old versions it kept filled the cache; begin a new transaction or enlarge the cache";
             return Error::new(ErrorKind::SnapshotTooOld, message);
         }
-        let bytes = self.region.geometry().frames * self.region.page_size();
-        let has_all = self.frames_ready() + 1 == self.region.geometry().frames as u64;
+        let bytes = self.region.geometry().frames * self.region.geometry().block_size;
         match self.volume {
-            Some(_) if !has_all => Error::no_room(format!("every frame that the cache has memory for is in use, and {MEMORY_IS_FULL}")),
+            Some(_) if !self.has_all_frames() => {
+                Error::no_room(format!("every frame that the cache has memory for is in use, and {MEMORY_IS_FULL}"))
+            }
             Some(_) => Error::no_room(format!(
                 "every frame of the cache ({bytes} bytes) is in use by running operations or one large transaction; enlarge the cache"
             )),
@@ -387,6 +399,7 @@ impl Pages {
         if self.region.entry(first).word().owner() == me.number() {
             return false;
         }
+        let _hand = me.in_hand();
         let Some(frame) = self.try_latch(first, me) else { return false };
         // SAFETY: the page is latched and this is its current version, which only its latch's holder could supersede.
         let is_last = frame != FrameId::NONE && header::is_free(unsafe { self.region.page(frame) });
@@ -396,6 +409,25 @@ impl Pages {
         }
         self.unlatch(first, me);
         !is_last
+    }
+
+    /// Gives back what versions in memory keep in use that nobody can want any more: the blocks of old ones, and by their last ones the pages that are free. The caller is in no
+    /// operation, and pinned to nothing.
+    pub(crate) fn release_unwanted(&self, me: &Participant) {
+        let horizon = self.horizon();
+        for frame in (1..=self.frames_ready()).map(|frame| FrameId(frame as u32)) {
+            let desc = self.region.frame(frame);
+            // Hints: looked at again once the frame is claimed, or its page latched.
+            let (state, page, superseded) = (desc.state(), desc.page(), desc.superseded());
+            if state != FrameState::Published {
+            } else if superseded != Lsn::MAX {
+                if superseded <= horizon.of(page) {
+                    self.reclaim(frame, &horizon, me);
+                }
+            } else if self.region.entry(page).word().frame() == frame {
+                self.release_if_freed(page, &horizon, me);
+            }
+        }
     }
 
     /// A version that is said to be current, but not by its page: whoever published it died before the page named it. Only the holder of the
@@ -458,7 +490,7 @@ impl Pages {
         }
         if free {
             // Nobody can reach the page any more: all that is left of it is its number. The word first: should this process die here, the
-            // block is lost until the next opening, and not freed twice.
+            // block is lost (lost.rs), and not freed twice.
             desc.set_block(BlockWord::NOTHING);
             self.forget_block(block);
             self.region.entry(page).set_block(BlockWord::NOTHING);
@@ -523,9 +555,7 @@ impl Pages {
         if newer.page() == page && newer.previous() == frame && old.change(FrameState::Published, claimed) {
             if old.superseded() == superseded && old.page() == page && !old.block().is_writing() {
                 newer.set_previous(old.previous());
-                let block = old.block();
-                old.set_block(block.dropped());
-                self.forget_block(block);
+                self.drop_block(old, me);
                 self.retire(frame, me);
                 taken = true;
             } else {

@@ -11,6 +11,7 @@ use sablecat_os::liveness::LockFile;
 use sablecat_os::sim::SimDisk;
 
 use super::frames::{LIMBO_BATCH, PATIENCE};
+use super::hand::pretend;
 use super::volume::Volume;
 use super::writing::{Claim, Writes};
 use super::{Pages, Participant, header};
@@ -72,6 +73,14 @@ impl Pages {
         let _ = self.refill(me, usize::MAX, 1);
     }
 
+    /// Evicts all that may be, and then reads a page into a frame that is free.
+    pub(crate) fn read_into(&self, frame: FrameId, page: PageId, me: &Participant) {
+        self.sweep_all(me);
+        assert_eq!(self.region.frame(frame).state(), FrameState::Free, "nothing holds it");
+        me.free.borrow_mut().push(frame);
+        assert_eq!(self.page_in(page, me).unwrap(), frame);
+    }
+
     /// Whether somebody sleeps until the checkpoint role is free.
     pub(crate) fn is_checkpoint_waited_for(&self) -> bool {
         self.region.role(Work::Checkpoint).has_sleepers()
@@ -123,6 +132,7 @@ impl Pages {
 
 fn pool(frames: usize) -> Pages {
     let geometry = Geometry {
+        block_size: 512,
         page_size: 512,
         frames: frames + 1,
         slots: 8,
@@ -203,7 +213,7 @@ fn random_life(seed: u64, frames: usize, steps: u64) {
             0..8 => {
                 // At most half of the frames in current versions, so that there is room for old ones.
                 let page = if now.len() < frames / 2 && dice(4) == 0 {
-                    pages.allocate_page().unwrap()
+                    pretend(|| pages.allocate_page().unwrap())
                 } else if let Some((&page, _)) = now.iter().nth(dice(now.len().max(1) as u64) as usize) {
                     PageId(page)
                 } else {
@@ -214,7 +224,7 @@ fn random_life(seed: u64, frames: usize, steps: u64) {
                     Err(()) => {
                         full += 1;
                         if !now.contains_key(&page.0) {
-                            pages.release_page(page);
+                            pretend(|| pages.release_page(page));
                         }
                     }
                 }
@@ -282,7 +292,7 @@ fn snapshots_see_their_state_and_no_frame_is_lost() {
 fn a_version_that_no_snapshot_sees_is_taken_from_the_middle_of_its_chain() {
     let pages = pool(16);
     let (writer, first, last) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
-    let page = pages.allocate_page().unwrap();
+    let page = pretend(|| pages.allocate_page().unwrap());
     commit(&pages, page, Some(1), &writer).unwrap();
     let oldest = pages.pin(&first);
     for stamp in 2..6 {
@@ -311,7 +321,7 @@ fn a_version_that_no_snapshot_sees_is_taken_from_the_middle_of_its_chain() {
 fn a_chain_that_has_been_freed_under_a_sweep_is_left_alone() {
     let pages = pool(16);
     let [writer, idle, sweeper, reader] = [(); 4].map(|()| pages.participants.sit().unwrap());
-    let (page, other) = (pages.allocate_page().unwrap(), pages.allocate_page().unwrap());
+    let (page, other) = (pretend(|| pages.allocate_page().unwrap()), pretend(|| pages.allocate_page().unwrap()));
     commit(&pages, page, Some(1), &writer).unwrap();
     pages.pin(&reader);
     // Who supersedes a version is the first to free it: one remains, of an older state than one that is freed.
@@ -349,7 +359,7 @@ fn a_version_claimed_by_the_dead_is_read_and_passed_by_who_holds_the_latch() {
     for claimed in 0..3 {
         let pages = pool(16);
         let (writer, dead) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
-        let page = pages.allocate_page().unwrap();
+        let page = pretend(|| pages.allocate_page().unwrap());
         commit(&pages, page, Some(1), &writer).unwrap();
         let at = pages.pin(&writer);
         (2..6).for_each(|stamp| _ = commit(&pages, page, Some(stamp), &writer).unwrap());
@@ -374,7 +384,7 @@ fn own_versions_come_back_after_a_pin() {
     let pages = pool(1024);
     let (writer, reader) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
     pages.refill(&writer, 128, 128).unwrap();
-    let page = pages.allocate_page().unwrap();
+    let page = pretend(|| pages.allocate_page().unwrap());
     commit(&pages, page, Some(0), &writer).unwrap();
     pages.pin(&reader);
     for stamp in 1..=100 {
@@ -394,7 +404,7 @@ fn snapshots_that_end_in_time_leave_room() {
     const COMMITS: u64 = 200_000;
     let pages = pool(2);
     let writer = pages.participants.sit().unwrap();
-    let page = pages.allocate_page().unwrap();
+    let page = pretend(|| pages.allocate_page().unwrap());
     commit(&pages, page, Some(0), &writer).unwrap();
     let done = AtomicU32::new(0);
     std::thread::scope(|scope| {
@@ -418,7 +428,7 @@ fn snapshots_that_end_in_time_leave_room() {
 fn who_finds_no_frame_after_its_snapshot_was_given_up_is_told_so() {
     let pages = pool(4);
     let (one, two) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
-    let page = pages.allocate_page().unwrap();
+    let page = pretend(|| pages.allocate_page().unwrap());
     commit(&pages, page, Some(0), &two).unwrap();
     pages.pin(&one);
     commit(&pages, page, Some(1), &two).unwrap();
@@ -434,7 +444,7 @@ fn who_is_held_up_by_a_pin_gives_way_now_and_then() {
     let pages = pool(8192);
     let (writer, reader) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
     pages.refill(&writer, 8000, 8000).unwrap();
-    let page = pages.allocate_page().unwrap();
+    let page = pretend(|| pages.allocate_page().unwrap());
     let gives_way = |times: usize| -> usize {
         let mut ways = 0;
         for _ in 0..times {
@@ -491,7 +501,7 @@ fn an_operation_that_lasts_keeps_the_one_frame_it_looks_at() {
     const FRAMES: usize = 64;
     let pages = pool(FRAMES);
     let [writer, reader] = [(); 2].map(|()| pages.participants.sit().unwrap());
-    let all: Vec<PageId> = (0..8).map(|_| pages.allocate_page().unwrap()).collect();
+    let all: Vec<PageId> = (0..8).map(|_| pretend(|| pages.allocate_page().unwrap())).collect();
     all.iter().for_each(|&page| _ = commit(&pages, page, Some(7), &writer).unwrap());
     let at = pages.pin(&reader);
     let mut snapshot = pages.at_pin(&reader, at).unwrap();
@@ -518,7 +528,7 @@ fn an_operation_that_lasts_keeps_the_one_frame_it_looks_at() {
 fn a_version_is_what_it_was_until_its_frame_is_used_again() {
     let pages = pool(16);
     let [writer, reader] = [(); 2].map(|()| pages.participants.sit().unwrap());
-    let [page, other] = [(); 2].map(|()| pages.allocate_page().unwrap());
+    let [page, other] = [(); 2].map(|()| pretend(|| pages.allocate_page().unwrap()));
     let before = commit(&pages, page, Some(1), &writer).unwrap();
     let frame = pages.region.entry(page).word().frame();
     assert!(!pages.is_still(frame, page, before, before), "the current version is told by its page alone");
@@ -550,8 +560,9 @@ fn nothing_of_a_shared_region_is_touched_before_its_memory_is_certain() {
     let membership = Membership::new(LockFile::open(&lock, Some(0o600)).unwrap(), 0);
     [&path, &lock].into_iter().for_each(|path| std::fs::remove_file(path).unwrap());
     let geometry = Geometry::new(512, 1 << 20, 65536, false).with_volumes(3).shared();
-    let region = Region::create_shared(file.try_clone().unwrap(), geometry, Identity::default(), membership).unwrap();
-    let volume = Volume::create(&SimDisk::new(1), Path::new("sablecat.db"), 512, [7; 16], false).unwrap();
+    let region = Region::create_shared((file.try_clone().unwrap(), &path), geometry, Identity::default(), membership).unwrap();
+    let volume =
+        Volume::create(&SimDisk::new(1), Path::new("sablecat.db"), crate::pages::volume::tests::plain(512), [7; 16], false).unwrap();
     let region = Arc::new(region);
     let check = |what: &str| {
         const PAGE: usize = 4096;
@@ -567,21 +578,21 @@ fn nothing_of_a_shared_region_is_touched_before_its_memory_is_certain() {
     // Where the next number needs another page of the table, or of a summary.
     for step in [64 * 64 * 64, 512 * 64 * 64, 1 << 16] {
         pages.page_ids.assume_used_below(step - 3).unwrap();
-        (0..70).for_each(|_| _ = pages.allocate_page().unwrap());
+        (0..70).for_each(|_| _ = pretend(|| pages.allocate_page().unwrap()));
         check("page ids");
-        let run = pages.allocate_run(1 << 17).unwrap();
+        let run = pretend(|| pages.allocate_run(1 << 17).unwrap());
         check("a run of page ids");
-        pages.release_run(run, 1 << 17);
+        pretend(|| pages.release_run(run, 1 << 17));
         check("given back");
     }
     for volume in (0..3).map(VolumeId) {
         let blocks = pages.blocks().of(volume);
         blocks.assume_used_below(((512 * 64 * 64) << (3 * volume.0)) - 3).unwrap();
         check("blocks in use");
-        (0..70).for_each(|_| _ = pages.allocate_block(volume).unwrap());
-        let run = pages.allocate_blocks(volume, 1 << 18).unwrap();
+        (0..70).for_each(|_| _ = pretend(|| pages.allocate_block(volume).unwrap()));
+        let run = pretend(|| pages.allocate_blocks(volume, 1 << 18).unwrap());
         check("blocks");
-        pages.blocks().release_run(run, 1 << 18);
+        pretend(|| pages.blocks().release_run(run, 1 << 18));
         assert!(!blocks.is_used(blocks.capacity() - 1));
         check("blocks given back");
     }
@@ -589,7 +600,7 @@ fn nothing_of_a_shared_region_is_touched_before_its_memory_is_certain() {
     pages.volume = Some(volume);
     let last = region.header().pages_ready.load(Ordering::SeqCst) - 1;
     let left = last + 1 - pages.page_ids.high_water();
-    pages.allocate_run(left).unwrap();
+    pretend(|| pages.allocate_run(left).unwrap());
     pages.learn_block(PageId(last as u32)).unwrap();
     assert!(!pages.begins_run(PageId(last as u32)));
     check("the map");

@@ -109,6 +109,7 @@ impl Pages {
         if word.block() != BlockId::NONE || self.volume.is_none() {
             return Ok(None);
         }
+        let _hand = me.in_hand();
         let block = SealedBlock::unsealed(self.allocate_block(word.volume())?);
         let claim = BlockWord::fresh(block).writing(me.number());
         desc.set_block(claim);

@@ -135,11 +135,11 @@ impl BerthWords {
         self.words[berth.index()].compare_exchange(from.0, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// What was drafted for a berth that is set.
+    /// What was drafted for a berth that is set, or was when it was last given back.
     pub(crate) fn draft(&self, berth: Berth) -> [u8; DRAFT_BYTES] {
         let mut bytes = [0; DRAFT_BYTES];
         for (eight, word) in bytes.chunks_exact_mut(8).zip(&self.drafts[berth.index()]) {
-            // Relaxed: stored before the berth was set, which was seen.
+            // Relaxed: stored before the berth was set, which was seen, or the generation be said to be in force.
             eight.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
         }
         bytes

@@ -159,6 +159,12 @@ impl PageEntry {
         EntryWord(self.a.load(Ordering::Acquire))
     }
 
+    /// Word A, in one order with all changes of entries and looks at the count of epochs (pages/unchanged.rs).
+    #[inline]
+    pub(crate) fn word_in_order(&self) -> EntryWord {
+        EntryWord(self.a.load(Ordering::SeqCst))
+    }
+
     /// Replaces word A if it still is `from`. Sequentially consistent: the unsaved-bit protocol needs the swing and the later look at the
     /// bit in order (pages/checkpoint.rs).
     #[inline]

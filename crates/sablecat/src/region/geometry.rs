@@ -25,7 +25,9 @@ const SHARED_SLOTS: u16 = 4096;
 /// The sizes a region is created with. Two processes agree on all of them or do not share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Geometry {
-    /// Bytes of a page: a power of two from 512 to 65536.
+    /// Bytes of a frame, and of a block: a power of two from 512 to 65536.
+    pub(crate) block_size: usize,
+    /// Bytes of a page, which stands at the start of a frame.
     pub(crate) page_size: usize,
     /// Frames of the pool, frame 0 (never used) included.
     pub(crate) frames: usize,
@@ -67,15 +69,16 @@ pub(super) struct Offsets {
 }
 
 impl Geometry {
-    /// The geometry for a pool of `cache_bytes` in pages of `page_size` and a ring of `ring_bytes`.
+    /// The geometry for a pool of `cache_bytes` in frames of `block_size`, with pages as large, and a ring of `ring_bytes`.
     ///
     /// `bounded` says that pages are nowhere but in frames, so that no more ids are needed than there are frames.
-    pub(crate) fn new(page_size: usize, cache_bytes: u64, ring_bytes: usize, bounded: bool) -> Geometry {
-        assert!(page_size.is_power_of_two() && (512..=65536).contains(&page_size));
+    pub(crate) fn new(block_size: usize, cache_bytes: u64, ring_bytes: usize, bounded: bool) -> Geometry {
+        assert!(block_size.is_power_of_two() && (512..=65536).contains(&block_size));
         assert!(ring_bytes.is_power_of_two() && ring_bytes >= 65536);
-        let frames = (cache_bytes / page_size as u64).clamp(64, u64::from(u32::MAX)) as usize + 1;
+        let frames = (cache_bytes / block_size as u64).clamp(64, u64::from(u32::MAX)) as usize + 1;
         Geometry {
-            page_size,
+            block_size,
+            page_size: block_size,
             frames,
             slots: 1024,
             ring_bytes,
@@ -85,6 +88,12 @@ impl Geometry {
             volumes: 1,
             members: 1,
         }
+    }
+
+    /// The same with pages that do not fill their frames.
+    pub(crate) fn with_pages_of(self, page_size: usize) -> Geometry {
+        assert!((self.block_size / 2..=self.block_size).contains(&page_size));
+        Geometry { page_size, ..self }
     }
 
     /// The same for many processes.
@@ -100,8 +109,9 @@ impl Geometry {
 
     /// Whether sizes read from somewhere are such as this module makes.
     pub(super) fn is_possible(&self) -> bool {
-        self.page_size.is_power_of_two()
-            && (512..=65536).contains(&self.page_size)
+        self.block_size.is_power_of_two()
+            && (512..=65536).contains(&self.block_size)
+            && (self.block_size / 2..=self.block_size).contains(&self.page_size)
             && (64..=1 << 32).contains(&self.frames)
             && self.slots > 1
             && self.members > 0
@@ -140,7 +150,7 @@ impl Geometry {
         // Half of each word is a tag.
         let unsaved = part(pages / 4, 4096);
         let capturing = part(pages / 4, 4096);
-        let frames = part(self.frames * self.page_size, LARGE_PAGE);
+        let frames = part(self.frames * self.block_size, LARGE_PAGE);
         let end = part(0, LARGE_PAGE);
         Offsets {
             log_words,

@@ -21,6 +21,9 @@ pub(crate) struct Identity {
     pub(crate) boot: [u8; 16],
 }
 
+/// Groups of page ids and blocks of which it is counted how often they are taken.
+pub(crate) const TAKEN_GROUPS: usize = 4096;
+
 /// A value on cache lines of its own (two, since processors fetch lines in pairs).
 #[repr(C, align(128))]
 #[derive(Debug)]
@@ -65,6 +68,7 @@ pub(crate) struct BlockWords {
 struct Fixed {
     /// Which build lays it out and works in it.
     build: AtomicU64,
+    block_size: AtomicU64,
     page_size: AtomicU64,
     frames: AtomicU64,
     slots: AtomicU64,
@@ -146,6 +150,10 @@ pub(crate) struct Header {
     pub(crate) unreachable: Line<RoleWord>,
     /// How many bulk loads have begun. Written by them, each before it publishes anything.
     pub(crate) loads_begun: AtomicU64,
+    /// Which holding of the role of who frees what nothing leads to looks for what is lost (pages/lost.rs), and one; 0: none.
+    pub(crate) suspecting: Line<AtomicU64>,
+    /// How often page ids and blocks of each group were taken while somebody looked for what is lost. Written by who takes them, before it does.
+    pub(crate) taken: [AtomicU32; TAKEN_GROUPS],
     /// How far ahead of the hand somebody has seen to dirty frames. Written by who cleans; a hint.
     pub(crate) cleaned: Line<AtomicU64>,
 }
@@ -260,6 +268,7 @@ impl Fixed {
         // What is too large is no size at all, and refused as such.
         let small = |at: &AtomicU64| u16::try_from(word(at)).unwrap_or(0);
         let geometry = Geometry {
+            block_size: word(&self.block_size) as usize,
             page_size: word(&self.page_size) as usize,
             frames: word(&self.frames) as usize,
             slots: small(&self.slots),
@@ -278,7 +287,7 @@ impl Fixed {
 
     /// All words but the checksum, in their order.
     fn words(&self) -> impl Iterator<Item = &AtomicU64> {
-        let sizes = [&self.build, &self.page_size, &self.frames, &self.slots, &self.ring_bytes, &self.lock_words];
+        let sizes = [&self.build, &self.block_size, &self.page_size, &self.frames, &self.slots, &self.ring_bytes, &self.lock_words];
         let more = [&self.pages_max, &self.blocks_max, &self.volumes, &self.members];
         sizes.into_iter().chain(more).chain(&self.identity)
     }
@@ -293,6 +302,7 @@ impl Fixed {
 fn values(geometry: &Geometry, identity: Identity) -> impl Iterator<Item = u64> {
     let sizes = [
         build(),
+        geometry.block_size as u64,
         geometry.page_size as u64,
         geometry.frames as u64,
         u64::from(geometry.slots),

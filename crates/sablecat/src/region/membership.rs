@@ -35,7 +35,12 @@ impl Membership {
 
     /// Whether a member lives. One that cannot be asked after counts as alive.
     pub(crate) fn is_alive(&self, member: u16) -> bool {
-        member == self.number || !matches!(self.lock.holder(member_byte(member)), Ok(Holder::Nobody))
+        self.ask_after(member).unwrap_or(true)
+    }
+
+    /// Whether a member lives, as the system says.
+    pub(crate) fn ask_after(&self, member: u16) -> std::io::Result<bool> {
+        Ok(member == self.number || self.lock.holder(member_byte(member))? != Holder::Nobody)
     }
 
     /// Takes the member's byte; false if another process has it.

@@ -22,6 +22,7 @@
 
 mod berth;
 mod bitmap;
+mod bytes;
 mod entry;
 mod frame;
 mod geometry;
@@ -39,7 +40,7 @@ pub(crate) use bitmap::{LEVELS_MAX, Level, divide};
 pub(crate) use entry::{BlockWord, EntryWord, PageEntry};
 pub(crate) use frame::{FrameDesc, FrameState};
 pub(crate) use geometry::{Geometry, LOG_WORDS_BYTES, PAGE_QUEUES, STRUCTURE_LATCHES, VOLUMES_MAX};
-pub(crate) use header::{Header, Identity};
+pub(crate) use header::{Header, Identity, TAKEN_GROUPS};
 pub(crate) use member::{Member, Standing};
 pub(crate) use membership::Membership;
 pub(crate) use role::{Held, Holding, Role, RoleWord, WRITTEN_QUEUE, Watch, Work};
@@ -53,16 +54,12 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-use sablecat_os::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use sablecat_os::atomic::{AtomicU8, AtomicU64, Ordering};
 use sablecat_os::clock;
 use sablecat_os::mapping::{LARGE_PAGE, Mapping};
-use sablecat_os::prefetch::Ahead;
 
 use crate::error::{Error, Result};
 use crate::types::{FrameId, Lsn, PageId, VolumeId};
-
-/// Cache lines at the start of a page that a search looks at: 128 bytes of header and hints, and six bytes a record for some 85 records.
-const SEARCH_LINES: usize = 10;
 
 /// Page ids or blocks for which memory is made certain at a time, in a shared region.
 const TABLE_STEP: u64 = 1 << 16;
@@ -79,9 +76,6 @@ const TABLES_PART: usize = 8;
 
 /// Who was refused memory for more frames does without for so long.
 const ASK_AGAIN_MS: u64 = 1000;
-
-/// More than this of a page is not fetched ahead: the processor follows by itself.
-const AHEAD_BYTES_MAX: usize = 8192;
 
 /// A mapped region and where its parts begin.
 pub(crate) struct Region {
@@ -132,10 +126,14 @@ impl Region {
     ///
     /// # Errors
     /// Full if the file system that holds it is too small; those of the system.
-    pub(crate) fn create_shared(file: File, geometry: Geometry, identity: Identity, membership: Membership) -> Result<Region> {
+    pub(crate) fn create_shared(
+        (file, path): (File, &Path),
+        geometry: Geometry,
+        identity: Identity,
+        membership: Membership,
+    ) -> Result<Region> {
         let offsets = geometry.offsets();
-        let set = |e| Error::io("sizing the shared memory of", Path::new("the environment"), e);
-        file.set_len(offsets.end as u64).map_err(set)?;
+        file.set_len(offsets.end as u64).map_err(|e| Error::io("sizing the shared memory", path, e))?;
         let mapping = Mapping::file(file, offsets.end).map_err(|e| no_memory(offsets.end, &e))?;
         mapping.advise_huge(offsets.frames, offsets.end - offsets.frames);
         let region = Region::at(mapping, geometry);
@@ -151,7 +149,7 @@ impl Region {
     ///
     /// # Errors
     /// Invalid, saying why it is not such a region; others are the system's, and say nothing about it.
-    pub(crate) fn attach(file: File, identity: Identity) -> Result<Region> {
+    pub(crate) fn attach(file: (File, &Path), identity: Identity) -> Result<Region> {
         Region::attach_by(Mapping::file, file, identity)
     }
 
@@ -160,17 +158,17 @@ impl Region {
     ///
     /// # Errors
     /// As [`Region::attach`].
-    pub(crate) fn look_at(file: File, identity: Identity, outside: Membership) -> Result<Region> {
+    pub(crate) fn look_at(file: (File, &Path), identity: Identity, outside: Membership) -> Result<Region> {
         Region::attach_by(Mapping::file_to_look_at, file, identity).map(|region| region.joined_as(outside))
     }
 
-    fn attach_by(map: fn(File, usize) -> std::io::Result<Mapping>, file: File, identity: Identity) -> Result<Region> {
-        let looking = |e| Error::io("looking at", Path::new("the shared memory"), e);
+    fn attach_by(map: fn(File, usize) -> std::io::Result<Mapping>, (file, path): (File, &Path), identity: Identity) -> Result<Region> {
+        let looking = |e| Error::io("looking at the shared memory", path, e);
         let length = file.metadata().map_err(looking)?.len();
         if length < size_of::<Header>() as u64 {
             return Err(Error::invalid("it is too short"));
         }
-        let start = map(file.try_clone().map_err(looking)?, size_of::<Header>()).map_err(looking)?;
+        let start = map(file.try_clone().map_err(looking)?, size_of::<Header>()).map_err(|e| no_memory(size_of::<Header>(), &e))?;
         // SAFETY: the mapping is long enough for a header, page-aligned, and a header consists of atomics, valid for any bytes.
         let geometry = unsafe { start.base().cast::<Header>().as_ref() }.judge(identity)?;
         let end = geometry.offsets().end;
@@ -267,7 +265,7 @@ impl Region {
     pub(crate) fn more_frames(&self) -> Option<Range<u32>> {
         let ready = &self.header().frames_ready.0;
         let from = ready.load(Ordering::SeqCst);
-        let step = (LARGE_PAGE / self.geometry.page_size) as u64;
+        let step = (LARGE_PAGE / self.geometry.block_size) as u64;
         let start = from / step * step;
         let to = (start + step).min(self.geometry.frames as u64);
         if from >= to {
@@ -278,7 +276,7 @@ impl Region {
         if now < self.refused_until.load(Ordering::Relaxed) {
             return None;
         }
-        let bytes = |frame: u64| self.offsets.frames + frame as usize * self.geometry.page_size;
+        let bytes = |frame: u64| self.offsets.frames + frame as usize * self.geometry.block_size;
         let (offset, len) = (bytes(start), bytes(to) - bytes(start));
         let left = (offset - self.offsets.frames) / TABLES_PART;
         if self.mapping.room().is_some_and(|room| room < (len + left) as u64) {
@@ -341,6 +339,18 @@ impl Region {
             .try_for_each(|bytes| self.reserve(bytes.start, bytes.len()))?;
         ready.fetch_max(to, Ordering::SeqCst);
         Ok(())
+    }
+
+    /// Counts that some of these numbers, page ids or blocks of one of the volumes, are about to be taken, if anybody looks for what is lost.
+    #[inline]
+    pub(crate) fn count_taken(&self, space: usize, numbers: Range<u64>) {
+        // SeqCst: see `Slot::begin_hand`. So is the count, before the number is taken: who finds that taken finds it counted.
+        if self.header().suspecting.0.load(Ordering::SeqCst) != 0 {
+            let words = numbers.start / 64..numbers.end.div_ceil(64);
+            for word in words.take(TAKEN_GROUPS) {
+                self.header().taken[taken_group(space, word * 64)].fetch_add(1, Ordering::SeqCst);
+            }
+        }
     }
 
     /// This process's number among the members; 0 when the region is private.
@@ -486,7 +496,7 @@ impl Region {
         &self.geometry
     }
 
-    /// The bytes of one page, and so of one frame.
+    /// The bytes of one page.
     #[inline]
     pub(crate) fn page_size(&self) -> usize {
         self.geometry.page_size
@@ -597,70 +607,12 @@ impl Region {
         assert!((word as u64) < self.geometry.pages_max / 64);
         self.part(self.offsets.capturing, word)
     }
-
-    /// The address of a frame's bytes.
-    #[inline]
-    pub(crate) fn frame_pointer(&self, frame: FrameId) -> NonNull<u8> {
-        assert!((frame.0 as usize) < self.geometry.frames);
-        // SAFETY: the frames array has `frames` elements of `page_size` bytes inside the mapping.
-        unsafe { self.base.add(self.offsets.frames + frame.0 as usize * self.geometry.page_size) }
-    }
-
-    /// A published frame as a page.
-    ///
-    /// # Safety
-    /// The frame is published, and for the whole of the returned lifetime the caller is protected from its reuse: by a pin that its
-    /// version covers and the operation's epoch, by its page's latch, or because it is the caller's own building frame and nothing
-    /// writes it meanwhile.
-    #[inline]
-    pub(crate) unsafe fn page(&self, frame: FrameId) -> &[u8] {
-        // SAFETY: in bounds (frame_pointer); unchanged and not reused by the caller's obligation.
-        unsafe { std::slice::from_raw_parts(self.frame_pointer(frame).as_ptr(), self.geometry.page_size) }
-    }
-
-    /// A building frame as writable bytes.
-    ///
-    /// # Safety
-    /// The caller alone holds the frame: it is in state building with the caller's slot, or the caller has the environment exclusively;
-    /// and no other reference to its bytes lives.
-    #[inline]
-    #[expect(clippy::mut_from_ref, reason = "the frame's state, not the borrow, says who may write it")]
-    pub(crate) unsafe fn page_mut(&self, frame: FrameId) -> &mut [u8] {
-        // SAFETY: in bounds; exclusive by the caller's obligation.
-        unsafe { std::slice::from_raw_parts_mut(self.frame_pointer(frame).as_ptr(), self.geometry.page_size) }
-    }
-
-    /// The LSN at which a frame's version became current: bytes 8..16 of its page, an atomic because chain walkers may look at a frame
-    /// that is being reused under them (and then start again).
-    #[inline]
-    pub(crate) fn born(&self, frame: FrameId) -> &AtomicU64 {
-        // SAFETY: frames are at least 512-aligned, so this offset is aligned; these eight bytes are only accessed as an atomic while shared.
-        unsafe { &*self.frame_pointer(frame).as_ptr().add(BORN_AT).cast::<AtomicU64>() }
-    }
-
-    /// The `index`-th 32-bit word of a frame that holds no page but the rest of a publish list: read by helpers, so atomic.
-    pub(crate) fn frame_word(&self, frame: FrameId, index: usize) -> &AtomicU32 {
-        assert!(index < self.geometry.page_size / 4);
-        // SAFETY: in bounds and aligned; such frames are only accessed through this function while they are building.
-        unsafe { &*self.frame_pointer(frame).as_ptr().cast::<AtomicU32>().add(index) }
-    }
-
-    /// Asks the processor to fetch what a search in a frame will look at: header, hints, heads and offsets of a page of up to 4 KiB. They
-    /// come together, instead of one after the other as the search finds out where to look.
-    #[inline]
-    pub(crate) fn prefetch(&self, frame: FrameId) {
-        let start = self.frame_pointer(frame).as_ptr();
-        for line in 0..SEARCH_LINES {
-            sablecat_os::prefetch::read(start.wrapping_add(64 * line));
-        }
-    }
 }
 
-impl Region {
-    /// A whole frame, for the processor to fetch in the course of other work.
-    pub(crate) fn ahead(&self, frame: FrameId) -> Ahead {
-        Ahead::new(self.frame_pointer(frame).as_ptr(), self.geometry.page_size.min(AHEAD_BYTES_MAX))
-    }
+/// In which group a number is of those of which it is counted how often they are taken.
+pub(crate) fn taken_group(space: usize, number: u64) -> usize {
+    // Spaces begin in different places, so that the lowest numbers of all are not in the same groups.
+    (number as usize / 64 + space * (TAKEN_GROUPS / 17)) % TAKEN_GROUPS
 }
 
 /// From where to where places are to be made certain of, so that `end` of at most `max` are.

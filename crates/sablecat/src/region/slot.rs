@@ -103,6 +103,8 @@ pub(crate) struct Slot {
     settles: AtomicU32,
     /// 1 while the owner publishes pages that nothing leads to yet: those of a bulk load.
     loads: AtomicU32,
+    /// Odd while the owner has page ids or blocks in hand (pages/hand.rs). Another number each time.
+    hand: AtomicU32,
     list: [ListWords; SLOT_LIST_INLINE],
     /// The record lock that the owner waits for, 0 if none, encoded by txn/locks. Written by the owner; a deadlock detector may mark
     /// it by compare-and-swap. If the owner dies it stays, and says nothing that the lock table does not.
@@ -252,6 +254,22 @@ impl Slot {
     /// Whether there may be such pages of this participant.
     pub(crate) fn loads(&self) -> bool {
         self.loads.load(Ordering::SeqCst) != 0
+    }
+
+    /// From now on the owner may have page ids and blocks in hand. SeqCst: who looks for what is lost says so first and then looks at all hands; so either it finds this,
+    /// or what the owner takes from now on is counted.
+    pub(crate) fn begin_hand(&self) {
+        let hand = self.hand.load(Ordering::Relaxed);
+        self.hand.store(hand.wrapping_add(1) | 1, Ordering::SeqCst);
+    }
+    /// It has none any more. Release: whoever finds this finds what was named and given back.
+    pub(crate) fn end_hand(&self) {
+        let hand = self.hand.load(Ordering::Relaxed);
+        self.hand.store(hand.wrapping_add(1) & !1, Ordering::Release);
+    }
+    /// Odd while the owner may have page ids and blocks in hand.
+    pub(crate) fn hand(&self) -> u32 {
+        self.hand.load(Ordering::SeqCst)
     }
 
     #[inline]

@@ -9,6 +9,7 @@ use super::*;
 
 fn small() -> Geometry {
     Geometry {
+        block_size: 512,
         page_size: 512,
         frames: 9,
         slots: 4,
@@ -74,7 +75,7 @@ fn no_part_overlaps_the_next() {
     ];
     assert!(starts.is_sorted());
     assert!(offsets.ring + region.geometry().ring_bytes <= offsets.table);
-    assert!(offsets.frames + region.geometry().frames * region.page_size() <= offsets.end);
+    assert!(offsets.frames + region.geometry().frames * region.geometry().block_size <= offsets.end);
 }
 
 #[test]
@@ -122,7 +123,7 @@ fn left_behind(name: &str, identity: Identity) -> (File, Vec<u8>) {
     let lock = path.with_extension("lock");
     let open = || File::options().read(true).write(true).create(true).truncate(false).open(&path).unwrap();
     let membership = Membership::new(LockFile::open(&lock, Some(0o600)).unwrap(), 0);
-    let region = Region::create_shared(open(), shared(), identity, membership).unwrap();
+    let region = Region::create_shared((open(), Path::new("region")), shared(), identity, membership).unwrap();
     assert!(why_not(&open()).contains("never finished"));
     region.header().set_ready();
     drop(region);
@@ -135,7 +136,7 @@ fn left_behind(name: &str, identity: Identity) -> (File, Vec<u8>) {
 }
 
 fn why_not(file: &File) -> String {
-    let refused = Region::attach(file.try_clone().unwrap(), OURS).expect_err("nobody's region");
+    let refused = Region::attach((file.try_clone().unwrap(), Path::new("region")), OURS).expect_err("nobody's region");
     assert_eq!(refused.kind(), crate::error::ErrorKind::Invalid, "{refused}");
     refused.to_string()
 }
@@ -143,7 +144,7 @@ fn why_not(file: &File) -> String {
 #[test]
 fn a_region_is_attached_to_by_its_own_environment_in_its_own_run_of_the_machine() {
     let (file, _) = left_behind("ours", OURS);
-    assert_eq!(*Region::attach(file, OURS).unwrap().geometry(), shared());
+    assert_eq!(*Region::attach((file, Path::new("region")), OURS).unwrap().geometry(), shared());
     for other in [Identity { uuid: [4; 16], ..OURS }, Identity { boot: [6; 16], ..OURS }] {
         let (file, _) = left_behind("others", other);
         assert!(why_not(&file).contains("another environment"));
@@ -159,7 +160,7 @@ fn no_bit_of_what_is_fixed_in_the_header_can_be_wrong() {
         why_not(&file);
         file.write_all_at(&header[bit / 8..=bit / 8], (bit / 8) as u64).unwrap();
     }
-    Region::attach(file, OURS).unwrap();
+    Region::attach((file, Path::new("region")), OURS).unwrap();
 }
 
 /// The header is whole, and all in it is the same but the number of the build.
@@ -177,7 +178,7 @@ fn a_region_of_another_build_is_refused() {
 #[test]
 fn a_region_cut_short_empty_unfinished_or_of_another_version_is_refused() {
     let (file, header) = left_behind("short", OURS);
-    drop(Region::attach(file.try_clone().unwrap(), OURS).unwrap());
+    drop(Region::attach((file.try_clone().unwrap(), Path::new("region")), OURS).unwrap());
     let length = file.metadata().unwrap().len();
     for cut in [0, 1, header.len() as u64 - 1, header.len() as u64, length - 1, length + 1] {
         file.set_len(cut).unwrap();
@@ -212,7 +213,7 @@ fn words_that_lead_out_of_the_region_are_found_before_they_are_followed() {
     ];
     for (n, spoil) in wrong.into_iter().enumerate() {
         let (file, _) = left_behind(&format!("bounds-{n}"), OURS);
-        spoil(&Region::attach(file.try_clone().unwrap(), OURS).unwrap());
+        spoil(&Region::attach((file.try_clone().unwrap(), Path::new("region")), OURS).unwrap());
         assert!(why_not(&file).contains("impossible"), "{n}");
     }
 }
@@ -228,7 +229,7 @@ impl Region {
             certain.extend(places_of_bits(self.block_bits_at(volume), self.geometry.blocks_max, 0, ready));
         }
         let frames = header.frames_ready.0.load(Ordering::SeqCst) as usize;
-        certain.push(self.offsets.frames..self.offsets.frames + frames * self.geometry.page_size);
+        certain.push(self.offsets.frames..self.offsets.frames + frames * self.geometry.block_size);
         certain
     }
 }

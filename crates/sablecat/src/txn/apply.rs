@@ -13,7 +13,7 @@ use super::changes::Changes;
 use super::large::Large;
 use super::write_set::WriteSet;
 use super::{Isolation, Kernel, TreeRef, conflict};
-use crate::access::{Change, PageRead, PageWrite, Tree, Tried, Value, inline_value_bytes_max, long};
+use crate::access::{Change, PageRead, PageWrite, Tree, Tried, Value, long};
 use crate::error::{Error, Result};
 use crate::pages::{Participant, Run, header};
 use crate::region::{Held, STRUCTURE_LATCHES, Work};
@@ -55,12 +55,6 @@ impl Kernel {
     /// Whether somebody has the structure latch of a tree at this moment.
     pub(super) fn is_structure_held(&self, tree: TreeId) -> bool {
         self.pages.region.role(Work::Structure(tree.0 as usize % STRUCTURE_LATCHES)).look().owner() != 0
-    }
-
-    /// The longest value kept in a leaf beside a key of this length.
-    #[inline]
-    pub(crate) fn inline_max(&self, key_len: usize) -> usize {
-        inline_value_bytes_max(self.pages.region.page_size(), key_len)
     }
 
     /// Applies one change, its tree's structure latch being held. `run` is the value's if it was stored past the pool. False if there was
@@ -245,6 +239,12 @@ impl OwnedValue {
 }
 
 impl Kernel {
+    /// Whether a record is the same at two moments.
+    pub(super) fn record_is_same(&self, tree: &TreeRef, key: &[u8], at: Lsn, now: Lsn, me: &Participant) -> Result<bool> {
+        let view = tree.tree();
+        Ok(self.value_at(&view, key, at, me)? == self.value_at(&view, key, now, me)?)
+    }
+
     /// All trees of a write set, for their structure latches.
     pub(super) fn trees_of<'w>(&self, writes: &'w WriteSet) -> impl Iterator<Item = TreeId> + 'w {
         writes.trees().map(|(tree, _): (&TreeRef, _)| tree.id)

@@ -36,7 +36,7 @@ use super::copy::Copying;
 use super::large::Large;
 use super::write_set::{Records, WriteSet};
 use super::{Kernel, TreeRef, conflict, publish};
-use crate::access::{PageRead, PageWrite, Tree, Tried};
+use crate::access::{CopyWrite, PageRead, PageWrite, Tree, Tried};
 use crate::error::{Error, Result};
 use crate::log::RecordBuilder;
 use crate::pages::{Participant, Run, header};
@@ -98,7 +98,7 @@ impl Kernel {
         let _structure = self.hold_structure(self.trees_of(writes).chain([note.tree]), me)?;
         let rebuilt = || writes.trees().filter(|(tree, _)| tree.id != CATALOG);
         let (_frozen, frozen) = self.freeze(rebuilt().map(|(tree, _)| tree.id), me)?;
-        let mut build = Build { kernel: self, me, check, frozen, list: note.tree(None, None), runs: large.into_runs(), roots: Vec::new() };
+        let mut build = Build { kernel: self, me, check, frozen, list: note.tree_of_note()?, runs: large.into_runs(), roots: Vec::new() };
         for (tree, records) in rebuilt() {
             build.tree(tree, records)?;
         }
@@ -124,8 +124,10 @@ struct Build<'a> {
 struct Batch {
     /// The root beside that of the tree.
     root: PageId,
-    /// The key up to which records were applied; none: all were.
+    /// The key up to which records were applied; none: none were so far.
     passed: Option<Vec<u8>>,
+    /// There are more.
+    more: bool,
 }
 
 impl<'a> Build<'a> {
@@ -142,8 +144,7 @@ impl<'a> Build<'a> {
         while more {
             // When there is no room for a batch it is begun anew.
             let batch = kernel.patiently(|| self.batch(tree, root, (records, passed.as_deref())))?;
-            (root, more) = (Some(batch.root), batch.passed.is_some());
-            passed = batch.passed;
+            (root, passed, more) = (Some(batch.root), batch.passed, batch.more);
         }
         self.roots.extend(root.map(|root| (tree.root, root)));
         Ok(())
@@ -154,32 +155,35 @@ impl<'a> Build<'a> {
         let kernel = self.kernel;
         let most = (kernel.pages.region.geometry().frames / BATCH_PART).clamp(*BATCH.start(), *BATCH.end());
         let (mut changes, now) = self.changes();
-        let mut copying = Copying::new(&mut changes, self.frozen);
+        let mut copying = Copying::new(&mut changes, self.frozen, most);
         let old = tree.tree();
         let root = match root {
             Some(root) => root,
             None => copying.copy_root(&old)?,
         };
         let new = Tree { root, ..old };
-        let (mut last, mut stored, mut passed) = (PageId::NONE, 0, None);
+        let (mut last, mut stored) = (PageId::NONE, 0);
+        let (mut passed, mut more) = (after.map(Cow::Borrowed), true);
         let mut left = records.after(after)?;
-        while copying.len() < most {
+        while !copying.is_full() {
             let Some((key, value)) = left.next()? else {
-                passed = None;
+                more = false;
                 break;
             };
             self.check_write(tree, &key, now)?;
             let value = value.as_deref();
             let run = value.filter(|value| kernel.is_large(value)).and_then(|_| self.runs.get(stored));
+            if !kernel.change_copy(&mut copying, &new, (&key, value), run, &mut last)? {
+                break;
+            }
             stored += usize::from(run.is_some());
-            kernel.change_copy(&mut copying, &new, (&key, value), run, &mut last)?;
             passed = Some(key);
         }
         let passed = passed.map(Cow::into_owned);
         copying.finish().write(&self.list, &mut changes)?;
         publish::publish(&kernel.pages, &kernel.log, changes, &mut filler(), |_| Ok(()))?;
         self.runs.drain(..stored).for_each(Run::keep);
-        Ok(Batch { root, passed })
+        Ok(Batch { root, passed, more })
     }
 
     /// Snapshot isolation's first-committer-wins, in a tree that nobody changes any more.

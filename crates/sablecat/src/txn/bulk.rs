@@ -12,12 +12,13 @@
 use sablecat_os::atomic::Ordering;
 
 use super::changes::Changes;
+use super::follow::not_empty;
 use super::presence::removed;
-use super::{ChainHold, Durability, Kernel, TreeRef, publish};
+use super::{ChainHold, Committed, Durability, Kernel, TreeRef, publish};
 use crate::access::{Load, PageRead, PageWrite, long};
 use crate::error::{Error, Result};
 use crate::log::{self, RecordBuilder};
-use crate::pages::{Participant, Run};
+use crate::pages::{Participant, Run, header};
 use crate::types::{FrameId, Lsn, PageId, TreeId, VolumeId};
 
 /// Pages published together.
@@ -31,14 +32,25 @@ impl Kernel {
         records: impl IntoIterator<Item = (K, V)>,
         durability: Durability,
     ) -> Result<u64> {
+        if tree.follower.is_some() {
+            return self.load_followed(tree, records, durability);
+        }
         let seat = self.pages.participants.sit()?;
         let me: &Participant = &seat;
         let pinned = self.pages.pinned(me);
         // In this order: who looks for what nothing leads to sees the slot, or another count than before (unreachable.rs).
         me.slot().begin_load();
         self.pages.region.header().loads_begun.fetch_add(1, Ordering::SeqCst);
-        let mut loading =
-            Loading { kernel: self, me, at: pinned.at(), tree, published: Vec::new(), large: Vec::new(), log: LoadLog::new(self, me) };
+        let mut loading = Loading {
+            kernel: self,
+            me,
+            at: pinned.at(),
+            tree,
+            published: Vec::new(),
+            root_born: None,
+            large: Vec::new(),
+            log: LoadLog::new(self, me),
+        };
         let loaded = loading.run(records);
         let undone = if loaded.is_err() { loading.undo() } else { Ok(()) };
         drop(loading);
@@ -58,6 +70,8 @@ struct Loading<'a> {
     tree: &'a TreeRef,
     /// Pages and runs that nothing leads to before the last commit, by their first page, with how many pages they have.
     published: Vec<(PageId, u64)>,
+    /// When the root's version was born that was there when leaves were last said not to be remembered.
+    root_born: Option<Lsn>,
     /// Large values whose first pages are not published yet.
     large: Vec<Run<'a>>,
     log: LoadLog<'a>,
@@ -71,7 +85,7 @@ impl<'a> Loading<'a> {
     fn run<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, records: impl IntoIterator<Item = (K, V)>) -> Result<(u64, Lsn)> {
         let kernel = self.kernel;
         if !self.is_empty(&self.changes())? {
-            return Err(Error::invalid("a bulk load into a database that is not empty; insert the records, or load a new database"));
+            return Err(not_empty());
         }
         let mut load = self.tree.tree().load(kernel.page_size());
         let (mut records, mut drawn) = (records.into_iter(), Vec::new());
@@ -159,21 +173,38 @@ impl<'a> Loading<'a> {
     fn publish(&mut self, changes: Changes<'a>, record: &mut RecordBuilder) -> Result<Changes<'a>> {
         // A subtree's root is published twice: when it is made, and when it is loaded.
         let made = changes.items().iter().filter(|item| item.old == FrameId::NONE);
-        let mut pages: Vec<(PageId, u64)> = made.map(|item| (item.page, 1)).collect();
-        publish::publish(&self.kernel.pages, &self.kernel.log, changes, record, |_| {
-            if self.published.is_empty() {
-                self.kernel.forget_leaves();
-            }
-            Ok(())
-        })?;
+        let mut made: Vec<(PageId, u64)> = made.map(|item| (item.page, 1)).collect();
+        let (pages, log) = (&self.kernel.pages, &self.kernel.log);
+        publish::publish(pages, log, changes, record, |changes| self.be_alone(changes))?;
         for run in self.large.drain(..) {
-            pages.iter_mut().filter(|(page, _)| *page == run.first()).for_each(|(_, count)| *count = run.count());
+            made.iter_mut().filter(|(page, _)| *page == run.first()).for_each(|(_, count)| *count = run.count());
             run.keep();
         }
-        self.published.extend(pages);
-        // A newer snapshot: the old one would keep what was just published in the cache.
+        self.published.extend(made);
+        Ok(self.renewed())
+    }
+
+    /// Begins anew, at a newer snapshot: the old one would keep what was just published in the cache.
+    fn renewed(&mut self) -> Changes<'a> {
         self.at = self.kernel.pages.pin(self.me);
-        Ok(self.changes())
+        self.changes()
+    }
+
+    /// In the commit step of who publishes pages that look like leaves of the tree: nobody takes one of them for a leaf that was there before.
+    ///
+    /// Up to now the tree has no leaf but its root, and has had none since that was last changed. If that was after leaves were said not to be remembered, it may have had others
+    /// in between, which were, and which the pages have their numbers from.
+    fn be_alone(&mut self, changes: &mut Changes<'_>) -> Result<()> {
+        changes.guard();
+        let newest = Committed { kernel: self.kernel, me: self.me, at: self.kernel.pages.region.header().visible() };
+        let (is_as_made, born) = newest.read(self.tree.root, |root| (self.tree.tree().is_as_made(root), header::born(root)))?;
+        if !is_as_made {
+            return Err(filled());
+        }
+        if self.root_born.replace(born) != Some(born) {
+            self.kernel.forget_leaves();
+        }
+        Ok(())
     }
 
     /// Logs what has gathered in chunks, the pages made so far being published with the first.
@@ -196,7 +227,8 @@ impl<'a> Loading<'a> {
         for pages in std::mem::take(&mut self.published).chunks(PAGES_AT_ONCE) {
             let mut changes = self.changes();
             pages.iter().try_for_each(|&(first, count)| changes.free_run(first, count))?;
-            self.publish(changes, &mut filler())?;
+            publish::publish(&self.kernel.pages, &self.kernel.log, changes, &mut filler(), |_| Ok(()))?;
+            self.renewed();
         }
         self.published.clear();
         Ok(())

@@ -16,7 +16,7 @@ use sablecat_os::atomic::Ordering;
 
 use crate::access::{PageRead, PageWrite, long};
 use crate::error::{Error, Result};
-use crate::pages::{Pages, Participant, Run, header};
+use crate::pages::{InHand, Pages, Participant, Run, header};
 use crate::region::{BlockWord, ListItem, SLOT_LIST_INLINE};
 use crate::types::{FrameId, Lsn, PageId, TreeId, VolumeId};
 
@@ -39,6 +39,8 @@ pub(crate) struct Changes<'a> {
     /// So many pages at most.
     most: usize,
     published: bool,
+    /// From the first page id that is taken on.
+    hand: Option<InHand<'a>>,
 }
 
 impl<'a> Changes<'a> {
@@ -58,6 +60,14 @@ impl<'a> Changes<'a> {
             freed_runs: Vec::new(),
             most: usize::MAX,
             published: false,
+            hand: None,
+        }
+    }
+
+    /// Page ids are about to be taken, which have names when this is published.
+    fn take_in_hand(&mut self) {
+        if self.hand.is_none() {
+            self.hand = Some(self.me.in_hand());
         }
     }
 
@@ -388,6 +398,7 @@ impl PageWrite for Changes<'_> {
     }
 
     fn allocate(&mut self, home: VolumeId) -> Result<PageId> {
+        self.take_in_hand();
         let page = self.pages.allocate_page()?;
         self.allocated.push(page);
         self.add(page, home)?;
@@ -395,6 +406,7 @@ impl PageWrite for Changes<'_> {
     }
 
     fn allocate_run(&mut self, home: VolumeId, count: u64) -> Result<PageId> {
+        self.take_in_hand();
         let first = self.pages.allocate_run(count)?;
         let run = (first.0..first.0 + count as u32).map(PageId);
         self.allocated.extend(run.clone());

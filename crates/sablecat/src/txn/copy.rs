@@ -17,18 +17,14 @@ use crate::types::{Lsn, PageId, VolumeId};
 pub(super) struct Copying<'c, 'a> {
     changes: &'c mut Changes<'a>,
     frozen: Lsn,
+    most: usize,
     listed: Additions,
 }
 
 impl<'c, 'a> Copying<'c, 'a> {
-    /// Copies what was born up to `frozen`.
-    pub(super) fn new(changes: &'c mut Changes<'a>, frozen: Lsn) -> Copying<'c, 'a> {
-        Copying { changes, frozen, listed: Additions::default() }
-    }
-
-    /// Pages latched so far.
-    pub(super) fn len(&self) -> usize {
-        self.changes.items().len()
+    /// Copies what was born up to `frozen`, until about `most` pages are latched.
+    pub(super) fn new(changes: &'c mut Changes<'a>, frozen: Lsn, most: usize) -> Copying<'c, 'a> {
+        Copying { changes, frozen, most, listed: Additions::default() }
     }
 
     /// What is to be listed of it.
@@ -51,7 +47,7 @@ impl<'c, 'a> Copying<'c, 'a> {
     /// Copies a page of a tree.
     fn copy_page(&mut self, tree: &Tree<'_>, page: PageId) -> Result<PageId> {
         let source = self.changes.read(page, <[u8]>::to_vec)?;
-        let copy = self.allocate(tree.home.of_page(&source))?;
+        let copy = self.allocate(tree.home_of_page(&source))?;
         let bytes = self.changes.write(copy)?;
         bytes.copy_from_slice(&source);
         header::set_page_id(bytes, copy);
@@ -75,6 +71,10 @@ fn not_own(page: PageId) -> Error {
 }
 
 impl CopyWrite for Copying<'_, '_> {
+    fn is_full(&self) -> bool {
+        self.changes.items().len() >= self.most
+    }
+
     fn is_own(&self, page: PageId) -> Result<bool> {
         Ok(self.changes.holds(page) || self.changes.read(page, header::born)? > self.frozen)
     }
@@ -141,7 +141,7 @@ impl PageWrite for Copying<'_, '_> {
 
 impl Kernel {
     /// Applies one change to a tree whose root is a copy. `run` is the value's if it was stored past the pool; `last` the page of the change before, then
-    /// of this one.
+    /// of this one. False if so far only pages were copied: the same change is to be applied again, in the next batch.
     pub(super) fn change_copy(
         &self,
         copying: &mut Copying<'_, '_>,
@@ -149,7 +149,7 @@ impl Kernel {
         change: Change<'_>,
         run: Option<&Run<'_>>,
         last: &mut PageId,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let home = tree.home.of_key(change.0);
         tree.change_beside(copying, change, last, |copying: &mut Copying<'_, '_>, within, value| match run {
             Some(run) => {

@@ -7,8 +7,8 @@
 //! one when it is evicted or captured.
 
 use crate::access::{PageRead, PageWrite, Tree, form_blank, long};
-use crate::error::{Error, Result};
-use crate::pages::{Pages, Participant};
+use crate::error::Result;
+use crate::pages::{InHand, Pages, Participant};
 use crate::region::{BlockWord, EntryWord, FrameState};
 use crate::types::{BlockId, FrameId, PageId, TreeId, VolumeId};
 
@@ -17,6 +17,7 @@ use crate::types::{BlockId, FrameId, PageId, TreeId, VolumeId};
 pub(crate) struct Direct<'a> {
     pages: &'a Pages,
     me: &'a Participant,
+    _hand: InHand<'a>,
 }
 
 impl<'a> Direct<'a> {
@@ -25,7 +26,7 @@ impl<'a> Direct<'a> {
     /// # Safety
     /// For as long as the writer lives, no other participant is in an operation, holds a pin or a latch, or begins to.
     pub(crate) unsafe fn new(pages: &'a Pages, me: &'a Participant) -> Direct<'a> {
-        Direct { pages, me }
+        Direct { pages, me, _hand: me.in_hand() }
     }
 
     /// The frame of a page, which is read in if it must be.
@@ -100,7 +101,7 @@ impl<'a> Direct<'a> {
         records: impl IntoIterator<Item = (K, V)>,
     ) -> Result<u64> {
         if !self.read(tree.root, |bytes| tree.is_as_made(bytes))? {
-            return Err(Error::invalid("a bulk load into a database that is not empty; insert the records, or load a new database"));
+            return Err(super::not_empty());
         }
         let mut load = tree.load(self.page_size());
         for (key, value) in records {

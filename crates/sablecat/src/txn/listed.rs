@@ -23,7 +23,7 @@ use sablecat_os::atomic::Ordering;
 use super::catalog::{CATALOG, CatalogEntry, Listed};
 use super::changes::Changes;
 use super::{Committed, Durability, Kernel, TreeRef};
-use crate::access::{Change, Found, PageCopy, PageRead, PageWrite, Part, PendingRecord, Scan, Source, Tree, Wanted};
+use crate::access::{Change, Found, Method, PageCopy, PageRead, PageWrite, Part, PendingRecord, Scan, Source, Tree, Wanted};
 use crate::error::{Error, Result};
 use crate::log;
 use crate::pages::Participant;
@@ -88,7 +88,7 @@ pub(crate) fn each_to_be_freed(state: &Committed<'_>, entry: &CatalogEntry, tell
 }
 
 fn each_of(state: &Committed<'_>, entry: &CatalogEntry, listed: Listed, tell: &mut impl FnMut(PageId)) -> Result<()> {
-    let list = entry.tree(None, None);
+    let list = entry.tree_of_note()?;
     let mut from = PageId::NONE;
     loop {
         let found = entries(state, &list.tree(), listed, from, LOOKED_AT_ONCE)?;
@@ -143,13 +143,13 @@ impl Kernel {
     pub(super) fn create_list(&self, me: &Participant) -> Result<CatalogEntry> {
         let tree = TreeId(self.pages.region.header().tree_next.0.fetch_add(1, Ordering::AcqRel));
         let maker = Some(self.pages.region.standing());
-        let entry = CatalogEntry { tree, root: PageId::NONE, volume: VolumeId::MAIN, comparator: None, list: Some(Listed::Made), maker };
+        let entry = CatalogEntry { list: Some(Listed::Made), maker, ..CatalogEntry::new(tree, VolumeId::MAIN, Method::Btree) };
         self.patiently(|| self.create_noted(me, entry.clone()))
     }
 
     /// Frees the pages of one kind that a list names, some at a time.
     pub(super) fn free_listed(&self, me: &Participant, entry: &CatalogEntry, listed: Listed) -> Result<()> {
-        let list = entry.tree(None, None);
+        let list = entry.tree_of_note()?;
         let most = self.changed_at_once();
         while self.patiently(|| {
             self.commit_shape(me, &[list.id], Durability::Memory, |changes, record| {

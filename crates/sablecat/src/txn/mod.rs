@@ -18,9 +18,11 @@
 //! changes.rs      the latched pages and new versions of one commit
 //! publish.rs      the commit step, and helping
 //! catalog.rs      which databases there are
+//! entry.rs        what the catalog says of each
 //! presence.rs     whether a database is still there
 //! meaning.rs      what the operations of the log mean
-//! claims.rs       names that a transaction means to change
+//! claims.rs       records that a transaction means to change, as it found them
+//! follow.rs       who follows the records of a database, as an index does
 //! chunks.rs       logging a write set, however large
 //! trees.rs        making and unmaking whole trees
 //! unreachable.rs  finding and freeing pages that nothing leads to
@@ -40,6 +42,8 @@ mod claims;
 mod committed;
 mod copy;
 mod direct;
+mod entry;
+mod follow;
 mod gate;
 mod large;
 pub(crate) mod listed;
@@ -66,6 +70,9 @@ mod write_set;
 use chunks::ChainHold;
 pub(crate) use committed::Committed;
 pub(crate) use direct::Direct;
+#[cfg(feature = "seam")]
+pub(crate) use follow::ByValue;
+pub(crate) use follow::{Follow, InOrder, followed, not_empty};
 pub use locks::DeadlockPolicy;
 pub(crate) use meaning::Meaning;
 pub(crate) use presence::{Presence, State};
@@ -111,6 +118,8 @@ pub enum Isolation {
 pub(crate) struct TreeRef {
     pub(crate) id: TreeId,
     pub(crate) root: PageId,
+    /// How its records are arranged.
+    pub(crate) method: Method,
     pub(crate) comparator: Option<std::sync::Arc<Comparator>>,
     /// The volume of its pages.
     pub(crate) volume: VolumeId,
@@ -118,6 +127,8 @@ pub(crate) struct TreeRef {
     pub(crate) keys: Option<std::sync::Arc<[KeyRule]>>,
     /// Whether it is still a database's; none: nobody can take it away.
     pub(crate) presence: Option<std::sync::Arc<Presence>>,
+    /// Who follows its records; none: nobody.
+    pub(crate) follower: Option<std::sync::Arc<dyn Follow>>,
 }
 
 /// A user's order of keys, by the name that the catalog remembers it under.
@@ -150,7 +161,7 @@ impl TreeRef {
             None => Order::Bytes,
         };
         let home = Home { volume: self.volume, keys: self.keys.as_deref().unwrap_or_default() };
-        Tree { id: self.id, root: self.root, method: Method::Btree, order, home }
+        Tree { id: self.id, root: self.root, method: self.method, order, home }
     }
 
     /// Whether a transaction in progress is making it: then it has nothing but what is pending there.
@@ -292,7 +303,7 @@ fn check_record(tree: &Tree<'_>, page_size: usize, key: &[u8], value_len: usize)
 
 impl Snapshot<'_> {
     /// The page of `tree` that covers `key`: the one used last if that is it, else by descent.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn covering(&mut self, tree: &Tree<'_>, key: &[u8]) -> Result<&[u8]> {
         let hints = &self.operation.me.hints;
         let are_good = hints.are_of(self.at, self.operation.pages.region.header().leaves_since());

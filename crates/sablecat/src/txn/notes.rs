@@ -23,7 +23,7 @@ use crate::region::Work;
 use crate::types::Lsn;
 
 impl Kernel {
-    /// Frees what notes name whose makers are gone; says how many pages that were. `me` is pinned to nothing. Nothing is freed while somebody else is at it, what is damaged is not, and
+    /// Frees what notes name whose makers are gone; says how many pages that were. `me` is pinned to nothing. Nothing is freed while somebody else is at it, what is damaged or not known to this build is not, and
     /// a list not as long as some snapshot may see its pages.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl Kernel {
         let mut pages = PageSet::new(self.pages.page_ids().high_water());
         let mut count = 0;
         listed::each_to_be_freed(&state, note, &mut |page| count += u64::from(pages.insert(page)))?;
-        let tree = note.tree(None, None);
+        let tree = note.tree_of_note()?;
         tree.tree().reach(&state, &mut |page| {
             count += 1;
             pages.insert(page)
@@ -82,7 +82,7 @@ impl Kernel {
 fn or_none<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(had) => Ok(Some(had)),
-        Err(error) if error.kind() == ErrorKind::SnapshotTooOld || error.is_corruption() => Ok(None),
+        Err(error) if error.kind() == ErrorKind::SnapshotTooOld || error.is_corruption() || error.is_not_known() => Ok(None),
         Err(error) => Err(error),
     }
 }

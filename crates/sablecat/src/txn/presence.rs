@@ -117,6 +117,16 @@ impl Kernel {
         }
     }
 
+    /// In the commit step: a conflict if a tree that was found not to be there is. One that is not will never be again.
+    pub(super) fn check_absent(&self, tree: &TreeRef, me: &Participant) -> Result<()> {
+        // As in `check_there`.
+        let newest = self.pages.region.header().visible();
+        if !self.is_there(tree, newest, me)? {
+            return Ok(());
+        }
+        Err(conflict("another transaction created a database that this one found not to be there, and committed first; run it again"))
+    }
+
     /// Whether a database is there in the newest state, which the participant has pinned or which nobody can change.
     pub(crate) fn is_there(&self, tree: &TreeRef, at: Lsn, me: &Participant) -> Result<bool> {
         match &tree.presence {

@@ -108,11 +108,13 @@ pub(crate) struct ReadSet {
     index: PageMap<usize>,
     /// Ways down to subtrees. Reads that follow each other on one way down share it.
     stems: Vec<u8>,
+    /// Trees that were to be read, and that the snapshot does not have.
+    absent: Vec<TreeRef>,
 }
 
 impl ReadSet {
     pub(crate) fn new(page_size: usize) -> ReadSet {
-        ReadSet { page_size, trees: Vec::new(), reads: Vec::new(), index: PageMap::default(), stems: Vec::new() }
+        ReadSet { page_size, trees: Vec::new(), reads: Vec::new(), index: PageMap::default(), stems: Vec::new(), absent: Vec::new() }
     }
 
     /// Notes that the keys between the bounds were read from this leaf page, of the subtree that `stems` lead to.
@@ -134,6 +136,13 @@ impl ReadSet {
         if self.reads.len() > LINEAR_MAX {
             let known = self.index.len();
             self.index.extend(self.reads.iter().enumerate().skip(known).map(|(at, read)| (read.page, at)));
+        }
+    }
+
+    /// Notes that a tree was found not to be there.
+    pub(crate) fn note_absent(&mut self, tree: &TreeRef) {
+        if !self.absent.iter().any(|have| have.id == tree.id) {
+            self.absent.push(tree.clone());
         }
     }
 
@@ -172,13 +181,18 @@ impl ReadSet {
         self.trees.iter()
     }
 
+    /// The trees that were found not to be there.
+    pub(super) fn absent(&self) -> impl Iterator<Item = &TreeRef> {
+        self.absent.iter()
+    }
+
     /// How many pieces of leaves are kept.
     #[cfg(test)]
     pub(crate) fn spans(&self) -> usize {
         self.reads.iter().map(|read| read.spans().count()).sum()
     }
 
-    /// Whether nothing was read.
+    /// Whether nothing was read of any tree.
     pub(crate) fn is_empty(&self) -> bool {
         self.reads.is_empty()
     }
@@ -189,6 +203,7 @@ impl ReadSet {
         self.reads.clear();
         self.index.clear();
         self.stems.clear();
+        self.absent.clear();
     }
 
     /// Validates before the commit step, if that would take long there: with many leaves, which may have to be read in. Up to the state whose LSN is returned
@@ -211,6 +226,9 @@ impl ReadSet {
 
     /// A conflict if anything reads differently at two moments, of which the participant has pinned both. Up to `since` nothing does.
     fn compare(&self, kernel: &Kernel, since: Lsn, (at, now): (Lsn, Lsn), me: &Participant) -> Result<()> {
+        if now == since {
+            return Ok(());
+        }
         // What was read before trees were built anew may be no page of its tree any more, and so never change: at `at`, whatever has been compared since.
         let is_in_place = at >= kernel.pages.region.header().rebuilt_since();
         for read in self.reads.iter().filter(|read| !is_in_place || !kernel.pages.is_unchanged_since(read.page, since)) {

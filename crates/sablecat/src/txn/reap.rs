@@ -21,8 +21,8 @@
 //!
 //! The role of reaping protects nothing: it keeps processes from doing the same twice. It is taken from the dead, and from who has had it for long.
 //!
-//! What is not mended before the environment is next opened afresh: page ids and blocks that were allocated and named nowhere yet. They are lost to use until
-//! then, and to nothing else. The pages of a bulk load are found when somebody looks for them (unreachable.rs), and so are those of a large commit, or of a database
+//! What is not mended: page ids and blocks that were allocated and named nowhere yet. They are lost to use until somebody finds that out (pages/lost.rs), and to
+//! nothing else. The pages of a bulk load are found when somebody looks for them (unreachable.rs), and so are those of a large commit, or of a database
 //! whose removal or creation was cut short (notes.rs).
 //!
 //! Costs: a look at all members, 0.3 us each, and 1.5 us each if there are 500; for each dead one, a pass over the page table and the frames: 10 ms for a million of either.
@@ -180,6 +180,8 @@ impl Kernel {
     pub(super) fn mend_slot(&self, dead: u16, me: &Participant) -> bool {
         let region = &self.pages.region;
         let (slot, role) = (region.slot(dead), region.role(Work::Commit));
+        // What is given back of it is in this one's hand, until all who mend it have.
+        let _hand = me.in_hand();
 
         let commit = role.look();
         if commit.owner() == dead {
@@ -222,6 +224,7 @@ impl Kernel {
 
         slot.end_chain();
         slot.end_load();
+        slot.end_hand();
         slot.end_settling();
         slot.clear_revoked();
         slot.end_mending();

@@ -8,10 +8,9 @@
 
 use super::changes::Changes;
 use super::scratch::Record;
-use super::transaction::is_too_old;
 use super::{Durability, Isolation, Kernel, Options, Transaction, TreeRef, publish};
 use crate::access::{Change, PageRead, PageWrite, Tree, Tried, Value};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::log::{Kind, RecordBuilder};
 use crate::pages::{Participant, header};
 use crate::types::{Lsn, PageId};
@@ -163,7 +162,7 @@ impl Kernel {
     /// Commits one change by itself. False if it was the removal of a record that was not there.
     pub(crate) fn change_one(&self, tree: &TreeRef, key: &[u8], change: RecordChange<'_>, durability: Durability) -> Result<bool> {
         let view = tree.tree();
-        if self.is_nested(&view, key) || self.needs_pages(key, change) {
+        if self.is_nested(&view, key) || self.needs_pages(&view, key, change) || tree.follower.is_some() {
             return self.change_by_transaction(tree, key, change, durability);
         }
         let seat = self.pages.participants.sit()?;
@@ -182,7 +181,7 @@ impl Kernel {
                 self.attempt(tree, key, change, &mut record, pinned.at(), me)
             });
             // A sweep may give up any snapshot that is not being read at the moment; nobody saw anything of this one yet.
-            if attempt.as_ref().is_err_and(|error| error.kind() == crate::error::ErrorKind::SnapshotTooOld) {
+            if attempt.as_ref().is_err_and(|error| error.kind() == ErrorKind::SnapshotTooOld) {
                 continue;
             }
             match attempt? {
@@ -199,8 +198,8 @@ impl Kernel {
         }
     }
 
-    fn needs_pages(&self, key: &[u8], change: RecordChange<'_>) -> bool {
-        matches!(change, RecordChange::Put(value) if value.len() > self.inline_max(key.len()))
+    fn needs_pages(&self, tree: &Tree<'_>, key: &[u8], change: RecordChange<'_>) -> bool {
+        matches!(change, RecordChange::Put(value) if value.len() > tree.inline_value_bytes_max(self.page_size(), key.len()))
     }
 
     /// One try with the leaf alone. The participant is pinned at `at`.
@@ -280,7 +279,7 @@ impl Kernel {
         loop {
             let result = self.try_structure(tree, key, change, record, me);
             // As in `change_one`: nobody saw anything of a snapshot that was given up.
-            if !result.as_ref().is_err_and(|error| error.kind() == crate::error::ErrorKind::SnapshotTooOld) {
+            if !result.as_ref().is_err_and(|error| error.kind() == ErrorKind::SnapshotTooOld) {
                 return result;
             }
         }
@@ -308,4 +307,38 @@ impl Kernel {
         }
         publish::publish(&self.pages, &self.log, changes, record, |_| self.check_there(tree, me)).map(Some)
     }
+
+    /// Commits one change that takes more: a nested key, a value in pages of its own, or a tree that somebody follows. False if it was the removal of a
+    /// record that was not there.
+    fn change_by_transaction(&self, tree: &TreeRef, key: &[u8], change: RecordChange<'_>, durability: Durability) -> Result<bool> {
+        // Whether there is something to remove must still be so when it is removed; and so must what a follower made something of.
+        let isolation = match change {
+            RecordChange::Put(_) if tree.follower.is_none() => Isolation::ReadCommitted,
+            _ => Isolation::Snapshot,
+        };
+        let options = Options { isolation, durability, read_only: false, patience: self.patience };
+        let mut txn = Transaction::begin(self, options)?;
+        loop {
+            let done = match change {
+                RecordChange::Put(value) => txn.set(tree, key, Some(value)).map(|()| true),
+                RecordChange::Remove => txn.value_len(tree, key).map(|len| len.is_some()),
+            };
+            let done = done.and_then(|there| {
+                if there && matches!(change, RecordChange::Remove) {
+                    txn.set(tree, key, None)?;
+                }
+                txn.commit(durability).map(|_| there)
+            });
+            match done {
+                // Nobody saw anything of the snapshot that was given up, or in which the record was another.
+                Err(error) if matches!(error.kind(), ErrorKind::SnapshotTooOld | ErrorKind::Conflict) && !tree.is_gone() => txn.restart(),
+                result => return result,
+            }
+        }
+    }
+}
+
+/// Whether a snapshot was given up.
+fn is_too_old<T>(result: &Result<T>) -> bool {
+    result.as_ref().is_err_and(|error| error.kind() == ErrorKind::SnapshotTooOld)
 }

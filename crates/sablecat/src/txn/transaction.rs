@@ -23,7 +23,7 @@ use super::reads::ReadSet;
 use super::scratch::Record;
 use super::short::Short;
 use super::write_set::{Pending, Position, Records, WriteSet};
-use super::{Committed, Durability, Isolation, Kernel, TreeRef, conflict, publish};
+use super::{Committed, Durability, Follow, Isolation, Kernel, TreeRef, conflict, followed, publish};
 use crate::access::{Found, Place, Scan, State, StateId, Tried, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::RecordBuilder;
@@ -267,7 +267,7 @@ impl<'k> Transaction<'k> {
             self.at.set(self.kernel.pages.pin(&self.seat));
             self.check_tree(tree, self.at(), &self.seat)?;
         }
-        look(Committed { kernel: self.kernel, me: &self.seat, at: self.at() })
+        self.looked(tree, look(Committed { kernel: self.kernel, me: &self.seat, at: self.at() }))
     }
 
     /// As [`Transaction::look`], while it is looking already, in a caller's closure.
@@ -282,7 +282,23 @@ impl<'k> Transaction<'k> {
         }
         let seat = kernel.pages.sit_beside(self.number(), self.at())?;
         let pinned = kernel.pages.beside(&seat, self.at());
-        look(Committed { kernel, me: &seat, at: pinned.at() })
+        self.looked(tree, look(Committed { kernel, me: &seat, at: pinned.at() }))
+    }
+
+    /// What a look at a tree comes to; that the tree is not there is noted.
+    #[inline]
+    fn looked<T>(&self, tree: &TreeRef, looked: Result<T>) -> Result<T> {
+        if let Err(error) = &looked {
+            self.note_if_absent(tree, error);
+        }
+        looked
+    }
+
+    #[cold]
+    fn note_if_absent(&self, tree: &TreeRef, error: &Error) {
+        if error.kind() == ErrorKind::NotFound && self.tracks_reads() {
+            self.reads.borrow_mut().note_absent(tree);
+        }
     }
 
     #[inline]
@@ -432,7 +448,7 @@ impl<'k> Transaction<'k> {
         }
         let me: &Participant = &self.seat;
         let now = self.kernel.pages.guarded(me);
-        self.kernel.record_is_same(tree, key, self.at(), now.at(), me)
+        self.looked(tree, self.kernel.record_is_same(tree, key, self.at(), now.at(), me))
     }
 
     /// Sets or removes a record. On any error, as when there is no room where much is to go, nothing is set that was not.
@@ -440,6 +456,14 @@ impl<'k> Transaction<'k> {
         if self.options.read_only {
             return Err(Error::new(ErrorKind::NotAllowed, "a write in a read-only transaction"));
         }
+        match &tree.follower {
+            None => self.set_one(tree, key, value),
+            Some(follower) => self.set_followed(tree, &**follower, key, value),
+        }
+    }
+
+    #[inline]
+    fn set_one(&mut self, tree: &TreeRef, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         self.kernel.check_record(tree, key, value.map_or(0, <[u8]>::len))?;
         self.used.set(self.used.get() + 1);
         self.sets += 1;
@@ -447,12 +471,35 @@ impl<'k> Transaction<'k> {
         self.writes.set(tree, key, value.map(Short::from))
     }
 
+    /// As [`Transaction::set`], with what follows the record.
+    fn set_followed(&mut self, tree: &TreeRef, follower: &dyn Follow, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        self.kernel.check_record(tree, key, value.map_or(0, <[u8]>::len))?;
+        let mut found = None;
+        let (first, last) = followed(follower, (key, value), &mut || {
+            let before = self.get_owned(tree, key)?;
+            found = Some(before.clone());
+            Ok(before)
+        })?;
+        if let Some(found) = found.filter(|_| self.options.isolation == Isolation::ReadCommitted)
+            && self.pending(tree.id, key)?.is_none()
+        {
+            self.claims.add(tree, key, found.as_deref());
+        }
+        let begun = self.writes.savepoint();
+        let all = first.iter().chain(&last).map(|(tree, key, value)| (tree, &key[..], value.as_deref()));
+        let set = all.chain([(tree, key, value)]).try_for_each(|(tree, key, value)| self.set_one(tree, key, value));
+        if set.is_err() {
+            self.roll_back_to(begun)?;
+        }
+        set
+    }
+
     /// The value of a name's record in the catalog, which may be changed from then on: only if it is the same when the transaction commits, at
     /// any isolation.
     pub(crate) fn claim(&mut self, catalog: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let found = self.get_owned(catalog, key)?;
         if self.pending_in_catalog(key).is_none() {
-            self.claims.add(key, found.as_deref());
+            self.claims.add(catalog, key, found.as_deref());
         }
         Ok(found)
     }
@@ -594,6 +641,7 @@ impl<'k> Transaction<'k> {
         let validate = |_: &mut Changes<'_>| {
             // Of who has read a database, too: its pages may say the same for long after its removal.
             writes.trees().map(|(tree, _)| tree).chain(reads.trees()).try_for_each(|tree| kernel.check_there(tree, me))?;
+            reads.absent().try_for_each(|tree| kernel.check_absent(tree, me))?;
             reads.validate(kernel, (at, since), me)?;
             kernel.settle_claims(claims, writes, me)
         };
@@ -647,52 +695,4 @@ impl<'k> Transaction<'k> {
         drop(chain);
         Ok(lsn)
     }
-}
-
-impl Kernel {
-    /// Commits one change that the single-record path cannot: a nested key, or a value in pages of its own. False if it was the removal of a
-    /// record that was not there.
-    pub(super) fn change_by_transaction(
-        &self,
-        tree: &TreeRef,
-        key: &[u8],
-        change: super::RecordChange<'_>,
-        durability: Durability,
-    ) -> Result<bool> {
-        // Whether there is something to remove must still be so when it is removed.
-        let isolation = match change {
-            super::RecordChange::Put(_) => Isolation::ReadCommitted,
-            super::RecordChange::Remove => Isolation::Snapshot,
-        };
-        let options = Options { isolation, durability, read_only: false, patience: self.patience };
-        let mut txn = Transaction::begin(self, options)?;
-        loop {
-            let done = match change {
-                super::RecordChange::Put(value) => txn.set(tree, key, Some(value)).map(|()| true),
-                super::RecordChange::Remove => txn.value_len(tree, key).map(|len| len.is_some()),
-            };
-            let done = done.and_then(|there| {
-                if there && matches!(change, super::RecordChange::Remove) {
-                    txn.set(tree, key, None)?;
-                }
-                txn.commit(durability).map(|_| there)
-            });
-            match done {
-                // Nobody saw anything of the snapshot that was given up, or in which the record was another.
-                Err(error) if matches!(error.kind(), ErrorKind::SnapshotTooOld | ErrorKind::Conflict) && !tree.is_gone() => txn.restart(),
-                result => return result,
-            }
-        }
-    }
-
-    /// Whether a record is the same at two moments.
-    fn record_is_same(&self, tree: &TreeRef, key: &[u8], at: Lsn, now: Lsn, me: &Participant) -> Result<bool> {
-        let view = tree.tree();
-        Ok(self.value_at(&view, key, at, me)? == self.value_at(&view, key, now, me)?)
-    }
-}
-
-/// Whether a snapshot was given up.
-pub(super) fn is_too_old<T>(result: &Result<T>) -> bool {
-    result.as_ref().is_err_and(|error| error.kind() == ErrorKind::SnapshotTooOld)
 }

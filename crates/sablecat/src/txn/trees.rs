@@ -4,11 +4,11 @@ use super::catalog::{self, CATALOG, CatalogEntry};
 use super::changes::Changes;
 use super::scratch::Record;
 use super::{Durability, Kernel, TreeRef, publish};
-use crate::access::PageWrite;
+use crate::access::{Method, PageWrite};
 use crate::error::Result;
 use crate::log::{self, RecordBuilder};
 use crate::pages::Participant;
-use crate::types::{Lsn, PageId, TreeId, VolumeId};
+use crate::types::{Lsn, TreeId, VolumeId};
 
 /// Pages that a commit which frees some changes, about: this many, or a part of the pool if that is less.
 pub(super) const CHANGED_AT_ONCE: usize = 64;
@@ -18,20 +18,23 @@ const CHANGED_MIN: usize = 4;
 impl Kernel {
     /// Makes an empty tree, with a note in the catalog that it is to be freed, for nobody names it yet: one commit. It is as durable as the
     /// commit that names it will be, since that comes after it in the log.
-    pub(crate) fn create_tree(&self, me: &Participant, tree: TreeId, volume: VolumeId, comparator: Option<&str>) -> Result<CatalogEntry> {
-        let maker = Some(self.pages.region.standing());
-        self.create_noted(
-            me,
-            CatalogEntry { tree, root: PageId::NONE, volume, comparator: comparator.map(str::to_owned), list: None, maker },
-        )
+    pub(crate) fn create_tree(
+        &self,
+        me: &Participant,
+        tree: TreeId,
+        volume: VolumeId,
+        (method, comparator): (Method, Option<&str>),
+    ) -> Result<CatalogEntry> {
+        let (comparator, maker) = (comparator.map(str::to_owned), Some(self.pages.region.standing()));
+        self.create_noted(me, CatalogEntry { comparator, maker, ..CatalogEntry::new(tree, volume, method) })
     }
 
     /// As [`Kernel::create_tree`], for what the note is to say but for the root page.
     pub(super) fn create_noted(&self, me: &Participant, mut entry: CatalogEntry) -> Result<CatalogEntry> {
-        let (tree, volume) = (entry.tree, entry.volume);
+        let (tree, volume, method) = (entry.tree, entry.volume, entry.method(&catalog::note_key(entry.tree))?);
         self.commit_shape(me, &[CATALOG], Durability::Memory, |changes, record| {
             entry.root = changes.allocate(volume)?;
-            entry.form_root(changes.write(entry.root)?);
+            entry.form_root(method, changes.write(entry.root)?);
             let (key, value) = (catalog::note_key(tree), entry.encode());
             self.apply_one(changes, &catalog::catalog_tree().tree(), (&key, Some(&value)), None)?;
             record.begin(log::Kind::Commit);
@@ -46,8 +49,7 @@ impl Kernel {
         if let Some(listed) = entry.list {
             self.free_listed(me, entry, listed)?;
         }
-        // Freeing looks at pages, not keys, so neither order nor placement matters.
-        let tree = entry.tree(None, None);
+        let tree = entry.tree_of_note()?;
         while self.patiently(|| self.free_some(me, &tree))? {}
         self.patiently(|| self.free_root(me, &tree))
     }
@@ -60,8 +62,11 @@ impl Kernel {
             changes.only_remove();
             let mut freeing = tree.tree().freeing();
             let most = self.changed_at_once();
-            while changes.items().len() < most && freeing.step(changes, most)? {}
-            Ok(!changes.items().is_empty())
+            let mut freed = false;
+            while changes.items().len() < most && freeing.step(changes, most)? {
+                freed = true;
+            }
+            Ok(freed)
         })
     }
 

@@ -32,7 +32,7 @@ const RUN_MAX: u64 = 1 << 16;
 
 impl Kernel {
     /// Frees the pages that nothing leads to, of those that the last checkpoint has; says how many. None are found while a bulk load is in progress, while
-    /// somebody else looks for them, or if the trees are damaged. `me` is pinned to nothing, and has the role until all is freed.
+    /// somebody else looks for them, or if trees are damaged or of a method that this build does not know. `me` is pinned to nothing, and has the role until all is freed.
     ///
     /// # Errors
     /// Those of reading the map and of committing.
@@ -44,7 +44,7 @@ impl Kernel {
             me.slot().unpin();
             match found {
                 Err(error) if error.kind() == ErrorKind::SnapshotTooOld && tries < TRIES => tries += 1,
-                Err(error) if error.kind() == ErrorKind::SnapshotTooOld || error.is_corruption() => return Ok(0),
+                Err(error) if error.kind() == ErrorKind::SnapshotTooOld || error.is_corruption() || error.is_not_known() => return Ok(0),
                 found => break found?,
             }
         };
@@ -90,9 +90,9 @@ impl Kernel {
             // What a list names is freed with it, or reached by other ways.
             listed::each(&state, entry, &mut |page| _ = reached.insert(page))?;
         }
-        let trees = notes_and_names.iter().map(|(_, entry)| entry.tree(None, None));
-        for tree in std::iter::once(catalog::catalog_tree()).chain(trees) {
-            tree.tree().reach(&state, &mut |page| reached.insert(page))?;
+        let trees = notes_and_names.iter().map(|(key, entry)| entry.tree(key, None, None));
+        for tree in std::iter::once(Ok(catalog::catalog_tree())).chain(trees) {
+            tree?.tree().reach(&state, &mut |page| reached.insert(page))?;
         }
         Ok(reached)
     }

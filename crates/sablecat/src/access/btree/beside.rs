@@ -13,19 +13,19 @@ use crate::error::{Error, Result};
 use crate::pages::header;
 use crate::types::{PageId, TreeId};
 
-/// Sets or removes a record in a tree whose root is a copy.
+/// Sets or removes a record in a tree whose root is a copy. The way to a leaf is never too long to be copied at once.
 pub(crate) fn change_beside<W: CopyWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
     change: Change<'_>,
     last: &mut PageId,
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
-) -> Result<()> {
+) -> Result<bool> {
     let (key, value) = change;
     if nest::is_nested(tree, key, writer.page_size()) {
         *last = PageId::NONE;
         own_nested(writer, tree, key)?;
-        return nest::change(writer, tree, key, value, store).map(drop);
+        return nest::change(writer, tree, key, value, store).map(|_| true);
     }
     if *last == PageId::NONE || !writer.read(*last, |bytes| is_leaf_for(bytes, tree, key))? {
         *last = own_leaf(writer, tree, key)?;
@@ -39,7 +39,7 @@ pub(crate) fn change_beside<W: CopyWrite>(
             merge_up(writer, tree, key)?;
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Makes sure that the child in a slot of an inner page, which is a copy, is one as well, and says which page it is.

@@ -138,7 +138,7 @@ impl<'t> TreeLoad<'t> {
             let page = writer.allocate(self.tree.home.volume)?;
             let bytes = writer.write(page)?;
             let separator = self.leaves.emit(bytes, page);
-            let home = self.tree.home.of_page(bytes);
+            let home = self.tree.home_of_page(bytes);
             writer.settle(page, home)?;
             self.complete(writer, 0, page, separator)?;
         }
@@ -191,7 +191,7 @@ impl<'t> TreeLoad<'t> {
 
     /// Gives the page in hand a place of its own.
     fn place<W: PageWrite>(&self, writer: &mut W, page: &mut [u8]) -> Result<PageId> {
-        let id = writer.allocate(self.tree.home.of_page(page))?;
+        let id = writer.allocate(self.tree.home_of_page(page))?;
         header::set_page_id(page, id);
         writer.write(id)?.copy_from_slice(page);
         Ok(id)

@@ -30,10 +30,9 @@ pub(super) use change::{change, try_change};
 pub(super) use fold::fold;
 pub(super) use free::{Freeing, free_root};
 pub(super) use load::Load;
-pub(crate) use nest::Place;
 pub(super) use nest::{check_key, find as find_place, is_nested};
 pub(super) use reach::reach;
-pub(super) use scan::{Ends, bound_read, covered, reads_same, wanted};
+pub(super) use scan::{Ends, bound_read, reads_same, wanted};
 #[cfg(test)]
 pub(crate) use shape::{put, remove};
 pub(super) use verify::verify;
@@ -41,7 +40,8 @@ pub(super) use verify::verify;
 use self::node::{Inner, Kind, Leaf, LeafMut, Order, Value};
 use super::PageRead;
 use super::method::Tree;
-use crate::error::{Error, Result};
+use super::wrong::{damaged, misplaced, unborn};
+use crate::error::Result;
 use crate::pages::header;
 use crate::types::{PageId, TreeId};
 
@@ -155,38 +155,19 @@ pub(super) fn find_edge<R: PageRead>(reader: &R, tree: &Tree<'_>, front: bool, m
     Err(damaged(tree, page, "is deeper below the root than a tree can be"))
 }
 
-/// The error of a descent, told apart where the tree itself has no version as old as the reader's snapshot.
-#[cold]
-fn unborn(tree: &Tree<'_>, page: PageId, error: Error) -> Error {
-    if page != tree.root || tree.is_subtree() || !error.is_not_there() { error } else { absent(tree) }
-}
-
-/// The error for a page of another tree. Where the root should be it is one that was there before, or has been since.
-#[cold]
-fn misplaced(tree: &Tree<'_>, page: PageId) -> Error {
-    // The catalog, tree 1, is always there.
-    let may_be_absent = page == tree.root && !tree.is_subtree() && tree.id != TreeId(1);
-    if may_be_absent { absent(tree) } else { damaged(tree, page, "belongs to another tree") }
-}
-
-fn absent(tree: &Tree<'_>) -> Error {
-    let message = format!(
-        "tree {} has no root page at this snapshot: its database was created, or removed, after the transaction began; begin a new one",
-        tree.id
-    );
-    Error::new(crate::error::ErrorKind::NotFound, message)
-}
-
-/// An error for a page that contradicts its tree.
-#[cold]
-fn damaged(tree: &Tree<'_>, page: PageId, why: impl std::fmt::Display) -> Error {
-    Error::corruption(format!("page {page}, reached in tree {} (root page {}), {why}", tree.id, tree.root))
-}
-
 /// Whether `bytes` is the leaf of `tree` where `key` belongs.
 #[inline]
 pub(super) fn is_leaf_for(bytes: &[u8], tree: &Tree<'_>, key: &[u8]) -> bool {
     header::tree_id(bytes) == tree.id && node::kind(bytes) == Some(Kind::Leaf) && Leaf::new(bytes).covers(key, tree.order)
+}
+
+/// The fences of a page, if it is a leaf.
+pub(super) fn ends_of(bytes: &[u8]) -> (Option<&[u8]>, Option<&[u8]>) {
+    if node::kind(bytes) != Some(Kind::Leaf) {
+        return (None, None);
+    }
+    let fences = Leaf::new(bytes).fences();
+    (fences.lower, fences.upper)
 }
 
 /// Whether a page is a leaf without records.
@@ -195,7 +176,7 @@ pub(super) fn is_empty_leaf(bytes: &[u8]) -> bool {
 }
 
 /// The value of a record in its leaf.
-#[inline]
+#[inline(always)]
 pub(super) fn get<'p>(bytes: &'p [u8], key: &[u8], order: Order<'_>) -> Option<Value<'p>> {
     let leaf = Leaf::new(bytes);
     leaf.search(key, order).ok().map(|slot| leaf.value(slot))

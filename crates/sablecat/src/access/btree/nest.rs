@@ -25,7 +25,7 @@
 use super::node::{self, Inner, Kind, Leaf, Order, Value, inline_value_bytes_max};
 use super::shape::{put, remove};
 use super::{Toward, Tree, damaged, find_leaf, format_root};
-use crate::access::method::Method;
+use crate::access::method::{Method, Place};
 use crate::access::{Home, PageRead, PageWrite, long};
 use crate::error::{Error, Result};
 use crate::pages::header;
@@ -65,11 +65,6 @@ impl Tree<'_> {
     pub(super) fn subtree(root: PageId, home: Home<'static>) -> Tree<'static> {
         Tree { id: TreeId(!root.0), root, method: Method::Btree, order: Order::Bytes, home }
     }
-
-    /// Whether the tree is a subtree of another.
-    pub(super) fn is_subtree(&self) -> bool {
-        self.id.0 == !self.root.0
-    }
 }
 
 /// What stands under a stem for the subtree with this root.
@@ -102,16 +97,6 @@ pub(crate) fn check_depth(tree: &Tree<'_>, bytes: &[u8], stems_len: usize) -> Re
         return Ok(());
     }
     Err(damaged(tree, header::page_id(bytes), "is nested deeper than the longest key, or leads to what is"))
-}
-
-/// Where a key belongs: in the innermost tree that there is for it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'t, 'k> {
-    pub(crate) tree: Tree<'t>,
-    /// What of the key led there.
-    pub(crate) stems: &'k [u8],
-    /// What of it is left. At least as long as a stem: there is no such subtree, and so no such record.
-    pub(crate) rest: &'k [u8],
 }
 
 /// Finds where a key belongs, telling `passed` of the trees around it, from the outermost on.

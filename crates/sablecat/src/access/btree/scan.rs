@@ -11,7 +11,7 @@ use std::ops::Bound;
 
 use super::node::{Leaf, Order, Value};
 use super::{Toward, Tree, damaged, find_edge, find_leaf, find_place, nest};
-use crate::access::scan::{Found, Part, Scan, Source, Wanted};
+use crate::access::scan::{self, Found, Part, Source, Wanted};
 use crate::access::{PageCopy, PageRead};
 use crate::error::Result;
 use crate::pages::header;
@@ -27,20 +27,6 @@ pub(crate) fn wanted<R: PageRead>(reader: &R, tree: &Tree<'_>, wanted: Wanted<'_
     }
 }
 
-/// What of the keys that a scan looks at are covered by a leaf.
-pub(crate) fn covered<'p>(copy: &'p PageCopy, part: &Part<'p>) -> (Bound<&'p [u8]>, Bound<&'p [u8]>) {
-    let leaf = Leaf::new(copy.bytes());
-    let lower = match leaf.lower_fence() {
-        Some(fence) if part.tree.above(fence, part.lower) => Bound::Included(fence),
-        _ => part.lower,
-    };
-    let upper = match leaf.upper_fence() {
-        Some(fence) if part.tree.below(fence, part.upper) => Bound::Excluded(fence),
-        _ => part.upper,
-    };
-    (lower, upper)
-}
-
 /// A bound as one tree knows it: what there is of a nested key in it is its stem.
 pub(crate) fn bound_read<'b>(order: Order<'_>, bound: Bound<&'b [u8]>, page_size: usize) -> Bound<&'b [u8]> {
     let stem_bytes = nest::stem_bytes(order, page_size);
@@ -54,7 +40,7 @@ pub(crate) fn bound_read<'b>(order: Order<'_>, bound: Bound<&'b [u8]>, page_size
 pub(crate) fn reads_same<S: Source + PageRead>(
     tree: &Tree<'_>,
     stems: &[u8],
-    (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
+    bounds: (Bound<&[u8]>, Bound<&[u8]>),
     (then, now): (&mut S, &mut S),
 ) -> Result<bool> {
     let then_tree = find_place(then, tree, stems, |_| {})?.tree;
@@ -62,17 +48,7 @@ pub(crate) fn reads_same<S: Source + PageRead>(
     if then_tree.root != now_tree.root {
         return Ok(false);
     }
-    let scan = || Scan::flat(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
-    let (mut before, mut after) = (scan(), scan());
-    loop {
-        let (one, other) = (before.next(&then_tree, then, true)?, after.next(&then_tree, now, true)?);
-        if one != other {
-            return Ok(false);
-        }
-        if one.is_none() {
-            return Ok(true);
-        }
-    }
+    scan::reads_same((&then_tree, &now_tree), bounds, (then, now))
 }
 
 /// A leaf and the slots of it not yet handed out from one end.
@@ -116,7 +92,7 @@ impl Ends {
         tree: &Tree<'_>,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
         source: &mut S,
-        (forward, flat): (bool, bool),
+        (forward, shallow): (bool, bool),
     ) -> Result<Option<Vec<u8>>> {
         let end = if forward { &mut self.front } else { &mut self.back };
         loop {
@@ -124,7 +100,7 @@ impl Ends {
                 None => (tree, &mut end.outermost),
                 Some((tree, side)) => (&*tree, side),
             };
-            let Some(key) = side.next(tree, &end.stems, bounds, source, forward, flat)? else {
+            let Some(key) = side.next(tree, &end.stems, bounds, source, forward, shallow)? else {
                 if end.below.is_empty() {
                     return Ok(None);
                 }
@@ -132,7 +108,7 @@ impl Ends {
                 continue;
             };
             let page = side.copy.bytes();
-            if flat || key.len() - end.stems.len() != nest::stem_bytes(tree.order, page.len()) {
+            if shallow || key.len() - end.stems.len() != nest::stem_bytes(tree.order, page.len()) {
                 return Ok(Some(key));
             }
             let subtree = nest::subtree_at(tree, page, side.slot(forward))?;
@@ -188,7 +164,7 @@ impl Side {
         (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
         source: &mut S,
         forward: bool,
-        flat: bool,
+        shallow: bool,
     ) -> Result<Option<Vec<u8>>> {
         let part = Part { tree, stems, lower: nest::inside(lower, stems), upper: nest::inside(upper, stems) };
         if !self.filled {
@@ -209,7 +185,7 @@ impl Side {
                 key.truncate(stems.len());
                 key.extend_from_slice(prefix);
                 key.extend_from_slice(suffix);
-                let is_above = tree.above(&key, lower) || !flat && self.leads_above(tree, key.len() - stems.len(), &key, lower);
+                let is_above = tree.above(&key, lower) || !shallow && self.leads_above(tree, key.len() - stems.len(), &key, lower);
                 if is_above && tree.below(&key, upper) {
                     return Ok(Some(key));
                 }

@@ -50,7 +50,7 @@ fn settle<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, page: PageId) -> Result
     if tree.home.keys.is_empty() {
         return Ok(());
     }
-    let home = writer.read(page, |bytes| tree.home.of_page(bytes))?;
+    let home = writer.read(page, |bytes| tree.home_of_page(bytes))?;
     writer.settle(page, home)
 }
 

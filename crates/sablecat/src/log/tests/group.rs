@@ -211,7 +211,7 @@ fn who_insists_is_waited_for_and_who_moves_is_too() {
     let Ok(mut held) = turn.try_take(me(7)) else { panic!("nobody has it") };
     assert!(held.insist());
     std::thread::scope(|scope| {
-        let other = scope.spawn(|| turn.take_over(me(2), Duration::ZERO).number());
+        let other = scope.spawn(|| turn.take_over(me(2), (Duration::ZERO, Duration::ZERO)).number());
         for _ in 0..10_000 {
             assert!(!held.is_succeeded());
             std::thread::yield_now();
@@ -220,7 +220,7 @@ fn who_insists_is_waited_for_and_who_moves_is_too() {
         assert_eq!(other.join().unwrap(), 2);
     });
     let Ok(mut held) = turn.try_take(me(7)) else { panic!("nobody has it") };
-    let later = turn.take_over(me(2), Duration::ZERO);
+    let later = turn.take_over(me(2), (Duration::ZERO, Duration::ZERO));
     assert!(held.is_succeeded() && !held.insist() && later.number() > held.number());
     drop(held);
     assert!(turn.try_take(me(3)).is_err());

@@ -5,6 +5,7 @@ mod crash;
 mod failing;
 mod group;
 mod lives;
+mod rescue;
 mod steady;
 mod stepped;
 mod stopped;

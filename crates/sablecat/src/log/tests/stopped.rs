@@ -1,5 +1,7 @@
 //! One who is stopped in the flush turn, between any two of its calls: the others go on, and what it does when it goes on does no harm. The successor may be
-//! stopped as well, or die, and the power may fail.
+//! stopped as well, or die, and the power may fail. Who is stopped while it fills a segment is in filling.rs.
+
+mod filling;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
@@ -53,6 +55,15 @@ enum Act {
     HandOver,
     /// Much that others have left in the ring, over more than one segment.
     Drain,
+    /// More of a segment in use to be made ready.
+    Fill,
+}
+
+impl Act {
+    /// Only of a long segment a part is made ready first.
+    fn segment(self) -> u64 {
+        if matches!(self, Act::Fill) { 3 << 20 } else { SEGMENT }
+    }
 }
 
 const CASES: [Case; 5] = [
@@ -80,7 +91,8 @@ impl Scene {
     fn new(case: Case) -> Scene {
         let disk = Arc::new(SimDisk::new(1));
         let archive = case.archive.then(|| PathBuf::from("journal"));
-        let config = LogConfig { patience: Duration::ZERO, archive, direct: case.direct, sync_io: case.sync_io, ..config(SEGMENT) };
+        let config =
+            LogConfig { patience: Duration::ZERO, archive, direct: case.direct, sync_io: case.sync_io, ..config(case.act.segment()) };
         let log = TestLog::open(Some(disk.clone()), Path::new("log"), config.clone(), RING).unwrap();
         log.log.start_fresh(Lsn(0), Lsn(0), me(1)).unwrap();
         let scene =
@@ -137,6 +149,13 @@ impl Scene {
                 }
                 stop.arm(at);
                 log.log.drain(caller)?;
+            }
+            Act::Fill => {
+                while !log.log.wants_segment() {
+                    self.put(log, 3000, caller)?;
+                }
+                stop.arm(at);
+                log.log.prepare_next(caller)?;
             }
         }
         Ok(())

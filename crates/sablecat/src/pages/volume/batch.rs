@@ -3,7 +3,6 @@
 //! Blocks pushed one after another are copied and sealed into scratch memory; as long as each follows the one before it in the file, they
 //! become one write. Pushed in order of their numbers, freshly allocated blocks are mostly neighbours.
 
-use super::block;
 use super::file::Volume;
 use super::scratch::{SCRATCH_BYTES, Scratch};
 use crate::error::Result;
@@ -25,19 +24,19 @@ impl<'v> BlockBatch<'v> {
 
     /// Adds the image of a block, and says what it is to be named as. The bytes are copied, so they may change afterwards.
     pub(super) fn push(&mut self, number: BlockId, image: &[u8]) -> Result<SealedBlock> {
-        let page_size = self.volume.page_size();
-        assert_eq!(image.len(), page_size, "a block is one page");
-        let next = BlockId(self.first.0 + (self.bytes / page_size) as u64);
-        if self.bytes > 0 && (number != next || self.bytes + page_size > SCRATCH_BYTES) {
+        let block_size = self.volume.block_size();
+        assert_eq!(image.len(), self.volume.page_size(), "a block is one page");
+        let next = BlockId(self.first.0 + (self.bytes / block_size) as u64);
+        if self.bytes > 0 && (number != next || self.bytes + block_size > SCRATCH_BYTES) {
             self.flush()?;
         }
         if self.bytes == 0 {
             self.first = number;
         }
-        let target = &mut self.scratch[self.bytes..self.bytes + page_size];
-        target.copy_from_slice(image);
-        self.bytes += page_size;
-        Ok(block::seal(number, target))
+        let target = &mut self.scratch[self.bytes..self.bytes + block_size];
+        target[..image.len()].copy_from_slice(image);
+        self.bytes += block_size;
+        Ok(self.volume.codec.seal(number, target))
     }
 
     fn flush(&mut self) -> Result<()> {

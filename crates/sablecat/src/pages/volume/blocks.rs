@@ -3,6 +3,7 @@
 //! A block's number says which volume it is in and where there (types.rs), so whatever reads, names or checks blocks need not know of
 //! volumes. Only who allocates says where.
 
+use std::fmt;
 use std::ops::Index;
 
 use super::space::BitSpace;
@@ -13,9 +14,9 @@ use crate::region::VOLUMES_MAX;
 use crate::types::{BlockId, VolumeId};
 
 /// The place of the first block of a volume that can be allocated: before it are the superblocks, or the volume's header.
-pub(crate) fn first_within(volume: VolumeId, page_size: usize) -> u64 {
+pub(crate) fn first_within(volume: VolumeId, block_size: usize) -> u64 {
     let reserved = if volume == VolumeId::MAIN { RESERVED_BYTES } else { EXTRA_RESERVED_BYTES };
-    reserved / page_size as u64
+    reserved / block_size as u64
 }
 
 /// For each volume: places below this may be in use. 0 for volumes that are not there.
@@ -31,11 +32,11 @@ impl Bounds {
     }
 
     /// Whether a number read from somewhere can be that of a block.
-    pub(crate) fn contain(&self, block: BlockId, page_size: usize) -> bool {
+    pub(crate) fn contain(&self, block: BlockId, block_size: usize) -> bool {
         let volume = block.volume();
         block.0 < BlockId::MAX
             && volume.index() < VOLUMES_MAX
-            && (first_within(volume, page_size)..self.0[volume.index()]).contains(&block.within())
+            && (first_within(volume, block_size)..self.0[volume.index()]).contains(&block.within())
     }
 
     /// For each volume the larger one.
@@ -57,15 +58,24 @@ impl Index<VolumeId> for Bounds {
 }
 
 /// Which blocks are in use, of all volumes.
-#[derive(Debug)]
 pub(crate) struct BlockSpace {
     volumes: Vec<BitSpace>,
+    may_release: MayRelease,
+}
+
+/// Whether blocks may be given back by this process: of one that was taken for dead they may be others' by now.
+pub(crate) type MayRelease = Box<dyn Fn() -> bool + Send + Sync>;
+
+impl fmt::Debug for BlockSpace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockSpace").field("volumes", &self.volumes).finish_non_exhaustive()
+    }
 }
 
 impl BlockSpace {
     /// Allocators, that of the main volume first.
-    pub(crate) fn new(volumes: Vec<BitSpace>) -> BlockSpace {
-        BlockSpace { volumes }
+    pub(crate) fn new(volumes: Vec<BitSpace>, may_release: MayRelease) -> BlockSpace {
+        BlockSpace { volumes, may_release }
     }
 
     /// A volume's own.
@@ -96,12 +106,14 @@ impl BlockSpace {
 
     /// Gives a block back. True if it was in use.
     pub(crate) fn release(&self, block: BlockId) -> bool {
-        self.of(block.volume()).release(block.within())
+        (self.may_release)() && self.of(block.volume()).release(block.within())
     }
 
     /// Gives back `count` blocks from `first` on.
     pub(crate) fn release_run(&self, first: BlockId, count: u64) {
-        self.of(first.volume()).release_run(first.within(), count);
+        if (self.may_release)() {
+            self.of(first.volume()).release_run(first.within(), count);
+        }
     }
 
     /// For each volume: places at or above this are free.
@@ -120,6 +132,13 @@ impl BlockSpace {
     /// Frees what is not in use ([`BitSpace::free_unused`]).
     pub(crate) fn free_unused(&self, used: &UsedBlocks) {
         self.volumes().for_each(|volume| self.of(volume).free_unused(used.of(volume)));
+    }
+
+    /// The blocks in use, within the bounds of `named`, that are not in it.
+    pub(crate) fn used_beside(&self, named: &UsedBlocks) -> Vec<BlockId> {
+        self.volumes()
+            .flat_map(|volume| self.of(volume).used_beside(named.of(volume)).map(move |within| BlockId::new(volume, within)))
+            .collect()
     }
 
     /// True if the block is in use.
@@ -146,10 +165,10 @@ pub(crate) struct UsedBlocks(Vec<Used>);
 
 impl UsedBlocks {
     /// What lies before the first block of each of so many volumes, within these bounds.
-    pub(super) fn reserved(volumes: usize, bounds: &Bounds, page_size: usize) -> UsedBlocks {
+    pub(super) fn reserved(volumes: usize, bounds: &Bounds, block_size: usize) -> UsedBlocks {
         let used = (0..volumes as u8).map(VolumeId).map(|volume| {
             let mut used = Used::new(bounds[volume]);
-            for within in 0..first_within(volume, page_size).min(bounds[volume]) {
+            for within in 0..first_within(volume, block_size).min(bounds[volume]) {
                 used.insert(within);
             }
             used
@@ -162,8 +181,19 @@ impl UsedBlocks {
         self.0[block.volume().index()].insert(block.within())
     }
 
+    /// Raises the bounds.
+    pub(crate) fn extend(&mut self, bounds: &Bounds) {
+        (0..).map(VolumeId).zip(&mut self.0).for_each(|(volume, used)| used.extend(bounds[volume]));
+    }
+
+    /// Adds a block, unless it is beyond the bounds.
+    pub(crate) fn note(&mut self, block: BlockId) {
+        if block != BlockId::NONE && block.volume().index() < self.0.len() && block.within() < self.of(block.volume()).bound() {
+            self.insert(block);
+        }
+    }
+
     /// True if the block is among them.
-    #[cfg(test)]
     pub(crate) fn contains(&self, block: BlockId) -> bool {
         let used = self.of(block.volume());
         block.within() < used.bound() && used.contains(block.within())

@@ -69,7 +69,7 @@ impl Volume {
         assert!(changes.iter().filter(named).all(|change| allocated(change.1.block())), "blocks are allocated before they are named");
         let now = self.superblock();
         next.uuid = now.uuid;
-        next.page_size = now.page_size;
+        next.codec = now.codec;
         next.generation = now.generation + 1;
 
         let (MapChange { root, height, freed }, allocated) =

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use sablecat_os::disk::{DIRECT_ALIGNMENT, Disk, File, How};
 
-use super::block;
 use super::blocks::first_within;
+use super::codec::Codec;
 use super::growth::{Growth, Tail};
 use super::scratch::Scratch;
 use super::space::BitSpace;
@@ -25,7 +25,7 @@ pub(super) struct DataFile {
     path: PathBuf,
     file: Arc<dyn File>,
     volume: VolumeId,
-    page_size: usize,
+    codec: Codec,
     read_only: bool,
     growth: Growth,
 }
@@ -37,9 +37,9 @@ pub(super) fn open(disk: &dyn Disk, path: &Path, direct: bool, read_only: bool) 
 
 impl DataFile {
     /// Over a file that is open.
-    pub(super) fn new(path: &Path, file: Arc<dyn File>, volume: VolumeId, page_size: usize, read_only: bool) -> Result<DataFile> {
+    pub(super) fn new(path: &Path, file: Arc<dyn File>, volume: VolumeId, codec: Codec, read_only: bool) -> Result<DataFile> {
         let length = file.len().map_err(|e| Error::io("finding the size of", path, e))?;
-        Ok(DataFile { path: path.to_owned(), file, volume, page_size, read_only, growth: Growth::new(length) })
+        Ok(DataFile { path: path.to_owned(), file, volume, codec, read_only, growth: Growth::new(length) })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -66,11 +66,11 @@ impl DataFile {
         self.file.len().map_err(|e| Error::io("finding the size of", &self.path, e))
     }
 
-    /// Reads and verifies a block of this volume. `buffer` is one page long; after an error its content means nothing.
+    /// Reads and verifies a block of this volume. `buffer` is one block long; after an error its content means nothing.
     pub(super) fn read_block(&self, number: BlockId, buffer: &mut [u8]) -> Result<()> {
         if self.file.is_direct() && !buffer.as_ptr().addr().is_multiple_of(DIRECT_PAGE_MIN) {
             let mut scratch = Scratch::take();
-            let aligned = &mut scratch[..self.page_size];
+            let aligned = &mut scratch[..self.codec.block_size()];
             self.read_neighbours(number, aligned)?;
             buffer.copy_from_slice(aligned);
             return Ok(());
@@ -80,7 +80,7 @@ impl DataFile {
 
     /// Reads and verifies blocks, `first` and those after it, as many as `buffer` has room for, in one call. `buffer` is aligned.
     pub(super) fn read_neighbours(&self, first: BlockId, buffer: &mut [u8]) -> Result<()> {
-        let blocks = (buffer.len() / self.page_size) as u64;
+        let blocks = (buffer.len() / self.codec.block_size()) as u64;
         let Some(at) = self.offset(first, blocks) else {
             let (from, to) = (first.within(), first.within() + blocks.saturating_sub(1));
             return Err(Error::corruption(format!("{}: there can be no blocks {from} to {to}", self.path.display())));
@@ -88,20 +88,22 @@ impl DataFile {
         let place = first.within();
         let length = self.file.read_at(buffer, at).map_err(|e| Error::io(format!("reading block {place} of"), &self.path, e))?;
         if length != buffer.len() {
-            let missing = place + (length / self.page_size) as u64;
+            let missing = place + (length / self.codec.block_size()) as u64;
             return Err(Error::corruption(format!(
                 "{}: block {missing} (byte {}) lies beyond the end of the file, which was cut short",
                 self.path.display(),
-                missing * self.page_size as u64
+                missing * self.codec.block_size() as u64
             )));
         }
-        (first.0..).zip(buffer.chunks_exact(self.page_size)).try_for_each(|(n, bytes)| block::verify(&self.path, BlockId(n), bytes))
+        (first.0..)
+            .zip(buffer.chunks_exact(self.codec.block_size()))
+            .try_for_each(|(n, bytes)| self.codec.open(&self.path, BlockId(n), bytes))
     }
 
     /// Writes blocks of this volume that carry their checksums already, `first` and those after it.
     pub(super) fn write_sealed(&self, first: BlockId, bytes: &[u8]) -> Result<()> {
         assert!(!self.read_only, "a volume opened for reading is not written");
-        let at = self.offset(first, (bytes.len() / self.page_size) as u64).expect("blocks are allocated between the bounds");
+        let at = self.offset(first, (bytes.len() / self.codec.block_size()) as u64).expect("blocks are allocated between the bounds");
         let _room = self.growth.reach(&*self.file, &self.path, at + bytes.len() as u64)?;
         self.file.write_at(bytes, at).map_err(|e| Error::io(format!("writing block {} of", first.within()), &self.path, e))
     }
@@ -113,17 +115,17 @@ impl DataFile {
 
     /// Gives the free end of the file back to the disk, but for what is to be kept of it.
     pub(super) fn give_back_tail(&self, blocks: &BitSpace, tail: Tail) -> Result<()> {
-        let block = (self.page_size as u64).max(DIRECT_ALIGNMENT as u64);
+        let block = (self.codec.block_size() as u64).max(DIRECT_ALIGNMENT as u64);
         self.growth.cut(&*self.file, &self.path, tail, block, || {
-            let high = blocks.trim_high_water().max(first_within(self.volume, self.page_size));
-            high * self.page_size as u64
+            let high = blocks.trim_high_water().max(first_within(self.volume, self.codec.block_size()));
+            high * self.codec.block_size() as u64
         })
     }
 
     /// Where `count` blocks from `first` on are in the file, if there can be such.
     fn offset(&self, first: BlockId, count: u64) -> Option<u64> {
         let within = first.within();
-        let possible = within >= first_within(self.volume, self.page_size) && within + count <= BlockId::WITHIN_MAX;
-        possible.then(|| within * self.page_size as u64)
+        let possible = within >= first_within(self.volume, self.codec.block_size()) && within + count <= BlockId::WITHIN_MAX;
+        possible.then(|| within * self.codec.block_size() as u64)
     }
 }

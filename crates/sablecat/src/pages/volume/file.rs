@@ -14,6 +14,7 @@ use sablecat_os::atomic::{Ordering, fence};
 use sablecat_os::disk::{Disk, File};
 
 use super::batch::BlockBatch;
+use super::codec::Codec;
 use super::data_file::DataFile;
 use super::extra::Header;
 use super::keeping::Epoch;
@@ -29,7 +30,7 @@ use crate::types::{Berth, BlockId, PageId, SealedBlock, VolumeId};
 /// The open volumes of an environment.
 #[derive(Debug)]
 pub(crate) struct Volume {
-    pub(super) page_size: usize,
+    pub(super) codec: Codec,
     pub(super) read_only: bool,
     /// The main volume first.
     pub(super) files: Vec<DataFile>,
@@ -99,7 +100,7 @@ impl Volume {
         let replaced = superblock.uuid != known.uuid
             || superblock.generation < known.generation
             || self.read_only && superblock.generation == known.generation && superblock != known;
-        if superblock.page_size as usize != self.page_size || superblock.volume_count() != self.count() || replaced {
+        if superblock.codec != self.codec || superblock.volume_count() != self.count() || replaced {
             return Err(Error::corruption(format!("{}: the file was replaced while it was open", self.path().display())));
         }
         *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = watch;
@@ -183,10 +184,16 @@ impl Volume {
         *in_force = (superblock, berth);
     }
 
-    /// Bytes of a page and of a block.
+    /// Bytes of a block.
+    #[inline]
+    pub(crate) fn block_size(&self) -> usize {
+        self.codec.block_size()
+    }
+
+    /// Bytes of a page, and of what the map has in a block.
     #[inline]
     pub(crate) fn page_size(&self) -> usize {
-        self.page_size
+        self.codec.page_size()
     }
 
     /// Where the main volume is.
@@ -217,7 +224,7 @@ impl Volume {
     /// For each volume, the places that its file has.
     pub(super) fn blocks_there(&self) -> Result<Bounds> {
         let lengths = self.files.iter().map(DataFile::bytes).collect::<Result<Vec<_>>>()?;
-        Ok(Bounds::new(lengths.into_iter().map(|bytes| bytes / self.page_size as u64)))
+        Ok(Bounds::new(lengths.into_iter().map(|bytes| bytes / self.block_size() as u64)))
     }
 
     /// Damage found and survived while opening, a sentence each: a copy of a superblock that was not readable.
@@ -241,12 +248,12 @@ impl Volume {
         file.ok_or_else(|| Error::corruption(format!("{}: there can be no block {block}", self.path().display())))
     }
 
-    /// Reads and verifies a block. `buffer` is one page long; after an error its content means nothing.
+    /// Reads and verifies a block. `buffer` is one block long, and has the page at its start; after an error its content means nothing.
     ///
     /// # Errors
     /// Corruption if the block is not as it was written; those of the file.
     pub(crate) fn read_block(&self, number: BlockId, buffer: &mut [u8]) -> Result<()> {
-        assert_eq!(buffer.len(), self.page_size, "a block is one page");
+        assert_eq!(buffer.len(), self.block_size(), "a block is read as a whole");
         self.of(number)?.read_block(number, buffer)
     }
 
@@ -294,7 +301,8 @@ impl Volume {
     pub(super) fn sync_extra(&self, volume: VolumeId, next: &Superblock, berth: Berth) -> Result<()> {
         let file = &self.files[volume.index()];
         let uuid = next.placement.volumes[volume.index() - 1].uuid;
-        let header = Header { environment: next.uuid, uuid, page_size: next.page_size, volume, generation: next.generation };
+        let header =
+            Header { environment: next.uuid, uuid, block_size: next.codec.block_size() as u32, volume, generation: next.generation };
         header.write(file.file(), file.path(), berth)?;
         file.sync()
     }
@@ -359,6 +367,23 @@ impl Volume {
         found
     }
 
+    /// Whether one of a superblock's epochs has a page in a block. What cannot be read is taken to.
+    pub(crate) fn is_in_epochs(&self, superblock: &Superblock, page: PageId, block: BlockId) -> bool {
+        let pages = u64::from(page.0)..u64::from(page.0) + 1;
+        superblock.epochs.iter().any(|epoch| {
+            let mut has_it = false;
+            let walked = scan::walk(self, &superblock.map_of(epoch), pages.clone(), &mut |found| {
+                has_it |= match found {
+                    Found::Map(_) => false,
+                    Found::Page(_, named) => named.block() == block,
+                    Found::Damaged(..) => true,
+                };
+                Ok(())
+            });
+            has_it || walked.is_err()
+        })
+    }
+
     /// Puts an epoch in force in place of the newest generation, for this process alone: what is read is the epoch's, and the next checkpoint
     /// will be built upon it. Nothing is written before that.
     ///
@@ -399,7 +424,7 @@ impl Volume {
 
     /// How many pages a map leaf covers.
     pub(crate) fn leaf_span(&self) -> u64 {
-        leaf_span(self.page_size) as u64
+        leaf_span(self.page_size()) as u64
     }
 }
 

@@ -33,15 +33,16 @@
 //! has become free may be reused; its caller does.
 
 mod batch;
-mod block;
 mod blocks;
 mod checkpoint_write;
+mod codec;
 mod data_file;
 mod extent;
 mod extra;
 mod file;
 mod growth;
 mod keeping;
+mod lost;
 mod map;
 mod open;
 mod orphans;
@@ -55,24 +56,25 @@ pub(crate) mod tests;
 mod used;
 mod watch;
 
-pub(crate) use block::compare as compare_block;
-#[cfg(feature = "fuzzing")]
-pub(crate) use block::seal as seal_block;
 pub(crate) use blocks::{BlockSpace, Bounds, UsedBlocks, first_within};
 pub(crate) use checkpoint_write::{CheckpointPlan, Marks};
+#[cfg(feature = "fuzzing")]
+pub(crate) use codec::seal as seal_block;
+pub(crate) use codec::{CHECKSUM_BYTES, Codec, compare as compare_block};
 pub(crate) use file::Volume;
 pub(crate) use growth::Tail;
 pub(crate) use keeping::Epoch;
 pub use keeping::Journal;
 pub use placement::Place;
 pub(crate) use placement::{Declared, MAIN_NAME};
-pub(crate) use scan::Found;
+pub(crate) use scan::{Found, InUse};
 pub(crate) use space::BitSpace;
 #[cfg(test)]
 pub(crate) use superblock::COPIES_AT;
 pub(crate) use superblock::Superblock;
 #[cfg(feature = "fuzzing")]
 pub(crate) use superblock::seal as seal_superblock;
+pub(crate) use used::Used;
 
 /// Bytes at the head of the main volume that hold the superblocks and no blocks.
 const RESERVED_BYTES: u64 = 131_072;

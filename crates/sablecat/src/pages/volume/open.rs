@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex};
 
 use sablecat_os::disk::{Disk, File, How};
 
+use super::codec::Codec;
 use super::data_file::{self, DIRECT_PAGE_MIN, DataFile};
 use super::extra::{self, Header};
 use super::file::Volume;
 use super::map::MapReader;
 use super::placement::{Declared, ExtraVolume};
-use super::superblock::{self, Superblock};
+use super::superblock::{self, Newest, Superblock};
 use super::watch::Watch;
 use super::{RESERVED_BYTES, first_within};
 use crate::error::{Error, ErrorKind, Result};
@@ -36,11 +37,8 @@ impl Volume {
     /// The file is made under a name of its own and renamed, replacing a file of that name if there is one.
     ///
     /// # Errors
-    /// Invalid for a page size that is not a power of two from 512 to 65536, and those of the disk.
-    pub(crate) fn create(disk: &dyn Disk, path: &Path, page_size: usize, uuid: [u8; 16], direct: bool) -> Result<Volume> {
-        if !page_size.is_power_of_two() || !(512..=65536).contains(&page_size) {
-            return Err(Error::invalid(format!("page size {page_size}: choose a power of two from 512 to 65536")));
-        }
+    /// Those of the disk.
+    pub(crate) fn create(disk: &dyn Disk, path: &Path, codec: Codec, uuid: [u8; 16], direct: bool) -> Result<Volume> {
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(".new");
         let unfinished = PathBuf::from(unfinished);
@@ -49,7 +47,7 @@ impl Volume {
         let io = |e| Error::io("creating", &unfinished, e);
         file.set_len(0).map_err(io)?;
         file.set_len(RESERVED_BYTES).map_err(io)?;
-        let initial = Superblock::initial(uuid, page_size);
+        let initial = Superblock::initial(uuid, codec);
         superblock::write(&*file, &unfinished, &initial, Berth::usual(initial.generation))?;
         file.sync().map_err(io)?;
         drop(file);
@@ -122,7 +120,15 @@ impl Volume {
     /// # Errors
     /// As [`Volume::open`].
     pub(crate) fn look(disk: &dyn Disk, path: &Path) -> Result<Superblock> {
-        Ok(superblock::read_newest(&*open_main(disk, path, false, true)?, path)?.superblock)
+        Volume::look_closely(disk, path).map(|newest| newest.superblock)
+    }
+
+    /// As [`Volume::look`], with what was found wrong on the way.
+    ///
+    /// # Errors
+    /// As [`Volume::open`].
+    pub(crate) fn look_closely(disk: &dyn Disk, path: &Path) -> Result<Newest> {
+        superblock::read_newest(&*open_main(disk, path, false, true)?, path)
     }
 
     fn begin(disk: &dyn Disk, path: &Path, how: Opening<'_>) -> Result<Volume> {
@@ -131,15 +137,15 @@ impl Volume {
         let mut file = open(false)?;
         let (newest, watch) = if read_only { Watch::begin(&*file, path)? } else { (superblock::read_newest(&*file, path)?, None) };
         let superblock = newest.superblock;
-        let page_size = superblock.page_size as usize;
+        let codec = superblock.codec;
         // Who only reads looks at the superblocks time and again, which should not be a matter of the disk.
-        if direct && !read_only && page_size >= DIRECT_PAGE_MIN {
+        if direct && !read_only && codec.block_size() >= DIRECT_PAGE_MIN {
             file = open(true)?;
         }
         let mut volume = Volume {
-            page_size,
+            codec,
             read_only,
-            files: vec![DataFile::new(path, file, VolumeId::MAIN, page_size, read_only)?],
+            files: vec![DataFile::new(path, file, VolumeId::MAIN, codec, read_only)?],
             map: MapReader::new(superblock.map()),
             in_force: Mutex::new((superblock, newest.berth)),
             watch: Mutex::new(watch),
@@ -173,11 +179,12 @@ impl Volume {
             );
             Error::new(kind, message)
         };
-        let file =
-            data_file::open(disk, path, how.direct && self.page_size >= DIRECT_PAGE_MIN, self.read_only).map_err(|e| match e.kind() {
-                std::io::ErrorKind::NotFound => wrong(ErrorKind::NotFound, "there is no such file".into()),
-                _ => Error::io("opening", path, e),
-            })?;
+        let file = data_file::open(disk, path, how.direct && self.block_size() >= DIRECT_PAGE_MIN, self.read_only).map_err(|e| match e
+            .kind()
+        {
+            std::io::ErrorKind::NotFound => wrong(ErrorKind::NotFound, "there is no such file".into()),
+            _ => Error::io("opening", path, e),
+        })?;
         let (header, complaints) = Header::read(&*file, path).map_err(|error| match error.kind() {
             ErrorKind::Corruption => wrong(ErrorKind::Corruption, error.to_string()),
             _ => error,
@@ -186,7 +193,7 @@ impl Volume {
         if header.environment != superblock.uuid {
             return refuse("this is a volume of another environment".into());
         }
-        if (header.volume, header.uuid, header.page_size) != (number, extra.uuid, superblock.page_size) {
+        if (header.volume, header.uuid, header.block_size as usize) != (number, extra.uuid, superblock.codec.block_size()) {
             return refuse(format!("this is another volume of the environment (number {} instead of {number})", header.volume));
         }
         if header.generation < extra.generation {
@@ -204,7 +211,7 @@ impl Volume {
             ));
         }
         self.complaints.extend(complaints);
-        self.files.push(DataFile::new(path, file, number, self.page_size, self.read_only)?);
+        self.files.push(DataFile::new(path, file, number, self.codec, self.read_only)?);
         Ok(())
     }
 
@@ -229,7 +236,13 @@ impl Volume {
         let known = |uuid: &[u8; 16]| next.placement.volumes.iter().any(|volume| volume.uuid == *uuid);
         for (number, extra) in next.placement.numbered().skip(self.files.len() - 1) {
             let path = self.directory().join(&extra.path);
-            let header = Header { environment: next.uuid, uuid: extra.uuid, page_size: next.page_size, volume: number, generation: 0 };
+            let header = Header {
+                environment: next.uuid,
+                uuid: extra.uuid,
+                block_size: next.codec.block_size() as u32,
+                volume: number,
+                generation: 0,
+            };
             extra::create(disk, &path, &header, known)?;
             let how = Opening { direct, read_only: false, alone: true, declared };
             self.open_extra(disk, how, &next, (number, extra), &path)?;
@@ -242,7 +255,7 @@ impl Volume {
     }
 
     fn first_of_extra(&self) -> u64 {
-        first_within(VolumeId(1), self.page_size)
+        first_within(VolumeId(1), self.block_size())
     }
 
     fn directory(&self) -> PathBuf {

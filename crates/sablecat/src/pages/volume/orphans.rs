@@ -26,7 +26,7 @@ pub(super) fn orphans(volume: &Volume, dropped: &MapRoot, kept: &[MapRoot]) -> V
     if dropped.height == 0 {
         return Vec::new();
     }
-    let mut search = Search { volume, dropped, buffer: AlignedBuf::new(volume.page_size()), found: Vec::new() };
+    let mut search = Search { volume, dropped, buffer: AlignedBuf::new(volume.block_size()), found: Vec::new() };
     let level = dropped.height - 1;
     let others: Option<Vec<_>> = kept.iter().map(|root| search.at_top(root, level)).collect();
     if let Some(others) = others {

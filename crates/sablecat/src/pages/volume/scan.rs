@@ -43,7 +43,7 @@ pub(super) fn walk_parts(volume: &Volume, root: &MapRoot, pages: Range<u64>, vis
     if root.height == 0 {
         return Ok(());
     }
-    let mut buffer = AlignedBuf::new(volume.page_size());
+    let mut buffer = AlignedBuf::new(volume.block_size());
     walk_from(volume, root, &pages, Place { level: root.height - 1, first: 0 }, root.root, &mut buffer, visit)
 }
 
@@ -104,7 +104,7 @@ pub(super) fn add_blocks(volume: &Volume, root: &MapRoot, found: &mut UsedBlocks
 /// Finds what a generation uses.
 pub(super) fn in_use(volume: &Volume, root: &MapRoot) -> Result<InUse> {
     let there = volume.blocks_there()?;
-    let blocks = UsedBlocks::reserved(volume.count(), &root.blocks, volume.page_size());
+    let blocks = UsedBlocks::reserved(volume.count(), &root.blocks, volume.block_size());
     let mut found = InUse { pages: Used::new(u64::from(root.pages_high)), blocks };
     if root.pages_high > 0 {
         found.pages.insert(0);

@@ -13,7 +13,7 @@
 //! A number belongs to whoever set its bit by compare-and-swap. Everything else is a hint that may be wrong and mends itself: a summary
 //! bit missing over a full word is set by who finds the word full; a summary bit left over a word with room (its releaser died between
 //! two instructions) hides at most that word's numbers until one of them is released. What a process had allocated and not yet made
-//! known when it died stays allocated until the bitmap is next built from the map. The high-water mark is raised before a bit at or
+//! known when it died stays allocated until somebody finds it lost (pages/lost.rs). The high-water mark is raised before a bit at or
 //! beyond it is set, so no bit is set above it; scans end there.
 //!
 //! All atomics here are sequentially consistent. The one place that needs it: a releaser clears a bit and then looks at the summary; who
@@ -33,8 +33,9 @@ use crate::region::{LEVELS_MAX, Level, divide};
 const RUN_SEARCH_WORDS: usize = 1 << 14;
 const FULL: u64 = u64::MAX;
 
-/// Makes certain of the memory for numbers below one, so that their words, and those that are looked at to find the next, can be stored to.
-pub(crate) type MakeCertain = Box<dyn Fn(u64) -> Result<()> + Send + Sync>;
+/// Told which numbers somebody is about to take, some of them perhaps. Makes certain of the memory for all below the end of these, so that their words, and those that are
+/// looked at to find the next, can be stored to.
+pub(crate) type MakeCertain = Box<dyn Fn(Range<u64>) -> Result<()> + Send + Sync>;
 
 /// An allocator of the numbers below [`BitSpace::capacity`].
 pub(crate) struct BitSpace {
@@ -129,7 +130,7 @@ impl BitSpace {
 
     /// Takes the lowest free number of a word, if there is one.
     fn take_from(&self, index: usize) -> Result<Option<u64>> {
-        (self.make_certain)((index as u64 + 1) * 64)?;
+        (self.make_certain)(index as u64 * 64..(index as u64 + 1) * 64)?;
         let word = self.word(0, index);
         let mut value = word.load(SeqCst);
         while value != FULL {
@@ -184,7 +185,7 @@ impl BitSpace {
         loop {
             let first = self.high_water();
             let Some(end) = first.checked_add(length).filter(|&end| end <= self.capacity()) else { return Ok(None) };
-            (self.make_certain)(end)?;
+            (self.make_certain)(end..end)?;
             let claimed = self.high().compare_exchange(first, end, SeqCst, SeqCst).is_ok();
             // Numbers below the mark are anyone's, so the claim on the mark only makes it likely that they are still free.
             if claimed && self.take_run(first, length)? {
@@ -195,7 +196,7 @@ impl BitSpace {
 
     /// Takes these very numbers, or none of them.
     fn take_run(&self, first: u64, length: u64) -> Result<bool> {
-        (self.make_certain)(first + length)?;
+        (self.make_certain)(first..first + length)?;
         self.raise_high_water(first + length);
         for (index, mask) in pieces(first, length) {
             let word = self.word(0, index);
@@ -264,7 +265,7 @@ impl BitSpace {
                 self.capacity()
             )));
         }
-        (self.make_certain)(high)?;
+        (self.make_certain)(high..high)?;
         self.raise_high_water(high);
         // At each level, the words that are full because those below are.
         let mut full = high;
@@ -290,6 +291,16 @@ impl BitSpace {
                 self.note_room(0, index);
             }
         }
+    }
+
+    /// The numbers in use below `named.bound()` that are not in `named`.
+    pub(crate) fn used_beside(&self, named: &Used) -> impl Iterator<Item = u64> {
+        let words = (named.bound().div_ceil(64) as usize).min(self.words_below_high());
+        (0..words).flat_map(move |index| {
+            let rest = (named.bound() - index as u64 * 64).min(64);
+            let word = self.word(0, index).load(SeqCst) & !named.word(index) & (FULL >> (64 - rest));
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| index as u64 * 64 + bit)
+        })
     }
 
     /// How many numbers are in use. Looks at every word below the high-water mark.
@@ -340,7 +351,7 @@ impl BitSpace {
     /// The lowest word of level 0 with room, by the summaries. What is looked at on the way is certain to be there: all that is in use has been made
     /// certain of before, and the next number with it.
     fn lowest_with_room(&self) -> Result<Option<usize>> {
-        (self.make_certain)(1)?;
+        (self.make_certain)(1..1)?;
         'again: loop {
             let mut index = 0;
             for level in (1..self.depth).rev() {

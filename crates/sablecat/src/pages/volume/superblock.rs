@@ -3,11 +3,11 @@
 //! ```text
 //! 0   magic 16: 89 's' 'a' 'b' 'l' 'e' 'c' 'a' 't' 0D 0A 1A 0A 00 00 00
 //! 16  format version u32        20  crc32c u32 (of all 4096 bytes, this field zero)
-//! 24  page size u32             28  flags u32 (bit 0: closed cleanly)
+//! 24  block size u32            28  flags u32 (bit 0: closed cleanly)
 //! 32  uuid 16
 //! 48  generation u64            56  checkpoint LSN u64         64  log position u64
-//! 72  map root block u64        80  map height u8, zero 3      84  page ids below this may be in use u32
-//! 88  blocks high water u64     96  next tree u32, zero 4      104 page count u64
+//! 72  map root block u64        80  map height u8   81  codec u8 = 0, trailer bytes u16 (codec.rs)   84  page ids below this may be in use u32
+//! 88  blocks high water u64     96  next tree u32  100  key u32 = 0: which one the codec uses     104 page count u64
 //! 112 time of the checkpoint u64, ms since 1970           120 log floor u64
 //! 128 what is kept to go back: journal, epochs (keeping.rs), to 2560; zero otherwise
 //! 2560 other volumes, and what is placed in them (placement.rs), to 4096; zero otherwise
@@ -38,6 +38,7 @@ use std::path::Path;
 
 use sablecat_os::disk::{AlignedBuf, File};
 
+use super::codec::Codec;
 use super::keeping::{self, Epoch, Journal};
 use super::map::{MapRoot, height_max};
 use super::placement::{ExtraVolume, Placement};
@@ -58,6 +59,7 @@ const MAGIC: [u8; 16] = *b"\x89sablecat\r\n\x1a\n\0\0\0";
 pub(crate) const COPIES_AT: [[u64; 2]; BERTHS] = [[0, 126_976], [65_536, 8192], [61_440, 122_880], [4096, 69_632]];
 const _: () = assert!(COPIES_AT[0][1] + SUPERBLOCK_BYTES as u64 == RESERVED_BYTES);
 const CRC_AT: usize = 20;
+const CODEC_AT: usize = 81;
 const FLAG_CLEAN: u32 = 1;
 const FLAG_JOURNAL: u32 = 2;
 const FLAG_VOLUMES: u32 = 4;
@@ -71,8 +73,8 @@ const USED_BYTES_1: usize = 112;
 pub(crate) struct Superblock {
     /// The volume's identity, given at creation.
     pub(crate) uuid: [u8; 16],
-    /// Bytes of a page and of a block: a power of two from 512 to 65536.
-    pub(crate) page_size: u32,
+    /// How large its blocks are, and how they are made of pages.
+    pub(crate) codec: Codec,
     /// Counts checkpoints, from 1.
     pub(crate) generation: u64,
     /// The pages hold exactly the commits at or below this.
@@ -145,17 +147,17 @@ pub(crate) struct Newest {
 
 impl Superblock {
     /// The superblock of a new, empty volume.
-    pub(crate) fn initial(uuid: [u8; 16], page_size: usize) -> Superblock {
+    pub(crate) fn initial(uuid: [u8; 16], codec: Codec) -> Superblock {
         Superblock {
             uuid,
-            page_size: u32::try_from(page_size).expect("page sizes are at most 65536"),
+            codec,
             generation: 1,
             checkpoint: Lsn(0),
             log_position: Lsn(0),
             map_root: SealedBlock::NONE,
             map_height: 0,
             pages_high: 1,
-            blocks_high: first_within(VolumeId::MAIN, page_size),
+            blocks_high: first_within(VolumeId::MAIN, codec.block_size()),
             tree_next: 1,
             page_count: 0,
             clean: true,
@@ -225,7 +227,7 @@ impl Superblock {
         let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
         put(0, &MAGIC);
         put(16, &FORMAT_VERSION.to_le_bytes());
-        put(24, &self.page_size.to_le_bytes());
+        put(24, &(self.codec.block_size() as u32).to_le_bytes());
         let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
         let has_volumes = self.placement != Placement::default();
         let flags = flag(self.clean, FLAG_CLEAN) | flag(self.journal.is_some(), FLAG_JOURNAL) | flag(has_volumes, FLAG_VOLUMES);
@@ -236,6 +238,7 @@ impl Superblock {
         put(64, &self.log_position.0.to_le_bytes());
         put(72, &self.map_root.0.to_le_bytes());
         put(80, &[self.map_height]);
+        put(82, &((self.codec.block_size() - self.codec.page_size()) as u16).to_le_bytes());
         put(84, &self.pages_high.to_le_bytes());
         put(88, &self.blocks_high.to_le_bytes());
         put(96, &self.tree_next.to_le_bytes());
@@ -266,11 +269,8 @@ impl Superblock {
 
     /// The conditions that every valid superblock meets.
     fn check(&self) -> std::result::Result<(), String> {
-        let page_size = self.page_size as usize;
-        if !page_size.is_power_of_two() || !(512..=65536).contains(&page_size) {
-            return Err(format!("page size {page_size} is not a power of two from 512 to 65536"));
-        }
-        let first = first_within(VolumeId::MAIN, page_size);
+        let (block_size, page_size) = (self.codec.block_size(), self.codec.page_size());
+        let first = first_within(VolumeId::MAIN, block_size);
         if self.generation == 0 {
             return Err("generation 0".into());
         }
@@ -279,7 +279,7 @@ impl Superblock {
             return Err(format!("block high-water mark {} is not from {first} to {highest}", self.blocks_high));
         }
         for (number, ExtraVolume { blocks_high, generation, .. }) in self.placement.numbered() {
-            let first = first_within(number, page_size);
+            let first = first_within(number, block_size);
             if *blocks_high < first || *blocks_high > highest || *generation > self.generation {
                 return Err(format!("volume {number} of generation {generation}, with blocks below {blocks_high}"));
             }
@@ -385,9 +385,20 @@ fn decode(bytes: &[u8]) -> Copy {
         Some(Ok(placement)) => placement,
         Some(Err(why)) => return Copy::Damaged(why),
     };
+    // Checked before the sizes: a codec may have others.
+    if bytes[CODEC_AT] != 0 {
+        return Copy::Unknown(format!(
+            "the volume's blocks are made by codec {}, which this build does not know; use a newer build",
+            bytes[CODEC_AT]
+        ));
+    }
+    let codec = match Codec::new(u32_at(bytes, 24) as usize, usize::from(u16::from_le_bytes([bytes[82], bytes[83]]))) {
+        Ok(codec) => codec,
+        Err(why) => return Copy::Damaged(why),
+    };
     let mut superblock = Superblock {
         uuid: std::array::from_fn(|n| bytes[32 + n]),
-        page_size: u32_at(bytes, 24),
+        codec,
         generation: u64_at(bytes, 48),
         checkpoint: Lsn(u64_at(bytes, 56)),
         log_position: Lsn(u64_at(bytes, 64)),
@@ -460,7 +471,7 @@ pub(crate) fn read_newest(file: &dyn File, path: &Path) -> Result<Newest> {
                 let berth = if version < FORMAT_VERSION_BERTHS { Berth::usual(found.generation) } else { berth };
                 berths[berth.index()].valid = true;
                 if let Some((other, _)) = &newest
-                    && (other.uuid != found.uuid || other.page_size != found.page_size)
+                    && (other.uuid != found.uuid || other.codec != found.codec)
                 {
                     return Err(Error::corruption(format!(
                         "{}: its superblocks are of two different volumes; parts of two files were put together",

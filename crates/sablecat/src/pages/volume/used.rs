@@ -37,8 +37,12 @@ impl Used {
         new
     }
 
+    /// Raises the bound.
+    pub(crate) fn extend(&mut self, bound: u64) {
+        self.bound = self.bound.max(bound);
+    }
+
     /// True if the number is in the set.
-    #[cfg(test)]
     pub(crate) fn contains(&self, number: u64) -> bool {
         self.word((number / 64) as usize) & 1 << (number % 64) != 0
     }

@@ -168,7 +168,7 @@ fn a_checkpoint_names_no_page_of_a_value_that_is_stored_and_not_yet_published() 
 #[test]
 fn when_no_blocks_in_a_row_are_left_a_value_is_scattered() {
     let disk = SimDisk::new(3);
-    let on_disk = Volume::create(&disk, Path::new("sablecat.db"), 512, [7; 16], false).unwrap();
+    let on_disk = Volume::create(&disk, Path::new("sablecat.db"), crate::pages::volume::tests::plain(512), [7; 16], false).unwrap();
     let store = Store::new(400, 6, Some(on_disk));
     // Every other value goes, so that there is room for two more, but not in a row.
     let short = |n: u64| value(n, 20);
@@ -192,7 +192,7 @@ fn when_no_blocks_in_a_row_are_left_a_value_is_scattered() {
 #[test]
 fn damage_in_a_large_value_is_an_error_and_nothing_else() {
     let disk = SimDisk::new(3);
-    let on_disk = Volume::create(&disk, Path::new("sablecat.db"), 512, [7; 16], false).unwrap();
+    let on_disk = Volume::create(&disk, Path::new("sablecat.db"), crate::pages::volume::tests::plain(512), [7; 16], false).unwrap();
     let store = Store::new(40, 6, Some(on_disk));
     store.put(b"key", &value(1, PAGES)).unwrap();
     let pages = &store.kernel.pages;
@@ -211,7 +211,7 @@ fn damage_in_a_large_value_is_an_error_and_nothing_else() {
 #[test]
 fn a_value_that_is_removed_under_its_reader_is_read_from_the_pool() {
     let disk = Interrupted::new(SimDisk::new(1));
-    let on_disk = Volume::create(&disk, Path::new("sablecat.db"), 512, [7; 16], false).unwrap();
+    let on_disk = Volume::create(&disk, Path::new("sablecat.db"), crate::pages::volume::tests::plain(512), [7; 16], false).unwrap();
     let store = Arc::new(Store::new(240, 8, Some(on_disk)));
     store.put(b"key", &value(1, PAGES)).unwrap();
     let entry = |page| store.kernel.pages.region.entry(page);
@@ -331,6 +331,7 @@ fn a_value_that_says_it_is_longer_than_the_environment_is_damage_and_takes_no_me
     // SAFETY: the test has one thread and no snapshot.
     let mut direct = unsafe { Direct::new(&store.kernel.pages, &seat) };
     btree::put(&mut direct, &store.tree.tree(), b"key", Value::Long { first_page: store.tree.root, len }).unwrap();
+    drop(direct);
     drop(seat);
     let error = store.kernel.get_one(&store.tree, b"key").unwrap_err();
     assert!(error.is_corruption(), "{error}");

@@ -13,11 +13,11 @@ pub(super) fn two_kernels(frames: usize) -> [Store; 2] {
     let first = Store::new(frames, 16, None);
     let again = first.kernel.pages.region.again().expect("memory");
     assert_ne!(again.frame_pointer(crate::types::FrameId(1)), first.kernel.pages.region.frame_pointer(crate::types::FrameId(1)));
-    let entry = first.kernel.create_tree(&first.seat(), TreeId(2), VolumeId::MAIN, None).unwrap();
+    let entry = first.kernel.create_tree(&first.seat(), TreeId(2), VolumeId::MAIN, Default::default()).unwrap();
     let second = Store { kernel: kernel(again, None), tree: first.tree.clone() };
     // The second learns of the tree from what the first has committed.
     assert_eq!(second.get(&catalog::note_key(TreeId(2))), Some(entry.encode()));
-    let tree = entry.tree(None, None);
+    let tree = entry.tree_of_note().unwrap();
     [first, second].map(|store| Store { tree: tree.clone(), ..store })
 }
 

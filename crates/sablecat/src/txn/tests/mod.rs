@@ -1,11 +1,13 @@
 //! Tests of the kernel as a whole: pages, log and locks over regions of a few frames. This file holds what they share.
 
 mod accounting;
+mod bulk;
 #[cfg(feature = "shuttle")]
 mod explore;
 mod failing;
 mod large;
 mod linear;
+mod lost;
 mod mapped_twice;
 mod nested;
 mod order;
@@ -34,7 +36,7 @@ use crate::log::{Log, LogConfig, LogMemory, Ring};
 use crate::pages::volume::{Journal, Superblock, Volume};
 use crate::pages::{Moving, Pages, Seat};
 use crate::region::{Geometry, Region};
-use crate::types::{Lsn, PageId, TreeId, VolumeId};
+use crate::types::{FrameId, Lsn, PageId, TreeId, VolumeId};
 
 /// Keys and values.
 type Records = Vec<(Vec<u8>, Vec<u8>)>;
@@ -42,6 +44,7 @@ type Records = Vec<(Vec<u8>, Vec<u8>)>;
 /// Small pages, so that few records make several leaves.
 fn geometry(frames: usize, slots: u16) -> Geometry {
     Geometry {
+        block_size: 512,
         page_size: 512,
         frames: frames + 1,
         slots,
@@ -85,7 +88,8 @@ fn kernel(region: Region, volume: Option<Volume>) -> Kernel {
 
 /// An empty volume on a simulated disk.
 fn volume(seed: u64) -> Volume {
-    Volume::create(&SimDisk::new(seed), Path::new("sablecat.db"), 512, [7; 16], false).expect("no faults")
+    Volume::create(&SimDisk::new(seed), Path::new("sablecat.db"), crate::pages::volume::tests::plain(512), [7; 16], false)
+        .expect("no faults")
 }
 
 /// A kernel and one tree in it.
@@ -102,12 +106,13 @@ impl Store {
         if let Some(superblock) = kernel.pages.volume().map(Volume::superblock) {
             kernel.pages.blocks().assume_used_below(&superblock.bounds()).unwrap();
         }
-        let tree = TreeRef { id: TreeId(1), root: PageId(1), comparator: None, volume: VolumeId::MAIN, keys: None, presence: None };
+        let tree = catalog::catalog_tree();
         let seat = kernel.pages.participants.sit().unwrap();
         // SAFETY: nobody else knows of the region yet.
         let mut direct = unsafe { Direct::new(&kernel.pages, &seat) };
         assert_eq!(direct.allocate(VolumeId::MAIN).unwrap(), tree.root);
         tree.tree().format(direct.write(tree.root).unwrap());
+        drop(direct);
         drop(seat);
         Store { kernel, tree }
     }
@@ -115,11 +120,11 @@ impl Store {
     /// As [`Store::new`], with a catalog beside the tree, which has a name there.
     fn with_catalog(frames: usize, slots: u16, volume: Option<Volume>) -> Store {
         let store = Store::new(frames, slots, volume);
-        let entry = store.kernel.create_tree(&store.seat(), TreeId(FIRST_TREE), VolumeId::MAIN, None).unwrap();
+        let entry = store.kernel.create_tree(&store.seat(), TreeId(FIRST_TREE), VolumeId::MAIN, Default::default()).unwrap();
         store.kernel.pages.region.header().tree_next.0.store(FIRST_TREE + 1, std::sync::atomic::Ordering::SeqCst);
         store.put(b"tree", &entry.named().encode()).unwrap();
         assert!(store.remove(&catalog::note_key(entry.tree)).unwrap());
-        Store { tree: entry.tree(None, None), ..store }
+        Store { tree: entry.tree_of_note().unwrap(), ..store }
     }
 
     fn seat(&self) -> Seat<'_> {

@@ -4,6 +4,9 @@ use sablecat_os::atomic::Ordering;
 use sablecat_os::sim::Fault;
 
 use super::*;
+use crate::error::ErrorKind;
+use crate::pages::pretend;
+use crate::pages::volume::tests::interrupted::Interrupted;
 use crate::region::{FrameState, NO_EPOCH};
 use crate::types::{BlockId, FrameId, VolumeId};
 
@@ -16,7 +19,8 @@ fn key(n: u64) -> [u8; 8] {
 
 /// Records in some four times as many leaves as there are frames.
 fn store(disk: &SimDisk) -> Store {
-    let volume = Volume::create(disk, Path::new("sablecat.db"), 512, [7; 16], false).expect("no faults");
+    let volume =
+        Volume::create(disk, Path::new("sablecat.db"), crate::pages::volume::tests::plain(512), [7; 16], false).expect("no faults");
     let store = Store::new(FRAMES, 6, Some(volume));
     for n in 0..RECORDS {
         store.put(&key(n), &[n as u8; 40]).unwrap();
@@ -97,11 +101,11 @@ fn a_cleaner_that_runs_out_of_blocks_keeps_none() {
     store.change_some(&mut Dice(1));
     let seat = pages.participants.sit().unwrap();
     let mut taken: Vec<BlockId> = std::iter::from_fn(|| pages.blocks().allocate(VolumeId::MAIN).unwrap()).collect();
-    taken.drain(..3).for_each(|block| _ = pages.blocks().release(block));
+    taken.drain(..3).for_each(|block| _ = pretend(|| pages.blocks().release(block)));
     let used = pages.blocks().used_count();
     pages.clean(&seat).unwrap_err();
     assert_eq!(pages.blocks().used_count(), used);
-    taken.into_iter().for_each(|block| _ = pages.blocks().release(block));
+    taken.into_iter().for_each(|block| _ = pretend(|| pages.blocks().release(block)));
     drop(seat);
     store.assert_nothing_leaks();
 }
@@ -153,4 +157,21 @@ fn the_dead_keep_no_frames_from_who_has_a_page_latched_that_they_worked_on() {
     assert_eq!((dead.slot().epoch(), dead.slot().pinned()), (NO_EPOCH, None), "the committer may wait for frames that these keep");
     pages.unlatch(root, &committer);
     assert_eq!(pages.census().building, 0);
+}
+
+/// It may not be run for long: then others would find the cache full.
+#[test]
+fn who_reads_the_map_for_what_nothing_leads_to_gives_up_its_snapshot_when_others_need_the_room() {
+    let disk = Interrupted::new(SimDisk::new(1));
+    let volume =
+        Volume::create(&disk, Path::new("sablecat.db"), crate::pages::volume::tests::plain(512), [7; 16], false).expect("no faults");
+    let store = Arc::new(Store::new(64, 6, Some(volume)));
+    (0..1000).for_each(|n| store.put(&key(n), &[n as u8; 40]).unwrap());
+    store.checkpoint().unwrap();
+    let other = Arc::clone(&store);
+    disk.before_next_read(move || (0..300).for_each(|n| other.put(&key(n * 7 % 1000), &[1; 40]).unwrap()));
+    let (pages, seat) = (&store.kernel.pages, store.seat());
+    let found = pages.settled(pages.volume().expect("there is one"), &seat).and_then(|(at, _)| pages.show(PageId(1), at, &seat, |_| ()));
+    assert!(disk.was_interrupted());
+    assert_eq!(found.unwrap_err().kind(), ErrorKind::SnapshotTooOld);
 }

@@ -107,3 +107,38 @@ fn what_was_read_before_a_tree_was_built_anew_is_compared_again_after_it_was_val
     assert_eq!(reads.validate(kernel, (at, since), &seat).unwrap_err().kind(), ErrorKind::Conflict);
     seat.slot().unpin();
 }
+
+/// Who asks whether a leaf has changed may be stopped between its looks, while the leaf's frame is used for another page and then for the leaf again.
+#[test]
+fn a_leaf_that_was_read_into_the_frame_that_it_had_is_not_taken_for_the_page_that_was_there_in_between() {
+    let store = store(Some(volume(5)));
+    let (pages, seat, asker) = (&store.kernel.pages, store.seat(), store.seat());
+    let leaf = |n| store.tree.tree().find(&pages.snapshot(&seat), &key(n)).unwrap();
+    let (changed, other, same) = (leaf(0), leaf(1000), leaf(1998));
+    let since = pages.pinned(&asker).at();
+    store.put(&key(0), b"another").unwrap();
+    // Its snapshot was given up: what was there before the change is not kept.
+    let _newest = pages.guarded(&asker);
+    // Again and again, or in the first look alone.
+    for (asked, times, answer) in [(changed, 100, false), (changed, 1, false), (same, 1, true)] {
+        for from in 0..4 {
+            for to in from + 1..4 {
+                pages.sweep_all(&seat);
+                let frame = FrameId(7);
+                pages.read_into(frame, asked, &seat);
+                let mut look = 0;
+                let found = pages.is_unchanged_beside(asked, since, || {
+                    let stage = look % 4;
+                    if look < 4 * times && stage == from {
+                        pages.read_into(frame, other, &seat);
+                    } else if look < 4 * times && stage == to {
+                        pages.read_into(frame, asked, &seat);
+                    }
+                    look += 1;
+                });
+                assert_eq!(found, answer, "{asked:?}, {times} times, between {from} and {to}");
+            }
+        }
+        assert_eq!(pages.is_unchanged_since(asked, since), asked == same);
+    }
+}

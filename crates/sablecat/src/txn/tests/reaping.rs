@@ -19,7 +19,7 @@ pub(super) fn processes<const N: usize>(frames: usize) -> [Store; N] {
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let locks = std::env::temp_dir().join(format!("sablecat-reaping-{}-{count}", std::process::id()));
     let first = Store::new(frames, 16, None);
-    let tree = first.kernel.create_tree(&first.seat(), TreeId(2), VolumeId::MAIN, None).unwrap().tree(None, None);
+    let tree = first.kernel.create_tree(&first.seat(), TreeId(2), VolumeId::MAIN, Default::default()).unwrap().tree_of_note().unwrap();
     let stores = std::array::from_fn(|n| {
         let membership = Membership::new(LockFile::open(&locks, Some(0o600)).unwrap(), n as u16 + 1);
         assert!(membership.take().unwrap());

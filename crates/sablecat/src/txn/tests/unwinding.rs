@@ -25,6 +25,7 @@ fn store(calls: &Arc<AtomicU32>) -> Store {
     // SAFETY: nobody else knows of the region yet.
     let mut direct = unsafe { Direct::new(&store.kernel.pages, &seat) };
     Method::Btree.format(direct.write(store.tree.root).unwrap(), store.tree.id, store.tree.root, true);
+    drop(direct);
     drop(seat);
     let Store { kernel, tree } = store;
     Store { kernel, tree: TreeRef { comparator, ..tree } }

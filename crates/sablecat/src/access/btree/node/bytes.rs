@@ -4,33 +4,21 @@
 
 use std::cmp::Ordering;
 
-#[inline(always)]
-fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    match bytes.get(at..).and_then(|rest| rest.first_chunk::<N>()) {
-        Some(array) => *array,
-        None => outside(at),
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn outside(at: usize) -> ! {
-    panic!("read at {at} is outside the page: was it checked?")
-}
+use crate::pages::header;
 
 #[inline(always)]
 pub(super) fn u16_at(page: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes(array(page, at))
+    u16::from_le_bytes(header::at(page, at))
 }
 
 #[inline(always)]
 pub(super) fn u32_at(page: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(array(page, at))
+    u32::from_le_bytes(header::at(page, at))
 }
 
 #[inline(always)]
 pub(super) fn u64_at(page: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(array(page, at))
+    u64::from_le_bytes(header::at(page, at))
 }
 
 #[inline(always)]
@@ -80,12 +68,12 @@ pub(super) fn word_of(key: &[u8]) -> u64 {
 
 #[inline(always)]
 fn be64(bytes: &[u8], at: usize) -> u64 {
-    u64::from_be_bytes(array(bytes, at))
+    u64::from_be_bytes(header::at(bytes, at))
 }
 
 #[inline(always)]
 fn be32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes(array(bytes, at))
+    u32::from_be_bytes(header::at(bytes, at))
 }
 
 /// `a.cmp(b)`, without the call to `memcmp` that costs more than comparing keys of usual lengths.

@@ -16,7 +16,7 @@ use crate::pages::header as common;
 /// Whether a leaf or inner page is safe to use. The error says what is wrong, not with which page.
 pub(crate) fn check_bounds(page: &[u8]) -> Result<(), String> {
     let bounds = match header::kind(page) {
-        _ if !page.len().is_power_of_two() || !(512..=65536).contains(&page.len()) => {
+        _ if !common::is_page_size(page.len()) => {
             return Err(format!("{} bytes are no page", page.len()));
         }
         Some(Kind::Leaf) if header::level(page) == 0 => bounds::<LEAF>,
@@ -31,7 +31,7 @@ pub(crate) fn check_bounds(page: &[u8]) -> Result<(), String> {
     };
     // The map of used bytes is on the stack; clear no more of it than the page needs.
     match page.len() {
-        512..=4096 => bounds(page, &mut [0; 4096 / 64]),
+        ..=4096 => bounds(page, &mut [0; 4096 / 64]),
         4097..=16384 => bounds(page, &mut [0; 16384 / 64]),
         _ => bounds(page, &mut [0; 65536 / 64]),
     }

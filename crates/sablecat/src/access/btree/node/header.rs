@@ -190,7 +190,7 @@ pub(super) fn prefix_between(fences: Fences<'_>, custom: bool) -> usize {
 
 /// Makes `page` an empty page: header, all hints "none", fences at the end of the heap. Other bytes are left as they are.
 pub(super) fn format(page: &mut [u8], identity: Identity, fences: Fences<'_>) {
-    assert!(page.len().is_power_of_two() && (512..=65536).contains(&page.len()), "page size {}", page.len());
+    assert!(common::is_page_size(page.len()), "page size {}", page.len());
     page[..HINTS_AT].fill(0);
     page[HINTS_AT..HEADER_BYTES].fill(0xff);
     common::form(page, identity.page, identity.tree, identity.kind as u8);

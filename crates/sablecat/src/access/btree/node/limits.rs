@@ -8,7 +8,7 @@
 //! C = 3P/16 - 24              so 4C = 3P/4 - 96, and 4C + 2K = P - 128
 //! ```
 //!
-//! hence key + value <= C - 10 = 3P/16 - 34. With the longest key there remain P/16 - 18 >= 14 bytes (at P = 512), and the reference
+//! hence key + value <= C - 10 = 3P/16 - 34, rounded down. With the longest key there remain P/16 - 18 >= 12 bytes (at P = 480), and the reference
 //! to a long value needs 12, one to a subtree 8. An inner entry is at most K + 14 (head 4, child 4, offset 2, cell header 4): less than C.
 //!
 //! A split in the middle leaves room for any further entry in both halves. With U = P - H, the full page held S <= U - L - R bytes of
@@ -22,6 +22,7 @@
 //! Entries do not grow in a split, since a half's prefix is at least that of the whole.
 
 use super::header::HEADER_BYTES;
+use crate::pages::header::{PAGE_SIZE_MIN, is_page_size};
 
 /// What a reference to a long value takes in a cell: page id u32, length u64.
 pub(super) const LONG_VALUE_BYTES: usize = 12;
@@ -47,14 +48,15 @@ pub(super) const fn usable_bytes(page_size: usize) -> usize {
 }
 
 const _: () = {
-    let mut page_size = 512;
+    let mut page_size = PAGE_SIZE_MIN;
     while page_size <= 65536 {
+        assert!(is_page_size(page_size));
         let key = key_bytes_max(page_size);
         assert!(4 * (record_bytes_max(page_size) + 10) + 2 * key <= usable_bytes(page_size));
         assert!(inline_value_bytes_max(page_size, key) >= LONG_VALUE_BYTES);
         assert!(key + 14 <= record_bytes_max(page_size) + 10);
         // Lengths fit the 15 bits a cell header has for them.
         assert!(record_bytes_max(page_size) < 1 << 15);
-        page_size *= 2;
+        page_size += 8;
     }
 };

@@ -1,6 +1,6 @@
 //! The inside of one B+tree page.
 //!
-//! Pure functions over `&[u8]` and `&mut [u8]` pages of 512 to 65536 bytes: how a leaf and an inner page are laid out, how a key is
+//! Pure functions over `&[u8]` and `&mut [u8]` pages of 480 to 65536 bytes: how a leaf and an inner page are laid out, how a key is
 //! found in one, what is done to one page (insert, replace, remove, compact) and to two (split, merge, bulk load). Disks, versions,
 //! latches and transactions are none of this module's business; nor does it allocate pages or follow child numbers.
 //!

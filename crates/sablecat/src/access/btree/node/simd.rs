@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use super::bytes::u32_at;
 use super::header::{HEADER_BYTES, HINTS, HINTS_AT};
 use super::slots::{head, hint_shift};
+use crate::pages::header::PAGE_SIZE_MIN;
 
 /// An instruction set to search with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,7 +70,7 @@ pub(super) fn lower_bound(page: &[u8], count: usize, wanted: u32, (beside, width
         chosen => chosen,
     };
     // Room for 64 bytes at the hints and at any head: see `slots`. `check_bounds` sees to it.
-    assert!(page.len() >= 512 && HEADER_BYTES + 8 * count <= page.len());
+    assert!(page.len() >= PAGE_SIZE_MIN && HEADER_BYTES + 8 * count <= page.len());
     // Only the x86-64 variants fetch ahead: prefetching has no stable intrinsic elsewhere.
     let _ = (beside, width);
     match chosen {
@@ -90,7 +91,7 @@ pub(super) fn lower_bound(page: &[u8], count: usize, wanted: u32, (beside, width
 #[cfg(test)]
 pub(super) fn lower_bound_by(variant: Variant, page: &[u8], count: usize, wanted: u32) -> usize {
     assert!(Variant::available().contains(&variant));
-    assert!(page.len() >= 512 && HEADER_BYTES + 8 * count <= page.len());
+    assert!(page.len() >= PAGE_SIZE_MIN && HEADER_BYTES + 8 * count <= page.len());
     match variant {
         Variant::Scalar => scalar(page, count, wanted),
         #[cfg(target_arch = "x86_64")]
@@ -146,13 +147,13 @@ mod x86 {
 
     /// # Safety
     ///
-    /// The processor has AVX-512F and POPCNT; `page` has at least 512 bytes and at least `128 + 8 * count`.
+    /// The processor has AVX-512F and POPCNT; `page` has at least `PAGE_SIZE_MIN` bytes and at least `128 + 8 * count`.
     #[target_feature(enable = "avx512f,popcnt")]
     pub(super) unsafe fn avx512(page: &[u8], count: usize, wanted: u32, beside: usize, width: usize) -> usize {
         let wanted_16 = _mm512_set1_epi32(wanted as i32);
         let below = |at: usize| -> u32 {
             debug_assert!(at + 64 <= page.len());
-            // SAFETY: 64 bytes at the hints, or at head i < count: 128 + 4i + 64 <= 192 + (len - 128)/2 <= len, since len >= 512.
+            // SAFETY: 64 bytes at the hints, or at head i < count: 128 + 4i + 64 <= 192 + (len - 128)/2 <= len, since len >= 256.
             let sixteen = unsafe { _mm512_loadu_si512(page.as_ptr().add(at).cast()) };
             u32::from(_mm512_cmplt_epu32_mask(sixteen, wanted_16))
         };
@@ -171,7 +172,7 @@ mod x86 {
 
     /// # Safety
     ///
-    /// The processor has AVX2 and POPCNT; `page` has at least 512 bytes and at least `128 + 8 * count`.
+    /// The processor has AVX2 and POPCNT; `page` has at least `PAGE_SIZE_MIN` bytes and at least `128 + 8 * count`.
     #[target_feature(enable = "avx2,popcnt")]
     pub(super) unsafe fn avx2(page: &[u8], count: usize, wanted: u32, beside: usize, width: usize) -> usize {
         let wanted_8 = _mm256_set1_epi32(wanted as i32);
@@ -205,7 +206,7 @@ mod arm {
 
     /// # Safety
     ///
-    /// The processor has NEON; `page` has at least 512 bytes and at least `128 + 8 * count`.
+    /// The processor has NEON; `page` has at least `PAGE_SIZE_MIN` bytes and at least `128 + 8 * count`.
     #[target_feature(enable = "neon")]
     pub(super) unsafe fn neon(page: &[u8], count: usize, wanted: u32) -> usize {
         let wanted_4 = vdupq_n_u32(wanted);

@@ -13,7 +13,7 @@
 
 use super::{MapRoot, coverage, leaf_span};
 use crate::error::{Error, Result};
-use crate::pages::volume::block;
+use crate::pages::volume::codec;
 use crate::pages::volume::file::Volume;
 use crate::types::{SealedBlock, VolumeId};
 
@@ -59,7 +59,7 @@ impl Node {
         Node { entries: vec![SealedBlock::NONE; leaf_span(page_size)] }
     }
 
-    /// Reads the block at `place` of the map `root`, using `buffer` (one page).
+    /// Reads the block at `place` of the map `root`, using `buffer` (one block).
     ///
     /// # Errors
     /// Corruption, saying what about the block cannot be; those of the file.
@@ -72,14 +72,16 @@ impl Node {
     ) -> Result<Node> {
         let block = named.block();
         volume.read_block(block, buffer)?;
-        block::compare(named, buffer).and_then(|()| Node::decode(buffer, root, place)).map_err(|why| {
-            Error::corruption(format!(
-                "{}: block {block} should be the map block of level {} over page {}: {why}",
-                volume.path().display(),
-                place.level,
-                place.first
-            ))
-        })
+        codec::compare(named, buffer).and_then(|()| Node::decode(&buffer[..volume.page_size()], volume.block_size(), root, place)).map_err(
+            |why| {
+                Error::corruption(format!(
+                    "{}: block {block} should be the map block of level {} over page {}: {why}",
+                    volume.path().display(),
+                    place.level,
+                    place.first
+                ))
+            },
+        )
     }
 
     /// The block's bytes, checksum left out.
@@ -98,7 +100,7 @@ impl Node {
     }
 
     /// The entries, once everything about the bytes has been found possible.
-    pub(super) fn decode(bytes: &[u8], root: &MapRoot, place: Place) -> std::result::Result<Node, String> {
+    pub(super) fn decode(bytes: &[u8], block_size: usize, root: &MapRoot, place: Place) -> std::result::Result<Node, String> {
         let page_size = bytes.len();
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         if u32_at(4) != MAGIC {
@@ -122,7 +124,7 @@ impl Node {
                 // The map itself is in the main volume.
                 let (named, block) = (SealedBlock(entry), SealedBlock(entry).block());
                 let possible =
-                    named.is_possible() && root.blocks.contain(block, page_size) && (place.level == 0 || block.volume() == VolumeId::MAIN);
+                    named.is_possible() && root.blocks.contain(block, block_size) && (place.level == 0 || block.volume() == VolumeId::MAIN);
                 if !possible {
                     return Err(format!("entry {n} names block {block}, which cannot be"));
                 }

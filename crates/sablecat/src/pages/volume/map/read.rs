@@ -81,7 +81,7 @@ impl MapReader {
                 return nothing();
             }
         }
-        let buffer = buffer.get_or_insert_with(|| AlignedBuf::new(page_size));
+        let buffer = buffer.get_or_insert_with(|| AlignedBuf::new(volume.block_size()));
         Ok(Node::read(volume, root, place, block, buffer)?.entries)
     }
 
@@ -101,7 +101,7 @@ impl MapReader {
                 return Ok(Arc::clone(node));
             }
         }
-        let buffer = buffer.get_or_insert_with(|| AlignedBuf::new(volume.page_size()));
+        let buffer = buffer.get_or_insert_with(|| AlignedBuf::new(volume.block_size()));
         let node = Arc::new(Node::read(volume, root, place, block, buffer)?);
         let mut state = self.state();
         if state.root == *root {

@@ -55,7 +55,7 @@ pub(in crate::pages::volume) fn update(
         rewrite_from,
         allocate,
         batch: BlockBatch::new(volume),
-        buffer: AlignedBuf::new(page_size),
+        buffer: AlignedBuf::new(volume.block_size()),
         freed: Vec::new(),
     };
     let top = Place { level: height - 1, first: 0 };
@@ -139,7 +139,8 @@ impl Update<'_> {
 
     fn write(&mut self, place: Place, node: &Node) -> Result<SealedBlock> {
         let block = (self.allocate)()?;
-        node.encode(&mut self.buffer, place, self.generation);
-        self.batch.push(block, &self.buffer)
+        let page = &mut self.buffer[..self.volume.page_size()];
+        node.encode(page, place, self.generation);
+        self.batch.push(block, page)
     }
 }

@@ -22,7 +22,7 @@ fn history(seed: u64) -> Vec<Changes> {
 
 /// Runs the history until the disk fails. Returns how many checkpoints were reported durable; none if not even creation was.
 fn run(disk: &SimDisk, volumes: usize, history: &[Changes]) -> Option<usize> {
-    let mut store = Store::create_with(disk, 512, volumes).ok()?;
+    let mut store = Store::create_with(disk, plain(512), volumes).ok()?;
     for (n, changes) in history.iter().enumerate() {
         if store.checkpoint(changes).is_err() || store.volume.give_back_tail(&store.blocks, Tail::Steps).is_err() {
             // A checkpoint that was done and then not tidied up counts as reported or not alike.
@@ -160,7 +160,7 @@ fn a_failed_flush_is_the_end_and_the_next_opener_finds_one_generation() {
     for call in 0..whole.calls() {
         let disk = disk(5);
         disk.fail_at(call, Fault::SyncFails);
-        let Ok(store) = Store::create_with(&disk, 512, 1) else { continue };
+        let Ok(store) = Store::create_with(&disk, plain(512), 1) else { continue };
         let Some((n, error)) = history.iter().enumerate().find_map(|(n, changes)| Some((n, store.checkpoint(changes).err()?))) else {
             continue;
         };

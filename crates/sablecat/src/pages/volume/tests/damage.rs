@@ -25,7 +25,7 @@ fn flip(file: &dyn File, bit: u64) {
 fn read_all(disk: &SimDisk, model: &Model) -> Result<()> {
     let volume = Volume::open(disk, path(), false, true)?;
     volume.scan()?;
-    let mut buffer = vec![0; volume.page_size()];
+    let mut buffer = vec![0; volume.block_size()];
     for (&page, &stamp) in model {
         let (first, entries) = volume.lookup_leaf(PageId(page))?;
         let block = entries[(page - first.0) as usize];
@@ -81,7 +81,7 @@ fn a_flipped_bit_anywhere_is_reported_or_harmless() {
 fn a_block_that_holds_what_it_held_before_is_reported_or_harmless() {
     for volumes in [0, 2] {
         let disk = disk(1);
-        let store = Store::create_with(&disk, 512, volumes).expect("no faults");
+        let store = Store::create_with(&disk, plain(512), volumes).expect("no faults");
         let (mut model, mut images) = (Model::new(), Vec::new());
         for stamp in 1..8 {
             let changes: Changes = (1..130).filter(|page| page % stamp != 1).map(|page| (page as u32, Some(stamp))).collect();
@@ -241,7 +241,7 @@ fn a_damaged_map_block_is_walked_around() {
 
 #[test]
 fn map_blocks_with_good_checksums_and_absurd_content_are_refused() {
-    use crate::pages::volume::block;
+    use crate::pages::volume::codec;
     let disk = disk(1);
     let store = Store::create(&disk, 512).expect("no faults");
     store.checkpoint(&(1..200).map(|page| (page, Some(1))).collect()).expect("no faults");
@@ -257,7 +257,7 @@ fn map_blocks_with_good_checksums_and_absurd_content_are_refused() {
         for value in [0, 1, 7, 0x7f, 0x80, 0xff] {
             let mut bytes = good.clone();
             bytes[at] = value;
-            block::seal(root, &mut bytes);
+            codec::seal(root, &mut bytes);
             file.write_at(&bytes, root.0 * 512).expect("no faults");
             store.volume.adopt(store.volume.superblock(), berth);
             let found = catch_unwind(AssertUnwindSafe(|| {

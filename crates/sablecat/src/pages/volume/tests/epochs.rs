@@ -47,9 +47,9 @@ proptest! {
 
     /// Epochs are whole for as long as they are retained; and the blocks in use are those that a scan of all maps finds, no more, no less.
     #[test]
-    fn epochs_stay_whole_and_nothing_leaks(rounds in rounds(), page_size in prop_oneof![Just(512usize), Just(4096)], volumes in 0usize..3) {
+    fn epochs_stay_whole_and_nothing_leaks(rounds in rounds(), block_size in prop_oneof![Just(512usize), Just(4096)], volumes in 0usize..3) {
         let disk = disk(1);
-        let store = Store::create_with(&disk, page_size, volumes).expect("no faults");
+        let store = Store::create_with(&disk, plain(block_size), volumes).expect("no faults");
         let (mut model, mut kept): (Model, Vec<Kept>) = (Model::new(), Vec::new());
         for (stamp, (pages, retain, dropped)) in rounds.into_iter().enumerate() {
             if retain && store.volume.superblock().map_height > 0 && kept.len() < 8 {

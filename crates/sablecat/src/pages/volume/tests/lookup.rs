@@ -62,7 +62,7 @@ fn a_volume_on_the_machines_own_disk_direct_or_not() {
     let host = sablecat_os::disk::HostDisk;
     host.create_dir_all(&directory).expect("a temporary directory");
     for (page_size, direct) in [(512, false), (512, true), (4096, false), (4096, true), (65536, true)] {
-        let volume = Volume::create(&host, &path, page_size, UUID, direct).expect("a new volume");
+        let volume = Volume::create(&host, &path, plain(page_size), UUID, direct).expect("a new volume");
         assert!(page_size >= 4096 || !volume.file().is_direct());
         let store = Store::over(volume).expect("room");
         let changes: Changes = (1..300).map(|page| (page, Some(7))).collect();

@@ -16,7 +16,7 @@ use sablecat_os::disk::Disk;
 use sablecat_os::sim::SimDisk;
 
 use super::space::tests::Owned;
-use super::{BlockSpace, CheckpointPlan, Declared, Marks, Superblock, Tail, Volume, compare_block};
+use super::{BlockSpace, CheckpointPlan, Codec, Declared, Marks, Superblock, Tail, Volume, compare_block};
 use crate::error::Result;
 use crate::types::{Berth, BlockId, Lsn, PageId, SealedBlock, VolumeId};
 
@@ -64,14 +64,19 @@ pub(super) fn image(page_size: usize, page: u32, stamp: u64) -> Vec<u8> {
         .collect()
 }
 
+/// Blocks that pages fill.
+pub(crate) fn plain(block_size: usize) -> Codec {
+    Codec::new(block_size, 0).expect("a possible size")
+}
+
 impl Store {
     pub(super) fn create(disk: &dyn Disk, page_size: usize) -> Result<Store> {
-        Store::create_with(disk, page_size, 0)
+        Store::create_with(disk, plain(page_size), 0)
     }
 
     /// As `create`, with so many volumes beside the main one.
-    pub(super) fn create_with(disk: &dyn Disk, page_size: usize, volumes: usize) -> Result<Store> {
-        let mut volume = Volume::create(disk, path(), page_size, UUID, false)?;
+    pub(super) fn create_with(disk: &dyn Disk, codec: Codec, volumes: usize) -> Result<Store> {
+        let mut volume = Volume::create(disk, path(), codec, UUID, false)?;
         volume.add(disk, false, &declared(volumes))?;
         Store::over(volume)
     }
@@ -87,7 +92,7 @@ impl Store {
 
     fn over(volume: Volume) -> Result<Store> {
         let memory: Vec<_> = (0..volume.count()).map(|_| Owned::new(1 << 20)).collect();
-        let blocks = BlockSpace::new(memory.iter().map(Owned::again).collect());
+        let blocks = BlockSpace::new(memory.iter().map(Owned::again).collect(), Box::new(|| true));
         blocks.assume_used_below(&volume.superblock().bounds())?;
         Ok(Store { volume, blocks, _memory: memory })
     }
@@ -150,7 +155,7 @@ impl Store {
 
     /// Looks up every page of the model; those found with the right content are in the answer.
     fn stamps(&self, model: &Model) -> Model {
-        let mut buffer = vec![0; self.volume.page_size()];
+        let mut buffer = vec![0; self.volume.block_size()];
         let mut found = Model::new();
         for (&page, &stamp) in model {
             let (first, entries) = self.volume.lookup_leaf(PageId(page)).expect("an undamaged map");
@@ -158,7 +163,8 @@ impl Store {
             assert_ne!(block, SealedBlock::NONE, "page {page} is somewhere");
             self.volume.read_block(block.block(), &mut buffer).expect("an undamaged block");
             assert_eq!(compare_block(block, &buffer), Ok(()), "page {page}");
-            if buffer[4..] == image(buffer.len(), page, stamp)[4..] {
+            let bytes = &buffer[..self.volume.page_size()];
+            if bytes[4..] == image(bytes.len(), page, stamp)[4..] {
                 found.insert(page, stamp);
             }
         }

@@ -24,20 +24,21 @@ fn changes(page_size: usize, stamp: u64) -> impl Strategy<Value = Changes> {
     prop::collection::btree_map(page(page_size), change, 0..25)
 }
 
-fn history() -> impl Strategy<Value = (usize, usize, Vec<(Changes, bool)>)> {
-    (9u32..=16).prop_flat_map(|power| {
-        let page_size = 1 << power;
+fn history() -> impl Strategy<Value = (Codec, usize, Vec<(Changes, bool)>)> {
+    (9u32..=16, prop_oneof![Just(0), Just(8), Just(32)]).prop_flat_map(|(power, trailer_bytes)| {
+        let codec = Codec::new(1 << power, trailer_bytes).expect("a possible size");
+        let page_size = codec.page_size();
         let steps: Vec<_> = (1..12).map(|stamp| (changes(page_size, stamp), any::<bool>())).collect();
-        (Just(page_size), 0usize..4, steps)
+        (Just(codec), 0usize..4, steps)
     })
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
-    fn every_generation_is_what_was_checkpointed((page_size, volumes, steps) in history()) {
+    fn every_generation_is_what_was_checkpointed((codec, volumes, steps) in history()) {
         let disk = disk(1);
-        let mut store = Store::create_with(&disk, page_size, volumes).expect("no faults");
+        let mut store = Store::create_with(&disk, codec, volumes).expect("no faults");
         let mut model = Model::new();
         store.assert_is(&model);
         for (changes, reopen) in steps {
@@ -60,7 +61,7 @@ proptest! {
         let all = model.keys().map(|&page| (page, None)).collect();
         store.checkpoint(&all).expect("no faults");
         store.assert_is(&Model::new());
-        let reserved: u64 = store.blocks.volumes().map(|volume| first_within(volume, page_size)).sum();
+        let reserved: u64 = store.blocks.volumes().map(|volume| first_within(volume, codec.block_size())).sum();
         prop_assert_eq!(store.blocks.used_count(), reserved);
     }
 }

@@ -26,6 +26,7 @@ const PATIENT: Duration = Duration::from_secs(60);
 fn lock_table(participants: u16, words: usize) -> LockTable {
     let slots = participants + 1;
     let geometry = Geometry {
+        block_size: 512,
         page_size: 512,
         frames: 2,
         slots,

@@ -1,6 +1,7 @@
 //! Checkpoints against commits: no change is missed, and what a checkpoint holds is one state.
 
 use super::*;
+use crate::txn::catalog;
 
 /// What the newest checkpoint on the disk says of both records, read by somebody who knows only the disk.
 fn on_disk(disk: &SimDisk) -> u32 {
@@ -12,10 +13,7 @@ fn on_disk(disk: &SimDisk) -> u32 {
     let kernel = kernel(region, Some(volume));
     kernel.pages.page_ids().assume_used_below(u64::from(superblock.pages_high)).unwrap();
     kernel.pages.blocks().assume_used_below(&superblock.bounds()).unwrap();
-    let store = Store {
-        kernel,
-        tree: TreeRef { id: TreeId(1), root: PageId(1), comparator: None, volume: VolumeId::MAIN, keys: None, presence: None },
-    };
+    let store = Store { kernel, tree: catalog::catalog_tree() };
     store.verified();
     store.look_at_both(1).unwrap()
 }
@@ -23,7 +21,7 @@ fn on_disk(disk: &SimDisk) -> u32 {
 fn checkpointed(works: &'static [Work], seed: u64, runs: usize, frames: usize, both: u32, beside: u32) {
     explore(seed, runs, move || {
         let disk = SimDisk::new(1);
-        let volume = Volume::create(&disk, Path::new("sablecat.db"), 512, [7; 16], false).unwrap();
+        let volume = Volume::create(&disk, Path::new("sablecat.db"), crate::pages::volume::tests::plain(512), [7; 16], false).unwrap();
         let store = Store::with_two_leaves(frames, 6, Some(volume));
         store.checkpoint().unwrap();
         together(&store, works);
@@ -86,7 +84,7 @@ fn sweeps_write_and_evict_what_a_checkpoint_captures() {
 fn pages_are_moved_under_commits() {
     explore(34, 300, || {
         let disk = SimDisk::new(1);
-        let volume = Volume::create(&disk, Path::new("sablecat.db"), 512, [7; 16], false).unwrap();
+        let volume = Volume::create(&disk, Path::new("sablecat.db"), crate::pages::volume::tests::plain(512), [7; 16], false).unwrap();
         let store = Store::with_two_leaves(16, 6, Some(volume));
         store.checkpoint().unwrap();
         // Both leaves go behind the blocks that they had, and leave them free.

@@ -1,6 +1,7 @@
 //! Large values against checkpoints, snapshots and sweeps: whole at every snapshot, named by the checkpoints that see them and no others.
 
 use super::*;
+use crate::txn::catalog;
 
 const KEY: &[u8] = b"large";
 /// The fewest pages that go past the pool.
@@ -33,10 +34,7 @@ fn assert_disk_is_exact(disk: &SimDisk) {
     let kernel = kernel(region, Some(volume));
     kernel.pages.page_ids().assume_used_below(u64::from(superblock.pages_high)).unwrap();
     kernel.pages.blocks().assume_used_below(&superblock.bounds()).unwrap();
-    let store = Store {
-        kernel,
-        tree: TreeRef { id: TreeId(1), root: PageId(1), comparator: None, volume: VolumeId::MAIN, keys: None, presence: None },
-    };
+    let store = Store { kernel, tree: catalog::catalog_tree() };
     let (_, reached) = store.verified();
     let wrong: Vec<_> = (1..named.bound()).filter(|&page| named.contains(page) != reached.contains(&PageId(page as u32))).collect();
     assert!(wrong.is_empty(), "pages that the map names and the tree does not reach, or the other way round: {wrong:?}");
@@ -45,7 +43,7 @@ fn assert_disk_is_exact(disk: &SimDisk) {
 fn explored(works: &'static [Work], seed: u64, runs: usize) {
     explore(seed, runs, move || {
         let disk = SimDisk::new(1);
-        let volume = Volume::create(&disk, Path::new("sablecat.db"), 512, [7; 16], false).unwrap();
+        let volume = Volume::create(&disk, Path::new("sablecat.db"), crate::pages::volume::tests::plain(512), [7; 16], false).unwrap();
         let store = Store::with_two_leaves(40, 6, Some(volume));
         store.put(KEY, &large(100)).unwrap();
         store.checkpoint().unwrap();

@@ -99,6 +99,7 @@ impl Store {
         }
         let (left, right) = (store.leaf(LEFT, &seat), store.leaf(RIGHT, &seat));
         assert!(left != right && left == store.leaf(BESIDE_LEFT, &seat));
+        drop(direct);
         drop(seat);
         Arc::new(store)
     }

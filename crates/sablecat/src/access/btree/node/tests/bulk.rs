@@ -10,7 +10,7 @@ proptest! {
     #[test]
     fn loaded_pages_hold_what_was_pushed(
         size in prop::sample::select(&SIZES[..3]),
-        keys in prop::collection::btree_set(a_key(48), 0..300),
+        keys in prop::collection::btree_set(a_key(44), 0..300),
         fill in 50usize..=100,
         len in 0usize..30,
     ) {
@@ -19,7 +19,7 @@ proptest! {
         let mut row = Row { size, order: Order::Bytes, pages: Vec::new() };
         let mut inner_pages = Vec::new();
         let mut separators = Vec::new();
-        let value = vec![9; len.min(inline_value_bytes_max(size, 48))];
+        let value = vec![9; len.min(inline_value_bytes_max(size, 44))];
         for key in &keys {
             if loader.push(key, Value::Inline(&value)) {
                 let mut page = vec![0xbb; size];

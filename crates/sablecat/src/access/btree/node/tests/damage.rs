@@ -8,7 +8,7 @@ proptest! {
     /// A damaged page is refused, or every function gets along with it.
     #[test]
     fn damage_is_refused_or_harmless(
-        size in prop::sample::select(vec![512usize, 1024]),
+        size in prop::sample::select(vec![480usize, 512, 1024, 4088]),
         leaf in any::<bool>(),
         fenced in any::<bool>(),
         keys in prop::collection::btree_set(a_key(14), 0..30),

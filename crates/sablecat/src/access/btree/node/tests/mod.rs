@@ -14,7 +14,7 @@ mod inner;
 mod leaf;
 mod row;
 
-const SIZES: [usize; 4] = [512, 1024, 4096, 65536];
+const SIZES: [usize; 7] = [480, 512, 1024, 4064, 4096, 65528, 65536];
 const TREE: TreeId = TreeId(7);
 
 type Key = Vec<u8>;

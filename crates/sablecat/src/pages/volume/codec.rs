@@ -1,0 +1,170 @@
+//! How a page becomes a block, and a block a page: the one place where that is done.
+//!
+//! ```text
+//! 0        4                                   page size       block size
+//! | crc32c | everything else of the page ...          | trailer        |
+//! ```
+//!
+//! The checksum covers the block's number (8 bytes, little-endian) and then bytes 4.. of the block, so a block that the disk wrote to or
+//! read from the wrong place is found as surely as one whose bits changed. A block of zeroes, as never written space reads, is not valid.
+//!
+//! Of a write that the disk lost although it said otherwise nothing is to be seen in the block: what was there before is as valid. So whoever names a
+//! block, the map or a word in memory, names with it 20 bits of its checksum, the *seal*, and who reads it for them compares. One lost write in a
+//! million is not noticed.
+//!
+//! The *trailer* is room for what a codec adds to a page: what it enciphered it with, and what proves that nobody changed it. A volume has trailers of one length, chosen when
+//! it is made. This build has one codec, which stores pages as they are and needs none; so a trailer is zero, and has no bytes unless a test wants some.
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::types::{BlockId, SealedBlock};
+
+/// Bytes of the checksum at the start of every block.
+pub(crate) const CHECKSUM_BYTES: usize = 4;
+/// Trailers are of so many bytes, or a multiple: what follows a page is aligned as the page is.
+const TRAILER_STEP: usize = 8;
+/// The longest trailer: a sixteenth of the smallest block.
+pub(crate) const TRAILER_BYTES_MAX: usize = 32;
+
+/// How the blocks of a volume are made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Codec {
+    block_size: usize,
+    trailer_bytes: usize,
+}
+
+impl Codec {
+    /// That of blocks of a size with trailers of a length.
+    ///
+    /// # Errors
+    /// A sentence, if there can be no such blocks.
+    pub(crate) fn new(block_size: usize, trailer_bytes: usize) -> std::result::Result<Codec, String> {
+        if !block_size.is_power_of_two() || !(512..=65536).contains(&block_size) {
+            return Err(format!("page size {block_size} is not a power of two from 512 to 65536"));
+        }
+        if trailer_bytes > TRAILER_BYTES_MAX || !trailer_bytes.is_multiple_of(TRAILER_STEP) {
+            return Err(format!("{trailer_bytes} bytes behind a page are not a multiple of {TRAILER_STEP} up to {TRAILER_BYTES_MAX}"));
+        }
+        Ok(Codec { block_size, trailer_bytes })
+    }
+
+    /// Bytes of a block: a power of two from 512 to 65536.
+    #[inline]
+    pub(crate) fn block_size(self) -> usize {
+        self.block_size
+    }
+
+    /// Bytes of a page: of a block without its trailer.
+    #[inline]
+    pub(crate) fn page_size(self) -> usize {
+        self.block_size - self.trailer_bytes
+    }
+
+    /// Makes a block of the page at the start of `bytes`, which have the length of a block. Returns what it is to be named as.
+    pub(super) fn seal(self, block: BlockId, bytes: &mut [u8]) -> SealedBlock {
+        debug_assert_eq!(bytes.len(), self.block_size);
+        bytes[self.page_size()..].fill(0);
+        seal(block, bytes)
+    }
+
+    /// Checks a block that was read. The page at its start is the one that was sealed.
+    ///
+    /// # Errors
+    /// Corruption, naming the file, the block and what is wrong.
+    pub(super) fn open(self, path: &Path, block: BlockId, bytes: &[u8]) -> Result<()> {
+        let damaged = |why: String| {
+            let (place, at) = (block.within(), block.within().saturating_mul(bytes.len() as u64));
+            Error::corruption(format!("{}: block {place} (byte {at}) is damaged: {why}", path.display()))
+        };
+        let (found, expected) = (stored(bytes), checksum(block, bytes));
+        if found != expected {
+            let hint = if bytes.iter().all(|&b| b == 0) { "; the block is all zeroes, as if it had never been written" } else { "" };
+            return Err(damaged(format!("its checksum is {found:08x}, its content gives {expected:08x}{hint}")));
+        }
+        if bytes[self.page_size()..].iter().any(|&byte| byte != 0) {
+            return Err(damaged("behind its page there is something that this build does not know".into()));
+        }
+        Ok(())
+    }
+}
+
+fn checksum(block: BlockId, bytes: &[u8]) -> u32 {
+    let seed = crc32c::crc32c(&block.0.to_le_bytes());
+    crc32c::crc32c_append(seed, &bytes[CHECKSUM_BYTES..])
+}
+
+/// Puts the checksum for a block's place and content into its first four bytes. Returns what it is to be named as.
+pub(crate) fn seal(block: BlockId, bytes: &mut [u8]) -> SealedBlock {
+    let sum = checksum(block, bytes);
+    bytes[..CHECKSUM_BYTES].copy_from_slice(&sum.to_le_bytes());
+    SealedBlock::new(block, sum)
+}
+
+fn stored(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+}
+
+/// What is wrong if a block that was read and is whole is not what it is named as.
+pub(crate) fn compare(named: SealedBlock, bytes: &[u8]) -> std::result::Result<(), String> {
+    let found = SealedBlock::new(named.block(), stored(bytes));
+    if named.seal() == 0 || found == named {
+        return Ok(());
+    }
+    Err(format!(
+        "it is whole, but not what was written there last: that has the seal {:05x}, this {:05x}; the disk has lost a write, or what is here is an older copy of the file",
+        named.seal(),
+        found.seal()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn codec(block_size: usize, trailer_bytes: usize) -> Codec {
+        Codec::new(block_size, trailer_bytes).expect("possible")
+    }
+
+    #[test]
+    fn every_bit_counts_and_so_does_the_place() {
+        let path = Path::new("v");
+        for trailer_bytes in [0, 8, 32] {
+            let codec = codec(512, trailer_bytes);
+            let mut bytes: Vec<u8> = (0..512).map(|n| n as u8).collect();
+            codec.seal(BlockId(7), &mut bytes);
+            assert_eq!(bytes[4..512 - trailer_bytes], (4..512 - trailer_bytes).map(|n| n as u8).collect::<Vec<_>>()[..]);
+            codec.open(path, BlockId(7), &bytes).expect("just sealed");
+            assert!(codec.open(path, BlockId(8), &bytes).expect_err("misplaced").is_corruption());
+            for bit in 0..512 * 8 {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                assert!(codec.open(path, BlockId(7), &bytes).is_err(), "bit {bit}");
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
+
+    #[test]
+    fn a_hole_in_the_file_is_not_a_block() {
+        for block_size in [512, 4096, 65536] {
+            let error = codec(block_size, 0).open(Path::new("v"), BlockId(300), &vec![0; block_size]).expect_err("zeroes");
+            assert!(error.to_string().contains("never been written"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_another_codec_left_behind_a_page_is_refused() {
+        let mut bytes = vec![1; 512];
+        seal(BlockId(7), &mut bytes);
+        codec(512, 0).open(Path::new("v"), BlockId(7), &bytes).expect("all of it is the page");
+        let error = codec(512, 32).open(Path::new("v"), BlockId(7), &bytes).expect_err("a trailer");
+        assert!(error.is_corruption() && error.to_string().contains("does not know"), "{error}");
+    }
+
+    #[test]
+    fn there_are_blocks_of_few_sizes() {
+        for (block_size, trailer_bytes) in [(0, 0), (500, 0), (256, 0), (131_072, 0), (4096, 4), (4096, 40), (512, 512)] {
+            assert!(Codec::new(block_size, trailer_bytes).is_err(), "{block_size}, {trailer_bytes}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Bulk loads, beside those who use the tree that is being loaded.
+
+use super::*;
+use crate::error::ErrorKind;
+use crate::pages::header;
+
+const RECORDS: u32 = 4000;
+/// As many as make some leaves under one root, so that the tree is as it was made when they have been removed.
+const FEW: u32 = 300;
+
+fn key(n: u32) -> Vec<u8> {
+    format!("{n:05}").into_bytes()
+}
+
+/// The leaf of a key as who has a hint for it finds it, and the key's value there.
+fn covering(store: &Store, seat: &Seat<'_>, key: &[u8]) -> (PageId, Option<Vec<u8>>) {
+    let mut snapshot = store.kernel.pages.snapshot(seat);
+    let view = store.tree.tree();
+    let bytes = snapshot.covering(&view, key).unwrap();
+    let value = view.get(bytes, key).map(|value| match value {
+        access::Value::Inline(value) => value.to_vec(),
+        access::Value::Long { .. } => unreachable!("short"),
+    });
+    (header::page_id(bytes), value)
+}
+
+/// The number of a leaf that somebody remembers may be that of a page of the load, which looks like a leaf of the tree. That is read by nobody before the load
+/// has committed, and written by nobody: it would be lost if the load failed.
+#[test]
+fn a_leaf_remembered_from_when_others_had_filled_the_tree_is_no_page_of_the_load() {
+    let store = Store::new(2000, 8, None);
+    let pages = &store.kernel.pages;
+    let seats: Vec<_> = (0..4).map(|_| store.seat()).collect();
+    let mut remembered = Vec::new();
+    let records = (0..RECORDS).map(|n| {
+        if n == RECORDS / 2 {
+            (0..FEW).for_each(|n| store.put(&key(n), &[7; 9]).unwrap());
+            remembered.extend(seats.iter().zip(1..).map(|(seat, n)| covering(&store, seat, &key(FEW / 5 * n)).0));
+            // From the end, so that each leaf is merged with the one behind it.
+            (0..FEW).rev().for_each(|n| assert!(store.remove(&key(n)).unwrap()));
+            pages.sweep_all(&store.seat());
+        }
+        if n + 1 == RECORDS {
+            let looks_like = |page, n: u32| {
+                let view = store.tree.tree();
+                let snapshot = pages.snapshot(&seats[0]);
+                snapshot.show(page, |bytes| view.covers(bytes, &key(n))).unwrap_or(false)
+            };
+            let mut met = 0;
+            for (seat, &page) in seats.iter().zip(&remembered) {
+                let Some(within) = (0..RECORDS).find(|&n| looks_like(page, n)) else { continue };
+                assert_eq!(
+                    covering(&store, seat, &key(within)),
+                    (store.tree.root, None),
+                    "nothing of a load is seen before it has committed"
+                );
+                met += 1;
+            }
+            assert!(met > 0, "the load has some of these numbers: {remembered:?}");
+        }
+        (key(n), [1; 9])
+    });
+    assert_eq!(store.kernel.bulk_load(&store.tree, records, Durability::Memory).unwrap(), u64::from(RECORDS));
+    drop(seats);
+    assert_eq!(store.verified().0.len(), RECORDS as usize);
+}
+
+/// What fills the tree is found before anything is published beside it, and not only when the load ends.
+#[test]
+fn a_load_into_a_tree_that_others_have_filled_fails_and_leaves_nothing() {
+    let store = Store::new(2000, 8, None);
+    let records = (0..RECORDS).map(|n| {
+        if n == RECORDS / 2 {
+            (0..RECORDS).for_each(|n| store.put(&key(n), &[7; 9]).unwrap());
+        }
+        (key(n), [1; 9])
+    });
+    assert_eq!(store.kernel.bulk_load(&store.tree, records, Durability::Memory).unwrap_err().kind(), ErrorKind::Conflict);
+    assert!(store.verified().0.iter().all(|(_, value)| value == &[7; 9]));
+    store.assert_nothing_leaks();
+}
