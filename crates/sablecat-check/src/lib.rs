@@ -8,6 +8,7 @@
 //! engine.rs     what is answered
 //! alike.rs      both side by side
 //! setting.rs    ways to open an environment
+//! method.rs     by which access method
 //! crash.rs      power failures after any call
 //! backward.rs   going back to earlier states
 //! store.rs      the same for the Data Store
@@ -22,14 +23,17 @@
 //! storm/        processes that share an environment, and are killed
 //! steps/        a process that dies after any instruction
 //! operator.rs   what operators do to files and memory of killed processes
+//! course.rs     where a long run is, and when it ends
 //! seeds.rs      many seeds, and how to see one again
 //! ```
 //!
 //! Every check takes a seed and says what is wrong, or nothing. The tests run a fixed number of seeds; `cargo run --release -p sablecat-check
-//! -- <check> --seeds N --from S` runs others.
+//! -- <check> --seeds N --from S` runs others, and with `--method flat` over an access method
+//! that is there for nothing else.
 
 pub mod alike;
 pub mod backward;
+pub mod course;
 pub mod crash;
 pub mod damage;
 pub mod deaths;
@@ -39,6 +43,7 @@ pub mod faults;
 pub mod fuzz;
 pub mod history;
 pub mod lies;
+pub mod method;
 pub mod model;
 pub mod operator;
 pub mod order;

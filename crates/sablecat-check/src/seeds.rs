@@ -4,6 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::alike::Wrong;
+use crate::method;
 
 /// A check of one seed.
 pub type Check = fn(u64) -> Result<(), Wrong>;
@@ -44,7 +45,10 @@ pub fn one(name: &str, seed: u64) -> Result<(), Wrong> {
     let Some((_, check)) = CHECKS.iter().find(|(known, _)| *known == name) else { return Err(format!("there is no check {name:?}")) };
     let outcome = catch_unwind(AssertUnwindSafe(|| check(seed))).unwrap_or_else(|panic| Err(said(&*panic)));
     outcome.map_err(|wrong| {
-        format!("seed {seed}: {wrong}\n    to see it again: cargo run --release -p sablecat-check -- {name} --seeds 1 --from {seed}")
+        let method = method::words().join(" ");
+        format!(
+            "seed {seed}: {wrong}\n    to see it again: cargo run --release -p sablecat-check -- {name} --seeds 1 --from {seed} {method}"
+        )
     })
 }
 

@@ -7,6 +7,7 @@ use sablecat_os::sim::SimDisk;
 
 use crate::dice::Dice;
 use crate::engine::REVERSED;
+use crate::method;
 
 /// Bytes that environments in memory alone may take: more than any sequence of steps fills.
 const MEMORY: u64 = 1 << 30;
@@ -17,8 +18,10 @@ pub const DIRECTORY: &str = "/env";
 /// How an environment is opened.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Bytes of a page.
+    /// Bytes of a page, and of a block.
     pub page_size: usize,
+    /// Bytes of a block that its page leaves free.
+    pub trailer: usize,
     /// Bytes of the cache; the engine takes at least 256 pages.
     pub cache: u64,
     /// The rung of single operations.
@@ -38,14 +41,28 @@ pub struct Setting {
 impl Setting {
     /// Small in everything, so that every limit is met.
     pub fn small(page_size: usize, durability: Durability) -> Setting {
-        Setting { page_size, cache: 0, durability, log_buffer: 65536, log_segment: 65536, journal: None, sync_io: false, volumes: 0 }
+        Setting {
+            page_size,
+            trailer: 0,
+            cache: 0,
+            durability,
+            log_buffer: 65536,
+            log_segment: 65536,
+            journal: None,
+            sync_io: false,
+            volumes: 0,
+        }
     }
 
     /// A small setting from a seed.
     pub fn any_small(dice: &mut Dice) -> Setting {
         let durability = dice.pick(&crate::step::RUNGS);
         let setting = Setting::small(dice.pick(&[512, 1024, 4096]), durability);
-        Setting { volumes: dice.pick(&[0, 0, 1, 2]), ..setting }
+        let volumes = dice.pick(&[0, 0, 1, 2]);
+        // Not of the dice themselves: what a seed means otherwise stays as it was.
+        // In the smallest pages keys with a comparator would be shorter than those that are made up.
+        let trailer = if setting.page_size == 512 { 0 } else { dice.clone().pick(&[0, 0, 8, 32]) };
+        Setting { volumes, trailer, ..setting }
     }
 
     /// A small setting from a seed, which may have a journal and write its log in another way.
@@ -57,17 +74,18 @@ impl Setting {
 
     /// Bytes from which on keys are nested.
     pub fn stem(&self) -> usize {
-        self.page_size / 8 - 16
+        (self.page_size - self.trailer) / 8 - 16
     }
 
     /// A builder that does nothing in the background.
     pub fn builder(&self) -> Builder {
         let builder = match &self.journal {
-            Some(journal) => Env::builder().journal(journal.clone()),
-            None => Env::builder(),
+            Some(journal) => method::builder().journal(journal.clone()),
+            None => method::builder(),
         };
         self.place(builder)
             .page_size(self.page_size)
+            .trailer_bytes(self.trailer)
             .cache_size(self.cache)
             .durability(self.durability)
             .log_buffer_size(self.log_buffer)

@@ -8,6 +8,7 @@ use std::ops::Bound;
 use sablecat::{Durability, Isolation};
 
 use crate::dice::Dice;
+use crate::method;
 use crate::walk::{self, Walk};
 
 /// A key or a value.
@@ -185,7 +186,7 @@ impl Shape {
             return Bytes::new();
         }
         let n = dice.below(self.keys);
-        if self.stem > 0 && n % 8 == 7 && !reversed(name) {
+        if self.stem > 0 && method::nests() && n % 8 == 7 && !reversed(name) {
             return self.nested_key(n / 8);
         }
         let mut key = n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[..4].to_vec();

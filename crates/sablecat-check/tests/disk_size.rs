@@ -133,6 +133,7 @@ const RECORDS: u32 = 60_000;
 fn thinned(disk: &SimDisk) -> (Env, u64) {
     let setting = Setting {
         page_size: 4096,
+        trailer: 0,
         cache: 64 << 20,
         durability: Durability::NoSync,
         log_buffer: 1 << 20,

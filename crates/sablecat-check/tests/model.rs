@@ -20,6 +20,7 @@ fn settings() -> Vec<Setting> {
             for durability in RUNGS {
                 settings.push(Setting {
                     page_size,
+                    trailer: 0,
                     cache,
                     durability,
                     log_buffer: 1 << 20,
@@ -33,6 +34,7 @@ fn settings() -> Vec<Setting> {
     }
     settings.push(Setting {
         page_size: 4096,
+        trailer: 0,
         cache: 1 << 20,
         durability: Durability::Sync,
         log_buffer: 1 << 18,
@@ -44,6 +46,11 @@ fn settings() -> Vec<Setting> {
     for page_size in [512, 4096, 65536] {
         for volumes in [0, 2] {
             settings.push(Setting { log_buffer: 1 << 20, volumes, ..Setting::small(page_size, Durability::Sync) });
+        }
+    }
+    for page_size in [1024, 4096, 65536] {
+        for (trailer, volumes) in [(8, 0), (32, 2)] {
+            settings.push(Setting { trailer, log_buffer: 1 << 20, volumes, ..Setting::small(page_size, Durability::Sync) });
         }
     }
     settings

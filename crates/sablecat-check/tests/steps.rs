@@ -1,22 +1,14 @@
 //! Operations whose process dies after some of their instructions; `sablecat-check steps` for all of them.
 
-use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
+mod command;
 
-/// The command's exit status where processes cannot be stepped.
-const NOT_PERMITTED: i32 = 3;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+
+use command::{NOT_PERMITTED, run};
 
 fn steps(words: &[&str]) {
-    // Others each time; what fails says how to see it again.
-    let from = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64 % 1_000_000).to_string();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sablecat-check"));
-    let out = command.args(["steps", "--from", &from]).args(words).output().expect("started");
-    let said = String::from_utf8_lossy(&out.stdout);
-    if out.status.code() == Some(NOT_PERMITTED) {
-        eprintln!("{said}");
-        return;
-    }
-    assert!(out.status.success(), "--from {from} {words:?}: {said}{}", String::from_utf8_lossy(&out.stderr));
+    run("steps", words);
 }
 
 #[test]
@@ -39,15 +31,38 @@ fn dying_after_some_instruction_of_what_is_long_leaves_nothing_in_doubt() {
     each(&["merge", "evict", "long-key", "define", "follow", "detach"], &["--every", "997", "--kills", "1"]);
 }
 
+#[test]
+fn what_the_dead_had_in_hand_is_given_back_while_others_live() {
+    each(&["large-value", "checkpoint", "compact"], &["--by", "calls", "--every", "5", "--kills", "1"]);
+    each(&["large-value", "checkpoint", "compact"], &["--every", "99991", "--kills", "1"]);
+}
+
 /// Others take over, commit and make checkpoints; what it does when it goes on is late and harms nothing.
 #[test]
 fn who_is_stopped_in_a_checkpoint_holds_up_nobody_and_does_no_harm_later() {
     steps(&["--operation", "checkpoint", "--by", "calls", "--stop"]);
 }
 
+/// A third commits and makes checkpoints, and both who were stopped go on, one after the other.
+#[test]
+fn who_succeeds_in_a_checkpoint_and_is_stopped_in_turn_holds_up_nobody() {
+    steps(&["--operation", "succeed", "--by", "calls", "--stop"]);
+    steps(&["--operation", "succeed", "--by", "calls", "--every", "3", "--stop", "--journal"]);
+}
+
+#[test]
+fn who_succeeds_in_a_checkpoint_and_is_killed_in_turn_leaves_nothing_in_doubt() {
+    steps(&["--operation", "succeed", "--by", "calls", "--every", "3", "--kills", "5", "--journal"]);
+}
+
 #[test]
 fn who_is_stopped_while_it_makes_a_segment_holds_up_nobody_and_does_no_harm_later() {
     steps(&["--operation", "supply", "--by", "calls", "--stop"]);
+}
+
+#[test]
+fn who_is_stopped_while_it_fills_a_segment_in_use_holds_up_nobody_and_does_no_harm_later() {
+    steps(&["--operation", "fill", "--by", "calls", "--stop"]);
 }
 
 #[test]
@@ -62,6 +77,43 @@ fn who_is_stopped_while_it_writes_or_flushes_the_log_holds_up_nobody_and_does_no
 #[test]
 fn who_is_stopped_while_it_mends_what_another_left_holds_up_nobody_and_does_no_harm_later() {
     steps(&["--operation", "mend", "--by", "calls", "--stop"]);
+}
+
+#[test]
+fn a_run_that_is_cut_short_says_what_it_did_and_how_to_do_the_rest() {
+    let start = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sablecat-check"));
+        command.args(["steps", "--operation", "insert"]).args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("started")
+    };
+    let said = |mut child: std::process::Child| {
+        let mut said = String::new();
+        child.stdout.take().expect("piped").read_to_string(&mut said).expect("read");
+        (child.wait().expect("ended").code(), said)
+    };
+    // Asked to as soon as it says that it is at work.
+    let mut child = start(&[]);
+    let mut errors = BufReader::new(child.stderr.take().expect("piped"));
+    let mut first = String::new();
+    errors.read_line(&mut first).expect("read");
+    assert!(Command::new("kill").arg(child.id().to_string()).status().expect("sent").success());
+    let (code, cut) = said(child);
+    if code == Some(NOT_PERMITTED) {
+        return;
+    }
+    assert!(first.starts_with("insert: ") && first.ends_with("; 0 failed\n"), "{first}");
+    assert!(code == Some(0) && cut.starts_with("insert: ") && cut.contains("the rest is --after "), "{cut}");
+    // By its time.
+    let (code, cut) = said(start(&["--minutes", "0"]));
+    assert!(code == Some(0) && cut.contains("not begun: insert"), "{cut}");
+    // The rest: the states after some are fewer than all.
+    let states = |words: &[&str]| {
+        let (code, said) = said(start(words));
+        assert!(code == Some(0) && !said.contains("cut short"), "{said}");
+        let states = said.split(" states").next().and_then(|before| before.rsplit(' ').next());
+        states.and_then(|states| states.parse::<u64>().ok()).expect("a number of states")
+    };
+    assert!(states(&["--by", "calls"]) > states(&["--by", "calls", "--after", "3"]));
 }
 
 fn each(operations: &[&str], words: &[&str]) {

@@ -39,11 +39,7 @@ impl Existing {
         if reading.read_only {
             return last_checkpoint();
         }
-        // What is wrong with it is said by the other way to open it, which looks at all of it.
-        if self.placing.is_empty()
-            && let Ok(env) = last_checkpoint()
-            && env.recovery().closed
-        {
+        if let Some(env) = self.open_closed() {
             return Ok(env);
         }
         match self.builder().shared(true).create(false).open(&self.dir) {
@@ -51,8 +47,19 @@ impl Existing {
                 eprintln!("sablecat: {error}, as it does here");
                 last_checkpoint()
             }
+            Err(error) if error.kind() == ErrorKind::InUse => Err(format!("{error}; with --read-only its last checkpoint is shown").into()),
             opened => Ok(opened?),
         }
+    }
+
+    /// Opens it to look at it, and writes nothing, if it was closed and nobody has opened it since.
+    pub(crate) fn open_closed(&self) -> Option<Env> {
+        if !self.placing.is_empty() {
+            return None;
+        }
+        // What is wrong with it is said by the other way to open it, which looks at all of it.
+        let env = self.builder().read_only(true).open(&self.dir).ok()?;
+        env.recovery().closed.then_some(env)
     }
 
     /// Opens it, and creates it if there is none.

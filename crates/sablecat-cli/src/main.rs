@@ -37,7 +37,7 @@ const SIGNALLED: u8 = 128;
 #[command(
     name = "sablecat",
     version,
-    after_help = "Exit codes: 0 done; 1 the key is absent or problems were found; 2 it could not be done; 130, 143 interrupted, and closed."
+    after_help = "Exit codes: 0 done; 1 the key is absent or problems were found; 2 it could not be done; 129, 130, 143 interrupted, and closed."
 )]
 struct Arguments {
     #[command(subcommand)]

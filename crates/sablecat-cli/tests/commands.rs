@@ -205,6 +205,12 @@ fn an_environment_that_is_open_elsewhere_is_refused() {
     let refused = scratch.run("stat env");
     assert_eq!((refused.code, refused.out.as_str()), (2, ""));
     assert!(refused.err.starts_with("sablecat: ") && refused.err.contains("open"), "{}", refused.err);
+    // Who has it, and what can be done all the same.
+    let who = format!("process {} ", std::process::id());
+    assert!(refused.err.contains(&who) && refused.err.contains("--read-only"), "{}", refused.err);
+    assert_eq!(scratch.run("stat env --read-only").code, 0);
+    let put = scratch.run("put env k v");
+    assert!(put.code == 2 && put.err.contains(&who) && put.err.contains("read-only"), "{}", put.err);
     env.close().unwrap();
     assert_eq!(scratch.run("stat env").code, 0);
 }

@@ -133,7 +133,7 @@ fn shared_memory_is_given_back_by_a_measurement_that_is_asked_to_end() {
     assert!(Command::new("kill").arg(serving.id().to_string()).status().unwrap().success());
     // As when its driver has ended.
     drop(input);
-    assert!(serving.wait().unwrap().success());
+    assert_eq!(serving.wait().unwrap().code(), Some(143));
     assert!(!region.exists());
 }
 
@@ -384,7 +384,7 @@ fn a_run_that_is_asked_to_end_leaves_nothing_behind() {
         let (said, why) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
         match region {
             Some(region) => {
-                assert_eq!((output.status.code(), why.as_str()), (Some(1), "sablecat: threen1: interrupted\n"), "{arguments}: {said}");
+                assert_eq!((output.status.code(), why.as_str()), (Some(143), "sablecat: threen1: interrupted\n"), "{arguments}: {said}");
                 assert!(!region.exists(), "{arguments}: {}", region.display());
             }
             None => assert!(mount.is_some() && said.contains(": skipped: "), "{arguments}: {said} {why}"),

@@ -41,9 +41,18 @@ fn reading_an_environment_that_was_closed_writes_nothing() {
     scratch.run("put env k v");
     let env = scratch.path().join("env");
     let before = there(&env);
-    for command in
-        ["get env k", "scan env", "stat env", "verify env", "locks env", "processes env", "get env k --json", "recover env --list"]
-    {
+    for command in [
+        "get env k",
+        "scan env",
+        "stat env",
+        "verify env",
+        "locks env",
+        "processes env",
+        "get env k --json",
+        "recover env --list",
+        "recover env",
+        "log env",
+    ] {
         let told = scratch.run(command);
         assert_eq!((told.code, told.err.as_str()), (0, ""), "{command}");
         assert_eq!(there(&env), before, "{command}");
@@ -81,7 +90,7 @@ fn a_command_that_is_told_to_stop_closes_the_environment() {
     let database = many.database("main").unwrap();
     (0..5000u32).for_each(|n| database.insert(n.to_be_bytes(), [b'v'; 1000]).unwrap());
     drop(database);
-    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+    for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         // Held open, so that the command joins.
         let mut scan = Command::new(env!("CARGO_BIN_EXE_sablecat"))
             .args(["scan", "env"])

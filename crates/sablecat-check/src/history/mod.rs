@@ -27,6 +27,7 @@ pub use run::{Run, run};
 
 use crate::alike::Wrong;
 use crate::dice::Dice;
+use crate::method;
 
 /// A run at each isolation level.
 ///
@@ -43,7 +44,7 @@ pub fn explore(seed: u64) -> Result<(), Wrong> {
             page_size: dice.pick(&[512, 4096]),
             on_disk: dice.percent(50),
             shelves: if level == Level::ReadCommitted { 0 } else { dice.pick(&[0, 0, 2]) },
-            nested: dice.percent(30),
+            nested: dice.percent(30) && method::nests(),
             seed: dice.throw(),
         };
         let history = run(&plan).map_err(|wrong| format!("{plan:?}: {wrong}"))?;

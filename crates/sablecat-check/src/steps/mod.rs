@@ -1,6 +1,7 @@
 //! Steps: a process that dies after any instruction.
 //!
 //! ```text
+//! failing.rs    of whose system calls one fails instead
 //! operation.rs  what is done, and what there is before
 //! state.rs      the shared bytes of an environment: comparing and copying them
 //! worker.rs     the process that is stepped
@@ -17,32 +18,43 @@
 //! Then some of the deaths are repeated in earnest: the process is killed there, and the survivor is one that was there before. Another time the
 //! process is not killed there but stopped: unless it is seen to hold something, the one beside it must be able to do all of its work meanwhile.
 
+pub mod failing;
 mod operation;
 pub(crate) mod state;
 mod survivor;
 mod worker;
 
 use std::fmt;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use sablecat::{Durability, Env, Place as Where};
+use sablecat::{Builder, Durability, Env, Journal, Place as Where};
 use sablecat_os::check::stepped::{Did, Stepped, is_possible};
 use sablecat_os::liveness::LockFile;
 
+use crate::course::Course;
 use crate::dice::Dice;
+use crate::method;
 use operation::Act;
 pub use operation::{OPERATIONS, Operation, named};
 use state::{Place, State, Watch};
 use survivor::{Left, Possible, attend, come_after, go_on, patiently};
 pub use worker::work;
 
-/// The smallest pages and the smallest cache: the less there is to copy.
+/// The smallest segments of the log that are used, likewise.
+const SEGMENT_BYTES: u64 = 1 << 16;
+/// The smallest pages: the less there is to copy.
 const PAGE_BYTES: usize = 512;
-const CACHE_BYTES: u64 = 0;
 /// In one of so many states there is a survivor who finds that nobody lives. What it makes of a state hangs on the log alone.
 const RECOVER_EVERY: u64 = 3;
+/// Epochs that a journal has.
+const EPOCHS: u32 = 2;
+/// Who is to be succeeded is stopped at most so many instructions behind a call.
+const HOLDER_STEPS: u64 = 1500;
+/// So many moments are looked at for one at which it holds nothing.
+const HOLDERS_TRIED: u64 = 100;
 /// An operation that takes more instructions never ends.
 const STEPS_MAX: u64 = 50_000_000;
 
@@ -55,14 +67,18 @@ pub struct Steps {
     pub operation: &'static Operation,
     /// The process may die after every so many instructions.
     pub every: u64,
-    /// The first instruction after which it may die, and chance.
+    /// The number of the first of these instructions, and chance.
     pub from: u64,
+    /// None of the first so many steps are looked at: they have been.
+    pub after: u64,
     /// Instead of after instructions it may die before and after system calls, and `every` counts these: for long operations.
     pub calls: bool,
     /// How many of the deaths to repeat in earnest, and then to stop the process there instead; all, if there are fewer.
     pub kills: u64,
     /// Nobody dies: the process is stopped at each of these moments, in earnest, and goes on when others have worked.
     pub stop: bool,
+    /// The environment keeps a journal, with epochs.
+    pub journal: bool,
 }
 
 /// What it came to.
@@ -82,15 +98,18 @@ pub struct Report {
     pub stops: u64,
     /// Of these, times at which it had a role that others took over.
     pub passed_on: u64,
+    /// The last step that was looked at, if the run ended before the operation did.
+    pub cut_after: Option<u64>,
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { steps, states, done, files_alone, kills, stops, passed_on } = self;
+        let Report { steps, states, done, files_alone, kills, stops, passed_on, cut_after } = self;
         write!(
             f,
             "{steps} steps, {states} states, done in {done} of them; {files_alone} times the files alone; {kills} killed, {stops} stopped, {passed_on} of them in a role"
-        )
+        )?;
+        cut_after.map_or(Ok(()), |after| write!(f, "; cut short: the rest is --after {after}"))
     }
 }
 
@@ -122,49 +141,73 @@ impl From<sablecat::Error> for Why {
 }
 
 fn open(place: &Place) -> sablecat::Result<Env> {
-    Env::builder()
+    open_with(place, 0)
+}
+
+/// Opens the environment of a place; with so much cache, if others do not have it open.
+fn open_with(place: &Place, cache_bytes: u64) -> sablecat::Result<Env> {
+    builder(place, cache_bytes).open(place.environment())
+}
+
+fn builder(place: &Place, cache_bytes: u64) -> Builder {
+    method::builder()
         .shared(true)
         .background(false)
         .page_size(PAGE_BYTES)
-        .cache_size(CACHE_BYTES)
+        .cache_size(cache_bytes)
         .log_buffer_size(1 << 16)
-        .log_segment_size(1 << 16)
+        .log_segment_size(SEGMENT_BYTES)
         .durability(Durability::Sync)
         .region_directory(place.regions())
         // Half of what is done is done in another file.
         .volume("one", "one.db")
         .place(Where::database("d"), "one")
-        .open(place.environment())
 }
 
 impl Steps {
-    /// Steps through the operation.
+    /// Steps through the operation, until the end of the course.
     ///
     /// # Errors
     /// What is wrong, and after which instruction; or that processes cannot be stepped here.
-    pub fn run(&self) -> Result<Report, Why> {
+    pub fn run(&self, course: &Course) -> Result<Report, Why> {
         if !is_possible() {
             return Err(Why::NotPermitted);
         }
-        let ran = self.run_in_directory();
+        let ran = self.run_in_directory(course);
         let _ = std::fs::remove_dir(&self.directory);
         ran
     }
 
-    fn run_in_directory(&self) -> Result<Report, Why> {
+    fn run_in_directory(&self, course: &Course) -> Result<Report, Why> {
+        let name = self.operation.name;
+        course.tell(&format_args!("{name}: what is there before"));
         let start = self.start()?;
-        let start = Start { victim: self.victim(&start)?, state: start };
+        let start = Start { victim: self.victim(&start)?, holder: self.holder(&start)?, state: start };
         let possible = Arc::new(self.operation.before_and_after()?);
         let mut report = Report::default();
-        let mut deaths = self.step_through(&start, &possible, &mut report)?;
+        let mut deaths = self.step_through(&start, &possible, &mut report, course)?;
         if self.stop {
-            for at in deaths {
+            // Those that were not come to are not known, and those that were are not yet done.
+            let mut last = self.after;
+            report.cut_after = report.cut_after.map(|_| last);
+            let places = deaths.len();
+            for (n, at) in deaths.into_iter().enumerate() {
+                if course.is_over() {
+                    report.cut_after = Some(last);
+                    break;
+                }
+                course.tell(&format_args!("{name}: stopped after step {at} of {}, {n} times of {places}", report.steps));
                 self.count_stop(self.stop_at(&start, &possible, at).map_err(|why| at_step(at, why))?, &mut report);
+                last = at.step;
             }
             return Ok(report);
         }
         Dice::new(self.from).shuffle(&mut deaths);
         for at in deaths.into_iter().take(self.kills as usize) {
+            if course.is_over() {
+                break;
+            }
+            course.tell(&format_args!("{name}: killed after step {at} of {}, {} times of {}", report.steps, report.kills, self.kills));
             self.kill_at(&start, &possible, at).map_err(|why| at_step(at, why))?;
             report.kills += 1;
             self.count_stop(self.stop_at(&start, &possible, at).map_err(|why| at_step(at, why))?, &mut report);
@@ -179,16 +222,30 @@ impl Steps {
     /// What there is before the process begins: as if all who made it had been killed.
     fn start(&self) -> Result<State, Why> {
         let place = self.place("start")?;
-        let env = open(&place)?;
+        if let Act::Create = self.operation.act {
+            return Ok(State::of(&place)?);
+        }
+        let builder = builder(&place, self.operation.cache_bytes()).log_segment_size(self.operation.segment_bytes());
+        let builder = if self.journal { builder.journal(Journal::new().epochs(EPOCHS)) } else { builder };
+        let env = builder.open(place.environment())?;
         self.operation.fill(&env)?;
+        if self.journal {
+            // The oldest epoch has been let go of.
+            (0..=EPOCHS).try_for_each(|_| env.checkpoint().and_then(|_| survivor::work(&env)))?;
+        }
         let filled = State::of(&place)?;
+        if let Act::SetAside = self.operation.act {
+            // The files were closed without that region.
+            env.close()?;
+            return Ok(State::of(&place)?.with_memory_of(&filled));
+        }
         drop(env);
         if self.stop || !matches!(self.operation.act, Act::Reap | Act::Rescue) {
             return Ok(filled);
         }
         // In the middle of a commit: at a state that hangs on `from`.
         filled.put(&place, true)?;
-        let mut victim = start_worker(&place, "commit")?;
+        let mut victim = started(&mut worker(&place, "commit")?)?;
         let (mut states, mut watch) = (Vec::new(), Watch::begin(&place)?);
         while victim.step()? == Did::Step {
             if !watch.is_still_so()? {
@@ -210,7 +267,7 @@ impl Steps {
         let place = self.place("start")?;
         start.put(&place, true)?;
         let _company = open(&place)?;
-        let mut victim = start_worker(&place, "commit")?;
+        let mut victim = started(&mut worker(&place, "commit")?)?;
         let (mut steps, mut changed, mut watch) = (0, Vec::new(), Watch::begin(&place)?);
         while victim.step()? == Did::Step {
             steps += 1;
@@ -222,8 +279,44 @@ impl Steps {
         Ok(Some(changed[Dice::new(self.from).index(changed.len())]))
     }
 
+    /// Where another is stopped in a checkpoint for the process to succeed it: after how many beginnings and ends of calls, and how many instructions more. That hangs on `from`.
+    /// It holds nothing there that others have to wait for.
+    fn holder(&self, start: &State) -> Result<Option<(u64, u64)>, Why> {
+        if !matches!(self.operation.act, Act::Succeed) {
+            return Ok(None);
+        }
+        let place = self.place("start")?;
+        let begin = || {
+            start.put(&place, true)?;
+            let company = open(&place)?;
+            Ok::<_, Why>((company, started(&mut worker(&place, "checkpoint")?)?))
+        };
+        let may_be_succeeded = |company: &Env| {
+            let participants: Vec<_> = company.processes().into_iter().flat_map(|process| process.participants).collect();
+            participants.iter().any(|one| one.roles.contains(&"checkpoint")) && !participants.iter().any(|one| self.holds(one))
+        };
+        let (company, mut process) = begin()?;
+        let (mut calls, mut places) = (0, Vec::new());
+        while process.step_to_call()? == Did::Step {
+            calls += 1;
+            if may_be_succeeded(&company) {
+                places.push(calls);
+            }
+        }
+        drop((company, process));
+        let mut dice = Dice::new(self.from);
+        for _ in 0..HOLDERS_TRIED {
+            let holder = (places[dice.index(places.len())], dice.below(HOLDER_STEPS));
+            let (company, mut process) = begin()?;
+            if run_to(&mut process, holder)? && may_be_succeeded(&company) {
+                return Ok(Some(holder));
+            }
+        }
+        Err(Why::Wrong("nobody can be succeeded".to_owned()))
+    }
+
     /// Starts the process in `place`, with or without company; whoever is to be reaped has no living company but one that does nothing, unless somebody is to be held up.
-    fn begin(&self, start: &Start, place: &Place) -> Result<(Company, Stepped), Why> {
+    fn begin(&self, start: &Start, place: &Place, process: &mut Command) -> Result<Begun, Why> {
         start.state.put(place, !matches!(self.operation.act, Act::Recover))?;
         let company = match (self.operation.act, start.victim) {
             (Act::Reap, Some(steps)) => {
@@ -235,37 +328,60 @@ impl Steps {
             _ if self.operation.in_company => Company::Somebody(open(place)?),
             _ => Company::None,
         };
-        let process = start_worker(place, self.operation.name)?;
+        let holder = match start.holder {
+            Some(holder) => {
+                let mut process = started(&mut worker(place, "checkpoint")?)?;
+                run_to(&mut process, holder)?;
+                Some(process)
+            }
+            None => None,
+        };
+        let process = started(process)?;
         if let (Act::Mend, Some(steps)) = (self.operation.act, start.victim) {
             kill_in_a_commit(place, steps)?;
         }
-        Ok((company, process))
+        Ok(Begun { company, process, holder })
     }
 
     fn step(&self, process: &mut Stepped) -> std::io::Result<Did> {
         if self.calls { process.step_to_call() } else { process.step() }
     }
 
+    /// Lets the process run to a moment. False if the operation is over before.
+    fn go_to(&self, process: &mut Stepped, at: At) -> std::io::Result<bool> {
+        let (calls, steps) = if self.calls { (at.step, 0) } else { (2 * at.calls, at.since) };
+        run_to(process, (calls, steps))
+    }
+
     /// Steps the process through the whole operation, with a survivor for each state. After which steps there was another state.
-    fn step_through(&self, start: &Start, possible: &Arc<Possible>, report: &mut Report) -> Result<Vec<u64>, Why> {
+    fn step_through(&self, start: &Start, possible: &Arc<Possible>, report: &mut Report, course: &Course) -> Result<Vec<At>, Why> {
         let place = self.place("place")?;
-        let (_company, mut process) = self.begin(start, &place)?;
+        let Begun { company: _company, mut process, holder: _holder } =
+            self.begin(start, &place, &mut worker(&place, self.operation.name)?)?;
         let copies = Arc::new([self.place("copy")?, self.place("other")?]);
         let mut after = After { copies, possible: Arc::clone(possible), done: false, done_in_files: false };
         let mut watch: Option<Watch<'_>> = None;
         let mut deaths = Vec::new();
+        let mut moment = At::default();
         loop {
+            let is_call = !self.calls && process.is_before_call()?;
             let did = self.step(&mut process)?;
             if did == Did::Step {
-                report.steps += 1;
+                moment.pass(is_call);
             }
-            let at = report.steps;
+            let at = moment.step;
+            report.steps = at;
             if at > STEPS_MAX {
                 return Err(Why::Wrong("it does not end".to_owned()));
             }
+            course.tell(&format_args!("{}: step {at}, {} states", self.operation.name, report.states));
+            if course.is_over() {
+                report.cut_after = Some(at.saturating_sub(1).max(self.after));
+                return Ok(deaths);
+            }
             let ended = did != Did::Step;
             // Nothing of ours changes in the vDSO, which would not end if so long a look came between its looks at the clock.
-            if !ended && (!(at + self.from).is_multiple_of(self.every) || process.is_in_vdso()?) {
+            if !ended && (at <= self.after || !(at + self.from).is_multiple_of(self.every) || process.is_in_vdso()?) {
                 continue;
             }
             let known = match &watch {
@@ -278,9 +394,9 @@ impl Steps {
                 if self.stop {
                     report.states += 1;
                 } else {
-                    after.look(now.state(), report, promised).map_err(|why| at_step(at, why))?;
+                    after.look(now.state(), report, promised).map_err(|why| at_step(moment, why))?;
                 }
-                deaths.push(at);
+                deaths.push(moment);
                 watch = Some(now);
             }
             match did {
@@ -291,21 +407,24 @@ impl Steps {
         }
     }
 
-    /// Kills the process after so many steps. The survivor is who was there with it, if anybody was.
-    fn kill_at(&self, start: &Start, possible: &Arc<Possible>, at: u64) -> Result<(), Why> {
+    /// Kills the process at a moment. The survivor is who was there with it, if anybody was.
+    fn kill_at(&self, start: &Start, possible: &Arc<Possible>, at: At) -> Result<(), Why> {
         let place = self.place("place")?;
-        let (company, mut process) = self.begin(start, &place)?;
-        for _ in 0..at {
-            if self.step(&mut process)? != Did::Step {
-                break;
-            }
-        }
+        let Begun { mut company, mut process, holder } = self.begin(start, &place, &mut worker(&place, self.operation.name)?)?;
+        self.go_to(&mut process, at)?;
         process.kill()?;
+        if let (Company::Somebody(env), Some(mut holder)) = (&company, holder) {
+            let (env, possible) = (env.clone(), Arc::clone(possible));
+            patiently(move || go_on(&env, &possible).map_err(|wrong| format!("beside who was to be succeeded: {wrong}")))?;
+            let_go_on(&mut holder)?;
+        }
         let (possible, other) = (Arc::clone(possible), self.place("other")?);
         patiently(move || {
-            match company {
+            match std::mem::replace(&mut company, Company::None) {
                 Company::Somebody(env) => {
                     go_on(&env, &possible)?;
+                    // Of this process, which was there before: nothing is recovered.
+                    survivor::give_back(&env)?;
                     env.close().map_err(|error| format!("closing: {error}"))?;
                 }
                 // Its lock would keep the survivor from opening alone what it has closed.
@@ -316,27 +435,25 @@ impl Steps {
         Ok(())
     }
 
-    /// Stops the process after so many steps; if it holds nothing, who is there with it works meanwhile. Then the process goes on to its end.
-    fn stop_at(&self, start: &Start, possible: &Arc<Possible>, at: u64) -> Result<Stopped, Why> {
+    /// Stops the process at a moment; if it holds nothing, who is there with it works meanwhile. Then the process goes on to its end.
+    fn stop_at(&self, start: &Start, possible: &Arc<Possible>, at: At) -> Result<Stopped, Why> {
         let place = self.place("place")?;
-        let (Company::Somebody(company), mut process) = self.begin(start, &place)? else { return Ok(Stopped::Waited) };
-        for _ in 0..at {
-            if self.step(&mut process)? != Did::Step {
-                // The operation is over.
-                return Ok(Stopped::Waited);
-            }
+        let begun = self.begin(start, &place, &mut worker(&place, self.operation.name)?)?;
+        let Begun { company: Company::Somebody(company), mut process, holder } = begun else { return Ok(Stopped::Waited) };
+        if !self.go_to(&mut process, at)? {
+            return Ok(Stopped::Waited);
         }
         let others: Vec<_> = company.processes().into_iter().filter(|other| !other.asking).collect();
         if self.operation.promises() && !others.iter().any(|other| other.alive) {
             return Err(Why::Wrong(format!("a process that is stopped is not shown as alive: {others:?}")));
         }
         let participants = || others.iter().filter(|other| other.alive).flat_map(|other| &other.participants);
-        let idle = !participants().any(|one| self.holds(one));
+        let mut idle = !participants().any(|one| self.holds(one));
         if idle {
             let beside = company.clone();
-            let long = self.operation.supplies();
-            let work = move || survivor::work_beside_the_stopped(&beside, long);
-            patiently(move || work().map_err(|error| format!("beside a process that is stopped: {error}")))
+            let (log, several) = (self.operation.log_used_beside(), holder.is_some());
+            let work = move || survivor::work_beside_the_stopped(&beside, log, several);
+            idle = patiently(move || work().map_err(|error| format!("beside a process that is stopped: {error}")))
                 .map_err(|wrong| format!("{wrong}; stopped are {others:?}"))?;
         }
         let stopped = match idle {
@@ -344,10 +461,12 @@ impl Steps {
             true if participants().any(|one| !one.roles.is_empty()) => Stopped::PassedOn,
             true => Stopped::Idle,
         };
-        if process.run()? != Did::Mark {
-            return Err(Why::Wrong("the process, let go on, did not come to the end of the operation".to_owned()));
+        let mut late: Vec<_> = std::iter::once(process).chain(holder).collect();
+        if idle {
+            // Otherwise the first may hold what the other waits for.
+            Dice::new(self.from ^ at.step).shuffle(&mut late);
         }
-        process.kill()?;
+        late.iter_mut().try_for_each(let_go_on)?;
         let (possible, other) = (Arc::clone(possible), self.place("other")?);
         let done = patiently(move || {
             if idle {
@@ -371,11 +490,45 @@ impl Steps {
     }
 }
 
+/// A moment of an operation.
+#[derive(Clone, Copy, Default)]
+struct At {
+    /// After so many steps.
+    step: u64,
+    /// Of these the last so many come after so many system calls: it is a hundred times faster to go from call to call.
+    calls: u64,
+    since: u64,
+}
+
+impl At {
+    /// One step later.
+    fn pass(&mut self, was_call: bool) {
+        self.step += 1;
+        (self.calls, self.since) = if was_call { (self.calls + 1, 0) } else { (self.calls, self.since + 1) };
+    }
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (the last {} of them behind {} calls)", self.step, self.since, self.calls)
+    }
+}
+
 /// What there is before the process begins.
 struct Start {
     state: State,
     /// After how many steps another is killed there in the middle of a commit, if one is.
     victim: Option<u64>,
+    /// Where another is stopped in a checkpoint, if one is.
+    holder: Option<(u64, u64)>,
+}
+
+/// Who has begun.
+struct Begun {
+    company: Company,
+    process: Stepped,
+    /// Who is stopped in a checkpoint, if anybody is.
+    holder: Option<Stepped>,
 }
 
 /// Who is there beside the process that is stepped.
@@ -399,15 +552,21 @@ enum Stopped {
     PassedOn,
 }
 
-fn start_worker(place: &Place, operation: &str) -> Result<Stepped, Why> {
+/// A process that does an operation in a place.
+fn worker(place: &Place, operation: &str) -> std::io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("steps-worker").arg(place.base()).arg(operation).stdin(Stdio::null());
-    Ok(Stepped::start(&mut command)?)
+    command.args(method::words()).arg("steps-worker").arg(place.base()).arg(operation);
+    Ok(command)
+}
+
+fn started(command: &mut Command) -> Result<Stepped, Why> {
+    // In a group of its own: who ends the run at the terminal does not end the step in hand.
+    Ok(Stepped::start(command.stdin(Stdio::null()).process_group(0))?)
 }
 
 /// Has another process die in the middle of a commit.
 fn kill_in_a_commit(place: &Place, steps: u64) -> Result<(), Why> {
-    let mut victim = start_worker(place, "commit")?;
+    let mut victim = started(&mut worker(place, "commit")?)?;
     for _ in 0..steps {
         if victim.step()? != Did::Step {
             return Err(Why::Wrong("whoever is to be killed has come to its end".to_owned()));
@@ -416,9 +575,32 @@ fn kill_in_a_commit(place: &Place, steps: u64) -> Result<(), Why> {
     Ok(victim.kill()?)
 }
 
-fn at_step(at: u64, why: impl Into<Why>) -> Why {
+/// Lets a process run to so many beginnings and ends of calls, and so many instructions more. False if it comes to a mark before.
+fn run_to(process: &mut Stepped, (calls, steps): (u64, u64)) -> std::io::Result<bool> {
+    for _ in 0..calls {
+        if process.step_to_call()? != Did::Step {
+            return Ok(false);
+        }
+    }
+    for _ in 0..steps {
+        if process.step()? != Did::Step {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Lets a stopped process go on to the end of what it does; then it is killed.
+fn let_go_on(process: &mut Stepped) -> Result<(), Why> {
+    match process.run()? {
+        Did::Mark => Ok(process.kill()?),
+        did => Err(Why::Wrong(format!("the process, let go on, did not come to the end of the operation: {did:?}"))),
+    }
+}
+
+fn at_step(at: At, why: impl Into<Why>) -> Why {
     match why.into() {
-        Why::Wrong(wrong) => Why::Wrong(format!("after {at} steps: {wrong}")),
+        Why::Wrong(wrong) => Why::Wrong(format!("after step {at}: {wrong}")),
         other => other,
     }
 }

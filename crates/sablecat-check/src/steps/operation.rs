@@ -5,8 +5,13 @@ use std::time::Duration;
 
 use sablecat::{ChangesOptions, Durability, Env, ErrorKind, Result, TxnOptions};
 
+use crate::method;
+
 /// All records of all databases.
 pub(super) type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
+
+/// Who is stopped for so long is succeeded.
+const STILL: Duration = Duration::from_millis(250);
 
 /// Something that a process does, from one mark to the next.
 #[derive(Clone, Copy, Debug)]
@@ -27,10 +32,16 @@ pub(super) enum Act {
     Work(fn(&Env) -> Result<()>),
     /// A checkpoint.
     Checkpoint,
+    /// A checkpoint, in place of another process that is stopped in one.
+    Succeed,
     /// Opening an environment whose region is there, whatever was left in it.
     Attach,
     /// Opening one without a region: its log is replayed.
     Recover,
+    /// Opening one where there is nothing yet.
+    Create,
+    /// Opening one whose files are not those that the region left behind is of.
+    SetAside,
     /// Opening one in which another died in the middle of a commit, while a third lives.
     Reap,
     /// Keeping house when another has just died in the middle of a commit, while a third lives.
@@ -50,8 +61,8 @@ const fn act(name: &'static str, in_company: bool, act: Act) -> Operation {
     Operation { name, in_company, act, passed_on: &[] }
 }
 
-/// All of them.
-pub const OPERATIONS: [Operation; 28] = [
+/// All that can be stepped.
+pub const OPERATIONS: [Operation; 33] = [
     work("get", |env| env.database("d")?.get(key(30)).map(drop)),
     work("insert", |env| env.database("d")?.insert(key(30), "another")),
     work("remove", |env| env.database("d")?.remove(key(30)).map(drop)),
@@ -96,7 +107,9 @@ pub const OPERATIONS: [Operation; 28] = [
         })
     }),
     work("long-value", |env| env.database("d")?.insert(key(30), vec![b'v'; 5000])),
-    work("long-key", |env| env.database("d")?.insert([b'q'; 300], "of a nested key")),
+    work("large-value", |env| env.database("d")?.insert(key(30), vec![b'v'; 20_000])),
+    work("compact", |env| env.compact().map(drop)),
+    work("long-key", |env| env.database("d")?.insert(&[b'q'; 300][..if method::nests() { 300 } else { 40 }], "of a nested key")),
     work("create-database", |env| env.database("new").map(drop)),
     work("remove-database", |env| env.remove_database("e").map(drop)),
     work("define", |env| {
@@ -120,7 +133,10 @@ pub const OPERATIONS: [Operation; 28] = [
     work("follow", follow),
     work("evict", |env| env.database("many")?.insert(key(700), "in a page that was not in memory")),
     Operation { passed_on: &["log supply", "log flush", "housekeeping"], ..work("supply", Env::keep_house) },
+    Operation { passed_on: &["log supply", "log flush", "housekeeping"], ..work("fill", Env::keep_house) },
     Operation { passed_on: &["checkpoint"], ..act("checkpoint", true, Act::Checkpoint) },
+    Operation { passed_on: &["checkpoint"], ..act("succeed", true, Act::Succeed) },
+    act("create", false, Act::Create),
     act("attach", true, Act::Attach),
     act("recover", false, Act::Recover),
     Operation { passed_on: &["reaping"], ..act("reap", false, Act::Reap) },
@@ -130,10 +146,19 @@ pub const OPERATIONS: [Operation; 28] = [
     act("close", false, Act::Close),
 ];
 
+/// More, of which calls fail. One is long; the other is refused where it seems that somebody lives, as a survivor has it.
+pub(super) const MORE_OPERATIONS: [Operation; 2] = [
+    work("grow", |env| {
+        let many = env.database("many")?;
+        env.write(|txn| (0..4500).try_for_each(|n| txn.insert(&many, key(n), [n as u8; 280]).map(drop)))
+    }),
+    act("set-aside", false, Act::SetAside),
+];
+
 /// The operation of a name.
 #[must_use]
 pub fn named(name: &str) -> Option<&'static Operation> {
-    OPERATIONS.iter().find(|operation| operation.name == name)
+    OPERATIONS.iter().chain(&MORE_OPERATIONS).find(|operation| operation.name == name)
 }
 
 impl Operation {
@@ -142,9 +167,41 @@ impl Operation {
         matches!(self.name, "evict" | "commit-large")
     }
 
-    /// Whether it makes segments of the log.
-    pub(super) fn supplies(&self) -> bool {
-        self.name == "supply"
+    /// Bytes of the cache: the smallest there is, as the less there is to copy the better; or what takes more than one large page.
+    pub(super) fn cache_bytes(&self) -> u64 {
+        if self.name == "grow" { 8 << 20 } else { 0 }
+    }
+
+    /// Whether the environment is opened between the marks, and not before.
+    pub(super) fn opens(&self) -> bool {
+        matches!(self.act, Act::Create | Act::Attach | Act::Recover | Act::SetAside | Act::Reap | Act::Rescue)
+    }
+
+    /// Whether it makes or removes databases, which takes more than one commit.
+    pub(super) fn is_of_names(&self) -> bool {
+        matches!(self.name, "create-database" | "remove-database")
+    }
+
+    /// Bytes of a segment of the log: so few that each is made whole, or so many that one in use is filled bit by bit.
+    pub(super) fn segment_bytes(&self) -> u64 {
+        if self.name == "fill" { 3 << 20 } else { super::SEGMENT_BYTES }
+    }
+
+    /// How much of the log the process uses before it makes more of it ready, and how much others use then, which is more than was ready, but no more than a segment:
+    /// both as [`use_log`] counts it.
+    fn log_used(&self) -> (u64, u64) {
+        match self.name {
+            // More than half of a segment: another is wanted.
+            "supply" => (5, 3),
+            // More than half of the megabyte that is made ready at first.
+            "fill" => (60, 60),
+            _ => (0, 0),
+        }
+    }
+
+    /// How much of the log those use who work beside it, as [`use_log`] counts it.
+    pub(super) fn log_used_beside(&self) -> u64 {
+        self.log_used().1
     }
 
     /// Whether it ends with something promised: everything that it did is on the disk.
@@ -154,9 +211,23 @@ impl Operation {
 
     /// What is there before, made by nobody who is watched.
     pub(super) fn fill(&self, env: &Env) -> Result<()> {
+        if let Act::Create = self.act {
+            // What survivors work in is there after them.
+            return env.database("d").map(drop);
+        }
         for (name, records) in [("d", 60), ("e", 12)] {
             let database = env.database(name)?;
             (0..records).try_for_each(|n| database.insert(key(n), value(n)))?;
+        }
+        if self.name == "grow" {
+            env.database("many")?;
+        }
+        if self.name == "compact" {
+            let many = env.database("many")?;
+            (0..100).try_for_each(|n| many.insert(key(n), [n as u8; 200]))?;
+            // Behind it in the file.
+            env.checkpoint()?;
+            (0..30).try_for_each(|n| env.database("e")?.insert(key(n), value(n + 7)))?;
         }
         if self.is_large() {
             let many = env.database("many")?;
@@ -169,25 +240,32 @@ impl Operation {
     pub(super) fn prepare(&self, env: &Env) -> Result<()> {
         let (d, _) = (env.database("d")?, env.database("e")?);
         d.insert(key(58), "before")?;
-        if self.is_large() {
+        if self.is_large() || self.name == "grow" {
             env.database("many")?;
         }
         if self.name == "hand-over" {
             // So that the next one need only store to a block that is there.
             handed_over(env, key(58), "before, again")?;
         }
-        if self.supplies() {
-            // More than half of a segment: another is wanted.
-            use_log(env, 5)?;
+        if self.name == "compact" {
+            // Holes below what is to be moved into them.
+            env.remove_database("many")?;
+            env.checkpoint()?;
+        }
+        use_log(env, self.log_used().0)?;
+        if let Act::Succeed = self.act {
+            // It looks who is there, and when it looks again that one has stood still for so long that it is succeeded.
+            env.keep_house()?;
+            std::thread::sleep(STILL);
         }
         Ok(())
     }
 
     /// The records before and after, as an environment in memory has them that nobody disturbs.
     pub(super) fn before_and_after(&self) -> Result<[Contents; 2]> {
-        let twin = Env::builder().page_size(super::PAGE_BYTES).in_memory()?;
+        let twin = method::builder().page_size(super::PAGE_BYTES).in_memory()?;
         self.fill(&twin)?;
-        if !matches!(self.act, Act::Attach | Act::Recover) {
+        if !matches!(self.act, Act::Create | Act::Attach | Act::Recover | Act::SetAside) {
             self.prepare(&twin)?;
         }
         let before = contents(&twin)?;
@@ -195,7 +273,7 @@ impl Operation {
             Act::Work(work) => work(&twin)?,
             // The victim's commit.
             Act::Reap | Act::Mend | Act::Rescue => commit(&twin)?,
-            Act::Checkpoint | Act::Attach | Act::Recover | Act::Close => {}
+            Act::Checkpoint | Act::Succeed | Act::Create | Act::Attach | Act::Recover | Act::SetAside | Act::Close => {}
         }
         Ok([before, contents(&twin)?])
     }

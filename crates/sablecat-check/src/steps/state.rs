@@ -59,6 +59,12 @@ impl Place {
         self.regions().join(self.region_name()?).try_exists()
     }
 
+    /// What a region is called that was set aside, if one was.
+    pub(crate) fn set_aside(&self) -> io::Result<Option<String>> {
+        let name = format!("{}.aside", self.region_name()?);
+        Ok(self.regions().join(&name).try_exists()?.then_some(name))
+    }
+
     /// All files here: what each is called wherever the environment is, and where it is.
     fn files(&self) -> io::Result<Vec<(Name, PathBuf)>> {
         let mut found = Vec::new();

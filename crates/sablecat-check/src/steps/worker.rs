@@ -5,7 +5,7 @@ use std::path::Path;
 use sablecat_os::check::stepped;
 
 use super::operation::{Act, Operation};
-use super::{Place, open};
+use super::{Place, open_with};
 
 /// Does an operation between two marks, in an environment that its parent has made.
 ///
@@ -17,25 +17,25 @@ pub fn work(base: &Path, operation: &Operation) -> Result<(), String> {
     if stepped::offer().is_err() {
         std::process::exit(stepped::NOT_PERMITTED);
     }
-    if matches!(operation.act, Act::Attach | Act::Recover | Act::Reap | Act::Rescue) {
+    if operation.opens() {
         stepped::mark();
-        let env = open(&place).map_err(text)?;
+        let env = open_with(&place, operation.cache_bytes()).map_err(text)?;
         stepped::mark();
         return env.close().map_err(text);
     }
-    let env = open(&place).map_err(text)?;
+    let env = open_with(&place, operation.cache_bytes()).map_err(text)?;
     operation.prepare(&env).map_err(text)?;
     stepped::mark();
     match operation.act {
         Act::Work(work) => work(&env).map_err(text)?,
-        Act::Checkpoint => drop(env.checkpoint().map_err(text)?),
+        Act::Checkpoint | Act::Succeed => drop(env.checkpoint().map_err(text)?),
         Act::Mend => env.keep_house().map_err(text)?,
         Act::Close => {
             env.close().map_err(text)?;
             stepped::mark();
             return Ok(());
         }
-        Act::Attach | Act::Recover | Act::Reap | Act::Rescue => {}
+        Act::Create | Act::Attach | Act::Recover | Act::SetAside | Act::Reap | Act::Rescue => {}
     }
     stepped::mark();
     Ok(())

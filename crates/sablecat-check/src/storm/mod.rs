@@ -38,6 +38,7 @@ use sablecat::{Durability, Env, Error, ErrorKind, Journal, Place, Target};
 use sablecat_os::check::between::Between;
 
 use crate::dice::Dice;
+use crate::method;
 use crate::order::{self, Call};
 use plan::Expected;
 use processes::Worker;
@@ -83,7 +84,7 @@ impl Storm {
 
     /// Opens it: on a disk of which calls fail for who works, on the machine's for who looks on.
     fn open(&self, disk: Option<Between>) -> sablecat::Result<Env> {
-        let builder = if self.keeps_journal() { Env::builder().journal(Journal::new().epochs(3)) } else { Env::builder() };
+        let builder = if self.keeps_journal() { method::builder().journal(Journal::new().epochs(3)) } else { method::builder() };
         let builder = if self.has_volume() { builder.volume("one", "one.db").place(Place::database("accounts"), "one") } else { builder };
         let builder = builder.background(disk.is_some());
         let builder = if let Some(disk) = disk { builder.disk(Arc::new(disk)) } else { builder };

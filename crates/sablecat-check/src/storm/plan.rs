@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::dice::Dice;
+use crate::method;
 
 /// Accounts between which workers move money.
 pub(super) const ACCOUNTS: u64 = 200;
@@ -18,6 +19,8 @@ const RECORDS_SWEPT: u64 = 60;
 const LONG_EVERY: u64 = 10;
 /// Bytes that all long keys begin with: more than a leaf has for a key.
 const STEM: usize = 700;
+/// The same, of a method whose keys are no longer than that.
+const STEM_SHORT: usize = 400;
 const VALUE_MAX: u64 = 900;
 
 /// A change of one record: its value, or none to remove it.
@@ -30,7 +33,8 @@ pub(super) fn account(n: u64) -> [u8; 8] {
 
 /// The key of a record. Those of different workers are neighbours, so that they meet in pages and not in records.
 fn key(worker: u64, record: u64) -> Vec<u8> {
-    let mut key = if record.is_multiple_of(LONG_EVERY) { vec![b's'; STEM] } else { Vec::new() };
+    let stem = if method::nests() { STEM } else { STEM_SHORT };
+    let mut key = if record.is_multiple_of(LONG_EVERY) { vec![b's'; stem] } else { Vec::new() };
     key.extend_from_slice(&(record as u16).to_be_bytes());
     key.push(worker as u8);
     key

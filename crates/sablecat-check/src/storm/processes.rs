@@ -10,6 +10,7 @@ use sablecat_os::check::signal;
 
 use super::Storm;
 use super::said::{Memory, Said};
+use crate::method;
 
 /// A worker: the process that it is at the moment, and what all its lives have said.
 #[derive(Debug)]
@@ -36,6 +37,7 @@ impl Worker {
     pub(super) fn start(&mut self, storm: &Storm) -> Result<(), String> {
         let program = std::env::current_exe().map_err(|e| format!("this program: {e}"))?;
         let mut child = Command::new(program)
+            .args(method::words())
             .args(storm.words_for_worker(self.number))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -209,7 +209,9 @@ impl Work<'_> {
         let done = match self.dice.below(400) {
             0..4 => self.env.checkpoint().map(drop),
             4 => self.verify(),
-            5..25 => self.read(),
+            // What the killed had in hand is given back, and may be taken again, while others work.
+            5 => self.env.compact().map(drop),
+            6..25 => self.read(),
             _ => Ok(()),
         };
         match done {

@@ -17,16 +17,25 @@ pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
     let env = place.open()?;
     let report = env.compact()?;
     env.close()?;
+    let found = |count: u64| if report.undecided { "could not be told".to_owned() } else { thousands(count as f64) };
     if place.json {
-        output::json(
-            &json!({ "bytes_before": report.bytes_before, "bytes_after": report.bytes_after, "moved": report.moved, "pages_freed": report.pages_freed }),
-        )?;
+        output::json(&json!({
+            "bytes_before": report.bytes_before,
+            "bytes_after": report.bytes_after,
+            "moved": report.moved,
+            "pages_freed": report.pages_freed,
+            "page_numbers_freed": report.page_numbers_freed,
+            "blocks_freed": report.blocks_freed,
+            "undecided": report.undecided,
+        }))?;
     } else {
         output::pairs([
             ("bytes before", thousands(report.bytes_before as f64)),
             ("bytes after", thousands(report.bytes_after as f64)),
             ("pages moved", thousands(report.moved as f64)),
             ("pages freed that nothing led to", thousands(report.pages_freed as f64)),
+            ("page numbers freed that the dead had", found(report.page_numbers_freed)),
+            ("blocks freed that the dead had", found(report.blocks_freed)),
         ])?;
     }
     Ok(Outcome::Done)

@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Write};
 use std::time::Duration;
 
-use sablecat::{Change, ChangesOptions, Commit, Lsn};
+use sablecat::{Change, ChangesOptions, Commit, Env, Lsn};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::Existing;
@@ -35,7 +35,16 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    let env = arguments.place.open()?;
+    let place = &arguments.place;
+    // Closed, and no journal kept: there is no log, and nothing need be written to find that out.
+    if !arguments.follow
+        && arguments.from.is_none()
+        && place.open_closed().is_some()
+        && Env::builder().history(place.path())?.journal.is_none()
+    {
+        return Ok(Outcome::Done);
+    }
+    let env = place.open()?;
     let from = arguments.from.map_or_else(|| env.oldest_change(), |lsn| Ok(Lsn(lsn)))?;
     let mut changes = env.changes_with(from, ChangesOptions::new().written(arguments.written))?;
     let mut out = BufWriter::new(io::stdout().lock());
@@ -108,7 +117,9 @@ impl Arguments {
             Change::Remove { database, key } => {
                 ("remove", [("database".to_owned(), database.into())].into_iter().chain(output::members(key, None, self.hex)).collect())
             }
-            Change::CreateDatabase { name, comparator } => ("create_database", object(json!({ "name": name, "comparator": comparator }))),
+            Change::CreateDatabase { name, comparator, method } => {
+                ("create_database", object(json!({ "name": name, "comparator": comparator, "method": method.to_string() })))
+            }
             Change::RenameDatabase { from, to } => ("rename_database", object(json!({ "from": from, "to": to }))),
             Change::RemoveDatabase { name } => ("remove_database", object(json!({ "name": name }))),
             _ => ("other", Map::new()),

@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 }
 
 fn recover(place: &Existing) -> Result<Outcome, Failure> {
-    let env = place.open()?;
+    let env = place.open_closed().map_or_else(|| place.open(), Ok)?;
     let report = env.recovery();
     env.close()?;
     if place.json {

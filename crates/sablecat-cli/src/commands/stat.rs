@@ -1,5 +1,6 @@
 //! `stat`: numbers about an environment.
 
+use sablecat::Method;
 use sablecat_papers::{Grid, thousands};
 use serde_json::json;
 
@@ -22,6 +23,7 @@ pub(crate) fn run(Arguments { place, reading }: &Arguments) -> Result<Outcome, F
     if place.json {
         output::json(&json!({
             "databases": stats.databases,
+            "methods": stats.methods,
             "page_size": stats.page_size,
             "cache_bytes": stats.cache_bytes,
             "pages": stats.pages,
@@ -40,7 +42,11 @@ pub(crate) fn run(Arguments { place, reading }: &Arguments) -> Result<Outcome, F
         }))?;
     } else {
         let number = |number: u64| thousands(number as f64);
-        let databases = if stats.databases.is_empty() { "none".to_owned() } else { stats.databases.join(", ") };
+        let usual = Method::default().to_string();
+        let named = stats.databases.iter().zip(&stats.methods);
+        let named: Vec<_> =
+            named.map(|(name, method)| if *method == usual { name.clone() } else { format!("{name} ({method})") }).collect();
+        let databases = if named.is_empty() { "none".to_owned() } else { named.join(", ") };
         output::pairs([
             ("databases", databases),
             ("page size, bytes", number(stats.page_size)),

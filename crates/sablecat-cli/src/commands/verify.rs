@@ -56,6 +56,7 @@ pub(crate) fn run(Arguments { place, reading }: &Arguments) -> Result<Outcome, F
             "pages": report.pages,
             "pages_unreachable": report.pages_unreachable,
             "order_not_checked": report.order_not_checked,
+            "not_known": report.not_known,
             "epochs": report.epochs,
         }))?;
     } else {
@@ -64,6 +65,9 @@ pub(crate) fn run(Arguments { place, reading }: &Arguments) -> Result<Outcome, F
         }
         for name in &report.order_not_checked {
             output::line(&format!("database {name:?}: order not checked, since it is by a comparator that only its program has"))?;
+        }
+        for name in &report.not_known {
+            output::line(&format!("database {name:?}: not looked at, since it is arranged in a way that this version does not know"))?;
         }
         let number = |number: u64| thousands(number as f64);
         output::pairs([

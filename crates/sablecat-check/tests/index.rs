@@ -1,0 +1,245 @@
+//! One place through which every change of a record goes to who follows the records: an index by value shows that it is kept, on every way that records change.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use sablecat::{ChangesOptions, Database, Durability, Env, ErrorKind, Follower, Isolation, Lsn, Read, Result, TxnOptions};
+use sablecat_check::dice::Dice;
+use sablecat_os::sim::{SimDisk, Survival};
+
+/// What the index has for a record.
+type Entry<'a> = &'a dyn Fn(&[u8], &[u8]) -> Vec<u8>;
+
+const ISOLATIONS: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
+
+fn builder(disk: &SimDisk) -> sablecat::Builder {
+    let builder = Env::builder().page_size(512).cache_size(0).background(false).log_buffer_size(1 << 16).log_segment_size(1 << 16);
+    builder.durability(Durability::NoSync).disk(Arc::new(disk.clone()))
+}
+
+/// The records, through the handle that keeps the index, and the index.
+fn open(env: &Env) -> Result<(Database, Database)> {
+    let index = env.database("index")?;
+    Ok((env.database("records")?.indexed_by(&index), index))
+}
+
+/// The index has an entry for each record, and none besides.
+fn sound<R: Read<Of = Env>>(state: &R, records: &Database, index: &Database) -> u64 {
+    let (mut expected, mut found) = (BTreeSet::new(), BTreeSet::new());
+    let fold = |database: &Database, into: &mut BTreeSet<Vec<u8>>, entry: Entry<'_>| {
+        state.fold(database, .., (), |(), key, value| {
+            into.insert(entry(key, value));
+            ControlFlow::Continue(())
+        })
+    };
+    fold(records, &mut expected, &|key, value| Database::<Env>::index_entry(key, value)).expect("read");
+    fold(index, &mut found, &|key, _| key.to_vec()).expect("read");
+    assert!(found == expected, "{} entries for {} records", found.len(), expected.len());
+    expected.len() as u64
+}
+
+fn all_sound(env: &Env) -> u64 {
+    let (records, index) = open(env).expect("there");
+    let count = sound(&env.snapshot().expect("begun"), &records, &index);
+    assert_eq!(env.verify(&mut |_| {}).expect("read").problems, [""; 0]);
+    count
+}
+
+/// Some values are in pages of their own, and some differ in what no entry has.
+fn value(dice: &mut Dice) -> Vec<u8> {
+    let len = dice.pick(&[0, 3, 40, 40, 1500]);
+    let mut value = vec![dice.below(4) as u8; len];
+    value.extend(dice.below(3).to_le_bytes());
+    value
+}
+
+fn key(dice: &mut Dice) -> Vec<u8> {
+    format!("key {}", dice.below(60)).into_bytes()
+}
+
+#[test]
+fn an_index_is_kept_by_transactions_that_commit_abort_and_roll_back() {
+    for (seed, isolation) in ISOLATIONS.into_iter().cycle().take(30).enumerate() {
+        let mut dice = Dice::new(seed as u64);
+        let env = builder(&SimDisk::new(1)).open("env").expect("opened");
+        let (records, index) = open(&env).expect("made");
+        for _ in 0..20 {
+            let mut txn = env.begin_with(TxnOptions::new().isolation(isolation)).expect("begun");
+            let mut saved = Vec::new();
+            for _ in 0..dice.below(40) {
+                match dice.below(8) {
+                    0 => saved.push(txn.savepoint()),
+                    1 if !saved.is_empty() => {
+                        saved.truncate(1 + dice.index(saved.len()));
+                        txn.rollback_to(saved.last().expect("there is one")).expect("of this transaction");
+                    }
+                    2 | 3 => _ = txn.remove(&records, key(&mut dice)).expect("removed"),
+                    4 => {
+                        let undone = txn.nested(|txn| {
+                            txn.insert(&records, key(&mut dice), value(&mut dice))?;
+                            Err::<(), _>(txn.rename_database("none", "other").expect_err("there is none"))
+                        });
+                        assert!(undone.is_err());
+                    }
+                    _ => txn.insert(&records, key(&mut dice), value(&mut dice)).expect("inserted"),
+                }
+                if dice.percent(5) {
+                    sound(&txn, &records, &index);
+                }
+            }
+            if dice.percent(80) {
+                txn.commit().expect("nobody is in the way");
+            }
+            sound(&env.snapshot().expect("begun"), &records, &index);
+        }
+        all_sound(&env);
+    }
+}
+
+#[test]
+fn an_index_is_kept_by_changes_that_are_transactions_of_their_own() {
+    let env = builder(&SimDisk::new(1)).open("env").expect("opened");
+    let (records, index) = open(&env).expect("made");
+    let mut dice = Dice::new(1);
+    for _ in 0..400 {
+        match dice.below(5) {
+            0 => _ = records.remove(key(&mut dice)).expect("removed"),
+            1 => _ = records.take(key(&mut dice)).expect("taken"),
+            2 => records.insert_batch((0..5).map(|_| (key(&mut dice), value(&mut dice)))).expect("inserted"),
+            _ => records.insert(key(&mut dice), value(&mut dice)).expect("inserted"),
+        }
+        sound(&env.snapshot().expect("begun"), &records, &index);
+    }
+    assert!(all_sound(&env) > 10);
+}
+
+#[test]
+fn an_index_is_kept_when_others_are_in_the_way() {
+    for isolation in ISOLATIONS {
+        let env = builder(&SimDisk::new(1)).cache_size(1 << 20).open("env").expect("opened");
+        let (records, _) = open(&env).expect("made");
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (env, records) = (&env, &records);
+                scope.spawn(move || {
+                    let mut dice = Dice::new(thread);
+                    for _ in 0..100 {
+                        if dice.percent(30) {
+                            records.insert(key(&mut dice), value(&mut dice)).expect("inserted");
+                        }
+                        let work = |txn: &mut sablecat::Txn<'_>| {
+                            for _ in 0..3 {
+                                txn.insert(records, key(&mut dice), value(&mut dice))?;
+                            }
+                            txn.remove(records, key(&mut dice)).map(drop)
+                        };
+                        env.write_with(TxnOptions::new().isolation(isolation), work).expect("run again until it commits");
+                    }
+                });
+            }
+        });
+        assert!(all_sound(&env) > 10);
+    }
+}
+
+/// Read committed transactions are not protected from what others commit after they have read; an index would be wrong for that.
+#[test]
+fn what_an_index_made_of_a_record_that_others_have_changed_since_is_not_committed() {
+    for isolation in ISOLATIONS {
+        let env = builder(&SimDisk::new(1)).open("env").expect("opened");
+        let (records, _) = open(&env).expect("made");
+        records.insert("key", "old").expect("inserted");
+        let mut txn = env.begin_with(TxnOptions::new().isolation(isolation)).expect("begun");
+        txn.insert(&records, "key", "mine").expect("inserted");
+        records.insert("key", "another's").expect("inserted");
+        assert_eq!(txn.commit().expect_err("it was another").kind(), ErrorKind::Conflict, "{isolation:?}");
+        assert_eq!(all_sound(&env), 1);
+    }
+}
+
+#[test]
+fn an_index_is_kept_by_bulk_loads_and_by_commits_larger_than_the_cache() {
+    let env = builder(&SimDisk::new(1)).open("env").expect("opened");
+    let (records, _) = open(&env).expect("made");
+    let sorted = |count: u32| (0..count).map(|n| (n.to_be_bytes(), [n as u8; 60]));
+    let error = records.bulk_load(sorted(50).chain(sorted(1))).expect_err("not in order");
+    assert_eq!((error.kind(), all_sound(&env)), (ErrorKind::Invalid, 0));
+    assert_eq!(records.bulk_load(sorted(6000)).expect("loaded"), 6000);
+    assert_eq!(all_sound(&env), 6000);
+    assert_eq!(records.bulk_load(sorted(1)).expect_err("not empty").kind(), ErrorKind::Invalid);
+    env.write(|txn| (0..6000u32).step_by(2).try_for_each(|n| txn.insert(&records, n.to_be_bytes(), [n as u8 ^ 1; 60]))).expect("written");
+    assert_eq!(all_sound(&env), 6000);
+}
+
+#[test]
+fn an_index_is_kept_in_a_crash_anywhere() {
+    let work = |disk: &SimDisk, dice: &mut Dice| -> Result<()> {
+        let env = builder(disk).durability(Durability::Sync).open("env")?;
+        let (records, _) = open(&env)?;
+        for n in 0..30 {
+            records.insert(key(dice), value(dice))?;
+            env.write(|txn| {
+                txn.insert(&records, key(dice), value(dice))?;
+                txn.remove(&records, key(dice)).map(drop)
+            })?;
+            if n % 10 == 9 {
+                env.checkpoint()?;
+            }
+        }
+        drop(records);
+        env.close()
+    };
+    let whole = SimDisk::new(1);
+    work(&whole, &mut Dice::new(1)).expect("nothing goes wrong");
+    let calls = whole.calls();
+    let mut most = 0;
+    for crash in 0..60 {
+        let disk = SimDisk::new(1);
+        disk.crash_at(1 + crash * calls / 60);
+        work(&disk, &mut Dice::new(1)).expect_err("no power");
+        let env = builder(&disk.crash(crash)).open("env").expect("recovered");
+        most = most.max(all_sound(&env));
+    }
+    assert!(most > 10);
+}
+
+/// It gets the index's changes from the log, and needs none of its own.
+#[test]
+fn who_follows_another_environment_gets_the_index_with_the_records() {
+    let (origin, copy) = (builder(&SimDisk::new(1)).open("env").expect("opened"), builder(&SimDisk::new(2)).open("env").expect("opened"));
+    let follower = Follower::new(&copy, "origin").expect("made");
+    let mut changes = origin.changes(Lsn(0)).or_else(|_| origin.changes_from_now(ChangesOptions::new().written(true))).expect("read");
+    let (records, _) = open(&origin).expect("made");
+    let mut dice = Dice::new(1);
+    for _ in 0..50 {
+        records.insert(key(&mut dice), value(&mut dice)).expect("inserted");
+        records.remove(key(&mut dice)).expect("removed");
+    }
+    origin.sync().expect("written");
+    while let Some(commit) = changes.try_next().expect("read") {
+        follower.apply(&commit).expect("applied");
+    }
+    assert_eq!(all_sound(&copy), all_sound(&origin));
+    assert!(all_sound(&copy) > 10);
+}
+
+#[test]
+fn a_data_store_keeps_an_index() {
+    let disk = SimDisk::new(1);
+    let mut store = builder(&disk).open_data_store("env").expect("opened");
+    let index = store.database("index").expect("made");
+    let records = store.database("records").expect("made").indexed_by(&index);
+    assert_eq!(store.bulk_load(&records, (0..300u32).map(|n| (n.to_be_bytes(), [n as u8; 30]))).expect("loaded"), 300);
+    let mut dice = Dice::new(1);
+    for _ in 0..500 {
+        if dice.percent(30) {
+            store.remove(&records, key(&mut dice)).expect("removed");
+        } else {
+            store.insert(&records, key(&mut dice), value(&mut dice)).expect("inserted");
+        }
+    }
+    store.close().expect("closed");
+    let env = builder(&disk.crash_as(Survival::Everything, 1)).open("env").expect("opened");
+    assert!(all_sound(&env) > 300);
+}
