@@ -24,6 +24,21 @@ pub(crate) struct Identity {
 /// Groups of page ids and blocks of which it is counted how often they are taken.
 pub(crate) const TAKEN_GROUPS: usize = 4096;
 
+/// Entries of the list of pages that were published of late.
+pub(crate) const RECENT_MAX: usize = 4096;
+
+/// Pages that commits have published of late, listed while somebody wants to know (txn/recent.rs).
+#[repr(C, align(128))]
+#[derive(Debug)]
+pub(crate) struct Recent {
+    /// Commits that begin in the log before this LSN are listed. Written by who wants that, in the commit role; only grows.
+    pub(crate) wanted: AtomicU64,
+    /// How many entries there have been. Written in the commit step; only grows.
+    pub(crate) head: AtomicU64,
+    /// {position, lower half 32 | page 32}. Written in the commit step, by compare-and-swap.
+    pub(crate) entries: [AtomicU64; RECENT_MAX],
+}
+
 /// A value on cache lines of its own (two, since processors fetch lines in pairs).
 #[repr(C, align(128))]
 #[derive(Debug)]
@@ -154,6 +169,8 @@ pub(crate) struct Header {
     pub(crate) suspecting: Line<AtomicU64>,
     /// How often page ids and blocks of each group were taken while somebody looked for what is lost. Written by who takes them, before it does.
     pub(crate) taken: [AtomicU32; TAKEN_GROUPS],
+    /// Which pages were published of late.
+    pub(crate) recent: Recent,
     /// How far ahead of the hand somebody has seen to dirty frames. Written by who cleans; a hint.
     pub(crate) cleaned: Line<AtomicU64>,
 }

@@ -43,13 +43,20 @@ impl PageRead for Committed<'_> {
     }
 }
 
-impl Source for Committed<'_> {
-    fn copy(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<()> {
+impl Committed<'_> {
+    /// Copies the wanted page, and says which that is.
+    pub(super) fn copy_page(&self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<PageId> {
         self.operate(|snapshot| {
             let page = part.tree.wanted(snapshot, wanted)?;
             into.fill(snapshot.page(page)?);
-            Ok(())
+            Ok(page)
         })
+    }
+}
+
+impl Source for Committed<'_> {
+    fn copy(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<()> {
+        self.copy_page(part, wanted, into).map(drop)
     }
 
     fn pending(&self, _: Bound<&[u8]>, _: Bound<&[u8]>, _: bool) -> Result<Option<PendingRecord>> {

@@ -12,6 +12,7 @@
 //! beside.rs       commits larger than the cache: built beside what there is, switched to at the roots
 //! copy.rs         the writer for that, which copies what it changes
 //! listed.rs       lists of the pages that it makes and replaces
+//! recent.rs       which pages are published while somebody validates
 //! rebuilt.rs      who may change a tree meanwhile, and what still holds of where its leaves were
 //! large.rs        values too large for the pool, stored before the commit
 //! direct.rs       writing in place, for who is alone
@@ -56,6 +57,7 @@ mod publish;
 mod reads;
 mod reap;
 mod rebuilt;
+mod recent;
 pub(crate) mod runs;
 mod scratch;
 mod short;

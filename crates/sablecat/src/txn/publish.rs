@@ -16,8 +16,8 @@
 
 use sablecat_os::atomic::Ordering;
 
-use super::Kernel;
 use super::changes::{Changes, more_items};
+use super::{Kernel, recent};
 use crate::error::Result;
 use crate::log::{Log, RecordBuilder};
 use crate::pages::{Pages, Participant};
@@ -69,6 +69,7 @@ pub(crate) fn publish(
         pages.region.born(frame).store(commit.0, Ordering::Relaxed);
         pages.region.frame(frame).set_state(FrameState::Published);
     }
+    recent::list(pages, start, changes.items().iter().filter(|item| item.new != FrameId::NONE).map(|item| item.page))?;
     // Once more, as late as can be: copying may have taken long. Who is stopped between this and the commit point, and taken for dead then, is not held up.
     pages.region.check_fence()?;
     // From here to the end of the role nothing of the caller's is called, and nothing can panic: who unwound would give up the role half way.
@@ -100,8 +101,9 @@ fn swing(pages: &Pages, item: ListItem, commit: Lsn, owner: u16) {
     pages.mark_unsaved(item.page);
 }
 
+/// Takes the commit role, helping who is past its commit point in it.
 #[inline]
-fn acquire<'a>(pages: &'a Pages, log: &Log, me: &Participant) -> Result<Held<'a>> {
+pub(super) fn acquire<'a>(pages: &'a Pages, log: &Log, me: &Participant) -> Result<Held<'a>> {
     let role = pages.region.role(Work::Commit);
     match role.try_take(me.number()) {
         Ok(held) => Ok(held),

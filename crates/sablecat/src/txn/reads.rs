@@ -6,17 +6,21 @@
 //! eviction and reload is no conflict, and there are no phantoms: what is compared is the range that was read, not the records found.
 //! A leaf that has not changed is still where it was, in a subtree too: what unmakes a subtree frees its pages.
 //!
-//! Who has read many leaves does all this before it takes the commit role, at a state of that moment; under the role each leaf is only asked whether it has
-//! changed since (pages/unchanged.rs), and compared again if it has. What was read of one leaf is kept in one place, so that reading
-//! the same again and again takes no memory.
+//! Who has read many leaves does all this before it takes the commit role, at a state of that moment, and again of what was published meanwhile (recent.rs) until that is
+//! little; under the role what was published since is all that is looked at, or, where that is not known, whether each leaf has changed since
+//! (pages/unchanged.rs). A leaf that has changed by then, and still reads the same, may have been split, or joined to others: so the leaves that have what was read of it
+//! are noted beside it, and a change of these counts as well. What was read of one leaf is kept in one place, so that reading the same again and again takes no memory.
 //!
 //! (Kung and Robinson's backward validation; the leaf test is Silo's node set.)
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ops::{Bound, Range};
 
 use super::changes::PageMap;
+use super::recent::Published;
 use super::{Committed, Kernel, TreeRef, conflict};
-use crate::access::Tree;
+use crate::access::{PageCopy, PageRead, Part, PendingRecord, Source, Tree, Wanted};
 use crate::error::Result;
 use crate::pages::Participant;
 use crate::types::{Lsn, PageId};
@@ -27,6 +31,9 @@ const LINEAR_MAX: usize = 12;
 const SPANS_MAX: usize = 16;
 /// Who has read more leaves than this validates before it takes the commit role, too.
 const AHEAD: usize = 32;
+/// It goes on to a later state until no more pages than this were published meanwhile, or so often.
+const FEW: usize = 16;
+const ROUNDS: usize = 8;
 
 /// Keys that were looked for.
 #[derive(Debug)]
@@ -110,11 +117,64 @@ pub(crate) struct ReadSet {
     stems: Vec<u8>,
     /// Trees that were to be read, and that the snapshot does not have.
     absent: Vec<TreeRef>,
+    /// Where what was read of a leaf is since that has changed, each with where in `reads` it is.
+    homes: BTreeSet<(PageId, usize)>,
+}
+
+/// How far what was read has been validated before the commit step.
+pub(crate) struct Ahead<'a> {
+    /// Up to this state all of it still stands.
+    since: Lsn,
+    /// What was published after a state that is no later, if that was asked for.
+    published: Option<RefCell<Published<'a>>>,
+}
+
+#[cfg(test)]
+impl Ahead<'_> {
+    /// Whether all that was published since is known.
+    pub(crate) fn knows(&self) -> bool {
+        self.published.as_ref().is_some_and(|published| published.borrow_mut().rest().is_some())
+    }
+}
+
+/// A state that is compared with another, and the leaves that were looked at in it.
+struct Compared<'a> {
+    state: Committed<'a>,
+    leaves: Vec<PageId>,
+}
+
+impl PageRead for Compared<'_> {
+    fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        self.state.read(page, look)
+    }
+
+    fn page_size(&self) -> usize {
+        self.state.page_size()
+    }
+}
+
+impl Source for Compared<'_> {
+    fn copy(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<()> {
+        self.leaves.push(self.state.copy_page(part, wanted, into)?);
+        Ok(())
+    }
+
+    fn pending(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, forward: bool) -> Result<Option<PendingRecord>> {
+        self.state.pending(lower, upper, forward)
+    }
 }
 
 impl ReadSet {
     pub(crate) fn new(page_size: usize) -> ReadSet {
-        ReadSet { page_size, trees: Vec::new(), reads: Vec::new(), index: PageMap::default(), stems: Vec::new(), absent: Vec::new() }
+        ReadSet {
+            page_size,
+            trees: Vec::new(),
+            reads: Vec::new(),
+            index: PageMap::default(),
+            stems: Vec::new(),
+            absent: Vec::new(),
+            homes: BTreeSet::new(),
+        }
     }
 
     /// Notes that the keys between the bounds were read from this leaf page, of the subtree that `stems` lead to.
@@ -204,47 +264,99 @@ impl ReadSet {
         self.index.clear();
         self.stems.clear();
         self.absent.clear();
+        self.homes.clear();
     }
 
-    /// Validates before the commit step, if that would take long there: with many leaves, which may have to be read in. Up to the state whose LSN is returned
-    /// everything read at `at` still stands.
-    pub(crate) fn validate_ahead(&self, kernel: &Kernel, at: Lsn, me: &Participant) -> Result<Lsn> {
+    /// Validates before the commit step, if that would take long there: with many leaves, which may have to be read in. Waits for the commit role.
+    pub(crate) fn validate_ahead<'k>(&mut self, kernel: &'k Kernel, at: Lsn, me: &Participant) -> Result<Ahead<'k>> {
+        self.homes.clear();
         if self.reads.len() <= AHEAD {
-            return Ok(at);
+            return Ok(Ahead { since: at, published: None });
         }
+        let mut published = Published::since_now(kernel, me)?;
+        let mut since = self.validate_all(kernel, at, &mut published, me)?;
+        for _ in 0..ROUNDS {
+            let Some(pages) = published.take(me)? else { break };
+            if pages.len() <= FEW && self.reads_on(pages.iter().copied()).next().is_none() {
+                break;
+            }
+            let newest = kernel.pages.guarded(me);
+            since = if since < kernel.pages.region.header().rebuilt_since() {
+                self.validate_all(kernel, at, &mut published, me)?
+            } else {
+                let concerned: BTreeSet<_> = self.reads_on(pages.into_iter()).collect();
+                for read in concerned {
+                    self.compare_and_note(kernel, read, (at, newest.at()), me)?;
+                    published.look(me)?;
+                }
+                newest.at()
+            };
+        }
+        Ok(Ahead { since, published: Some(RefCell::new(published)) })
+    }
+
+    /// Compares everything that was read at `at`, and has changed since, with the newest state, which is returned.
+    fn validate_all(&mut self, kernel: &Kernel, at: Lsn, published: &mut Published<'_>, me: &Participant) -> Result<Lsn> {
         let newest = kernel.pages.guarded(me);
-        self.compare(kernel, at, (at, newest.at()), me)?;
+        // Behind the pin: who has pinned a state of after trees were built anew sees that.
+        let is_in_place = at >= kernel.pages.region.header().rebuilt_since();
+        for read in 0..self.reads.len() {
+            if !is_in_place || !kernel.pages.is_unchanged_since(self.reads[read].page, at) {
+                self.compare_and_note(kernel, read, (at, newest.at()), me)?;
+            }
+            published.look(me)?;
+        }
         Ok(newest.at())
     }
 
-    /// A conflict if anything read at `at`, which still stood at `since`, would read differently now. Called in the commit step, so "now" holds still: the
-    /// guard pin of the commit step, or the snapshot itself, holds the newest state, since nobody else publishes meanwhile.
-    pub(crate) fn validate(&self, kernel: &Kernel, (at, since): (Lsn, Lsn), me: &Participant) -> Result<()> {
-        let now = kernel.pages.region.header().visible();
-        self.compare(kernel, since, (at, now), me)
+    /// Where in `reads` there is what was read of these pages, or is on them since.
+    fn reads_on(&self, pages: impl Iterator<Item = PageId>) -> impl Iterator<Item = usize> {
+        pages.flat_map(|page| {
+            let moved = self.homes.range((page, 0)..=(page, usize::MAX)).map(|home| home.1);
+            self.find(page).into_iter().chain(moved)
+        })
     }
 
-    /// A conflict if anything reads differently at two moments, of which the participant has pinned both. Up to `since` nothing does.
-    fn compare(&self, kernel: &Kernel, since: Lsn, (at, now): (Lsn, Lsn), me: &Participant) -> Result<()> {
+    /// A conflict if anything read at `at`, which still stood as far as `ahead` says, would read differently now. Called in the commit step, so "now" holds still: the
+    /// guard pin of the commit step, or the snapshot itself, holds the newest state, since nobody else publishes meanwhile.
+    pub(crate) fn validate(&self, kernel: &Kernel, at: Lsn, ahead: &Ahead<'_>, me: &Participant) -> Result<()> {
+        let (header, since) = (kernel.pages.region.header(), ahead.since);
+        let now = header.visible();
         if now == since {
             return Ok(());
         }
-        // What was read before trees were built anew may be no page of its tree any more, and so never change: at `at`, whatever has been compared since.
-        let is_in_place = at >= kernel.pages.region.header().rebuilt_since();
-        for read in self.reads.iter().filter(|read| !is_in_place || !kernel.pages.is_unchanged_since(read.page, since)) {
-            let (tree, stems) = (&self.trees[read.tree], &self.stems[read.stems.clone()]);
-            for span in read.spans() {
-                if !same(kernel, (tree, stems), span, (at, now), me)? {
-                    return Err(conflict("another transaction changed what this one has read, and committed first; run it again"));
-                }
-            }
-        }
+        // What was read before trees were built anew may be no page of its tree any more, and so never change.
+        let mut published = ahead.published.as_ref().map(RefCell::borrow_mut);
+        let concerned: BTreeSet<_> = if since < header.rebuilt_since() {
+            (0..self.reads.len()).collect()
+        } else if let Some(pages) = published.as_mut().and_then(|published| published.rest()) {
+            self.reads_on(pages.iter().copied()).collect()
+        } else {
+            let places = self.reads.iter().enumerate().map(|(read, of)| (of.page, read)).chain(self.homes.iter().copied());
+            places.filter(|&(page, _)| !kernel.pages.is_unchanged_since(page, since)).map(|(_, read)| read).collect()
+        };
+        concerned.into_iter().try_for_each(|read| self.compare(kernel, read, (at, now), me).map(drop))
+    }
+
+    /// A conflict if a read reads differently at two moments; else it is noted where what was read is at the later one.
+    fn compare_and_note(&mut self, kernel: &Kernel, read: usize, moments: (Lsn, Lsn), me: &Participant) -> Result<()> {
+        let leaves = self.compare(kernel, read, moments, me)?;
+        let own = self.reads[read].page;
+        self.homes.extend(leaves.into_iter().filter(|&leaf| leaf != own).map(|leaf| (leaf, read)));
         Ok(())
     }
-}
 
-/// Whether the range reads the same at two moments.
-fn same(kernel: &Kernel, (tree, stems): (&TreeRef, &[u8]), span: &Span, (at, now): (Lsn, Lsn), me: &Participant) -> Result<bool> {
-    let (mut then, mut newest) = (Committed { kernel, me, at }, Committed { kernel, me, at: now });
-    tree.tree().reads_same(stems, span.bounds(), (&mut then, &mut newest))
+    /// A conflict if a read reads differently at two moments, of which the participant has pinned both; else the leaves that have what was read at the later one.
+    fn compare(&self, kernel: &Kernel, read: usize, (at, now): (Lsn, Lsn), me: &Participant) -> Result<Vec<PageId>> {
+        let compared = |at| Compared { state: Committed { kernel, me, at }, leaves: Vec::new() };
+        let read = &self.reads[read];
+        let (tree, stems) = (self.trees[read.tree].tree(), &self.stems[read.stems.clone()]);
+        let (mut then, mut newest) = (compared(at), compared(now));
+        for span in read.spans() {
+            if !tree.reads_same(stems, span.bounds(), (&mut then, &mut newest))? {
+                return Err(conflict("another transaction changed what this one has read, and committed first; run it again"));
+            }
+        }
+        Ok(newest.leaves)
+    }
 }

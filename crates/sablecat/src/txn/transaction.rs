@@ -634,15 +634,15 @@ impl<'k> Transaction<'k> {
         } else if me.slot().is_revoked() {
             return Err(Error::new(ErrorKind::SnapshotTooOld, "the transaction's snapshot was given up for want of cache; run it again"));
         }
-        let (at, reads) = (self.at(), self.reads.borrow());
+        let at = self.at();
         let check = WriteCheck::of(self.options.isolation, at, me);
-        let (reads, claims, writes) = (&*reads, &self.claims, &self.writes);
-        let since = reads.validate_ahead(kernel, at, me)?;
+        let ahead = self.reads.borrow_mut().validate_ahead(kernel, at, me)?;
+        let (reads, claims, writes) = (&*self.reads.borrow(), &self.claims, &self.writes);
         let validate = |_: &mut Changes<'_>| {
             // Of who has read a database, too: its pages may say the same for long after its removal.
             writes.trees().map(|(tree, _)| tree).chain(reads.trees()).try_for_each(|tree| kernel.check_there(tree, me))?;
             reads.absent().try_for_each(|tree| kernel.check_absent(tree, me))?;
-            reads.validate(kernel, (at, since), me)?;
+            reads.validate(kernel, at, &ahead, me)?;
             kernel.settle_claims(claims, writes, me)
         };
         let leaves = |record: &mut RecordBuilder| {

@@ -1,6 +1,8 @@
 //! What serialisable transactions have read: how it is kept, and how it is validated when it is much.
 
+use std::cell::Cell;
 use std::ops::Bound;
+use std::rc::Rc;
 
 use super::*;
 use crate::error::ErrorKind;
@@ -12,7 +14,10 @@ fn key(n: u32) -> Vec<u8> {
 
 /// A store of many leaves, far more than there are frames if it is on a disk.
 fn store(volume: Option<Volume>) -> Store {
-    let frames = if volume.is_some() { 60 } else { 600 };
+    store_of(if volume.is_some() { 60 } else { 600 }, volume)
+}
+
+fn store_of(frames: usize, volume: Option<Volume>) -> Store {
     let store = Store::new(frames, 6, volume);
     (0..1000).for_each(|n| store.put(&key(2 * n), &[n as u8; 30]).unwrap());
     if store.kernel.pages.volume().is_some() {
@@ -100,12 +105,79 @@ fn what_was_read_before_a_tree_was_built_anew_is_compared_again_after_it_was_val
     txn.commit(Durability::Memory).unwrap();
     assert!(kernel.pages.region.header().rebuilt_since() > at, "the tree was built anew");
 
-    let since = reads.validate_ahead(kernel, at, &seat).unwrap();
-    assert!(since > at, "as many leaves are validated ahead");
-    reads.validate(kernel, (at, since), &seat).unwrap();
+    let ahead = reads.validate_ahead(kernel, at, &seat).unwrap();
+    reads.validate(kernel, at, &ahead, &seat).unwrap();
     store.put(&key(RECORDS / 2), b"another").unwrap();
-    assert_eq!(reads.validate(kernel, (at, since), &seat).unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(reads.validate(kernel, at, &ahead, &seat).unwrap_err().kind(), ErrorKind::Conflict);
     seat.slot().unpin();
+}
+
+/// Part of what was read may be in another leaf by the time it was validated ahead; the leaf it was read from does not change when it does. Whether
+/// all that was published since is known, or so much was that it is not.
+#[test]
+fn what_was_read_of_a_leaf_that_was_split_is_compared_again_after_it_was_validated_ahead() {
+    for others in [0, 5000] {
+        let store = store_of(8000, None);
+        let kernel = &store.kernel;
+        let seat = kernel.pages.participants.sit().unwrap();
+        let at = kernel.pages.pin(&seat);
+        let mut reads = ReadSet::new(kernel.page_size());
+        let leaf_of = |at, key: &[u8]| {
+            let find = || store.tree.tree().find(&kernel.pages.at_pin(&seat, at)?, key);
+            kernel.pages.operate(&seat, find).unwrap()
+        };
+        let read: Vec<_> = (0..900).map(|n| key(2 * n)).collect();
+        for key in &read {
+            reads.note(&store.tree, b"", leaf_of(at, key), Bound::Included(key), Bound::Included(key));
+        }
+        // None of this was read.
+        (0..900).for_each(|n| store.put(&key(2 * n + 1), &[1; 40]).unwrap());
+        let ahead = reads.validate_ahead(kernel, at, &seat).unwrap();
+        reads.validate(kernel, at, &ahead, &seat).unwrap();
+        (0..others).for_each(|n| store.put(&key(1990), &u64::to_le_bytes(n)).unwrap());
+        assert_eq!(ahead.knows(), others == 0);
+        reads.validate(kernel, at, &ahead, &seat).unwrap();
+        let newest = store.seat();
+        let newest = kernel.pages.pinned(&newest).at();
+        let moved = read.iter().find(|key| leaf_of(at, key) != leaf_of(newest, key)).expect("a leaf was split");
+        store.put(moved, b"another").unwrap();
+        assert_eq!(reads.validate(kernel, at, &ahead, &seat).unwrap_err().kind(), ErrorKind::Conflict);
+        seat.slot().unpin();
+    }
+}
+
+/// Others commit between any two looks of who validates: whoever gets through has met no change of what it has read.
+#[test]
+fn what_is_published_while_much_is_validated_is_found_whenever_it_is() {
+    let mut looks_max = 0;
+    for late in (0..200).step_by(9) {
+        for conflicts in [false, true] {
+            let store = Rc::new(store(None));
+            let mut txn = store.begin(Isolation::Serializable, false);
+            read_all(&mut txn, &store);
+            txn.set(&store.tree, &key(1990), Some(b"sum")).unwrap();
+            let looks = Rc::new(Cell::new(0));
+            let others = {
+                let (store, looks) = (Rc::clone(&store), Rc::clone(&looks));
+                move || {
+                    looks.set(looks.get() + 1);
+                    if looks.get() == 1 + late {
+                        // Nothing of this was read.
+                        (0..90).for_each(|n| store.put(&key(1801 + 2 * n), &[1; 40]).unwrap());
+                        if conflicts {
+                            store.put(&key(8 * late), b"another").unwrap();
+                        }
+                    }
+                }
+            };
+            crate::txn::recent::beside(Rc::new(others), || match txn.commit(Durability::Memory) {
+                Ok(_) => assert!(!conflicts || looks.get() <= late, "after look {late}"),
+                Err(error) => assert!(conflicts && error.kind() == ErrorKind::Conflict, "{error}"),
+            });
+            looks_max = looks_max.max(looks.get());
+        }
+    }
+    assert!((33..190).contains(&looks_max), "{looks_max}");
 }
 
 /// Who asks whether a leaf has changed may be stopped between its looks, while the leaf's frame is used for another page and then for the leaf again.
