@@ -13,7 +13,7 @@ fn steps(words: &[&str]) {
 
 #[test]
 fn dying_at_any_system_call_leaves_nothing_in_doubt() {
-    steps(&["--by", "calls", "--every", "4"]);
+    steps(&["--by", "calls", "--every", "13"]);
 }
 
 #[test]
@@ -28,13 +28,13 @@ fn dying_after_any_instruction_of_a_transaction_leaves_nothing_in_doubt() {
 
 #[test]
 fn dying_after_some_instruction_of_what_is_long_leaves_nothing_in_doubt() {
-    each(&["merge", "evict", "long-key", "define", "follow", "detach"], &["--every", "997", "--kills", "1"]);
+    each(&["merge", "evict", "long-key", "define", "follow", "detach"], &["--every", "1999", "--kills", "1"]);
 }
 
 #[test]
 fn what_the_dead_had_in_hand_is_given_back_while_others_live() {
-    each(&["large-value", "checkpoint", "compact"], &["--by", "calls", "--every", "5", "--kills", "1"]);
-    each(&["large-value", "checkpoint", "compact"], &["--every", "99991", "--kills", "1"]);
+    each(&["large-value", "checkpoint", "compact"], &["--by", "calls", "--every", "11", "--kills", "1"]);
+    each(&["large-value", "checkpoint", "compact"], &["--every", "299993", "--kills", "1"]);
 }
 
 /// Others take over, commit and make checkpoints; what it does when it goes on is late and harms nothing.

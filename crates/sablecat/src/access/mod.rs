@@ -7,12 +7,14 @@ pub(crate) mod btree;
 #[cfg(feature = "seam")]
 mod flat;
 mod home;
+mod in_order;
 pub(crate) mod long;
 mod method;
 mod scan;
 mod wrong;
 
 pub(crate) use home::{Home, KeyRule, after};
+pub(crate) use in_order::InOrder;
 pub use method::Method;
 #[cfg(feature = "fuzzing")]
 pub(crate) use method::exercise;

@@ -8,9 +8,10 @@ use super::read::reading;
 use super::read::sealed::{Seen, State};
 use super::write::writing;
 use super::{Database, KeyRange, Range, Read, Stats, Write};
+use crate::access::InOrder;
 use crate::env::{Asked, CheckpointReport, CompactReport, Core, EnvTxn, Progress, VerifyReport};
 use crate::error::Result;
-use crate::txn::{Committed, Direct, Durability, InOrder, Isolation, Options, TreeRef, followed, not_empty};
+use crate::txn::{Committed, Direct, Durability, Isolation, Options, TreeRef, followed, not_empty};
 
 /// An environment without transactions and without a log.
 ///
@@ -232,7 +233,7 @@ impl DataStore {
         }
         let mut order = InOrder::default();
         for (key, value) in records {
-            order.next(&self.tree(db)?.tree(), key.as_ref())?;
+            order.next(self.tree(db)?.tree().order, key.as_ref())?;
             self.insert(db, key, value)?;
         }
         Ok(order.count())

@@ -168,7 +168,7 @@ impl Pages {
         names.blocks.extend(&self.blocks.bounds());
         names.name(PageId::NONE);
         for volume_id in self.blocks.volumes() {
-            (0..first_within(volume_id, volume.page_size())).for_each(|within| names.blocks.note(BlockId::new(volume_id, within)));
+            (0..first_within(volume_id, volume.block_size())).for_each(|within| names.blocks.note(BlockId::new(volume_id, within)));
         }
         kept_back.into_iter().for_each(|block| names.blocks.note(block));
         if !self.name_pages(&mut names, me)? {

@@ -19,7 +19,7 @@ use std::fmt;
 use std::ops::Bound;
 
 use super::{Durability, Isolation, Kernel, Options, Transaction, TreeRef};
-use crate::access::{Change, Scan, Tree};
+use crate::access::{Change, InOrder, Scan};
 use crate::error::{Error, Result};
 
 /// Follows the records of a tree.
@@ -46,34 +46,6 @@ pub(crate) fn followed(
     Ok(all.into_iter().partition(|(_, _, value)| value.is_some()))
 }
 
-/// Records of a bulk load that are set one by one.
-#[derive(Debug, Default)]
-pub(crate) struct InOrder {
-    last: Option<Vec<u8>>,
-    count: u64,
-}
-
-impl InOrder {
-    /// Takes the next key.
-    ///
-    /// # Errors
-    /// `Invalid` if it is not above the one before.
-    pub(crate) fn next(&mut self, tree: &Tree<'_>, key: &[u8]) -> Result<()> {
-        if self.last.as_ref().is_some_and(|last| tree.order.compare(last, key).is_ge()) {
-            let count = self.count;
-            return Err(Error::invalid(format!("record {count} of a bulk load is not above the one before it; sort the records first")));
-        }
-        self.last = Some(key.to_vec());
-        self.count += 1;
-        Ok(())
-    }
-
-    /// How many there were.
-    pub(crate) fn count(&self) -> u64 {
-        self.count
-    }
-}
-
 impl Kernel {
     /// Loads records into an empty tree that somebody follows: by a transaction, which may be of any size.
     pub(super) fn load_followed<K: AsRef<[u8]>, V: AsRef<[u8]>>(
@@ -90,7 +62,7 @@ impl Kernel {
         }
         let mut order = InOrder::default();
         for (key, value) in records {
-            order.next(&tree.tree(), key.as_ref())?;
+            order.next(tree.tree().order, key.as_ref())?;
             txn.set(tree, key.as_ref(), Some(value.as_ref()))?;
         }
         txn.commit(durability).map(|_| order.count())

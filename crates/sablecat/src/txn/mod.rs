@@ -74,7 +74,7 @@ pub(crate) use committed::Committed;
 pub(crate) use direct::Direct;
 #[cfg(feature = "seam")]
 pub(crate) use follow::ByValue;
-pub(crate) use follow::{Follow, InOrder, followed, not_empty};
+pub(crate) use follow::{Follow, followed, not_empty};
 pub use locks::DeadlockPolicy;
 pub(crate) use meaning::Meaning;
 pub(crate) use presence::{Presence, State};

@@ -181,7 +181,7 @@ impl Kernel {
                 self.attempt(tree, key, change, &mut record, pinned.at(), me)
             });
             // A sweep may give up any snapshot that is not being read at the moment; nobody saw anything of this one yet.
-            if attempt.as_ref().is_err_and(|error| error.kind() == ErrorKind::SnapshotTooOld) {
+            if is_too_old(&attempt) {
                 continue;
             }
             match attempt? {
@@ -279,7 +279,7 @@ impl Kernel {
         loop {
             let result = self.try_structure(tree, key, change, record, me);
             // As in `change_one`: nobody saw anything of a snapshot that was given up.
-            if !result.as_ref().is_err_and(|error| error.kind() == ErrorKind::SnapshotTooOld) {
+            if !is_too_old(&result) {
                 return result;
             }
         }

@@ -8,8 +8,8 @@
 
 use super::node::{self, InnerLoader, LeafLoader, Value};
 use super::{Tree, nest};
-use crate::access::PageWrite;
-use crate::error::{Error, Result};
+use crate::access::{InOrder, PageWrite};
+use crate::error::Result;
 use crate::pages::header;
 use crate::types::{PageId, TreeId};
 
@@ -23,15 +23,14 @@ pub(crate) struct Load<'t> {
     outermost: TreeLoad<'t>,
     /// Subtrees that more records may go to, each in the one before. Their stems are what the last key begins with.
     below: Vec<TreeLoad<'static>>,
-    last_key: Option<Vec<u8>>,
-    records: u64,
+    taken: InOrder,
 }
 
 impl<'t> Load<'t> {
     /// Begins to load an empty tree.
     pub(crate) fn new(tree: Tree<'t>, page_size: usize) -> Load<'t> {
         let stem_bytes = nest::stem_bytes(tree.order, page_size);
-        Load { tree, stem_bytes, outermost: TreeLoad::new(tree, page_size), below: Vec::new(), last_key: None, records: 0 }
+        Load { tree, stem_bytes, outermost: TreeLoad::new(tree, page_size), below: Vec::new(), taken: InOrder::default() }
     }
 
     /// Takes the next record, whose value `store` stores if it is long. Writes pages through `writer` as they fill; they are complete then.
@@ -42,17 +41,9 @@ impl<'t> Load<'t> {
         value: &[u8],
         store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
     ) -> Result<()> {
-        if self.last_key.as_ref().is_some_and(|last| self.tree.order.compare(last, key).is_ge()) {
-            return Err(Error::invalid(format!(
-                "record {} of a bulk load is not above the one before it; sort the records first",
-                self.records
-            )));
-        }
+        self.taken.check(self.tree.order, key)?;
         self.leave_subtrees(writer, key)?;
-        let last = self.last_key.get_or_insert_default();
-        last.clear();
-        last.extend_from_slice(key);
-        self.records += 1;
+        self.taken.note(key);
         // With an order of its own a tree has no stems, and nothing is below it.
         let mut rest = &key[self.below.len().saturating_mul(self.stem_bytes)..];
         while let Some((stem, after)) = rest.split_at_checked(self.stem_bytes) {
@@ -68,7 +59,7 @@ impl<'t> Load<'t> {
 
     /// Finishes the subtrees that `key` does not belong to.
     fn leave_subtrees<W: PageWrite>(&mut self, writer: &mut W, key: &[u8]) -> Result<()> {
-        let last = self.last_key.as_deref().unwrap_or_default();
+        let last = self.taken.last();
         let shared = last.iter().zip(key).take_while(|(a, b)| a == b).count();
         self.leave_below(writer, shared / self.stem_bytes)
     }
@@ -81,7 +72,7 @@ impl<'t> Load<'t> {
             let root = load.tree.root;
             load.finish(writer)?;
             let at = self.below.len() * self.stem_bytes;
-            let stem = self.last_key.as_deref().and_then(|last| last.get(at..at + self.stem_bytes)).unwrap_or_default();
+            let stem = self.taken.last().get(at..at + self.stem_bytes).unwrap_or_default();
             let reference = nest::reference(root);
             match self.below.last_mut() {
                 Some(around) => around.push_stored(writer, stem, Value::Inline(&reference))?,
@@ -95,7 +86,7 @@ impl<'t> Load<'t> {
     pub(crate) fn finish<W: PageWrite>(mut self, writer: &mut W) -> Result<u64> {
         self.leave_below(writer, 0)?;
         self.outermost.finish(writer)?;
-        Ok(self.records)
+        Ok(self.taken.count())
     }
 }
 

@@ -6,8 +6,8 @@ use super::page::{self, Content, Page, record_bytes};
 use super::{inline_value_bytes_max, is_of_chain, put};
 use crate::access::method::{Shape, Tree, Value};
 use crate::access::wrong::damaged;
-use crate::access::{PageRead, PageWrite, long};
-use crate::error::{Error, Result};
+use crate::access::{InOrder, PageRead, PageWrite, long};
+use crate::error::Result;
 use crate::pages::header;
 use crate::types::{PageId, TreeId};
 
@@ -38,12 +38,12 @@ pub(crate) struct Load<'t> {
     bytes: usize,
     /// The root, once it is full.
     root: Option<Vec<u8>>,
-    count: u64,
+    taken: InOrder,
 }
 
 impl<'t> Load<'t> {
     pub(crate) fn new(tree: Tree<'t>, page_size: usize) -> Load<'t> {
-        Load { tree, page_size, page: tree.root, begins: None, records: Vec::new(), bytes: 0, root: None, count: 0 }
+        Load { tree, page_size, page: tree.root, begins: None, records: Vec::new(), bytes: 0, root: None, taken: InOrder::default() }
     }
 
     pub(crate) fn push<W: PageWrite>(
@@ -53,12 +53,7 @@ impl<'t> Load<'t> {
         value: &[u8],
         store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
     ) -> Result<()> {
-        if self.records.last().is_some_and(|(last, _)| self.tree.order.compare(last, key).is_ge()) {
-            return Err(Error::invalid(format!(
-                "record {} of a bulk load is not above the one before it; sort the records first",
-                self.count
-            )));
-        }
+        self.taken.next(self.tree.order, key)?;
         let kept = if value.len() > inline_value_bytes_max(self.page_size) {
             Kept::Long(store(writer, self.tree.id, value)?, value.len() as u64)
         } else {
@@ -76,7 +71,6 @@ impl<'t> Load<'t> {
         }
         self.bytes += bytes;
         self.records.push((key.to_vec(), kept));
-        self.count += 1;
         Ok(())
     }
 
@@ -97,7 +91,7 @@ impl<'t> Load<'t> {
         if let Some(root) = &self.root {
             writer.write(self.tree.root)?.copy_from_slice(root);
         }
-        Ok(self.count)
+        Ok(self.taken.count())
     }
 }
 
