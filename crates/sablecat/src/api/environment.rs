@@ -362,13 +362,37 @@ impl Env {
         options: TxnOptions,
         mut work: impl FnMut(&mut Txn<'_>) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
+        let made = self.write_until(options, None, |txn| work(txn).map(Some))?;
+        Ok(made.expect("work that always makes something is never waited for"))
+    }
+
+    /// Runs `work` in a transaction and commits it, again when others get in the way; or, if it makes nothing, when something that it has read may have changed, until the monotonic clock has come
+    /// to `deadline` (none: never), and then nothing is made.
+    pub(super) fn write_until<T, E: From<Error>>(
+        &self,
+        options: TxnOptions,
+        deadline: Option<Duration>,
+        mut work: impl FnMut(&mut Txn<'_>) -> std::result::Result<Option<T>, E>,
+    ) -> std::result::Result<Option<T>, E> {
         let mut txn = self.begin_with(options)?;
         let mut losses = Losses::default();
         loop {
             let within = Within::begin(self.core(), Doing::Write(txn.slot()));
             let made = work(&mut txn);
             drop(within);
-            let outcome = made.and_then(|made| Ok(txn.commit_once().map(|_| made)?));
+            let outcome = match made {
+                Ok(None) if txn.lost().is_none() => {
+                    if !txn.wait_for_change(deadline)? {
+                        return Ok(None);
+                    }
+                    losses = Losses::default();
+                    txn.restart();
+                    continue;
+                }
+                // What it found may be no state at all.
+                Ok(None) => Err(E::from(txn.lost_error())),
+                made => made.and_then(|made| Ok(txn.commit_once().map(|_| made)?)),
+            };
             match txn.lost() {
                 Some(why) if outcome.is_err() && losses.may_run_again(why, &mut txn, options.time_to_repeat()) => txn.restart(),
                 _ => return outcome,

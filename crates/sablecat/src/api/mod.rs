@@ -16,6 +16,7 @@ mod read;
 mod snapshot;
 mod stats;
 mod transaction;
+mod waiting;
 mod within;
 mod write;
 

@@ -426,9 +426,21 @@ impl<'env> Txn<'env> {
         self.lost.get()
     }
 
+    /// The error of work that made nothing of what an operation failed by.
+    pub(super) fn lost_error(&self) -> Error {
+        let kind = self.lost.get().unwrap_or(ErrorKind::Conflict);
+        Error::new(kind, "an operation of the transaction failed, which its work passed over; run it again")
+    }
+
     pub(super) fn give_up(&mut self) {
         self.lost.set(None);
         self.inner.give_up();
+    }
+
+    /// Gives up what it does, and waits until something that it has read may have changed; false: not before the deadline.
+    pub(super) fn wait_for_change(&mut self, deadline: Option<Duration>) -> Result<bool> {
+        self.lost.set(None);
+        self.inner.wait_for_change(deadline)
     }
 
     pub(super) fn restart(&mut self) {

@@ -21,6 +21,7 @@
 //! that create one name never both commit.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Core;
 use super::databases::{Asked, Named, check_comparator};
@@ -274,6 +275,13 @@ impl<'e> EnvTxn<'e> {
         self.records.give_up();
         let made = std::mem::take(&mut self.made);
         self.unmake(made);
+    }
+
+    /// Gives up what it does, and waits until something that it has read may have changed: see [`Transaction::wait_for_change`].
+    pub(crate) fn wait_for_change(&mut self, deadline: Option<Duration>) -> Result<bool> {
+        let made = std::mem::take(&mut self.made);
+        self.unmake(made);
+        self.records.wait_for_change(deadline)
     }
 
     fn unmake(&self, made: Vec<Made>) {

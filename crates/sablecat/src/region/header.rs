@@ -5,7 +5,7 @@
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::{BerthWords, Geometry, Member, RoleWord, Slot, VOLUMES_MAX, WaitQueue};
+use super::{BerthWords, Geometry, Member, RoleWord, Sleepers, Slot, VOLUMES_MAX, WaitQueue};
 use crate::error::{Error, Result};
 use crate::types::{Berth, Lsn};
 
@@ -35,6 +35,8 @@ pub(crate) struct Recent {
     pub(crate) wanted: AtomicU64,
     /// How many entries there have been. Written in the commit step; only grows.
     pub(crate) head: AtomicU64,
+    /// Where who waits for a change sleeps. Woken by commits once they are visible.
+    pub(crate) sleepers: Sleepers,
     /// {position, lower half 32 | page 32}. Written in the commit step, by compare-and-swap.
     pub(crate) entries: [AtomicU64; RECENT_MAX],
 }

@@ -22,6 +22,7 @@
 //! entry.rs        what the catalog says of each
 //! presence.rs     whether a database is still there
 //! meaning.rs      what the operations of the log mean
+//! waiting.rs      sleeping until something that it has read changes
 //! claims.rs       records that a transaction means to change, as it found them
 //! follow.rs       who follows the records of a database, as an index does
 //! chunks.rs       logging a write set, however large
@@ -67,6 +68,7 @@ mod tests;
 mod transaction;
 mod trees;
 mod unreachable;
+mod waiting;
 mod write_set;
 
 use chunks::ChainHold;

@@ -79,6 +79,7 @@ pub(crate) fn publish(
         swing(pages, item, commit, me.number());
     }
     header.visible.0.fetch_max(commit.0, Ordering::SeqCst);
+    header.recent.sleepers.wake();
     slot.end_commit();
     drop(role);
     changes.published(commit);
@@ -157,6 +158,7 @@ pub(super) fn help(pages: &Pages, log: &Log, me: &Participant, other: Holding) {
                 swing(pages, item, commit, owner);
             }
             header.visible.0.fetch_max(commit.0, Ordering::SeqCst);
+            header.recent.sleepers.wake();
         }
         role.end(other);
     }

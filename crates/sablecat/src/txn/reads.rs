@@ -129,6 +129,17 @@ pub(crate) struct Ahead<'a> {
     published: Option<RefCell<Published<'a>>>,
 }
 
+/// What is published while somebody waits for a change of what it has read.
+pub(crate) struct Watch<'a> {
+    elsewhere: (Lsn, Lsn),
+    published: Published<'a>,
+}
+
+/// Which states come after trees were built anew, and after names of databases were taken away: then what was read may be no page of its tree, or of no database, and never change.
+fn elsewhere(kernel: &Kernel) -> (Lsn, Lsn) {
+    (kernel.pages.region.header().rebuilt_since(), kernel.names_since())
+}
+
 #[cfg(test)]
 impl Ahead<'_> {
     /// Whether all that was published since is known.
@@ -293,6 +304,25 @@ impl ReadSet {
             };
         }
         Ok(Ahead { since, published: Some(RefCell::new(published)) })
+    }
+
+    /// Has it told from now on when something is published where anything is that was read at `at`. Waits for the commit role.
+    ///
+    /// # Errors
+    /// A conflict if something would read differently already.
+    pub(crate) fn watch<'k>(&mut self, kernel: &'k Kernel, at: Lsn, me: &Participant) -> Result<Watch<'k>> {
+        self.homes.clear();
+        // Before all is validated: what changes these words later is noticed.
+        let elsewhere = elsewhere(kernel);
+        let mut published = Published::since_now(kernel, me)?;
+        self.validate_all(kernel, at, &mut published, me)?;
+        Ok(Watch { elsewhere, published })
+    }
+
+    /// Whether anything that was read may read differently by now.
+    pub(crate) fn is_disturbed(&self, kernel: &Kernel, watch: &mut Watch<'_>, me: &Participant) -> Result<bool> {
+        let pages = watch.published.take_so_far(me)?;
+        Ok(elsewhere(kernel) != watch.elsewhere || pages.is_none_or(|pages| self.reads_on(pages.into_iter()).next().is_some()))
     }
 
     /// Compares everything that was read at `at`, and has changed since, with the newest state, which is returned.

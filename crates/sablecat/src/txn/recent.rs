@@ -15,7 +15,9 @@
 //! *Who was taken for dead* and goes on may be listing still, beside whoever is in the commit step by now. It changes no entry that the other has changed: each is changed by compare-and-swap
 //! from what stood there before a look at the fence. Nor does it say that there are more, but where the other has not yet; which then lists its pages once more.
 //!
-//! Costs: a load for each commit, of a word that is hardly ever written; while it is wanted a swap on a line at hand for each page.
+//! *Who waits for a change* of what it has read has commits list their pages, too, and sleeps beside the list ([`Recent::sleepers`]) until there is one of its own among them.
+//!
+//! Costs: two loads for each commit, of words on one line that is hardly ever written; while it is wanted a swap on a line at hand for each page.
 
 use std::collections::HashSet;
 
@@ -144,6 +146,12 @@ impl<'a> Published<'a> {
         let _held = publish::acquire(&self.kernel.pages, &self.kernel.log, me)?;
         self.look_in_commit();
         self.want();
+        Ok((!self.is_broken).then(|| std::mem::take(&mut self.pages)))
+    }
+
+    /// Takes what was published since, of commits that may not be visible yet, too; none if something may be missing.
+    pub(super) fn take_so_far(&mut self, me: &Participant) -> Result<Option<HashSet<PageId>>> {
+        self.look(me)?;
         Ok((!self.is_broken).then(|| std::mem::take(&mut self.pages)))
     }
 

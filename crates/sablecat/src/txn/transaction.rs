@@ -15,7 +15,6 @@ use super::apply::WriteCheck;
 use super::catalog::{CATALOG, CatalogEntry};
 use super::changes::Changes;
 use super::claims::Claims;
-use super::gate::at_the_gate;
 use super::locks::{Held, Mode, record_hash};
 use super::merged::Merged;
 use super::presence::removed;
@@ -28,7 +27,7 @@ use crate::access::{Found, Place, Scan, State, StateId, Tried, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::RecordBuilder;
 use crate::pages::{Participant, Seat, header};
-use crate::region::{Held as HeldRole, Work};
+use crate::region::Held as HeldRole;
 use crate::types::{Lsn, PageId, TreeId};
 
 /// Write sets with more records than this are applied with the structure latches from the start: some leaf will be full.
@@ -76,8 +75,8 @@ enum Extent<R> {
 
 /// A transaction in progress.
 pub(crate) struct Transaction<'k> {
-    kernel: &'k Kernel,
-    seat: Seat<'k>,
+    pub(super) kernel: &'k Kernel,
+    pub(super) seat: Seat<'k>,
     /// The snapshot.
     at: Cell<Lsn>,
     options: Options,
@@ -95,9 +94,9 @@ pub(crate) struct Transaction<'k> {
     /// Counts what was set and rolled back.
     sets: u64,
     /// Holds the serial gate, with which nobody else commits.
-    gate: Option<HeldRole<'k>>,
+    pub(super) gate: Option<HeldRole<'k>>,
     /// Does not wait for who has it.
-    passes_gate: bool,
+    pub(super) passes_gate: bool,
     /// The list of what its commit has replaced, if it was a large one.
     replaced: Option<CatalogEntry>,
 }
@@ -170,28 +169,12 @@ impl<'k> Transaction<'k> {
         self.at.set(self.kernel.pages.pin(&self.seat));
     }
 
-    /// Takes the serial gate: until this transaction ends, nobody else begins a commit. The snapshot has been given up: others may have the gate
-    /// for long, and one from before would have missed what they commit. False if they had it for all of `time`, or this process
-    /// was taken for dead meanwhile.
-    pub(crate) fn take_gate(&mut self, time: Duration) -> bool {
-        if self.gate.is_none() {
-            // Whoever has the gate now may be waiting for them.
-            self.release_locks();
-            let gate = self.kernel.pages.region.role(Work::Serial);
-            let me = self.seat.number();
-            self.gate = at_the_gate(gate, time, || gate.try_take_unfenced(me).transpose()).and_then(Result::ok);
-        }
-        self.has_gate()
-    }
-
-    /// Whether it holds the serial gate.
-    pub(crate) fn has_gate(&self) -> bool {
-        self.gate.is_some()
-    }
-
-    /// Has it commit beside who has the serial gate.
-    pub(crate) fn pass_gate(&mut self) {
-        self.passes_gate = true;
+    /// Gives up everything but the snapshot, record locks and the gate too, and says what it has read at it.
+    pub(super) fn abandon(&mut self) -> (ReadSet, Lsn) {
+        self.release();
+        let reads = self.reads.replace(ReadSet::new(self.kernel.page_size()));
+        (self.writes, self.claims) = (WriteSet::default(), Claims::default());
+        (reads, self.at())
     }
 
     /// Lets go of all record locks. Who gave way in a circle must: the circle would stay closed.

@@ -1,0 +1,53 @@
+//! Waiting for what others will commit.
+
+use std::time::Duration;
+
+use sablecat_os::clock;
+
+use super::{Env, Txn, TxnOptions};
+use crate::error::Result;
+use crate::txn::Isolation;
+
+impl Env {
+    /// As [`Env::write`], for work that may have to wait for something: where `work` returns none, nothing of what it did is kept, and it runs again when something that it has read may have changed, in
+    /// this process or in another that shares the environment. It sleeps meanwhile; nothing is polled.
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let env = sablecat::Env::in_memory()?;
+    /// let jobs = env.database("jobs")?;
+    /// std::thread::scope(|scope| {
+    ///     // Takes the first job, as soon as there is one.
+    ///     let worker = scope.spawn(|| env.write_when(|txn| txn.pop_first(&jobs)));
+    ///     jobs.insert("1", "sweep the yard")?;
+    ///     let (_, job) = worker.join().expect("ended")?;
+    ///     assert_eq!(job, b"sweep the yard");
+    ///     Ok(())
+    /// })
+    /// # }
+    /// ```
+    ///
+    /// It is serialisable. What it has read is told as for conflicts, by records and ranges: a `get` of a key that is not there waits for that key, a range for anything in it. `work` may run again although nothing of it has changed, since
+    /// what lies beside it did. While it sleeps it keeps no snapshot and no locks. A commit is seen whatever its rung, as it is by who reads.
+    ///
+    /// # Errors
+    /// As [`Env::write`]; `NotAllowed` if `work` returned none and had read nothing by the transaction;
+    /// `Poisoned` once nothing can be committed any more.
+    pub fn write_when<T>(&self, work: impl FnMut(&mut Txn<'_>) -> Result<Option<T>>) -> Result<T> {
+        let made = self.write_until(serializable(), None, work)?;
+        Ok(made.expect("it is waited for without end"))
+    }
+
+    /// As [`Env::write_when`], for no longer than this: none if `work` had nothing to return by then. Runs `work` at least once.
+    ///
+    /// # Errors
+    /// As [`Env::write_when`].
+    pub fn write_when_within<T>(&self, time: Duration, work: impl FnMut(&mut Txn<'_>) -> Result<Option<T>>) -> Result<Option<T>> {
+        self.write_until(serializable(), Some(clock::monotonic().saturating_add(time)), work)
+    }
+}
+
+/// Only those note what they read.
+fn serializable() -> TxnOptions {
+    TxnOptions::new().isolation(Isolation::Serializable)
+}
