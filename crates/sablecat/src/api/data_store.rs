@@ -11,7 +11,7 @@ use super::{Database, KeyRange, Range, Read, Stats, Write};
 use crate::access::InOrder;
 use crate::env::{Asked, CheckpointReport, CompactReport, Core, EnvTxn, Progress, VerifyReport};
 use crate::error::Result;
-use crate::txn::{Committed, Direct, Durability, Isolation, Options, TreeRef, followed, not_empty};
+use crate::txn::{Committed, Direct, Durability, Follow, Isolation, Options, TreeRef, followed, not_empty};
 
 /// An environment without transactions and without a log.
 ///
@@ -251,18 +251,22 @@ impl DataStore {
         self.changes += 1;
         match &tree.follower {
             None => self.change_one(tree, key, value),
-            Some(follower) => {
-                let (first, last) = followed(&**follower, (key, value), &mut || self.core.kernel.get_one(tree, key))?;
-                for (tree, key, value) in first {
-                    self.change_one(&tree, &key, value.as_deref())?;
-                }
-                let done = self.change_one(tree, key, value)?;
-                for (tree, key, value) in last {
-                    self.change_one(&tree, &key, value.as_deref())?;
-                }
-                Ok(done)
-            }
+            Some(follower) => self.change_followed(&**follower, tree, (key, value)),
         }
+    }
+
+    /// Changes a record that others follow, which change with it: some before it, some after it.
+    #[cold]
+    fn change_followed(&mut self, follower: &dyn Follow, tree: &TreeRef, (key, value): (&[u8], Option<&[u8]>)) -> Result<bool> {
+        let (first, last) = followed(follower, (key, value), &mut || self.core.kernel.get_one(tree, key))?;
+        for (tree, key, value) in first {
+            self.change_one(&tree, &key, value.as_deref())?;
+        }
+        let done = self.change_one(tree, key, value)?;
+        for (tree, key, value) in last {
+            self.change_one(&tree, &key, value.as_deref())?;
+        }
+        Ok(done)
     }
 
     #[inline]
