@@ -66,7 +66,7 @@ fn every_command_has_a_manual_page() {
 
 #[test]
 fn the_readme_lists_every_command() {
-    let readme = include_str!("../../../README.md");
+    let readme = include_str!("../README.md");
     let (_, part) = readme.split_once("## On a fresh machine\n").expect("a part about the command");
     let (list, _) = part.split_once("\n## ").expect("another part after it");
     for name in commands(&Scratch::new("readme")) {

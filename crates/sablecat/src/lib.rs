@@ -64,5 +64,5 @@ pub use types::{Lsn, PageId};
 
 /// The example in the README, as a test.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;
