@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sablecat::{Database, Durability, Env, Result};
 
-/// How many entries one transaction removes: so none takes long, and who writes beside it is not run again for all of them.
+/// How many entries one transaction removes: so none takes long, and a conflict with one entry does not repeat the work for all.
 const REMOVED_AT_ONCE: usize = 100;
 
 struct Cache {

@@ -1,9 +1,9 @@
-//! An audit trail of a shop, kept in an environment of its own by somebody who reads what the shop commits, and may be away for a while.
+//! An audit trail of a shop, kept in an environment of its own by a reader of what the shop commits, who may be away for a while.
 //!
 //! `cargo run -p sablecat --example change_feed [DIRECTORY]`
 //!
 //! What is known of each commit is its LSN, a place in the log. The trail stores the LSN of the last commit that it has in the same transaction as that commit's lines. So
-//! who goes on from there misses nothing and has nothing twice, whatever was killed in between. The shop keeps a journal, since log is not kept otherwise
+//! a reader that goes on from there misses nothing and has nothing twice, whatever was killed in between. The shop keeps a journal, since log is not kept otherwise
 //! while nobody reads it.
 
 use std::env;
@@ -88,7 +88,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     let before = shop.lsn();
     stock.insert("apples", "10")?;
 
-    // Somebody follows, in a thread of its own here, and is stopped at some moment.
+    // A reader follows, in a thread of its own here, and is stopped at some moment.
     let trail = Trail::open(&directory.join("trail"))?;
     let mut changes = trail.resume(&shop)?;
     let stopper = changes.stopper();
@@ -110,7 +110,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     }
     stock.remove("apples")?;
 
-    // Whoever comes next goes on where the trail ends.
+    // The next reader goes on where the trail ends.
     let mut changes = trail.resume(&shop)?;
     while let Some(commit) = changes.try_next()? {
         trail.follow(&commit)?;

@@ -63,7 +63,7 @@ impl Library {
         Ok(found.unwrap_or_default())
     }
 
-    /// The words of the library that begin so, for who has typed the beginning.
+    /// The words of the library that begin so: suggestions for a word half typed.
     fn beginning_with(&self, beginning: &str) -> Result<BTreeSet<String>> {
         let entries = self.index.range(Prefix(beginning.to_lowercase()))?;
         entries.map(|record| Ok(text(record?.0.split(|&byte| byte == END_OF_WORD).next().unwrap_or_default()))).collect()

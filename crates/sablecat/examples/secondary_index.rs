@@ -86,7 +86,7 @@ impl Users {
         Ok(true)
     }
 
-    /// Who has an address: two reads of one state, so the second finds what the first has pointed to.
+    /// The user with an address: two reads of one state, so the second finds what the first has pointed to.
     fn with_email(&self, email: &str) -> Result<Option<(u64, User)>> {
         let now = self.env.snapshot()?;
         let Some(number) = now.get(&self.by_email, email)? else { return Ok(None) };

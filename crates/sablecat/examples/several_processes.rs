@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Every process that uses the environment opens it like this; who comes first creates it. Sales are handed to the system when their commit returns: no
+/// Every process that uses the environment opens it like this; the first one creates it. Sales are handed to the system when their commit returns: no
 /// killed process loses one, a failure of the machine may.
 fn open(directory: &Path) -> sablecat::Result<(Env, Database)> {
     let env = Env::builder().shared(true).cache_size(16 << 20).durability(Durability::WriteNoSync).open(directory)?;

@@ -32,7 +32,7 @@
 //! # }
 //! ```
 //!
-//! Who sees the environment and not the memory is told so:
+//! A process that sees the environment and not the memory gets an error that says so:
 //!
 //! ```
 //! # fn main() -> sablecat::Result<()> {
@@ -70,7 +70,8 @@
 //! # What a backup is
 //!
 //! - *A copy of the files, made while nobody has the environment open.* All of the directory, volumes elsewhere too.
-//! - *Not* a copy made while somebody has: it is of no one state. A snapshot of the file system, of one moment and of all files, is as a failure of the machine at that moment, and is good.
+//! - *Not* a copy of the files made while a process has it open: its parts are of different moments, and it is refused or damaged. A snapshot that the file system takes of all files at one moment is good: it is what a failure of the machine at
+//!   that moment would leave.
 //! - *A copy that is read out*, while others go on: one snapshot, written to another environment. [`Env::changes_from_now`](crate::Env::changes_from_now) and a [`Follower`](crate::Follower) keep it up to date from there.
 //! - *A journal* is none, by itself: it goes back to an earlier time, but lies on the same disk. Copy its directory away.
 //!

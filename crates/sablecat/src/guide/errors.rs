@@ -7,7 +7,7 @@
 //!
 //! | [`ErrorKind`](crate::ErrorKind) | means | do |
 //! |---|---|---|
-//! | `Conflict`, `Deadlock`, `Timeout`, `SnapshotTooOld` | somebody got in the way; nothing was changed | run the transaction again. [`Env::write`](crate::Env::write) does. |
+//! | `Conflict`, `Deadlock`, `Timeout`, `SnapshotTooOld` | another transaction got in the way; nothing was changed | run the transaction again. [`Env::write`](crate::Env::write) does. |
 //! | `DiskFull` | no room on the disk; nothing was changed | make room, try again: [below](#a-full-disk) |
 //! | `CacheFull` | no room in the cache; nothing was changed | end snapshots, change less at once: [below](#a-full-cache) |
 //! | `TooMany` | too many transactions, locks or processes at once | end some, try again |
@@ -18,7 +18,7 @@
 //! | `Corruption` | bytes on the disk are not what was written | [below](#damage) |
 //! | `Io` | a system call failed in another way | as the text says |
 //! | `LogGone` | the log is not kept from there on | begin anew with a copy |
-//! | `InUse` | somebody has the environment open, in another way or by another build | close it there, or share it |
+//! | `InUse` | the environment is open in another process, not shared or with another build | close it there, or share it |
 //! | `NotFound`, `Exists` | there is none, or one already | |
 //! | `ReadOnly` | nothing can be written here | |
 //! | `Invalid`, `NotAllowed` | the call is wrong: a mistake in the program | mend the program |

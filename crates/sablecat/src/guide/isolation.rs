@@ -75,7 +75,7 @@
 //! absence, a range with all that was or was not in it. That is compared record by record: a neighbour in the same page does not matter. At any level, of two transactions that create,
 //! rename or remove a database of one name, the second to commit is refused.
 //!
-//! So read what you need and no more. A serialisable transaction that has read a whole database conflicts with everybody who changes any record in it.
+//! So read what you need and no more. A serialisable transaction that has read a whole database conflicts with every change of any record in it.
 //!
 //! # What runs again
 //!
@@ -86,7 +86,7 @@
 //! - Use the transaction that the closure is given. A `db.insert` in the closure would be another transaction, and is refused ([`NotAllowed`](crate::ErrorKind::NotAllowed)).
 //! - Errors of the program's own end it: [`Env::try_write`](crate::Env::try_write). Nothing of that run is kept.
 //!
-//! Transactions begun by hand ([`Env::begin`](crate::Env::begin)) are not run again: whoever calls [`Txn::commit`](crate::Txn::commit) looks at
+//! Transactions begun by hand ([`Env::begin`](crate::Env::begin)) are not run again: after a failed [`Txn::commit`](crate::Txn::commit), ask
 //! [`Error::is_retryable`](crate::Error::is_retryable).
 //!
 //! ```
@@ -114,11 +114,11 @@
 //!
 //! # For update
 //!
-//! Who is about to change a record that others want to change as well can lock it first: [`Txn::get_for_update`](crate::Txn::get_for_update). Others who lock it wait, instead of doing their work in
+//! A transaction that is about to change a record which others want to change as well can lock it first: [`Txn::get_for_update`](crate::Txn::get_for_update). Others that lock it wait, instead of doing their work in
 //! vain. The lock ends with the transaction, also if its process is killed. Waiting ends with [`Timeout`](crate::ErrorKind::Timeout) after ten seconds
 //! ([`Builder::lock_timeout`](crate::Builder::lock_timeout)), or with [`Deadlock`](crate::ErrorKind::Deadlock) if some wait for each other in a circle; `Env::write` deals with both.
 //!
-//! A lock stops nobody who does not ask for one. It saves work; what is right is decided when a transaction commits.
+//! A lock does not stop a transaction that asks for none. It saves work; what may be committed is decided when a transaction commits.
 //!
 //! ```
 //! # use sablecat::ErrorKind;
@@ -137,11 +137,11 @@
 //! # }
 //! ```
 //!
-//! # Passing by what is locked
+//! # Skipping what is locked
 //!
-//! Several who take work from one queue must not wait for each other. [`Txn::pop_first_unlocked`](crate::Txn::pop_first_unlocked) takes the first record that nobody has locked;
-//! [`Txn::try_lock`](crate::Txn::try_lock) asks for one lock, and waits for nobody. Use them at `Snapshot`: a serialisable transaction has read the records that it passed by, and conflicts with whoever removes
-//! them. See `examples/job_queue.rs`.
+//! Several workers that take jobs from one queue should not wait for each other. [`Txn::pop_first_unlocked`](crate::Txn::pop_first_unlocked) takes the first record that nobody has locked;
+//! [`Txn::try_lock`](crate::Txn::try_lock) asks for one lock, and waits for nobody. Use them at `Snapshot`: a serialisable transaction has read the records that it passed by, and conflicts with their
+//! removal. See `examples/job_queue.rs`.
 //!
 //! # Long transactions
 //!

@@ -17,7 +17,7 @@
 //! assert_eq!(other.database("stock")?.get("apples")?.as_deref(), Some(&b"5"[..]));
 //! assert!(other.recovery().joined);
 //!
-//! // Who does not share it is kept out.
+//! // A process that does not share it is kept out.
 //! assert_eq!(Env::open(&directory).unwrap_err().kind(), ErrorKind::InUse);
 //! # drop((stock, env, other));
 //! # std::fs::remove_dir_all(directory).unwrap();
@@ -29,14 +29,14 @@
 //!
 //! # What is shared
 //!
-//! The files in the environment's directory, and a file in memory, in `/dev/shm` as a rule ([`Builder::region_directory`](crate::Builder::region_directory)): the cache, the log's buffer, the locks. Who
-//! opens the environment first makes it, and decides how large cache and buffer are. The last one to close it removes it and writes a checkpoint.
+//! The files in the environment's directory, and a file in memory, in `/dev/shm` as a rule ([`Builder::region_directory`](crate::Builder::region_directory)): the cache, the log's buffer, the locks. The first
+//! process to open the environment makes it, and decides how large cache and buffer are. The last one to close it removes it and writes a checkpoint.
 //!
 //! So all are on one machine. Programs on several machines want a server.
 //!
 //! # What may be killed
 //!
-//! Any process, at any moment, by any signal. The others carry on: what it had committed is there, what it had not is gone, its locks are free. Somebody else finishes what it was in the middle
+//! Any process, at any moment, by any signal. The others carry on: what it had committed is there, what it had not is gone, its locks are free. Another process finishes what it was in the middle
 //! of, within an interval of housekeeping (50 ms) or at once where it is in the way.
 //!
 //! If all are killed, the next one to open the environment finds what they had committed, at any [`Durability`](crate::Durability), as long as the machine runs and the file in memory is there. See
@@ -52,12 +52,12 @@
 //! - *Use a handle after `fork`.* In the child each operation is [`Invalid`](crate::ErrorKind::Invalid). Open the environment in the child. (`Command` is no problem: it starts another program.)
 //! - *Close descriptors that are not its own* (`closefrom`, `close_range`, some libraries that make a process a daemon). Others then take it for dead. It gets
 //!   [`Poisoned`](crate::ErrorKind::Poisoned) from then on, and may close the environment and open it again. Do such things before opening.
-//! - *Touch the files.* No copying over, cutting short, or removing while somebody has the environment open.
+//! - *Touch the files.* No copying over, cutting short, or removing while any process has the environment open.
 //!
 //! # Permissions
 //!
-//! Who may read and write the files and the directory may do everything. New files get the permission bits that [`Builder::file_mode`](crate::Builder::file_mode) says, or what the process's mask leaves of 0666. What is made
-//! later, by whomever, has the bits of the volume, `sablecat.db`; the file in memory too. To share an environment in a group:
+//! A user who may read and write the files and the directory may do everything. New files get the permission bits that [`Builder::file_mode`](crate::Builder::file_mode) says, or what the process's mask leaves of 0666. What is made
+//! later, by any process, has the bits of the volume, `sablecat.db`; the file in memory too. To share an environment in a group:
 //!
 //! ```no_run
 //! # fn main() -> sablecat::Result<()> {
@@ -68,7 +68,7 @@
 //! # }
 //! ```
 //!
-//! Who may read and not write opens the last checkpoint: [`Builder::read_only`](crate::Builder::read_only).
+//! A user who may only read the files can read the last checkpoint: [`Builder::read_only`](crate::Builder::read_only).
 //!
 //! # The same build
 //!
