@@ -15,7 +15,7 @@ use std::{env, thread};
 use sablecat::{Database, Env, Isolation, TxnOptions};
 
 const WORKERS: usize = 4;
-const JOBS: u64 = 200;
+const JOBS: u64 = 400;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = env::args_os().skip(1);
@@ -49,11 +49,12 @@ fn share_out(directory: &Path) -> Result<(), Box<dyn Error>> {
 
     let program = env::current_exe()?;
     let start = |worker: usize| Command::new(&program).arg(directory).arg(format!("worker {worker}")).spawn();
-    let mut workers = (0..WORKERS).map(start).collect::<Result<Vec<_>, _>>()?;
-    if kill_in_the_middle(&env, &mut workers[0])? {
+    let mut victim = start(0)?;
+    let mut workers = (1..WORKERS).map(start).collect::<Result<Vec<_>, _>>()?;
+    if kill_in_the_middle(&env, &mut victim)? {
         println!("killed a worker that had a job in hand");
     }
-    for worker in &mut workers[1..] {
+    for worker in &mut workers {
         let status = worker.wait()?;
         if !status.success() {
             return Err(format!("a worker ended with {status}").into());

@@ -54,12 +54,10 @@ fn run(name: &str) -> [String; 2] {
 
 #[test]
 fn jobs_are_done_once_although_a_worker_is_killed() {
-    for printed in run("job_queue") {
-        assert!(
-            printed.contains("killed a worker that had a job in hand\n") && printed.ends_with("200 jobs are done, each once\n"),
-            "{printed}"
-        );
-    }
+    let runs = run("job_queue");
+    assert!(runs.iter().all(|printed| printed.ends_with("400 jobs are done, each once\n")), "{runs:?}");
+    // Where the machine is busy all may be done before the program sees a worker at it.
+    assert!(runs.iter().any(|printed| printed.contains("killed a worker that had a job in hand\n")), "{runs:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! # The size of the shared memory
 //!
 //! The cache of a shared environment is a file in `/dev/shm`. There many containers have 64 MiB: Docker unless it is told `--shm-size`, Kubernetes unless a volume `emptyDir` with `medium: Memory` is mounted
-//! there. Memory is taken as it is used, so the environment opens, and has as much cache as fits. If there is not even room to begin with, opening is an error, [`MemoryFull`](crate::ErrorKind::MemoryFull).
+//! there. Memory is taken as it is used, so the environment opens, and has as much cache as fits. If there is not even room to begin with, opening is an error, [`MemoryFull`](crate::ErrorKind::MemoryFull), which names the file.
 //!
 //! Choose the size of the cache yourself: [`Builder::cache_size`](crate::Builder::cache_size). If nothing is said, it is a quarter of the memory that the container may use, by its control group, or of the machine's, and the tables for
 //! a cache of six gigabytes alone nearly fill 64 MiB. Besides the cache there are 15 MiB, of which 8 are the log's buffer, and a hundredth of the cache for tables. What is in `/dev/shm` counts towards the container's limit.
