@@ -59,7 +59,7 @@
 //! # Restarts
 //!
 //! A container that is killed takes its own `/dev/shm` with it. Then a shared environment is as one whose machine has failed, but for what was with the operating system: commits at `WriteNoSync` and `Sync` are there, those below may
-//! not be. If the directory for the memory outlives the container, nothing is lost. It is looked at by the next to open the environment, and then removed; nobody need tidy up.
+//! not be. If the directory for the memory outlives the container, nothing is lost. The next process to open the environment takes from it what the files lack, and removes it.
 //!
 //! Nothing has to be done at SIGTERM. Closing writes a checkpoint, so the next start is quicker: let handles drop if there is time.
 //!

@@ -25,7 +25,7 @@
 //! # }
 //! ```
 //!
-//! A commit is seen by all as soon as it returns. Serialisable means it across processes. Record locks, deadlocks and [`Env::locks`](crate::Env::locks) are of all of them.
+//! A commit is seen by all processes as soon as it returns. Transactions are serialisable across processes. Record locks, deadlocks and [`Env::locks`](crate::Env::locks) are of all of them.
 //!
 //! # What is shared
 //!
@@ -36,7 +36,7 @@
 //!
 //! # What may be killed
 //!
-//! Any process, at any moment, by any signal. The others carry on: what it had committed is there, what it had not is gone, its locks are free. Another process finishes what it was in the middle
+//! Any process, at any moment, by any signal. The others carry on: what the dead one had committed is there, what it had not is gone, its locks are free. Another process finishes what it was in the middle
 //! of, within an interval of housekeeping (50 ms) or at once where it is in the way.
 //!
 //! If all are killed, the next one to open the environment finds what they had committed, at any [`Durability`](crate::Durability), as long as the machine runs and the file in memory is there. See
@@ -45,7 +45,8 @@
 //! A process that is *stopped* (SIGSTOP, a debugger) lives. Others take over from it nearly everything that they need, after half a second or so. For a record that it has locked they wait, as
 //! for anybody.
 //!
-//! Nothing need be cleaned up, by anybody: no lock file, no shared memory, no repair.
+//! Nobody need clean up after that: there is no lock file to remove, no shared memory, nothing to repair. One thing stays until you remove it: memory of killed processes that does not belong to the files any
+//! more, or whose log was poisoned, is set aside under its name with `.aside` behind, in case you want it.
 //!
 //! # What a process must not do
 //!
