@@ -12,7 +12,7 @@
 //! problems were found); 2, it could not be done, and standard error says why. Standard output has only the answer. Told to stop by a signal,
 //! it closes the environment and ends with 128 and the signal's number.
 //!
-//! Only `put` and `papers` create anything. The others open what exists, which recovers it if need be, and refuse to make it up. What only reads writes
+//! Only `put` and `papers` create environments. The others open what exists, which recovers it if need be, and refuse to make it up. What only reads writes
 //! nothing to an environment that was closed.
 
 mod arguments;
@@ -25,9 +25,14 @@ mod progress;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
-use commands::{checkpoint, compact, del, get, journal, locks, log, papers, processes, put, recover, scan, serve, stat, verify, work};
+use commands::{
+    checkpoint, compact, completions, del, get, journal, locks, log, man, papers, processes, put, recover, scan, serve, stat, verify, work,
+};
+
+/// What the command is called.
+const NAME: &str = "sablecat";
 
 /// Added to a signal's number.
 const SIGNALLED: u8 = 128;
@@ -35,7 +40,7 @@ const SIGNALLED: u8 = 128;
 /// Look at, change, check and measure a sablecat environment.
 #[derive(Debug, Parser)]
 #[command(
-    name = "sablecat",
+    name = NAME,
     version,
     after_help = "Exit codes: 0 done; 1 the key is absent or problems were found; 2 it could not be done; 129, 130, 143 interrupted, and closed."
 )]
@@ -60,6 +65,8 @@ enum Command {
     Processes(processes::Arguments),
     Locks(locks::Arguments),
     Papers(Box<papers::Arguments>),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
     #[command(name = serve::NAME, hide = true)]
     Serve(serve::Arguments),
     #[command(name = work::NAME, hide = true)]
@@ -102,6 +109,16 @@ fn main() -> ExitCode {
     }
 }
 
+/// What the command accepts, as data: without what is hidden, which scripts for shells would show.
+fn described() -> clap::Command {
+    let whole = Arguments::command();
+    let shown = clap::Command::new(NAME).version(env!("CARGO_PKG_VERSION")).subcommand_required(true).disable_help_subcommand(true);
+    shown
+        .about(whole.get_about().cloned().unwrap_or_default())
+        .after_help(whole.get_after_help().cloned().unwrap_or_default())
+        .subcommands(whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned())
+}
+
 fn carry_out(command: Command) -> Result<Outcome, Failure> {
     match command {
         Command::Get(arguments) => get::run(&arguments),
@@ -118,6 +135,8 @@ fn carry_out(command: Command) -> Result<Outcome, Failure> {
         Command::Processes(arguments) => processes::run(&arguments),
         Command::Locks(arguments) => locks::run(&arguments),
         Command::Papers(arguments) => papers::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Man(arguments) => man::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Work(arguments) => work::run(&arguments),
     }

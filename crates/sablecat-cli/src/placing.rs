@@ -5,15 +5,17 @@ use std::path::PathBuf;
 use clap::Args;
 use sablecat::{Builder, Place};
 
+/// Under what the help shows them. Said of each: of all it would be said of whatever a command has after them as well.
+const HEADING: &str = "Volumes";
+
 /// Volumes to declare when the environment is opened.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Volumes")]
 pub(crate) struct Placing {
     /// A volume, which is added, or was moved to this path; repeatable
-    #[arg(long = "volume", value_name = "NAME=PATH", value_parser = volume)]
+    #[arg(long = "volume", value_name = "NAME=PATH", value_parser = volume, help_heading = HEADING)]
     volumes: Vec<(String, PathBuf)>,
     /// What goes there from now on: DATABASE=VOLUME, BEGINNING*=VOLUME for databases, DATABASE:PREFIX*=VOLUME for keys; repeatable
-    #[arg(long = "place", value_name = "WHAT=VOLUME", value_parser = place)]
+    #[arg(long = "place", value_name = "WHAT=VOLUME", value_parser = place, help_heading = HEADING)]
     places: Vec<(Place, String)>,
 }
 

@@ -10,7 +10,7 @@ use crate::types::PageId;
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, as a program needs to know it.
+/// What went wrong, as a program needs to know it. [The guide](crate::guide::errors) says what to do about each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -24,29 +24,29 @@ pub enum ErrorKind {
     Deadlock,
     /// A lock or a latch was not free within the time allowed. Run it again, or allow more.
     Timeout,
-    /// The snapshot kept too many old versions alive and was given up, or is that of a checkpoint which is no longer the last one, read by who
-    /// may only read. Take a new one.
+    /// The snapshot was given up, because it kept too many old versions alive; or, in a read-only environment, because there is a newer checkpoint by now. Take
+    /// a new one.
     SnapshotTooOld,
     /// The disk is full, or what this user or process may have of it: make room, and try again.
     DiskFull,
-    /// The cache is full, of what running operations, snapshots or one large transaction need, or, in memory alone, of records: end snapshots, change less at once,
-    /// remove what is not needed, or enlarge it.
+    /// The cache is full of what running operations, snapshots or one large transaction need; in memory alone, of records. End snapshots, change less at once,
+    /// remove what is not needed, or enlarge the cache.
     CacheFull,
-    /// All places are taken, for transactions and operations in progress, record locks or processes: end some, or try again once others have.
+    /// There are too many at once, of transactions and operations in progress, record locks or processes: end some, or try again once others have ended.
     TooMany,
-    /// The system has no memory, or no address space, for what the environment needs of it: end what takes so much, or ask for a smaller cache.
+    /// The system has no memory, or no address space, for what the environment needs: end what takes so much, or ask for a smaller cache.
     MemoryFull,
     /// The environment is as large as it can be: no numbers are left for pages, blocks or the log. Only another environment helps, with larger pages or volumes.
     Exhausted,
-    /// What was committed is visible, and nothing is lost, but it could not be handed to the system or made durable for now: the disk is full, or
+    /// The commit was made and is visible, but could not be handed to the system or made durable for now: the disk is full, or
     /// this process has no file descriptor left. Do not commit it again: once there is room, any sync or later commit does what is missing.
     NotDurable,
-    /// An earlier failed flush or write made the environment unusable, or the process was taken for dead by those it shares the environment with;
-    /// reopen it to recover.
+    /// An earlier failed flush or write made the environment unusable, or the other processes that share it took this one for dead. Close it and open it
+    /// again to recover.
     Poisoned,
-    /// The log is not kept any more from where it was to be read, or does not lead from there to the present. Begin anew with a copy of the present state.
+    /// The log is no longer kept from the place where reading was to begin, or does not lead from there to the present. Begin anew with a copy of the present state.
     LogGone,
-    /// The environment is in use by another process.
+    /// The environment is in use by another process, or by another handle of this one.
     InUse,
     /// The thing named does not exist.
     NotFound,
@@ -204,11 +204,11 @@ impl Error {
         self.signal == Signal::Succeeded
     }
 
-    /// What who has committed is told of an error that lost nothing.
+    /// What the caller of a commit is told of an error that lost nothing.
     #[cold]
     pub(crate) fn not_durable(self) -> Self {
         let message = format!(
-            "{self}; what was committed is visible and nothing is lost, but it is not durable yet: see to that, and sync, which tries it again"
+            "{self}; what was committed is visible and nothing is lost, but it is not durable yet: remove the cause, and sync, which tries it again"
         );
         Error { kind: ErrorKind::NotDurable, message, ..self }
     }

@@ -31,6 +31,8 @@
 //! What is committed can be followed, as it comes or later: [`Env::changes`] is the log as a stream of changes, and a [`Follower`] applies it to another environment.
 //!
 //! After a crash there is nothing to run: opening the environment recovers it.
+//!
+//! The [`guide`] says what to know before building upon it: keys, isolation, processes, durability, errors, containers.
 
 mod access;
 mod api;
@@ -39,6 +41,7 @@ mod error;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod guide;
 mod log;
 mod pages;
 mod region;
@@ -61,5 +64,5 @@ pub use types::{Lsn, PageId};
 
 /// The example in the README, as a test.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

@@ -112,7 +112,7 @@ fn a_journal_does_not_go_on_with_that_of_another_time() {
     place.put(place.builder().journal(Journal::new()), 0..10, 1);
     place.put(place.builder().no_journal().log_segment_size(1 << 20), 0..10, 2);
     let refused = place.builder().journal(Journal::new()).open(place.directory()).expect_err("there is one");
-    assert!(refused.kind() == ErrorKind::Exists && refused.to_string().contains(".journal is of a journal from before"), "{refused}");
+    assert!(refused.kind() == ErrorKind::Exists && refused.to_string().contains(".journal belongs to an earlier journal"), "{refused}");
     assert_eq!(place.get(3), Some(2));
     place.put(place.builder().journal(Journal::new().directory("journal.2")), 0..10, 3);
     place.put(place.builder(), 0..10, 4);

@@ -352,7 +352,9 @@ impl Drop for Mounted {
 fn a_region_that_cannot_be_had_is_full_and_leaves_nothing() {
     let place = Place::new("tiny");
     let Some(_mounted) = Mounted::new(&place, "128k") else { return };
-    assert!(place.open().expect_err("there is no room").is_full());
+    let error = place.open().expect_err("there is no room");
+    assert_eq!(error.kind(), ErrorKind::MemoryFull);
+    assert!(error.to_string().contains(&place.region().display().to_string()), "which file system? {error}");
     assert_eq!(place.regions(), Vec::<PathBuf>::new());
 }
 

@@ -8,6 +8,7 @@
 //! length.rs     no file is too long to be one idea
 //! wording.rs    nothing that belongs on somebody's machine
 //! licences.rs   every package says under which terms it may be used
+//! packages.rs   every package that may be published says what it is
 //! ```
 //!
 //! A problem names file and line and says what to do.
@@ -17,6 +18,7 @@ mod layers;
 mod length;
 mod licences;
 mod links;
+mod packages;
 mod unsafety;
 mod wording;
 
@@ -56,6 +58,7 @@ type Check = fn(&[TextFile]) -> Vec<Problem>;
 /// Runs all checks on the checkout at `root`.
 pub(crate) fn run(root: &Path) -> io::Result<Vec<Problem>> {
     let files = files::all(root)?;
-    let checks: [Check; 7] = [layers::check, unsafety::check, links::check, format::check, length::check, wording::check, licences::check];
+    let checks: [Check; 8] =
+        [layers::check, unsafety::check, links::check, format::check, length::check, wording::check, licences::check, packages::check];
     Ok(checks.iter().flat_map(|check| check(&files)).collect())
 }

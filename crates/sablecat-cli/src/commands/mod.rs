@@ -2,11 +2,13 @@
 
 pub(crate) mod checkpoint;
 pub(crate) mod compact;
+pub(crate) mod completions;
 pub(crate) mod del;
 pub(crate) mod get;
 pub(crate) mod journal;
 pub(crate) mod locks;
 pub(crate) mod log;
+pub(crate) mod man;
 pub(crate) mod papers;
 pub(crate) mod processes;
 pub(crate) mod put;

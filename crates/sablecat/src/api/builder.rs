@@ -71,13 +71,13 @@ impl Builder {
         self
     }
 
-    /// What commits promise unless a transaction says otherwise. Default: [`Durability::Sync`].
+    /// How safe a commit is when it returns, unless a transaction says otherwise. Default: [`Durability::Sync`]. See [the guide](crate::guide::durability).
     pub fn durability(mut self, durability: Durability) -> Self {
         self.config.durability = durability;
         self
     }
 
-    /// What transactions are protected from unless one says otherwise. Default: [`Isolation::Serializable`].
+    /// What transactions are protected from, unless one says otherwise. Default: [`Isolation::Serializable`]. See [the guide](crate::guide::isolation).
     pub fn isolation(mut self, isolation: Isolation) -> Self {
         self.config.isolation = isolation;
         self
@@ -121,7 +121,7 @@ impl Builder {
     }
 
     /// How many bytes the log's changes that this process reads ([`Env::changes`](super::Env::changes)) may lie behind its end: as long as they do not lie further behind, the log is
-    /// kept for them, on top of what recovery needs, and takes room on the disk: so much and no more. Who lags more is let go, and gets
+    /// kept for them, on top of what recovery needs, and takes room on the disk: so much and no more. A reader that lags more is given up, and gets
     /// [`ErrorKind::LogGone`](crate::ErrorKind::LogGone) once the log is used again. Where a journal is kept, old log is there in any case, as far as the journal reaches. Default: 1 GiB.
     pub fn changes_lag_max(mut self, bytes: u64) -> Self {
         self.config.changes_lag_max = bytes;
@@ -146,12 +146,12 @@ impl Builder {
         self
     }
 
-    /// Whether to read the last checkpoint and nothing else: for who may read the environment's files but not write them, or wants to be sure to
+    /// Whether to read the last checkpoint and nothing else: for a process that may read the environment's files but not write them, or that must
     /// write nothing. Nothing is written anywhere, no lock is taken and nobody waits; others may have the environment open and go on, or
     /// nobody may have had it open since it crashed. What was committed after the last checkpoint is not seen: the log is not read.
     ///
     /// Each transaction and each single operation begins at the newest checkpoint there is by then. Once the next one has been written, blocks of
-    /// the one before may be used again; so who goes on reading that gets [`SnapshotTooOld`](crate::ErrorKind::SnapshotTooOld), and a
+    /// the one before may be used again; so a transaction that goes on reading it gets [`SnapshotTooOld`](crate::ErrorKind::SnapshotTooOld), and a
     /// new transaction reads the newer one. Whatever would change the environment is [`ReadOnly`](crate::ErrorKind::ReadOnly). Of the other
     /// settings only the cache's size and comparators matter. Default: no.
     ///
@@ -184,18 +184,18 @@ impl Builder {
         self
     }
 
-    /// Who may read and write a new environment: the permission bits, as of `chmod`, of its files, whatever the process's mask is. Default: what the
+    /// The permissions of a new environment: the bits, as of `chmod`, of its files, whatever the process's mask is. Default: what the
     /// mask leaves of 0666. What is made later on, the memory of a shared environment as well, has the bits of the environment's volume
-    /// (`sablecat.db`), whoever makes it. To share an environment in a group, let the group be that of the directory, with its set-group-ID bit.
+    /// (`sablecat.db`), whichever process makes it. To share an environment in a group, let the group be that of the directory, with its set-group-ID bit.
     pub fn file_mode(mut self, mode: u32) -> Self {
         self.config.file_mode = Some(mode);
         self
     }
 
     /// Whether other processes may have the environment open at the same time. Every process that opens it has to say so, and each does its
-    /// part of the work: there is no server. Their programs have the same build of this library: those of another cannot join them. What they share lies in a file in memory ([`Builder::region_directory`]), which the last one to
-    /// close the environment removes. Any of them may be killed at any moment; the others carry on. Who opens it first decides the cache size
-    /// and the size of the log's buffer. Default: no.
+    /// part of the work: there is no server. All must have the same build of this library; a process with another build cannot join. What they share lies in a file in memory ([`Builder::region_directory`]), which the last one to
+    /// close the environment removes. Any of them may be killed at any moment; the others carry on. The first to open it decides the size of the cache
+    /// and of the log's buffer. Default: no.
     pub fn shared(mut self, shared: bool) -> Self {
         self.config.shared = shared;
         self
@@ -208,7 +208,7 @@ impl Builder {
         self
     }
 
-    /// Whether threads keep house in the background: one flushes, checkpoints, finishes what processes that died left undone, another writes
+    /// Whether threads keep house in the background. One flushes, writes checkpoints and finishes what dead processes left undone; another writes
     /// changed pages ahead of need while the cache is too small. Without them call [`Env::keep_house`] now and then, or [`Env::sync`] and
     /// [`Env::checkpoint`] when you choose. Default: yes.
     pub fn background(mut self, background: bool) -> Self {
@@ -219,7 +219,7 @@ impl Builder {
     /// Whether the environment is to keep a journal, and how: old log segments are put into a directory instead of being used again, checkpoints
     /// are retained as *epochs*, and the log says when commits were made. So the environment can be taken back to any of its commits since
     /// the oldest epoch: [`Builder::recovery`]. The setting is the environment's and stays until it is changed; when nothing is said here it is
-    /// left as it is. It can only be changed by who opens the environment first. [`Builder::no_journal`] ends it. Default: none is kept.
+    /// left as it is. It can only be changed by the first process to open the environment. [`Builder::no_journal`] ends it. Default: none is kept.
     ///
     /// What it costs: the disk for all of it; 32 bytes of log every 10 milliseconds in which something is committed; log segments that are
     /// written twice, since none is used again. While epochs are retained, the file keeps its size but for what is free at its end: free
@@ -246,7 +246,7 @@ impl Builder {
     /// open it with the new path. Volumes are never removed.
     ///
     /// A file that is not there, or is of another environment, another volume, or an older state of this one, is an error that says what is wanted
-    /// where ([`Builder::open`]); nothing is changed then. New volumes and rules can be declared only by who opens the environment first.
+    /// where ([`Builder::open`]); nothing is changed then. New volumes and rules can be declared only by the first process to open the environment.
     ///
     /// ```no_run
     /// # fn main() -> sablecat::Result<()> {
@@ -321,8 +321,8 @@ impl Builder {
         env::history(directory.as_ref(), &self.config)
     }
 
-    /// Looks at who shares the environment in a directory and what they hold, from outside: as [`Env::processes`] and [`Env::locks`] do, but
-    /// without becoming one of them. It waits for nobody, not even for a process that was stopped while it was entering, and changes nothing; the
+    /// Looks at the processes that share the environment in a directory, and at what they hold, from outside: as [`Env::processes`] and [`Env::locks`] do, but
+    /// without joining them. It never waits, not even for a process that was stopped while it was joining, and changes nothing; the
     /// environment's files and its shared memory need only be readable.
     ///
     /// ```

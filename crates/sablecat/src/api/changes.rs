@@ -28,7 +28,7 @@ impl ChangesOptions {
         Self::default()
     }
 
-    /// Also what is with the operating system and not on the disk yet. A crash of the machine may take such commits back after they were given; who goes on from one of those gets
+    /// Also what is with the operating system and not on the disk yet. A crash of the machine may take such commits back after they were given; a reader that resumes from one of those gets
     /// [`ErrorKind::LogGone`](crate::ErrorKind::LogGone) and begins anew. Nothing is given that a crash of processes takes back.
     pub fn written(mut self, written: bool) -> Self {
         self.written = written;
@@ -42,8 +42,8 @@ impl ChangesOptions {
 
 /// The commits of an environment, in order, from somewhere on and then as they come: of this process and of all that share it. From [`Env::changes`].
 ///
-/// A handle, which keeps the environment open. It holds nobody up: commits do not wait for it, however slow it is, nor does its process's death keep anything. The log is kept for it as far as
-/// [`Builder::changes_lag_max`](super::Builder::changes_lag_max) says; who lags more gets `LogGone`.
+/// A handle, which keeps the environment open. It holds nobody up: commits do not wait for it, however slow it is, and a reader whose process dies keeps nothing. The log is kept for it as far as
+/// [`Builder::changes_lag_max`](super::Builder::changes_lag_max) says; a reader that lags more gets `LogGone`.
 ///
 /// ```
 /// # fn main() -> sablecat::Result<()> {
@@ -79,11 +79,11 @@ impl ChangesOptions {
 /// # }
 /// ```
 ///
-/// *To begin with a copy*, call [`Env::changes_from_now`] first, then [`Env::snapshot`]; copy that, and from the changes pass by the commits at or below [`ReadTxn::lsn`](super::ReadTxn::lsn),
+/// *To begin with a copy*, call [`Env::changes_from_now`] first, then [`Env::snapshot`]; copy that, and of the changes skip the commits at or below [`ReadTxn::lsn`](super::ReadTxn::lsn),
 /// which the copy has.
 ///
-/// *To go on* after whatever ended it, give the LSN of the last commit that was dealt with to [`Env::changes`]: each commit after that is given, once. Who stores that LSN in one commit with what it makes
-/// of the changes misses nothing and does nothing twice. A [`Follower`](super::Follower) does so.
+/// *To resume* after whatever ended it, give the LSN of the last commit that was dealt with to [`Env::changes`]: each commit after that is given, once. A reader that stores this LSN in one transaction with what it
+/// makes of the changes misses nothing and does nothing twice. A [`Follower`](super::Follower) does so.
 ///
 /// *What is given.* All that was committed, by whomever and in whatever way, that there is a name for: records, and databases created, renamed, removed. A database's name is the one that it had after
 /// the commit. What a transaction set several times comes once, as it became. Nothing is said of commits of the engine's own.
@@ -100,7 +100,7 @@ impl fmt::Debug for Changes {
     }
 }
 
-/// Ends the waiting of [`Changes`] from elsewhere: from another thread, or from a handler of signals' thread. Does not keep the environment open.
+/// Ends the waiting of [`Changes`] from elsewhere: from another thread, or from the thread that handles signals. Does not keep the environment open.
 #[derive(Clone, Debug)]
 pub struct Stopper {
     stop: Arc<AtomicBool>,
@@ -108,7 +108,7 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// From now on nothing is waited for, and who waits gets nothing: [`Changes::next`] says that there is none.
+    /// From now on nothing is waited for, and a wait in progress ends: [`Changes::next`] says that there is none.
     pub fn stop(&self) {
         // SeqCst: before the look for who sleeps.
         self.stop.store(true, Ordering::SeqCst);
@@ -129,7 +129,7 @@ impl Changes {
         self.stream.env()
     }
 
-    /// The LSN after which to go on: at or above that of the last commit given, with nothing that can be seen in between. It stands where [`Env::changes`] can begin.
+    /// The LSN after which to resume: that of the last commit given, or one above it with nothing to be seen in between. [`Env::changes`] can begin there.
     pub fn position(&self) -> Lsn {
         self.stream.position()
     }
@@ -184,7 +184,7 @@ pub struct Commit<'a> {
 }
 
 impl<'a> Commit<'a> {
-    /// Its LSN: what [`Txn::commit`](super::Txn::commit) returned to who made it, and where to go on after it.
+    /// Its LSN: what [`Txn::commit`](super::Txn::commit) returned when it was made, and where to resume after it.
     pub fn lsn(&self) -> Lsn {
         self.changed.lsn()
     }

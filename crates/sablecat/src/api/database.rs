@@ -463,7 +463,7 @@ impl Database {
         })
     }
 
-    /// Removes the record with the least key, and returns it. Who takes from a queue together with others does better with
+    /// Removes the record with the least key, and returns it. Several consumers of one queue do better with
     /// [`Txn::pop_first_unlocked`](crate::Txn::pop_first_unlocked).
     ///
     /// # Errors

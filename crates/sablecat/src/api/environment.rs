@@ -210,7 +210,7 @@ impl Env {
     }
 
     /// All record locks that anybody has or waits for, in all processes, as seen at a glance while all go on; those of one record stand together,
-    /// who has it before who waits for it. The engine takes them where a transaction reads for update.
+    /// the holder before those that wait. The engine takes them where a transaction reads for update.
     #[must_use]
     pub fn locks(&self) -> Vec<RecordLock> {
         self.core().record_locks()
@@ -298,7 +298,7 @@ impl Env {
     /// snapshot, and is not part of what is checked when it commits; read through the transaction unless that is wanted. The environment's own
     /// methods for databases ([`Env::database`] and its kin) stay allowed too: they wait for no transaction. What they do is not undone with it.
     ///
-    /// `work` runs again if an operation of its transaction, or the commit, failed in a way that another run may not meet with
+    /// `work` runs again if an operation of its transaction, or the commit, failed in a way that another run may be spared
     /// ([`Error::is_retryable`]), whatever `work` then returned. It does not for the errors of other transactions, nor when it waited in vain for a record
     /// lock ([`ErrorKind::Timeout`]) with the environment to itself.
     ///
@@ -400,14 +400,14 @@ impl Env {
         }
     }
 
-    /// The durable commits after an LSN, as they come, whoever makes them: see [`Changes`]. `after` is that of the last commit that has been dealt with, which [`Commit::lsn`](super::Commit::lsn)
+    /// The durable commits after an LSN, as they come, from all processes: see [`Changes`]. `after` is that of the last commit that has been dealt with, which [`Commit::lsn`](super::Commit::lsn)
     /// or [`Changes::position`] said, in whatever life of the environment.
     ///
     /// The log is kept from there on for as long as the `Changes` are there, unless they lag too far behind ([`Builder::changes_lag_max`]). Across a close or a crash of all processes, and
     /// while nobody follows, it is kept if the environment keeps a journal ([`Builder::journal`]), as far as that reaches.
     ///
     /// # Errors
-    /// `LogGone` if the log is not kept from there on; or does not lead from there to the present, since what was committed there was not durable and a crash took it back, or the environment was taken
+    /// `LogGone` if the log is not kept from there on; or does not lead from there to the present, since what was committed there was not durable and was lost in a crash, or the environment was taken
     /// back to an earlier time. `Invalid` if no commit ends there; in memory alone, and read only. `Poisoned`, `Io`, `Corruption`; those of reading.
     pub fn changes(&self, after: Lsn) -> Result<Changes> {
         self.changes_with(after, ChangesOptions::default())
@@ -453,7 +453,7 @@ impl Env {
         pages.lsn_of(pages.region.header().visible())
     }
 
-    /// Makes everything committed at or below an LSN durable, whatever its rung; what is durable already costs nothing. Flushes the log, or waits for who does.
+    /// Makes everything committed at or below an LSN durable, whatever its rung; what is durable already costs nothing. Flushes the log, or waits for another flush that does it.
     ///
     /// # Errors
     /// As [`Env::sync`]; `Invalid` for an LSN above [`Env::lsn`]: what is not seen yet can be [waited for](Env::wait_visible).
@@ -461,8 +461,8 @@ impl Env {
         self.core().make_durable(lsn)
     }
 
-    /// Waits until whoever begins here sees what was committed at an LSN. What was committed in a process that shares the environment is seen as soon as its commit has
-    /// returned; who [reads only](Builder::read_only) sees it once it is in a checkpoint.
+    /// Waits until transactions that begin here see what was committed at an LSN. What was committed in a process that shares the environment is seen as soon as its commit has
+    /// returned; a [read-only](Builder::read_only) environment shows it once it is in a checkpoint.
     ///
     /// # Errors
     /// `Timeout` if `time` has passed; those of reading superblocks.
@@ -494,8 +494,8 @@ impl Env {
 
     /// Makes the volume as small as it can be without changing trees: frees what nothing leads to, because a bulk load was killed, or a process in the middle of a
     /// large commit or of removing a database; moves all pages to the beginning of the file and cuts it off behind them, by a series of checkpoints. Others go on
-    /// reading and writing; what they free meanwhile may stay for the next time, and while somebody loads in bulk nothing is looked for but what killed processes have
-    /// left notes of. Waits for who is at a large commit to a database in which something is to be freed. Reads everything once.
+    /// reading and writing; what they free meanwhile may stay for the next time, and during somebody's bulk load nothing is looked for but what killed processes have
+    /// left notes of. Waits for large commits in progress to databases in which something is to be freed. Reads everything once.
     ///
     /// Gives back as well what processes had taken and not used yet when they were killed, page numbers and blocks, unless others are busy with such all the time: they are waited for
     /// for some seconds, and [`CompactReport::undecided`] says if it could not be told.

@@ -15,11 +15,11 @@ const POSITIONS: &str = "sablecat.followed";
 /// Applies the commits of another environment to this one, each in a transaction of its own, beside whoever reads: see [`Changes`](super::Changes).
 ///
 /// How far it has come, the *position*, is a record of a database of its own, `sablecat.followed`, under the name that the origin goes by here, and is committed with the changes. So each
-/// commit is applied once, whatever is killed in between: who goes on begins the changes at [`Follower::position`], and what was applied already is passed by. With a durability below
+/// commit is applied once, whatever is killed in between: to resume, begin the changes at [`Follower::position`]; what was applied already is skipped. With a durability below
 /// [`Durability::Sync`](crate::Durability::Sync) a crash takes back both together.
 ///
 /// The environment is the origin's copy: it is for the follower to write to, and for others to read. What others write to the same records and databases gets in the way.
-/// Databases ordered by comparators need these registered here too. The origin's own `sablecat.followed` is passed by, so a follower can be followed.
+/// Databases ordered by comparators need these registered here too. The origin's own `sablecat.followed` is skipped, so a follower can be followed.
 ///
 /// ```
 /// # fn main() -> sablecat::Result<()> {
@@ -48,13 +48,13 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Who follows an origin, known by a name, in `env`.
+    /// A follower, in `env`, of an origin that is known here by a name.
     ///
     /// # Errors
     /// As [`Env::database`]; `Invalid` for an empty name.
     pub fn new(env: &Env, origin: &str) -> Result<Follower> {
         if origin.is_empty() {
-            return Err(Error::invalid("an empty name for the origin that is followed"));
+            return Err(Error::invalid("the name of the origin to follow is empty; give it one"));
         }
         Ok(Follower { positions: env.database(POSITIONS)?, origin: origin.to_owned() })
     }
@@ -64,10 +64,10 @@ impl Follower {
         self.positions.env()
     }
 
-    /// The LSN, of the origin, up to which its commits have been applied; none: none was, and none was [set](Follower::set_position).
+    /// The LSN, of the origin, up to which its commits have been applied; none if there is none yet, applied or [set](Follower::set_position).
     ///
     /// # Errors
-    /// Those of reading; `Corruption` if the record is none.
+    /// Those of reading; `Corruption` if the record is not an LSN.
     pub fn position(&self) -> Result<Option<Lsn>> {
         self.read_position(self.env())
     }
@@ -103,7 +103,9 @@ impl Follower {
 
     fn read_position<R: Read<Of = Env>>(&self, from: &R) -> Result<Option<Lsn>> {
         let Some(bytes) = from.get(&self.positions, &self.origin)? else { return Ok(None) };
-        let bytes = bytes.try_into().map_err(|_| Error::corruption(format!("the position of {:?} in {POSITIONS} is none", self.origin)))?;
+        let bytes = bytes
+            .try_into()
+            .map_err(|_| Error::corruption(format!("the position of {:?} in {POSITIONS} is not the eight bytes of an LSN", self.origin)))?;
         Ok(Some(Lsn(u64::from_le_bytes(bytes))))
     }
 }
@@ -150,6 +152,6 @@ fn find<'d>(txn: &Txn<'_>, name: &str, databases: &'d mut HashMap<String, Databa
 fn missing(name: &str) -> Error {
     Error::new(
         ErrorKind::NotFound,
-        format!("there is no database {name:?} here, which the origin has; was it followed from its beginning, or from a copy?"),
+        format!("the origin has a database {name:?}, and there is none here; follow it from its beginning, or from a copy"),
     )
 }

@@ -24,13 +24,13 @@ impl TxnOptions {
         Self::default()
     }
 
-    /// What the transaction is protected from.
+    /// What the transaction is protected from: see [`Isolation`].
     pub fn isolation(mut self, isolation: Isolation) -> Self {
         self.isolation = Some(isolation);
         self
     }
 
-    /// What its commit promises.
+    /// How safe it is when its commit returns: see [`Durability`].
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
         self
@@ -42,9 +42,9 @@ impl TxnOptions {
         self
     }
 
-    /// How long [`Env::write`] runs its work again when others got in the way: once this has passed since it was first undone, the error is
-    /// returned. Zero: it runs once. A single run may take longer, and is not interrupted. A matter of `write` and its kin alone; who begins a
-    /// transaction by hand decides. Default: one minute.
+    /// For how long [`Env::write`] runs its work again when others got in the way: once this time has passed since the first loss, the error is
+    /// returned. Zero: it runs once. A single run may take longer, and is not interrupted. It concerns `write` and its kin alone: a transaction
+    /// begun by hand is not run again. Default: one minute.
     pub fn give_up_after(mut self, time: Duration) -> Self {
         self.give_up_after = Some(time);
         self

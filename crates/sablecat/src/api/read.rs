@@ -406,8 +406,8 @@ macro_rules! reading {
 
 pub(super) use reading;
 
-/// The error of who uses a database with another environment than its own.
+/// The error of using a database with another environment than its own.
 #[cold]
 pub(super) fn foreign(name: &str) -> Error {
-    Error::invalid(format!("the database {name:?} is of another environment than what it is used with; open it in that one"))
+    Error::invalid(format!("the database {name:?} belongs to another environment than the one it is used with; open it there"))
 }

@@ -239,8 +239,8 @@ impl<'env> Txn<'env> {
         noted(&self.lost, self.inner.remove_database(name))
     }
 
-    /// Locks the record and reads it. Until the transaction ends, nobody else locks it: so nobody else who reads it *for update* changes it.
-    /// Waits for whoever holds the lock.
+    /// Locks the record and reads it. Until the transaction ends, no other transaction can lock it: so none that reads it *for update* changes it.
+    /// Waits for the holder of the lock, if there is one.
     ///
     /// # Errors
     /// `Timeout`, `Deadlock`; `Conflict` if the record was changed since the transaction first read or wrote something; as [`Txn::get`].
@@ -252,7 +252,7 @@ impl<'env> Txn<'env> {
     }
 
     /// Locks the record of a key if that is to be had at once; false if another transaction has it locked, or if it was changed since the transaction
-    /// first read or wrote something. As [`Txn::get_for_update`], but it waits for nobody: for who looks for a record that nobody else works on.
+    /// first read or wrote something. As [`Txn::get_for_update`], but without waiting: to look for a record that nobody else works on.
     ///
     /// # Errors
     /// As [`Txn::get`].
@@ -265,8 +265,8 @@ impl<'env> Txn<'env> {
     /// Removes the first record that nobody else [locks](Txn::get_for_update), and returns it: what several consumers take from a queue without waiting for each
     /// other. It stays locked until the transaction ends.
     ///
-    /// At [`Isolation::Snapshot`](crate::Isolation::Snapshot) or below; a serialisable transaction has read all the records that it passed over, and so gets in the way of
-    /// who removes them.
+    /// At [`Isolation::Snapshot`](crate::Isolation::Snapshot) or below; a serialisable transaction has read all the records that it skipped, and conflicts with the
+    /// transactions that remove them.
     ///
     /// ```
     /// # use sablecat::{Isolation, TxnOptions};
@@ -376,7 +376,7 @@ impl<'env> Txn<'env> {
         Ok(made)
     }
 
-    /// Commits. When it returns, everybody who begins sees the changes, and they are as durable as the transaction's
+    /// Commits. When it returns, every transaction that begins sees the changes, and they are as durable as the transaction's
     /// [`Durability`] says. Blocks for a flush at [`Durability::Sync`]. Says at which LSN, which others can wait for ([`Env::wait_visible`],
     /// [`Env::make_durable`]); of a transaction that changed nothing, the LSN of the state that it saw.
     ///

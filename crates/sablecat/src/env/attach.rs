@@ -76,7 +76,9 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
         Ok(core) => core,
         Err(error) => {
             let _ = fs::remove_file(&unfinished);
-            return Err(error);
+            // Where to make room, or what to mount larger.
+            let is_full = error.kind() == ErrorKind::MemoryFull;
+            return Err(if is_full { Error::memory_full(format!("making {}: {error}", region_path.display())) } else { error });
         }
     };
     let region = &core.kernel.pages.region;

@@ -228,7 +228,7 @@ impl Recovery {
     }
 
     /// Goes back. Durable when it returns; after a crash or an error the environment is as it was or as it was to be, as a whole. What was
-    /// committed after the target stays in the journal, for looking at: the environment cannot go forward to it again.
+    /// committed after the target stays in the journal, to be looked at: the environment cannot go forward to it again.
     ///
     /// # Errors
     /// `Corruption` if the epoch or the log up to the target is damaged, or a journal is missing, naming it; `Invalid` if the replay needs a

@@ -130,7 +130,7 @@ impl Config {
         }
         if self.file_mode.is_some_and(|mode| mode & !0o666 != 0 || mode & 0o600 != 0o600) {
             return Err(Error::invalid(
-                "permission bits that make no sense for a file of records: the owner reads and writes, nobody executes",
+                "permission bits that make no sense for these files: their owner must be able to read and write, and nobody to execute",
             ));
         }
         if let Journaling::On(journal) = &self.journaling {

@@ -77,7 +77,7 @@ impl Said {
 }
 
 fn text(name: &[u8]) -> Result<String> {
-    String::from_utf8(name.to_vec()).map_err(|_| Error::corruption("the log has a name of a database that is no text"))
+    String::from_utf8(name.to_vec()).map_err(|_| Error::corruption("a name of a database in the log is not text"))
 }
 
 /// Which tree has which name, at a place in the log.

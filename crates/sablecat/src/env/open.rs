@@ -112,7 +112,9 @@ pub(crate) fn in_memory(mut config: Config, mode: Mode) -> Result<Arc<Core>> {
         return Err(Error::invalid("an environment in memory alone has no volumes; place nothing, or open it in a directory"));
     }
     if config.read_only {
-        return Err(Error::invalid("an environment in memory alone that can only be read would be empty for ever"));
+        return Err(Error::invalid(
+            "an environment in memory alone would stay empty if it were read-only; open it without Builder::read_only, or in a directory",
+        ));
     }
     // Nothing can be evicted, so the cache is all there is: unless a limit was asked for, room for as much as the machine has. It is taken as it is used.
     config.cache_bytes.get_or_insert_with(sablecat_os::machine::memory_bytes);
@@ -252,7 +254,7 @@ pub(super) fn assemble(
     let journal = config.journaling.over(superblock.as_ref().and_then(|superblock| superblock.journal.clone()));
     if journal.is_some() && (mode == Mode::DataStore || directory.is_none()) {
         return Err(Error::invalid(
-            "an environment without a log has nothing to keep a journal of; open it once with transactions and turn the journal off",
+            "a Data Store has no log, so it cannot keep a journal; open the environment once with transactions and turn the journal off",
         ));
     }
     let kernel = build_kernel(directory.as_deref(), volume, &region, &config, (mode, journal.as_ref()))?;
@@ -261,7 +263,7 @@ pub(super) fn assemble(
         // It would not go on with what is to come.
         return Err(Error::new(
             ErrorKind::Exists,
-            format!("{} is of a journal from before; move that away, or keep the new one in another directory", old.display()),
+            format!("{} belongs to an earlier journal; move it away, or keep the new journal in another directory", old.display()),
         ));
     }
 

@@ -28,7 +28,7 @@ pub struct Process {
     pub command: String,
     /// Whether it lives. A dead one is shown until somebody has finished what it left undone.
     pub alive: bool,
-    /// Whether it is the process that asks.
+    /// Whether it is the process that called this.
     pub asking: bool,
     /// What its operations and transactions hold. A process that does nothing at the moment has none, or idle ones.
     pub participants: Vec<Participant>,
@@ -57,7 +57,7 @@ pub struct Participant {
     /// Whether it waits for a record lock.
     pub waits_for_lock: bool,
     /// Work that one participant does at a time, and this one does: `commit`, `checkpoint`, `housekeeping`, `reaping`, `serial`, `unreachable`
-    /// (looking for pages that nothing leads to), `moving` (telling pages where a checkpoint has moved them, during which that is not taken over), `log flush`, `log supply`; and, once for each latch it has on them, `structure` of the trees and `lock table`.
+    /// (looking for pages that nothing leads to), `moving` (telling pages where a checkpoint has moved them; the checkpoint is not taken over meanwhile), `log flush`, `log supply`; and `structure` (of trees) and `lock table`, once for each latch held.
     pub roles: Vec<&'static str>,
 }
 
@@ -90,13 +90,13 @@ struct Shared<'a> {
     turns: [(&'static str, u16); 2],
 }
 
-/// Who shares an environment, and what they hold: see [`Builder::activity`](crate::Builder::activity).
+/// The processes that share an environment, and what they hold: see [`Builder::activity`](crate::Builder::activity).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Activity {
     /// The processes that have it open.
     pub processes: Vec<Process>,
-    /// All record locks that anybody has or waits for; those of one record stand together, who has it before who waits for it.
+    /// All record locks that anybody has or waits for; those of one record stand together, the holder before those that wait.
     pub locks: Vec<RecordLock>,
 }
 

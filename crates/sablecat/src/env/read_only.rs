@@ -16,7 +16,7 @@ use crate::region::Region;
 /// Opens an environment at its last checkpoint.
 pub(super) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<Core>> {
     if mode == Mode::DataStore {
-        return Err(Error::invalid("a Data Store that can only be read is an environment like any other; open it with transactions"));
+        return Err(Error::invalid("a Data Store cannot be opened read-only; open the environment with Builder::open to read it"));
     }
     let path = existing_volume(directory, &config)?;
     let volume = Volume::read(&*config.disk, &path, &config.declared)?;
@@ -24,7 +24,7 @@ pub(super) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<C
     if superblock.map_height == 0 {
         return Err(Error::new(
             ErrorKind::NotFound,
-            format!("the environment in {} has no checkpoint that could be read; it was never opened to the end", directory.display()),
+            format!("the environment in {} has no checkpoint to read; its creation was never finished", directory.display()),
         ));
     }
     let region = Arc::new(Region::private(geometry(&config, superblock.codec, false).with_volumes(volume.count()))?);

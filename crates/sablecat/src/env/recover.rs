@@ -21,8 +21,8 @@ use crate::types::{Lsn, TreeId};
 pub struct RecoveryReport {
     /// The environment was new.
     pub created: bool,
-    /// It had been closed by its last user: its last checkpoint had everything. Of a reader of the last checkpoint: it has everything that was committed
-    /// before it was opened.
+    /// It had been closed by its last user: its last checkpoint had everything. If it was opened read-only: the last checkpoint has everything that was committed
+    /// before.
     pub closed: bool,
     /// Other processes had it open, and this one joined them: there was nothing to recover. The checkpoint and the end are those of that moment.
     pub joined: bool,
@@ -38,8 +38,8 @@ pub struct RecoveryReport {
     pub operations: u64,
     /// The log ended in remains of commits that had not been made durable.
     pub torn: bool,
-    /// Of one of the two places for checkpoints nothing could be read: a newer one than that which replay began from may have been lost. Nothing that was committed is:
-    /// the log had it all.
+    /// One of the two places for checkpoints could not be read: a newer checkpoint than the one that replay began from may have been lost. No commit was:
+    /// the log had all of them.
     pub doubt: bool,
 }
 

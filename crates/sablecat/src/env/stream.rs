@@ -140,7 +140,7 @@ impl Core {
     fn check_log(&self) -> Result<()> {
         if self.config.read_only || !self.kernel.log.keeps_records() {
             return Err(Error::invalid(
-                "the changes of an environment without a log here: one in memory alone, a Data Store, or one that was opened to be read only",
+                "this environment has no log to read changes from: it is in memory alone, a Data Store, or open read-only",
             ));
         }
         self.check_own()
@@ -149,7 +149,9 @@ impl Core {
     /// In a child made by fork the readers are its parent's.
     fn check_own(&self) -> Result<()> {
         if self.kernel.pages.participants.is_inherited() {
-            return Err(Error::invalid("the changes of an environment that the parent of this process has open; open it in this one"));
+            return Err(Error::invalid(
+                "these changes were begun by the process that this one was forked from; open the environment again in the child",
+            ));
         }
         Ok(())
     }

@@ -177,7 +177,7 @@ impl<'e> EnvTxn<'e> {
         let mut scan = Scan::new(Included(vec![1]), Unbounded);
         let mut names = Vec::new();
         while let Some((key, _)) = self.records.next(&tree, &mut scan, true)? {
-            names.push(String::from_utf8(key).map_err(|_| Error::corruption("the catalog has a name that is no text"))?);
+            names.push(String::from_utf8(key).map_err(|_| Error::corruption("a name in the catalog is not text"))?);
         }
         Ok(names)
     }

@@ -40,7 +40,7 @@ pub struct VerifyReport {
     pub pages_unreachable: u64,
     /// Databases whose comparator was not given to the builder: their pages were checked, and the order of their records was not.
     pub order_not_checked: Vec<String>,
-    /// Databases arranged in a way that this version of the library does not know: they were not looked at, nor was it, since they may be theirs, for pages that nothing leads to.
+    /// Databases arranged in a way that this version of the library does not know. They were not looked at; nor were pages that nothing leads to, which may be theirs.
     pub not_known: Vec<String>,
     /// Retained epochs looked at.
     pub epochs: u64,

@@ -1,0 +1,45 @@
+//! `man`: the manual pages.
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::Command;
+use clap_mangen::Man;
+
+use crate::{Failure, Outcome, output};
+
+/// Write the manual pages, one for each command, or print the first
+///
+/// For all users: sablecat man /usr/local/share/man/man1
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Where to write them, as sablecat.1, sablecat-get.1 and so on; without it the page of the command as a whole goes to standard output
+    #[arg(value_name = "DIRECTORY")]
+    directory: Option<PathBuf>,
+}
+
+pub(crate) fn run(Arguments { directory }: &Arguments) -> Result<Outcome, Failure> {
+    let mut whole = crate::described();
+    // Gives each command its whole name, `sablecat-get`.
+    whole.build();
+    let Some(directory) = directory else {
+        output::value_part(&page(whole)?.1)?;
+        return Ok(Outcome::Done);
+    };
+    fs::create_dir_all(directory).map_err(|error| format!("making {}: {error}", directory.display()))?;
+    let parts: Vec<_> = whole.get_subcommands().cloned().collect();
+    for command in parts.into_iter().chain([whole]) {
+        let (name, text) = page(command)?;
+        let path = directory.join(name);
+        fs::write(&path, text).map_err(|error| format!("writing {}: {error}", path.display()))?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// The page of a command: the name of its file, and its text.
+fn page(command: Command) -> Result<(String, Vec<u8>), Failure> {
+    let page = Man::new(command).source(concat!("sablecat ", env!("CARGO_PKG_VERSION")));
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    Ok((page.get_filename(), text))
+}

@@ -1,0 +1,104 @@
+//! Containers: shared memory, directories, restarts; and what a backup is.
+//!
+//! An environment that one process has for itself needs nothing but its directory. What follows is about [shared](super::processes) ones, but for the last two sections.
+//!
+//! # The size of the shared memory
+//!
+//! The cache of a shared environment is a file in `/dev/shm`. There many containers have 64 MiB: Docker unless it is told `--shm-size`, Kubernetes unless a volume `emptyDir` with `medium: Memory` is mounted
+//! there. Memory is taken as it is used, so the environment opens, and has as much cache as fits. If there is not even room to begin with, opening is an error, [`MemoryFull`](crate::ErrorKind::MemoryFull), which names the file.
+//!
+//! Choose the size of the cache yourself: [`Builder::cache_size`](crate::Builder::cache_size). If nothing is said, it is a quarter of the memory that the container may use, by its control group, or of the machine's, and the tables for
+//! a cache of six gigabytes alone nearly fill 64 MiB. Besides the cache there are 15 MiB, of which 8 are the log's buffer, and a hundredth of the cache for tables. What is in `/dev/shm` counts towards the container's limit.
+//!
+//! ```no_run
+//! # fn main() -> sablecat::Result<()> {
+//! // `docker run --shm-size=192m ...`
+//! let env = sablecat::Env::builder().shared(true).cache_size(128 << 20).open("/data/env")?;
+//! # let _ = env;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Several containers
+//!
+//! Processes in different containers of one machine share an environment if all see the same two directories: the environment's, and the one for the memory. Containers have a `/dev/shm` each, so mount one that all have and name it:
+//!
+//! ```no_run
+//! # fn main() -> sablecat::Result<()> {
+//! // `docker run -v data:/data -v /dev/shm/shop:/region ...`
+//! let env = sablecat::Env::builder().shared(true).region_directory("/region").open("/data/env")?;
+//! # let _ = env;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A process that sees the environment and not the memory gets an error that says so:
+//!
+//! ```
+//! # fn main() -> sablecat::Result<()> {
+//! # let base = std::env::temp_dir().join(format!("sablecat-guide-containers-{}", std::process::id()));
+//! # let [directory, one, another] = ["env", "one", "another"].map(|name| base.join(name));
+//! # for region in [&one, &another] { std::fs::create_dir_all(region).unwrap(); }
+//! use sablecat::{Env, ErrorKind};
+//!
+//! let env = Env::builder().shared(true).cache_size(4 << 20).region_directory(&one).open(&directory)?;
+//! let error = Env::builder().shared(true).region_directory(&another).open(&directory).unwrap_err();
+//! assert_eq!(error.kind(), ErrorKind::InUse);
+//! assert!(error.to_string().contains("its shared memory is not where it should be"));
+//! # drop(env);
+//! # std::fs::remove_dir_all(base).unwrap();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - *Process numbers* do not matter: that a process lives is told by a lock on a file, which the kernel lets go of. Containers need no common namespace of processes.
+//! - *Users* matter as everywhere: see [permissions](super::processes#permissions). The same user number, or a common group.
+//! - *The directory* must be the same one, by device and inode: a volume or a directory of the host, not a layer of the image. It lies on a local file system, where locks and memory are the kernel's own.
+//! - *The build* must be the same: [one image](super::processes#the-same-build), or images made from one lock file.
+//!
+//! # Restarts
+//!
+//! A container that is killed takes its own `/dev/shm` with it. Then a shared environment is as one whose machine has failed, but for what was with the operating system: commits at `WriteNoSync` and `Sync` are there, those below may
+//! not be. If the directory for the memory outlives the container, nothing is lost. The next process to open the environment takes from it what the files lack, and removes it.
+//!
+//! Nothing has to be done at SIGTERM. Closing writes a checkpoint, so the next start is quicker: let handles drop if there is time.
+//!
+//! # Memory of a private environment
+//!
+//! The cache of a private environment, too, is a quarter of what the container may use if nothing is said, and 64 MiB at least. It grows into that as it is used. Write sets and values on their way are beside the cache, so leave room.
+//!
+//! # What a backup is
+//!
+//! - *A copy of the files, made while nobody has the environment open.* All of the directory, volumes elsewhere too.
+//! - *Not* a copy of the files made while a process has it open: its parts are of different moments, and it is refused or damaged. A snapshot that the file system takes of all files at one moment is good: it is what a failure of the machine at
+//!   that moment would leave.
+//! - *A copy that is read out*, while others go on: one snapshot, written to another environment. [`Env::changes_from_now`](crate::Env::changes_from_now) and a [`Follower`](crate::Follower) keep it up to date from there.
+//! - *A journal* is none, by itself: it goes back to an earlier time, but lies on the same disk. Copy its directory away.
+//!
+//! ```
+//! use sablecat::{Env, ReadTxn, Result};
+//!
+//! fn copy(from: &ReadTxn, to: &Env) -> Result<()> {
+//!     for name in from.databases()? {
+//!         let Some(old) = from.existing_database(&name)? else { continue };
+//!         let mut failed = None;
+//!         let records = from.range(&old, ..)?.map_while(|record| record.map_err(|error| failed = Some(error)).ok());
+//!         to.database(&name)?.bulk_load(records)?;
+//!         failed.map_or(Ok(()), Err)?;
+//!     }
+//!     to.sync()
+//! }
+//! # fn main() -> Result<()> {
+//! # let env = Env::in_memory()?;
+//! # let db = env.database("d")?;
+//! # for n in 0..1000u32 { db.insert(n.to_be_bytes(), "value")?; }
+//! # let snapshot = env.snapshot()?;
+//! # db.clear()?;
+//! # let backup = Env::in_memory()?;
+//! # copy(&snapshot, &backup)?;
+//! # assert_eq!(backup.database("d")?.len()?, 1000);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! To put a backup back, close the environment everywhere, put the files in the place of the others, and open it. What memory of killed processes is left is recognised as not belonging to them, and set aside.

@@ -1,0 +1,138 @@
+//! Keys: how they are ordered, and how to write numbers and tuples so that they sort.
+//!
+//! A key is bytes. A database is sorted by them: byte by byte, as numbers from 0 to 255. Where one key ends and the other goes on, the shorter one comes first. That is the order of
+//! `&[u8]` in Rust, and of `str`. The empty key is a key, and the first one.
+//!
+//! ```
+//! # fn main() -> sablecat::Result<()> {
+//! # let env = sablecat::Env::in_memory()?;
+//! let db = env.database("words")?;
+//! db.insert_batch([("b", ""), ("ab", ""), ("a", ""), ("B", ""), ("", "")])?;
+//! let keys: Vec<_> = db.range(..)?.map(|record| Ok(record?.0)).collect::<sablecat::Result<_>>()?;
+//! assert_eq!(keys, [&b""[..], b"B", b"a", b"ab", b"b"]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Values have no order and no form: they are the program's own.
+//!
+//! # Numbers
+//!
+//! Write unsigned integers with the highest byte first, always in the same number of bytes: `to_be_bytes`. With the lowest byte first (`to_le_bytes`) they do not sort. Nor do
+//! decimal digits, unless they are padded to one length.
+//!
+//! Signed integers sort when their highest bit is flipped. Floating-point numbers sort, as by `total_cmp`, when the highest bit of positive ones and all bits of
+//! negative ones are flipped. To sort from the greatest to the least, flip all bits of what would sort the other way.
+//!
+//! ```
+//! fn unsigned(number: u64) -> [u8; 8] {
+//!     number.to_be_bytes()
+//! }
+//! fn signed(number: i64) -> [u8; 8] {
+//!     (number as u64 ^ 1 << 63).to_be_bytes()
+//! }
+//! fn float(number: f64) -> [u8; 8] {
+//!     let bits = number.to_bits();
+//!     (if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }).to_be_bytes()
+//! }
+//! fn descending(key: [u8; 8]) -> [u8; 8] {
+//!     key.map(|byte| !byte)
+//! }
+//!
+//! assert!(unsigned(255) < unsigned(256) && 255u64.to_le_bytes() > 256u64.to_le_bytes());
+//! assert!(signed(i64::MIN) < signed(-1) && signed(-1) < signed(0) && signed(0) < signed(1));
+//! assert!([f64::NEG_INFINITY, -1.5, -0.0, 0.0, 1e-300, 2.0].is_sorted_by_key(|number| float(*number)));
+//! assert!(descending(unsigned(2)) < descending(unsigned(1)));
+//! ```
+//!
+//! # Tuples
+//!
+//! Parts of a fixed length are written one after the other. A part of any length must say where it ends, in a way that sorts: if it never has a zero byte, as most text, end it
+//! with one. Otherwise write each zero byte in it as `00 ff`, and end it with `00 01`. The last part needs no end.
+//!
+//! Do not write the length before a text: then all short ones come before all long ones.
+//!
+//! ```
+//! fn tuple(text: &[u8], number: u64) -> Vec<u8> {
+//!     let mut key = Vec::new();
+//!     for &byte in text {
+//!         key.push(byte);
+//!         if byte == 0 {
+//!             key.push(0xff);
+//!         }
+//!     }
+//!     key.extend([0, 1]);
+//!     key.extend(number.to_be_bytes());
+//!     key
+//! }
+//!
+//! let texts: [&[u8]; 6] = [b"", b"\0", b"\0\0", b"a", b"a\0b", b"ab"];
+//! let tuples = texts.iter().flat_map(|text| [tuple(text, 7), tuple(text, 8)]);
+//! assert!(tuples.is_sorted());
+//! ```
+//!
+//! # What begins alike
+//!
+//! All keys with one beginning stand together: [`Prefix`](crate::Prefix). So a tuple's first parts are what can be looked for. With the end of a part in the prefix exactly that
+//! part is found, without it all that begin so.
+//!
+//! ```
+//! # use sablecat::Prefix;
+//! # fn main() -> sablecat::Result<()> {
+//! # let env = sablecat::Env::in_memory()?;
+//! let orders = env.database("orders")?;
+//! for (customer, order) in [("ann", 1u32), ("ann", 2), ("anna", 3), ("bob", 4)] {
+//!     orders.insert([customer.as_bytes(), &[0], &order.to_be_bytes()].concat(), "")?;
+//! }
+//! assert_eq!(orders.range(Prefix("ann\0"))?.count(), 2);
+//! assert_eq!(orders.range(Prefix("ann"))?.count(), 3);
+//!
+//! // The last of a customer's; nothing is read but that.
+//! let last = orders.range(Prefix("ann\0"))?.next_back().transpose()?;
+//! assert_eq!(last.map(|(key, _)| key[4..].to_vec()), Some(2u32.to_be_bytes().to_vec()));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! To find records by something else, keep a second database whose keys begin with that, and change both in one transaction: see `examples/secondary_index.rs`.
+//!
+//! # Long keys and long values
+//!
+//! Keys have up to 65,536 bytes, values up to 4,294,967,295. A longer one is [`Invalid`](crate::ErrorKind::Invalid).
+//!
+//! Short keys are cheap, and what the keys of a page have in common is stored once. From an eighth of a page less 16 bytes on (496, with pages of 4,096) keys cost more: each such
+//! part of a key takes a search of its own, and a page if no other key begins with it. So file paths of usual lengths are fine, and thousands of long keys with nothing in common waste
+//! most of a page each. For these choose larger pages ([`Builder::page_size`](crate::Builder::page_size)), or keep a hash as the key and the long one in the value.
+//!
+//! ```
+//! # fn main() -> sablecat::Result<()> {
+//! # let env = sablecat::Env::in_memory()?;
+//! let db = env.database("long")?;
+//! db.insert(vec![b'x'; 65_536], "the longest")?;
+//! assert_eq!(db.insert(vec![b'x'; 65_537], "").unwrap_err().kind(), sablecat::ErrorKind::Invalid);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Long values have pages of their own. [`Database::read_at`](crate::Database::read_at) reads a part of one.
+//!
+//! # Another order
+//!
+//! A database may have an order of the program's own: [`Builder::comparator`](crate::Builder::comparator). It must be registered, and be the same, whenever the environment is opened by
+//! whomever: without it the database cannot be opened. Its keys have at most an eighth of a page less 16 bytes, it cannot be asked for prefixes, and every search calls the function. Keys that
+//! sort by themselves are simpler.
+//!
+//! ```
+//! # use sablecat::{Env, ErrorKind, Prefix};
+//! # fn main() -> sablecat::Result<()> {
+//! let env = Env::builder().comparator("backwards", |one, other| other.cmp(one)).in_memory()?;
+//! let db = env.database_ordered_by("letters", "backwards")?;
+//! db.insert_batch([("a", ""), ("b", "")])?;
+//! assert_eq!(db.first()?, Some((b"b".to_vec(), vec![])));
+//! db.insert([b'x'; 496], "the longest, with pages of 4096 bytes")?;
+//! for error in [db.insert([b'x'; 497], "").unwrap_err(), db.range(Prefix("a")).unwrap_err()] {
+//!     assert_eq!(error.kind(), ErrorKind::Invalid);
+//! }
+//! # Ok(())
+//! # }
+//! ```

@@ -1,0 +1,22 @@
+//! A guide: what to know before building upon sablecat, a page a subject.
+//!
+//! | page | says |
+//! |---|---|
+//! | [`keys`] | how keys are ordered; how to write numbers and tuples so that they sort; long keys |
+//! | [`isolation`] | which level for what, what each allows, what runs again, locks on records |
+//! | [`processes`] | sharing an environment: what may be killed, permissions, builds |
+//! | [`durability`] | what is safe when a commit returns, and how to pay less for it |
+//! | [`errors`] | the kinds of errors, which to retry, what to do about the others |
+//! | [`containers`] | shared memory, directories and restarts in containers; what a backup is |
+//!
+//! There is no code in these modules. All that is claimed in an example is run as a test.
+//!
+//! Programs to start from are in the directory `examples` of the crate: a queue of jobs, an inverted index, a cache with deadlines, a secondary index, several
+//! processes, following changes.
+
+pub mod containers;
+pub mod durability;
+pub mod errors;
+pub mod isolation;
+pub mod keys;
+pub mod processes;
