@@ -99,11 +99,12 @@ fn work(directory: &Path, name: &str) -> Result<(), Box<dyn Error>> {
         })?;
         if took_one {
             count += 1;
-        } else if jobs.is_empty()? {
-            break;
         } else {
-            // Others have what is left in hand. They may be killed, and then it is to be done after all.
-            thread::sleep(Duration::from_millis(5));
+            // Others have what is left in hand: sleeps until the last job is done. They may be killed, and then there is one to be done after all.
+            let end = env.write_when_within(Duration::from_millis(50), |txn| Ok(txn.first(&jobs)?.is_none().then_some(())))?;
+            if end.is_some() {
+                break;
+            }
         }
     }
     println!("{name} has done {count}");

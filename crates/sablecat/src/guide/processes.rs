@@ -27,6 +27,29 @@
 //!
 //! A commit is seen by all processes as soon as it returns. Transactions are serialisable across processes. Record locks, deadlocks and [`Env::locks`](crate::Env::locks) are of all of them.
 //!
+//! # Waiting for each other
+//!
+//! A process that waits for what another will commit need not poll. [`Env::write_when`](crate::Env::write_when) runs work in a transaction; where it finds nothing to do, it sleeps until something that it has read
+//! may have changed, and runs again:
+//!
+//! ```
+//! # fn main() -> sablecat::Result<()> {
+//! # let env = sablecat::Env::in_memory()?;
+//! # let (orders, bills) = (env.database("orders")?, env.database("bills")?);
+//! # orders.insert("17", "two apples")?;
+//! // Waits for an order, and bills it, in one transaction.
+//! env.write_when(|txn| {
+//!     let Some((number, order)) = txn.pop_first(&orders)? else { return Ok(None) };
+//!     txn.insert(&bills, number, order).map(Some)
+//! })?;
+//! # assert_eq!(bills.len()?, 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What it waits for is what it has read: any number of keys, ranges and databases. It keeps no lock and no snapshot meanwhile, and is woken by commits of any process at any rung of
+//! [`durability`](super::durability). To be told of each change, and miss none, follow [`Env::changes`](crate::Env::changes).
+//!
 //! # What is shared
 //!
 //! The files in the environment's directory, and a file in memory, in `/dev/shm` as a rule ([`Builder::region_directory`](crate::Builder::region_directory)): the cache, the log's buffer, the locks. The first
