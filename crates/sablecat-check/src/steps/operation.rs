@@ -108,7 +108,8 @@ pub const OPERATIONS: [Operation; 33] = [
     }),
     work("long-value", |env| env.database("d")?.insert(key(30), vec![b'v'; 5000])),
     work("large-value", |env| env.database("d")?.insert(key(30), vec![b'v'; 20_000])),
-    work("compact", |env| env.compact().map(drop)),
+    // It is a series of checkpoints.
+    Operation { passed_on: &["log flush", "checkpoint"], ..work("compact", |env| env.compact().map(drop)) },
     work("long-key", |env| env.database("d")?.insert(&[b'q'; 300][..if method::nests() { 300 } else { 40 }], "of a nested key")),
     work("create-database", |env| env.database("new").map(drop)),
     work("remove-database", |env| env.remove_database("e").map(drop)),

@@ -14,9 +14,9 @@ use super::open::{LOCK, existing_volume, log_memory};
 use super::{Config, Core};
 use crate::error::{Error, Result};
 use crate::pages::volume::Volume;
-use crate::region::{Membership, NO_EPOCH, Phase, Region, STRUCTURE_LATCHES, Stage, Work};
+use crate::region::{Membership, NO_EPOCH, Phase, Region, STRUCTURE_LATCHES, Work};
 use crate::txn::locks::{LockTable, Mode, Seen};
-use crate::types::{Berth, Lsn, PageId};
+use crate::types::{Lsn, PageId};
 
 /// A process that has the environment open, or died while it had.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -235,8 +235,6 @@ impl Shared<'_> {
             ("unreachable", region.role(Work::Unreachable).look().owner()),
         ];
         roles.extend(self.turns);
-        let naming = Berth::all().filter_map(|berth| region.berths().look(berth)).filter(|seen| seen.stage() == Stage::Naming);
-        roles.extend(naming.map(|seen| ("moving", seen.owner())));
         roles.extend((0..STRUCTURE_LATCHES).map(|index| ("structure", region.role(Work::Structure(index)).look().owner())));
         roles.extend(self.locks.look_at_latches().map(|owner| ("lock table", owner)));
         roles

@@ -24,17 +24,16 @@
 //! set by then: so its successor has written that. What it has captured stays so: the successor may name it by now.
 //!
 //! *Who is in its way.* Nobody is waited for without end. A page whose latch is not to be had, or whose version somebody is writing, is copied in the end: read as
-//! any reader reads it, and written to a block that only the map names.
+//! any reader reads it, and written to a block that only the map names; unless the map has it already, somewhere else: whoever has the latch may be telling the page so (relocate.rs).
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use sablecat_os::atomic::{Ordering, fence};
-use sablecat_os::clock;
 use sablecat_os::disk::AlignedBuf;
 
+use super::latch::Patience;
 use super::relocate::Switched;
-
 use super::run::rest_of;
 use super::volume::{Superblock, Tail, Volume};
 use super::writing::{Claim, Writes};
@@ -45,10 +44,6 @@ use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock, VolumeId};
 
 /// Versions written together.
 const BATCH: usize = 256;
-/// How long a checkpoint waits, in all, for others who are writing versions that it needs, or have their pages latched; then it copies them.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// How long, at least, it waits for a page's latch; then it copies the page.
-const PATIENCE_LATCH: Duration = Duration::from_millis(20);
 /// How often it tries to have an old version to itself whose block nothing names after all.
 const TRIES_UNNAMED: u32 = 1000;
 
@@ -77,6 +72,8 @@ enum Found {
     Write(Claim),
     /// The page is free, and with it so many pages after it.
     Freed(u64),
+    /// The map has it already, on another block than the version says.
+    Moved,
     /// The page came into being after the snapshot. If the map names it, then for an earlier life.
     Younger,
     /// A sweep is writing the version, or looking at it, at this moment.
@@ -96,8 +93,8 @@ struct Changed {
     named: Vec<(PageId, BlockId)>,
     /// Blocks of copies, which nobody knows but this checkpoint.
     copied: Vec<BlockId>,
-    /// Until when it waits for others, by the monotonic clock; not set before it has to.
-    patient_until: Option<Duration>,
+    /// How long it waits for others who are writing versions that it needs, or have their pages latched; then it copies them.
+    patience: Patience,
 }
 
 impl Changed {
@@ -238,6 +235,7 @@ impl Pages {
                     }
                     Found::Freed(after) => (SealedBlock::NONE, after),
                     Found::Younger => (SealedBlock::NONE, 0),
+                    Found::Moved => continue,
                     Found::Busy => unreachable!("waited for"),
                 };
                 changed.map.push((page, block));
@@ -335,23 +333,14 @@ impl Pages {
     /// Captures a page, when its latch is to be had and nobody is writing its version any more. Who is at it may be stopped, or wait for the disk for as long: not all are
     /// waited for.
     fn capture_when_idle(&self, volume: &Volume, page: PageId, at: Lsn, me: &Participant, changed: &mut Changed) -> Result<Found> {
-        let until = |changed: &mut Changed| match changed.patient_until {
-            _ if sablecat_os::atomic::explored() => None,
-            Some(until) => Some(until),
-            None => Some(*changed.patient_until.insert(clock::monotonic() + PATIENCE)),
-        };
-        let latched = match self.try_latch(page, me) {
-            // As a rule for a moment.
-            None => self.latch_until(until(changed).map(|until| until.max(clock::monotonic() + PATIENCE_LATCH)), page, me)?,
-            latched => latched,
-        };
+        let latched = self.latch_patiently(page, &mut changed.patience, me)?;
         let Some(current) = latched else { return self.copy_version(volume, page, at, me, changed) };
         match self.capture(page, current, at, me, changed)? {
             Found::Busy => {}
             found => return Ok(found),
         }
-        let until = until(changed);
-        let found = self.region.queue(WRITTEN_QUEUE).wait_until(until, |_| {
+        let until = changed.patience.until(Duration::ZERO);
+        let found = self.region.queue(WRITTEN_QUEUE).wait_until(Some(until), |_| {
             match self.try_latch(page, me).map(|current| self.capture(page, current, at, me, changed)) {
                 None | Some(Ok(Found::Busy)) => self.region.check_fence().err().map(Err),
                 found => found,
@@ -388,8 +377,11 @@ impl Pages {
                 if word.is_rest() && !word.is_captured() {
                     return Ok(Found::Younger);
                 }
-                if word.block() == BlockId::NONE || word.is_captured() {
-                    return Ok(Found::Block(word.sealed()));
+                if word.block() == BlockId::NONE {
+                    return Ok(Found::Block(SealedBlock::NONE));
+                }
+                if word.is_captured() {
+                    return self.name_captured(volume, page, word.sealed());
                 }
                 let read = self.check_stored(volume, page, word.sealed(), &mut bytes);
                 // The block is the version's as long as it stands there.
@@ -408,7 +400,7 @@ impl Pages {
             });
             match shown {
                 // Its block is a checkpoint's, perhaps of the one in force. Were the map to name another, this one would be freed, and be the version's still.
-                Ok(word) if word.is_captured() => return Ok(Found::Block(word.sealed())),
+                Ok(word) if word.is_captured() => return self.name_captured(volume, page, word.sealed()),
                 Ok(word) => break word.volume(),
                 Err(error) if error.is_not_there() => return Ok(Found::Younger),
                 Err(error) => return Err(error),
@@ -423,6 +415,13 @@ impl Pages {
         changed.copied.push(block);
         let sealed = volume.write_blocks(&[(block, &bytes[..page_size])])?;
         Ok(Found::Block(sealed[0]))
+    }
+
+    /// Has the map name the block of a version that is a checkpoint's, without the page's latch. Unless the map has the page elsewhere, with the same in it: who has the latch may be about
+    /// to tell the page that it was moved there (relocate.rs), so there it stays.
+    fn name_captured(&self, volume: &Volume, page: PageId, block: SealedBlock) -> Result<Found> {
+        let moved = self.moved_to(volume, page, block, &mut Self::two_blocks(volume))?;
+        Ok(moved.map_or(Found::Block(block), |_| Found::Moved))
     }
 
     /// Names the pages that were stored past the pool together with `first`, if there are any.

@@ -4,10 +4,58 @@
 
 use std::time::Duration;
 
+use sablecat_os::clock;
+
 use super::{Pages, Participant};
 use crate::error::Result;
 use crate::region::{EntryWord, PAGE_QUEUES, Queue};
 use crate::types::{FrameId, PageId};
+
+/// How long a checkpoint waits for others, in all.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long, at least, it waits for a page's latch.
+const PATIENCE_LATCH: Duration = Duration::from_millis(20);
+
+/// Until when who has the checkpoint role waits for others, who may be stopped, by the monotonic clock: from when it first has to.
+#[derive(Debug, Default)]
+pub(super) struct Patience(Option<Duration>);
+
+impl Patience {
+    /// Until when it waits now, for at least so long.
+    pub(super) fn until(&mut self, at_least: Duration) -> Duration {
+        // No time passes where threads are explored.
+        if sablecat_os::atomic::explored() || is_impatient() {
+            return Duration::ZERO;
+        }
+        let now = clock::monotonic();
+        (*self.0.get_or_insert(now + PATIENCE)).max(now + at_least)
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// For tests in which this thread has what it would wait for.
+    static IMPATIENT: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+#[cfg(test)]
+fn is_impatient() -> bool {
+    IMPATIENT.get()
+}
+
+#[cfg(not(test))]
+fn is_impatient() -> bool {
+    false
+}
+
+/// Does what makes checkpoints, and waits for nobody who has pages latched or writes their versions.
+#[cfg(test)]
+pub(crate) fn impatiently<T>(act: impl FnOnce() -> T) -> T {
+    let before = IMPATIENT.replace(true);
+    let done = act();
+    IMPATIENT.set(before);
+    done
+}
 
 impl Pages {
     #[inline]
@@ -40,6 +88,18 @@ impl Pages {
             frame => frame.map(Ok),
         });
         latched.transpose()
+    }
+
+    /// Latches a page for `me`, as [`Pages::latch`] does; none if whoever has it keeps it for longer than who has the checkpoint role waits.
+    ///
+    /// # Errors
+    /// As [`Pages::latch`].
+    pub(super) fn latch_patiently(&self, page: PageId, patience: &mut Patience, me: &Participant) -> Result<Option<FrameId>> {
+        match self.try_latch(page, me) {
+            // As a rule for a moment.
+            None => self.latch_until(Some(patience.until(PATIENCE_LATCH)), page, me),
+            latched => Ok(latched),
+        }
     }
 
     /// Latches a page unless somebody has it, or this process was taken for dead.

@@ -24,7 +24,8 @@
 //! what checkpoints do there is nothing to fear: the caller's checkpoint role keeps them out, and who was succeeded in one has a full hand. So it is with the pages of a freed run, which nobody releases
 //! without that role: its first page's last version names them all.
 //!
-//! *Names that mean nothing* count, but for two. Pages that were moved by a checkpoint whose maker could not tell them, because it died, are told first where they are (relocate.rs). And the pages of a run that
+//! *Names that mean nothing* count, but for two. Pages that were moved by a checkpoint whose maker could not tell them, because it died or was succeeded, are told first where they are (relocate.rs); and entries are filled, lest somebody who
+//! has looked a page up before it was moved, and was stopped, fill its entry afterwards. And the pages of a run that
 //! was being stored past the pool have entries before its first page is published: they count if that page does.
 //!
 //! *Who gives up.* Whoever stays with a full hand, because it is stopped, stores a large value, or makes a long checkpoint, and whoever keeps a page latched: then nothing is given back this time. So it is if
@@ -32,7 +33,7 @@
 //!
 //! *Death* in here leaves some of it lost still: an entry is emptied before its block is free, and its id is free last.
 //!
-//! Costs: the map, read once; a latch for each page in memory, 50 ns; a look at each entry and frame; a bit each.
+//! Costs: the map, read once, and its leaves once more where no page was looked up yet; a latch for each page in memory, 50 ns; a look at each entry and frame; a bit each.
 
 use std::time::Duration;
 

@@ -47,6 +47,8 @@ pub(crate) use bell::Bell;
 pub(crate) use hand::InHand;
 #[cfg(test)]
 pub(crate) use hand::pretend;
+#[cfg(test)]
+pub(crate) use latch::impatiently;
 pub(crate) use lost::Lost;
 pub(crate) use operation::Snapshot;
 pub(crate) use participants::{Participant, Participants, Seat};
@@ -91,6 +93,9 @@ pub(crate) struct Pages {
     following: Option<follow::Following>,
     /// Whether others may fence this process's operations, so that what these say of themselves can be relied upon.
     says_what_it_looks_at: bool,
+    /// Before a page is latched to be told where it was moved, and before it is told.
+    #[cfg(test)]
+    pub(crate) telling: volume::tests::interrupted::Countdown,
 }
 
 impl Pages {
@@ -150,6 +155,8 @@ impl Pages {
             cleaner: Arc::default(),
             following,
             says_what_it_looks_at: accept_fences(),
+            #[cfg(test)]
+            telling: Default::default(),
         })
     }
 

@@ -13,8 +13,20 @@
 //! If the page was changed meanwhile, the version on the block is an old one by now, and may be freed at any moment; but until the change
 //! becomes visible, the next checkpoint may capture it and name its block. So that block is kept back, until a checkpoint has captured the page.
 //!
-//! While that is being told nobody takes the checkpoint role over, if only its process lives: who was succeeded would tell late, of places that others have moved the pages from. One who was
-//! succeeded before it begins to tell leaves it, and so does who dies: the old places hold what the new ones do. Who looks for what is lost (lost.rs) tells then, and the old places are.
+//! *Who is succeeded meanwhile*, or dies, leaves the other pages where they know themselves to be: the old blocks hold what the new ones do, and nobody but the one who moved a page frees the old one, since only its generation
+//! has taken it out of the map. Who was succeeded frees none of them, of pages that it has told neither: its successor may have seen them named before. Who looks for what is lost (lost.rs) tells
+//! the pages then, and the old blocks are. What is told late, by a checkpoint or by that look, does no harm:
+//!
+//! - Under the latch it is looked whether the role was taken over. If so nothing is told. So who tells late is one that was stopped between this look and the two stores behind it, and it has had the page latched
+//!   since before it was succeeded.
+//! - It stores only where the old block is named. While the latch is held no other version becomes current, and the page does not leave memory, nor come there. So if it stores anything that counts, the version on
+//!   the old block is the current one, which every later checkpoint sees.
+//! - A block that the map in force names for a page is not let go of by a checkpoint that has not had the page's latch, as long as the version on it is the current one. It cannot tell the page that it has moved it once more: so the
+//!   place before stays in use, and is lost. Where it captures the page without the latch, it finds that the map has the same elsewhere, and leaves it there (checkpoint.rs). All else that takes a page out of the map has had
+//!   the latch; and whoever has it after the role was taken over comes behind all late stores.
+//! - So the new block is in use when it is stored, and until somebody who has the latch finds it lost. That waits for hands, and a checkpoint's is full to its end; of those who look for what is lost there is one at a time.
+//!
+//! Blocks kept back are given up once another process has written a checkpoint. If another of the same process has, that is the next but one at the earliest.
 //!
 //! Each checkpoint moves a bounded number of blocks, looking at a bounded number of map leaves, and the next one goes on from there.
 //! Moving is worth nothing if it costs the checkpoint: a page that cannot be read stays where it is, and if the disk is full, all do. While
@@ -24,8 +36,10 @@ use std::collections::HashSet;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering as StdOrdering;
 
+use sablecat_os::atomic::{Ordering, fence};
 use sablecat_os::disk::AlignedBuf;
 
+use super::latch::Patience;
 use super::volume::{Bounds, CHECKSUM_BYTES, CheckpointPlan, Found, InUse, Marks, Superblock, Volume, first_within};
 use super::{Pages, Participant};
 use crate::error::{Error, Result};
@@ -64,6 +78,15 @@ struct Move {
     to: SealedBlock,
 }
 
+/// What may still name the block that a page was moved from.
+enum NamedBy {
+    Nobody,
+    /// A version that is not the current one.
+    OldVersion,
+    /// The page: it could not be told.
+    Page,
+}
+
 /// What came of a checkpoint that stands.
 #[derive(Debug)]
 pub(super) struct Switched {
@@ -78,7 +101,7 @@ pub(super) struct Switched {
 /// Blocks that pages were moved from and that a version may bring up again, each with its page.
 ///
 /// Only the process that writes every checkpoint knows when such a block is free. Once another process has written one, which may have named
-/// the block again, they are given up: lost ([`lost`](super::lost)).
+/// the block again, or one has been succeeded as it told pages where they are, they are given up: lost ([`lost`](super::lost)).
 #[derive(Debug, Default)]
 pub(super) struct KeptBack {
     /// That of the checkpoint after which they were kept back.
@@ -132,15 +155,9 @@ impl Pages {
         if !moves.is_empty() {
             let all = moves.with(changes);
             match self.switch(volume, (&all, BlockId(moves.bounds[VolumeId::MAIN]), marks), next.clone(), &mut moored) {
-                Ok((after, mut freed)) => {
-                    // Who was succeeded leaves the pages where it knows them: both places hold the same, and the old ones stay in use.
-                    let moved = if moored.name() { &moves.pages[..] } else { &[] };
-                    if moved.is_empty() {
-                        let stay: HashSet<_> = moves.pages.iter().map(|one| one.from.block()).collect();
-                        freed.retain(|block| !stay.contains(block));
-                    }
-                    self.keep_back(moved, changes, &mut freed, after.generation, me)?;
-                    return Ok(Switched { after, freed, moved: moved.len() as u64 });
+                Ok(switched) => {
+                    drop(moored);
+                    return self.tell(&moves.pages, changes, switched, (held, me));
                 }
                 // Perhaps they are named now.
                 Err(error) if error.is_volume_in_doubt() => return Err(error),
@@ -153,10 +170,9 @@ impl Pages {
                 }
             }
         }
-        let (after, mut freed) = self.switch(volume, (changes, BlockId(u64::MAX), marks), next, &mut moored)?;
+        let switched = self.switch(volume, (changes, BlockId(u64::MAX), marks), next, &mut moored)?;
         drop(moored);
-        self.keep_back(&[], changes, &mut freed, after.generation, me)?;
-        Ok(Switched { after, freed, moved: 0 })
+        self.tell(&[], changes, switched, (held, me))
     }
 
     /// Makes the next generation durable and says that it is in force.
@@ -309,10 +325,46 @@ impl Pages {
         moves.iter().for_each(|one| _ = self.blocks.release(one.to.block()));
     }
 
+    /// Tells pages where a checkpoint with these changes has moved them; and what is free now.
+    fn tell(
+        &self,
+        moves: &[Move],
+        changes: &[(PageId, SealedBlock)],
+        (after, mut freed): (Superblock, Vec<BlockId>),
+        (held, me): (&Held<'_>, &Participant),
+    ) -> Result<Switched> {
+        let mut patience = Patience::default();
+        let (mut old, mut stay) = (Vec::new(), HashSet::new());
+        // Looked at here lest who is late latch anything.
+        for one in moves.iter().take_while(|_| !held.is_succeeded()) {
+            self.move_on();
+            match self.rename_block(one, &mut patience, (held, me))? {
+                NamedBy::Nobody => continue,
+                NamedBy::OldVersion => old.push((one.page, one.from.block())),
+                NamedBy::Page => {}
+            }
+            stay.insert(one.from.block());
+        }
+        let mut moved = moves.len() + old.len() - stay.len();
+        // A successor has a fence between taking the role and looking at pages (`log_needed_from`): so it finds all of them told, or is found here.
+        fence(Ordering::SeqCst);
+        if held.is_succeeded() {
+            stay.extend(moves.iter().map(|one| one.from.block()));
+            moved = 0;
+        } else {
+            self.keep_back(old, changes, &mut freed, after.generation);
+        }
+        freed.retain(|block| !stay.contains(block));
+        Ok(Switched { after, freed, moved: moved as u64 })
+    }
+
     /// Tells pages where the map in force has them, which uses `used`, if whoever moved them there died, or was succeeded, before it could.
     pub(super) fn tell_moved(&self, volume: &Volume, used: &InUse, (held, me): (&Held<'_>, &Participant)) -> Result<()> {
-        let (mut here, mut there) = (AlignedBuf::new(volume.block_size()), AlignedBuf::new(volume.block_size()));
+        let (mut buffers, mut patience) = (Self::two_blocks(volume), Patience::default());
         for page in (1..used.pages.bound()).filter(|&page| used.pages.contains(page)).map(|page| PageId(page as u32)) {
+            self.move_on();
+            // So is whoever has looked the page up before it was moved, and not filled its entry yet.
+            self.learn_block(page)?;
             let entry = self.region.entry(page);
             let word = match entry.word().frame() {
                 FrameId::NONE => entry.block(),
@@ -321,46 +373,69 @@ impl Pages {
             if !word.is_captured() || !word.is_saved() || used.blocks.contains(word.block()) {
                 continue;
             }
-            self.move_on();
-            let (first, blocks) = volume.lookup_leaf(page)?;
-            let (from, to) = (word.sealed(), blocks[(page.0 - first.0) as usize]);
-            // Of what was captured for a map that never came the map has an older version. Damage is for who needs it to complain of.
-            let are_good =
-                self.check_stored(volume, page, from, &mut here).is_ok() && self.check_stored(volume, page, to, &mut there).is_ok();
-            let content = CHECKSUM_BYTES..volume.page_size();
-            if are_good && here[content.clone()] == there[content] {
-                // Looked at under the latch: a successor may move the page once more, and tells it under the latch, before it gives up the place.
-                self.rename_block(&Move { page, from, to }, || !held.is_succeeded(), me)?;
+            let from = word.sealed();
+            if let Some(to) = self.moved_to(volume, page, from, &mut buffers)? {
+                self.rename_block(&Move { page, from, to }, &mut patience, (held, me))?;
             }
         }
         Ok(())
     }
 
-    /// Makes everything in memory that names the block a page was moved from name the new one, if that may be, looked at under the page's latch. False if there are
-    /// older versions, one of which may name it still.
-    fn rename_block(&self, moved: &Move, may_be: impl Fn() -> bool, me: &Participant) -> Result<bool> {
-        let Move { page, from, to } = *moved;
-        let current = self.latch(page, me)?;
-        if !may_be() {
-            self.unlatch(page, me);
-            return Ok(false);
+    /// Memory for two blocks.
+    pub(super) fn two_blocks(volume: &Volume) -> [AlignedBuf; 2] {
+        [(); 2].map(|()| AlignedBuf::new(volume.block_size()))
+    }
+
+    /// Where the map in force has what is on another block of the page: it was moved there, and has not been told. Of what was captured for a map that never came the map has an older version.
+    pub(super) fn moved_to(
+        &self,
+        volume: &Volume,
+        page: PageId,
+        from: SealedBlock,
+        [here, there]: &mut [AlignedBuf; 2],
+    ) -> Result<Option<SealedBlock>> {
+        let (first, blocks) = volume.lookup_leaf(page)?;
+        let to = blocks[(page.0 - first.0) as usize];
+        if to == SealedBlock::NONE || to.block() == from.block() {
+            return Ok(None);
         }
+        // Damage is for who needs it to complain of.
+        let are_good = self.check_stored(volume, page, from, here).is_ok() && self.check_stored(volume, page, to, there).is_ok();
+        let content = CHECKSUM_BYTES..volume.page_size();
+        Ok((are_good && here[content.clone()] == there[content]).then_some(to))
+    }
+
+    /// Makes everything in memory that names the block a page was moved from name the new one, unless the role was taken over, or whoever has the page latched keeps it. What names the old
+    /// one then.
+    fn rename_block(&self, moved: &Move, patience: &mut Patience, (held, me): (&Held<'_>, &Participant)) -> Result<NamedBy> {
+        let Move { page, from, to } = *moved;
+        #[cfg(test)]
+        self.telling.pass();
+        let Some(current) = self.latch_patiently(page, patience, me)? else { return Ok(NamedBy::Page) };
+        // Under the latch, without which no successor lets go of the new place.
+        if held.is_succeeded() {
+            self.unlatch(page, me);
+            return Ok(NamedBy::Page);
+        }
+        #[cfg(test)]
+        self.telling.pass();
         let entry = self.region.entry(page);
         let word = entry.block();
         if word.block() == from.block() || (!word.is_known() && current == FrameId::NONE) {
             entry.set_block(BlockWord::mapped(to));
         }
-        let renamed = current == FrameId::NONE || {
+        let mut named_by = NamedBy::Nobody;
+        if current != FrameId::NONE {
             // Nobody frees, evicts or supersedes it: that takes the latch.
             let desc = self.region.frame(current);
-            let is_it = desc.block().block() == from.block();
-            if is_it {
+            if desc.block().block() == from.block() {
                 desc.set_block(BlockWord::mapped(to));
+            } else if desc.previous() != FrameId::NONE {
+                named_by = NamedBy::OldVersion;
             }
-            is_it || desc.previous() == FrameId::NONE
-        };
+        }
         self.unlatch(page, me);
-        Ok(renamed)
+        Ok(named_by)
     }
 
     /// The blocks that are kept back, if this process has written the checkpoint in force. Otherwise another may have kept some back as well.
@@ -369,16 +444,8 @@ impl Pages {
         (kept_back.generation == generation).then(|| kept_back.blocks.iter().map(|kept| kept.1).collect())
     }
 
-    /// Sorts out, after a checkpoint with these changes, which blocks that pages were moved from are free now: adds to `freed` those kept
-    /// back that no version can bring up again, and keeps back those of `moves` that one may.
-    fn keep_back(
-        &self,
-        moves: &[Move],
-        changes: &[(PageId, SealedBlock)],
-        freed: &mut Vec<BlockId>,
-        in_force: u64,
-        me: &Participant,
-    ) -> Result<()> {
+    /// Keeps back, after a checkpoint with these changes, the `old` blocks, and adds to `freed` those kept back before that no version can bring up again.
+    fn keep_back(&self, old: Vec<(PageId, BlockId)>, changes: &[(PageId, SealedBlock)], freed: &mut Vec<BlockId>, in_force: u64) {
         let mut kept_back = self.kept_back.lock().unwrap_or_else(PoisonError::into_inner);
         let KeptBack { generation, blocks: kept } = &mut *kept_back;
         if *generation + 1 != in_force {
@@ -395,17 +462,6 @@ impl Pages {
                 false
             }
         });
-        let mut old = Vec::new();
-        for one in moves {
-            if !self.rename_block(one, || true, me)? {
-                old.push((one.page, one.from.block()));
-            }
-        }
-        if !old.is_empty() {
-            let blocks: HashSet<_> = old.iter().map(|one| one.1).collect();
-            freed.retain(|block| !blocks.contains(block));
-            kept.extend(old);
-        }
-        Ok(())
+        kept.extend(old);
     }
 }

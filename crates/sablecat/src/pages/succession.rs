@@ -15,10 +15,10 @@
 //! | write its superblock, or that which it settled for another | those very bytes are there, and nothing else is in that berth |
 //! | say which generation is in force | only upwards |
 //! | free what only the generation before its own named | nobody else does: no map names it, and each block once |
+//! | tell a page where it was moved to | it looks, under the page's latch, whether it has the role; if it was stopped behind that look, no checkpoint lets go of that place without the latch (relocate.rs) |
+//! | free the blocks that it moved pages from | it looks, after it has told them all, whether it was succeeded: then it does not |
 //! | give blocks of freed runs back to their pages | the successor does that too, and they may be another's by then; so who does it looks, under the page's latch, whether it has the role |
 //! | find damage, since blocks that it reads have been used again; find that another wrote to the file | it looks whether it was succeeded before it believes that, and begins anew |
-//!
-//! What it cannot do late is tell pages where they have been moved to (relocate.rs): while it does, the role is not taken over, or who has just done so waits.
 //!
 //! *When.* The holder counts its steps. A process that the system says is stopped is given [`STILL`], any other [`PATIENCE`], twice as long after each succession that was not followed by
 //! a checkpoint: on a disk so slow that a flush takes longer the role would go round for ever. To succeed one who is only slow costs what it had done, and nothing else.
@@ -76,8 +76,6 @@ impl Pages {
         // For who has waited; and before anything is settled in the name of a slot that may be another's.
         self.region.check_fence()?;
         self.settle_berths(&held, me);
-        // Somebody may have begun to tell pages where they are just before the role was taken over.
-        role.wait_for(|| (!self.is_naming()).then_some(()));
         Ok(held)
     }
 
@@ -99,7 +97,7 @@ impl Pages {
     pub(super) fn try_hold_checkpoint(&self, me: &Participant) -> Option<Held<'_>> {
         let held = self.region.role(Work::Checkpoint).try_take(me.number()).ok()?;
         self.settle_berths(&held, me);
-        (!self.is_naming()).then_some(held)
+        Some(held)
     }
 
     /// Takes the role over from a holding. What that one has set is for the caller to settle.
@@ -155,17 +153,12 @@ impl Pages {
             since
         };
         let still = now.saturating_sub(since);
-        if still < STILL || self.is_naming() {
+        if still < STILL {
             return None;
         }
         let doubled = header.checkpoint_successions.load(Ordering::Relaxed).min(DOUBLED_MAX);
         let is_long = still >= PATIENCE * (1 << doubled) || liveness::is_stopped(self.region.member(member).pid());
         is_long.then_some(holding)
-    }
-
-    fn is_naming(&self) -> bool {
-        let stage_of = |berth| self.region.berths().look(berth).map(|mooring| mooring.stage());
-        Berth::all().any(|berth| stage_of(berth) == Some(Stage::Naming))
     }
 
     /// Decides what becomes of the superblocks that others were about to write, or were writing. The caller has just got the checkpoint role;
@@ -179,7 +172,7 @@ impl Pages {
                     return;
                 }
                 match seen.stage() {
-                    Stage::Naming | Stage::Over => break,
+                    Stage::Over => break,
                     _ if seen.owner() == me.number() => break,
                     Stage::Set if self.is_news(seen.generation()) && self.fail_if_poisoned().is_ok() => {
                         // Until this ends nobody else takes the berth: this one may be stopped here too.

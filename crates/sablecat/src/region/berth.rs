@@ -2,7 +2,6 @@
 //!
 //! ```text
 //! free ──take──▶ drafting ──┬─▶ set ──┬──▶ free: written, flushed
-//!                           │         ├─▶ naming ──▶ free: and the pages that it moved know where they are
 //!                           ▼         ▼
 //!                         over ──────over ──▶ free: the one who had it has seen that
 //! ```
@@ -17,8 +16,6 @@
 //!
 //! So of one generation there is one superblock only, whoever wrote it. A berth that is over is used for nothing else until the one who had it is seen to have
 //! given up: by itself, or by being reaped. The draft is stored by who drafts, who looks before each word whether the berth is still its own, and by nobody after that.
-//!
-//! While blocks are *named* anew (pages/relocate.rs) the role is not taken over.
 
 use sablecat_os::atomic::{AtomicU64, Ordering};
 
@@ -41,8 +38,6 @@ pub(crate) enum Stage {
     Drafting,
     /// It may be written at any moment.
     Set,
-    /// It is written, and the pages that it moved are told.
-    Naming,
     /// Another decided what became of it.
     Over,
 }
@@ -52,8 +47,7 @@ impl Stage {
         (match self {
             Stage::Drafting => 0,
             Stage::Set => 1,
-            Stage::Naming => 2,
-            Stage::Over => 3,
+            Stage::Over => 2,
         }) << OWNER_BITS
     }
 }
@@ -87,7 +81,6 @@ impl Mooring {
         match (self.0 & STAGE_MASK) >> OWNER_BITS {
             0 => Stage::Drafting,
             1 => Stage::Set,
-            2 => Stage::Naming,
             _ => Stage::Over,
         }
     }
@@ -163,20 +156,10 @@ impl Moored<'_> {
             // Relaxed: the exchange below publishes it.
             word.store(u64::from_le_bytes(*eight), Ordering::Relaxed);
         }
-        self.go_on_to(Stage::Set)
-    }
-
-    /// Keeps the role from being taken over. False if it has been.
-    #[must_use]
-    pub(crate) fn name(&mut self) -> bool {
-        self.go_on_to(Stage::Naming)
-    }
-
-    fn go_on_to(&mut self, stage: Stage) -> bool {
-        let next = self.mooring.at(stage);
-        let done = self.words.change(self.berth, self.mooring, next.0);
+        let set = self.mooring.at(Stage::Set);
+        let done = self.words.change(self.berth, self.mooring, set.0);
         if done {
-            self.mooring = next;
+            self.mooring = set;
         }
         done
     }
@@ -226,7 +209,7 @@ mod tests {
         let seen = words.look(berth).expect("taken");
         assert_eq!((seen.owner(), seen.generation(), seen.stage(), words.draft(berth)), (6, 78, Stage::Set, [8; DRAFT_BYTES]));
         assert!(words.end(berth, seen));
-        assert!(!moored.name() && words.look(berth).is_some());
+        assert!(words.look(berth).is_some(), "it may still be written");
         drop(moored);
         assert_eq!(words.look(berth), None);
     }

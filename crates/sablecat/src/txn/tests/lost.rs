@@ -33,7 +33,7 @@ impl Store {
         lost.map(|lost| (lost.pages, lost.blocks))
     }
 
-    fn find_lost(&self) -> (u64, u64) {
+    pub(super) fn find_lost(&self) -> (u64, u64) {
         self.try_find_lost().expect("nobody has anything in hand")
     }
 

@@ -17,6 +17,7 @@ mod reaping;
 mod removal;
 mod room;
 mod succession;
+mod told;
 mod unwinding;
 
 use std::collections::HashSet;

@@ -68,7 +68,7 @@ impl Store {
     }
 
     /// Takes over from whoever makes a checkpoint, as if that had not moved for long; nothing if nobody does.
-    fn take_over(&self) {
+    pub(super) fn take_over(&self) {
         let (pages, seat) = (&self.kernel.pages, self.kernel.pages.participants.sit().unwrap());
         let holding = pages.region.role(Work::Checkpoint).look();
         if holding.owner() != 0 {

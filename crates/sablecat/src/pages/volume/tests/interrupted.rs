@@ -9,31 +9,52 @@ use sablecat_os::disk::{Disk, File, How, Window};
 /// What happens once before the next call, outside of every lock.
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// The hooks of a disk.
+/// What happens once, after so many moments of some kind and before the next.
 #[derive(Clone, Default)]
-struct Hooks {
-    read: Arc<Mutex<Option<Hook>>>,
-    flush: Arc<Mutex<Option<Hook>>>,
-    /// Before how many more calls that read, write or flush.
-    call: Arc<Mutex<Option<(u64, Hook)>>>,
+pub(crate) struct Countdown(Arc<Mutex<Option<(u64, Hook)>>>);
+
+impl std::fmt::Debug for Countdown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Countdown").finish_non_exhaustive()
+    }
 }
 
-impl Hooks {
-    fn count(&self) {
-        let mut call = self.call.lock().expect("no panic");
-        let due = match &mut *call {
-            Some((0, _)) => call.take(),
+impl Countdown {
+    /// So many moments pass, and before the next `hook` runs.
+    pub(crate) fn before(&self, after: u64, hook: impl FnOnce() + Send + 'static) {
+        *self.0.lock().expect("no panic") = Some((after, Box::new(hook)));
+    }
+
+    /// A moment passes.
+    pub(crate) fn pass(&self) {
+        let mut waiting = self.0.lock().expect("no panic");
+        let due = match &mut *waiting {
+            Some((0, _)) => waiting.take(),
             Some((left, _)) => {
                 *left -= 1;
                 None
             }
             None => None,
         };
-        drop(call);
+        drop(waiting);
         if let Some((_, hook)) = due {
             hook();
         }
     }
+
+    /// Forgets what [`Countdown::before`] was told, and says whether it had not come to that.
+    pub(crate) fn forget(&self) -> bool {
+        self.0.lock().expect("no panic").take().is_some()
+    }
+}
+
+/// The hooks of a disk.
+#[derive(Clone, Default)]
+struct Hooks {
+    read: Arc<Mutex<Option<Hook>>>,
+    flush: Arc<Mutex<Option<Hook>>>,
+    /// Before how many more calls that read, write or flush.
+    call: Countdown,
 }
 
 /// A disk whose reads and flushes can be interrupted.
@@ -72,12 +93,12 @@ impl Interrupted {
 
     /// So many calls that read, write or flush any file are made, and before the next `hook` runs; calls that it makes itself are not interrupted.
     pub(crate) fn before_call(&self, after: u64, hook: impl FnOnce() + Send + 'static) {
-        *self.hooks.call.lock().expect("no panic") = Some((after, Box::new(hook)));
+        self.hooks.call.before(after, hook);
     }
 
     /// Forgets what [`Interrupted::before_call`] was told, and says whether it had not come to that.
     pub(crate) fn forget_call(&self) -> bool {
-        self.hooks.call.lock().expect("no panic").take().is_some()
+        self.hooks.call.forget()
     }
 
     /// Whether the read that was waited for has come.
@@ -131,20 +152,20 @@ impl Disk for Interrupted {
 impl File for InterruptedFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         happen(&self.hooks.read);
-        self.hooks.count();
+        self.hooks.call.pass();
         self.file.read_at(buf, offset)
     }
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        self.hooks.count();
+        self.hooks.call.pass();
         self.file.write_at(buf, offset)
     }
     fn write_all_at(&self, bufs: &[&[u8]], offset: u64) -> io::Result<()> {
-        self.hooks.count();
+        self.hooks.call.pass();
         self.file.write_all_at(bufs, offset)
     }
     fn sync(&self) -> io::Result<()> {
         happen(&self.hooks.flush);
-        self.hooks.count();
+        self.hooks.call.pass();
         self.file.sync()
     }
     fn len(&self) -> io::Result<u64> {

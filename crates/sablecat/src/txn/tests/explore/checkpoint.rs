@@ -105,3 +105,62 @@ fn pages_are_moved_under_commits() {
         store.assert_nothing_leaks();
     });
 }
+
+/// As one of another process that finds whoever makes a checkpoint standing still, at whatever step that is.
+fn succeed(store: &Store) {
+    let (pages, seat) = (&store.kernel.pages, store.seat());
+    let holding = pages.region.role(crate::region::Work::Checkpoint).look();
+    if holding.owner() != 0
+        && let Some(held) = pages.succeed_checkpoint(holding, &seat)
+    {
+        pages.settle_berths(&held, &seat);
+    }
+}
+
+/// Whoever moves them and tells them so is succeeded at any step, by one that moves them again, and goes on at any step of that one's.
+#[test]
+fn pages_are_moved_by_who_is_succeeded() {
+    explore(35, 300, || {
+        let disk = SimDisk::new(1);
+        let path = Path::new("sablecat.db");
+        let volume = Volume::create(&disk, path, crate::pages::volume::tests::plain(512), [7; 16], false).unwrap();
+        let first = Store::with_two_leaves(16, 8, Some(volume));
+        let region = first.kernel.pages.region.again().expect("memory");
+        let other = kernel(region, Some(Volume::join(&disk, path, false, false).expect("there")));
+        let second = Arc::new(Store { kernel: other, tree: first.tree.clone() });
+        first.checkpoint().unwrap();
+        // Both leaves go behind the blocks that they had, and leave them free.
+        first.set_both(1);
+        first.checkpoint().unwrap();
+        let spawn = |store: &Arc<Store>, work: Work| {
+            let store = Arc::clone(store);
+            thread::spawn(move || work(&store))
+        };
+        let threads = [
+            spawn(&first, |store| _ = store.set_both(2)),
+            spawn(&first, |store| (0..2).for_each(|_| _ = store.checkpoint_moving(Moving::Much).unwrap())),
+            spawn(&second, |store| {
+                for _ in 0..2 {
+                    succeed(store);
+                    store.checkpoint_moving(Moving::Much).unwrap();
+                }
+            }),
+            spawn(&second, |store| {
+                store.look_at_both(1);
+                store.sweep(1);
+            }),
+        ];
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert!((1..=2).contains(&on_disk(&disk)));
+        for store in [&second, &first] {
+            store.expect_named_to_be_used("at the end");
+            store.checkpoint().unwrap();
+            assert_eq!(on_disk(&disk), 2);
+            store.kernel.pages.sweep_all(&store.seat());
+            store.find_lost();
+        }
+        first.kernel.pages.sweep_all(&first.seat());
+        first.find_lost();
+        first.check_end(2, 0);
+    });
+}
