@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn chains_are_mended_under_their_walkers() {
     explore(41, 150, || {
-        let store = Store::with_two_leaves(16, 6, None);
+        let store = Store::with_two_leaves(24, 6, None);
         together(
             &store,
             &[
