@@ -51,7 +51,7 @@ pub use api::{
     Read, ReadTxn, Record, Savepoint, Stats, Stopper, Txn, TxnOptions, Write,
 };
 pub use env::{Activity, CheckpointReport, CompactReport, Participant, Process, Progress, RecordLock, RecoveryReport, VerifyReport};
-pub use env::{Change, VolumeStats};
+pub use env::{Change, Counters, OldestSnapshot, VolumeStats};
 pub use env::{Epoch, History, JournalFile, Recovery, RecoveryPlan, Target};
 pub use error::{Error, ErrorKind, Result};
 pub use pages::volume::{Journal, Place};

@@ -16,6 +16,7 @@
 //! databases.rs     databases as a process knows them
 //! volumes.rs       what of them is in which volume
 //! processes.rs     who has it open and holds what
+//! counters.rs      what all of them have done
 //! read_only.rs     reading the last checkpoint, for who may not write
 //! housekeeping.rs  the threads that flush, checkpoint and clean
 //! ```
@@ -23,6 +24,7 @@
 mod attach;
 mod backward;
 mod config;
+mod counters;
 mod databases;
 mod entrance;
 mod history;
@@ -46,6 +48,8 @@ mod volumes;
 pub(crate) use backward::prepare as prepare_recovery;
 pub use backward::{Recovery, RecoveryPlan, Target};
 pub(crate) use config::{Config, Journaling};
+pub(crate) use counters::counters;
+pub use counters::{Counters, OldestSnapshot};
 pub(crate) use databases::{Asked, Named};
 pub(crate) use history::history;
 pub use history::{Epoch, History, JournalFile};

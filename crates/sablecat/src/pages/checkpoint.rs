@@ -248,7 +248,7 @@ impl Pages {
                 }
                 if pending.len() >= BATCH {
                     written += pending.len() as u64;
-                    changed.name(&pending.write_captured(held)?, &mut places);
+                    changed.name(&pending.write_captured(held, me)?, &mut places);
                 }
             }
             self.say_captured(word as u32 + 1, held);
@@ -256,7 +256,7 @@ impl Pages {
         // What came into being after the snapshot may lie above the words.
         self.say_captured(u32::MAX, held);
         written += pending.len() as u64;
-        changed.name(&pending.write_captured(held)?, &mut places);
+        changed.name(&pending.write_captured(held, me)?, &mut places);
 
         let Changed { map: changes, given_up, .. } = changed;
         if !changes.is_empty() || moving == Moving::Much {

@@ -19,7 +19,7 @@ use super::horizon::Horizon;
 use super::writing::{Claim, Writes};
 use super::{Pages, Participant, header};
 use crate::error::{Error, ErrorKind, Result};
-use crate::region::{ANY_FRAME, BlockWord, EntryWord, FrameState, MEMORY_IS_FULL, NO_EPOCH, Work};
+use crate::region::{ANY_FRAME, BlockWord, Counted, EntryWord, FrameState, MEMORY_IS_FULL, NO_EPOCH, Slot, Work};
 use crate::types::{FrameId, Lsn, PageId};
 
 /// Frames a sweep looks at between two looks at the clock hand.
@@ -190,7 +190,7 @@ impl Pages {
             if !dirty.is_empty() {
                 round.progress = true;
                 self.call_cleaner();
-                dirty.write()?;
+                dirty.write_out(me)?;
             }
         }
         self.take_retired(me, &mut round);
@@ -303,7 +303,7 @@ impl Pages {
     fn no_frames(&self, me: &Participant) -> Error {
         // Its own snapshot is what holds up the rest, or was until another sweep just took it: a newer one may do.
         if me.slot().is_revoked() || me.slot().pinned().is_some_and(|pin| pin < self.region.header().visible()) {
-            me.slot().mark_revoked();
+            self.revoke(me.slot(), me);
             let message =
                 "the snapshot was given up because the old versions it kept filled the cache; begin a new transaction or enlarge the cache";
             return Error::new(ErrorKind::SnapshotTooOld, message);
@@ -568,6 +568,13 @@ impl Pages {
         taken
     }
 
+    /// Tells the owner of a slot that its snapshot is given up.
+    fn revoke(&self, slot: &Slot, me: &Participant) {
+        if slot.mark_revoked() {
+            me.slot().count(Counted::GivenUp, 1);
+        }
+    }
+
     /// Gives up the oldest snapshot that is not being read at this moment, for the room its versions take.
     pub(super) fn revoke_oldest(&self, me: &Participant) -> bool {
         let visible = self.region.header().visible();
@@ -585,7 +592,7 @@ impl Pages {
             .min();
         let Some((pin, number)) = oldest else { return false };
         let slot = self.region.slot(number);
-        slot.mark_revoked();
+        self.revoke(slot, me);
         // Pairs with the fence of `enter`: either the owner's next operation sees the mark, or this sees its epoch.
         fence(Ordering::SeqCst);
         // One that is committing keeps its pin until the commit is over: helpers rely on it (txn/publish.rs looks at the mark).

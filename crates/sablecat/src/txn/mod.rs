@@ -86,7 +86,7 @@ use crate::access::{Home, KeyRule, Method, Order, Place, Tree, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Caller, Log};
 use crate::pages::{Bell, Pages, Participant, Snapshot};
-use crate::region::{Region, Work};
+use crate::region::{Counted, Region, Work};
 use crate::types::{Lsn, PageId, TreeId, VolumeId};
 
 /// What becomes of a commit when the process or the machine stops right after it returned.
@@ -328,4 +328,13 @@ pub(crate) fn caller(region: &Region, me: u16) -> Caller<'_> {
 #[cold]
 pub(crate) fn conflict(what: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Conflict, what)
+}
+
+/// Counts the error of a transaction, if it is that one.
+#[cold]
+fn count_conflict(error: Error, me: &Participant) -> Error {
+    if error.kind() == ErrorKind::Conflict {
+        me.slot().count(Counted::Conflicts, 1);
+    }
+    error
 }
