@@ -47,8 +47,8 @@ mod types;
 
 pub use access::Method;
 pub use api::{
-    Builder, Changes, ChangesIn, ChangesOptions, Commit, Cursor, DataStore, Database, Entry, Env, Follower, KeyRange, Kind, Prefix, Range,
-    Read, ReadTxn, Record, Savepoint, Stats, Stopper, Txn, TxnOptions, Write,
+    Builder, Changes, ChangesIn, ChangesOptions, Commit, Cursor, DataStore, Database, DatabaseStats, Entry, Env, Follower, KeyRange, Kind,
+    Prefix, Range, Read, ReadTxn, Record, Savepoint, Stats, Stopper, Txn, TxnOptions, Write,
 };
 pub use env::{Activity, CheckpointReport, CompactReport, Participant, Process, Progress, RecordLock, RecoveryReport, VerifyReport};
 pub use env::{Change, Counters, OldestSnapshot, VolumeStats};

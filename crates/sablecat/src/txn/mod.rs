@@ -25,6 +25,7 @@
 //! follow.rs       who follows the records of a database, as an index does
 //! chunks.rs       logging a write set, however large
 //! trees.rs        making and unmaking whole trees
+//! estimate.rs     how large a tree is, about
 //! unreachable.rs  finding and freeing pages that nothing leads to
 //! single.rs       one-record commits without a write set
 //! bulk.rs         loading an empty tree
@@ -43,6 +44,7 @@ mod committed;
 mod copy;
 mod direct;
 mod entry;
+mod estimate;
 mod follow;
 mod gate;
 mod large;
