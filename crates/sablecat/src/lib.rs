@@ -31,6 +31,10 @@
 //! What is committed can be followed, as it comes or later: [`Env::changes`] is the log as a stream of changes, and a [`Follower`] applies it to another environment.
 //!
 //! After a crash there is nothing to run: opening the environment recovers it.
+//!
+//! What is done is counted ([`Env::counters`]). With the feature `tracing`, which is off unless asked for, what is rare is also told to whoever listens through the `tracing` crate, with this
+//! library's name as the target: openings and recoveries, checkpoints, sweeps for want of cache, snapshots given up, dead processes that were finished for, what poisons an environment; and, at the
+//! level of debugging, conflicts. Who listens is called in the middle of that work, by the thread that does it: it must not use the environment, and holds up others while it takes its time.
 
 mod access;
 mod api;
@@ -42,6 +46,7 @@ pub mod fuzzing;
 mod log;
 mod pages;
 mod region;
+mod trace;
 mod txn;
 mod types;
 

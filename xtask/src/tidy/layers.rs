@@ -12,7 +12,8 @@ use crate::files::TextFile;
 use crate::source;
 
 /// The layers, lowest first.
-const LAYERS: [&[&str]; 8] = [&["types", "error"], &["region"], &["log", "pages"], &["access"], &["txn"], &["env"], &["api"], &["fuzzing"]];
+const LAYERS: [&[&str]; 8] =
+    [&["types", "error", "trace"], &["region"], &["log", "pages"], &["access"], &["txn"], &["env"], &["api"], &["fuzzing"]];
 const SOURCE: &str = "crates/sablecat/src/";
 /// The layer of the access methods, and their modules.
 const ACCESS: &str = "access";

@@ -446,7 +446,7 @@ impl Region {
 
     /// This process is no member any more.
     pub(crate) fn leave(&self) {
-        self.as_member().into_iter().for_each(|(member, incarnation)| member.leave(incarnation));
+        self.as_member().into_iter().for_each(|(member, incarnation)| _ = member.leave(incarnation));
     }
 
     /// This process, as what may outlive it names it.

@@ -89,6 +89,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Caller, Log};
 use crate::pages::{Bell, Pages, Participant, Snapshot};
 use crate::region::{Counted, Region, Work};
+use crate::trace::{self, Happened};
 use crate::types::{Lsn, PageId, TreeId, VolumeId};
 
 /// What becomes of a commit when the process or the machine stops right after it returned.
@@ -337,6 +338,7 @@ pub(crate) fn conflict(what: impl std::fmt::Display) -> Error {
 fn count_conflict(error: Error, me: &Participant) -> Error {
     if error.kind() == ErrorKind::Conflict {
         me.slot().count(Counted::Conflicts, 1);
+        trace::tell(Happened::Conflict(&error));
     }
     error
 }

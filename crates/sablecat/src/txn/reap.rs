@@ -34,6 +34,7 @@ use sablecat_os::atomic::Ordering;
 use super::{Kernel, publish};
 use crate::pages::Participant;
 use crate::region::{Held, Holding, STRUCTURE_LATCHES, Tenant, Work};
+use crate::trace::{self, Happened};
 
 /// The dead are not looked for again within this many milliseconds, and one more for every so many slots in use.
 const LOOK_EVERY: u64 = 10;
@@ -155,7 +156,12 @@ impl Kernel {
             return true;
         }
         slots.into_iter().for_each(|(slot, tenant)| region.slot(slot).give_back(tenant));
-        dead.iter().for_each(|dead| region.member(dead.member).leave(dead.incarnation));
+        for &Dead { member, incarnation } in dead {
+            let pid = region.member(member).pid();
+            if region.member(member).leave(incarnation) {
+                trace::tell(Happened::Mended { member, pid });
+            }
+        }
         false
     }
 
