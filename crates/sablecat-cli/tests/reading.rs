@@ -111,3 +111,60 @@ fn a_command_that_is_told_to_stop_closes_the_environment() {
     assert_eq!(region(&env), None);
     assert_eq!(fs::read_dir(env.join("log")).unwrap().count(), 0);
 }
+
+/// A line of what `stat --watch` prints.
+fn rates(out: &mut impl BufRead) -> serde_json::Value {
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap()
+}
+
+#[test]
+fn who_watches_sees_what_others_do_and_writes_nothing_until_interrupted() {
+    let scratch = Scratch::new("watch");
+    scratch.run("put env k v");
+    let env = scratch.path().join("env");
+    let before = there(&env);
+    for signal in ["INT", "TERM", "HUP"] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_sablecat"))
+            .args(["stat", "env", "--json", "--watch", "0.05"])
+            .current_dir(scratch.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let closed = rates(&mut out);
+        if signal == "INT" {
+            assert_eq!((&closed["commits"], &closed["processes"]), (&0.0.into(), &serde_json::Value::Null), "{closed}");
+            assert_eq!((there(&env), region(&env)), (before.clone(), None), "nobody has it open, nor has who watches");
+            let open = sablecat::Env::builder().shared(true).open(&env).unwrap();
+            let records = open.existing_database("main").unwrap().unwrap();
+            let seen = loop {
+                (0..10u8).for_each(|n| records.insert([n], "value").unwrap());
+                let seen = rates(&mut out);
+                if seen["commits"].as_f64().unwrap() > 0.0 {
+                    break seen;
+                }
+            };
+            assert_eq!(seen["processes"], 1, "who watches is none of them: {seen}");
+            assert!(seen["log_bytes"].as_f64().unwrap() > 0.0 && seen["seconds"].as_f64().unwrap() >= 0.05, "{seen}");
+            let told = scratch.json("stat env --json");
+            let (commits, counted) = (open.counters().commits, &told["counters"]);
+            assert_eq!((counted["commits"].as_u64(), counted["processes"].as_u64()), (Some(commits), Some(1)), "{told}");
+            assert_eq!(told["sizes"]["main"]["records"], 11);
+            let shown = scratch.run("stat env main");
+            assert!(shown.out.contains("pages found in the cache") && shown.out.contains("\nDatabases\n"), "{}", shown.out);
+            drop(records);
+            open.close().unwrap();
+        }
+        assert!(Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap().success());
+        let ended = child.wait_with_output().unwrap();
+        let code = 128 + ["", "HUP", "INT"].iter().position(|name| *name == signal).unwrap_or(15) as i32;
+        assert_eq!((ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned()), (Some(code), String::new()));
+    }
+    let told = scratch.json("stat env --json");
+    assert_eq!(told["counters"], serde_json::Value::Null, "nobody has it open");
+    let missing = scratch.run("stat env main other");
+    assert!(missing.code == 2 && missing.err.contains("no database other in env, only main"), "{}", missing.err);
+}

@@ -32,6 +32,10 @@
 //!
 //! After a crash there is nothing to run: opening the environment recovers it.
 //!
+//! What is done is counted ([`Env::counters`]). With the feature `tracing`, which is off unless asked for, what is rare is also told to whoever listens through the `tracing` crate, with this
+//! library's name as the target: openings and recoveries, checkpoints, sweeps for want of cache, snapshots given up, dead processes that were finished for, what poisons an environment; and, at the
+//! level of debugging, conflicts. Who listens is called in the middle of that work, by the thread that does it: it must not use the environment, and holds up others while it takes its time.
+//!
 //! The [`guide`] says what to know before building upon it: keys, isolation, processes, durability, errors, containers.
 
 mod access;
@@ -45,16 +49,17 @@ pub mod guide;
 mod log;
 mod pages;
 mod region;
+mod trace;
 mod txn;
 mod types;
 
 pub use access::Method;
 pub use api::{
-    Builder, Changes, ChangesIn, ChangesOptions, Commit, Cursor, DataStore, Database, Entry, Env, Follower, KeyRange, Kind, Prefix, Range,
-    Read, ReadTxn, Record, Savepoint, Stats, Stopper, Txn, TxnOptions, Write,
+    Builder, Changes, ChangesIn, ChangesOptions, Commit, Cursor, DataStore, Database, DatabaseStats, Entry, Env, Follower, KeyRange, Kind,
+    Prefix, Range, Read, ReadTxn, Record, Savepoint, Stats, Stopper, Txn, TxnOptions, Write,
 };
 pub use env::{Activity, CheckpointReport, CompactReport, Participant, Process, Progress, RecordLock, RecoveryReport, VerifyReport};
-pub use env::{Change, VolumeStats};
+pub use env::{Change, Counters, OldestSnapshot, VolumeStats};
 pub use env::{Epoch, History, JournalFile, Recovery, RecoveryPlan, Target};
 pub use error::{Error, ErrorKind, Result};
 pub use pages::volume::{Journal, Place};

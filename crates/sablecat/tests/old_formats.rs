@@ -27,10 +27,13 @@ fn builder(disk: &SimDisk) -> Builder {
     builder.durability(Durability::NoSync).disk(std::sync::Arc::new(disk.clone()))
 }
 
-/// The format, the main volume, the other one: two databases, one of them in another volume if there is one, a long value, two epochs where there is a journal; 512-byte pages.
+/// The format, the main volume, the other one.
+type Fixture = (u32, &'static [u8], Option<&'static [u8]>);
+
+/// Two databases, one of them in another volume if there is one, a long value, two epochs where there is a journal; 512-byte pages.
 ///
 /// Version 1: there were no journals. Version 2: there were no other volumes. Version 3: blocks were named without their seals. Version 4: there were two berths for superblocks, and headers of other volumes had their copies side by side.
-const FIXTURES: [(u32, &[u8], Option<&[u8]>); 4] = [
+const FIXTURES: [Fixture; 4] = [
     (1, include_bytes!("data/format-1-main"), None),
     (2, include_bytes!("data/format-2-main"), None),
     (3, include_bytes!("data/format-3-main"), Some(include_bytes!("data/format-3-beside"))),

@@ -13,7 +13,7 @@ use crate::source;
 
 /// The layers, lowest first.
 const LAYERS: [&[&str]; 8] =
-    [&["types", "error"], &["region"], &["log", "pages"], &["access"], &["txn"], &["env"], &["api"], &["fuzzing", "guide"]];
+    [&["types", "error", "trace"], &["region"], &["log", "pages"], &["access"], &["txn"], &["env"], &["api"], &["fuzzing", "guide"]];
 const SOURCE: &str = "crates/sablecat/src/";
 /// The layer of the access methods, and their modules.
 const ACCESS: &str = "access";

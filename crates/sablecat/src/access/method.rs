@@ -20,7 +20,7 @@ use super::flat;
 #[cfg(feature = "seam")]
 use super::scan;
 use super::scan::{Part, Source, State, Wanted};
-use super::{CopyWrite, Home, PageCopy, PageRead, PageWrite, btree};
+use super::{CopyWrite, Estimate, Home, PageCopy, PageRead, PageWrite, btree};
 use crate::error::Result;
 #[cfg(all(feature = "seam", feature = "fuzzing"))]
 use crate::pages::header;
@@ -386,6 +386,18 @@ impl<'a> Tree<'a> {
             Method::Btree => btree::reach(reader, self, met),
             #[cfg(feature = "seam")]
             Method::Flat => flat::reach(reader, self, met),
+        }
+    }
+
+    /// How large it is, about, from a few of its pages, which `seed` picks.
+    ///
+    /// # Errors
+    /// Those of reading, and corruption if pages that were looked at are not arranged as they must be.
+    pub(crate) fn estimate<R: PageRead>(&self, reader: &R, seed: u64) -> Result<Estimate> {
+        match self.method {
+            Method::Btree => btree::estimate(reader, self, seed),
+            #[cfg(feature = "seam")]
+            Method::Flat => flat::estimate(reader, self),
         }
     }
 

@@ -4,6 +4,7 @@
 //! a read means (a snapshot, or the newest state under latches) and what a write means (a new version, or the page itself).
 
 pub(crate) mod btree;
+mod estimate;
 #[cfg(feature = "seam")]
 mod flat;
 mod home;
@@ -13,6 +14,7 @@ mod method;
 mod scan;
 mod wrong;
 
+pub(crate) use estimate::Estimate;
 pub(crate) use home::{Home, KeyRule, after};
 pub(crate) use in_order::InOrder;
 pub use method::Method;

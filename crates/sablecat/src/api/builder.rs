@@ -8,7 +8,7 @@ use std::time::Duration;
 use sablecat_os::disk::Disk;
 
 use super::{DataStore, Env};
-use crate::env::{self, Activity, Config, History, Journaling, Mode, Recovery, Target};
+use crate::env::{self, Activity, Config, Counters, History, Journaling, Mode, Recovery, Target};
 use crate::error::Result;
 use crate::pages::volume::{Journal, Place};
 use crate::txn::{Comparator, DeadlockPolicy, Durability, Isolation};
@@ -343,6 +343,15 @@ impl Builder {
     /// `Io`.
     pub fn activity(self, directory: impl AsRef<Path>) -> Result<Activity> {
         env::activity(directory.as_ref(), &self.config)
+    }
+
+    /// Looks at what those who share the environment in a directory have done, from outside: [`Env::counters`], without becoming one of them. None if nobody has it open. Waits for nobody and
+    /// changes nothing, as [`Builder::activity`] does.
+    ///
+    /// # Errors
+    /// As of [`Builder::activity`].
+    pub fn counters(self, directory: impl AsRef<Path>) -> Result<Option<Counters>> {
+        env::counters(directory.as_ref(), &self.config)
     }
 
     /// Prepares to take the environment in a directory back to an earlier state: to the newest epoch at or before the target, and from

@@ -7,7 +7,7 @@ use super::database::StoreHandle;
 use super::read::reading;
 use super::read::sealed::{Seen, State};
 use super::write::writing;
-use super::{Database, KeyRange, Range, Read, Stats, Write};
+use super::{Database, DatabaseStats, KeyRange, Range, Read, Stats, Write};
 use crate::access::InOrder;
 use crate::env::{Asked, CheckpointReport, CompactReport, Core, EnvTxn, Progress, VerifyReport};
 use crate::error::Result;
@@ -308,6 +308,14 @@ impl DataStore {
     /// Those of reading the catalog.
     pub fn stats(&self) -> Result<Stats> {
         Stats::of(&self.core)
+    }
+
+    /// How large a database is, about: see [`Database::stats`].
+    ///
+    /// # Errors
+    /// As [`DataStore::get`](Read::get).
+    pub fn database_stats(&self, db: &Database<DataStore>) -> Result<DatabaseStats> {
+        DatabaseStats::of(&self.core, self.tree(db)?)
     }
 
     /// Writes a last checkpoint and closes.

@@ -10,7 +10,9 @@ use sablecat_os::clock;
 use super::read::sealed::{Seen, State};
 use super::within::{Doing, Within};
 use super::{Builder, Changes, ChangesOptions, Database, KeyRange, Read, ReadTxn, Stats, Txn, TxnOptions};
-use crate::env::{Asked, CheckpointReport, CompactReport, Core, EnvTxn, Process, Progress, RecordLock, RecoveryReport, VerifyReport};
+use crate::env::{
+    Asked, CheckpointReport, CompactReport, Core, Counters, EnvTxn, Process, Progress, RecordLock, RecoveryReport, VerifyReport,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::{Durability, Isolation, Options};
 use crate::types::Lsn;
@@ -512,6 +514,23 @@ impl Env {
     /// Those of reading the catalog.
     pub fn stats(&self) -> Result<Stats> {
         Stats::of(self.core())
+    }
+
+    /// What all processes that have the environment open have done since the first of them opened it. Takes microseconds, and waits for nobody. Of one that is [read
+    /// only](Builder::read_only), what this process has.
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// let env = sablecat::Env::in_memory()?;
+    /// let before = env.counters();
+    /// env.database("d")?.insert("key", "value")?;
+    /// assert_eq!(env.counters().commits - before.commits, 2, "the database, and the record");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.core().counters()
     }
 
     /// Checks every invariant of pages, trees, map and catalog, at one snapshot, while others work. Reads everything.

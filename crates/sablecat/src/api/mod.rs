@@ -33,7 +33,7 @@ pub use options::TxnOptions;
 pub use range::Range;
 pub use read::{Read, Record};
 pub use snapshot::ReadTxn;
-pub use stats::Stats;
+pub use stats::{DatabaseStats, Stats};
 pub use transaction::{Savepoint, Txn};
 pub use write::Write;
 

@@ -1,7 +1,9 @@
 //! Numbers about an environment.
 
+use crate::access::Estimate;
 use crate::env::{Core, VolumeStats};
 use crate::error::Result;
+use crate::txn::TreeRef;
 use crate::types::Lsn;
 
 /// Numbers about an environment, taken one after the other while others work.
@@ -67,5 +69,45 @@ impl Stats {
             lock_timeouts: locks.timeouts,
             checkpoint: core.checkpointed(),
         })
+    }
+}
+
+/// How large a database is, about: see [`Database::stats`](crate::Database::stats).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DatabaseStats {
+    /// Pages on the way from the root to a record, both ends counted. Always exact; long keys take more.
+    pub depth: u32,
+    /// Pages that it consists of, those of long values too.
+    pub pages: u64,
+    /// Records.
+    pub records: u64,
+    /// Bytes in use in its pages: keys, values, and what leads to them; without the headers of pages.
+    pub bytes: u64,
+    /// Bytes of a page.
+    pub page_size: u64,
+    /// Whether all of its pages were looked at, so that everything here is exact. If not, it is estimated from 64 ways from the root to a leaf.
+    pub is_exact: bool,
+}
+
+impl DatabaseStats {
+    pub(super) fn of(core: &Core, tree: &TreeRef) -> Result<DatabaseStats> {
+        let Estimate { depth, sum, is_exact } = core.kernel.estimate(tree)?;
+        let whole = |number: f64| number.round() as u64;
+        Ok(DatabaseStats {
+            depth,
+            pages: whole(sum.pages),
+            records: whole(sum.records),
+            bytes: whole(sum.bytes),
+            page_size: core.kernel.pages.region.page_size() as u64,
+            is_exact,
+        })
+    }
+
+    /// Which part of its pages is in use, from 0 to 1. Some .7 is usual where records came in any order; much less means that they were removed in any order, and that loading them anew
+    /// would save room.
+    #[must_use]
+    pub fn fill(&self) -> f64 {
+        if self.pages == 0 { 0.0 } else { self.bytes as f64 / (self.pages * self.page_size) as f64 }
     }
 }

@@ -16,6 +16,7 @@
 //! databases.rs     databases as a process knows them
 //! volumes.rs       what of them is in which volume
 //! processes.rs     who has it open and holds what
+//! counters.rs      what all of them have done
 //! read_only.rs     reading the last checkpoint, for who may not write
 //! housekeeping.rs  the threads that flush, checkpoint and clean
 //! ```
@@ -23,6 +24,7 @@
 mod attach;
 mod backward;
 mod config;
+mod counters;
 mod databases;
 mod entrance;
 mod history;
@@ -46,6 +48,8 @@ mod volumes;
 pub(crate) use backward::prepare as prepare_recovery;
 pub use backward::{Recovery, RecoveryPlan, Target};
 pub(crate) use config::{Config, Journaling};
+pub(crate) use counters::counters;
+pub use counters::{Counters, OldestSnapshot};
 pub(crate) use databases::{Asked, Named};
 pub(crate) use history::history;
 pub use history::{Epoch, History, JournalFile};
@@ -71,6 +75,7 @@ use sablecat_os::disk::File;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::volume::Journal;
 use crate::pages::{self, Moving};
+use crate::trace::{self, Doing, Happened};
 use crate::txn::{Kernel, caller};
 use crate::types::Lsn;
 
@@ -192,6 +197,7 @@ impl Core {
     }
 
     fn checkpoint_as(&self, me: &pages::Participant, clean: bool, moving: Moving) -> Result<CheckpointReport> {
+        let _checkpoint = trace::begin(Doing::Checkpoint);
         let captured = self.kernel.pages.checkpoint(me, moving, |at, superblock| {
             self.describe(at, clean, superblock);
             if let Some(volume) = self.kernel.pages.volume() {
@@ -204,7 +210,16 @@ impl Core {
             flushed.map_err(|error| if error.kind() == ErrorKind::NotDurable { Error::new(ErrorKind::DiskFull, error) } else { error })?;
             // Also when all of it was durable before it was poisoned: whoever was told of that is not to hear that all is well again.
             self.kernel.log.fail_if_poisoned()
-        })?;
+        });
+        let captured = captured.inspect_err(|error| trace::tell(Happened::NotCheckpointed(error)))?;
+        if self.directory.is_some() {
+            trace::tell(Happened::Checkpointed {
+                lsn: captured.at,
+                pages: captured.pages,
+                written: captured.written,
+                moved: captured.moved,
+            });
+        }
         self.let_go_of_log(captured.needed, me)?;
         self.moving.store(captured.moving, Ordering::Relaxed);
         Ok(CheckpointReport { lsn: captured.at, pages: captured.pages, written: captured.written, moved: captured.moved })

@@ -26,6 +26,7 @@ use crate::log::{Log, LogConfig, LogMemory, LogWords, Ring};
 use crate::pages::volume::{Codec, Journal, Superblock, Volume};
 use crate::pages::{Pages, Participant};
 use crate::region::{Geometry, LOG_WORDS_BYTES, Region};
+use crate::trace::{self, Doing};
 use crate::txn::catalog::{CATALOG_ROOT, FIRST_TREE, catalog_tree};
 use crate::txn::locks::LockTable;
 use crate::txn::{self, Direct, Kernel};
@@ -45,11 +46,14 @@ const _: () = assert!(size_of::<LogWords>() <= LOG_WORDS_BYTES);
 pub(crate) fn open(directory: &Path, mut config: Config, mode: Mode) -> Result<Arc<Core>> {
     config.check()?;
     let directory = &config.locate(directory)?;
-    if config.read_only {
-        return read_only::open(directory, config, mode);
-    }
-    let disk = Arc::clone(&config.disk);
-    open_to_write(directory, config, mode).map_err(|error| read_only::explain(error, directory, &*disk))
+    let _opening = trace::begin(Doing::Opening(directory));
+    let opened = if config.read_only {
+        read_only::open(directory, config, mode)
+    } else {
+        let disk = Arc::clone(&config.disk);
+        open_to_write(directory, config, mode).map_err(|error| read_only::explain(error, directory, &*disk))
+    };
+    opened.inspect(|core| core.recovery.tell())
 }
 
 fn open_to_write(directory: &Path, mut config: Config, mode: Mode) -> Result<Arc<Core>> {

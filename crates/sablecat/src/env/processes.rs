@@ -100,32 +100,48 @@ pub struct Activity {
     pub locks: Vec<RecordLock>,
 }
 
-/// Looks at who shares the environment in a directory, from outside: takes no number and no lock, waits for nobody and changes nothing. What it
-/// reads others write meanwhile, or have damaged: nothing of it is believed to be within bounds.
+/// Looks at who shares the environment in a directory, from outside.
 pub(crate) fn activity(directory: &Path, config: &Config) -> Result<Activity> {
+    let Some(region) = region_from_outside(directory, config)? else { return Ok(Activity::default()) };
+    let shared = Shared { region: &region, locks: &LockTable::new(&region), turns: log_memory(&region).turns() };
+    let locks = shared.record_locks();
+    Ok(Activity { processes: shared.processes(&locks), locks })
+}
+
+/// The region of those who share the environment in a directory, to look at from outside: takes no number and no lock, waits for nobody and changes nothing. What is
+/// read there others write meanwhile, or have damaged: nothing of it is to be believed to be within bounds. None if nobody has the environment open, and nobody was killed who had.
+pub(super) fn region_from_outside(directory: &Path, config: &Config) -> Result<Option<Arc<Region>>> {
     let volume = existing_volume(directory, config)?;
     let (lock_path, region_path) = (directory.join(LOCK), region_path(directory, config)?);
     let lock = match LockFile::open_to_ask(&lock_path) {
         Ok(lock) => Membership::outside(lock),
         // Nobody has ever had it open to the end.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Activity::default()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::io("opening", &lock_path, error)),
     };
     let file = match File::open(&region_path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let taken = lock.whole_file_is_taken().map_err(|e| Error::io("asking after the locks of", &lock_path, e))?;
-            return if taken { Err(taken_alone(&lock_path, &lock.attach_note())) } else { Ok(Activity::default()) };
+            return if taken { Err(taken_alone(&lock_path, &lock.attach_note())) } else { Ok(None) };
         }
         Err(error) => return Err(Error::io("opening the shared memory", &region_path, error)),
     };
     let uuid = Volume::look(&*config.disk, &volume)?.uuid;
     let region = Region::look_at((file, &region_path), this_boots(uuid)?, lock)
         .map_err(|error| Error::new(error.kind(), format!("the shared memory {} cannot be looked at: {error}", region_path.display())))?;
-    let region = Arc::new(region);
-    let shared = Shared { region: &region, locks: &LockTable::new(&region), turns: log_memory(&region).turns() };
-    let locks = shared.record_locks();
-    Ok(Activity { processes: shared.processes(&locks), locks })
+    Ok(Some(Arc::new(region)))
+}
+
+/// The process that a slot belongs to; 0 if it belongs to none.
+pub(super) fn pid_of(region: &Region, slot: u16) -> u32 {
+    let geometry = region.geometry();
+    let member = (slot < geometry.slots).then(|| region.slot(slot).member()).flatten();
+    match member.filter(|&member| member < geometry.members) {
+        Some(_) if region.membership().is_none() => std::process::id(),
+        Some(member) => region.member(member).pid(),
+        None => 0,
+    }
 }
 
 impl Core {
@@ -189,7 +205,7 @@ impl Shared<'_> {
         let shown = |seen: Seen| RecordLock {
             record: seen.record,
             slot: seen.slot,
-            pid: self.pid(seen.slot),
+            pid: pid_of(self.region, seen.slot),
             exclusive: seen.mode == Mode::Exclusive,
             coarse: seen.coarse,
             waits_for: seen.waits_for,
@@ -197,17 +213,6 @@ impl Shared<'_> {
         let mut locks: Vec<_> = self.locks.look().into_iter().map(shown).collect();
         locks.sort_by_key(|lock| (lock.record, lock.waits_for.is_some(), lock.slot));
         locks
-    }
-
-    /// The process that a slot belongs to; 0 if it belongs to none.
-    fn pid(&self, slot: u16) -> u32 {
-        let geometry = self.region.geometry();
-        let member = (slot < geometry.slots).then(|| self.region.slot(slot).member()).flatten();
-        match member.filter(|&member| member < geometry.members) {
-            Some(_) if self.region.membership().is_none() => std::process::id(),
-            Some(member) => self.region.member(member).pid(),
-            None => 0,
-        }
     }
 
     /// How many pages each participant has latched. A participant's list knows only those of a commit.
@@ -243,9 +248,9 @@ impl Shared<'_> {
     fn participants_of(&self, member: u16, held: &Held<'_>) -> Vec<Participant> {
         let Held { locks, latches, roles } = held;
         let region = self.region;
-        let header = region.header();
-        let visible = header.visible();
-        (1..header.slots_high.0.load(Ordering::SeqCst).min(region.geometry().slots.into()) as u16)
+        let visible = region.header().visible();
+        region
+            .slots_used()
             .filter(|&number| region.slot(number).member() == Some(member))
             .map(|number| {
                 let slot = region.slot(number);

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::log::{Commits, EndReason, Operation};
 use crate::pages::Participant;
 use crate::pages::volume::Superblock;
+use crate::trace::{self, Happened};
 use crate::txn::catalog::{self, CATALOG, CatalogEntry};
 use crate::txn::{Committed, Direct, Kernel, Meaning, TreeRef};
 use crate::types::{Lsn, TreeId};
@@ -41,6 +42,17 @@ pub struct RecoveryReport {
     /// One of the two places for checkpoints could not be read: a newer checkpoint than the one that replay began from may have been lost. No commit was:
     /// the log had all of them.
     pub doubt: bool,
+}
+
+impl RecoveryReport {
+    /// Tells who listens.
+    pub(super) fn tell(&self) {
+        let RecoveryReport { created, joined, checkpoint, end, commits, operations, doubt, .. } = *self;
+        if self.recovered || doubt {
+            trace::tell(Happened::Recovered { checkpoint, end, commits, operations, doubt });
+        }
+        trace::tell(Happened::Opened { created, joined, end });
+    }
 }
 
 /// Replays the log over the volume. True if anything was changed.

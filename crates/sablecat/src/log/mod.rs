@@ -150,6 +150,15 @@ pub(crate) struct LogConfig {
     pub(crate) patience: Duration,
 }
 
+/// What was done to the files of a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogCounts {
+    /// Flushes of the device.
+    pub(crate) flushes: u64,
+    /// Bytes of records, handed to the operating system.
+    pub(crate) bytes: u64,
+}
+
 /// Where the log's shared state is: words and ring in the region.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogMemory {
@@ -180,6 +189,14 @@ impl LogMemory {
     pub(crate) fn is_poisoned(&self) -> bool {
         // SAFETY: as `new` demands.
         unsafe { self.words.as_ref() }.check().is_err()
+    }
+
+    /// What was done to its files since this life of it began.
+    pub(crate) fn counts(&self) -> LogCounts {
+        // SAFETY: as `new` demands.
+        let words = unsafe { self.words.as_ref() };
+        let bytes = words.written.0.get().saturating_sub(words.life.0.load(Ordering::Acquire));
+        LogCounts { flushes: words.counters.0.flushes.load(Ordering::Relaxed), bytes }
     }
 
     /// The turns, by name, and the slots of who has them; 0: nobody.
@@ -367,6 +384,11 @@ impl Log {
     pub(crate) fn new_chain(&self) -> u64 {
         // Relaxed: only uniqueness matters. Starts at the life's first LSN and grows slower than the tail, so lives cannot collide.
         self.words().chains.0.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// See [`LogMemory::counts`]. In memory alone there is nothing to count.
+    pub(crate) fn counts(&self) -> LogCounts {
+        if self.files.is_some() { self.memory.counts() } else { LogCounts::default() }
     }
 
     /// See [`LogMemory::turns`].

@@ -21,6 +21,7 @@ use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::turn::Turn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::Sleepers;
+use crate::trace::{self, Happened};
 use crate::types::Lsn;
 
 /// A value on cache lines of its own (two, since processors fetch lines in pairs).
@@ -177,6 +178,7 @@ impl LogWords {
             // SeqCst: Release for the cause, and before the look for who sleeps.
             self.poisoned.0.store(POISONED, Ordering::SeqCst);
             self.wake_followers();
+            trace::tell(Happened::Poisoned { what: "log", cause: &cause.to_string() });
         }
         self.poisoned_error()
     }

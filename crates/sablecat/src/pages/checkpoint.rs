@@ -40,6 +40,7 @@ use super::writing::{Claim, Writes};
 use super::{Moving, Pages, Participant, header};
 use crate::error::{Error, ErrorKind, Result};
 use crate::region::{BlockWord, FrameState, Held, WRITTEN_QUEUE};
+use crate::trace::{self, Happened};
 use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock, VolumeId};
 
 /// Versions written together.
@@ -175,7 +176,9 @@ impl Pages {
     /// checkpoint role, or had it when it flushed.
     pub(super) fn poison(&self) {
         // Release, and before the role is released: pairs with the look of who takes it next.
-        self.region.header().volume_poisoned.store(1, Ordering::Release);
+        if self.region.header().volume_poisoned.swap(1, Ordering::Release) == 0 {
+            trace::tell(Happened::Poisoned { what: "volume", cause: "a write or flush of it failed" });
+        }
     }
 
     /// From where recovery must read the log for a checkpoint that is pinned after this: the newest commit, or the first chunk of a write
@@ -246,7 +249,7 @@ impl Pages {
                 }
                 if pending.len() >= BATCH {
                     written += pending.len() as u64;
-                    changed.name(&pending.write_captured(held)?, &mut places);
+                    changed.name(&pending.write_captured(held, me)?, &mut places);
                 }
             }
             self.say_captured(word as u32 + 1, held);
@@ -254,7 +257,7 @@ impl Pages {
         // What came into being after the snapshot may lie above the words.
         self.say_captured(u32::MAX, held);
         written += pending.len() as u64;
-        changed.name(&pending.write_captured(held)?, &mut places);
+        changed.name(&pending.write_captured(held, me)?, &mut places);
 
         let Changed { map: changes, given_up, .. } = changed;
         if !changes.is_empty() || moving == Moving::Much {

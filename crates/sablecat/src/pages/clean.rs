@@ -86,7 +86,7 @@ impl Pages {
                     }
                 }
             }
-            dirty.write()?;
+            dirty.write_out(me)?;
         }
         Ok(())
     }

@@ -137,7 +137,10 @@ impl Pages {
         if let Some(volume) = &volume {
             assert_eq!(volume.count(), region.geometry().volumes, "the region was made for the volumes there are");
             // Whoever made the region says which generation is in force; later only checkpointers do.
-            let _ = header.generation.0.compare_exchange(0, volume.generation(), Ordering::SeqCst, Ordering::Relaxed);
+            let generation = volume.generation();
+            if header.generation.0.compare_exchange(0, generation, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+                header.generation_first.store(generation, Ordering::Relaxed);
+            }
         }
         let last_frames = last_frames::LastFrames::of(&region, volume.is_some());
         Ok(Pages {

@@ -125,10 +125,12 @@ impl Snapshot<'_> {
         region.prefetch(frame);
         let (bytes, born) = (region.frame_pointer(frame), region.born(frame));
         self.bytes.set(region.frame_pointer(FrameId::NONE));
-        if !pages.looks_at(frame, entry, me) || frame == FrameId::NONE || born.load(Ordering::Acquire) > at.0 {
+        let slot = me.slot();
+        if !pages.looks_at(frame, entry, slot) || frame == FrameId::NONE || born.load(Ordering::Acquire) > at.0 {
             return false;
         }
         self.bytes.set(bytes);
+        slot.count_hit();
         pages.touch(frame);
         true
     }
@@ -238,8 +240,8 @@ impl Pages {
 
     /// Says that the operation looks at a frame, which its page's entry had. Whether the entry still has it: from then on nobody takes it away.
     #[inline]
-    fn looks_at(&self, frame: FrameId, entry: &PageEntry, me: &Participant) -> bool {
-        me.slot().look_at(if self.says_what_it_looks_at { frame } else { ANY_FRAME });
+    fn looks_at(&self, frame: FrameId, entry: &PageEntry, slot: &Slot) -> bool {
+        slot.look_at(if self.says_what_it_looks_at { frame } else { ANY_FRAME });
         light_fence();
         entry.word().frame() == frame
     }
@@ -272,7 +274,7 @@ impl Pages {
                 self.confirm(at)?;
             }
             let newest = read?;
-            if !self.looks_at(newest, self.region.entry(page), me) {
+            if !self.looks_at(newest, self.region.entry(page), me.slot()) {
                 continue 'again;
             }
             let mut frame = newest;
@@ -341,6 +343,7 @@ impl Pages {
     pub(crate) fn current(&self, page: PageId, me: &Participant) -> Result<FrameId> {
         let frame = self.region.entry(page).word().frame();
         if frame != FrameId::NONE {
+            me.slot().count_hit();
             self.touch(frame);
             return Ok(frame);
         }

@@ -10,7 +10,7 @@ use super::follow::Following;
 use super::volume::{Found, Volume, compare_block};
 use super::{Pages, Participant, header};
 use crate::error::{Error, Result};
-use crate::region::{BlockWord, EntryWord, FrameState};
+use crate::region::{BlockWord, Counted, EntryWord, FrameState};
 use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock};
 
 impl Pages {
@@ -59,6 +59,7 @@ impl Pages {
         }
         let frame = loaded?;
         self.region.frame(frame).set_state(FrameState::Published);
+        me.slot().count(Counted::Misses, 1);
         Ok(frame)
     }
 

@@ -19,7 +19,8 @@ use super::horizon::Horizon;
 use super::writing::{Claim, Writes};
 use super::{Pages, Participant, header};
 use crate::error::{Error, ErrorKind, Result};
-use crate::region::{ANY_FRAME, BlockWord, EntryWord, FrameState, MEMORY_IS_FULL, NO_EPOCH, Work};
+use crate::region::{ANY_FRAME, BlockWord, Counted, EntryWord, FrameState, MEMORY_IS_FULL, NO_EPOCH, Work};
+use crate::trace::{self, Happened};
 use crate::types::{FrameId, Lsn, PageId};
 
 /// Frames a sweep looks at between two looks at the clock hand.
@@ -98,7 +99,7 @@ impl Pages {
         let least = least.min(want);
         let patience = Patience::now();
         let waits_max = if me.slot().list_len() == 0 { patience.all } else { patience.latched };
-        let (mut idle, mut waits) = (0, 0);
+        let (mut idle, mut waits, mut rounds) = (0, 0, 0);
         let mut horizon = self.horizon().all();
         while me.free.borrow().len() < want {
             if let Some(fresh) = self.region.more_frames() {
@@ -107,6 +108,7 @@ impl Pages {
                 continue;
             }
             let round = self.sweep_round(me, want, waits >= patience.retired)?;
+            rounds += 1;
             self.keep_last(me);
             idle = if round.progress { 0 } else { idle + 1 };
             // Who looked for more in vain would do so before every operation, as long as frames are scarce.
@@ -144,6 +146,9 @@ impl Pages {
                 // The dead give nothing way.
                 self.region.stall();
             }
+        }
+        if rounds > 0 && self.under_pressure() {
+            trace::tell(Happened::Swept { frames: me.free.borrow().len(), rounds });
         }
         self.note_not_full();
         Ok(())
@@ -190,7 +195,7 @@ impl Pages {
             if !dirty.is_empty() {
                 round.progress = true;
                 self.call_cleaner();
-                dirty.write()?;
+                dirty.write_out(me)?;
             }
         }
         self.take_retired(me, &mut round);
@@ -303,7 +308,7 @@ impl Pages {
     fn no_frames(&self, me: &Participant) -> Error {
         // Its own snapshot is what holds up the rest, or was until another sweep just took it: a newer one may do.
         if me.slot().is_revoked() || me.slot().pinned().is_some_and(|pin| pin < self.region.header().visible()) {
-            me.slot().mark_revoked();
+            self.revoke(me.number(), me);
             let message =
                 "the snapshot was given up because the old versions it kept filled the cache; begin a new transaction or enlarge the cache";
             return Error::new(ErrorKind::SnapshotTooOld, message);
@@ -568,6 +573,14 @@ impl Pages {
         taken
     }
 
+    /// Tells the owner of a slot that its snapshot is given up.
+    fn revoke(&self, slot: u16, me: &Participant) {
+        if self.region.slot(slot).mark_revoked() {
+            me.slot().count(Counted::GivenUp, 1);
+            trace::tell(Happened::GivenUp { slot });
+        }
+    }
+
     /// Gives up the oldest snapshot that is not being read at this moment, for the room its versions take.
     pub(super) fn revoke_oldest(&self, me: &Participant) -> bool {
         let visible = self.region.header().visible();
@@ -585,7 +598,7 @@ impl Pages {
             .min();
         let Some((pin, number)) = oldest else { return false };
         let slot = self.region.slot(number);
-        slot.mark_revoked();
+        self.revoke(number, me);
         // Pairs with the fence of `enter`: either the owner's next operation sees the mark, or this sees its epoch.
         fence(Ordering::SeqCst);
         // One that is committing keeps its pin until the commit is over: helpers rely on it (txn/publish.rs looks at the mark).

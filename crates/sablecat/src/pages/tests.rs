@@ -102,7 +102,7 @@ impl Pages {
     pub(crate) fn end_claims(&self, claims: Vec<Claim>) {
         let mut writes = Writes::new(self);
         claims.into_iter().for_each(|claim| writes.push(claim));
-        writes.write().unwrap();
+        writes.write_out(&self.participants.sit().unwrap()).unwrap();
     }
 
     /// Forgets the free frames that the participant remembers; sweeps find them again.

@@ -10,7 +10,7 @@
 
 use super::{Pages, Participant};
 use crate::error::{Error, Result};
-use crate::region::{BlockWord, Held, WRITTEN_QUEUE};
+use crate::region::{BlockWord, Counted, Held, WRITTEN_QUEUE};
 use crate::types::{BlockId, FrameId, PageId, SealedBlock};
 
 /// A version that its writer has marked: its frame, and the mark.
@@ -41,20 +41,23 @@ impl<'a> Writes<'a> {
         self.claims.is_empty()
     }
 
-    /// Writes all of them, each to its block.
+    /// Writes all of them, each to its block, so that their frames can be used for others.
     ///
     /// # Errors
     /// Those of the volume; all are on no block then.
-    pub(super) fn write(&mut self) -> Result<()> {
-        self.write_as(|word| word).map(drop)
+    pub(super) fn write_out(&mut self, me: &Participant) -> Result<()> {
+        let written = self.write_as(|word| word)?;
+        me.slot().count(Counted::Swept, written.len() as u64);
+        Ok(())
     }
 
     /// The same for a checkpoint, which names the blocks: which pages' they are, in the order in which they were pushed. Who has lost the role does not.
     ///
     /// # Errors
     /// As [`Writes::write`]; if the role was lost.
-    pub(super) fn write_captured(&mut self, held: &Held<'_>) -> Result<Vec<(PageId, SealedBlock)>> {
+    pub(super) fn write_captured(&mut self, held: &Held<'_>, me: &Participant) -> Result<Vec<(PageId, SealedBlock)>> {
         let written = self.write_as(|word| if held.is_succeeded() { word } else { word.captured() })?;
+        me.slot().count(Counted::Captured, written.len() as u64);
         if held.is_succeeded() { Err(Error::succeeded()) } else { Ok(written) }
     }
 

@@ -4,6 +4,7 @@
 //! right, and looks then whether what varies is within its bounds.
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
+use sablecat_os::clock;
 
 use super::{BerthWords, Geometry, Member, RoleWord, Sleepers, Slot, VOLUMES_MAX, WaitQueue};
 use crate::error::{Error, Result};
@@ -111,6 +112,8 @@ pub(crate) struct Header {
     /// [`READY`], stored last at creation: a region without it was never finished.
     pub(crate) ready: AtomicU64,
     fixed: Fixed,
+    /// When the region was made: milliseconds since 1970. For people.
+    pub(crate) made: AtomicU64,
     /// Published commits: every commit with an LSN at or below it is swung. Written in the commit step and by helpers; only grows.
     pub(crate) visible: Visible,
     /// Who is in the commit step.
@@ -143,6 +146,8 @@ pub(crate) struct Header {
     pub(crate) tree_next: Line<AtomicU32>,
     /// The generation of the volume in force. Written by the checkpointer once it is durable; only grows.
     pub(crate) generation: Line<AtomicU64>,
+    /// The generation that was in force when the region was made.
+    pub(crate) generation_first: AtomicU64,
     /// The LSN of the last checkpoint.
     pub(crate) checkpointed: AtomicU64,
     /// 1 once the free page ids and blocks below the opening high-water marks are known. Written by the checkpointer.
@@ -182,6 +187,7 @@ impl Header {
     pub(super) fn create(&self, geometry: &Geometry, identity: Identity) {
         self.fixed.create(geometry, identity);
         // Relaxed stores: nobody reads them before the ready word, whose Release store they precede.
+        self.made.store(clock::wall_coarse().ms, Ordering::Relaxed);
         self.epoch.0.store(1, Ordering::Relaxed);
         self.hand.0.store(1, Ordering::Relaxed);
         self.slots_high.0.store(1, Ordering::Relaxed);

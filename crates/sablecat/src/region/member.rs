@@ -85,9 +85,9 @@ impl Member {
     }
 
     /// Strikes out the process that stood here as this incarnation, or whom this one says to be dead; unless another stands here by now. None of its slots is in use any
-    /// more.
-    pub(crate) fn leave(&self, incarnation: u64) {
-        let _ = self.used.compare_exchange(used_as(incarnation), 0, Ordering::SeqCst, Ordering::SeqCst);
+    /// more. False if that was done already.
+    pub(crate) fn leave(&self, incarnation: u64) -> bool {
+        self.used.compare_exchange(used_as(incarnation), 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
     /// Which process stands here, of those that ever had the number and did not leave by themselves.

@@ -23,6 +23,7 @@
 mod berth;
 mod bitmap;
 mod bytes;
+mod counts;
 mod entry;
 mod frame;
 mod geometry;
@@ -44,7 +45,7 @@ pub(crate) use header::{Header, Identity, RECENT_MAX, Recent, TAKEN_GROUPS};
 pub(crate) use member::{Member, Standing};
 pub(crate) use membership::Membership;
 pub(crate) use role::{Held, Holding, Role, RoleWord, WRITTEN_QUEUE, Watch, Work};
-pub(crate) use slot::{ANY_FRAME, ListItem, NO_EPOCH, Phase, SLOT_LIST_INLINE, Slot, Tenant};
+pub(crate) use slot::{ANY_FRAME, Counted, ListItem, NO_EPOCH, Phase, SLOT_LIST_INLINE, Slot, Tenant};
 pub(crate) use wait::{Look, Queue, Sleepers, WaitQueue};
 
 use std::fmt;
@@ -445,7 +446,7 @@ impl Region {
 
     /// This process is no member any more.
     pub(crate) fn leave(&self) {
-        self.as_member().into_iter().for_each(|(member, incarnation)| member.leave(incarnation));
+        self.as_member().into_iter().for_each(|(member, incarnation)| _ = member.leave(incarnation));
     }
 
     /// This process, as what may outlive it names it.

@@ -1,6 +1,6 @@
 //! Participant slots: what each operation or transaction in progress has announced.
 //!
-//! A slot is written by its owner alone, except for `revoked` (set by a sweep that needs the room) and the reaper's resets. Everything in it
+//! A slot is written by its owner alone, except for `revoked` (set by a sweep that needs the room) and what menders end of the dead's. Everything in it
 //! that others act upon is written before the act it announces, so that a finder of a dead owner's slot knows all that may be half done.
 //!
 //! Whose it is one word says, by compare-and-swap only: {taking 45 | mended 1 | dead 1 | member and one 17}. Each taking has another number; so whoever acts upon a tenant
@@ -27,6 +27,10 @@ pub(crate) enum Phase {
     /// The record is in the ring and `commit` says its end: committed as soon as the tail reaches it.
     Committing,
 }
+
+/// How many commits the owners of a slot have begun and ended, as seen at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Begun(u64);
 
 /// One change of a commit: this page's current version goes from `old` to `new`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,7 +79,29 @@ impl Tenant {
     }
 }
 
+/// What participants count, beside their commits and the pages that they find in the cache: rare enough to be on lines of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Counted {
+    /// Pages that were not in the cache, and were read in.
+    Misses,
+    /// Transactions that met a conflict.
+    Conflicts,
+    /// Snapshots given up for want of cache.
+    GivenUp,
+    /// Pages written so that their frames could be used for others.
+    Swept,
+    /// Pages written for checkpoints.
+    Captured,
+}
+
+impl Counted {
+    const KINDS: usize = Counted::Captured as usize + 1;
+}
+
 /// One participant's slot.
+///
+/// What is counted in it is never taken back: it goes on with the next tenant's. So nothing is to be done about it when somebody leaves or dies, and the sum over all slots is what
+/// was counted since the region was made (counts.rs).
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub(crate) struct Slot {
@@ -90,11 +116,13 @@ pub(crate) struct Slot {
     /// A second pin, held through the commit step or through helping, whatever snapshot the transaction keeps.
     guard: AtomicU64,
     epoch: AtomicU64,
-    phase: AtomicU32,
-    list_len: AtomicU32,
+    /// Twice the commits that whoever had this slot has published; one more from before the commit point of the next until that is published. Who mends
+    /// what the dead left says by compare-and-swap which it was.
+    commits: AtomicU64,
     commit: AtomicU64,
     /// Where the log of this participant's large, uncommitted write set begins at the earliest: recovery must read from there.
     chain: AtomicU64,
+    list_len: AtomicU32,
     /// The first frame of the rest of a long publish list (its layout: txn/publish.rs), 0 if none.
     list_more: AtomicU32,
     /// The one frame that the operation in progress may be looking at, or [`ANY_FRAME`].
@@ -105,7 +133,11 @@ pub(crate) struct Slot {
     loads: AtomicU32,
     /// Odd while the owner has page ids or blocks in hand (pages/hand.rs). Another number each time.
     hand: AtomicU32,
+    /// Pages looked at and found in the cache, by whoever had this slot. Beside `looked_at`, which a look writes anyway.
+    hits: AtomicU64,
     list: [ListWords; SLOT_LIST_INLINE],
+    /// What else whoever had this slot has counted ([`Counted`]).
+    counts: [AtomicU64; Counted::KINDS],
     /// The record lock that the owner waits for, 0 if none, encoded by txn/locks. Written by the owner; a deadlock detector may mark
     /// it by compare-and-swap. If the owner dies it stays, and says nothing that the lock table does not.
     pub(crate) waits_for: AtomicU64,
@@ -307,9 +339,9 @@ impl Slot {
     pub(crate) fn is_revoked(&self) -> bool {
         self.revoked.load(Ordering::Acquire) != 0
     }
-    /// Tells the owner that its snapshot is given up; its next operation will see it.
-    pub(crate) fn mark_revoked(&self) {
-        self.revoked.store(1, Ordering::SeqCst);
+    /// Tells the owner that its snapshot is given up; its next operation will see it. False if somebody has said so.
+    pub(crate) fn mark_revoked(&self) -> bool {
+        self.revoked.swap(1, Ordering::SeqCst) == 0
     }
     /// Ends the pin of a revoked owner that is in no operation, unless it is another one by now: pins never return to an old LSN.
     pub(crate) fn unpin_for_owner(&self, pin: Lsn) {
@@ -321,7 +353,7 @@ impl Slot {
 
     #[inline]
     pub(crate) fn phase(&self) -> Phase {
-        if self.phase.load(Ordering::Acquire) == 0 { Phase::Idle } else { Phase::Committing }
+        if self.begun().0.is_multiple_of(2) { Phase::Idle } else { Phase::Committing }
     }
     #[inline]
     pub(crate) fn commit(&self) -> Lsn {
@@ -332,11 +364,47 @@ impl Slot {
     #[inline]
     pub(crate) fn begin_commit(&self, at: Lsn) {
         self.commit.store(at.0, Ordering::Release);
-        self.phase.store(1, Ordering::Release);
+        self.commits.store(self.commits.load(Ordering::Relaxed) | 1, Ordering::Release);
     }
+    /// It is published, and counted by the same store.
     #[inline]
     pub(crate) fn end_commit(&self) {
-        self.phase.store(0, Ordering::Release);
+        // Once whoever has it was taken for dead, others have.
+        self.commits.store(self.commits.load(Ordering::Relaxed).wrapping_add(1) & !1, Ordering::Release);
+    }
+    /// How far its commits have come, for who mends what it left.
+    pub(crate) fn begun(&self) -> Begun {
+        Begun(self.commits.load(Ordering::Acquire))
+    }
+    /// Ends the commit that a dead owner had begun, if it was published or is not going to be. Several may say so: one of them is heard, since the word never comes to be
+    /// the same again while anybody mends.
+    pub(crate) fn end_commit_of(&self, begun: Begun, is_published: bool) {
+        if !begun.0.is_multiple_of(2) {
+            let ended = if is_published { begun.0.wrapping_add(1) } else { begun.0 - 1 };
+            let _ = self.commits.compare_exchange(begun.0, ended, Ordering::SeqCst, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts something that the owner did.
+    pub(crate) fn count(&self, what: Counted, more: u64) {
+        add(&self.counts[what as usize], more);
+    }
+    /// Counts a page that the owner found in the cache.
+    #[inline(always)]
+    pub(crate) fn count_hit(&self) {
+        add(&self.hits, 1);
+    }
+    /// What was counted of a kind.
+    pub(super) fn counted(&self, what: Counted) -> u64 {
+        self.counts[what as usize].load(Ordering::Relaxed)
+    }
+    /// Commits that were published.
+    pub(super) fn committed(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed) / 2
+    }
+    /// Pages that were found in the cache.
+    pub(super) fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
     }
 
     #[inline]
@@ -374,4 +442,11 @@ impl Slot {
         words.old.store(item.old.0, Ordering::Release);
         words.new.store(item.new.0, Ordering::Release);
     }
+}
+
+/// Adds to what only its owner adds to: so a plain load and store do, which are one instruction and no locked one.
+#[inline(always)]
+fn add(count: &AtomicU64, more: u64) {
+    // Relaxed: nobody concludes anything from it.
+    count.store(count.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
 }

@@ -27,6 +27,7 @@
 //! follow.rs       who follows the records of a database, as an index does
 //! chunks.rs       logging a write set, however large
 //! trees.rs        making and unmaking whole trees
+//! estimate.rs     how large a tree is, about
 //! unreachable.rs  finding and freeing pages that nothing leads to
 //! single.rs       one-record commits without a write set
 //! bulk.rs         loading an empty tree
@@ -45,6 +46,7 @@ mod committed;
 mod copy;
 mod direct;
 mod entry;
+mod estimate;
 mod follow;
 mod gate;
 mod large;
@@ -90,7 +92,8 @@ use crate::access::{Home, KeyRule, Method, Order, Place, Tree, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Caller, Log};
 use crate::pages::{Bell, Pages, Participant, Snapshot};
-use crate::region::{Region, Work};
+use crate::region::{Counted, Region, Work};
+use crate::trace::{self, Happened};
 use crate::types::{Lsn, PageId, TreeId, VolumeId};
 
 /// What becomes of a commit when the process or the machine stops right after it returned.
@@ -332,4 +335,14 @@ pub(crate) fn caller(region: &Region, me: u16) -> Caller<'_> {
 #[cold]
 pub(crate) fn conflict(what: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Conflict, what)
+}
+
+/// Counts the error of a transaction, if it is that one.
+#[cold]
+fn count_conflict(error: Error, me: &Participant) -> Error {
+    if error.kind() == ErrorKind::Conflict {
+        me.slot().count(Counted::Conflicts, 1);
+        trace::tell(Happened::Conflict(&error));
+    }
+    error
 }

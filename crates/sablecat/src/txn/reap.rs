@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0 the member is another incarnation, and its slots say that it is dead: should it live after all, it finds out before it touches anything
-//! 1 the commit role: past the commit point, finish the commit; before it, nothing happened: release
+//! 1 the commit role: past the commit point, finish the commit, and count it; before it, nothing happened: release
 //! 2 pages it had latched: the latch ended
 //! 3 pins: it reads nothing any more
 //! 4 frames it was building: free; claimed: a version again; it was writing: on no block
@@ -34,6 +34,7 @@ use sablecat_os::atomic::Ordering;
 use super::{Kernel, publish};
 use crate::pages::Participant;
 use crate::region::{Held, Holding, STRUCTURE_LATCHES, Tenant, Work};
+use crate::trace::{self, Happened};
 
 /// The dead are not looked for again within this many milliseconds, and one more for every so many slots in use.
 const LOOK_EVERY: u64 = 10;
@@ -155,7 +156,12 @@ impl Kernel {
             return true;
         }
         slots.into_iter().for_each(|(slot, tenant)| region.slot(slot).give_back(tenant));
-        dead.iter().for_each(|dead| region.member(dead.member).leave(dead.incarnation));
+        for &Dead { member, incarnation } in dead {
+            let pid = region.member(member).pid();
+            if region.member(member).leave(incarnation) {
+                trace::tell(Happened::Mended { member, pid });
+            }
+        }
         false
     }
 
@@ -183,6 +189,7 @@ impl Kernel {
         // What is given back of it is in this one's hand, until all who mend it have.
         let _hand = me.in_hand();
 
+        let begun = slot.begun();
         let commit = role.look();
         if commit.owner() == dead {
             publish::help(&self.pages, &self.log, me, commit);
@@ -190,9 +197,14 @@ impl Kernel {
             if region.is_fenced() {
                 return false;
             }
-            role.end(commit);
+            if role.look() == commit {
+                // While it has the role: after that, whether its commit happened cannot be told from the tail.
+                slot.end_commit_of(begun, false);
+                role.end(commit);
+            }
         }
-        slot.end_commit();
+        // It was helped, now or before, unless somebody who mends has said otherwise, which was before the role was found to have ended.
+        slot.end_commit_of(begun, true);
 
         let unpublished = publish::read_list(&self.pages, slot);
         self.pages.unlatch_all_of(dead, &unpublished);

@@ -22,7 +22,7 @@ use super::reads::ReadSet;
 use super::scratch::Record;
 use super::short::Short;
 use super::write_set::{Pending, Position, Records, WriteSet};
-use super::{Committed, Durability, Follow, Isolation, Kernel, TreeRef, conflict, followed, publish};
+use super::{Committed, Durability, Follow, Isolation, Kernel, TreeRef, conflict, count_conflict, followed, publish};
 use crate::access::{Found, Place, Scan, State, StateId, Tried, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::RecordBuilder;
@@ -408,7 +408,8 @@ impl<'k> Transaction<'k> {
         if self.sees_newest_of(tree, key)? {
             Ok(())
         } else {
-            Err(conflict("a record locked for update had been changed since the transaction began; run it again"))
+            let lost = conflict("a record locked for update had been changed since the transaction began; run it again");
+            Err(count_conflict(lost, &self.seat))
         }
     }
 
@@ -584,7 +585,7 @@ impl<'k> Transaction<'k> {
             Err(error) => {
                 let reads = self.reads.borrow();
                 let trees = self.writes.trees().map(|(tree, _)| tree).chain(reads.trees());
-                return Err(self.kernel.explain(error, trees, &self.seat));
+                return Err(count_conflict(self.kernel.explain(error, trees, &self.seat), &self.seat));
             }
         };
         let number = self.number();

@@ -15,6 +15,7 @@
 
 mod beside;
 mod change;
+mod estimate;
 mod fold;
 mod free;
 mod load;
@@ -27,6 +28,7 @@ mod verify;
 
 pub(super) use beside::change_beside;
 pub(super) use change::{change, try_change};
+pub(super) use estimate::estimate;
 pub(super) use fold::fold;
 pub(super) use free::{Freeing, free_root};
 pub(super) use load::Load;

@@ -1,4 +1,5 @@
-//! Finding all pages of a tree, with its subtrees and long values, whatever its order: what leads nowhere is to be found by that.
+//! Finding all pages of a tree, with its subtrees and long values, whatever its order: what leads nowhere is to be found by that. And what is right below a page, for who looks at some
+//! of them (estimate.rs).
 
 use super::node::{self, Inner, Kind, Leaf, Order, Value};
 use super::{Tree, damaged, nest};
@@ -8,9 +9,10 @@ use crate::pages::header;
 use crate::types::PageId;
 
 /// Pages to be looked at, on one way down.
-struct Step<'t> {
+#[derive(Clone, Debug)]
+pub(super) struct Step<'t> {
     tree: Tree<'t>,
-    page: PageId,
+    pub(super) page: PageId,
     /// At which level the page must be; none: a root, at any.
     level: Option<u8>,
     /// Bytes of the stems that lead to the tree.
@@ -22,61 +24,71 @@ struct Step<'t> {
 /// # Errors
 /// Those of reading, and corruption if the pages do not form a tree: then not all of it was found.
 pub(crate) fn reach<R: PageRead>(reader: &R, tree: &Tree<'_>, met: &mut dyn FnMut(PageId) -> bool) -> Result<()> {
-    let mut ahead = vec![Step { tree: *tree, page: tree.root, level: None, stems_len: 0 }];
+    let mut ahead = vec![Step::root(tree)];
     while let Some(step) = ahead.pop() {
         if !met(step.page) {
             return Err(damaged(&step.tree, step.page, "is reached twice"));
         }
-        reader.read(step.page, |bytes| look(&step, bytes, &mut ahead, met))??;
+        let mut long =
+            |first: PageId, pages: u64| (0..pages).all(|n| u32::try_from(u64::from(first.0) + n).map(PageId).is_ok_and(&mut *met));
+        reader
+            .read(step.page, |bytes| step.look(bytes, &mut ahead, &mut |first, len| long(first, long::page_count(len, bytes.len()))))??;
     }
     Ok(())
 }
 
-/// Tells of the long values in a page, and adds what is below it to the pages to be looked at.
-fn look<'t>(step: &Step<'t>, bytes: &[u8], ahead: &mut Vec<Step<'t>>, met: &mut dyn FnMut(PageId) -> bool) -> Result<()> {
-    let Step { tree, page, level, stems_len } = step;
-    if header::tree_id(bytes) != tree.id || level.is_some_and(|level| level != node::level(bytes)) {
-        return Err(damaged(tree, *page, "belongs to another tree, or to another level of it"));
+impl<'t> Step<'t> {
+    /// The first one.
+    pub(super) fn root(tree: &Tree<'t>) -> Step<'t> {
+        Step { tree: *tree, page: tree.root, level: None, stems_len: 0 }
     }
-    match node::kind(bytes) {
-        Some(Kind::Inner) => {
-            let inner = Inner::new(bytes);
-            let Some(level) = inner.level().checked_sub(1) else {
-                return Err(damaged(tree, *page, "is an inner page at the level of leaves"));
-            };
-            ahead.extend((0..=inner.count()).map(|slot| Step {
-                tree: *tree,
-                page: inner.child(slot),
-                level: Some(level),
-                stems_len: *stems_len,
-            }));
-            Ok(())
-        }
-        Some(Kind::Leaf) => look_into_leaf(step, bytes, ahead, met),
-        _ => Err(damaged(tree, *page, "is neither a leaf nor an inner page")),
-    }
-}
 
-fn look_into_leaf<'t>(step: &Step<'t>, bytes: &[u8], ahead: &mut Vec<Step<'t>>, met: &mut dyn FnMut(PageId) -> bool) -> Result<()> {
-    let Step { tree, page, stems_len, .. } = step;
-    let leaf = Leaf::new(bytes);
-    nest::check_depth(tree, bytes, *stems_len)?;
-    // The page says how the tree is ordered, for who does not have its comparator.
-    let nests = node::flags(bytes) & node::FLAG_CUSTOM_ORDER == 0;
-    let stem_bytes = if nests { nest::stem_bytes(Order::Bytes, bytes.len()) } else { usize::MAX };
-    for slot in 0..leaf.count() {
-        let (prefix, suffix) = leaf.key(slot);
-        if prefix.len() + suffix.len() == stem_bytes {
-            let subtree = nest::subtree_at(tree, bytes, slot)?;
-            ahead.push(Step { tree: subtree, page: subtree.root, level: None, stems_len: stems_len + stem_bytes });
-        } else if let Value::Long { first_page, len } = leaf.value(slot) {
-            for n in 0..long::page_count(len, bytes.len()) {
-                let part = u32::try_from(u64::from(first_page.0) + n).map(PageId);
-                if !part.is_ok_and(&mut *met) {
-                    return Err(damaged(tree, *page, format_args!("has a value that is not its own (record {slot})")));
-                }
+    /// Tells of the long values in a page, by their first pages and their lengths, and adds what is below it to the pages to be looked at.
+    ///
+    /// # Errors
+    /// Corruption if it is not the page that it must be, or `long` says of a value that it cannot be where it is.
+    pub(super) fn look(&self, bytes: &[u8], ahead: &mut Vec<Step<'t>>, long: &mut dyn FnMut(PageId, u64) -> bool) -> Result<()> {
+        let Step { tree, page, level, stems_len } = self;
+        if header::tree_id(bytes) != tree.id || level.is_some_and(|level| level != node::level(bytes)) {
+            return Err(damaged(tree, *page, "belongs to another tree, or to another level of it"));
+        }
+        match node::kind(bytes) {
+            Some(Kind::Inner) => {
+                let inner = Inner::new(bytes);
+                let Some(level) = inner.level().checked_sub(1) else {
+                    return Err(damaged(tree, *page, "is an inner page at the level of leaves"));
+                };
+                ahead.extend((0..=inner.count()).map(|slot| Step {
+                    tree: *tree,
+                    page: inner.child(slot),
+                    level: Some(level),
+                    stems_len: *stems_len,
+                }));
+                Ok(())
+            }
+            Some(Kind::Leaf) => self.look_into_leaf(bytes, ahead, long),
+            _ => Err(damaged(tree, *page, "is neither a leaf nor an inner page")),
+        }
+    }
+
+    fn look_into_leaf(&self, bytes: &[u8], ahead: &mut Vec<Step<'t>>, long: &mut dyn FnMut(PageId, u64) -> bool) -> Result<()> {
+        let Step { tree, page, stems_len, .. } = self;
+        let leaf = Leaf::new(bytes);
+        nest::check_depth(tree, bytes, *stems_len)?;
+        // The page says how the tree is ordered, for who does not have its comparator.
+        let nests = node::flags(bytes) & node::FLAG_CUSTOM_ORDER == 0;
+        let stem_bytes = if nests { nest::stem_bytes(Order::Bytes, bytes.len()) } else { usize::MAX };
+        for slot in 0..leaf.count() {
+            let (prefix, suffix) = leaf.key(slot);
+            if prefix.len() + suffix.len() == stem_bytes {
+                let subtree = nest::subtree_at(tree, bytes, slot)?;
+                ahead.push(Step { tree: subtree, page: subtree.root, level: None, stems_len: stems_len + stem_bytes });
+            } else if let Value::Long { first_page, len } = leaf.value(slot)
+                && !long(first_page, len)
+            {
+                return Err(damaged(tree, *page, format_args!("has a value that is not its own (record {slot})")));
             }
         }
+        Ok(())
     }
-    Ok(())
 }

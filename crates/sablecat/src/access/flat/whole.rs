@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use super::page::{self, Content, Page, record_bytes};
-use super::{inline_value_bytes_max, is_of_chain, put};
+use super::{inline_value_bytes_max, is_of_chain, put, walk};
+use crate::access::estimate::{Estimate, Sum};
 use crate::access::method::{Shape, Tree, Value};
 use crate::access::wrong::damaged;
 use crate::access::{InOrder, PageRead, PageWrite, long};
@@ -177,6 +178,25 @@ pub(crate) fn reach<R: PageRead>(reader: &R, tree: &Tree<'_>, met: &mut dyn FnMu
         })??;
     }
     Ok(())
+}
+
+/// How large a chain is: there are no ways to choose from, so all of it is looked at, as when its last record is looked for.
+pub(crate) fn estimate<R: PageRead>(reader: &R, tree: &Tree<'_>) -> Result<Estimate> {
+    let of = |page: Page<'_>| {
+        let mut sum = Sum { pages: 1.0, records: page.records().count() as f64, bytes: page.content().bytes() as f64 };
+        for (_, value) in page.records() {
+            let Value::Long { len, .. } = value else { continue };
+            sum.add(Sum { pages: long::page_count(len, reader.page_size()) as f64, records: 0.0, bytes: len as f64 }, 1.0);
+        }
+        sum
+    };
+    let mut sum = Sum::default();
+    let last = walk(reader, tree, |page| {
+        sum.add(of(page), 1.0);
+        false
+    })?;
+    sum.add(reader.read(last, |bytes| of(Page::new(bytes)))?, 1.0);
+    Ok(Estimate { depth: 1, sum, is_exact: true })
 }
 
 /// Walks the chain and tells of whatever is wrong.

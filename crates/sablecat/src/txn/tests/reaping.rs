@@ -36,13 +36,15 @@ pub(super) fn processes<const N: usize>(frames: usize) -> [Store; N] {
 pub(super) enum DiesAt {
     /// Its pages are latched, the new versions are being built.
     Prepared,
-    /// In the commit step, right before the commit point.
+    /// In the commit step, before it says that it commits.
     Published,
+    /// Right before the commit point.
+    Announced,
     /// Right after it.
     Committed,
 }
 
-pub(super) const DEATHS: [DiesAt; 3] = [DiesAt::Prepared, DiesAt::Published, DiesAt::Committed];
+pub(super) const DEATHS: [DiesAt; 4] = [DiesAt::Prepared, DiesAt::Published, DiesAt::Announced, DiesAt::Committed];
 
 impl Store {
     /// Its process is killed, as far as others can see.
@@ -88,8 +90,10 @@ impl Store {
                 pages.region.born(item.new).store(commit.0, Ordering::Relaxed);
                 pages.region.frame(item.new).set_state(FrameState::Published);
             }
-            if dies_at == DiesAt::Committed {
+            if dies_at != DiesAt::Published {
                 seat.slot().begin_commit(commit);
+            }
+            if dies_at == DiesAt::Committed {
                 log.advance_tail(commit);
             }
         }
@@ -182,6 +186,38 @@ fn a_reaper_that_counts_as_dead_ends_no_commit_that_it_has_not_finished() {
     other.slots_of(&dead).into_iter().for_each(|slot| assert!(!reaper.kernel.mend_slot(slot, &seat)));
     other.reap_all();
     assert_eq!(other.get(b"key").unwrap(), b"after", "it was committed");
+}
+
+/// What the dead had counted stays, and goes on with whoever has the slot next; the commit that it was at counts if it was one.
+#[test]
+fn commits_of_the_dead_are_counted_once_however_often_they_are_mended() {
+    for dies_at in DEATHS {
+        let [one, other, dead] = processes(64);
+        let commits = || one.kernel.pages.region.counts().commits;
+        let before = commits();
+        dead.put(b"a", b"counted").unwrap();
+        dead.begin_to_commit(&[(b"key", b"value")], dies_at);
+        let slots = one.slots_of(&dead);
+        dead.dies();
+        let (seat, late) = (one.seat(), other.seat());
+        let mending = Mending::begin(&late);
+        assert!(one.kernel.reap(&seat), "the other mends too");
+        let happened = 1 + u64::from(dies_at == DiesAt::Committed);
+        assert_eq!(commits() - before, happened, "{dies_at:?}");
+        // Now the tail is beyond where the dead's commit was to be.
+        one.put(b"b", b"beyond").unwrap();
+        slots.iter().for_each(|&slot| assert!(other.kernel.mend_slot(slot, &late)));
+        assert_eq!(commits() - before, happened + 1, "{dies_at:?}, mended again");
+        drop(mending);
+        one.reap_all();
+        drop(seat);
+        let next = one.kernel.pages.region.slot(slots[0]);
+        let tenant = next.try_take(1).expect("given away");
+        next.begin_commit(Lsn(1));
+        next.end_commit();
+        assert_eq!(commits() - before, happened + 2, "{dies_at:?}, the next in the same slot");
+        next.give_back(tenant);
+    }
 }
 
 /// A sweep claims a version for a moment that it takes for an old one, and finds that the frame is another's by now; unless it dies before that.

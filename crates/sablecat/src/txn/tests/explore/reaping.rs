@@ -11,6 +11,11 @@ fn two_mend_what_one_dead_left_while_others_use_it_again() {
             for key in [LEFT, BESIDE_LEFT, b"y0", b"y1", b"y2", b"y3", b"y4", b"y5", b"y6", b"y7", b"y8", RIGHT] {
                 one.put(key, &value(0)).unwrap();
             }
+            let commits = {
+                let one = Arc::clone(&one);
+                move || one.kernel.pages.region.counts().commits
+            };
+            let before = commits();
             dead.begin_to_commit(&[(LEFT, &value(1)), (RIGHT, &value(1))], dies_at);
             dead.dies();
             let spawn = |store: &Arc<Store>, work: Work| {
@@ -32,6 +37,7 @@ fn two_mend_what_one_dead_left_while_others_use_it_again() {
             assert!(one.slots_of(&dead).is_empty());
             let both = 2 + u32::from(dies_at == DiesAt::Committed);
             assert_eq!([LEFT, RIGHT].map(|key| two.kernel.read_one(&two.tree, key, watch).unwrap()), [both; 2]);
+            assert_eq!(commits() - before, 3 + u64::from(dies_at == DiesAt::Committed), "each is counted once");
             two.verified();
             two.check_frames();
         });

@@ -1,0 +1,112 @@
+//! How large databases are said to be, beside how large they are.
+
+use sablecat::{Database, DatabaseStats, Env, ErrorKind};
+
+fn key(n: u64) -> [u8; 8] {
+    // A bijection that scatters the keys.
+    n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
+}
+
+/// Pages and records that there are, by looking at all.
+fn true_of(env: &Env) -> (u64, u64) {
+    let report = env.verify(&mut |_| {}).expect("verified");
+    assert_eq!(report.problems, Vec::<String>::new());
+    // The catalog has one page.
+    (report.pages - 1, report.records)
+}
+
+fn with_database() -> (Env, Database) {
+    let env = Env::builder().cache_size(256 << 20).background(false).in_memory().expect("made");
+    let db = env.database("d").expect("created");
+    (env, db)
+}
+
+/// Whether a number is within so many percent of another.
+fn is_near(said: u64, is: u64, percent: u64) -> bool {
+    said.abs_diff(is) * 100 <= is * percent
+}
+
+#[test]
+fn small_databases_are_told_exactly() {
+    let (env, db) = with_database();
+    let empty = db.stats().expect("looked");
+    assert_eq!((empty.depth, empty.pages, empty.records, empty.bytes, empty.is_exact), (1, 1, 0, 0, true));
+    assert_eq!((empty.fill(), DatabaseStats::default().fill()), (0.0, 0.0));
+    let mut sizes = 0;
+    for n in 0..1500 {
+        db.insert(key(n), [7; 40]).expect("inserted");
+        if n % 100 == 99 {
+            let said = db.stats().expect("looked");
+            let (pages, records) = true_of(&env);
+            assert_eq!((said.pages, said.records, said.is_exact), (pages, records, true), "after {n}");
+            assert_eq!(said.depth, 1 + u32::from(pages > 1));
+            assert!(said.bytes > records * 44 && said.bytes < pages * said.page_size, "{said:?}");
+            sizes += u32::from(pages > 1);
+        }
+    }
+    assert!(sizes > 10, "a root that is a leaf, and one that has leaves below it");
+}
+
+#[test]
+fn large_databases_are_told_about_right_and_the_same_each_time() {
+    let (env, db) = with_database();
+    let mut depths = Vec::new();
+    for (from, to) in [(0, 20_000), (20_000, 120_000)] {
+        (from..to).for_each(|n| db.insert(key(n), [7; 40]).expect("inserted"));
+        let (pages, records) = true_of(&env);
+        let said = db.stats().expect("looked");
+        assert!(is_near(said.pages, pages, 8) && is_near(said.records, records, 8), "{said:?} of {pages} pages and {records} records");
+        assert!(!said.is_exact && (0.55..0.9).contains(&said.fill()), "{said:?}: {}", said.fill());
+        assert_eq!(db.stats().expect("looked again"), said);
+        depths.push(said.depth);
+    }
+    assert_eq!(depths, [3, 3]);
+    // Of every four two, so that pages are emptier than before.
+    let fill = db.stats().expect("looked").fill();
+    (0..120_000).filter(|n| n % 4 < 2).for_each(|n| assert!(db.remove(key(n)).expect("removed")));
+    let (pages, records) = true_of(&env);
+    let said = db.stats().expect("looked");
+    assert!(is_near(said.pages, pages, 8) && is_near(said.records, records, 8), "{said:?} of {pages} pages and {records} records");
+    assert!(said.fill() < fill, "{said:?}");
+}
+
+/// Pages with many children weigh as much as what is below them: who took each child of the root for the same would be far off.
+#[test]
+fn parts_that_are_unequal_are_weighed() {
+    let (env, db) = with_database();
+    // Far more records to a page, and far more pages below an inner one, in one part than in the other.
+    (0..60_000u64).for_each(|n| db.insert([&b"a"[..], &key(n)].concat(), b"").expect("inserted"));
+    (0..6_000u64).for_each(|n| db.insert([&b"b"[..], &key(n), &[b'x'; 300]].concat(), [7; 300]).expect("inserted"));
+    let (pages, records) = true_of(&env);
+    let said = db.stats().expect("looked");
+    assert!(is_near(said.pages, pages, 15) && is_near(said.records, records, 15), "{said:?} of {pages} pages and {records} records");
+}
+
+#[test]
+fn long_keys_and_values_count() {
+    let (env, db) = with_database();
+    (0..20u8).for_each(|n| db.insert([&[b'k'; 600][..], &[n]].concat(), b"nested").expect("inserted"));
+    db.insert("long", vec![7; 1 << 20]).expect("inserted");
+    let said = db.stats().expect("looked");
+    assert_eq!((said.pages, said.records), true_of(&env));
+    assert!(said.is_exact && said.records == 21 && said.bytes > 1 << 20, "{said:?}");
+    // So many subtrees that not all are looked at.
+    (0..2000u64).for_each(|n| {
+        (0..1 + n % 3).for_each(|m| db.insert([&key(n)[..], &[b'k'; 600], &[m as u8]].concat(), b"nested").expect("inserted"));
+    });
+    let (pages, records) = true_of(&env);
+    let said = db.stats().expect("looked");
+    assert!(!said.is_exact && is_near(said.records, records, 20) && is_near(said.pages, pages, 20), "{said:?} of {pages}, {records}");
+}
+
+#[test]
+fn what_is_gone_has_no_size_and_a_data_stores_has() {
+    let (env, db) = with_database();
+    assert!(env.remove_database("d").expect("removed"));
+    assert_eq!(db.stats().expect_err("it is gone").kind(), ErrorKind::NotFound);
+    let mut store = Env::builder().data_store_in_memory().expect("made");
+    let words = store.database("words").expect("created");
+    (0..5000).for_each(|n| store.insert(&words, key(n), [7; 40]).expect("inserted"));
+    let said = store.database_stats(&words).expect("looked");
+    assert!(is_near(said.records, 5000, 5) && said.depth == 2, "{said:?}");
+}
