@@ -425,3 +425,32 @@ fn nothing_of_a_load_that_failed_is_found_in_a_data_store() {
         });
     }
 }
+
+/// An insertion may need pages that are not in the cache, and room on the disk for those that are in their way.
+#[test]
+fn what_was_in_a_data_store_is_there_after_insertions_that_failed() {
+    use sablecat_os::sim::{Fault, SimDisk};
+    for seed in 0..6 {
+        let disk = SimDisk::new(seed);
+        let builder = Env::builder().disk(std::sync::Arc::new(disk.clone())).page_size(512).cache_size(0).background(false);
+        let mut store = builder.open_data_store("/env").unwrap();
+        let db = store.database("d").unwrap();
+        let (mut there, mut failed) = (Vec::new(), 0);
+        for n in 0..12_000 {
+            if n % 5 == 0 {
+                let fault = if n % 2 == 0 { Fault::DiskFull } else { Fault::Error(std::io::ErrorKind::Other) };
+                disk.fail_at(disk.calls() + 1 + n / 5 % 4, fault);
+            }
+            match store.insert(&db, key(n + seed), [n as u8; 60]) {
+                Ok(()) => there.push(n),
+                Err(_) => failed += 1,
+            }
+            disk.clear_faults();
+        }
+        assert!(failed > 10, "{failed}");
+        for n in there {
+            assert_eq!(store.get(&db, key(n + seed)).unwrap(), Some(vec![n as u8; 60]), "record {n} of seed {seed}, {failed} failed");
+        }
+        assert_eq!(store.verify(&mut |_| {}).unwrap().problems, [""; 0]);
+    }
+}

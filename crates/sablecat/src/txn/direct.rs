@@ -6,7 +6,7 @@
 //! A page changed in place loses the block that held it (a checkpoint frees it, if a checkpoint has named it) and is written to another
 //! one when it is evicted or captured.
 
-use crate::access::{PageRead, PageWrite, Tree, form_blank, long};
+use crate::access::{PageRead, PageWrite, Tree, check_different, form_blank, long};
 use crate::error::Result;
 use crate::pages::{InHand, Pages, Participant};
 use crate::region::{BlockWord, EntryWord, FrameState};
@@ -178,16 +178,16 @@ impl PageWrite for Direct<'_> {
         Ok(unsafe { self.pages.region.page_mut(frame) })
     }
 
-    fn write_two(&mut self, first: PageId, second: PageId) -> Result<(&mut [u8], &mut [u8])> {
-        assert_ne!(first, second, "two pages are two");
+    fn write_all<const N: usize>(&mut self, pages: [PageId; N]) -> Result<[&mut [u8]; N]> {
+        check_different(&pages)?;
         loop {
-            self.frame(first)?;
-            let two = self.frame(second)?;
-            // Reading in the second may have swept the first out again.
-            let one = self.pages.region.entry(first).word().frame();
-            if one != FrameId::NONE && self.pages.region.frame(one).block().block() == BlockId::NONE {
-                // SAFETY: two different frames; otherwise as in `write`.
-                return Ok(unsafe { (self.pages.region.page_mut(one), self.pages.region.page_mut(two)) });
+            pages.iter().try_for_each(|&page| self.frame(page).map(drop))?;
+            // Reading in one may have swept another out again.
+            let frames = pages.map(|page| self.pages.region.entry(page).word().frame());
+            let is_there = |&frame: &FrameId| frame != FrameId::NONE && self.pages.region.frame(frame).block().block() == BlockId::NONE;
+            if frames.iter().all(is_there) {
+                // SAFETY: different frames; otherwise as in `write`.
+                return Ok(frames.map(|frame| unsafe { self.pages.region.page_mut(frame) }));
             }
         }
     }
