@@ -395,3 +395,62 @@ fn a_program_without_threads_keeps_house_itself() {
     env.keep_house().unwrap();
     assert!(env.stats().unwrap().checkpoint > before, "a checkpoint is written when the log has grown enough");
 }
+
+/// Each thread remembers for itself where it was. A leaf that it remembers may be gone, and its number be that of a page of a load that has failed.
+#[test]
+fn nothing_of_a_load_that_failed_is_found_in_a_data_store() {
+    use std::sync::{RwLock, mpsc};
+    let key = |n: u32| n.to_be_bytes();
+    for n in (0..300).step_by(20) {
+        let mut store = Env::builder().data_store_in_memory().unwrap();
+        let db = store.database("d").unwrap();
+        (0..300).for_each(|n| store.insert(&db, key(n), [1; 100]).unwrap());
+        let store = RwLock::new(store);
+        let ((ask, asked), (tell, told)) = (mpsc::channel(), mpsc::channel());
+        std::thread::scope(|scope| {
+            scope.spawn(|| asked.into_iter().for_each(|()| tell.send(store.read().unwrap().get(&db, key(n)).unwrap()).unwrap()));
+            let get = || {
+                ask.send(()).unwrap();
+                told.recv().unwrap()
+            };
+            assert_eq!(get(), Some(vec![1; 100]));
+            {
+                let mut store = store.write().unwrap();
+                (0..300).rev().for_each(|n| assert!(store.remove(&db, key(n)).unwrap()));
+                let records = (0..1000).chain([0]).map(|n| (key(n), [2; 100]));
+                store.bulk_load(&db, records).expect_err("the last is out of order");
+            }
+            assert_eq!(get(), None, "record {n}");
+            drop(ask);
+        });
+    }
+}
+
+/// An insertion may need pages that are not in the cache, and room on the disk for those that are in their way.
+#[test]
+fn what_was_in_a_data_store_is_there_after_insertions_that_failed() {
+    use sablecat_os::sim::{Fault, SimDisk};
+    for seed in 0..6 {
+        let disk = SimDisk::new(seed);
+        let builder = Env::builder().disk(std::sync::Arc::new(disk.clone())).page_size(512).cache_size(0).background(false);
+        let mut store = builder.open_data_store("/env").unwrap();
+        let db = store.database("d").unwrap();
+        let (mut there, mut failed) = (Vec::new(), 0);
+        for n in 0..12_000 {
+            if n % 5 == 0 {
+                let fault = if n % 2 == 0 { Fault::DiskFull } else { Fault::Error(std::io::ErrorKind::Other) };
+                disk.fail_at(disk.calls() + 1 + n / 5 % 4, fault);
+            }
+            match store.insert(&db, key(n + seed), [n as u8; 60]) {
+                Ok(()) => there.push(n),
+                Err(_) => failed += 1,
+            }
+            disk.clear_faults();
+        }
+        assert!(failed > 10, "{failed}");
+        for n in there {
+            assert_eq!(store.get(&db, key(n + seed)).unwrap(), Some(vec![n as u8; 60]), "record {n} of seed {seed}, {failed} failed");
+        }
+        assert_eq!(store.verify(&mut |_| {}).unwrap().problems, [""; 0]);
+    }
+}

@@ -242,6 +242,46 @@ fn bulk_loads_and_large_transactions_are_told_and_who_begins_between_their_parts
     }
 }
 
+/// Where a load has logged some of its parts, and others have committed since; the parts before that are in other segments.
+fn load_and(env: &Env, between: &mut dyn FnMut()) {
+    let (loaded, other) = (env.database("loaded").unwrap(), env.database("other").unwrap());
+    let records = (0..3000u32).map(|n| {
+        if n == 2000 {
+            other.insert("between", "parts").unwrap();
+            between();
+        }
+        (n.to_be_bytes(), [n as u8; 100])
+    });
+    loaded.bulk_load(records).unwrap();
+}
+
+#[test]
+fn the_log_is_kept_for_who_begins_between_the_parts_of_a_large_commit_too() {
+    let env = builder(&disk(1)).open("env").unwrap();
+    let mut begun = None;
+    load_and(&env, &mut || begun = Some(env.changes(env.lsn()).unwrap()));
+    env.checkpoint().unwrap();
+    let mut changes = begun.unwrap();
+    let commit = changes.try_next().unwrap().unwrap();
+    let mut each = commit.changes();
+    let mut count = 0;
+    while each.next().unwrap().is_some() {
+        count += 1;
+    }
+    assert_eq!(count, 3000);
+}
+
+#[test]
+fn that_parts_of_a_large_commit_are_not_kept_any_more_is_no_damage() {
+    let env = builder(&disk(1)).open("env").unwrap();
+    let mut from = env.lsn();
+    load_and(&env, &mut || from = env.lsn());
+    let mut changes = env.changes(from).unwrap();
+    env.checkpoint().unwrap();
+    let error = changes.try_next().expect_err("its first parts are gone");
+    assert_eq!(error.kind(), ErrorKind::LogGone, "{error}");
+}
+
 #[test]
 fn the_log_is_kept_for_who_reads_it_and_for_nobody_who_lags_too_far_behind() {
     let fill = |env: &Env| {

@@ -374,3 +374,20 @@ fn a_queue_is_emptied_by_several_at_once() -> Result<()> {
     assert_eq!(db.len()?, 190);
     Ok(())
 }
+
+/// What a cursor has found in one transaction, and that has not committed, is nothing in another, however like it that is.
+#[test]
+fn what_one_transaction_has_set_is_not_what_a_cursor_finds_in_another() -> Result<()> {
+    let env = Env::in_memory()?;
+    let db = even(&env, 10)?;
+    for isolation in [Isolation::Serializable, Isolation::Snapshot, Isolation::ReadCommitted] {
+        let mut cursor = db.cursor();
+        let (mut one, mut other) = (env.begin_with(with(isolation))?, env.begin_with(with(isolation))?);
+        one.insert(&db, key(4), "one")?;
+        other.insert(&db, key(8), "other")?;
+        cursor.at_or_after(&one, key(4))?;
+        assert_eq!(cursor.value(&one)?, Some(&b"one"[..]));
+        assert_eq!(cursor.value(&other)?, Some(&[2; 30][..]), "{isolation:?}");
+    }
+    Ok(())
+}

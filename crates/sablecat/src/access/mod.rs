@@ -23,7 +23,7 @@ pub(crate) use method::exercise;
 pub(crate) use method::{Change, Load, Order, Place, Tree, Tried, Value, form_blank};
 pub(crate) use scan::{Found, PageCopy, Part, PendingRecord, Scan, Source, State, StateId, Wanted};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::pages::{Snapshot, header};
 use crate::types::{PageId, VolumeId};
 
@@ -58,6 +58,14 @@ pub(crate) fn check_page(bytes: &[u8]) -> std::result::Result<(), String> {
     }
 }
 
+/// An error if pages that are to be changed together are not different: whatever leads to them is damaged.
+pub(crate) fn check_different(pages: &[PageId]) -> Result<()> {
+    match pages.iter().enumerate().find(|&(n, page)| pages[..n].contains(page)) {
+        None => Ok(()),
+        Some((_, page)) => Err(Error::corruption(format!("page {page} is led to twice, or leads to itself"))),
+    }
+}
+
 /// Changes pages. What it has changed, it also reads.
 pub(crate) trait PageWrite: PageRead {
     /// The newest bytes of a page, which nobody else changes before this writer is done.
@@ -66,8 +74,12 @@ pub(crate) trait PageWrite: PageRead {
     /// The bytes of a page, to be changed.
     fn write(&mut self, page: PageId) -> Result<&mut [u8]>;
 
-    /// The bytes of two different pages.
-    fn write_two(&mut self, first: PageId, second: PageId) -> Result<(&mut [u8], &mut [u8])>;
+    /// The bytes of different pages, all to be changed. All are there when this returns: so who has to change one together with the next does not fail in between, for want of
+    /// room or as one cannot be read.
+    ///
+    /// # Errors
+    /// Corruption if they are not different; those of writing each.
+    fn write_all<const N: usize>(&mut self, pages: [PageId; N]) -> Result<[&mut [u8]; N]>;
 
     /// Adds a page, to be in this volume; its bytes are undefined until the caller has formatted them.
     fn allocate(&mut self, home: VolumeId) -> Result<PageId>;

@@ -202,7 +202,7 @@ impl DataStore {
     writing!(DataStore);
 
     /// Loads records that come in ascending order of their keys into an empty database, building pages directly. Returns how many
-    /// there were. After an error part of them may be there, in pages that nothing leads to.
+    /// there were. After an error there are none.
     ///
     /// # Errors
     /// `Invalid` if the database is not empty or the records are not in order; as [`DataStore::insert`].

@@ -9,6 +9,7 @@
 //! It is raised when the next commit is asked for: what was given last may be asked for again until then. And it is raised in steps, since log is kept by segments.
 //!
 //! It is said before the log is looked for. Who lets go of log at that moment, and has not seen it, lets go of what was not needed before; if that is what was asked for it is gone.
+//! Who begins between the chunks of a commit that is to come wants those before it as well: whoever logs them keeps them until the commit, and not until it is read.
 //!
 //! *What waits.* Nobody for who reads.
 
@@ -167,6 +168,10 @@ pub(crate) struct Stream<'c> {
     hold: Hold<'c>,
     /// Chunks below the second place will have no commit, once everything below the first has been passed.
     void: Option<(Lsn, Lsn)>,
+    /// Where it began.
+    began: Lsn,
+    /// From here on there may be chunks before that, of commits to come; none: there are none.
+    before: Option<Lsn>,
     /// What the present commit does about databases.
     deeds: Vec<Deed>,
     /// Everything at or below has been given, or cannot be seen.
@@ -197,14 +202,16 @@ impl<'c> Stream<'c> {
         let kernel = &core.kernel;
         kernel.log.fail_if_poisoned()?;
         let committed = || kernel.pages.region.header().visible();
+        let open = kernel.pages.log_needed_from();
         // Before it is known what that is. Whoever lets go of log, and has not seen this, needs no more than what is committed by then.
-        let mut hold = Hold::begin(core, from.unwrap_or_else(committed))?;
+        let mut hold = Hold::begin(core, from.unwrap_or_else(committed).min(open))?;
         let from = from.unwrap_or_else(committed);
         let tail = kernel.log.tail_from(from, reach)?;
-        hold.set(tail.at())?;
-        let names = core.names_at(tail.at())?;
-        let position = tail.at();
-        Ok(Stream { core, reach, tail, names, hold, void: None, deeds: Vec::new(), position, failed: false })
+        let began = tail.at();
+        let before = Some(hold.from).filter(|&before| before < began);
+        hold.set(before.unwrap_or(began))?;
+        let names = core.names_at(began)?;
+        Ok(Stream { core, reach, tail, names, hold, void: None, began, before, deeds: Vec::new(), position: began, failed: false })
     }
 
     /// Everything at or below has been given, or cannot be seen.
@@ -275,7 +282,7 @@ impl<'c> Stream<'c> {
 
     /// Lets go of the log that is not needed any more.
     fn let_go(&mut self) -> Result<()> {
-        let (at, needs) = (self.tail.at(), self.tail.needs());
+        let (at, needs) = (self.tail.at(), self.needs());
         if needs.0.saturating_add(HOLD_STEP) < at.0 {
             // Chunks that lie far behind may be of who gave up, or was killed.
             match self.void {
@@ -286,12 +293,18 @@ impl<'c> Stream<'c> {
                 }
                 Some((passed, open)) if at >= passed => {
                     self.tail.forget_chunks(open);
+                    self.before = self.before.map(|before| before.max(open)).filter(|&before| before < self.began);
                     self.void = None;
                 }
                 Some(_) => {}
             }
         }
-        self.hold.raise(self.tail.needs())
+        self.hold.raise(self.needs())
+    }
+
+    /// From where on the log is still needed, once the present commit is not.
+    fn needs(&self) -> Lsn {
+        self.before.map_or(self.tail.needs(), |before| before.min(self.tail.needs()))
     }
 }
 

@@ -193,12 +193,20 @@ impl Segments {
 
     /// Where the last `count` chunks of a chain begin that was committed at `before`, as far as they are there: looked for backwards, segment by segment. For who began to read
     /// between them.
+    ///
+    /// # Errors
+    /// `LogGone` if segments that may have some of them are not kept any more; those of reading.
     pub(super) fn chunks_before(&self, chain: u64, count: u64, before: Lsn) -> Result<Vec<Lsn>> {
         let kept = self.numbers_kept()?;
         let mut reader = Reader::new(self);
         let mut places: Vec<Lsn> = Vec::new();
         let (mut number, mut life) = (self.number_of(before), None);
-        while (places.len() as u64) < count && kept.contains(&number) {
+        while (places.len() as u64) < count {
+            if !kept.contains(&number) {
+                // Below where the life begins there is nothing of it.
+                let may_be_of_life = life.is_none_or(|life| self.first_lsn(number) >= Lsn(life));
+                return if may_be_of_life { Err(parts_gone(before)) } else { Ok(places) };
+            }
             // A large write set does not outlive the life of the log in which it was begun.
             let header = self.read_header(number)?;
             if *life.get_or_insert(header.life) != header.life {
@@ -390,6 +398,16 @@ impl<'l> Scan<'l> {
         }
         Ok(reason)
     }
+}
+
+#[cold]
+fn parts_gone(commit: Lsn) -> Error {
+    Error::new(
+        ErrorKind::LogGone,
+        format!(
+            "parts of the large commit that is logged at LSN {commit} are not kept any more: begin anew with a copy of a state after it"
+        ),
+    )
 }
 
 fn damaged(segments: &Segments, lsn: Lsn, why: &str) -> Error {

@@ -184,7 +184,7 @@ impl Kernel {
             return Ok(());
         }
         let Some(item) = changes.items().iter().rev().find(|item| item.page == page) else { return Ok(()) };
-        // A page that replaced others is younger than what it says of its records.
+        // A page that replaced others is younger than what it says of its records; one that was loaded is older than that it is a page of its tree.
         let is_in_place = at >= self.pages.region.header().rebuilt_since();
         if item.old == FrameId::NONE || is_in_place && self.pages.region.born(item.old).load(Ordering::Acquire) <= at.0 {
             return Ok(());

@@ -117,8 +117,15 @@ impl<'a> Loading<'a> {
         if !changes.read_old(self.tree.root, |root| self.tree.tree().is_as_made(root)).unwrap_or(false) {
             return Err(filled());
         }
-        let record = self.log.finish();
-        let lsn = publish::publish(&kernel.pages, &kernel.log, changes, record, |_| kernel.check_there(self.tree, self.me))?;
+        let (tree, me, is_published) = (self.tree, self.me, !self.published.is_empty());
+        let lsn = publish::publish(&kernel.pages, &kernel.log, changes, self.log.finish(), |_| {
+            kernel.check_there(tree, me)?;
+            if is_published {
+                // Snapshots of since those pages were published are younger than they are, and do not have them.
+                kernel.say_rebuilt();
+            }
+            Ok(())
+        })?;
         self.large.drain(..).for_each(Run::keep);
         self.published.clear();
         Ok((records, lsn))

@@ -14,7 +14,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use sablecat_os::atomic::Ordering;
 
-use crate::access::{PageRead, PageWrite, long};
+use crate::access::{PageRead, PageWrite, check_different, long};
 use crate::error::{Error, Result};
 use crate::pages::{InHand, Pages, Participant, Run, header};
 use crate::region::{BlockWord, ListItem, SLOT_LIST_INLINE};
@@ -387,14 +387,15 @@ impl PageWrite for Changes<'_> {
         Ok(unsafe { self.pages.region.page_mut(frame) })
     }
 
-    fn write_two(&mut self, first: PageId, second: PageId) -> Result<(&mut [u8], &mut [u8])> {
-        assert_ne!(first, second, "two pages are two");
-        let one = self.hold(first, true)?.expect("waiting ends with the latch");
-        let one = self.version(one)?;
-        let two = self.hold(second, true)?.expect("waiting ends with the latch");
-        let two = self.version(two)?;
-        // SAFETY: two different building frames, both ours.
-        Ok(unsafe { (self.pages.region.page_mut(one), self.pages.region.page_mut(two)) })
+    fn write_all<const N: usize>(&mut self, pages: [PageId; N]) -> Result<[&mut [u8]; N]> {
+        check_different(&pages)?;
+        let mut frames = [FrameId::NONE; N];
+        for (frame, page) in frames.iter_mut().zip(pages) {
+            let index = self.hold(page, true)?.expect("waiting ends with the latch");
+            *frame = self.version(index)?;
+        }
+        // SAFETY: different building frames, all ours; the borrow of `self` keeps other references away.
+        Ok(frames.map(|frame| unsafe { self.pages.region.page_mut(frame) }))
     }
 
     fn allocate(&mut self, home: VolumeId) -> Result<PageId> {

@@ -95,9 +95,9 @@ impl PageWrite for Copying<'_, '_> {
         if self.is_own(page)? { self.changes.write(page) } else { Err(not_own(page)) }
     }
 
-    fn write_two(&mut self, first: PageId, second: PageId) -> Result<(&mut [u8], &mut [u8])> {
-        match [first, second].into_iter().find_map(|page| self.is_own(page).map(|own| (!own).then_some(page)).transpose()) {
-            None => self.changes.write_two(first, second),
+    fn write_all<const N: usize>(&mut self, pages: [PageId; N]) -> Result<[&mut [u8]; N]> {
+        match pages.into_iter().find_map(|page| self.is_own(page).map(|own| (!own).then_some(page)).transpose()) {
+            None => self.changes.write_all(pages),
             Some(other) => Err(other.map_or_else(|error| error, not_own)),
         }
     }

@@ -6,7 +6,7 @@
 //! A page changed in place loses the block that held it (a checkpoint frees it, if a checkpoint has named it) and is written to another
 //! one when it is evicted or captured.
 
-use crate::access::{PageRead, PageWrite, Tree, form_blank, long};
+use crate::access::{PageRead, PageWrite, Tree, check_different, form_blank, long};
 use crate::error::Result;
 use crate::pages::{InHand, Pages, Participant};
 use crate::region::{BlockWord, EntryWord, FrameState};
@@ -17,7 +17,16 @@ use crate::types::{BlockId, FrameId, PageId, TreeId, VolumeId};
 pub(crate) struct Direct<'a> {
     pages: &'a Pages,
     me: &'a Participant,
+    /// The pages of a load in progress, which nothing leads to before its end.
+    loaded: Option<Vec<PageId>>,
     _hand: InHand<'a>,
+}
+
+impl Drop for Direct<'_> {
+    /// Frees what was loaded, if the load has not come to its end: a page that looks like a leaf, and is none, may have the number of one that somebody remembers.
+    fn drop(&mut self) {
+        self.loaded.take().into_iter().flatten().for_each(|page| _ = self.free(page));
+    }
 }
 
 impl<'a> Direct<'a> {
@@ -26,7 +35,7 @@ impl<'a> Direct<'a> {
     /// # Safety
     /// For as long as the writer lives, no other participant is in an operation, holds a pin or a latch, or begins to.
     pub(crate) unsafe fn new(pages: &'a Pages, me: &'a Participant) -> Direct<'a> {
-        Direct { pages, me, _hand: me.in_hand() }
+        Direct { pages, me, loaded: None, _hand: me.in_hand() }
     }
 
     /// The frame of a page, which is read in if it must be.
@@ -94,7 +103,7 @@ impl<'a> Direct<'a> {
         self.pages.region.entry(page).word().frame() != FrameId::NONE
     }
 
-    /// Loads records that come in ascending order into an empty tree. Returns how many there were.
+    /// Loads records that come in ascending order into an empty tree. Returns how many there were. After an error there are none, once the writer is dropped.
     pub(crate) fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         tree: &Tree<'_>,
@@ -103,6 +112,7 @@ impl<'a> Direct<'a> {
         if !self.read(tree.root, |bytes| tree.is_as_made(bytes))? {
             return Err(super::not_empty());
         }
+        self.loaded = Some(Vec::new());
         let mut load = tree.load(self.page_size());
         for (key, value) in records {
             let (key, value) = (key.as_ref(), value.as_ref());
@@ -110,7 +120,17 @@ impl<'a> Direct<'a> {
             let home = tree.home.of_key(key);
             load.push(self, key, value, |direct, within, value| direct.store_long((within, home), value))?;
         }
-        load.finish(self)
+        let count = load.finish(self)?;
+        self.loaded = None;
+        Ok(count)
+    }
+
+    /// Notes pages that were made, if they are of a load.
+    #[inline]
+    fn note_loaded(&mut self, first: PageId, count: u64) {
+        if let Some(loaded) = &mut self.loaded {
+            loaded.extend((first.0..first.0 + count as u32).map(PageId));
+        }
     }
 
     /// Stores a long value in pages of its own, in a volume, past the pool if it is large, and says which is the first.
@@ -123,6 +143,7 @@ impl<'a> Direct<'a> {
         let first_page = run.first();
         self.add(first_page, home)?;
         long::form(self.write(first_page)?, first_page, tree, value, 0);
+        self.note_loaded(first_page, count);
         run.keep();
         Ok(first_page)
     }
@@ -157,16 +178,16 @@ impl PageWrite for Direct<'_> {
         Ok(unsafe { self.pages.region.page_mut(frame) })
     }
 
-    fn write_two(&mut self, first: PageId, second: PageId) -> Result<(&mut [u8], &mut [u8])> {
-        assert_ne!(first, second, "two pages are two");
+    fn write_all<const N: usize>(&mut self, pages: [PageId; N]) -> Result<[&mut [u8]; N]> {
+        check_different(&pages)?;
         loop {
-            self.frame(first)?;
-            let two = self.frame(second)?;
-            // Reading in the second may have swept the first out again.
-            let one = self.pages.region.entry(first).word().frame();
-            if one != FrameId::NONE && self.pages.region.frame(one).block().block() == BlockId::NONE {
-                // SAFETY: two different frames; otherwise as in `write`.
-                return Ok(unsafe { (self.pages.region.page_mut(one), self.pages.region.page_mut(two)) });
+            pages.iter().try_for_each(|&page| self.frame(page).map(drop))?;
+            // Reading in one may have swept another out again.
+            let frames = pages.map(|page| self.pages.region.entry(page).word().frame());
+            let is_there = |&frame: &FrameId| frame != FrameId::NONE && self.pages.region.frame(frame).block().block() == BlockId::NONE;
+            if frames.iter().all(is_there) {
+                // SAFETY: different frames; otherwise as in `write`.
+                return Ok(frames.map(|frame| unsafe { self.pages.region.page_mut(frame) }));
             }
         }
     }
@@ -174,6 +195,7 @@ impl PageWrite for Direct<'_> {
     fn allocate(&mut self, home: VolumeId) -> Result<PageId> {
         let page = self.pages.allocate_page()?;
         self.add(page, home)?;
+        self.note_loaded(page, 1);
         Ok(page)
     }
 
@@ -182,6 +204,7 @@ impl PageWrite for Direct<'_> {
         for page in first.0..first.0 + count as u32 {
             self.add(PageId(page), home)?;
         }
+        self.note_loaded(first, count);
         Ok(first)
     }
 

@@ -101,7 +101,8 @@ impl Kernel {
     /// In the commit step of who takes a name away: what was seen up to now may not be there any more.
     pub(super) fn take_names(&self) {
         let header = self.pages.region.header();
-        header.names_since.store(header.visible().0 + 1, Ordering::Release);
+        // Only upwards: who was taken for dead does it late.
+        header.names_since.fetch_max(header.visible().0 + 1, Ordering::Release);
     }
 
     /// In the commit step: a conflict unless the tree is there.

@@ -268,6 +268,12 @@ impl ReadSet {
         self.reads.is_empty()
     }
 
+    /// Of how many leaves something was read.
+    #[cfg(test)]
+    pub(crate) fn leaves(&self) -> usize {
+        self.reads.len()
+    }
+
     /// Forgets everything: the transaction's snapshot has moved.
     pub(crate) fn clear(&mut self) {
         self.trees.clear();
@@ -287,20 +293,20 @@ impl ReadSet {
         let mut published = Published::since_now(kernel, me)?;
         let mut since = self.validate_all(kernel, at, &mut published, me)?;
         for _ in 0..ROUNDS {
-            let Some(pages) = published.take(me)? else { break };
+            let Some((taken, pages)) = published.take(me)? else { break };
             if pages.len() <= FEW && self.reads_on(pages.iter().copied()).next().is_none() {
                 break;
             }
-            let newest = kernel.pages.guarded(me);
             since = if since < kernel.pages.region.header().rebuilt_since() {
                 self.validate_all(kernel, at, &mut published, me)?
             } else {
                 let concerned: BTreeSet<_> = self.reads_on(pages.into_iter()).collect();
                 for read in concerned {
-                    self.compare_and_note(kernel, read, (at, newest.at()), me)?;
+                    self.compare_with_newest(kernel, read, at, me)?;
                     published.look(me)?;
                 }
-                newest.at()
+                // Not what they were compared with, which may have more than what was taken.
+                taken
             };
         }
         Ok(Ahead { since, published: Some(RefCell::new(published)) })
@@ -325,18 +331,23 @@ impl ReadSet {
         Ok(elsewhere(kernel) != watch.elsewhere || pages.is_none_or(|pages| self.reads_on(pages.into_iter()).next().is_some()))
     }
 
-    /// Compares everything that was read at `at`, and has changed since, with the newest state, which is returned.
+    /// Compares everything that was read at `at`, and has changed since, with the newest state. Returns the one up to which all of it still stands.
     fn validate_all(&mut self, kernel: &Kernel, at: Lsn, published: &mut Published<'_>, me: &Participant) -> Result<Lsn> {
-        let newest = kernel.pages.guarded(me);
-        // Behind the pin: who has pinned a state of after trees were built anew sees that.
-        let is_in_place = at >= kernel.pages.region.header().rebuilt_since();
+        let header = kernel.pages.region.header();
+        let since = header.visible();
+        // Behind that look: who has seen a state of after trees were built anew sees that.
+        let is_in_place = at >= header.rebuilt_since();
         for read in 0..self.reads.len() {
-            if !is_in_place || !kernel.pages.is_unchanged_since(self.reads[read].page, at) {
-                self.compare_and_note(kernel, read, (at, newest.at()), me)?;
+            let is_unchanged = is_in_place && {
+                let _newest = kernel.pages.guarded(me);
+                kernel.pages.is_unchanged_since(self.reads[read].page, at)
+            };
+            if !is_unchanged {
+                self.compare_with_newest(kernel, read, at, me)?;
             }
             published.look(me)?;
         }
-        Ok(newest.at())
+        Ok(since)
     }
 
     /// Where in `reads` there is what was read of these pages, or is on them since.
@@ -368,9 +379,12 @@ impl ReadSet {
         concerned.into_iter().try_for_each(|read| self.compare(kernel, read, (at, now), me).map(drop))
     }
 
-    /// A conflict if a read reads differently at two moments; else it is noted where what was read is at the later one.
-    fn compare_and_note(&mut self, kernel: &Kernel, read: usize, moments: (Lsn, Lsn), me: &Participant) -> Result<()> {
-        let leaves = self.compare(kernel, read, moments, me)?;
+    /// A conflict if what was read at `at` reads differently in the newest state; else it is noted where it is there.
+    ///
+    /// That state is pinned for this alone: to look at what is published may mean to help who commits, which takes the guard; and kept for longer it would keep what others free.
+    fn compare_with_newest(&mut self, kernel: &Kernel, read: usize, at: Lsn, me: &Participant) -> Result<()> {
+        let newest = kernel.pages.guarded(me);
+        let leaves = self.compare(kernel, read, (at, newest.at()), me)?;
         let own = self.reads[read].page;
         self.homes.extend(leaves.into_iter().filter(|&leaf| leaf != own).map(|leaf| (leaf, read)));
         Ok(())

@@ -12,7 +12,8 @@
 //! *Since.* In the commit step of the switch, before its commit point, the word is raised above everything visible. What was found in a state below it counts as
 //! not found: leaves of a commit that changes leaves alone (made again, as above), remembered leaves (forgotten), reads to be validated and records to be
 //! compared (by the records instead of by the leaf's version). States at or above it are of after the switch or, if the switch died before its commit point,
-//! of after it might have been.
+//! of after it might have been. So it is in the last commit step of a bulk load that has published pages before: these are younger than what they say of
+//! their tree, and a snapshot from in between does not have that.
 //!
 //! *Leaves.* What is built beside a tree looks like leaves of it, and may have the number of a leaf that somebody remembers and that has gone since; so do
 //! the pages of a bulk load. Before the first of them a third word is raised in the same way: leaves that were found in a state below it are not believed,
@@ -84,11 +85,12 @@ impl Kernel {
         if is_frozen || at < header.leaves_since() { Err(Error::rebuilt()) } else { Ok(()) }
     }
 
-    /// In the commit step of who switches trees to other pages, as the last thing before its commit point: leaves that were found up to now may be no
-    /// leaves any more.
+    /// In the commit step of who switches trees to other pages, or leads to pages that were published before, as the last thing before its commit point: leaves that
+    /// were found up to now may be no leaves any more, and what is older than a snapshot may be in none that it sees.
     pub(super) fn say_rebuilt(&self) {
         let header = self.pages.region.header();
-        header.visible.1.since.store(header.visible().0 + 1, Ordering::Release);
+        // Only upwards, both: who was taken for dead does it late.
+        header.visible.1.since.fetch_max(header.visible().0 + 1, Ordering::Release);
         self.forget_leaves();
     }
 
@@ -96,7 +98,7 @@ impl Kernel {
     /// remembered, since one of them may be gone, and its number be that of such a page.
     pub(super) fn forget_leaves(&self) {
         let header = self.pages.region.header();
-        header.visible.1.leaves.store(header.visible().0 + 1, Ordering::Release);
+        header.visible.1.leaves.fetch_max(header.visible().0 + 1, Ordering::Release);
     }
 
     /// Ends what a dead participant had frozen that had this structure latch before. The caller has it now.

@@ -141,12 +141,16 @@ impl<'a> Published<'a> {
         self.from = head;
     }
 
-    /// Takes what was published up to a state that is visible now; none if something is missing. Everything later is listed after it. Waits for the commit role.
-    pub(super) fn take(&mut self, me: &Participant) -> Result<Option<HashSet<PageId>>> {
-        let _held = publish::acquire(&self.kernel.pages, &self.kernel.log, me)?;
+    /// Takes what was published up to a state that is visible now, and says which; none if something is missing. Everything later is listed after it. Waits for the commit role.
+    pub(super) fn take(&mut self, me: &Participant) -> Result<Option<(Lsn, HashSet<PageId>)>> {
+        let held = publish::acquire(&self.kernel.pages, &self.kernel.log, me)?;
         self.look_in_commit();
         self.want();
-        Ok((!self.is_broken).then(|| std::mem::take(&mut self.pages)))
+        let at = self.kernel.pages.region.header().visible();
+        drop(held);
+        #[cfg(test)]
+        others();
+        Ok((!self.is_broken).then(|| (at, std::mem::take(&mut self.pages))))
     }
 
     /// Takes what was published since, of commits that may not be visible yet, too; none if something may be missing.
@@ -164,7 +168,7 @@ impl<'a> Published<'a> {
 
 #[cfg(test)]
 thread_local! {
-    /// What others do between two looks of this thread.
+    /// What others do between two looks of this thread, and after it has taken what was found.
     static OTHERS: std::cell::RefCell<Option<std::rc::Rc<dyn Fn()>>> = const { std::cell::RefCell::new(None) };
 }
 

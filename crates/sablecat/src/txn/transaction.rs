@@ -89,7 +89,7 @@ pub(crate) struct Transaction<'k> {
     used: Cell<u64>,
     /// An operation is in progress in its seat.
     busy: Cell<bool>,
-    /// The number of this run of it, if it notes what it reads; 0: none was asked for. No other run of a transaction of this process has it.
+    /// The number of this run of it, if it notes what it reads or has set anything; 0: none was asked for. No other run of a transaction of this process has it.
     run: Cell<u64>,
     /// Counts what was set and rolled back.
     sets: u64,
@@ -193,9 +193,9 @@ impl<'k> Transaction<'k> {
     }
 
     /// What tells the state that it looks at from others: leaves that were copied from another may not be used in this one. Who notes what it reads
-    /// has to see each leaf itself; for all others the snapshot says everything.
+    /// has to see each leaf itself, and what one has set no other has; for all others the snapshot says everything.
     fn state(&self, at: Lsn) -> StateId {
-        if self.tracks_reads() && self.run.get() == 0 {
+        if (self.tracks_reads() || self.sets > 0) && self.run.get() == 0 {
             // Relaxed: the numbers need only differ.
             self.run.set(RUNS.fetch_add(1, atomic::Ordering::Relaxed));
         }

@@ -235,8 +235,9 @@ fn unmake<W: PageWrite>(writer: &mut W, tree: Tree<'_>, mut around: Vec<Tree<'_>
     let mut inner = tree;
     while let Some(outer) = around.pop() {
         let Some(pages) = pages_if_empty(writer, &inner)? else { break };
-        pages.into_iter().try_for_each(|page| writer.free(page))?;
+        // In this order: should something fail in between, where records are changed in place, nothing leads to what is free.
         remove(writer, &outer, &key[around.len() * stem_len..][..stem_len])?;
+        pages.into_iter().try_for_each(|page| writer.free(page))?;
         inner = outer;
     }
     Ok(())

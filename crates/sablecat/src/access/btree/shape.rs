@@ -31,7 +31,8 @@ fn split<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, path: &[Step], page: Pag
     }
     let source = writer.read(page, <[u8]>::to_vec)?;
     let right = writer.allocate(tree.home.volume)?;
-    let (left_bytes, right_bytes) = writer.write_two(page, right)?;
+    // Nothing may fail from here on: without the separator half of it would be lost.
+    let [left_bytes, right_bytes, parent_bytes] = writer.write_all([page, right, parent.page])?;
     let separator = if node::kind(&source) == Some(Kind::Leaf) {
         node::split_leaf(&source, left_bytes, right_bytes, right, split_point(&source, tree, key))
     } else {
@@ -39,10 +40,10 @@ fn split<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, path: &[Step], page: Pag
         let at = if inner.find(key, tree.order).0 == inner.count() { SplitPoint::Append } else { SplitPoint::Middle };
         node::split_inner(&source, left_bytes, right_bytes, right, at)
     };
+    let has_room = InnerMut::new(parent_bytes).insert(parent.slot, &separator, right).is_ok();
     settle(writer, tree, page)?;
     settle(writer, tree, right)?;
-    let mut inner = InnerMut::new(writer.write(parent.page)?);
-    inner.insert(parent.slot, &separator, right).map_err(|_| damaged(tree, parent.page, "has less room than it says"))
+    if has_room { Ok(()) } else { Err(damaged(tree, parent.page, "has less room than it says")) }
 }
 
 /// Has a leaf that got other fences be where it belongs now.
@@ -67,7 +68,7 @@ fn split_point(source: &[u8], tree: &Tree<'_>, key: &[u8]) -> SplitPoint {
 /// Moves the root's content one level down; the root then has one child, which can be split.
 fn grow<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
     let child = writer.allocate(tree.home.volume)?;
-    let (root, below) = writer.write_two(tree.root, child)?;
+    let [root, below] = writer.write_all([tree.root, child])?;
     below.copy_from_slice(root);
     header::set_page_id(below, child);
     let flags = node::flags(root);
@@ -148,15 +149,16 @@ fn merge<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, parent: Step, page: Page
     if !node::may_merge(&left_image, &right_image, &separator) {
         return Ok(false);
     }
-    let into = writer.write(left)?;
+    // Nothing may fail from here on: what is merged would be there twice.
+    let [into, _, above] = writer.write_all([left, right, parent.page])?;
     let merged = if node::kind(&left_image) == Some(Kind::Leaf) {
         node::merge_leaf(&left_image, &right_image, &separator, into)
     } else {
         node::merge_inner(&left_image, &right_image, &separator, into)
     };
     assert!(merged, "two pages that may be merged fit one");
+    InnerMut::new(above).remove(left_slot);
     settle(writer, tree, left)?;
-    InnerMut::new(writer.write(parent.page)?).remove(left_slot);
     writer.free(right)?;
     Ok(true)
 }
@@ -171,7 +173,7 @@ fn shrink<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
                 .map(|inner| inner.child(0))
         })?;
         let Some(child) = only else { return Ok(()) };
-        let (root, below) = writer.write_two(tree.root, child)?;
+        let [root, below] = writer.write_all([tree.root, child])?;
         root.copy_from_slice(below);
         header::set_page_id(root, tree.root);
         writer.free(child)?;

@@ -79,3 +79,24 @@ fn a_load_into_a_tree_that_others_have_filled_fails_and_leaves_nothing() {
     assert!(store.verified().0.iter().all(|(_, value)| value == &[7; 9]));
     store.assert_nothing_leaks();
 }
+
+/// Pages of a load are born before the load commits: a snapshot from in between does not have what they say, though it is younger than they are.
+#[test]
+fn who_began_while_a_tree_was_loaded_does_not_write_over_what_was_loaded() {
+    for writes in [1, 100] {
+        let store = Store::new(2000, 8, None);
+        let mut begun = None;
+        let records = (0..RECORDS).map(|n| {
+            if n == RECORDS / 2 {
+                let mut txn = store.begin(Isolation::Snapshot, false);
+                assert_eq!(txn.get_owned(&store.tree, &key(7)).unwrap(), None);
+                (0..writes).for_each(|n| txn.set(&store.tree, &key(7 + n), Some(b"first")).unwrap());
+                begun = Some(txn);
+            }
+            (key(n), [1; 9])
+        });
+        assert_eq!(store.kernel.bulk_load(&store.tree, records, Durability::Memory).unwrap(), u64::from(RECORDS));
+        let committed = begun.expect("it was begun").commit(Durability::Memory);
+        assert_eq!(committed.expect_err("the load has set the same records, and committed first").kind(), ErrorKind::Conflict);
+    }
+}

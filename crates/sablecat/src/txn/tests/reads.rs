@@ -6,6 +6,10 @@ use std::rc::Rc;
 
 use super::*;
 use crate::error::ErrorKind;
+use crate::log::{Kind, RecordBuilder};
+use crate::region::Work;
+use crate::txn::changes::Changes;
+use crate::txn::publish;
 use crate::txn::reads::ReadSet;
 
 fn key(n: u32) -> Vec<u8> {
@@ -178,6 +182,97 @@ fn what_is_published_while_much_is_validated_is_found_whenever_it_is() {
         }
     }
     assert!((33..190).contains(&looks_max), "{looks_max}");
+}
+
+/// Who validates ahead waits for the commit role now and then, and helps who has it: the state that it compares with is to be there still after that.
+#[test]
+fn the_state_that_is_compared_with_is_kept_while_the_commit_role_is_waited_for() {
+    let store = Arc::new(store_of(600, Some(volume(5))));
+    let kernel = &store.kernel;
+    let seat = store.seat();
+    let at = kernel.pages.pin(&seat);
+    let mut reads = ReadSet::new(kernel.page_size());
+    for key in (0..900).map(|n| key(2 * n)) {
+        let find = || store.tree.tree().find(&kernel.pages.at_pin(&seat, at)?, &key);
+        let leaf = kernel.pages.operate(&seat, find).unwrap();
+        reads.note(&store.tree, b"", leaf, Bound::Included(&key), Bound::Included(&key));
+    }
+    // Neither this nor anything to come was read, but it is in the last leaf that was.
+    store.put(&key(1797), b"before").unwrap();
+    let (looks, holder) = (Cell::new(0), Cell::new(None));
+    let others = {
+        let store = Arc::clone(&store);
+        move || {
+            looks.set(looks.get() + 1);
+            if looks.get() == 1 {
+                // What was there before it is of the state that is compared with, and of no other that anybody has pinned.
+                store.put(&key(1797), b"after").unwrap();
+                // So much that it has to be said again that it is wanted.
+                let (pages, log, seat) = (&store.kernel.pages, &store.kernel.log, store.seat());
+                let mut record = RecordBuilder::new();
+                record.begin(Kind::Filler);
+                record.raw(&vec![0; log.record_bytes_max() / 2]);
+                record.finish_body();
+                let end = log.tail().0 + (9 << 20);
+                while log.tail().0 < end {
+                    publish::publish(pages, log, Changes::new(pages, &seat, Lsn(0)), &mut record, |_| Ok(())).unwrap();
+                }
+                drop(seat);
+                let (has, had) = std::sync::mpsc::channel();
+                let store = Arc::clone(&store);
+                holder.set(Some(std::thread::spawn(move || {
+                    let seat = store.seat();
+                    let held = store.kernel.pages.region.role(Work::Commit).try_take(seat.number()).unwrap();
+                    has.send(()).unwrap();
+                    std::thread::sleep(Duration::from_millis(500));
+                    drop(held);
+                })));
+                had.recv().unwrap();
+            } else if let Some(holder) = holder.take() {
+                holder.join().unwrap();
+                store.kernel.pages.sweep_all(&store.seat());
+            }
+        }
+    };
+    crate::txn::recent::beside(Rc::new(others), || {
+        let ahead = reads.validate_ahead(kernel, at, &seat).unwrap();
+        reads.validate(kernel, at, &ahead, &seat).unwrap();
+    });
+    seat.slot().unpin();
+}
+
+/// What others commit right after what they had published was taken is no part of that, nor of the state up to which it is validated then: it is found, also if so much comes after it
+/// that what was published is not known any more.
+#[test]
+fn what_is_published_right_after_what_was_published_has_been_taken_is_found() {
+    let store = Rc::new(store_of(8000, None));
+    let kernel = &store.kernel;
+    let seat = store.seat();
+    let at = kernel.pages.pin(&seat);
+    let mut reads = ReadSet::new(kernel.page_size());
+    for key in (0..900).map(|n| key(2 * n)) {
+        let find = || store.tree.tree().find(&kernel.pages.at_pin(&seat, at)?, &key);
+        let leaf = kernel.pages.operate(&seat, find).unwrap();
+        reads.note(&store.tree, b"", leaf, Bound::Included(&key), Bound::Included(&key));
+    }
+    let calls = Cell::new(0);
+    let (others, leaves) = (Rc::clone(&store), reads.leaves());
+    let others = move || {
+        calls.set(calls.get() + 1);
+        if calls.get() == 1 {
+            // Not read itself, but in a leaf of which something was, so that it is not over with one look at each.
+            others.put(&key(1), b"beside").unwrap();
+        } else if calls.get() == leaves + 1 {
+            others.put(&key(1000), b"another").unwrap();
+            (0..5000u32).for_each(|n| others.put(&key(1990), &n.to_le_bytes()).unwrap());
+        }
+    };
+    crate::txn::recent::beside(Rc::new(others), || {
+        let ahead = reads.validate_ahead(kernel, at, &seat).unwrap();
+        assert!(!ahead.knows());
+        assert_eq!(reads.validate(kernel, at, &ahead, &seat).unwrap_err().kind(), ErrorKind::Conflict);
+    });
+    seat.slot().unpin();
 }
 
 /// Who asks whether a leaf has changed may be stopped between its looks, while the leaf's frame is used for another page and then for the leaf again.
