@@ -120,7 +120,7 @@ impl<'a> Published<'a> {
     }
 
     /// Collects what is listed, and whether anything is missing. The caller has the commit role: so all of it is visible, but for what the caller publishes, and none that is visible is not listed.
-    pub(super) fn look_in_commit(&mut self) {
+    fn look_in_commit(&mut self) {
         self.collect();
         self.is_broken |= self.kernel.log.tail().0 >= self.until;
     }

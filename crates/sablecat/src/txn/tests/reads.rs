@@ -7,6 +7,7 @@ use std::rc::Rc;
 use super::*;
 use crate::error::ErrorKind;
 use crate::log::{Kind, RecordBuilder};
+use crate::pages::Participant;
 use crate::region::Work;
 use crate::txn::changes::Changes;
 use crate::txn::publish;
@@ -28,6 +29,21 @@ fn store_of(frames: usize, volume: Option<Volume>) -> Store {
         store.checkpoint().unwrap();
     }
     store
+}
+
+/// The leaf that a key belongs to in a state.
+fn leaf_of(store: &Store, key: &[u8], at: Lsn, me: &Participant) -> PageId {
+    let pages = &store.kernel.pages;
+    pages.operate(me, || store.tree.tree().find(&pages.at_pin(me, at)?, key)).unwrap()
+}
+
+/// What a transaction has read that has looked for these keys in a state.
+fn reads_of(store: &Store, keys: impl Iterator<Item = Vec<u8>>, at: Lsn, me: &Participant) -> ReadSet {
+    let mut reads = ReadSet::new(store.kernel.page_size());
+    for key in keys {
+        reads.note(&store.tree, b"", leaf_of(store, &key, at, me), Bound::Included(&key), Bound::Included(&key));
+    }
+    reads
 }
 
 fn read_all(txn: &mut Transaction<'_>, store: &Store) {
@@ -97,12 +113,7 @@ fn what_was_read_before_a_tree_was_built_anew_is_compared_again_after_it_was_val
     let kernel = &store.kernel;
     let seat = kernel.pages.participants.sit().unwrap();
     let at = kernel.pages.pin(&seat);
-    let mut reads = ReadSet::new(kernel.page_size());
-    for key in (0..RECORDS).step_by(APART as usize).map(key) {
-        let find = || store.tree.tree().find(&kernel.pages.at_pin(&seat, at)?, &key);
-        let leaf = kernel.pages.operate(&seat, find).unwrap();
-        reads.note(&store.tree, b"", leaf, Bound::Included(&key), Bound::Included(&key));
-    }
+    let mut reads = reads_of(&store, (0..RECORDS).step_by(APART as usize).map(key), at, &seat);
 
     let mut txn = store.begin(Isolation::ReadCommitted, false);
     (0..RECORDS).filter(|n| n % APART != 0).for_each(|n| txn.set(&store.tree, &key(n), Some(&[1; 40])).unwrap());
@@ -125,15 +136,8 @@ fn what_was_read_of_a_leaf_that_was_split_is_compared_again_after_it_was_validat
         let kernel = &store.kernel;
         let seat = kernel.pages.participants.sit().unwrap();
         let at = kernel.pages.pin(&seat);
-        let mut reads = ReadSet::new(kernel.page_size());
-        let leaf_of = |at, key: &[u8]| {
-            let find = || store.tree.tree().find(&kernel.pages.at_pin(&seat, at)?, key);
-            kernel.pages.operate(&seat, find).unwrap()
-        };
         let read: Vec<_> = (0..900).map(|n| key(2 * n)).collect();
-        for key in &read {
-            reads.note(&store.tree, b"", leaf_of(at, key), Bound::Included(key), Bound::Included(key));
-        }
+        let mut reads = reads_of(&store, read.iter().cloned(), at, &seat);
         // None of this was read.
         (0..900).for_each(|n| store.put(&key(2 * n + 1), &[1; 40]).unwrap());
         let ahead = reads.validate_ahead(kernel, at, &seat).unwrap();
@@ -143,7 +147,8 @@ fn what_was_read_of_a_leaf_that_was_split_is_compared_again_after_it_was_validat
         reads.validate(kernel, at, &ahead, &seat).unwrap();
         let newest = store.seat();
         let newest = kernel.pages.pinned(&newest).at();
-        let moved = read.iter().find(|key| leaf_of(at, key) != leaf_of(newest, key)).expect("a leaf was split");
+        let moved =
+            read.iter().find(|key| leaf_of(&store, key, at, &seat) != leaf_of(&store, key, newest, &seat)).expect("a leaf was split");
         store.put(moved, b"another").unwrap();
         assert_eq!(reads.validate(kernel, at, &ahead, &seat).unwrap_err().kind(), ErrorKind::Conflict);
         seat.slot().unpin();
@@ -191,12 +196,7 @@ fn the_state_that_is_compared_with_is_kept_while_the_commit_role_is_waited_for()
     let kernel = &store.kernel;
     let seat = store.seat();
     let at = kernel.pages.pin(&seat);
-    let mut reads = ReadSet::new(kernel.page_size());
-    for key in (0..900).map(|n| key(2 * n)) {
-        let find = || store.tree.tree().find(&kernel.pages.at_pin(&seat, at)?, &key);
-        let leaf = kernel.pages.operate(&seat, find).unwrap();
-        reads.note(&store.tree, b"", leaf, Bound::Included(&key), Bound::Included(&key));
-    }
+    let mut reads = reads_of(&store, (0..900).map(|n| key(2 * n)), at, &seat);
     // Neither this nor anything to come was read, but it is in the last leaf that was.
     store.put(&key(1797), b"before").unwrap();
     let (looks, holder) = (Cell::new(0), Cell::new(None));
@@ -249,12 +249,7 @@ fn what_is_published_right_after_what_was_published_has_been_taken_is_found() {
     let kernel = &store.kernel;
     let seat = store.seat();
     let at = kernel.pages.pin(&seat);
-    let mut reads = ReadSet::new(kernel.page_size());
-    for key in (0..900).map(|n| key(2 * n)) {
-        let find = || store.tree.tree().find(&kernel.pages.at_pin(&seat, at)?, &key);
-        let leaf = kernel.pages.operate(&seat, find).unwrap();
-        reads.note(&store.tree, b"", leaf, Bound::Included(&key), Bound::Included(&key));
-    }
+    let mut reads = reads_of(&store, (0..900).map(|n| key(2 * n)), at, &seat);
     let calls = Cell::new(0);
     let (others, leaves) = (Rc::clone(&store), reads.leaves());
     let others = move || {
