@@ -124,6 +124,11 @@ pub(crate) fn text(bytes: &[u8], hex: bool) -> String {
     text
 }
 
+/// The name of a transaction as a cell of a table shows it.
+pub(crate) fn name(name: Option<&str>) -> String {
+    name.map_or_else(String::new, |name| text(name.as_bytes(), false))
+}
+
 /// Prints a table.
 pub(crate) fn table(grid: &Grid) -> Result<(), Failure> {
     Ok(io::stdout().lock().write_all(rendered(grid).as_bytes())?)

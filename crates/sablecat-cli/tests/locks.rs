@@ -19,6 +19,7 @@ fn who_has_a_record_and_who_waits_for_it_is_shown() {
     assert_eq!(scratch.run("locks env"), answer(0, "nobody has a record locked, and nobody has a role\n", ""));
 
     let mut holder = env.begin().unwrap();
+    holder.set_name("invoices\u{1b}[2J");
     holder.get_for_update(&db, "k").unwrap();
     holder.get_for_update(&db, "other").unwrap();
     std::thread::scope(|scope| {
@@ -34,6 +35,11 @@ fn who_has_a_record_and_who_waits_for_it_is_shown() {
         assert_eq!((&has["mode"], &has["waits_for"]), (&json!("exclusive"), &Value::Null));
         assert_eq!((&waits["mode"], &waits["waits_for"]), (&json!("waits to have it exclusively"), &json!([has["slot"]])));
         assert_eq!([&has["pid"], &waits["pid"]], [&json!(std::process::id()); 2]);
+        assert_eq!([&has["name"], &waits["name"]], [&json!("invoices\u{1b}[2J"), &Value::Null]);
+        for command in ["locks env", "processes env"] {
+            let shown = scratch.run(command).out;
+            assert!(shown.contains("invoices\\x1b[2J"), "nothing that a terminal would obey: {shown}");
+        }
         assert_eq!(scratch.run("locks env").out.lines().filter(|line| line.contains("exclusive")).count(), 3);
 
         let processes = scratch.json("processes env --json");
@@ -41,6 +47,7 @@ fn who_has_a_record_and_who_waits_for_it_is_shown() {
         let of = |slot: &Value| participants.iter().find(|one| one["slot"] == *slot).unwrap();
         assert_eq!(of(&has["slot"])["record_locks"], json!(2));
         assert_eq!(of(&waits["slot"])["waits_for_lock"], json!(true));
+        assert_eq!(of(&has["slot"])["name"], has["name"]);
         drop(holder);
         waiter.join().unwrap().unwrap();
     });

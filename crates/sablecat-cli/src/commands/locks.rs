@@ -34,6 +34,7 @@ pub(crate) fn run(Arguments { place, key }: &Arguments) -> Result<Outcome, Failu
                 "record": format!("{:011x}", lock.record),
                 "pid": lock.pid,
                 "slot": lock.slot,
+                "name": lock.name,
                 "mode": mode(lock),
                 "many_records": lock.coarse,
                 "waits_for": lock.waits_for,
@@ -48,17 +49,23 @@ pub(crate) fn run(Arguments { place, key }: &Arguments) -> Result<Outcome, Failu
         output::line("nobody has a record locked, and nobody has a role")?;
         return Ok(Outcome::Done);
     }
-    let mut grid = Grid::new("", ["record or role", "pid", "slot", "mode", "waits for slots"], 5);
+    let mut grid = Grid::new("", ["record or role", "pid", "slot", "mode", "waits for slots", "name"], 6);
     for lock in &locks {
         let many = if lock.coarse { ", many records" } else { "" };
         let waits_for =
             lock.waits_for.as_ref().map_or_else(String::new, |slots| slots.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
-        let cells =
-            [format!("{:011x}", lock.record), lock.pid.to_string(), lock.slot.to_string(), format!("{}{many}", mode(lock)), waits_for];
+        let cells = [
+            format!("{:011x}", lock.record),
+            lock.pid.to_string(),
+            lock.slot.to_string(),
+            format!("{}{many}", mode(lock)),
+            waits_for,
+            output::name(lock.name.as_deref()),
+        ];
         grid.rows.push(cells.into());
     }
     for (role, pid, slot) in roles {
-        grid.rows.push(vec![role.to_owned(), pid.to_string(), slot.to_string(), String::new(), String::new()]);
+        grid.rows.push(vec![role.to_owned(), pid.to_string(), slot.to_string(), String::new(), String::new(), String::new()]);
     }
     output::table(&grid)?;
     Ok(Outcome::Done)

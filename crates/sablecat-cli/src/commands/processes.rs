@@ -22,6 +22,7 @@ pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
         let participant = |one: &Participant| {
             json!({
                 "slot": one.slot,
+                "name": one.name,
                 "snapshot": one.snapshot.map(|at| at.0),
                 "snapshot_lag": one.snapshot_lag,
                 "given_up": one.given_up,
@@ -47,7 +48,7 @@ pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
         output::line("no other process has the environment open")?;
         return Ok(Outcome::Done);
     }
-    let mut grid = Grid::new("", ["pid", "slot", "snapshot", "behind, bytes", "doing", "command"], 6);
+    let mut grid = Grid::new("", ["pid", "slot", "snapshot", "behind, bytes", "doing", "name", "command"], 7);
     for process in &processes {
         let command = if process.alive { process.command.clone() } else { format!("(dead) {}", process.command) };
         let mut first = vec![process.pid.to_string()];
@@ -57,13 +58,14 @@ pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
                 one.snapshot.map_or("-".to_owned(), |at| at.0.to_string()),
                 one.snapshot_lag.to_string(),
                 doing(one),
+                output::name(one.name.as_deref()),
             ];
             first.extend(cells);
             first.push(command.clone());
             grid.rows.push(std::mem::replace(&mut first, vec![String::new()]));
         }
         if process.participants.is_empty() {
-            first.extend(["-", "-", "-", "nothing"].map(str::to_owned));
+            first.extend(["-", "-", "-", "nothing", ""].map(str::to_owned));
             first.push(command);
             grid.rows.push(first);
         }

@@ -106,6 +106,11 @@ impl ReadTxn {
         self.shared.txn.env()
     }
 
+    /// Gives the transaction, and all that were cloned from it, a name that others can see: see [`Txn::set_name`](super::Txn::set_name).
+    pub fn set_name(&self, name: &str) {
+        self.shared.txn.lock().unwrap_or_else(PoisonError::into_inner).records.set_name(name);
+    }
+
     /// Opens a database if there is one of that name in this state. It can be read in this transaction although it has been removed since.
     ///
     /// ```

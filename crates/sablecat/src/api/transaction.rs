@@ -138,6 +138,25 @@ impl<'env> Txn<'env> {
         self.inner.env()
     }
 
+    /// Gives the transaction a name, until it ends, that `sablecat processes` and `sablecat locks` show, and so do [`Env::processes`], [`Env::locks`] and errors about locks
+    /// that it holds. Of a longer name the first 56 bytes are kept; an empty one is none.
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let env = sablecat::Env::in_memory()?;
+    /// env.write(|txn| {
+    ///     txn.set_name("monthly invoices");
+    ///     let who = env.processes().remove(0).participants;
+    ///     assert!(who.iter().any(|one| one.name.as_deref() == Some("monthly invoices")));
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_name(&mut self, name: &str) {
+        self.inner.records.set_name(name);
+    }
+
     /// Opens a database, creating it if there is none of that name. A new one is part of the transaction: others find it, empty or with the
     /// records that the transaction puts into it, once that has committed, and never if it does not.
     ///

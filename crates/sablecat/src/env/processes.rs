@@ -40,6 +40,8 @@ pub struct Process {
 pub struct Participant {
     /// Its slot.
     pub slot: u16,
+    /// What its transaction is called ([`Txn::set_name`](crate::Txn::set_name)), or the beginning of that.
+    pub name: Option<String>,
     /// The snapshot it has pinned.
     pub snapshot: Option<Lsn>,
     /// Bytes of log committed since that snapshot.
@@ -57,7 +59,7 @@ pub struct Participant {
     /// Whether it waits for a record lock.
     pub waits_for_lock: bool,
     /// Work that one participant does at a time, and this one does: `commit`, `checkpoint`, `housekeeping`, `reaping`, `serial`, `unreachable`
-    /// (looking for pages that nothing leads to), `moving` (telling pages where a checkpoint has moved them; the checkpoint is not taken over meanwhile), `log flush`, `log supply`; and `structure` (of trees) and `lock table`, once for each latch held.
+    /// (looking for pages that nothing leads to), `log flush`, `log supply`; and `structure` (of trees) and `lock table`, once for each latch held.
     pub roles: Vec<&'static str>,
 }
 
@@ -74,6 +76,8 @@ pub struct RecordLock {
     pub slot: u16,
     /// Its process's number, in its own namespace; 0 if it has ended meanwhile.
     pub pid: u32,
+    /// What that participant's transaction is called ([`Txn::set_name`](crate::Txn::set_name)).
+    pub name: Option<String>,
     /// Whether it has it, or wants it, alone; otherwise, with others that share it.
     pub exclusive: bool,
     /// Whether it has it as part of a lock on many records, for want of room.
@@ -206,6 +210,7 @@ impl Shared<'_> {
             record: seen.record,
             slot: seen.slot,
             pid: pid_of(self.region, seen.slot),
+            name: (seen.slot < self.region.geometry().slots).then(|| self.region.slot(seen.slot).name()).flatten(),
             exclusive: seen.mode == Mode::Exclusive,
             coarse: seen.coarse,
             waits_for: seen.waits_for,
@@ -257,6 +262,7 @@ impl Shared<'_> {
                 let snapshot = slot.pinned();
                 Participant {
                     slot: number,
+                    name: slot.name(),
                     snapshot,
                     snapshot_lag: snapshot.map_or(0, |at| visible.0.saturating_sub(at.0)),
                     given_up: slot.is_revoked() && snapshot.is_some(),

@@ -28,6 +28,7 @@ mod entry;
 mod frame;
 mod geometry;
 mod header;
+mod label;
 mod member;
 mod membership;
 mod role;

@@ -9,6 +9,7 @@
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering, fence_behind_swap};
 
 use super::WaitQueue;
+use super::label::Label;
 use crate::types::{Berth, FrameId, Lsn, PageId};
 
 /// Items of the publish list kept in the slot itself.
@@ -147,6 +148,8 @@ pub(crate) struct Slot {
     pub(crate) locks_since: AtomicU64,
     /// Where the owner sleeps while it waits for a record lock.
     pub(crate) lock_queue: WaitQueue,
+    /// What the transaction calls itself.
+    label: Label,
 }
 
 impl Slot {
@@ -162,7 +165,12 @@ impl Slot {
     pub(crate) fn try_take(&self, member: u16) -> Option<Tenant> {
         let free = self.tenant();
         let mine = free.next(member);
-        (free.member().is_none() && self.change_tenant(free, mine)).then_some(mine)
+        let taken = (free.member().is_none() && self.change_tenant(free, mine)).then_some(mine);
+        if taken.is_some() {
+            // A dead one did not.
+            self.label.clear();
+        }
+        taken
     }
     /// Who has it. SeqCst: in one order with the reapers' marks ([`Slot::mends`]).
     pub(crate) fn tenant(&self) -> Tenant {
@@ -383,6 +391,21 @@ impl Slot {
             let ended = if is_published { begun.0.wrapping_add(1) } else { begun.0 - 1 };
             let _ = self.commits.compare_exchange(begun.0, ended, Ordering::SeqCst, Ordering::Relaxed);
         }
+    }
+
+    /// Gives the transaction a name that others can see, or an empty one for none: as much of it as there is room for.
+    pub(crate) fn set_name(&self, name: &str) {
+        self.label.set(name);
+    }
+    /// The name of the transaction, if it has one.
+    pub(crate) fn name(&self) -> Option<String> {
+        self.label.get()
+    }
+
+    /// The transaction as an error names it, whose slot has this number.
+    #[cold]
+    pub(crate) fn called(&self, number: u16) -> String {
+        self.name().map_or_else(|| format!("participant {number}"), |name| format!("participant {number} {name:?}"))
     }
 
     /// Counts something that the owner did.

@@ -233,3 +233,15 @@ impl Region {
         certain
     }
 }
+
+#[test]
+fn what_a_dead_transaction_was_called_the_next_in_its_slot_is_not() {
+    let region = Region::private(small()).unwrap();
+    let slot = region.slot(3);
+    let dead = slot.try_take(1).unwrap();
+    slot.set_name("of the dead");
+    let dead = slot.note_mended(slot.note_dead(dead).unwrap());
+    slot.give_back(dead);
+    slot.try_take(2).unwrap();
+    assert_eq!((slot.member(), slot.name()), (Some(2), None));
+}

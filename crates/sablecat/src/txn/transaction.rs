@@ -89,6 +89,8 @@ pub(crate) struct Transaction<'k> {
     used: Cell<u64>,
     /// An operation is in progress in its seat.
     busy: Cell<bool>,
+    /// Its slot says what it is called.
+    is_named: Cell<bool>,
     /// The number of this run of it, if it notes what it reads or has set anything; 0: none was asked for. No other run of a transaction of this process has it.
     run: Cell<u64>,
     /// Counts what was set and rolled back.
@@ -110,6 +112,9 @@ impl std::fmt::Debug for Transaction<'_> {
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         self.release();
+        if self.is_named.get() {
+            self.seat.slot().set_name("");
+        }
         self.seat.slot().unpin();
     }
 }
@@ -142,12 +147,19 @@ impl<'k> Transaction<'k> {
             held: Held::default(),
             used: Cell::new(0),
             busy: Cell::new(false),
+            is_named: Cell::new(false),
             run: Cell::new(0),
             sets: 0,
             gate: None,
             passes_gate: false,
             replaced: None,
         }
+    }
+
+    /// Tells whoever looks what it is called, until it ends.
+    pub(crate) fn set_name(&self, name: &str) {
+        self.is_named.set(true);
+        self.seat.slot().set_name(name);
     }
 
     /// Forgets everything, and the snapshot with it, so that whatever is waited for before [`Transaction::restart`] keeps no old versions. Record

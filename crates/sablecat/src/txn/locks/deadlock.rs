@@ -72,18 +72,19 @@ impl LockTable {
     #[cold]
     pub(super) fn deadlock_error(&self, me: u16) -> Error {
         self.table.count(Counter::Deadlocks);
+        let called = |slot| self.table.slot(slot).called(slot);
         let mut message = String::from("deadlock: ");
         match self.circle_of(me) {
             Some(circle) => {
-                message += &format!("participant {me}");
+                message += &called(me);
                 for (number, waiter) in circle.iter().enumerate() {
                     let next = circle[(number + 1) % circle.len()].slot;
                     let which = if number == 0 { "" } else { ", which" };
-                    message += &format!("{which} waited for {} held by participant {next}", named(waiter.wait.mode()));
+                    message += &format!("{which} waited for {} held by {}", named(waiter.wait.mode()), called(next));
                 }
             }
             // Another of the circle has been chosen too, by a detector that came from another circle.
-            None => message += &format!("participant {me} was part of several circles of waiting transactions"),
+            None => message += &format!("{} was part of several circles of waiting transactions", called(me)),
         }
         let reason = match self.policy {
             DeadlockPolicy::Youngest => "youngest of them",

@@ -70,7 +70,7 @@ impl LockTable {
         self.table.against(me, want, |lock| {
             let and = if holders.is_empty() { "" } else { " and " };
             let how = if lock.mode() == Mode::Exclusive { "exclusively" } else { "shared" };
-            holders += &format!("{and}participant {} ({how})", lock.owner());
+            holders += &format!("{and}{} ({how})", self.table.slot(lock.owner()).called(lock.owner()));
         });
         if holders.is_empty() {
             holders.push_str("a participant that has ended just now");
