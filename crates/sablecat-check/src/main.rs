@@ -73,13 +73,14 @@ fn run_storm(words: &[String]) -> ExitCode {
 
 fn storm_of(words: &[String]) -> Option<Storm> {
     let directory = std::env::temp_dir().join(format!("sablecat-storm-{}", std::process::id()));
-    let mut storm = Storm { directory, processes: 4, commits: 10_000, cache: 1 << 20, seed: 0, faults: 0, aim: None };
+    let mut cache = None;
+    let mut storm = Storm { directory, processes: 4, commits: 10_000, cache: 0, seed: 0, faults: 0, aim: None };
     for pair in words.chunks(2) {
         let [option, value] = pair else { return None };
         match option.as_str() {
             "--processes" => storm.processes = value.parse().ok().filter(|n| (1..=255).contains(n))?,
             "--commits" => storm.commits = value.parse().ok()?,
-            "--cache" => storm.cache = value.parse().ok()?,
+            "--cache" => cache = Some(value.parse().ok()?),
             "--seed" => storm.seed = value.parse().ok()?,
             "--faults" => storm.faults = value.parse().ok().filter(|n| (0..=1_000_000).contains(n))?,
             "--aim" if value == "any" => storm.aim = None,
@@ -87,6 +88,8 @@ fn storm_of(words: &[String]) -> Option<Storm> {
             _ => return None,
         }
     }
+    // With much less each waits for the frames of those that are stopped.
+    storm.cache = cache.unwrap_or(storm.processes * (64 << 12));
     Some(storm)
 }
 
