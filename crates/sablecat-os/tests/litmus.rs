@@ -76,7 +76,7 @@ fn run(one: impl Fn(&Words) + Send + Sync + Copy + 'static, two: impl Fn(&Words)
     });
 }
 
-/// `Pages::pin_with` against `Pages::is_free_at` and its kin in pages/horizon.rs: the version valid at 1 is superseded at 2, and its frame used again if nobody
+/// `Pages::pin_with` against `Pages::is_free_at` and its kin in pages/visibility/horizon.rs: the version valid at 1 is superseded at 2, and its frame used again if nobody
 /// has pinned 1.
 fn pins(reader_fences: bool, reclaimer_fences: bool) {
     run(

@@ -113,9 +113,10 @@ mod tests {
 
     #[test]
     fn lower_layers_may_be_used_and_others_may_not() {
-        let fine = file("pages/latch.rs", "use crate::region::X;\nuse crate::{error::Result, types::Lsn};\nuse crate::pages::volume;\n");
+        let fine =
+            file("pages/pool/latch.rs", "use crate::region::X;\nuse crate::{error::Result, types::Lsn};\nuse crate::pages::volume;\n");
         assert_eq!(check(&[fine]), []);
-        let beside = file("pages/latch.rs", "\nlet x = crate::log::Log;\n");
+        let beside = file("pages/pool/latch.rs", "\nlet x = crate::log::Log;\n");
         assert_eq!(check(&[beside])[0].line, 2);
         let above = file("access/mod.rs", "use crate::txn::Kernel;");
         assert_eq!(check(&[above]).len(), 1);

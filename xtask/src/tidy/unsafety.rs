@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn only_named_modules_have_any() {
         let file = |module: &str| TextFile { path: format!("{SOURCE}{module}"), text: "// SAFETY: yes.\nunsafe { a() };\n".to_owned() };
-        assert_eq!(check(&[file("pages/frames.rs"), file("txn/changes.rs")]), []);
+        assert_eq!(check(&[file("pages/pool/frames.rs"), file("txn/changes.rs")]), []);
         assert_eq!(check(&[file("txn/apply.rs")]).len(), 1);
     }
 

@@ -1,7 +1,7 @@
 //! Long values: those that do not fit beside their key in a leaf.
 //!
 //! A long value is a run of pages with consecutive ids, so that any part of it is found by arithmetic; the leaf's cell names the first
-//! and the length. The pages are never changed: a new value is a new run. Large ones go past the pool (pages/run.rs).
+//! and the length. The pages are never changed: a new value is a new run. Large ones go past the pool (pages/store/run.rs).
 //!
 //! ```text
 //! 0      4         8       16       20     21      64

@@ -1,5 +1,5 @@
 //! Reading the last checkpoint of an environment, for who may not write: no lock, no log, a region of its own, and nothing written anywhere
-//! (pages/follow.rs).
+//! (pages/store/follow.rs).
 
 use std::path::Path;
 use std::sync::Arc;

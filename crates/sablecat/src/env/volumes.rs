@@ -7,7 +7,8 @@ use super::Core;
 use crate::access::KeyRule;
 use crate::error::{Error, Result};
 use crate::pages::Pages;
-use crate::pages::volume::{MAIN_NAME, first_within};
+use crate::pages::first_within;
+use crate::pages::volume::MAIN_NAME;
 use crate::txn::catalog::CatalogEntry;
 
 /// A volume: a file that holds pages.

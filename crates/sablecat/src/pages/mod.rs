@@ -14,47 +14,28 @@
 //! Inside an operation nothing waits for frames: what runs out of them gets an error that [`Pages::operate`] answers by leaving the
 //! operation, sweeping, and running it again. So a sweep never waits for itself.
 
+mod allocation;
 mod bell;
-mod checkpoint;
-mod clean;
-mod follow;
-mod frames;
-mod hand;
 pub(crate) mod header;
-mod hints;
-mod horizon;
-mod last_frames;
-mod latch;
-mod lost;
-mod mend;
-mod operation;
-mod page_in;
-mod participants;
-mod pin;
-mod relocate;
-mod run;
-mod settled;
-mod succession;
-mod sweep;
+mod pool;
+mod store;
 #[cfg(test)]
 pub(crate) mod tests;
-mod unchanged;
-mod unsaved;
+mod visibility;
 pub(crate) mod volume;
-mod writing;
 
+pub(crate) use allocation::hand::InHand;
+#[cfg(test)]
+pub(crate) use allocation::hand::pretend;
+pub(crate) use allocation::{BitSpace, BlockSpace, Lost, first_within};
 pub(crate) use bell::Bell;
-pub(crate) use hand::InHand;
 #[cfg(test)]
-pub(crate) use hand::pretend;
-#[cfg(test)]
-pub(crate) use latch::impatiently;
-pub(crate) use lost::Lost;
-pub(crate) use operation::Snapshot;
-pub(crate) use participants::{Participant, Participants, Seat};
-pub(crate) use relocate::Moving;
-pub(crate) use run::Run;
-pub(crate) use settled::PageSet;
+pub(crate) use pool::latch::impatiently;
+pub(crate) use store::relocate::Moving;
+pub(crate) use store::run::Run;
+pub(crate) use store::settled::PageSet;
+pub(crate) use visibility::operation::Snapshot;
+pub(crate) use visibility::participants::{Participant, Participants, Seat};
 
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
@@ -65,7 +46,10 @@ use sablecat_os::atomic::{Ordering, accept_fences};
 use crate::error::{Error, Result};
 use crate::region::Region;
 use crate::types::{FrameId, PageId, VolumeId};
-use volume::{BitSpace, BlockSpace, Volume};
+use allocation::hand;
+use pool::last_frames;
+use store::{follow, relocate, run, succession};
+use volume::Volume;
 
 /// Tells whether bytes read from disk form a page that the access methods can work on without looking back.
 pub(crate) type PageCheck = fn(&[u8]) -> std::result::Result<(), String>;

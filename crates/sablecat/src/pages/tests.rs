@@ -10,10 +10,10 @@ use sablecat_os::check::sparse;
 use sablecat_os::liveness::LockFile;
 use sablecat_os::sim::SimDisk;
 
-use super::frames::{LIMBO_BATCH, PATIENCE};
-use super::hand::pretend;
+use super::allocation::hand::pretend;
+use super::pool::frames::{LIMBO_BATCH, PATIENCE};
+use super::store::writing::{Claim, Writes};
 use super::volume::Volume;
-use super::writing::{Claim, Writes};
 use super::{Pages, Participant, header};
 use crate::error::ErrorKind;
 use crate::region::{BlockWord, EntryWord, FrameState, Geometry, Identity, Membership, Region, Work};

@@ -1,4 +1,4 @@
-//! The layout of a bitmap with summaries: which of its words a range of numbers needs. What the words mean: pages/volume/space.rs.
+//! The layout of a bitmap with summaries: which of its words a range of numbers needs. What the words mean: pages/allocation/space.rs.
 //!
 //! ```text
 //! level 0: one bit a number | level 1: one bit a word of level 0 | level 2: of level 1 | ... | one word

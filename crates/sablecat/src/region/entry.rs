@@ -6,7 +6,7 @@
 //!
 //! A is written by compare-and-swap only: to latch, to unlatch, and by the commit step from {old, owner} to {new, nobody}.
 //! B is written by the holder of the latch, once from zero by whoever reads the page's map leaf, and for a page whose id nobody knows yet
-//! by whoever is storing it (pages/run.rs).
+//! by whoever is storing it (pages/store/run.rs).
 
 use sablecat_os::atomic::{AtomicU64, Ordering};
 
@@ -53,7 +53,7 @@ impl BlockWord {
     const CAPTURED: u64 = 1 << 62;
     /// The block is allocated but its write has not finished.
     const WRITING: u64 = 1 << 61;
-    /// The page belongs to the run of the page before it and was written past the pool (pages/run.rs): captured with the run's first page,
+    /// The page belongs to the run of the page before it and was written past the pool (pages/store/run.rs): captured with the run's first page,
     /// and of no meaning after that.
     const REST: u64 = 1 << 60;
     const BLOCK: u64 = (1 << BLOCK_BITS) - 1;
@@ -159,14 +159,14 @@ impl PageEntry {
         EntryWord(self.a.load(Ordering::Acquire))
     }
 
-    /// Word A, in one order with all changes of entries and looks at the count of epochs (pages/unchanged.rs).
+    /// Word A, in one order with all changes of entries and looks at the count of epochs (pages/visibility/unchanged.rs).
     #[inline]
     pub(crate) fn word_in_order(&self) -> EntryWord {
         EntryWord(self.a.load(Ordering::SeqCst))
     }
 
     /// Replaces word A if it still is `from`. Sequentially consistent: the unsaved-bit protocol needs the swing and the later look at the
-    /// bit in order (pages/checkpoint.rs).
+    /// bit in order (pages/store/checkpoint.rs).
     #[inline]
     pub(crate) fn change(&self, from: EntryWord, to: EntryWord) -> bool {
         self.a.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::Relaxed).is_ok()

@@ -98,7 +98,7 @@ fn swing(pages: &Pages, item: ListItem, commit: Lsn, owner: u16) {
         pages.region.frame(item.old).supersede(commit);
     }
     pages.swing(item.page, EntryWord::new(item.old, owner), EntryWord::new(item.new, 0));
-    // After the swing and before `visible` moves: see pages/checkpoint.rs.
+    // After the swing and before `visible` moves: see pages/store/checkpoint.rs.
     pages.mark_unsaved(item.page);
 }
 

@@ -8,7 +8,7 @@
 //!
 //! Who has read many leaves does all this before it takes the commit role, at a state of that moment, and again of what was published meanwhile (recent.rs) until that is
 //! little; under the role what was published since is all that is looked at, or, where that is not known, whether each leaf has changed since
-//! (pages/unchanged.rs). A leaf that has changed by then, and still reads the same, may have been split, or joined to others: so the leaves that have what was read of it
+//! (pages/visibility/unchanged.rs). A leaf that has changed by then, and still reads the same, may have been split, or joined to others: so the leaves that have what was read of it
 //! are noted beside it, and a change of these counts as well. What was read of one leaf is kept in one place, so that reading the same again and again takes no memory.
 //!
 //! (Kung and Robinson's backward validation; the leaf test is Silo's node set.)

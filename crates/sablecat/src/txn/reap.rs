@@ -21,7 +21,7 @@
 //!
 //! The role of reaping protects nothing: it keeps processes from doing the same twice. It is taken from the dead, and from who has had it for long.
 //!
-//! What is not mended: page ids and blocks that were allocated and named nowhere yet. They are lost to use until somebody finds that out (pages/lost.rs), and to
+//! What is not mended: page ids and blocks that were allocated and named nowhere yet. They are lost to use until somebody finds that out (pages/allocation/lost.rs), and to
 //! nothing else. The pages of a bulk load are found when somebody looks for them (unreachable.rs), and so are those of a large commit, or of a database
 //! whose removal or creation was cut short (notes.rs).
 //!

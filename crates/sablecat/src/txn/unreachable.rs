@@ -2,7 +2,7 @@
 //!
 //! A bulk load publishes pages before anything leads to them; if its process dies and a checkpoint has named them, no tree and no note of the catalog
 //! says that they are there. (What else is cut short leaves a note, or is named by no checkpoint.) They are found by what they are not: *settled* pages
-//! (pages/settled.rs) that no tree of the state pinned with these reaches, by any database, the catalog, or a note.
+//! (pages/store/settled.rs) that no tree of the state pinned with these reaches, by any database, the catalog, or a note.
 //!
 //! What was in use at a state, published, and not reached, will not be reached at any later one: commits lead to pages that they make, or that
 //! something led to. The exception are the pages of bulk loads in progress. Each says so in its slot before it publishes any, and counts itself

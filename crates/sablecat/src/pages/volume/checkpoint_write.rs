@@ -13,11 +13,11 @@
 
 use std::collections::BTreeSet;
 
-use super::BlockSpace;
 use super::file::Volume;
 use super::map::{MapChange, MapRoot, update};
 use super::superblock::{SUPERBLOCK_BYTES, Superblock};
 use crate::error::{Error, Result};
+use crate::pages::allocation::BlockSpace;
 use crate::types::{Berth, BlockId, PageId, SealedBlock, VolumeId};
 
 /// What the next generation is to be.

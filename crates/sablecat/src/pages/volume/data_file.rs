@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use sablecat_os::disk::{DIRECT_ALIGNMENT, Disk, File, How};
 
-use super::blocks::first_within;
 use super::codec::Codec;
 use super::growth::{Growth, Tail};
 use super::scratch::Scratch;
-use super::space::BitSpace;
 use crate::error::{Error, Result};
+use crate::pages::allocation::BitSpace;
+use crate::pages::allocation::first_within;
 use crate::types::{BlockId, VolumeId};
 
 /// The smallest page for which direct input and output is used; smaller ones would not fit the sectors of every disk.

@@ -13,6 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use sablecat_os::atomic::{Ordering, fence};
 use sablecat_os::disk::{Disk, File};
 
+use super::Tail;
 use super::batch::BlockBatch;
 use super::codec::Codec;
 use super::data_file::DataFile;
@@ -23,8 +24,8 @@ use super::orphans;
 use super::scan::{self, Found, InUse};
 use super::superblock::{self, Superblock};
 use super::watch::Watch;
-use super::{BlockSpace, Bounds, Tail};
 use crate::error::{Error, Result};
+use crate::pages::allocation::{BlockSpace, Bounds};
 use crate::types::{Berth, BlockId, PageId, SealedBlock, VolumeId};
 
 /// The open volumes of an environment.

@@ -33,7 +33,6 @@
 //! has become free may be reused; its caller does.
 
 mod batch;
-mod blocks;
 mod checkpoint_write;
 mod codec;
 mod data_file;
@@ -49,14 +48,11 @@ mod orphans;
 mod placement;
 mod scan;
 mod scratch;
-mod space;
 mod superblock;
 #[cfg(test)]
 pub(crate) mod tests;
-mod used;
 mod watch;
 
-pub(crate) use blocks::{BlockSpace, Bounds, UsedBlocks, first_within};
 pub(crate) use checkpoint_write::{CheckpointPlan, Marks};
 #[cfg(feature = "fuzzing")]
 pub(crate) use codec::seal as seal_block;
@@ -68,16 +64,14 @@ pub use keeping::Journal;
 pub use placement::Place;
 pub(crate) use placement::{Declared, MAIN_NAME};
 pub(crate) use scan::{Found, InUse};
-pub(crate) use space::BitSpace;
 #[cfg(test)]
 pub(crate) use superblock::COPIES_AT;
 pub(crate) use superblock::Superblock;
 #[cfg(feature = "fuzzing")]
 pub(crate) use superblock::seal as seal_superblock;
-pub(crate) use used::Used;
 
 /// Bytes at the head of the main volume that hold the superblocks and no blocks.
-const RESERVED_BYTES: u64 = 131_072;
+pub(in crate::pages) const RESERVED_BYTES: u64 = 131_072;
 
 /// Bytes at the head of any other volume that hold its header and no blocks: as many as the largest page.
-const EXTRA_RESERVED_BYTES: u64 = 65536;
+pub(in crate::pages) const EXTRA_RESERVED_BYTES: u64 = 65536;

@@ -6,11 +6,11 @@ use std::ops::Range;
 
 use sablecat_os::disk::AlignedBuf;
 
-use super::UsedBlocks;
 use super::file::Volume;
 use super::map::{MapRoot, Node, Place};
-use super::used::Used;
 use crate::error::{Error, Result};
+use crate::pages::allocation::Used;
+use crate::pages::allocation::UsedBlocks;
 use crate::types::{BlockId, PageId, SealedBlock};
 
 /// Something the scan came upon.

@@ -13,7 +13,7 @@ pub(super) use node::{Node, Place};
 pub(super) use read::MapReader;
 pub(super) use update::{MapChange, update};
 
-use crate::pages::volume::Bounds;
+use crate::pages::allocation::Bounds;
 use crate::types::SealedBlock;
 
 /// Everything needed to read the map of one generation and to doubt what is read.

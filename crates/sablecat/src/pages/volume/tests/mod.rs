@@ -15,9 +15,10 @@ use std::path::Path;
 use sablecat_os::disk::Disk;
 use sablecat_os::sim::SimDisk;
 
-use super::space::tests::Owned;
-use super::{BlockSpace, CheckpointPlan, Codec, Declared, Marks, Superblock, Tail, Volume, compare_block};
+use super::{CheckpointPlan, Codec, Declared, Marks, Superblock, Tail, Volume, compare_block};
 use crate::error::Result;
+use crate::pages::allocation::BlockSpace;
+use crate::pages::allocation::Owned;
 use crate::types::{Berth, BlockId, Lsn, PageId, SealedBlock, VolumeId};
 
 pub(super) const UUID: [u8; 16] = *b"0123456789abcdef";

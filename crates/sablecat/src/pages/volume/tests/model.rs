@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::pages::volume::first_within;
+use crate::pages::allocation::first_within;
 use crate::pages::volume::map::{coverage, height_max};
 
 /// Page numbers near 1, near the edges of leaves and levels, and anywhere.

@@ -17,11 +17,11 @@
 
 use sablecat_os::atomic::Ordering;
 
-use super::horizon::Horizon;
 use super::sweep::WRITE_BATCH;
-use super::writing::{Claim, Writes};
-use super::{Pages, Participant, header};
 use crate::error::Result;
+use crate::pages::store::writing::{Claim, Writes};
+use crate::pages::visibility::horizon::Horizon;
+use crate::pages::{Pages, Participant, header};
 use crate::region::FrameState;
 use crate::types::{FrameId, Lsn};
 
@@ -34,7 +34,7 @@ const STEP: u64 = 16;
 impl Pages {
     /// Whether a sweep that is at `hand` has to write what is dirty there. Calls the cleaner when a quarter of what
     /// is kept clean has been used.
-    pub(super) fn is_beyond_cleaned(&self, hand: u64) -> bool {
+    pub(in crate::pages) fn is_beyond_cleaned(&self, hand: u64) -> bool {
         // Relaxed, here and below: a hint.
         let cleaned = self.region.header().cleaned.0.load(Ordering::Relaxed);
         if hand >= cleaned {
@@ -47,7 +47,7 @@ impl Pages {
     }
 
     /// Calls whoever cleans in this process.
-    pub(super) fn call_cleaner(&self) {
+    pub(in crate::pages) fn call_cleaner(&self) {
         self.cleaner.ring();
     }
 

@@ -12,7 +12,7 @@
 //!
 //! Costs: two stores to the participant's own slot where numbers are taken or given back: none for a read, or for a commit of leaves that fit.
 
-use super::Participant;
+use crate::pages::Participant;
 
 /// The participant may have page ids and blocks in hand, until all of these are dropped.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ thread_local! {
 
 /// Nothing is taken or given back by who has not said so.
 #[inline(always)]
-pub(super) fn assert_in_hand() {
+pub(in crate::pages) fn assert_in_hand() {
     #[cfg(debug_assertions)]
     assert!(HANDS.get() > 0, "page ids and blocks are taken and given back in hand");
 }

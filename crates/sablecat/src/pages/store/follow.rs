@@ -27,15 +27,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sablecat_os::atomic::Ordering;
 
-use super::volume::Volume;
-use super::{Pages, Participant, Seat};
 use crate::error::{Error, Result};
+use crate::pages::volume::Volume;
+use crate::pages::{Pages, Participant, Seat};
 use crate::region::{BlockWord, EntryWord, FrameState};
 use crate::types::{FrameId, Lsn, PageId};
 
 /// What a reader of the last checkpoint knows of it.
 #[derive(Debug, Default)]
-pub(super) struct Following {
+pub(in crate::pages) struct Following {
     state: Mutex<State>,
     /// Held by who goes on to a newer view.
     turn: Mutex<()>,
@@ -60,7 +60,7 @@ impl Following {
     ///
     /// # Errors
     /// `SnapshotTooOld` while another takes its place.
-    pub(super) fn view(&self) -> Result<u64> {
+    pub(in crate::pages) fn view(&self) -> Result<u64> {
         lock(&self.state).view.ok_or_else(Error::newer_checkpoint)
     }
 }
@@ -74,7 +74,7 @@ impl Pages {
     /// Takes a seat to read the newest state, which for a reader of checkpoints may be that of a new one.
     ///
     /// # Errors
-    /// Those of [`Participants::sit`](super::Participants::sit); of reading superblocks.
+    /// Those of [`Participants::sit`](crate::pages::Participants::sit); of reading superblocks.
     #[inline]
     pub(crate) fn sit(&self) -> Result<Seat<'_>> {
         self.catch_up()?;
@@ -167,7 +167,7 @@ impl Pages {
 
     /// Has the page table know where the pages of the map leaf over `page` are. The caller looks, when it has read there, whether that may be
     /// believed.
-    pub(super) fn learn_followed(&self, volume: &Volume, following: &Following, page: PageId) -> Result<()> {
+    pub(in crate::pages) fn learn_followed(&self, volume: &Volume, following: &Following, page: PageId) -> Result<()> {
         let span = volume.leaf_span() as u32;
         let view = {
             let mut state = lock(&following.state);

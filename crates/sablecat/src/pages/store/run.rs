@@ -26,11 +26,11 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use super::hand::{self, InHand};
-use super::operation::Snapshot;
-use super::volume::Volume;
-use super::{Pages, Participant};
 use crate::error::{Error, Result};
+use crate::pages::allocation::hand::{self, InHand};
+use crate::pages::visibility::operation::Snapshot;
+use crate::pages::volume::Volume;
+use crate::pages::{Pages, Participant};
 use crate::region::{BlockWord, EntryWord, FrameState};
 use crate::types::{BlockId, FrameId, PageId, VolumeId};
 
@@ -40,7 +40,7 @@ const POOLED_MAX: u64 = 16;
 const FREED_MAX: usize = 1024;
 
 /// First pages of runs that were freed and may by now be released. Hints: the truth is in the frames, where sweeps find it too.
-pub(super) type FreedRuns = Mutex<VecDeque<PageId>>;
+pub(in crate::pages) type FreedRuns = Mutex<VecDeque<PageId>>;
 
 /// The page ids of a run whose rest is on the volume. Dropped, it gives everything back, unless the run was [kept](Run::keep).
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Drop for Run<'_> {
 }
 
 /// The pages after `first`, `count` of them.
-pub(super) fn rest_of(first: PageId, count: u64) -> impl Iterator<Item = PageId> {
+pub(in crate::pages) fn rest_of(first: PageId, count: u64) -> impl Iterator<Item = PageId> {
     (1..=count).map(move |n| PageId((u64::from(first.0) + n) as u32))
 }
 
@@ -153,7 +153,7 @@ impl Pages {
     }
 
     /// Drops the frames of the `count` pages after `first`, which nobody can reach any more. False if one of them is busy.
-    pub(super) fn drop_rest_frames(&self, first: PageId, count: u64, me: &Participant) -> bool {
+    pub(in crate::pages) fn drop_rest_frames(&self, first: PageId, count: u64, me: &Participant) -> bool {
         rest_of(first, count).all(|page| {
             if self.region.entry(page).word() == EntryWord::new(FrameId::NONE, 0) {
                 return true;
@@ -181,7 +181,7 @@ impl Pages {
     ///
     /// Their latches are waited for, even by a sweep: only another sweep takes them, for a moment. The caller keeps checkpoints out, unless
     /// the pages never belonged to anything published.
-    pub(super) fn clear_rest(&self, first: PageId, count: u64, me: &Participant) -> Result<()> {
+    pub(in crate::pages) fn clear_rest(&self, first: PageId, count: u64, me: &Participant) -> Result<()> {
         for page in rest_of(first, count) {
             let entry = self.region.entry(page);
             self.latch(page, me)?;
@@ -199,7 +199,7 @@ impl Pages {
     }
 
     /// Gives back `count` page ids in a row whose pages nothing is left of.
-    pub(super) fn release_run(&self, first: PageId, count: u64) {
+    pub(in crate::pages) fn release_run(&self, first: PageId, count: u64) {
         hand::assert_in_hand();
         // Of who was taken for dead they may be others' by now.
         if !self.region.is_fenced() {
@@ -208,7 +208,7 @@ impl Pages {
     }
 
     /// Whether the pages after this one were stored past the pool together with it.
-    pub(super) fn begins_run(&self, page: PageId) -> bool {
+    pub(in crate::pages) fn begins_run(&self, page: PageId) -> bool {
         rest_of(page, 1).any(|next| self.is_rest(next))
     }
 
@@ -236,7 +236,7 @@ impl Pages {
     }
 
     /// Releases the freed runs that no snapshot can see any more.
-    pub(super) fn release_freed(&self, me: &Participant) {
+    pub(in crate::pages) fn release_freed(&self, me: &Participant) {
         let noted = std::mem::take(&mut *self.freed_runs.lock().unwrap_or_else(PoisonError::into_inner));
         if noted.is_empty() {
             return;

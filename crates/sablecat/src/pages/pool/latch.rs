@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use sablecat_os::clock;
 
-use super::{Pages, Participant};
 use crate::error::Result;
+use crate::pages::{Pages, Participant};
 use crate::region::{EntryWord, PAGE_QUEUES, Queue};
 use crate::types::{FrameId, PageId};
 
@@ -18,11 +18,11 @@ const PATIENCE_LATCH: Duration = Duration::from_millis(20);
 
 /// Until when who has the checkpoint role waits for others, who may be stopped, by the monotonic clock: from when it first has to.
 #[derive(Debug, Default)]
-pub(super) struct Patience(Option<Duration>);
+pub(in crate::pages) struct Patience(Option<Duration>);
 
 impl Patience {
     /// Until when it waits now, for at least so long.
-    pub(super) fn until(&mut self, at_least: Duration) -> Duration {
+    pub(in crate::pages) fn until(&mut self, at_least: Duration) -> Duration {
         // No time passes where threads are explored.
         if sablecat_os::atomic::explored() || is_impatient() {
             return Duration::ZERO;
@@ -59,7 +59,7 @@ pub(crate) fn impatiently<T>(act: impl FnOnce() -> T) -> T {
 
 impl Pages {
     #[inline]
-    pub(super) fn latch_queue(&self, page: PageId) -> Queue<'_> {
+    pub(in crate::pages) fn latch_queue(&self, page: PageId) -> Queue<'_> {
         self.region.queue(page.0 as usize % PAGE_QUEUES)
     }
 
@@ -82,7 +82,7 @@ impl Pages {
     ///
     /// # Errors
     /// As [`Pages::latch`].
-    pub(super) fn latch_until(&self, until: Option<Duration>, page: PageId, me: &Participant) -> Result<Option<FrameId>> {
+    pub(in crate::pages) fn latch_until(&self, until: Option<Duration>, page: PageId, me: &Participant) -> Result<Option<FrameId>> {
         let latched = self.latch_queue(page).wait_until(until, |_| match self.try_latch(page, me) {
             None => self.region.check_fence().err().map(Err),
             frame => frame.map(Ok),
@@ -94,7 +94,7 @@ impl Pages {
     ///
     /// # Errors
     /// As [`Pages::latch`].
-    pub(super) fn latch_patiently(&self, page: PageId, patience: &mut Patience, me: &Participant) -> Result<Option<FrameId>> {
+    pub(in crate::pages) fn latch_patiently(&self, page: PageId, patience: &mut Patience, me: &Participant) -> Result<Option<FrameId>> {
         match self.try_latch(page, me) {
             // As a rule for a moment.
             None => self.latch_until(Some(patience.until(PATIENCE_LATCH)), page, me),

@@ -13,7 +13,7 @@
 //! A number belongs to whoever set its bit by compare-and-swap. Everything else is a hint that may be wrong and mends itself: a summary
 //! bit missing over a full word is set by who finds the word full; a summary bit left over a word with room (its releaser died between
 //! two instructions) hides at most that word's numbers until one of them is released. What a process had allocated and not yet made
-//! known when it died stays allocated until somebody finds it lost (pages/lost.rs). The high-water mark is raised before a bit at or
+//! known when it died stays allocated until somebody finds it lost (pages/allocation/lost.rs). The high-water mark is raised before a bit at or
 //! beyond it is set, so no bit is set above it; scans end there.
 //!
 //! All atomics here are sequentially consistent. The one place that needs it: a releaser clears a bit and then looks at the summary; who
@@ -430,4 +430,4 @@ fn pieces(first: u64, length: u64) -> impl Iterator<Item = (usize, u64)> {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(in crate::pages) mod tests;

@@ -10,9 +10,9 @@
 //!
 //! Costs (sketch): the map, read once, and a latch a page, 50 ns; a bit a page.
 
-use super::volume::{Found, Volume};
-use super::{Pages, Participant, header};
 use crate::error::Result;
+use crate::pages::volume::{Found, Volume};
+use crate::pages::{Pages, Participant, header};
 use crate::types::{BlockId, FrameId, Lsn, PageId};
 
 /// A set of pages: a bit a page.

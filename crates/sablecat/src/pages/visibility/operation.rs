@@ -3,7 +3,7 @@
 //! An operation holds every frame that it can come upon, by its epoch. That is cheap, and right as long as operations last microseconds. One may
 //! last for ever: its process may be stopped, or be looked at in a debugger, and then all frames that are evicted or unlinked would be held until it
 //! goes on. So a snapshot's operation says besides, for each page, which frame it looks at; and who has waited for frames in vain frees those that
-//! operations hold by their epochs alone ([`Pages::free_unlooked`](super::Pages), [decision 20](../../../../docs/decisions/0020-looking-at-one-frame.md)).
+//! operations hold by their epochs alone ([`Pages::free_unlooked`](crate::pages::Pages), [decision 20](../../../../../docs/decisions/0020-looking-at-one-frame.md)).
 //! What is behind a frame may then change as long as it is not looked at: so the entry, or what describes an old version, is read again after it was
 //! said which.
 
@@ -14,8 +14,8 @@ use std::slice;
 use sablecat_os::atomic::{Ordering, light_fence};
 use sablecat_os::prefetch::{self, Ahead};
 
-use super::{Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
+use crate::pages::{Pages, Participant};
 use crate::region::{ANY_FRAME, FrameState, PageEntry, Slot};
 use crate::types::{FrameId, Lsn, PageId};
 
@@ -248,7 +248,7 @@ impl Pages {
 
     /// Whether `frame` still holds the version of `page` that was born at `born`, or one that is to be seen in its place at a snapshot between that
     /// and `until`: it may have been used again since it was come upon.
-    pub(super) fn is_still(&self, frame: FrameId, page: PageId, born: Lsn, until: Lsn) -> bool {
+    pub(in crate::pages) fn is_still(&self, frame: FrameId, page: PageId, born: Lsn, until: Lsn) -> bool {
         let desc = self.region.frame(frame);
         let whole = desc.holds_version();
         let superseded = desc.superseded();
@@ -261,7 +261,7 @@ impl Pages {
 
     /// The frame of the version of `page` that a snapshot at `at` sees, which the operation looks at or the pin keeps. The caller is in an operation,
     /// pinned at `at`.
-    pub(super) fn version(&self, page: PageId, at: Lsn, me: &Participant) -> Result<FrameId> {
+    pub(in crate::pages) fn version(&self, page: PageId, at: Lsn, me: &Participant) -> Result<FrameId> {
         let mut tries = 0u32;
         'again: loop {
             tries += 1;
@@ -323,7 +323,7 @@ impl Pages {
     }
 
     /// Whether `previous` still is an older version of `page` behind one born at `born`.
-    pub(super) fn links(&self, born: Lsn, previous: FrameId, page: PageId) -> bool {
+    pub(in crate::pages) fn links(&self, born: Lsn, previous: FrameId, page: PageId) -> bool {
         let desc = self.region.frame(previous);
         desc.state() == FrameState::Published && desc.page() == page && desc.superseded() <= born
     }
@@ -333,7 +333,7 @@ impl Pages {
     /// A sweep may have claimed the version, to look at it closer or to take it out of the chain; and it may have died at that, or be stopped. A claim changes
     /// nothing of what the reader needs: nobody frees a version that is superseded above a pin. One that is taken out of the middle keeps its bytes and where it leads until
     /// the operations in progress have ended, or somebody has waited for that in vain: so what the walk comes to in the end is looked at again (`is_still`).
-    pub(super) fn leads_on(&self, born: Lsn, previous: FrameId, page: PageId) -> bool {
+    pub(in crate::pages) fn leads_on(&self, born: Lsn, previous: FrameId, page: PageId) -> bool {
         let desc = self.region.frame(previous);
         desc.holds_version() && desc.page() == page && desc.superseded() <= born
     }

@@ -12,7 +12,7 @@
 
 use sablecat_os::atomic::{AtomicU64, Ordering};
 
-use super::Pages;
+use crate::pages::Pages;
 use crate::region::{Held, Holding};
 use crate::types::PageId;
 
@@ -61,25 +61,25 @@ impl Pages {
     }
 
     /// Whether a page has changed since a checkpoint looked at it, or one is at it.
-    pub(super) fn is_unsaved(&self, page: PageId) -> bool {
+    pub(in crate::pages) fn is_unsaved(&self, page: PageId) -> bool {
         let (index, bit) = place_of(page);
         // In the order in which bits are moved.
         (self.region.unsaved(index).load(Ordering::SeqCst) | self.region.capturing(index).load(Ordering::SeqCst)) & bit != 0
     }
 
     /// Whether a checkpoint is at a page, or one was that came to nothing.
-    pub(super) fn is_capturing(&self, page: PageId) -> bool {
+    pub(in crate::pages) fn is_capturing(&self, page: PageId) -> bool {
         let (index, bit) = place_of(page);
         self.region.capturing(index).load(Ordering::SeqCst) & bit != 0
     }
 
     /// Words of bits that there are.
-    pub(super) fn unsaved_words(&self) -> usize {
+    pub(in crate::pages) fn unsaved_words(&self) -> usize {
         self.page_ids.high_water().div_ceil(PAGES) as usize
     }
 
     /// Moves a word of `unsaved` to `capturing`, and lists all pages of the latter. None if the role was taken over.
-    pub(super) fn take_unsaved(&self, index: usize, held: &Held<'_>) -> Option<impl Iterator<Item = PageId> + use<>> {
+    pub(in crate::pages) fn take_unsaved(&self, index: usize, held: &Held<'_>) -> Option<impl Iterator<Item = PageId> + use<>> {
         let (unsaved, capturing) = (self.region.unsaved(index), self.region.capturing(index));
         let tag = held.holding().tag();
         let all = loop {
@@ -101,7 +101,7 @@ impl Pages {
     }
 
     /// Forgets the pages of a word that a checkpoint took there, which stands. Leaves it to a successor if one has been at the word.
-    pub(super) fn forget_captured(&self, index: usize, held: &Held<'_>) {
+    pub(in crate::pages) fn forget_captured(&self, index: usize, held: &Held<'_>) {
         let (capturing, tag) = (self.region.capturing(index), held.holding().tag());
         let seen = capturing.load(Ordering::SeqCst);
         if tag_of(seen) == tag {
@@ -111,13 +111,13 @@ impl Pages {
     }
 
     /// Says that a checkpoint has dealt with all pages of the words below `index`; all ones: with all there are.
-    pub(super) fn say_captured(&self, index: u32, held: &Held<'_>) {
+    pub(in crate::pages) fn say_captured(&self, index: u32, held: &Held<'_>) {
         // Of who was succeeded it counts for nothing.
         change(&self.region.header().captured_below.0, held, |_| u64::from(index));
     }
 
     /// Pages below this have been dealt with by the checkpoint that a holding of the role is about.
-    pub(super) fn captured_by(&self, holding: Holding) -> u64 {
+    pub(in crate::pages) fn captured_by(&self, holding: Holding) -> u64 {
         let word = self.region.header().captured_below.0.load(Ordering::SeqCst);
         match word & BITS {
             _ if tag_of(word) != holding.tag() => 0,

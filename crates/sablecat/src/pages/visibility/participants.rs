@@ -24,9 +24,9 @@ use sablecat_os::atomic::{AtomicU32, Ordering, yield_now};
 use sablecat_os::fork;
 use sablecat_os::mapping::Mapping;
 
-use super::frames::PATIENCE;
 use super::hints::Hints;
 use crate::error::{Error, Result};
+use crate::pages::pool::frames::PATIENCE;
 use crate::region::{ListItem, NO_EPOCH, Region, Slot, Tenant};
 use crate::types::{FrameId, Lsn};
 
@@ -42,23 +42,23 @@ pub(crate) struct Participant {
     /// How the slot says that it is this one's.
     tenant: Tenant,
     /// Frames that were free when last seen. Hints: taking one is a compare-and-swap on its state.
-    pub(super) free: RefCell<Vec<FrameId>>,
+    pub(in crate::pages) free: RefCell<Vec<FrameId>>,
     /// Frames this participant retired, oldest first. Hints as well: sweeps by others free them too.
-    pub(super) retired: RefCell<VecDeque<FrameId>>,
+    pub(in crate::pages) retired: RefCell<VecDeque<FrameId>>,
     /// Frames this participant superseded, oldest first, with the LSN at which.
-    pub(super) limbo: RefCell<VecDeque<(FrameId, Lsn)>>,
-    /// How long `limbo` may become before others are given the processor (pages/frames.rs).
-    pub(super) patience: Cell<usize>,
-    /// Whether what it changes is only removed, and may take the last frames for that (pages/last_frames.rs).
+    pub(in crate::pages) limbo: RefCell<VecDeque<(FrameId, Lsn)>>,
+    /// How long `limbo` may become before others are given the processor (pages/pool/frames.rs).
+    pub(in crate::pages) patience: Cell<usize>,
+    /// Whether what it changes is only removed, and may take the last frames for that (pages/pool/last_frames.rs).
     pub(crate) removes: Cell<bool>,
     /// Whether too few of these are kept, as far as it knows: what becomes free is.
     pub(crate) owes: Cell<bool>,
     /// Whether it has become that long. Whoever's pin holds these frames back may be waiting for the processor.
-    pub(super) crowded: Cell<bool>,
-    /// The operation in progress that others were not waited for any more, by its epoch (pages/sweep.rs).
-    pub(super) outlasted: Cell<u64>,
-    /// How many of those who say that it has something in hand have not been dropped yet (pages/hand.rs).
-    pub(super) hands: Cell<u32>,
+    pub(in crate::pages) crowded: Cell<bool>,
+    /// The operation in progress that others were not waited for any more, by its epoch (pages/pool/sweep.rs).
+    pub(in crate::pages) outlasted: Cell<u64>,
+    /// How many of those who say that it has something in hand have not been dropped yet (pages/allocation/hand.rs).
+    pub(in crate::pages) hands: Cell<u32>,
     /// Where in each tree it was last.
     pub(crate) hints: Hints,
     /// Memory for the log record being built, so that single operations allocate nothing.
@@ -187,7 +187,7 @@ thread_local! {
 static THREADS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
 impl Participants {
-    pub(super) fn new(region: &Arc<Region>) -> Result<Participants> {
+    pub(in crate::pages) fn new(region: &Arc<Region>) -> Result<Participants> {
         let seats = (usize::from(region.geometry().slots) - 1).min(SEATS_MAX);
         let bytes = seats * size_of::<Place>();
         let memory = Mapping::anonymous(bytes).map_err(|e| {
@@ -257,7 +257,7 @@ impl Participants {
         Err(self.all_taken())
     }
 
-    /// Takes a seat whose slot comes after another one: for who shares the snapshot of that ([`Pages::sit_beside`](super::Pages::sit_beside)).
+    /// Takes a seat whose slot comes after another one: for who shares the snapshot of that ([`Pages::sit_beside`](crate::pages::Pages::sit_beside)).
     ///
     /// # Errors
     /// As of [`Participants::sit`].

@@ -31,9 +31,9 @@ use std::time::Duration;
 use sablecat_os::atomic::Ordering;
 use sablecat_os::{clock, liveness};
 
-use super::volume::Volume;
-use super::{Pages, Participant};
 use crate::error::{Error, ErrorKind, Result};
+use crate::pages::volume::Volume;
+use crate::pages::{Pages, Participant};
 use crate::region::{Held, Holding, Moored, Stage, Work};
 use crate::types::Berth;
 
@@ -45,7 +45,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const DOUBLED_MAX: u32 = 6;
 
 /// A holding of the role, how far its holder had come when that was last seen to change, and when that was.
-pub(super) type Watched = Option<(Holding, u64, Duration)>;
+pub(in crate::pages) type Watched = Option<(Holding, u64, Duration)>;
 
 /// Says, until dropped, that a participant may write to a berth what another set there.
 struct Settling<'a>(&'a Participant);
@@ -94,7 +94,7 @@ impl Pages {
     }
 
     /// Takes the checkpoint role unless somebody has it: until it is dropped, no checkpoint begins.
-    pub(super) fn try_hold_checkpoint(&self, me: &Participant) -> Option<Held<'_>> {
+    pub(in crate::pages) fn try_hold_checkpoint(&self, me: &Participant) -> Option<Held<'_>> {
         let held = self.region.role(Work::Checkpoint).try_take(me.number()).ok()?;
         self.settle_berths(&held, me);
         Some(held)
@@ -216,7 +216,7 @@ impl Pages {
     }
 
     /// Says which generation is durable and in force, and of which LSN it is.
-    pub(super) fn say_in_force(&self, generation: u64, checkpoint: u64) {
+    pub(in crate::pages) fn say_in_force(&self, generation: u64, checkpoint: u64) {
         let header = self.region.header();
         // Only upwards: who was succeeded says it late.
         header.generation.0.fetch_max(generation, Ordering::SeqCst);

@@ -6,17 +6,17 @@
 use sablecat_os::atomic::Ordering;
 use sablecat_os::disk::AlignedBuf;
 
-use super::follow::Following;
-use super::volume::{Found, Volume, compare_block};
-use super::{Pages, Participant, header};
 use crate::error::{Error, Result};
+use crate::pages::store::follow::Following;
+use crate::pages::volume::{Found, Volume, compare_block};
+use crate::pages::{Pages, Participant, header};
 use crate::region::{BlockWord, Counted, EntryWord, FrameState};
 use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock};
 
 impl Pages {
     /// The current version's frame, after reading it if nobody else did meanwhile.
     #[cold]
-    pub(super) fn page_in(&self, page: PageId, me: &Participant) -> Result<FrameId> {
+    pub(in crate::pages) fn page_in(&self, page: PageId, me: &Participant) -> Result<FrameId> {
         if u64::from(page.0) >= self.region.geometry().pages_max || page == PageId::NONE {
             return Err(Error::corruption(format!("a page refers to page {page}, which cannot exist")));
         }
@@ -126,7 +126,7 @@ impl Pages {
     }
 
     /// Checks what was read from a block and verified: whether it is what was written there last, and this page.
-    pub(super) fn check_page(&self, page: PageId, named: SealedBlock, bytes: &[u8]) -> Result<()> {
+    pub(in crate::pages) fn check_page(&self, page: PageId, named: SealedBlock, bytes: &[u8]) -> Result<()> {
         let block = named.block();
         let found = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
         if found != page.0 {

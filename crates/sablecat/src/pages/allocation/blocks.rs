@@ -8,8 +8,8 @@ use std::ops::Index;
 
 use super::space::BitSpace;
 use super::used::Used;
-use super::{EXTRA_RESERVED_BYTES, RESERVED_BYTES};
 use crate::error::Result;
+use crate::pages::volume::{EXTRA_RESERVED_BYTES, RESERVED_BYTES};
 use crate::region::VOLUMES_MAX;
 use crate::types::{BlockId, VolumeId};
 
@@ -165,7 +165,7 @@ pub(crate) struct UsedBlocks(Vec<Used>);
 
 impl UsedBlocks {
     /// What lies before the first block of each of so many volumes, within these bounds.
-    pub(super) fn reserved(volumes: usize, bounds: &Bounds, block_size: usize) -> UsedBlocks {
+    pub(in crate::pages) fn reserved(volumes: usize, bounds: &Bounds, block_size: usize) -> UsedBlocks {
         let used = (0..volumes as u8).map(VolumeId).map(|volume| {
             let mut used = Used::new(bounds[volume]);
             for within in 0..first_within(volume, block_size).min(bounds[volume]) {
@@ -177,7 +177,7 @@ impl UsedBlocks {
     }
 
     /// Adds a block, which is within the bounds; false if it was there already.
-    pub(super) fn insert(&mut self, block: BlockId) -> bool {
+    pub(in crate::pages) fn insert(&mut self, block: BlockId) -> bool {
         self.0[block.volume().index()].insert(block.within())
     }
 

@@ -9,8 +9,8 @@
 
 use sablecat_os::atomic::Ordering;
 
-use super::{Pages, Participant, Seat};
 use crate::error::{Error, Result};
+use crate::pages::{Pages, Participant, Seat};
 use crate::region::Slot;
 use crate::types::Lsn;
 
@@ -80,7 +80,7 @@ impl Pages {
     }
 
     #[inline]
-    pub(super) fn pin_slot(&self, slot: &Slot) -> Lsn {
+    pub(in crate::pages) fn pin_slot(&self, slot: &Slot) -> Lsn {
         // A mark that a sweep left here was meant for a snapshot of before, perhaps of the seat's last user.
         if slot.is_revoked() {
             slot.clear_revoked();

@@ -6,23 +6,23 @@
 //! A pin holds back all that is superseded while it lasts, some microseconds if its owner runs; but if the owner lost the processor meanwhile, as many
 //! frames as the others supersede until it is their turn to wait: with eight processes on two processors some ten thousand, too many for
 //! any cache. So who sees [`PATIENCE`] frames held back gives up the processor as soon as it has no pin itself. The owner of the pin comes to run, and
-//! soon nobody loses the processor but at such a moment ([decision 16](../../../../docs/decisions/0016-giving-way.md)).
+//! soon nobody loses the processor but at such a moment ([decision 16](../../../../../docs/decisions/0016-giving-way.md)).
 //!
 //! Costs: taking a remembered frame 5 ns; reclaiming an own one 15 ns and a scan of the slots a batch of [`LIMBO_BATCH`].
 
-use super::hand;
-use super::horizon::Horizon;
-use super::{Pages, Participant};
 use crate::error::{Error, Result};
+use crate::pages::allocation::hand;
+use crate::pages::visibility::horizon::Horizon;
+use crate::pages::{Pages, Participant};
 use crate::region::{BlockWord, FrameDesc, FrameState};
 use crate::types::{BlockId, FrameId, Lsn, VolumeId};
 
 /// Own superseded frames that are looked at together.
-pub(super) const LIMBO_BATCH: usize = 8;
+pub(in crate::pages) const LIMBO_BATCH: usize = 8;
 /// Own superseded frames that are remembered: those of a few large commits.
 const LIMBO_MAX: usize = 4096;
 /// Own superseded frames that must be held back, since the last time, before others are given the processor.
-pub(super) const PATIENCE: usize = 64;
+pub(in crate::pages) const PATIENCE: usize = 64;
 
 impl Pages {
     /// A frame in state building, owned by `me`. Inside an operation: fails with "out of frames" rather than sweep.
@@ -73,7 +73,7 @@ impl Pages {
     }
 
     /// Frees what it can of the frames that `me` superseded; true if anything.
-    pub(super) fn reclaim_own(&self, me: &Participant) -> bool {
+    pub(in crate::pages) fn reclaim_own(&self, me: &Participant) -> bool {
         let mut limbo = me.limbo.borrow_mut();
         if limbo.is_empty() {
             return false;
@@ -108,7 +108,7 @@ impl Pages {
     }
 
     /// Frees a published version that was superseded at or below `horizon`.
-    pub(super) fn reclaim(&self, frame: FrameId, horizon: &Horizon, me: &Participant) -> bool {
+    pub(in crate::pages) fn reclaim(&self, frame: FrameId, horizon: &Horizon, me: &Participant) -> bool {
         let desc = self.region.frame(frame);
         if !desc.change(FrameState::Published, FrameState::Claimed(me.number())) {
             return false;
@@ -119,14 +119,14 @@ impl Pages {
             desc.set_state(FrameState::Published);
             return false;
         }
-        // Should this process die after that, the frame is published again as what it was (pages/mend.rs), and reclaimed a second time.
+        // Should this process die after that, the frame is published again as what it was (pages/pool/mend.rs), and reclaimed a second time.
         self.drop_block(desc, me);
         desc.set_state(FrameState::Free);
         true
     }
 
     /// Frees the block of a claimed version that is gone. The word first: what dies with this process is lost, rather than freed twice.
-    pub(super) fn drop_block(&self, desc: &FrameDesc, me: &Participant) {
+    pub(in crate::pages) fn drop_block(&self, desc: &FrameDesc, me: &Participant) {
         let block = desc.block();
         let _hand = (block.block() != BlockId::NONE && !block.is_captured()).then(|| me.in_hand());
         desc.set_block(block.dropped());
@@ -147,7 +147,7 @@ impl Pages {
     }
 
     /// Free blocks of a volume, `count` in a row; the first.
-    pub(super) fn allocate_blocks(&self, volume: VolumeId, count: u64) -> Result<BlockId> {
+    pub(in crate::pages) fn allocate_blocks(&self, volume: VolumeId, count: u64) -> Result<BlockId> {
         hand::assert_in_hand();
         self.blocks.allocate_run(volume, count)?.ok_or_else(volume_is_full)
     }

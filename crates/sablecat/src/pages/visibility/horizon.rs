@@ -22,13 +22,13 @@
 
 use sablecat_os::atomic::{Ordering, fence};
 
-use super::Pages;
+use crate::pages::Pages;
 use crate::region::{Holding, Work};
 use crate::types::{Lsn, PageId};
 
 /// Below these LSNs no snapshot is pinned, nor ever will be.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Horizon {
+pub(in crate::pages) struct Horizon {
     all: Lsn,
     without_checkpoint: Lsn,
     /// That of checkpoints alone.
@@ -41,20 +41,20 @@ pub(super) struct Horizon {
 impl Horizon {
     /// The horizon of every page.
     #[inline]
-    pub(super) fn all(&self) -> Lsn {
+    pub(in crate::pages) fn all(&self) -> Lsn {
         self.all
     }
 
     /// The horizon of one page.
     #[inline]
-    pub(super) fn of(&self, page: PageId) -> Lsn {
+    pub(in crate::pages) fn of(&self, page: PageId) -> Lsn {
         if u64::from(page.0) < self.captured_below { self.without_checkpoint } else { self.all }
     }
 
     /// The horizon of a page behind whose current version hangs no older one. A snapshot from before that version cannot come to the page, so only a
     /// checkpoint counts, which looks at every page that has changed.
     #[inline]
-    pub(super) fn of_lone(&self, page: PageId) -> Lsn {
+    pub(in crate::pages) fn of_lone(&self, page: PageId) -> Lsn {
         if u64::from(page.0) < self.captured_below { self.visible } else { self.of_checkpoint }
     }
 }
@@ -65,7 +65,7 @@ impl Pages {
         self.horizon().all() >= at
     }
 
-    pub(super) fn horizon(&self) -> Horizon {
+    pub(in crate::pages) fn horizon(&self) -> Horizon {
         let visible = self.region.header().visible();
         let (mut of_checkpoint, mut without_checkpoint) = (visible, visible);
         let holding = self.each_pin(|pin, checkpoint| {
@@ -77,7 +77,7 @@ impl Pages {
     }
 
     /// Whether some snapshot may want the version of `page` that was current in [born, superseded).
-    pub(super) fn is_wanted(&self, page: PageId, born: Lsn, superseded: Lsn) -> bool {
+    pub(in crate::pages) fn is_wanted(&self, page: PageId, born: Lsn, superseded: Lsn) -> bool {
         if self.region.header().visible() < superseded {
             return true;
         }
@@ -114,7 +114,7 @@ impl Pages {
 
     /// Begins an epoch, and says which one every operation in progress, and every one to come, began at or after. At most the new one,
     /// although no operation may be in progress: one that begins right after this look is not to lose what is evicted under it.
-    pub(super) fn oldest_epoch(&self) -> u64 {
+    pub(in crate::pages) fn oldest_epoch(&self) -> u64 {
         let new = self.region.header().epoch.0.fetch_add(1, Ordering::SeqCst) + 1;
         fence(Ordering::SeqCst);
         let high = self.region.header().slots_high.0.load(Ordering::SeqCst) as u16;

@@ -59,7 +59,7 @@ impl Used {
     }
 
     /// The bits of numbers `64 * word ..`.
-    pub(super) fn word(&self, word: usize) -> u64 {
+    pub(in crate::pages) fn word(&self, word: usize) -> u64 {
         self.chunks.get(word / CHUNK_WORDS).and_then(Option::as_ref).map_or(0, |chunk| chunk[word % CHUNK_WORDS])
     }
 }

@@ -32,13 +32,13 @@ use std::time::Duration;
 use sablecat_os::atomic::{Ordering, fence};
 use sablecat_os::disk::AlignedBuf;
 
-use super::latch::Patience;
 use super::relocate::Switched;
 use super::run::rest_of;
-use super::volume::{Superblock, Tail, Volume};
 use super::writing::{Claim, Writes};
-use super::{Moving, Pages, Participant, header};
 use crate::error::{Error, ErrorKind, Result};
+use crate::pages::pool::latch::Patience;
+use crate::pages::volume::{Superblock, Tail, Volume};
+use crate::pages::{Moving, Pages, Participant, header};
 use crate::region::{BlockWord, FrameState, Held, WRITTEN_QUEUE};
 use crate::trace::{self, Happened};
 use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock, VolumeId};
@@ -174,7 +174,7 @@ impl Pages {
 
     /// Nobody knows any more what is on the volume: no checkpoint is made of it from here on, and nothing read from it is believed. The caller has the
     /// checkpoint role, or had it when it flushed.
-    pub(super) fn poison(&self) {
+    pub(in crate::pages) fn poison(&self) {
         // Release, and before the role is released: pairs with the look of who takes it next.
         if self.region.header().volume_poisoned.swap(1, Ordering::Release) == 0 {
             trace::tell(Happened::Poisoned { what: "volume", cause: "a write or flush of it failed" });
@@ -611,7 +611,7 @@ impl Pages {
     }
 
     /// As [`Pages::learn_free`], for who makes no checkpoint; unless somebody does, who will.
-    pub(super) fn learn_free_early(&self, me: &Participant) -> Result<()> {
+    pub(in crate::pages) fn learn_free_early(&self, me: &Participant) -> Result<()> {
         let Some(volume) = &self.volume else { return Ok(()) };
         if self.region.header().free_known.load(Ordering::Acquire) != 0 {
             return Ok(());
@@ -625,7 +625,7 @@ impl Pages {
 
     /// Learns, once, which page ids and blocks below the opening high-water marks are free: until then all count as used, so that opening
     /// need not read the map.
-    pub(super) fn learn_free(&self, volume: &Volume) -> Result<()> {
+    pub(in crate::pages) fn learn_free(&self, volume: &Volume) -> Result<()> {
         if self.region.header().free_known.load(Ordering::Acquire) != 0 {
             return Ok(());
         }

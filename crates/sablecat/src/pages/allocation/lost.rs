@@ -40,10 +40,11 @@ use std::time::Duration;
 use sablecat_os::atomic::{Ordering, pause};
 use sablecat_os::clock;
 
-use super::run::rest_of;
-use super::volume::{Used, UsedBlocks, Volume, first_within};
-use super::{Pages, Participant, header};
 use crate::error::Result;
+use crate::pages::allocation::{Used, UsedBlocks, first_within};
+use crate::pages::store::run::rest_of;
+use crate::pages::volume::Volume;
+use crate::pages::{Pages, Participant, header};
 use crate::region::{BlockWord, EntryWord, FrameState, Header, Held, Work, taken_group};
 use crate::types::{BlockId, FrameId, PageId};
 

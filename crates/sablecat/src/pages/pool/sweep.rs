@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use sablecat_os::atomic::{Ordering, fence, fence_everywhere};
 
-use super::horizon::Horizon;
-use super::writing::{Claim, Writes};
-use super::{Pages, Participant, header};
 use crate::error::{Error, ErrorKind, Result};
+use crate::pages::store::writing::{Claim, Writes};
+use crate::pages::visibility::horizon::Horizon;
+use crate::pages::{Pages, Participant, header};
 use crate::region::{ANY_FRAME, BlockWord, Counted, EntryWord, FrameState, MEMORY_IS_FULL, NO_EPOCH, Work};
 use crate::trace::{self, Happened};
 use crate::types::{FrameId, Lsn, PageId};
@@ -26,7 +26,7 @@ use crate::types::{FrameId, Lsn, PageId};
 /// Frames a sweep looks at between two looks at the clock hand.
 const SWEEP_STEP: u64 = 32;
 /// Dirty frames written together.
-pub(super) const WRITE_BATCH: usize = 64;
+pub(in crate::pages) const WRITE_BATCH: usize = 64;
 /// Rounds of the clock without progress after which a sweep takes stronger means.
 const ROUNDS: u64 = 4;
 /// How often a sweep lets others run: the first times it only gives up the processor, then it sleeps.
@@ -56,7 +56,7 @@ impl Patience {
 
 /// What one round of the clock brought.
 #[derive(Default)]
-pub(super) struct Round {
+pub(in crate::pages) struct Round {
     /// Some frame is closer to free than before.
     progress: bool,
     /// Some frame waits for operations in progress. They end by themselves, unless they wait for a latch of ours.
@@ -156,7 +156,7 @@ impl Pages {
 
     /// Lets the hand of the clock pass over as many frames as there are, or until `want` frames are at hand or retired; with `all` those that
     /// are retired do not count, but no more than `want` are.
-    pub(super) fn sweep_round(&self, me: &Participant, want: usize, all: bool) -> Result<Round> {
+    pub(in crate::pages) fn sweep_round(&self, me: &Participant, want: usize, all: bool) -> Result<Round> {
         let frames = self.frames_ready();
         let mut round = Round::default();
         let mut looked = 0;
@@ -228,7 +228,7 @@ impl Pages {
 
     /// Frees what `me` has retired, as far as no operation in progress may be looking at it; true if anything. That takes a fence in all
     /// processes, so the operations are given the time to end, unless the oldest is one that was waited for long enough before.
-    pub(super) fn free_unlooked(&self, me: &Participant, outlasted: bool) -> bool {
+    pub(in crate::pages) fn free_unlooked(&self, me: &Participant, outlasted: bool) -> bool {
         let state = |frame: FrameId| (self.region.frame(frame).state(), self.region.frame(frame).superseded());
         let retired: Vec<_> = me.retired.borrow().iter().map(|&frame| (frame, state(frame))).collect();
         let oldest = self.oldest_epoch();
@@ -273,7 +273,7 @@ impl Pages {
     }
 
     /// Frames that there is memory for, frame 0 not counted.
-    pub(super) fn frames_ready(&self) -> u64 {
+    pub(in crate::pages) fn frames_ready(&self) -> u64 {
         self.region.header().frames_ready.0.load(Ordering::Acquire) - 1
     }
 
@@ -400,7 +400,7 @@ impl Pages {
     }
 
     /// Releases the run that begins with `first` if it is free and no snapshot can see the time before. False: not yet, or its pages are busy.
-    pub(super) fn release_if_freed(&self, first: PageId, horizon: &Horizon, me: &Participant) -> bool {
+    pub(in crate::pages) fn release_if_freed(&self, first: PageId, horizon: &Horizon, me: &Participant) -> bool {
         if self.region.entry(first).word().owner() == me.number() {
             return false;
         }
@@ -459,7 +459,7 @@ impl Pages {
 
     /// Makes a claimed frame that nobody can come upon any more free from when the operations in progress have ended. The epoch is read
     /// after the frame was unlinked: whichever operation came upon it has announced this one or an earlier one.
-    pub(super) fn retire(&self, frame: FrameId, me: &Participant) {
+    pub(in crate::pages) fn retire(&self, frame: FrameId, me: &Participant) {
         let epoch = self.region.header().epoch.0.load(Ordering::SeqCst);
         let desc = self.region.frame(frame);
         // No version any more, from before it loses what it says of one: should this process die here, it is not put back.
@@ -528,7 +528,7 @@ impl Pages {
     }
 
     /// The version in front of `frame` in the chain that begins with `current`, which the caller has latched.
-    pub(super) fn newer_in_chain(&self, current: FrameId, frame: FrameId, page: PageId) -> Option<FrameId> {
+    pub(in crate::pages) fn newer_in_chain(&self, current: FrameId, frame: FrameId, page: PageId) -> Option<FrameId> {
         let mut newer = current;
         while newer != FrameId::NONE {
             let next = self.region.frame(newer).previous();
@@ -549,7 +549,14 @@ impl Pages {
     ///
     /// Both are claimed, and then looked at again: pins may have moved since the chain was walked, and others have freed either frame and built
     /// something else in it. The current version is safe from that while the page is latched.
-    pub(super) fn take_from_chain(&self, newer: FrameId, is_current: bool, old: (FrameId, Lsn), page: PageId, me: &Participant) -> bool {
+    pub(in crate::pages) fn take_from_chain(
+        &self,
+        newer: FrameId,
+        is_current: bool,
+        old: (FrameId, Lsn),
+        page: PageId,
+        me: &Participant,
+    ) -> bool {
         let claimed = FrameState::Claimed(me.number());
         let (frame, superseded) = old;
         let (newer, old) = (self.region.frame(newer), self.region.frame(frame));
@@ -582,7 +589,7 @@ impl Pages {
     }
 
     /// Gives up the oldest snapshot that is not being read at this moment, for the room its versions take.
-    pub(super) fn revoke_oldest(&self, me: &Participant) -> bool {
+    pub(in crate::pages) fn revoke_oldest(&self, me: &Participant) -> bool {
         let visible = self.region.header().visible();
         let high = self.region.header().slots_high.0.load(Ordering::SeqCst) as u16;
         let oldest = (1..high)

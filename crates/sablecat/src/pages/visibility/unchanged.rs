@@ -15,7 +15,7 @@
 
 use sablecat_os::atomic::Ordering;
 
-use super::Pages;
+use crate::pages::Pages;
 use crate::region::Work;
 use crate::types::{FrameId, Lsn, PageId};
 

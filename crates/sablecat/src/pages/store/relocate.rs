@@ -39,10 +39,11 @@ use std::sync::atomic::Ordering as StdOrdering;
 use sablecat_os::atomic::{Ordering, fence};
 use sablecat_os::disk::AlignedBuf;
 
-use super::latch::Patience;
-use super::volume::{Bounds, CHECKSUM_BYTES, CheckpointPlan, Found, InUse, Marks, Superblock, Volume, first_within};
-use super::{Pages, Participant};
 use crate::error::{Error, Result};
+use crate::pages::allocation::{Bounds, first_within};
+use crate::pages::pool::latch::Patience;
+use crate::pages::volume::{CHECKSUM_BYTES, CheckpointPlan, Found, InUse, Marks, Superblock, Volume};
+use crate::pages::{Pages, Participant};
 use crate::region::{BlockWord, Held, Moored};
 use crate::types::{BlockId, FrameId, PageId, SealedBlock, VolumeId};
 
@@ -89,21 +90,21 @@ enum NamedBy {
 
 /// What came of a checkpoint that stands.
 #[derive(Debug)]
-pub(super) struct Switched {
+pub(in crate::pages) struct Switched {
     /// Its superblock.
-    pub(super) after: Superblock,
+    pub(in crate::pages) after: Superblock,
     /// Blocks that nothing names any more.
-    pub(super) freed: Vec<BlockId>,
+    pub(in crate::pages) freed: Vec<BlockId>,
     /// How many pages were moved.
-    pub(super) moved: u64,
+    pub(in crate::pages) moved: u64,
 }
 
 /// Blocks that pages were moved from and that a version may bring up again, each with its page.
 ///
 /// Only the process that writes every checkpoint knows when such a block is free. Once another process has written one, which may have named
-/// the block again, or one has been succeeded as it told pages where they are, they are given up: lost ([`lost`](super::lost)).
+/// the block again, or one has been succeeded as it told pages where they are, they are given up: lost ([`lost`](crate::pages::allocation)).
 #[derive(Debug, Default)]
-pub(super) struct KeptBack {
+pub(in crate::pages) struct KeptBack {
     /// That of the checkpoint after which they were kept back.
     generation: u64,
     blocks: Vec<(PageId, BlockId)>,
@@ -136,7 +137,7 @@ impl Moves {
 impl Pages {
     /// Writes the map that results from `changes` and from moving blocks, and puts it in force; without either (none), if it is not known what is free. The caller has the
     /// checkpoint role, or had it: then this fails, or another has put it in force.
-    pub(super) fn write_checkpoint(
+    pub(in crate::pages) fn write_checkpoint(
         &self,
         volume: &Volume,
         changes: &[(PageId, SealedBlock)],
@@ -208,7 +209,7 @@ impl Pages {
     }
 
     /// Whether a checkpoint would look for something to move.
-    pub(super) fn is_worth_moving(&self, volume: &Volume, moving: Moving) -> bool {
+    pub(in crate::pages) fn is_worth_moving(&self, volume: &Volume, moving: Moving) -> bool {
         !volume.superblock().retains() && self.blocks.volumes().any(|one| self.has_holes(volume, one, moving))
     }
 
@@ -359,7 +360,7 @@ impl Pages {
     }
 
     /// Tells pages where the map in force has them, which uses `used`, if whoever moved them there died, or was succeeded, before it could.
-    pub(super) fn tell_moved(&self, volume: &Volume, used: &InUse, (held, me): (&Held<'_>, &Participant)) -> Result<()> {
+    pub(in crate::pages) fn tell_moved(&self, volume: &Volume, used: &InUse, (held, me): (&Held<'_>, &Participant)) -> Result<()> {
         let (mut buffers, mut patience) = (Self::two_blocks(volume), Patience::default());
         for page in (1..used.pages.bound()).filter(|&page| used.pages.contains(page)).map(|page| PageId(page as u32)) {
             self.move_on();
@@ -382,12 +383,12 @@ impl Pages {
     }
 
     /// Memory for two blocks.
-    pub(super) fn two_blocks(volume: &Volume) -> [AlignedBuf; 2] {
+    pub(in crate::pages) fn two_blocks(volume: &Volume) -> [AlignedBuf; 2] {
         [(); 2].map(|()| AlignedBuf::new(volume.block_size()))
     }
 
     /// Where the map in force has what is on another block of the page: it was moved there, and has not been told. Of what was captured for a map that never came the map has an older version.
-    pub(super) fn moved_to(
+    pub(in crate::pages) fn moved_to(
         &self,
         volume: &Volume,
         page: PageId,
@@ -439,7 +440,7 @@ impl Pages {
     }
 
     /// The blocks that are kept back, if this process has written the checkpoint in force. Otherwise another may have kept some back as well.
-    pub(super) fn kept_back_at(&self, generation: u64) -> Option<Vec<BlockId>> {
+    pub(in crate::pages) fn kept_back_at(&self, generation: u64) -> Option<Vec<BlockId>> {
         let kept_back = self.kept_back.lock().unwrap_or_else(PoisonError::into_inner);
         (kept_back.generation == generation).then(|| kept_back.blocks.iter().map(|kept| kept.1).collect())
     }

@@ -8,8 +8,8 @@
 //! A block that could not be written holds anything, and nothing names it: it is free again, and its version is to be written as before. So an error
 //! here does no harm, and poisons nothing.
 
-use super::{Pages, Participant};
 use crate::error::{Error, Result};
+use crate::pages::{Pages, Participant};
 use crate::region::{BlockWord, Counted, Held, WRITTEN_QUEUE};
 use crate::types::{BlockId, FrameId, PageId, SealedBlock};
 
@@ -19,25 +19,25 @@ pub(crate) type Claim = (FrameId, BlockWord);
 /// Versions that are being written by one participant. Dropped, those that are left are on no block.
 #[must_use]
 #[derive(Debug)]
-pub(super) struct Writes<'a> {
+pub(in crate::pages) struct Writes<'a> {
     pages: &'a Pages,
     claims: Vec<Claim>,
 }
 
 impl<'a> Writes<'a> {
-    pub(super) fn new(pages: &'a Pages) -> Writes<'a> {
+    pub(in crate::pages) fn new(pages: &'a Pages) -> Writes<'a> {
         Writes { pages, claims: Vec::new() }
     }
 
-    pub(super) fn push(&mut self, claim: Claim) {
+    pub(in crate::pages) fn push(&mut self, claim: Claim) {
         self.claims.push(claim);
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::pages) fn len(&self) -> usize {
         self.claims.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::pages) fn is_empty(&self) -> bool {
         self.claims.is_empty()
     }
 
@@ -45,7 +45,7 @@ impl<'a> Writes<'a> {
     ///
     /// # Errors
     /// Those of the volume; all are on no block then.
-    pub(super) fn write_out(&mut self, me: &Participant) -> Result<()> {
+    pub(in crate::pages) fn write_out(&mut self, me: &Participant) -> Result<()> {
         let written = self.write_as(|word| word)?;
         me.slot().count(Counted::Swept, written.len() as u64);
         Ok(())
@@ -55,7 +55,7 @@ impl<'a> Writes<'a> {
     ///
     /// # Errors
     /// As [`Writes::write`]; if the role was lost.
-    pub(super) fn write_captured(&mut self, held: &Held<'_>, me: &Participant) -> Result<Vec<(PageId, SealedBlock)>> {
+    pub(in crate::pages) fn write_captured(&mut self, held: &Held<'_>, me: &Participant) -> Result<Vec<(PageId, SealedBlock)>> {
         let written = self.write_as(|word| if held.is_succeeded() { word } else { word.captured() })?;
         me.slot().count(Counted::Captured, written.len() as u64);
         if held.is_succeeded() { Err(Error::succeeded()) } else { Ok(written) }

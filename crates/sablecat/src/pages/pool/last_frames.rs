@@ -11,20 +11,20 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Pages, Participant};
 use crate::error::Result;
+use crate::pages::{Pages, Participant};
 use crate::region::{FrameState, Region};
 use crate::types::FrameId;
 
 /// The state of a frame that is kept.
-pub(super) const KEPT: FrameState = FrameState::Building(0);
+pub(in crate::pages) const KEPT: FrameState = FrameState::Building(0);
 /// The part of the pool that is kept, and how many frames at most: a step of freeing a tree changes half of that part (txn/trees.rs), a single removal some pages.
 const PART: usize = 8;
 const MOST: usize = 80;
 
 /// The frames that are kept.
 #[derive(Debug)]
-pub(super) struct LastFrames {
+pub(in crate::pages) struct LastFrames {
     /// So many are to be.
     wanted: usize,
     kept: Mutex<Kept>,
@@ -39,7 +39,7 @@ struct Kept {
 
 impl LastFrames {
     /// None are kept where pages can be evicted, or where the frames are those of several processes.
-    pub(super) fn of(region: &Region, has_volume: bool) -> LastFrames {
+    pub(in crate::pages) fn of(region: &Region, has_volume: bool) -> LastFrames {
         let is_alone = !has_volume && region.membership().is_none();
         LastFrames { wanted: if is_alone { (region.geometry().frames / PART).min(MOST) } else { 0 }, kept: Mutex::default() }
     }
@@ -84,7 +84,7 @@ impl Pages {
     }
 
     /// Whether who removes is to use the last frames rather than take anything from others.
-    pub(super) fn has_last(&self, me: &Participant) -> bool {
+    pub(in crate::pages) fn has_last(&self, me: &Participant) -> bool {
         me.removes.get() && {
             let mut kept = self.last_frames.kept();
             kept.is_full |= !kept.frames.is_empty();
@@ -93,7 +93,7 @@ impl Pages {
     }
 
     /// Somebody who looked for frames has found some.
-    pub(super) fn note_not_full(&self) {
+    pub(in crate::pages) fn note_not_full(&self) {
         if self.last_frames.wanted > 0 {
             self.last_frames.kept().is_full = false;
         }

@@ -9,7 +9,7 @@
 
 use sablecat_os::atomic::Ordering;
 
-use super::{Pages, Participant};
+use crate::pages::{Pages, Participant};
 use crate::region::{EntryWord, FrameState, ListItem, WRITTEN_QUEUE};
 use crate::types::{FrameId, PageId};
 
