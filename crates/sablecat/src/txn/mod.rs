@@ -29,6 +29,7 @@
 //! trees.rs        making and unmaking whole trees
 //! estimate.rs     how large a tree is, about
 //! unreachable.rs  finding and freeing pages that nothing leads to
+//! finding.rs      the page that covers a key, and what it says of it
 //! single.rs       one-record commits without a write set
 //! bulk.rs         loading an empty tree
 //! scratch.rs      the record in the making
@@ -47,6 +48,7 @@ mod copy;
 mod direct;
 mod entry;
 mod estimate;
+mod finding;
 mod follow;
 mod gate;
 mod large;
@@ -88,10 +90,10 @@ pub(crate) use write_set::Position;
 
 use std::time::Duration;
 
-use crate::access::{Home, KeyRule, Method, Order, Place, Tree, Value};
+use crate::access::{Home, KeyRule, Method, Order, Tree};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Caller, Log};
-use crate::pages::{Bell, Pages, Participant, Snapshot};
+use crate::pages::{Bell, Pages, Participant};
 use crate::region::{Counted, Region, Work};
 use crate::trace::{self, Happened};
 use crate::types::{Lsn, PageId, TreeId, VolumeId};
@@ -252,43 +254,10 @@ impl Kernel {
         }
     }
 
-    /// Shows `look` the value in the snapshot of a key that is not nested, or none.
-    #[inline]
-    pub(crate) fn look_up<R>(
-        &self,
-        snapshot: &mut Snapshot<'_>,
-        tree: &Tree<'_>,
-        key: &[u8],
-        look: impl FnOnce(Option<Value<'_>>) -> R,
-    ) -> Result<R> {
-        Ok(look(tree.get(snapshot.covering(tree, key)?, key)))
-    }
-
     /// Bytes of a page.
     #[inline]
     pub(crate) fn page_size(&self) -> usize {
         self.pages.region.page_size()
-    }
-
-    /// Where a key belongs at an LSN that `me` has pinned: for a nested one the innermost subtree, going down one operation a page.
-    #[inline]
-    pub(crate) fn place<'t, 'k>(&self, tree: &Tree<'t>, key: &'k [u8], at: Lsn, me: &Participant) -> Result<Place<'t, 'k>> {
-        tree.place(&Committed { kernel: self, me, at }, key)
-    }
-
-    /// Whether a key is nested.
-    #[inline]
-    pub(crate) fn is_nested(&self, tree: &Tree<'_>, key: &[u8]) -> bool {
-        tree.is_nested(key, self.pages.region.page_size())
-    }
-
-    /// The value of a record at an LSN that `me` has pinned.
-    fn value_at(&self, tree: &Tree<'_>, key: &[u8], at: Lsn, me: &Participant) -> Result<Option<apply::OwnedValue>> {
-        let place = self.place(tree, key, at, me)?;
-        self.pages.operate(me, || {
-            let mut snapshot = self.pages.at_pin(me, at)?;
-            self.look_up(&mut snapshot, &place.tree, place.rest, |value| value.map(apply::OwnedValue::of))
-        })
     }
 
     /// Refuses keys and values that the tree cannot hold.
@@ -306,23 +275,6 @@ fn check_record(tree: &Tree<'_>, page_size: usize, key: &[u8], value_len: usize)
         return Err(Error::invalid(format!("a value of {value_len} bytes; values can have 4294967295 at most")));
     }
     Ok(())
-}
-
-impl Snapshot<'_> {
-    /// The page of `tree` that covers `key`: the one used last if that is it, else by descent.
-    #[inline(always)]
-    pub(crate) fn covering(&mut self, tree: &Tree<'_>, key: &[u8]) -> Result<&[u8]> {
-        let hints = &self.operation.me.hints;
-        let are_good = hints.are_of(self.at, self.operation.pages.region.header().leaves_since());
-        if are_good && self.is_resident(hints.of(tree.id), |bytes| tree.covers(bytes, key)) {
-            return Ok(self.looked_at());
-        }
-        let page = tree.find(self, key)?;
-        if are_good {
-            hints.remember(tree.id, page);
-        }
-        self.page(page)
-    }
 }
 
 /// Who calls the log.

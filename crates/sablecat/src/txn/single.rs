@@ -13,7 +13,7 @@ use crate::access::{Change, PageRead, PageWrite, Tree, Tried, Value};
 use crate::error::{ErrorKind, Result};
 use crate::log::{Kind, RecordBuilder};
 use crate::pages::{Participant, header};
-use crate::types::{Lsn, PageId};
+use crate::types::Lsn;
 
 /// A change of one record.
 #[derive(Clone, Copy, Debug)]
@@ -245,24 +245,6 @@ impl Kernel {
             Err(error) if error.is_rebuilt() => Ok(Attempt::Structure),
             done => done.map(Attempt::Done),
         }
-    }
-
-    /// The page that covered `key` at `at`.
-    #[inline]
-    pub(super) fn locate(&self, tree: &Tree<'_>, key: &[u8], at: Lsn, me: &Participant) -> Result<PageId> {
-        self.pages.operate(me, || {
-            let mut snapshot = self.pages.at_pin(me, at)?;
-            let are_good = me.hints.are_of(at, self.pages.region.header().leaves_since());
-            let hint = if are_good { me.hints.of(tree.id) } else { PageId::NONE };
-            if snapshot.is_resident(hint, |bytes| tree.covers(bytes, key)) {
-                return Ok(hint);
-            }
-            let page = tree.find(&snapshot, key)?;
-            if are_good {
-                me.hints.remember(tree.id, page);
-            }
-            Ok(page)
-        })
     }
 
     /// The change under the tree's structure latch, with splits and merges.
