@@ -50,6 +50,7 @@ mod log;
 mod pages;
 mod region;
 mod trace;
+pub mod tuple;
 mod txn;
 mod types;
 

@@ -12,8 +12,16 @@ use crate::files::TextFile;
 use crate::source;
 
 /// The layers, lowest first.
-const LAYERS: [&[&str]; 8] =
-    [&["types", "error", "trace"], &["region"], &["log", "pages"], &["access"], &["txn"], &["env"], &["api"], &["fuzzing", "guide"]];
+const LAYERS: [&[&str]; 8] = [
+    &["types", "error", "trace"],
+    &["region", "tuple"],
+    &["log", "pages"],
+    &["access"],
+    &["txn"],
+    &["env"],
+    &["api"],
+    &["fuzzing", "guide"],
+];
 const SOURCE: &str = "crates/sablecat/src/";
 /// The layer of the access methods, and their modules.
 const ACCESS: &str = "access";

@@ -47,28 +47,20 @@
 //!
 //! # Tuples
 //!
-//! Parts of a fixed length are written one after the other. A part of any length must say where it ends, in a way that sorts: if it never has a zero byte, as most text, end it
-//! with one. Otherwise write each zero byte in it as `00 ff`, and end it with `00 01`. The last part needs no end.
+//! Several values in one key: [`tuple::pack`](crate::tuple::pack) writes them so that keys sort element by element, texts of any length and numbers of any size among them, and
+//! [`tuple::unpack`](crate::tuple::unpack) reads them back. [`tuple::beginning_with`](crate::tuple::beginning_with) are those whose first elements are the same.
 //!
-//! Do not write the length before a text: then all short ones come before all long ones.
+//! By hand: parts of a fixed length are written one after the other. A part of any length must say where it ends, in a way that sorts: if it never has a zero byte, as most text,
+//! end it with one. Do not write the length before a text: then all short ones come before all long ones.
 //!
 //! ```
-//! fn tuple(text: &[u8], number: u64) -> Vec<u8> {
-//!     let mut key = Vec::new();
-//!     for &byte in text {
-//!         key.push(byte);
-//!         if byte == 0 {
-//!             key.push(0xff);
-//!         }
-//!     }
-//!     key.extend([0, 1]);
-//!     key.extend(number.to_be_bytes());
-//!     key
-//! }
+//! use sablecat::tuple::{pack, unpack};
 //!
-//! let texts: [&[u8]; 6] = [b"", b"\0", b"\0\0", b"a", b"a\0b", b"ab"];
-//! let tuples = texts.iter().flat_map(|text| [tuple(text, 7), tuple(text, 8)]);
+//! let texts = ["", "\0", "\0\0", "a", "a\0b", "ab"];
+//! let tuples: Vec<_> = texts.iter().flat_map(|text| [pack(&(text, -7)), pack(&(text, 300))]).collect();
 //! assert!(tuples.is_sorted());
+//! assert_eq!(unpack::<(String, i64)>(&tuples[9])?, ("a\0b".to_owned(), 300));
+//! # Ok::<(), sablecat::Error>(())
 //! ```
 //!
 //! # What begins alike
