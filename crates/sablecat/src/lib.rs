@@ -57,7 +57,7 @@ mod types;
 pub use access::Method;
 pub use api::{
     Builder, Changes, ChangesIn, ChangesOptions, Commit, Cursor, DataStore, Database, DatabaseStats, Entry, Env, Follower, KeyRange, Kind,
-    Prefix, Range, Read, ReadTxn, Record, Savepoint, Stats, Stopper, Txn, TxnOptions, Write,
+    Prefix, Range, Read, ReadTxn, Record, Savepoint, Sequence, SequenceOptions, Stats, Stopper, Txn, TxnOptions, Write,
 };
 pub use env::{Activity, CheckpointReport, CompactReport, Participant, Process, Progress, RecordLock, RecoveryReport, VerifyReport};
 pub use env::{Change, Counters, OldestSnapshot, VolumeStats};

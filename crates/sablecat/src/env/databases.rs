@@ -256,6 +256,13 @@ impl Core {
         EnvTxn::begin(self, options)?.run(options.durability, work)
     }
 
+    /// The same with a durability of its own, for who may be within a transaction that has the environment to itself.
+    pub(crate) fn write_beside<T>(&self, durability: Durability, work: impl FnMut(&mut EnvTxn<'_>) -> Result<T>) -> Result<T> {
+        let own = self.own_options(false);
+        let durability = if self.kernel.log.keeps_records() { durability } else { own.durability };
+        EnvTxn::begin(self, own)?.run(durability, work)
+    }
+
     fn own_options(&self, read_only: bool) -> Options {
         let durability = if self.kernel.log.keeps_records() { self.config.durability } else { Durability::Memory };
         Options { isolation: Isolation::Snapshot, durability, read_only, patience: self.config.lock_timeout }
