@@ -484,6 +484,44 @@ impl Database {
         })
     }
 
+    /// Sets the value of a key to `new` if it is `expected`, or removes the record; none means that there is no record, before and after. Whether it was.
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let env = sablecat::Env::in_memory()?;
+    /// let leader = env.database("leader")?;
+    /// assert!(leader.compare_and_swap("", None, Some(b"me"))?);
+    /// assert!(!leader.compare_and_swap("", None, Some(b"another"))?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Env::write`].
+    pub fn compare_and_swap(&self, key: impl AsRef<[u8]>, expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool> {
+        self.change(|txn| txn.compare_and_swap(self, key.as_ref(), expected, new))
+    }
+
+    /// Adds to the number that a value is: see [`Write::increment`](crate::Write::increment). Locks the record, so that those who count wait for each other instead of
+    /// running again.
+    ///
+    /// # Errors
+    /// As [`Write::increment`](crate::Write::increment), and [`Env::write`].
+    pub fn increment(&self, key: impl AsRef<[u8]>, by: i64) -> Result<i64> {
+        self.change(|txn| {
+            txn.get_for_update(self, key.as_ref())?;
+            txn.increment(self, key.as_ref(), by)
+        })
+    }
+
+    /// Puts bytes in the place of others of a value: see [`Write::splice`](crate::Write::splice).
+    ///
+    /// # Errors
+    /// As [`Write::splice`](crate::Write::splice), and [`Env::write`].
+    pub fn splice(&self, key: impl AsRef<[u8]>, offset: u64, len: u64, bytes: impl AsRef<[u8]>) -> Result<u64> {
+        self.change(|txn| txn.splice(self, key.as_ref(), offset, len, bytes.as_ref()))
+    }
+
     /// Removes the record with the least key, and returns it. Several consumers of one queue do better with
     /// [`Txn::pop_first_unlocked`](crate::Txn::pop_first_unlocked).
     ///

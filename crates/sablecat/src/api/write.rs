@@ -2,7 +2,7 @@
 
 use super::read::{Read, Record};
 use super::{Database, KeyRange};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What can be written to: a [`Txn`](crate::Txn), or a [`DataStore`](crate::DataStore). Both have these methods as their own as well, and an environment's
 /// [`Database`] has them by itself, each a transaction of its own: the trait is for code that is to write to either.
@@ -94,6 +94,67 @@ pub trait Write: Read {
         Ok(after)
     }
 
+    /// Sets the value of a key to `new` if it is `expected`, or removes the record; none means that there is no record, before and after. Whether it was.
+    ///
+    /// # Errors
+    /// As [`Write::remove`].
+    fn compare_and_swap(
+        &mut self,
+        db: &Database<Self::Of>,
+        key: impl AsRef<[u8]>,
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<bool> {
+        let is_so = self.get_with(db, key.as_ref(), |value| value == expected)?;
+        match new {
+            _ if !is_so => {}
+            Some(value) => self.insert(db, key, value)?,
+            None => _ = self.remove(db, key)?,
+        }
+        Ok(is_so)
+    }
+
+    /// Adds to the number that a value is: eight bytes, an `i64`, the lowest byte first. Without a record it is 0 before. What it is then.
+    ///
+    /// # Errors
+    /// `Invalid` if the value has another length, or the sum is no `i64`; as [`Write::remove`].
+    fn increment(&mut self, db: &Database<Self::Of>, key: impl AsRef<[u8]>, by: i64) -> Result<i64> {
+        let before = self.get_with(db, key.as_ref(), |value| value.map_or(Some(0), number))?;
+        let Some(before) = before else {
+            return Err(Error::invalid(format!(
+                "a value to be incremented in the database {:?} has not the eight bytes of a number",
+                db.name()
+            )));
+        };
+        let Some(after) = before.checked_add(by) else {
+            return Err(Error::invalid(format!("{before} and {by}, in the database {:?}, are more than 64 bits can have", db.name())));
+        };
+        self.insert(db, key, after.to_le_bytes())?;
+        Ok(after)
+    }
+
+    /// Puts bytes in the place of others of a value: of `len` bytes from `offset` on, or as many as there are. A value that ends before `offset` is filled up with zeros; without
+    /// a record it is empty before. How long it is then. The whole value is written.
+    ///
+    /// # Errors
+    /// As [`Write::remove`]; `Invalid` if the value would be too long.
+    fn splice(&mut self, db: &Database<Self::Of>, key: impl AsRef<[u8]>, offset: u64, len: u64, bytes: impl AsRef<[u8]>) -> Result<u64> {
+        let bytes = bytes.as_ref();
+        let after = offset.saturating_add(bytes.len() as u64);
+        if after > u64::from(u32::MAX) {
+            return Err(Error::invalid(format!("a value of {after} bytes; values can have {} at most", u32::MAX)));
+        }
+        let mut value = self.get(db, key.as_ref())?.unwrap_or_default();
+        let offset = offset as usize;
+        if value.len() < offset {
+            value.resize(offset, 0);
+        }
+        let end = offset + len.min((value.len() - offset) as u64) as usize;
+        value.splice(offset..end, bytes.iter().copied());
+        self.insert(db, key, &value)?;
+        Ok(value.len() as u64)
+    }
+
     /// Removes the record with the least key, and returns it.
     ///
     /// # Errors
@@ -159,6 +220,10 @@ pub trait Write: Read {
     }
 }
 
+fn number(value: &[u8]) -> Option<i64> {
+    value.try_into().ok().map(i64::from_le_bytes)
+}
+
 /// The methods of [`Write`] but the first two, as a type's own.
 macro_rules! writing {
     ($of:ty) => {
@@ -197,6 +262,36 @@ macro_rules! writing {
             change: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>,
         ) -> Result<Option<Vec<u8>>> {
             crate::api::Write::update(self, db, key, change)
+        }
+
+        /// Sets the value of a key if it is what is expected: see [`Write::compare_and_swap`](crate::Write::compare_and_swap).
+        ///
+        /// # Errors
+        /// As [`Write::remove`](crate::Write::remove).
+        pub fn compare_and_swap(
+            &mut self,
+            db: &Database<$of>,
+            key: impl AsRef<[u8]>,
+            expected: Option<&[u8]>,
+            new: Option<&[u8]>,
+        ) -> Result<bool> {
+            crate::api::Write::compare_and_swap(self, db, key, expected, new)
+        }
+
+        /// Adds to the number that a value is: see [`Write::increment`](crate::Write::increment).
+        ///
+        /// # Errors
+        /// As [`Write::increment`](crate::Write::increment).
+        pub fn increment(&mut self, db: &Database<$of>, key: impl AsRef<[u8]>, by: i64) -> Result<i64> {
+            crate::api::Write::increment(self, db, key, by)
+        }
+
+        /// Puts bytes in the place of others of a value: see [`Write::splice`](crate::Write::splice).
+        ///
+        /// # Errors
+        /// As [`Write::splice`](crate::Write::splice).
+        pub fn splice(&mut self, db: &Database<$of>, key: impl AsRef<[u8]>, offset: u64, len: u64, bytes: impl AsRef<[u8]>) -> Result<u64> {
+            crate::api::Write::splice(self, db, key, offset, len, bytes)
         }
 
         /// Removes the record with the least key, and returns it.
