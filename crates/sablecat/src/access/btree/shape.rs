@@ -78,7 +78,18 @@ fn grow<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
 }
 
 /// Removes a record, merging pages as they empty. False if it was not there.
+#[cfg(test)]
 pub(crate) fn remove<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> Result<bool> {
+    remove_with(writer, tree, key, |_| Ok(()))
+}
+
+/// Removes a record, then what `led_to` removes, and merges pages as they empty. False if it was not there.
+pub(super) fn remove_with<W: PageWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    key: &[u8],
+    led_to: impl FnOnce(&mut W) -> Result<()>,
+) -> Result<bool> {
     let mut path = Vec::new();
     let leaf = find_leaf(writer, tree, key, Toward::Key, |step| path.push(step))?;
     if writer.read(leaf, |bytes| Leaf::new(bytes).search(key, tree.order).is_err())? {
@@ -88,6 +99,7 @@ pub(crate) fn remove<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) 
     let bytes = writer.write(leaf)?;
     let Ok(index) = Leaf::new(bytes).search(key, tree.order) else { return Ok(false) };
     LeafMut::new(bytes).remove(index);
+    led_to(writer)?;
     merge_path(writer, tree, leaf, path)?;
     Ok(true)
 }
