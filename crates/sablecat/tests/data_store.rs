@@ -95,6 +95,10 @@ fn whatever_fails_a_record_is_as_it_was_or_as_it_was_to_be() {
         }
         if store.checkpoint().is_ok() {
             check(&store, &db, &model, &format!("seed {seed}, at the end"));
+            // Of what a failure could not give back, since the disk failed there too.
+            store.compact().unwrap();
+            let pages = store.verify(&mut |_| {}).unwrap().pages;
+            assert_eq!(store.stats().unwrap().pages, pages, "seed {seed}: what failures have left is found");
         }
     }
 }
@@ -108,4 +112,41 @@ fn a_nested_key_keeps_its_value_if_there_is_no_room_for_another() {
     assert_eq!(store.insert(&db, &key, vec![2; 10_000_000]).unwrap_err().kind(), ErrorKind::CacheFull);
     assert_eq!(store.get(&db, &key).unwrap(), Some(value));
     assert_eq!(store.verify(&mut |_| {}).unwrap().problems, [""; 0]);
+}
+
+#[test]
+fn an_insertion_that_fails_for_want_of_memory_takes_none() {
+    let mut store = Env::builder().cache_size(1 << 20).data_store_in_memory().unwrap();
+    let db = store.database("d").unwrap();
+    let long = [vec![3; 700], vec![4; 60_000]];
+    for key in [&b"short"[..], &long[0], &long[1]] {
+        let before = store.stats().unwrap();
+        for _ in 0..5 {
+            assert_eq!(store.insert(&db, key, vec![1; 2_000_000]).unwrap_err().kind(), ErrorKind::CacheFull);
+        }
+        assert_eq!(store.stats().unwrap().pages, before.pages);
+        // Three quarters of it.
+        for n in 0..8_u32 {
+            store.insert(&db, n.to_be_bytes(), vec![2; 98_304]).unwrap();
+        }
+        store.clear(&db).unwrap();
+    }
+    // Until it is full, by records that split pages.
+    let mut n = 0_u32;
+    let full = loop {
+        match store.insert(&db, [&long[0][..], &n.to_be_bytes()].concat(), [1; 300]) {
+            Ok(()) => n += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(full.kind(), ErrorKind::CacheFull);
+    let pages = store.stats().unwrap().pages;
+    for n in 0..100_u32 {
+        assert!(store.insert(&db, [&long[0][..], &n.to_be_bytes()].concat(), [1; 9000]).is_err());
+        assert!(store.insert(&db, vec![n as u8; 60_000], "").is_err());
+    }
+    assert_eq!(store.stats().unwrap().pages, pages);
+    assert_eq!(store.len(&db).unwrap(), u64::from(n));
+    assert_eq!(store.verify(&mut |_| {}).unwrap().problems, [""; 0]);
+    assert_eq!(store.clear(&db).unwrap(), u64::from(n));
 }

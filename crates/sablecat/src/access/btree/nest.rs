@@ -207,23 +207,41 @@ fn before<R: PageRead>(reader: &R, place: &Place<'_, '_>) -> Result<Before> {
     })
 }
 
-/// Puts a record where it belongs, in new subtrees if need be. These are made from the innermost out, so that a writer in place that
-/// fails on the way leaves pages that nothing leads to, and no subtree without records.
+/// Puts a record where it belongs, in new subtrees if need be. These are made from the innermost out, so that nothing leads to them if a writer in place
+/// fails on the way; then they are given back.
 fn insert<W: PageWrite>(
     writer: &mut W,
     place: &Place<'_, '_>,
     value: &[u8],
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
 ) -> Result<()> {
+    let (mut stored, mut roots) = (Value::Inline(value), Vec::new());
+    let inserted = insert_noting(writer, place, value, store, (&mut stored, &mut roots));
+    if inserted.is_err() {
+        long::give_back(writer, stored);
+        roots.into_iter().for_each(|root| writer.give_back(root, 1));
+    }
+    inserted
+}
+
+/// As [`insert`], noting what the value is kept as and the roots of new subtrees as they are made. None of these has more than a page.
+fn insert_noting<'v, W: PageWrite>(
+    writer: &mut W,
+    place: &Place<'_, '_>,
+    value: &'v [u8],
+    store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
+    (stored, roots): (&mut Value<'v>, &mut Vec<PageId>),
+) -> Result<()> {
     let stem_len = stem_bytes(place.tree.order, writer.page_size());
     let (stems, last) = place.rest.split_at(place.rest.len() / stem_len * stem_len);
     // Whatever is nested in it is where the outermost of the new ones is.
     let home = place.tree.home.of_subtree(stems);
-    let mut tree = if stems.is_empty() { place.tree } else { make(writer, home)? };
-    let stored = store_value(writer, tree.id, last.len(), value, store)?;
-    put(writer, &tree, last, stored)?;
+    let mut make = |writer: &mut W| make(writer, home).inspect(|tree| roots.push(tree.root));
+    let mut tree = if stems.is_empty() { place.tree } else { make(writer)? };
+    *stored = store_value(writer, tree.id, last.len(), value, store)?;
+    put(writer, &tree, last, *stored)?;
     for (depth, stem) in stems.chunks_exact(stem_len).enumerate().rev() {
-        let around = if depth == 0 { place.tree } else { make(writer, home)? };
+        let around = if depth == 0 { place.tree } else { make(writer)? };
         put(writer, &around, stem, Value::Inline(&reference(tree.root)))?;
         tree = around;
     }
