@@ -8,7 +8,7 @@
 //! | crc  | page id | born  | tree   | kind | zeros | payload ...
 //! ```
 
-use super::PageWrite;
+use super::{PageWrite, Value};
 use crate::error::{Error, Result};
 use crate::pages::{Snapshot, header};
 use crate::types::{PageId, TreeId, VolumeId};
@@ -45,9 +45,22 @@ pub(crate) fn store<W: PageWrite>(writer: &mut W, (tree, home): (TreeId, VolumeI
     let first = writer.allocate_run(home, count)?;
     for n in 0..count {
         let page = PageId(first.0 + n as u32);
-        form(writer.write(page)?, page, tree, value, n);
+        match writer.write(page) {
+            Ok(bytes) => form(bytes, page, tree, value, n),
+            Err(error) => {
+                writer.give_back(first, count);
+                return Err(error);
+            }
+        }
     }
     Ok(first)
+}
+
+/// Gives back the pages of a value that was stored for a record which could not be set.
+pub(crate) fn give_back<W: PageWrite>(writer: &mut W, stored: Value<'_>) {
+    if let Value::Long { first_page, len } = stored {
+        writer.give_back(first_page, page_count(len, writer.page_size()));
+    }
 }
 
 /// Frees the pages of a value.

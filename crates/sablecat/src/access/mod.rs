@@ -96,6 +96,10 @@ pub(crate) trait PageWrite: PageRead {
     /// Ends `count` pages with consecutive ids, as [`PageWrite::free`] does, that have never been changed since they were written.
     fn free_run(&mut self, first: PageId, count: u64) -> Result<()>;
 
+    /// Gives back pages that were made and that nothing leads to, as what they were made for has failed. Who makes new versions drops them with all others then: so
+    /// this is for who writes in place.
+    fn give_back(&mut self, _first: PageId, _count: u64) {}
+
     /// Whether `page` could be written without waiting for anybody, and if so, claims it.
     fn try_claim(&mut self, page: PageId) -> Result<bool>;
 }

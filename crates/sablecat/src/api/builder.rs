@@ -65,7 +65,7 @@ impl Builder {
         self
     }
 
-    /// Bytes of the log's buffer in memory: a power of two, at least 64 KiB. Default: 8 MiB.
+    /// Bytes of the log's buffer in memory: a power of two, from 64 KiB to 4 GiB. Default: 8 MiB.
     pub fn log_buffer_size(mut self, bytes: usize) -> Self {
         self.config.log_buffer_bytes = bytes;
         self

@@ -10,6 +10,7 @@ use sablecat_os::disk::{Disk, HostDisk};
 use crate::access::Method;
 use crate::error::{Error, Result};
 use crate::pages::volume::{Codec, Declared, Journal};
+use crate::region::RING_BYTES;
 use crate::txn::{Comparator, DeadlockPolicy, Durability, Isolation};
 
 /// The settings of an environment, with defaults that need no tuning.
@@ -122,10 +123,12 @@ impl Config {
                 self.log_segment_bytes
             )));
         }
-        if !self.log_buffer_bytes.is_power_of_two() || self.log_buffer_bytes < 65536 {
+        if !self.log_buffer_bytes.is_power_of_two() || !RING_BYTES.contains(&self.log_buffer_bytes) {
             return Err(Error::invalid(format!(
-                "a log buffer of {} bytes; it must be a power of two and at least 65536",
-                self.log_buffer_bytes
+                "a log buffer of {} bytes; it must be a power of two from {} to {}",
+                self.log_buffer_bytes,
+                RING_BYTES.start(),
+                RING_BYTES.end()
             )));
         }
         if self.file_mode.is_some_and(|mode| mode & !0o666 != 0 || mode & 0o600 != 0o600) {

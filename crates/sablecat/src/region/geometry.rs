@@ -1,5 +1,7 @@
 //! How large the parts of a region are, and where each begins.
 
+use std::ops::RangeInclusive;
+
 use sablecat_os::atomic::{AtomicU8, AtomicU64};
 use sablecat_os::mapping::LARGE_PAGE;
 
@@ -18,6 +20,9 @@ pub(crate) const STRUCTURE_LATCHES: usize = 64;
 /// Volumes of an environment at most, the main one included: what the superblock has room for, about.
 pub(crate) const VOLUMES_MAX: usize = 16;
 
+/// Bytes that the log ring may have.
+pub(crate) const RING_BYTES: RangeInclusive<usize> = 65536..=1 << 32;
+
 /// Processes that may share a region, and participants that they may have in all.
 const MEMBERS_MAX: u16 = 1024;
 const SHARED_SLOTS: u16 = 4096;
@@ -33,7 +38,7 @@ pub(crate) struct Geometry {
     pub(crate) frames: usize,
     /// Participant slots, slot 0 (never used) included.
     pub(crate) slots: u16,
-    /// Bytes of the log ring: a power of two, at least 65536.
+    /// Bytes of the log ring: a power of two among [`RING_BYTES`].
     pub(crate) ring_bytes: usize,
     /// Words of the lock table: a power of two.
     pub(crate) lock_words: usize,
@@ -74,7 +79,7 @@ impl Geometry {
     /// `bounded` says that pages are nowhere but in frames, so that no more ids are needed than there are frames.
     pub(crate) fn new(block_size: usize, cache_bytes: u64, ring_bytes: usize, bounded: bool) -> Geometry {
         assert!(block_size.is_power_of_two() && (512..=65536).contains(&block_size));
-        assert!(ring_bytes.is_power_of_two() && ring_bytes >= 65536);
+        assert!(ring_bytes.is_power_of_two() && RING_BYTES.contains(&ring_bytes));
         let frames = (cache_bytes / block_size as u64).clamp(64, u64::from(u32::MAX)) as usize + 1;
         Geometry {
             block_size,
@@ -116,7 +121,7 @@ impl Geometry {
             && self.slots > 1
             && self.members > 0
             && self.ring_bytes.is_power_of_two()
-            && (65536..=1 << 32).contains(&self.ring_bytes)
+            && RING_BYTES.contains(&self.ring_bytes)
             && self.lock_words.is_power_of_two()
             && self.lock_words <= 1 << 24
             && (64..=1 << 32).contains(&self.pages_max)

@@ -41,7 +41,7 @@ pub(crate) use berth::{BerthWords, DRAFT_BYTES, Moored, Stage};
 pub(crate) use bitmap::{LEVELS_MAX, Level, divide};
 pub(crate) use entry::{BlockWord, EntryWord, PageEntry};
 pub(crate) use frame::{FrameDesc, FrameState};
-pub(crate) use geometry::{Geometry, LOG_WORDS_BYTES, PAGE_QUEUES, STRUCTURE_LATCHES, VOLUMES_MAX};
+pub(crate) use geometry::{Geometry, LOG_WORDS_BYTES, PAGE_QUEUES, RING_BYTES, STRUCTURE_LATCHES, VOLUMES_MAX};
 pub(crate) use header::{Header, Identity, RECENT_MAX, Recent, TAKEN_GROUPS};
 pub(crate) use member::{Member, Standing};
 pub(crate) use membership::Membership;

@@ -194,15 +194,22 @@ impl PageWrite for Direct<'_> {
 
     fn allocate(&mut self, home: VolumeId) -> Result<PageId> {
         let page = self.pages.allocate_page()?;
-        self.add(page, home)?;
+        if let Err(error) = self.add(page, home) {
+            self.pages.release_page(page);
+            return Err(error);
+        }
         self.note_loaded(page, 1);
         Ok(page)
     }
 
     fn allocate_run(&mut self, home: VolumeId, count: u64) -> Result<PageId> {
         let first = self.pages.allocate_run(count)?;
-        for page in first.0..first.0 + count as u32 {
-            self.add(PageId(page), home)?;
+        for n in 0..count {
+            if let Err(error) = self.add(PageId(first.0 + n as u32), home) {
+                (0..n).for_each(|n| _ = self.free(PageId(first.0 + n as u32)));
+                (n..count).for_each(|n| self.pages.release_page(PageId(first.0 + n as u32)));
+                return Err(error);
+            }
         }
         self.note_loaded(first, count);
         Ok(first)
@@ -236,6 +243,13 @@ impl PageWrite for Direct<'_> {
     fn free_run(&mut self, first: PageId, count: u64) -> Result<()> {
         self.pages.check_run(first, count)?;
         (0..count).try_for_each(|n| self.free(PageId((u64::from(first.0) + n) as u32)))
+    }
+
+    fn give_back(&mut self, first: PageId, count: u64) {
+        // What was loaded goes with all of the load. What cannot be freed is found by who looks for what nothing leads to.
+        if self.loaded.is_none() {
+            (0..count).for_each(|n| _ = self.free(PageId(first.0 + n as u32)));
+        }
     }
 
     fn try_claim(&mut self, _: PageId) -> Result<bool> {

@@ -97,14 +97,12 @@ pub(super) fn change_leaf<W: PageWrite>(
         }
         (Some(value), place) => {
             let stored = nest::store_value(writer, tree.id, key.len(), value, store)?;
-            let mut leaf = LeafMut::new(writer.write(page)?);
-            let put_here = match place {
-                Ok(slot) => leaf.replace_value(slot, stored),
-                Err(slot) => leaf.insert(slot, key, stored),
-            };
-            match put_here {
-                Ok(()) => Changed::Done,
-                Err(_) => put(writer, tree, key, stored).map(|()| Changed::Split)?,
+            match put_in_page(writer, tree, page, (key, stored), place) {
+                Ok(changed) => changed,
+                Err(error) => {
+                    long::give_back(writer, stored);
+                    return Err(error);
+                }
             }
         }
     };
@@ -112,4 +110,25 @@ pub(super) fn change_leaf<W: PageWrite>(
         long::free(writer, first, len)?;
     }
     Ok(changed)
+}
+
+/// Sets a record in its place in a leaf, splitting pages if need be.
+#[inline(always)]
+fn put_in_page<W: PageWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    page: PageId,
+    (key, stored): (&[u8], Value<'_>),
+    place: std::result::Result<usize, usize>,
+) -> Result<Changed> {
+    let mut leaf = LeafMut::new(writer.write(page)?);
+    let put_here = match place {
+        Ok(slot) => leaf.replace_value(slot, stored),
+        Err(slot) => leaf.insert(slot, key, stored),
+    };
+    if put_here.is_err() {
+        put(writer, tree, key, stored)?;
+        return Ok(Changed::Split);
+    }
+    Ok(Changed::Done)
 }

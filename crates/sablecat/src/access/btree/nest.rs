@@ -23,7 +23,7 @@
 //! Costs: a stem that only one key begins with takes a page of its own. A descent adds one descent a stem.
 
 use super::node::{self, Inner, Kind, Leaf, Order, Value, inline_value_bytes_max};
-use super::shape::{put, remove};
+use super::shape::{put, remove_with};
 use super::{Toward, Tree, damaged, find_leaf, format_root};
 use crate::access::method::{Method, Place};
 use crate::access::{Home, PageRead, PageWrite, long};
@@ -170,51 +170,78 @@ pub(crate) fn change<W: PageWrite>(
 ) -> Result<bool> {
     let mut around = Vec::new();
     let place = find(writer, tree, key, |tree| around.push(tree))?;
-    let there = !is_nested(&place.tree, place.rest, writer.page_size()) && free_old_value(writer, &place)?;
+    let before = if is_nested(&place.tree, place.rest, writer.page_size()) { Before::Nothing } else { before(writer, &place)? };
     match value {
-        Some(value) => insert(writer, &place, value, store).map(|()| true),
-        None if there => {
-            remove(writer, &place.tree, place.rest)?;
-            unmake(writer, place.tree, around, key).map(|()| true)
+        Some(value) => {
+            insert(writer, &place, value, store)?;
+            before.free(writer).map(|()| true)
         }
-        None => Ok(false),
+        None if matches!(before, Before::Nothing) => Ok(false),
+        None => take_out(writer, &place, around, key, before).map(|()| true),
     }
 }
 
-/// Frees the pages of the value that a record has. False if there is no record.
-fn free_old_value<W: PageWrite>(writer: &mut W, place: &Place<'_, '_>) -> Result<bool> {
-    let leaf = find_leaf(writer, &place.tree, place.rest, Toward::Key, |_| {})?;
-    let (there, long) = writer.read(leaf, |bytes| {
+/// What a record was before it changes.
+enum Before {
+    Nothing,
+    Inline,
+    Long(PageId, u64),
+}
+
+impl Before {
+    /// Frees the pages of the value, to which nothing leads any more.
+    fn free<W: PageWrite>(self, writer: &mut W) -> Result<()> {
+        if let Before::Long(first, len) = self { long::free(writer, first, len) } else { Ok(()) }
+    }
+}
+
+fn before<R: PageRead>(reader: &R, place: &Place<'_, '_>) -> Result<Before> {
+    let leaf = find_leaf(reader, &place.tree, place.rest, Toward::Key, |_| {})?;
+    reader.read(leaf, |bytes| {
         let leaf = Leaf::new(bytes);
         match leaf.search(place.rest, place.tree.order).map(|slot| leaf.value(slot)) {
-            Ok(Value::Long { first_page, len }) => (true, Some((first_page, len))),
-            Ok(Value::Inline(_)) => (true, None),
-            Err(_) => (false, None),
+            Ok(Value::Long { first_page, len }) => Before::Long(first_page, len),
+            Ok(Value::Inline(_)) => Before::Inline,
+            Err(_) => Before::Nothing,
         }
-    })?;
-    if let Some((first, len)) = long {
-        long::free(writer, first, len)?;
-    }
-    Ok(there)
+    })
 }
 
-/// Puts a record where it belongs, in new subtrees if need be. These are made from the innermost out, so that a writer in place that
-/// fails on the way leaves pages that nothing leads to, and no subtree without records.
+/// Puts a record where it belongs, in new subtrees if need be. These are made from the innermost out, so that nothing leads to them if a writer in place
+/// fails on the way; then they are given back.
 fn insert<W: PageWrite>(
     writer: &mut W,
     place: &Place<'_, '_>,
     value: &[u8],
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
 ) -> Result<()> {
+    let (mut stored, mut roots) = (Value::Inline(value), Vec::new());
+    let inserted = insert_noting(writer, place, value, store, (&mut stored, &mut roots));
+    if inserted.is_err() {
+        long::give_back(writer, stored);
+        roots.into_iter().for_each(|root| writer.give_back(root, 1));
+    }
+    inserted
+}
+
+/// As [`insert`], noting what the value is kept as and the roots of new subtrees as they are made. None of these has more than a page.
+fn insert_noting<'v, W: PageWrite>(
+    writer: &mut W,
+    place: &Place<'_, '_>,
+    value: &'v [u8],
+    store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
+    (stored, roots): (&mut Value<'v>, &mut Vec<PageId>),
+) -> Result<()> {
     let stem_len = stem_bytes(place.tree.order, writer.page_size());
     let (stems, last) = place.rest.split_at(place.rest.len() / stem_len * stem_len);
     // Whatever is nested in it is where the outermost of the new ones is.
     let home = place.tree.home.of_subtree(stems);
-    let mut tree = if stems.is_empty() { place.tree } else { make(writer, home)? };
-    let stored = store_value(writer, tree.id, last.len(), value, store)?;
-    put(writer, &tree, last, stored)?;
+    let mut make = |writer: &mut W| make(writer, home).inspect(|tree| roots.push(tree.root));
+    let mut tree = if stems.is_empty() { place.tree } else { make(writer)? };
+    *stored = store_value(writer, tree.id, last.len(), value, store)?;
+    put(writer, &tree, last, *stored)?;
     for (depth, stem) in stems.chunks_exact(stem_len).enumerate().rev() {
-        let around = if depth == 0 { place.tree } else { make(writer, home)? };
+        let around = if depth == 0 { place.tree } else { make(writer)? };
         put(writer, &around, stem, Value::Inline(&reference(tree.root)))?;
         tree = around;
     }
@@ -229,42 +256,47 @@ pub(super) fn make<W: PageWrite>(writer: &mut W, home: Home<'static>) -> Result<
     Ok(tree)
 }
 
-/// Unmakes a subtree if it is empty, then the one around it if it is empty without, and so on. `around` are the trees around it.
-fn unmake<W: PageWrite>(writer: &mut W, tree: Tree<'_>, mut around: Vec<Tree<'_>>, key: &[u8]) -> Result<()> {
-    let stem_len = stem_bytes(tree.order, writer.page_size());
-    let mut inner = tree;
+/// Takes out a record; with it, if it is the only one of its subtree, that, and so on outwards. `around` are the trees around its own.
+///
+/// One record goes, the outermost that leads to nothing else: so a writer in place that fails before has changed nothing, and after that leaves pages that nothing
+/// leads to.
+fn take_out<W: PageWrite>(writer: &mut W, place: &Place<'_, '_>, mut around: Vec<Tree<'_>>, key: &[u8], before: Before) -> Result<()> {
+    let stem_len = stem_bytes(place.tree.order, writer.page_size());
+    let (mut tree, mut gone, mut pages) = (place.tree, place.rest, Vec::new());
     while let Some(outer) = around.pop() {
-        let Some(pages) = pages_if_empty(writer, &inner)? else { break };
-        // In this order: should something fail in between, where records are changed in place, nothing leads to what is free.
-        remove(writer, &outer, &key[around.len() * stem_len..][..stem_len])?;
-        pages.into_iter().try_for_each(|page| writer.free(page))?;
-        inner = outer;
+        let Some(emptied) = pages_if_last(writer, &tree)? else { break };
+        pages.extend(emptied);
+        (tree, gone) = (outer, &key[around.len() * stem_len..][..stem_len]);
     }
-    Ok(())
+    remove_with(writer, &tree, gone, |writer| {
+        before.free(writer)?;
+        pages.into_iter().try_for_each(|page| writer.free(page))
+    })
+    .map(drop)
 }
 
-/// The pages of a tree without records, of which it may have several: neighbours that could not be merged when they emptied. None if
-/// there are records.
-fn pages_if_empty<R: PageRead>(reader: &R, tree: &Tree<'_>) -> Result<Option<Vec<PageId>>> {
-    let mut pages = Vec::new();
+/// The pages of a tree with no record but one, of which it may have several: neighbours that could not be merged when they emptied. None if
+/// there are more records.
+fn pages_if_last<R: PageRead>(reader: &R, tree: &Tree<'_>) -> Result<Option<Vec<PageId>>> {
+    let (mut pages, mut records) = (Vec::new(), 0);
     let mut left = vec![(tree.root, None)];
     while let Some((page, expected)) = left.pop() {
-        let has_records = reader.read(page, |bytes| match node::kind(bytes) {
+        let found = reader.read(page, |bytes| match node::kind(bytes) {
             _ if header::tree_id(bytes) != tree.id || expected.is_some_and(|level| level != node::level(bytes)) => None,
-            Some(Kind::Leaf) => Some(Leaf::new(bytes).count() > 0),
+            Some(Kind::Leaf) => Some(Leaf::new(bytes).count()),
             Some(Kind::Inner) => {
                 let inner = Inner::new(bytes);
                 let level = inner.level().saturating_sub(1);
                 left.extend((0..=inner.count()).rev().map(|slot| (inner.child(slot), Some(level))));
-                Some(false)
+                Some(0)
             }
             _ => None,
         })?;
-        match has_records {
-            None => return Err(damaged(tree, page, "is not what its parent says")),
-            Some(true) => return Ok(None),
-            Some(false) => pages.push(page),
+        records += found.ok_or_else(|| damaged(tree, page, "is not what its parent says"))?;
+        if records > 1 {
+            return Ok(None);
         }
+        pages.push(page);
     }
     Ok(Some(pages))
 }

@@ -3,7 +3,7 @@
 use super::node::{self, Fences, Inner, InnerMut, Kind, Leaf, LeafMut, SplitPoint, Value};
 use super::{Step, Toward, Tree, damaged, find_leaf, put_in_leaf};
 use crate::access::PageWrite;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::pages::header;
 use crate::types::PageId;
 
@@ -32,7 +32,10 @@ fn split<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, path: &[Step], page: Pag
     let source = writer.read(page, <[u8]>::to_vec)?;
     let right = writer.allocate(tree.home.volume)?;
     // Nothing may fail from here on: without the separator half of it would be lost.
-    let [left_bytes, right_bytes, parent_bytes] = writer.write_all([page, right, parent.page])?;
+    let [left_bytes, right_bytes, parent_bytes] = match writer.write_all([page, right, parent.page]) {
+        Ok(bytes) => bytes,
+        Err(error) => return Err(in_vain(writer, right, error)),
+    };
     let separator = if node::kind(&source) == Some(Kind::Leaf) {
         node::split_leaf(&source, left_bytes, right_bytes, right, split_point(&source, tree, key))
     } else {
@@ -65,10 +68,20 @@ fn split_point(source: &[u8], tree: &Tree<'_>, key: &[u8]) -> SplitPoint {
     }
 }
 
+/// The error of who has made a page in vain, which is given back.
+#[cold]
+fn in_vain<W: PageWrite>(writer: &mut W, made: PageId, error: Error) -> Error {
+    writer.give_back(made, 1);
+    error
+}
+
 /// Moves the root's content one level down; the root then has one child, which can be split.
 fn grow<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
     let child = writer.allocate(tree.home.volume)?;
-    let [root, below] = writer.write_all([tree.root, child])?;
+    let [root, below] = match writer.write_all([tree.root, child]) {
+        Ok(bytes) => bytes,
+        Err(error) => return Err(in_vain(writer, child, error)),
+    };
     below.copy_from_slice(root);
     header::set_page_id(below, child);
     let flags = node::flags(root);
@@ -78,7 +91,18 @@ fn grow<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
 }
 
 /// Removes a record, merging pages as they empty. False if it was not there.
+#[cfg(test)]
 pub(crate) fn remove<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> Result<bool> {
+    remove_with(writer, tree, key, |_| Ok(()))
+}
+
+/// Removes a record, then what `led_to` removes, and merges pages as they empty. False if it was not there.
+pub(super) fn remove_with<W: PageWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    key: &[u8],
+    led_to: impl FnOnce(&mut W) -> Result<()>,
+) -> Result<bool> {
     let mut path = Vec::new();
     let leaf = find_leaf(writer, tree, key, Toward::Key, |step| path.push(step))?;
     if writer.read(leaf, |bytes| Leaf::new(bytes).search(key, tree.order).is_err())? {
@@ -88,6 +112,7 @@ pub(crate) fn remove<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) 
     let bytes = writer.write(leaf)?;
     let Ok(index) = Leaf::new(bytes).search(key, tree.order) else { return Ok(false) };
     LeafMut::new(bytes).remove(index);
+    led_to(writer)?;
     merge_path(writer, tree, leaf, path)?;
     Ok(true)
 }
