@@ -625,7 +625,9 @@ impl<'k> Transaction<'k> {
         let validate = |_: &mut Changes<'_>| {
             // Of who has read a database, too: its pages may say the same for long after its removal.
             writes.trees().map(|(tree, _)| tree).chain(reads.trees()).try_for_each(|tree| kernel.check_there(tree, me))?;
-            reads.absent().try_for_each(|tree| kernel.check_absent(tree, me))?;
+            // As in `check_there`: nobody else publishes meanwhile.
+            let newest = kernel.pages.region.header().visible();
+            reads.absent().try_for_each(|tree| kernel.check_absent(tree, newest, me))?;
             reads.validate(kernel, at, &ahead, me)?;
             kernel.settle_claims(claims, writes, me)
         };
