@@ -259,3 +259,26 @@ fn a_database_made_between_beginning_and_waiting_is_noticed() {
     assert_eq!(found.unwrap().as_deref(), Some(&b"alpha"[..]));
     assert_eq!(runs.load(Ordering::SeqCst), 2);
 }
+
+#[test]
+fn jobs_that_somebody_gives_up_are_heard_of() {
+    let env = Env::in_memory().unwrap();
+    let db = env.database("jobs").unwrap();
+    db.insert("1", "a job").unwrap();
+    let mut holder = env.begin().unwrap();
+    assert!(holder.pop_first_unlocked(&db).unwrap().is_some());
+    let (runs, is_run) = mpsc::channel();
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            env.write_when_within(PATIENCE, |txn| {
+                runs.send(()).expect("heard");
+                txn.pop_first_unlocked(&db)
+            })
+        });
+        is_run.recv_timeout(PATIENCE).expect("it runs");
+        thread::sleep(MOMENT);
+        holder.abort();
+        let taken = waiter.join().unwrap().unwrap();
+        assert!(taken.is_some(), "the job is there, and nobody has it");
+    });
+}
