@@ -215,3 +215,70 @@ fn jobs_are_heard_of_in_other_processes_whoever_is_killed() {
     env.close().unwrap();
     std::fs::remove_dir_all(path).unwrap();
 }
+
+/// The names that are taken away before it waits, and after it has read, too.
+#[test]
+fn a_database_removed_between_reading_and_waiting_is_noticed() {
+    let env = Env::in_memory().unwrap();
+    let db = env.database("jobs").unwrap();
+    let runs = AtomicU32::new(0);
+    let found = env.write_when_within(PATIENCE, |txn| {
+        let found = txn.get(&db, "a");
+        if runs.fetch_add(1, Ordering::SeqCst) == 0 {
+            thread::scope(|scope| assert!(scope.spawn(|| env.remove_database("jobs").unwrap()).join().unwrap()));
+        }
+        found
+    });
+    assert_eq!(found.expect_err("it waits for what is gone").kind(), ErrorKind::NotFound);
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn a_database_made_between_beginning_and_waiting_is_noticed() {
+    let env = Env::in_memory().unwrap();
+    let db = env.database("jobs").unwrap();
+    let (runs, made) = (AtomicU32::new(0), std::sync::OnceLock::new());
+    let found = env.write_when_within(PATIENCE, |txn| {
+        runs.fetch_add(1, Ordering::SeqCst);
+        assert_eq!(txn.get(&db, "a")?, None);
+        let made = made.get_or_init(|| {
+            thread::scope(|scope| {
+                let making = scope.spawn(|| {
+                    let made = env.database("made").unwrap();
+                    made.insert("a", "alpha").unwrap();
+                    made
+                });
+                making.join().unwrap()
+            })
+        });
+        match txn.get(made, "a") {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            found => found,
+        }
+    });
+    assert_eq!(found.unwrap().as_deref(), Some(&b"alpha"[..]));
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn jobs_that_somebody_gives_up_are_heard_of() {
+    let env = Env::in_memory().unwrap();
+    let db = env.database("jobs").unwrap();
+    db.insert("1", "a job").unwrap();
+    let mut holder = env.begin().unwrap();
+    assert!(holder.pop_first_unlocked(&db).unwrap().is_some());
+    let (runs, is_run) = mpsc::channel();
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            env.write_when_within(PATIENCE, |txn| {
+                runs.send(()).expect("heard");
+                txn.pop_first_unlocked(&db)
+            })
+        });
+        is_run.recv_timeout(PATIENCE).expect("it runs");
+        thread::sleep(MOMENT);
+        holder.abort();
+        let taken = waiter.join().unwrap().unwrap();
+        assert!(taken.is_some(), "the job is there, and nobody has it");
+    });
+}

@@ -27,7 +27,8 @@ impl Env {
     /// # }
     /// ```
     ///
-    /// It is serialisable. What it has read is told as for conflicts, by records and ranges: a `get` of a key that is not there waits for that key, a range for anything in it. `work` may run again although nothing of it has changed, since
+    /// It is serialisable. What it has read is told as for conflicts, by records and ranges: a `get` of a key that is not there waits for that key, a range for anything in it. A record that another transaction had
+    /// locked, so that [`Txn::try_lock`] or [`Txn::pop_first_unlocked`] passed it over, it waits for as well: also where that transaction gives up, or its process is killed. `work` may run again although nothing of it has changed, since
     /// what lies beside it did. While it sleeps it keeps no snapshot and no locks. A commit is seen whatever its rung, as it is by who reads.
     ///
     /// # Errors

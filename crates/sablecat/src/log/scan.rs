@@ -197,24 +197,41 @@ impl Segments {
     /// # Errors
     /// `LogGone` if segments that may have some of them are not kept any more; those of reading.
     pub(super) fn chunks_before(&self, chain: u64, count: u64, before: Lsn) -> Result<Vec<Lsn>> {
+        let mut number = self.number_of(before);
+        let found = self.look_for_chunks(chain, count, before, &mut number);
+        let is_in_doubt = match &found {
+            Ok(places) => (places.len() as u64) < count,
+            Err(error) => matches!(error.kind(), ErrorKind::Io | ErrorKind::Corruption),
+        };
+        // One of the segments may have been used again under this look at it.
+        if is_in_doubt
+            && let Ok(kept) = self.numbers_kept()
+            && !(number..=self.number_of(before)).all(|number| kept.contains(&number))
+        {
+            return Err(parts_gone(before));
+        }
+        found
+    }
+
+    /// The same, and which segment was looked at last.
+    fn look_for_chunks(&self, chain: u64, count: u64, before: Lsn, number: &mut u64) -> Result<Vec<Lsn>> {
         let kept = self.numbers_kept()?;
         let mut reader = Reader::new(self);
-        let mut places: Vec<Lsn> = Vec::new();
-        let (mut number, mut life) = (self.number_of(before), None);
+        let (mut places, mut life): (Vec<Lsn>, _) = (Vec::new(), None);
         while (places.len() as u64) < count {
-            if !kept.contains(&number) {
+            if !kept.contains(number) {
                 // Below where the life begins there is nothing of it.
-                let may_be_of_life = life.is_none_or(|life| self.first_lsn(number) >= Lsn(life));
+                let may_be_of_life = life.is_none_or(|life| self.first_lsn(*number) >= Lsn(life));
                 return if may_be_of_life { Err(parts_gone(before)) } else { Ok(places) };
             }
             // A large write set does not outlive the life of the log in which it was begun.
-            let header = self.read_header(number)?;
+            let header = self.read_header(*number)?;
             if *life.get_or_insert(header.life) != header.life {
                 break;
             }
-            let end = before.min(self.first_lsn(number + 1));
+            let end = before.min(self.first_lsn(*number + 1));
             let mut here = Vec::new();
-            let mut next = reader.next_good(self.first_lsn(number), before)?;
+            let mut next = reader.next_good(self.first_lsn(*number), before)?;
             while let Some((at, len)) = next.filter(|&(at, _)| at < end) {
                 let record = Record::decode(reader.bytes(at, len, before)?, at)?;
                 if record.is_some_and(|record| record.as_chunk().is_ok_and(|(of, _)| of == chain)) {
@@ -226,7 +243,7 @@ impl Segments {
             here.append(&mut places);
             places = here;
             let Some(earlier) = number.checked_sub(1) else { break };
-            number = earlier;
+            *number = earlier;
         }
         Ok(places)
     }
@@ -594,8 +611,7 @@ impl<'l> Reader<'l> {
             let piece = (stop.min(self.segments.first_lsn(number + 1).0) - at.0) as usize;
             let file = match &self.file {
                 Some((open, file)) if *open == number => file,
-                // It may be archived under the first look at it.
-                _ => match self.segments.open_to_read(number).or_else(|_| self.segments.open_to_read(number)) {
+                _ => match self.segments.open_to_read(number) {
                     Ok(file) => &self.file.insert((number, file)).1,
                     Err(_) if at.0 >= needed => break,
                     Err(error) => return Err(error),

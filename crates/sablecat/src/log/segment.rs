@@ -280,7 +280,15 @@ impl Segments {
         {
             return archive.open(&archived);
         }
-        self.open_file(Name::Log(number), false, true)
+        let opened = self.open_file(Name::Log(number), false, true);
+        if opened.is_err()
+            && let Some(archive) = &self.archive
+            && let Some(archived) = archive.find(number)?
+        {
+            // Since that look.
+            return archive.open(&archived);
+        }
+        opened
     }
 
     /// Where a segment is, or would be in use.

@@ -118,10 +118,8 @@ impl Kernel {
         }
     }
 
-    /// In the commit step: a conflict if a tree that was found not to be there is. One that is not will never be again.
-    pub(super) fn check_absent(&self, tree: &TreeRef, me: &Participant) -> Result<()> {
-        // As in `check_there`.
-        let newest = self.pages.region.header().visible();
+    /// A conflict if a tree that was found not to be there is there in the newest state, which the participant has pinned or which nobody can change. One that is not will never be again.
+    pub(super) fn check_absent(&self, tree: &TreeRef, newest: Lsn, me: &Participant) -> Result<()> {
         if !self.is_there(tree, newest, me)? {
             return Ok(());
         }

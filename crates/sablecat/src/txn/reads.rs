@@ -18,6 +18,7 @@ use std::collections::BTreeSet;
 use std::ops::{Bound, Range};
 
 use super::changes::PageMap;
+use super::presence::removed;
 use super::recent::Published;
 use super::{Committed, Kernel, TreeRef, conflict};
 use crate::access::{PageCopy, PageRead, Part, PendingRecord, Source, Tree, Wanted};
@@ -321,6 +322,16 @@ impl ReadSet {
         // Before all is validated: what changes these words later is noticed.
         let elsewhere = elsewhere(kernel);
         let mut published = Published::since_now(kernel, me)?;
+        {
+            // Of what was removed since the snapshot the pages may not say so, and they never change.
+            let newest = kernel.pages.guarded(me);
+            for tree in self.trees() {
+                if !kernel.is_there(tree, newest.at(), me)? {
+                    return Err(removed());
+                }
+            }
+            self.absent().try_for_each(|tree| kernel.check_absent(tree, newest.at(), me))?;
+        }
         self.validate_all(kernel, at, &mut published, me)?;
         Ok(Watch { elsewhere, published })
     }

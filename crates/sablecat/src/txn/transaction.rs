@@ -21,6 +21,7 @@ use super::presence::removed;
 use super::reads::ReadSet;
 use super::scratch::Record;
 use super::short::Short;
+use super::waiting::PassedOver;
 use super::write_set::{Pending, Position, Records, WriteSet};
 use super::{Committed, Durability, Follow, Isolation, Kernel, TreeRef, conflict, count_conflict, followed, publish};
 use crate::access::{Found, Place, Scan, State, StateId, Tried, Value};
@@ -85,6 +86,7 @@ pub(crate) struct Transaction<'k> {
     /// Names that are to change only if they still stand for what they were found to.
     claims: Claims,
     held: Held,
+    pub(super) passed: PassedOver,
     /// Counts what was done since the snapshot was taken; 0: it may still be moved.
     used: Cell<u64>,
     /// An operation is in progress in its seat.
@@ -145,6 +147,7 @@ impl<'k> Transaction<'k> {
             reads: RefCell::new(ReadSet::new(kernel.pages.region.page_size())),
             claims: Claims::default(),
             held: Held::default(),
+            passed: PassedOver::default(),
             used: Cell::new(0),
             busy: Cell::new(false),
             is_named: Cell::new(false),
@@ -168,6 +171,7 @@ impl<'k> Transaction<'k> {
         self.writes = WriteSet::default();
         self.reads.get_mut().clear();
         self.claims.clear();
+        self.passed.clear();
         self.used.set(0);
         self.run.set(0);
         self.sets += 1;
@@ -428,8 +432,13 @@ impl<'k> Transaction<'k> {
     /// Locks the record if nobody else has it locked. False if somebody has, or if the snapshot does not see its newest state.
     pub(crate) fn try_lock(&mut self, tree: &TreeRef, key: &[u8]) -> Result<bool> {
         self.kernel.pages.region.check_fence()?;
-        let taken = self.kernel.locks.try_acquire(self.seat.number(), record_hash(tree.id, key), Mode::Exclusive, &mut self.held)?;
-        Ok(taken && self.sees_newest_of(tree, key)?)
+        let hash = record_hash(tree.id, key);
+        let is_taken = self.kernel.locks.try_acquire(self.seat.number(), hash, Mode::Exclusive, &mut self.held)?;
+        let is_newest = is_taken && self.sees_newest_of(tree, key)?;
+        if !is_newest && self.tracks_reads() {
+            self.passed.note(is_taken, hash);
+        }
+        Ok(is_newest)
     }
 
     /// Whether it sees the newest state of a record, which it has locked. One that has not been used yet does from now on.
@@ -637,7 +646,9 @@ impl<'k> Transaction<'k> {
         let validate = |_: &mut Changes<'_>| {
             // Of who has read a database, too: its pages may say the same for long after its removal.
             writes.trees().map(|(tree, _)| tree).chain(reads.trees()).try_for_each(|tree| kernel.check_there(tree, me))?;
-            reads.absent().try_for_each(|tree| kernel.check_absent(tree, me))?;
+            // As in `check_there`: nobody else publishes meanwhile.
+            let newest = kernel.pages.region.header().visible();
+            reads.absent().try_for_each(|tree| kernel.check_absent(tree, newest, me))?;
             reads.validate(kernel, at, &ahead, me)?;
             kernel.settle_claims(claims, writes, me)
         };

@@ -3,6 +3,7 @@
 mod archive;
 mod crash;
 mod failing;
+mod following;
 mod group;
 mod lives;
 mod rescue;

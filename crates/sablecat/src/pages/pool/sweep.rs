@@ -514,16 +514,22 @@ impl Pages {
         if self.is_wanted(page, born, superseded) {
             return Swept::Kept;
         }
-        // A sweep while a commit is validated meets pages that its own participant has latched.
-        if self.region.entry(page).word().owner() == me.number() {
+        // Who looks for frames to change a page in, or reads pages in as a commit is validated, meets those that it has latched itself. Behind the look at the word, as after every latch: whoever
+        // was taken for dead has none, and the word may name who has its slot since.
+        let word = self.region.entry(page).word();
+        let is_own = word.owner() == me.number();
+        if is_own && self.region.is_fenced() {
             return Swept::Kept;
         }
-        let Some(current) = self.try_latch(page, me) else { return Swept::Kept };
+        let latched = if is_own { Some(word.frame()) } else { self.try_latch(page, me) };
+        let Some(current) = latched else { return Swept::Kept };
         let swept = match self.newer_in_chain(current, frame, page) {
             Some(newer) if self.take_from_chain(newer, newer == current, (frame, superseded), page, me) => Swept::Retired,
             _ => Swept::Kept,
         };
-        self.unlatch(page, me);
+        if !is_own {
+            self.unlatch(page, me);
+        }
         swept
     }
 

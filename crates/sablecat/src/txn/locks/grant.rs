@@ -131,6 +131,13 @@ impl LockTable {
         found
     }
 
+    /// Whether a lock stands against it, which is flagged then.
+    pub(super) fn stands_against(&self, me: u16, want: Want) -> bool {
+        let home = self.table.home(want.id);
+        let latch = self.table.latch(home, me);
+        self.survey(home, latch.reach(), me, want, Manner { will_sleep: true, ..Manner::TAKE }).blocked
+    }
+
     /// Whether somebody waits to have the record exclusively. A lock's flag alone does not say that: its waiter may have given up.
     fn is_awaited(&self, id: super::LockId) -> bool {
         self.table.slots_in_use().any(|(_, slot)| {

@@ -135,6 +135,11 @@ impl LockTable {
         self.attempt(me, Want { id: LockId::of(hash), mode }, Manner::TAKE, held)
     }
 
+    /// Whether somebody else has the record of `hash` locked. If so, the end of that lock wakes who sleeps until something changes.
+    pub(crate) fn is_barred(&self, me: u16, hash: u64) -> bool {
+        self.stands_against(me, Want { id: LockId::of(hash), mode: Mode::Exclusive })
+    }
+
     /// Ends all locks in `held` and wakes who waits for them.
     #[inline]
     pub(crate) fn release_all(&self, me: u16, held: &mut Held) {

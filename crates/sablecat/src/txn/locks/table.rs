@@ -120,6 +120,11 @@ impl Table {
         self.region.is_fenced()
     }
 
+    /// Wakes who sleeps until something changes (txn/waiting.rs).
+    pub(super) fn wake_listeners(&self) {
+        self.region.header().recent.sleepers.wake();
+    }
+
     /// A wait for a lock takes long.
     pub(super) fn stall(&self) {
         self.region.stall();

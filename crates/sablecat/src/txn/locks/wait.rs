@@ -120,6 +120,8 @@ impl LockTable {
         // The lock's end, a SeqCst swap, comes before these looks. A waiter announces, then flags the lock; so if its flag was seen, its
         // announcement is; if it was not, the waiter's compare-and-swap failed and it looks again by itself.
         fence(Ordering::SeqCst);
+        // Who has passed over the record, and sleeps until something changes, has flagged the lock, too, after it announced its sleep.
+        self.table.wake_listeners();
         let mut waiting: Vec<_> = self
             .table
             .slots_in_use()

@@ -175,3 +175,19 @@ fn who_reads_the_map_for_what_nothing_leads_to_gives_up_its_snapshot_when_others
     assert!(disk.was_interrupted());
     assert_eq!(found.unwrap_err().kind(), ErrorKind::SnapshotTooOld);
 }
+
+/// However often it is changed, and whoever changes it has its page latched each time that it looks for a frame.
+#[test]
+fn a_page_that_is_changed_again_and_again_takes_no_snapshot_from_others() {
+    for volume in [None, Some(volume(1))] {
+        let store = Store::new(64, 6, volume);
+        store.put(&key(1), &[0; 40]).unwrap();
+        let reader = store.begin(Isolation::Snapshot, true);
+        let seen = || reader.get(&store.tree, &key(1), |value| value.map(<[u8]>::to_vec)).unwrap();
+        assert_eq!(seen(), Some(vec![0; 40]));
+        (0..2000).for_each(|n| store.put(&key(1), &[n as u8; 40]).unwrap());
+        assert_eq!(seen(), Some(vec![0; 40]));
+        drop(reader);
+        store.assert_nothing_leaks();
+    }
+}

@@ -20,6 +20,24 @@ fn chains_are_mended_under_their_walkers() {
     });
 }
 
+/// Who changes the pages again and again runs out of frames with their latches in hand, and mends the chains behind them.
+#[test]
+fn chains_are_mended_by_who_has_their_pages_latched() {
+    explore(43, 150, || {
+        let store = Store::with_two_leaves(14, 6, None);
+        together(
+            &store,
+            &[
+                |store| (1..=6).for_each(|stamp| _ = store.set_both(stamp)),
+                |store| _ = store.look_at_both(3),
+                |store| _ = store.look_at_both(2),
+                |store| store.sweep(2),
+            ],
+        );
+        store.check_end(6, 0);
+    });
+}
+
 /// A snapshot that is given up ends with an error, never with a wrong answer; the next one, on the same seat, is not touched by that.
 #[test]
 fn a_snapshot_given_up_is_told_and_the_next_one_holds() {
