@@ -248,7 +248,7 @@ impl Scene {
                 _ => Ok(done),
             }
         })?;
-        if came_to.acknowledged && !done { Err(Why::Wrong(super::lost(true))) } else { Ok(()) }
+        if came_to.acknowledged && !done { Err(Why::Wrong(super::after::lost(true))) } else { Ok(()) }
     }
 }
 
@@ -364,7 +364,7 @@ pub fn work(base: &Path, operation: &Operation) -> Result<(), String> {
         // It knows of a superblock that it could not read when it opened the environment.
         let done = go_on_but(&env, &possible, &|problem| problem.contains("it cannot be read"))?;
         if acknowledged && !done {
-            return Err(super::lost(true));
+            return Err(super::after::lost(true));
         }
     }
     match env.close() {

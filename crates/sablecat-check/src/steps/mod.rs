@@ -1,6 +1,8 @@
 //! Steps: a process that dies after any instruction.
 //!
 //! ```text
+//! at.rs         moments of an operation
+//! after.rs      what survivors find at each
 //! failing.rs    of whose system calls one fails instead
 //! operation.rs  what is done, and what there is before
 //! state.rs      the shared bytes of an environment: comparing and copying them
@@ -18,6 +20,8 @@
 //! Then some of the deaths are repeated in earnest: the process is killed there, and the survivor is one that was there before. Another time the
 //! process is not killed there but stopped: unless it is seen to hold something, the one beside it must be able to do all of its work meanwhile.
 
+mod after;
+mod at;
 pub mod failing;
 mod operation;
 pub(crate) mod state;
@@ -37,6 +41,8 @@ use sablecat_os::liveness::LockFile;
 use crate::course::Course;
 use crate::dice::Dice;
 use crate::method;
+use after::{After, lost};
+use at::At;
 use operation::Act;
 pub use operation::{OPERATIONS, Operation, named};
 use state::{Place, State, Watch};
@@ -490,30 +496,6 @@ impl Steps {
     }
 }
 
-/// A moment of an operation.
-#[derive(Clone, Copy, Default)]
-struct At {
-    /// After so many steps.
-    step: u64,
-    /// Of these the last so many come after so many system calls: it is a hundred times faster to go from call to call.
-    calls: u64,
-    since: u64,
-}
-
-impl At {
-    /// One step later.
-    fn pass(&mut self, was_call: bool) {
-        self.step += 1;
-        (self.calls, self.since) = if was_call { (self.calls + 1, 0) } else { (self.calls, self.since + 1) };
-    }
-}
-
-impl fmt::Display for At {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (the last {} of them behind {} calls)", self.step, self.since, self.calls)
-    }
-}
-
 /// What there is before the process begins.
 struct Start {
     state: State,
@@ -603,49 +585,4 @@ fn at_step(at: At, why: impl Into<Why>) -> Why {
         Why::Wrong(wrong) => Why::Wrong(format!("after step {at}: {wrong}")),
         other => other,
     }
-}
-
-/// What survivors have found so far.
-struct After {
-    copies: Arc<[Place; 2]>,
-    possible: Arc<Possible>,
-    done: bool,
-    done_in_files: bool,
-}
-
-impl After {
-    /// Sends survivors into a state.
-    fn look(&mut self, state: &State, report: &mut Report, promised: bool) -> Result<(), Why> {
-        let done = self.survive(state, Left::Somebody)?;
-        if !done && (self.done || promised) {
-            return Err(Why::Wrong(lost(promised)));
-        }
-        if report.states.is_multiple_of(RECOVER_EVERY) {
-            let recovered = self.survive(state, Left::Nobody).map_err(|wrong| format!("with nobody else: {wrong}"))?;
-            if recovered != done {
-                return Err(Why::Wrong(format!("done, for who reaps the dead: {done}; for who recovers: {recovered}")));
-            }
-        }
-        self.done = done;
-        report.states += 1;
-        report.done += u64::from(done);
-        let done = self.survive(state, Left::Files).map_err(|wrong| format!("with the files alone: {wrong}"))?;
-        if !done && (self.done_in_files || promised) {
-            return Err(Why::Wrong(format!("with the files alone: {}", lost(promised))));
-        }
-        self.done_in_files = done;
-        report.files_alone += 1;
-        Ok(())
-    }
-
-    fn survive(&self, state: &State, left: Left) -> Result<bool, String> {
-        state.put(&self.copies[0], left != Left::Files).map_err(|error| format!("copying: {error}"))?;
-        let (copies, possible) = (Arc::clone(&self.copies), Arc::clone(&self.possible));
-        patiently(move || come_after(&copies[0], &copies[1], left, &possible))
-    }
-}
-
-fn lost(promised: bool) -> String {
-    if promised { "what the process was told is done is not there" } else { "what was done a moment before is not there any more" }
-        .to_owned()
 }

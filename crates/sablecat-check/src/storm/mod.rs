@@ -6,6 +6,7 @@
 //! registers.rs  records that all workers read and write at once
 //! worker.rs     commits, checkpoints, reads, until killed
 //! said.rs       what workers acknowledge, and what must be found then
+//! seen.rs       what a look at the whole environment finds
 //! processes.rs  starting, stopping and killing workers, and hearing what they say
 //! ```
 //!
@@ -26,6 +27,7 @@ mod plan;
 mod processes;
 mod registers;
 mod said;
+mod seen;
 mod worker;
 
 use std::collections::BTreeMap;
@@ -43,6 +45,7 @@ use crate::order::{self, Call};
 use plan::Expected;
 use processes::Worker;
 use said::{Memory, Said};
+use seen::Seen;
 pub use worker::work;
 
 /// Nobody commits for so long, or somebody does not leave: then something holds everybody up.
@@ -594,36 +597,5 @@ impl Raging<'_> {
             Ok(report) => Err(format!("verify, after {kills} were killed: {}", report.problems.join("; "))),
             Err(error) => Ok(Err(error)),
         }
-    }
-}
-
-/// Keys and values, in order.
-type Records = Vec<(Vec<u8>, Vec<u8>)>;
-
-/// What is in the environment, at one snapshot.
-struct Seen {
-    money: u64,
-    /// Of each worker its count, and its records in order.
-    workers: Vec<(u64, Records)>,
-}
-
-impl Seen {
-    fn look(env: &Env, workers: usize) -> sablecat::Result<Seen> {
-        let (accounts, counts, records) = (env.database("accounts")?, env.database("counts")?, env.database("records")?);
-        let snapshot = env.snapshot()?;
-        let mut seen = Seen { money: 0, workers: vec![(0, Vec::new()); workers] };
-        for record in snapshot.range(&accounts, ..)? {
-            seen.money += number(&record?.1);
-        }
-        for worker in 0..workers {
-            seen.workers[worker].0 = snapshot.get(&counts, (worker as u64).to_be_bytes())?.map_or(0, |count| number(&count));
-        }
-        for record in snapshot.range(&records, ..)? {
-            let (key, value) = record?;
-            if let Some((_, of_worker)) = seen.workers.get_mut(plan::owner(&key) as usize) {
-                of_worker.push((key.to_vec(), value.to_vec()));
-            }
-        }
-        Ok(seen)
     }
 }

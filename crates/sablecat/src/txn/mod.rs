@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! transaction.rs  a snapshot, a write set, the reads to be validated
+//! seeing.rs       what it sees of records
 //! merged.rs       its state as a scan sees it: the snapshot with what is pending
 //! gate.rs         having the environment to oneself
 //! write_set.rs    what a transaction would change, in key order, with savepoints
@@ -65,6 +66,7 @@ mod rebuilt;
 mod recent;
 pub(crate) mod runs;
 mod scratch;
+mod seeing;
 mod short;
 mod single;
 #[cfg(test)]

@@ -2,12 +2,10 @@
 //!
 //! It runs privately: nothing shared is touched before it commits, and dropping it drops everything. Until then it holds a seat; its pin keeps its snapshot.
 //!
-//! Reading changes nothing of it but what it has seen. What is read may be shown in place to a caller's closure, which may read in the same transaction
-//! again; a slot announces one operation at a time, so that is done in another seat, with the same snapshot (*beside*).
+//! What it sees of records is told in seeing.rs.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
-use std::ops::Bound;
 use std::sync::atomic::{self, AtomicU64};
 use std::time::Duration;
 
@@ -16,20 +14,18 @@ use super::catalog::{CATALOG, CatalogEntry};
 use super::changes::Changes;
 use super::claims::Claims;
 use super::locks::{Held, Mode, record_hash};
-use super::merged::Merged;
-use super::presence::removed;
 use super::reads::ReadSet;
 use super::scratch::Record;
 use super::short::Short;
 use super::waiting::PassedOver;
 use super::write_set::{Pending, Position, Records, WriteSet};
-use super::{Committed, Durability, Follow, Isolation, Kernel, TreeRef, conflict, count_conflict, followed, publish};
-use crate::access::{Found, Place, Scan, State, StateId, Tried, Value};
+use super::{Durability, Follow, Isolation, Kernel, TreeRef, conflict, count_conflict, followed, publish};
+use crate::access::{StateId, Tried};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::RecordBuilder;
-use crate::pages::{Participant, Seat, header};
+use crate::pages::{Participant, Seat};
 use crate::region::Held as HeldRole;
-use crate::types::{Lsn, PageId, TreeId};
+use crate::types::{Lsn, TreeId};
 
 /// Write sets with more records than this are applied with the structure latches from the start: some leaf will be full.
 const SHAPE_FIRST: usize = 64;
@@ -50,59 +46,35 @@ static RUNS: AtomicU64 = AtomicU64::new(1);
 /// What a transaction saw when: the state that it looked at, and how much it had changed.
 pub(crate) type Stamp = (StateId, u64);
 
-/// An operation in progress in a transaction's seat.
-struct Busy<'t>(&'t Cell<bool>);
-
-impl Drop for Busy<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.0.set(false);
-    }
-}
-
-/// A value that was looked for.
-enum Shown<R> {
-    /// It was shown in place; what came of it.
-    InPlace(R),
-    /// It is long, and has not been shown: a copy.
-    Long(Vec<u8>),
-}
-
-/// What a record's value is: what was made of it, or, if it is long, where it begins and how long it is.
-enum Extent<R> {
-    Inline(R),
-    Long(PageId, u64),
-}
-
 /// A transaction in progress.
 pub(crate) struct Transaction<'k> {
     pub(super) kernel: &'k Kernel,
     pub(super) seat: Seat<'k>,
     /// The snapshot.
-    at: Cell<Lsn>,
-    options: Options,
-    writes: WriteSet,
-    reads: RefCell<ReadSet>,
+    pub(super) at: Cell<Lsn>,
+    pub(super) options: Options,
+    pub(super) writes: WriteSet,
+    pub(super) reads: RefCell<ReadSet>,
     /// Names that are to change only if they still stand for what they were found to.
-    claims: Claims,
-    held: Held,
+    pub(super) claims: Claims,
+    pub(super) held: Held,
     pub(super) passed: PassedOver,
     /// Counts what was done since the snapshot was taken; 0: it may still be moved.
-    used: Cell<u64>,
+    pub(super) used: Cell<u64>,
     /// An operation is in progress in its seat.
-    busy: Cell<bool>,
+    pub(super) busy: Cell<bool>,
     /// Its slot says what it is called.
-    is_named: Cell<bool>,
+    pub(super) is_named: Cell<bool>,
     /// The number of this run of it, if it notes what it reads or has set anything; 0: none was asked for. No other run of a transaction of this process has it.
-    run: Cell<u64>,
+    pub(super) run: Cell<u64>,
     /// Counts what was set and rolled back.
-    sets: u64,
+    pub(super) sets: u64,
     /// Holds the serial gate, with which nobody else commits.
     pub(super) gate: Option<HeldRole<'k>>,
     /// Does not wait for who has it.
     pub(super) passes_gate: bool,
     /// The list of what its commit has replaced, if it was a large one.
-    replaced: Option<CatalogEntry>,
+    pub(super) replaced: Option<CatalogEntry>,
 }
 
 impl std::fmt::Debug for Transaction<'_> {
@@ -210,7 +182,7 @@ impl<'k> Transaction<'k> {
 
     /// What tells the state that it looks at from others: leaves that were copied from another may not be used in this one. Who notes what it reads
     /// has to see each leaf itself, and what one has set no other has; for all others the snapshot says everything.
-    fn state(&self, at: Lsn) -> StateId {
+    pub(super) fn state(&self, at: Lsn) -> StateId {
         if (self.tracks_reads() || self.sets > 0) && self.run.get() == 0 {
             // Relaxed: the numbers need only differ.
             self.run.set(RUNS.fetch_add(1, atomic::Ordering::Relaxed));
@@ -246,173 +218,12 @@ impl<'k> Transaction<'k> {
     }
 
     /// Whether anything of a commit is compared with the snapshot.
-    fn needs_snapshot(&self) -> bool {
+    pub(super) fn needs_snapshot(&self) -> bool {
         self.options.isolation == Isolation::Snapshot || !self.reads.borrow().is_empty()
     }
 
-    fn tracks_reads(&self) -> bool {
+    pub(super) fn tracks_reads(&self) -> bool {
         self.options.isolation == Isolation::Serializable && !self.options.read_only
-    }
-
-    /// Looks at the committed state that it sees. Read committed: each operation has a snapshot of its own, which may not have the tree any more.
-    #[inline]
-    pub(crate) fn look<T>(&self, tree: &TreeRef, look: impl FnOnce(Committed<'_>) -> Result<T>) -> Result<T> {
-        self.used.set(self.used.get() + 1);
-        if self.busy.replace(true) {
-            return self.look_beside(tree, look);
-        }
-        let _busy = Busy(&self.busy);
-        if self.options.isolation == Isolation::ReadCommitted {
-            self.at.set(self.kernel.pages.pin(&self.seat));
-            self.check_tree(tree, self.at(), &self.seat)?;
-        }
-        self.looked(tree, look(Committed { kernel: self.kernel, me: &self.seat, at: self.at() }))
-    }
-
-    /// As [`Transaction::look`], while it is looking already, in a caller's closure.
-    #[cold]
-    fn look_beside<T>(&self, tree: &TreeRef, look: impl FnOnce(Committed<'_>) -> Result<T>) -> Result<T> {
-        let kernel = self.kernel;
-        if self.options.isolation == Isolation::ReadCommitted {
-            let seat = kernel.pages.participants.sit()?;
-            let pinned = kernel.pages.pinned(&seat);
-            self.check_tree(tree, pinned.at(), &seat)?;
-            return look(Committed { kernel, me: &seat, at: pinned.at() });
-        }
-        let seat = kernel.pages.sit_beside(self.number(), self.at())?;
-        let pinned = kernel.pages.beside(&seat, self.at());
-        self.looked(tree, look(Committed { kernel, me: &seat, at: pinned.at() }))
-    }
-
-    /// What a look at a tree comes to; that the tree is not there is noted.
-    #[inline]
-    fn looked<T>(&self, tree: &TreeRef, looked: Result<T>) -> Result<T> {
-        if let Err(error) = &looked {
-            self.note_if_absent(tree, error);
-        }
-        looked
-    }
-
-    #[cold]
-    fn note_if_absent(&self, tree: &TreeRef, error: &Error) {
-        if error.kind() == ErrorKind::NotFound && self.tracks_reads() {
-            self.reads.borrow_mut().note_absent(tree);
-        }
-    }
-
-    #[inline]
-    fn check_tree(&self, tree: &TreeRef, at: Lsn, me: &Participant) -> Result<()> {
-        if self.kernel.is_there(tree, at, me)? { Ok(()) } else { Err(removed()) }
-    }
-
-    /// Shows `look` the value of a record, its own pending one if there is one. A long value is read whole.
-    pub(crate) fn get<R>(&self, tree: &TreeRef, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
-        let mut look = Some(look);
-        match self.show(tree, key, &mut look)? {
-            Shown::InPlace(shown) => Ok(shown),
-            Shown::Long(value) => Ok(look.take().expect("the value is shown once")(Some(&value))),
-        }
-    }
-
-    /// The value of a record, its own pending one if there is one. There is one copy of it: the one that is returned.
-    pub(crate) fn get_owned(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        match self.show(tree, key, &mut Some(|value: Option<&[u8]>| value.map(<[u8]>::to_vec)))? {
-            Shown::InPlace(value) => Ok(value),
-            Shown::Long(value) => Ok(Some(value)),
-        }
-    }
-
-    fn show<R>(&self, tree: &TreeRef, key: &[u8], look: &mut Option<impl FnOnce(Option<&[u8]>) -> R>) -> Result<Shown<R>> {
-        let mut show = |value: Option<&[u8]>| Shown::InPlace(look.take().expect("the value is shown once")(value));
-        if let Some(pending) = self.pending(tree.id, key)? {
-            return Ok(show(pending.as_deref()));
-        }
-        if tree.is_new() {
-            return Ok(show(None));
-        }
-        self.look(tree, |Committed { kernel, me, at }| {
-            let view = tree.tree();
-            let mut shown = None;
-            let place = kernel.place(&view, key, at, me)?;
-            let (page, long) = kernel.pages.operate(me, || {
-                let mut snapshot = kernel.pages.at_pin(me, at)?;
-                let bytes = snapshot.covering(&place.tree, place.rest)?;
-                let mut long = None;
-                match place.tree.get(bytes, place.rest) {
-                    Some(Value::Long { first_page, len }) => long = Some((first_page, len)),
-                    Some(Value::Inline(value)) => shown = Some(show(Some(value))),
-                    None => shown = Some(show(None)),
-                }
-                Ok((header::page_id(bytes), long))
-            })?;
-            self.note_key(tree, &place, page);
-            match (shown, long) {
-                (Some(shown), _) => Ok(shown),
-                (None, Some((first, len))) => kernel.load_long(me, at, first, len).map(Shown::Long),
-                (None, None) => unreachable!("a value is shown, or is long"),
-            }
-        })
-    }
-
-    /// Notes that a key was looked for.
-    #[inline]
-    fn note_key(&self, tree: &TreeRef, place: &Place<'_, '_>, page: PageId) {
-        if self.tracks_reads() {
-            self.reads.borrow_mut().note(tree, place.stems, page, Bound::Included(place.rest), Bound::Included(place.rest));
-        }
-    }
-
-    /// Reads part of a value: none if there is no record, else how many bytes were read.
-    pub(crate) fn read_at(&self, tree: &TreeRef, key: &[u8], offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
-        fn part(value: &[u8], offset: u64, into: &mut [u8]) -> usize {
-            let rest = usize::try_from(offset).ok().and_then(|from| value.get(from..)).unwrap_or_default();
-            let len = rest.len().min(into.len());
-            into[..len].copy_from_slice(&rest[..len]);
-            len
-        }
-        if let Some(pending) = self.pending(tree.id, key)? {
-            return Ok(pending.as_deref().map(|value| part(value, offset, into)));
-        }
-        if tree.is_new() {
-            return Ok(None);
-        }
-        self.look(tree, |state| match self.extent(state, tree, key, |value| part(value, offset, into))? {
-            None => Ok(None),
-            Some(Extent::Inline(read)) => Ok(Some(read)),
-            Some(Extent::Long(first, len)) => state.kernel.read_long(state.me, state.at, first, len, offset, into).map(Some),
-        })
-    }
-
-    /// How long a value is; none if there is no record. Reads nothing but the leaf.
-    pub(crate) fn value_len(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<u64>> {
-        if let Some(pending) = self.pending(tree.id, key)? {
-            return Ok(pending.as_deref().map(|value| value.len() as u64));
-        }
-        if tree.is_new() {
-            return Ok(None);
-        }
-        let extent = self.look(tree, |state| self.extent(state, tree, key, |value| value.len() as u64))?;
-        Ok(extent.map(|extent| match extent {
-            Extent::Inline(len) | Extent::Long(_, len) => len,
-        }))
-    }
-
-    /// What `look` makes of a committed value, or, if that is long, where it begins and how long it is; none if there is no record.
-    fn extent<R>(&self, state: Committed<'_>, tree: &TreeRef, key: &[u8], mut look: impl FnMut(&[u8]) -> R) -> Result<Option<Extent<R>>> {
-        let Committed { kernel, me, at } = state;
-        let view = tree.tree();
-        let place = kernel.place(&view, key, at, me)?;
-        let (found, page) = kernel.pages.operate(me, || {
-            let mut snapshot = kernel.pages.at_pin(me, at)?;
-            let bytes = snapshot.covering(&place.tree, place.rest)?;
-            let found = place.tree.get(bytes, place.rest).map(|value| match value {
-                Value::Inline(value) => Extent::Inline(look(value)),
-                Value::Long { first_page, len } => Extent::Long(first_page, len),
-            });
-            Ok((found, header::page_id(bytes)))
-        })?;
-        self.note_key(tree, &place, page);
-        Ok(found)
     }
 
     /// Locks the record and makes sure that the snapshot sees its newest state.
@@ -510,7 +321,7 @@ impl<'k> Transaction<'k> {
     }
 
     /// What a record is to become, if it is to change.
-    fn pending(&self, tree: TreeId, key: &[u8]) -> Result<Option<Cow<'_, Pending>>> {
+    pub(super) fn pending(&self, tree: TreeId, key: &[u8]) -> Result<Option<Cow<'_, Pending>>> {
         self.writes.records(tree).map_or(Ok(None), |records| records.get(key))
     }
 
@@ -556,43 +367,6 @@ impl<'k> Transaction<'k> {
     /// Ends [`Transaction::keep`], by what that said.
     pub(crate) fn keep_only(&mut self, kept: usize) {
         self.writes.keep_only(kept);
-    }
-
-    /// The next record of a scan, a long value not read.
-    pub(crate) fn next_found(&self, tree: &TreeRef, scan: &mut Scan, forward: bool) -> Result<Option<(Vec<u8>, Found)>> {
-        self.look(tree, |state| {
-            scan.look_in(self.state(state.at));
-            scan.next(&tree.tree(), &mut self.merged(state, tree), forward)
-        })
-    }
-
-    /// The next record of a scan, a long value read whole.
-    pub(crate) fn next(&self, tree: &TreeRef, scan: &mut Scan, forward: bool) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.look(tree, |state| {
-            scan.look_in(self.state(state.at));
-            let found = scan.next(&tree.tree(), &mut self.merged(state, tree), forward)?;
-            found.map(|(key, found)| Ok((key, state.load(found)?))).transpose()
-        })
-    }
-
-    /// What of the state it sees, with what is pending over it, a scan looks at.
-    fn merged<'a>(&'a self, Committed { kernel, me, at }: Committed<'a>, tree: &'a TreeRef) -> Merged<'a> {
-        Merged { kernel, me, at, tree, writes: &self.writes, reads: self.tracks_reads().then_some(&self.reads) }
-    }
-
-    /// Whether it sees the committed records of a tree and nothing else, and need not note what it reads of them.
-    pub(crate) fn sees_committed(&self, tree: &TreeRef) -> bool {
-        !self.tracks_reads() && !tree.is_new() && self.writes.records(tree.id).is_none()
-    }
-
-    /// Whether a tree has a name in the snapshot.
-    pub(crate) fn has_name(&self, tree: &TreeRef) -> Result<bool> {
-        self.kernel.has_name(tree, self.at(), &self.seat)
-    }
-
-    /// The committed state that the transaction sees, without what it has pending.
-    pub(crate) fn committed(&self) -> Committed<'_> {
-        Committed { kernel: self.kernel, me: &self.seat, at: self.at() }
     }
 
     /// Commits. On success everything is visible to whoever begins afterwards, and as durable as the transaction's rung says. On a conflict

@@ -27,21 +27,19 @@
 //! any reader reads it, and written to a block that only the map names; unless the map has it already, somewhere else: whoever has the latch may be telling the page so (relocate.rs).
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use sablecat_os::atomic::{Ordering, fence};
-use sablecat_os::disk::AlignedBuf;
 
+use super::capture::{Changed, Found};
 use super::relocate::Switched;
 use super::run::rest_of;
-use super::writing::{Claim, Writes};
+use super::writing::Writes;
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::pool::latch::Patience;
 use crate::pages::volume::{Superblock, Tail, Volume};
-use crate::pages::{Moving, Pages, Participant, header};
-use crate::region::{BlockWord, FrameState, Held, WRITTEN_QUEUE};
+use crate::pages::{Moving, Pages, Participant};
+use crate::region::{BlockWord, FrameState, Held};
 use crate::trace::{self, Happened};
-use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock, VolumeId};
+use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock};
 
 /// Versions written together.
 const BATCH: usize = 256;
@@ -63,49 +61,6 @@ pub(crate) struct Captured {
     pub(crate) moved: u64,
     /// The next checkpoint would move more, or should look.
     pub(crate) moving: bool,
-}
-
-/// What capture found for one page.
-enum Found {
-    /// The map is to name this block for it (none: the page is free).
-    Block(SealedBlock),
-    /// As `Block`, after this version has been written there.
-    Write(Claim),
-    /// The page is free, and with it so many pages after it.
-    Freed(u64),
-    /// The map has it already, on another block than the version says.
-    Moved,
-    /// The page came into being after the snapshot. If the map names it, then for an earlier life.
-    Younger,
-    /// A sweep is writing the version, or looking at it, at this moment.
-    Busy,
-}
-
-/// What a checkpoint has found so far.
-#[derive(Default)]
-struct Changed {
-    /// What the map is to say: sorted by page, each page once.
-    map: Vec<(PageId, SealedBlock)>,
-    /// Pages below were dealt with, as parts of a run, before their turn.
-    done_below: u64,
-    /// Blocks of freed runs that an earlier checkpoint has named, to be given back to these pages.
-    given_up: Vec<(BlockId, PageId)>,
-    /// Blocks that this checkpoint is the first to name, and what they hold. Before the superblock is written nothing hangs on that.
-    named: Vec<(PageId, BlockId)>,
-    /// Blocks of copies, which nobody knows but this checkpoint.
-    copied: Vec<BlockId>,
-    /// How long it waits for others who are writing versions that it needs, or have their pages latched; then it copies them.
-    patience: Patience,
-}
-
-impl Changed {
-    /// Has the map name, at these places of it, what has just been written there.
-    fn name(&mut self, written: &[(PageId, SealedBlock)], places: &mut Vec<usize>) {
-        for (place, &(page, block)) in places.drain(..).zip(written) {
-            self.map[place].1 = block;
-            self.named.push((page, block.block()));
-        }
-    }
 }
 
 impl Pages {
@@ -333,114 +288,6 @@ impl Pages {
         let _ = self.volume.as_ref().map(|volume| volume.give_back_tail(&self.blocks, Tail::Half));
     }
 
-    /// Captures a page, when its latch is to be had and nobody is writing its version any more. Who is at it may be stopped, or wait for the disk for as long: not all are
-    /// waited for.
-    fn capture_when_idle(&self, volume: &Volume, page: PageId, at: Lsn, me: &Participant, changed: &mut Changed) -> Result<Found> {
-        let latched = self.latch_patiently(page, &mut changed.patience, me)?;
-        let Some(current) = latched else { return self.copy_version(volume, page, at, me, changed) };
-        match self.capture(page, current, at, me, changed)? {
-            Found::Busy => {}
-            found => return Ok(found),
-        }
-        let until = changed.patience.until(Duration::ZERO);
-        let found = self.region.queue(WRITTEN_QUEUE).wait_until(Some(until), |_| {
-            match self.try_latch(page, me).map(|current| self.capture(page, current, at, me, changed)) {
-                None | Some(Ok(Found::Busy)) => self.region.check_fence().err().map(Err),
-                found => found,
-            }
-        });
-        found.unwrap_or_else(|| self.copy_version(volume, page, at, me, changed))
-    }
-
-    /// Finds, of a page latched by `me`, what the map is to say of it, and marks the block as a checkpoint's. Ends the latch.
-    fn capture(&self, page: PageId, current: FrameId, at: Lsn, me: &Participant, changed: &mut Changed) -> Result<Found> {
-        // Inside an operation at the pin: who has been succeeded may have lost that, like any snapshot, and finds it out before it looks.
-        let found = self.at_pin(me, at).and_then(|_operation| self.capture_latched(page, current, at, me, changed));
-        let newer = current != FrameId::NONE && self.region.born(current).load(Ordering::Acquire) > at.0;
-        if newer {
-            self.mark_unsaved(page);
-        }
-        self.unlatch(page, me);
-        found
-    }
-
-    /// Copies the version of a page to a block that nothing but the map will name: whoever has the page's latch, or is writing the version, is
-    /// stopped, or takes too long. The version's own block, if it has one, goes with it, the copy's goes with the map.
-    fn copy_version(&self, volume: &Volume, page: PageId, at: Lsn, me: &Participant, changed: &mut Changed) -> Result<Found> {
-        // What else becomes of the page under that latch the next checkpoint is to see.
-        self.mark_unsaved(page);
-        let entry = self.region.entry(page);
-        let mut bytes = AlignedBuf::new(volume.block_size());
-        let page_size = volume.page_size();
-        let home = loop {
-            let frame = entry.word().frame();
-            if frame == FrameId::NONE {
-                self.learn_block(page)?;
-                let word = entry.block();
-                if word.is_rest() && !word.is_captured() {
-                    return Ok(Found::Younger);
-                }
-                if word.block() == BlockId::NONE {
-                    return Ok(Found::Block(SealedBlock::NONE));
-                }
-                if word.is_captured() {
-                    return self.name_captured(volume, page, word.sealed());
-                }
-                let read = self.check_stored(volume, page, word.sealed(), &mut bytes);
-                // The block is the version's as long as it stands there.
-                if entry.word().frame() != FrameId::NONE || entry.block() != word {
-                    continue;
-                }
-                read?;
-                break word.volume();
-            }
-            let shown = self.operate(me, || {
-                let _operation = self.at_pin(me, at)?;
-                let version = self.version(page, at, me)?;
-                // SAFETY: the operation looks at it, or the pin keeps it.
-                bytes[..page_size].copy_from_slice(unsafe { self.region.page(version) });
-                Ok(self.region.frame(version).block())
-            });
-            match shown {
-                // Its block is a checkpoint's, perhaps of the one in force. Were the map to name another, this one would be freed, and be the version's still.
-                Ok(word) if word.is_captured() => return self.name_captured(volume, page, word.sealed()),
-                Ok(word) => break word.volume(),
-                Err(error) if error.is_not_there() => return Ok(Found::Younger),
-                Err(error) => return Err(error),
-            }
-        };
-        if header::is_free(&bytes) {
-            return Ok(Found::Freed(header::freed_after(&bytes)));
-        }
-        // Looked at without the latch, the frame may have been another page's: then any volume will do.
-        let home = if home.index() < volume.count() { home } else { VolumeId::MAIN };
-        let block = self.allocate_block(home)?;
-        changed.copied.push(block);
-        let sealed = volume.write_blocks(&[(block, &bytes[..page_size])])?;
-        Ok(Found::Block(sealed[0]))
-    }
-
-    /// Has the map name the block of a version that is a checkpoint's, without the page's latch. Unless the map has the page elsewhere, with the same in it: who has the latch may be about
-    /// to tell the page that it was moved there (relocate.rs), so there it stays.
-    fn name_captured(&self, volume: &Volume, page: PageId, block: SealedBlock) -> Result<Found> {
-        let moved = self.moved_to(volume, page, block, &mut Self::two_blocks(volume))?;
-        Ok(moved.map_or(Found::Block(block), |_| Found::Moved))
-    }
-
-    /// Names the pages that were stored past the pool together with `first`, if there are any.
-    fn capture_rest(&self, first: PageId, me: &Participant, changed: &mut Changed) -> Result<()> {
-        for page in rest_of(first, u64::from(u32::MAX - first.0)).take_while(|&page| self.is_rest(page)) {
-            // Looked at again under the latch.
-            let before = self.change_block(page, me, |word| if word.is_rest() { word.captured() } else { word })?;
-            if !before.is_captured() {
-                changed.named.push((page, before.block()));
-            }
-            changed.map.push((page, before.sealed()));
-            changed.done_below = u64::from(page.0) + 1;
-        }
-        Ok(())
-    }
-
     /// Takes the `count` pages after `first`, which are free with it, out of the map.
     fn give_up_rest(&self, first: PageId, count: u64, me: &Participant, changed: &mut Changed) -> Result<()> {
         for page in rest_of(first, count) {
@@ -473,7 +320,7 @@ impl Pages {
     }
 
     /// Changes, under the latch, what is known of the block of a page's only version, and says what it was.
-    fn change_block(&self, page: PageId, me: &Participant, change: impl Fn(BlockWord) -> BlockWord) -> Result<BlockWord> {
+    pub(super) fn change_block(&self, page: PageId, me: &Participant, change: impl Fn(BlockWord) -> BlockWord) -> Result<BlockWord> {
         let current = self.latch(page, me)?;
         let (entry, desc) = (self.region.entry(page), self.region.frame(current));
         let in_memory = current != FrameId::NONE;
@@ -556,58 +403,6 @@ impl Pages {
             }
         }
         // Whoever has claimed it was stopped just there. The block stays in use until it is found lost (lost.rs).
-    }
-
-    fn capture_latched(&self, page: PageId, current: FrameId, at: Lsn, me: &Participant, changed: &mut Changed) -> Result<Found> {
-        let entry = self.region.entry(page);
-        if current == FrameId::NONE {
-            self.learn_block(page)?;
-            let word = entry.block();
-            if word.is_rest() && !word.is_captured() {
-                // Stored past the pool: its run's first page, which comes before it, has not been published at the snapshot. The mark is from
-                // an earlier life of the page.
-                return Ok(Found::Younger);
-            }
-            if word.block() != BlockId::NONE && !word.is_captured() {
-                entry.set_block(word.captured());
-                changed.named.push((page, word.block()));
-            }
-            return Ok(Found::Block(word.sealed()));
-        }
-        let mut frame = current;
-        loop {
-            let born = Lsn(self.region.born(frame).load(Ordering::Acquire));
-            if born <= at {
-                break;
-            }
-            let previous = self.region.frame(frame).previous();
-            if previous == FrameId::NONE {
-                return Ok(Found::Younger);
-            }
-            if !self.links(born, previous, page) {
-                // A sweep may have claimed the frame for a moment, to look at it closer.
-                let desc = self.region.frame(previous);
-                let claimed = matches!(desc.state(), FrameState::Claimed(_)) && desc.page() == page;
-                return Ok(if claimed { Found::Busy } else { Found::Younger });
-            }
-            frame = previous;
-        }
-        // SAFETY: the checkpoint's pin covers this version, and the latch keeps the current one from eviction.
-        let bytes = unsafe { self.region.page(frame) };
-        if header::is_free(bytes) {
-            return Ok(Found::Freed(header::freed_after(bytes)));
-        }
-        let desc = self.region.frame(frame);
-        debug_assert_eq!(desc.state(), FrameState::Published);
-        let word = desc.block();
-        if word.is_saved() {
-            if !word.is_captured() {
-                desc.set_block(word.captured());
-                changed.named.push((page, word.block()));
-            }
-            return Ok(Found::Block(word.sealed()));
-        }
-        Ok(self.claim_write(frame, me)?.map_or(Found::Busy, Found::Write))
     }
 
     /// As [`Pages::learn_free`], for who makes no checkpoint; unless somebody does, who will.

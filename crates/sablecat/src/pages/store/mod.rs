@@ -4,6 +4,7 @@
 //! may move others (`relocate`), and if it stops, another takes over (`succession`). Long values go to blocks at once (`run`). A process that only reads follows the
 //! generations (`follow`).
 
+mod capture;
 mod checkpoint;
 pub(in crate::pages) mod follow;
 pub(in crate::pages) mod relocate;
