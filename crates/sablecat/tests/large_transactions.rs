@@ -197,6 +197,35 @@ fn a_transaction_that_is_given_up_leaves_nothing() {
     assert_sound(&env);
 }
 
+/// Keys that differ in bytes and are one to the comparator.
+#[test]
+fn what_was_rolled_back_is_gone_however_a_comparator_lets_it_be_written() {
+    let caseless = |a: &[u8], b: &[u8]| a.to_ascii_lowercase().cmp(&b.to_ascii_lowercase());
+    let env = tiny(&SimDisk::new(1)).comparator("caseless", caseless).open(DIRECTORY).expect("opened");
+    let db = env.database_ordered_by("d", "caseless").expect("created");
+    let spill = |txn: &mut sablecat::Txn<'_>, stamp| (0..400_u32).try_for_each(|n| txn.insert(&db, format!("{n:04}"), [stamp; 1000]));
+    for (first, second) in [("KEY", "KEY"), ("KEY", "key"), ("key", "KEY")] {
+        let written = env.write(|txn| {
+            let begun = txn.savepoint();
+            txn.insert(&db, first, "1")?;
+            spill(txn, 1)?;
+            txn.insert(&db, second, "2")?;
+            spill(txn, 2)?;
+            txn.rollback_to(&begun)?;
+            for key in [first, second] {
+                assert_eq!(txn.get(&db, key)?, None, "{first}, {second}");
+                assert!(!txn.remove(&db, key)?, "{first}, {second}");
+            }
+            assert_eq!(txn.range(&db, ..)?.count(), 0, "{first}, {second}");
+            txn.insert(&db, "another", "")
+        });
+        written.expect("committed");
+        let found: Vec<_> = db.range(..).expect("read").map(|record| record.expect("read").0).collect();
+        assert_eq!(found, [b"another"], "{first}, {second}");
+        db.clear().expect("removed");
+    }
+}
+
 /// A number from the environment's variables.
 fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)

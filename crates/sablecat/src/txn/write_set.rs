@@ -9,7 +9,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet, btree_map};
+use std::collections::{BTreeMap, btree_map};
 use std::iter::Peekable;
 use std::ops::Bound;
 use std::slice;
@@ -182,13 +182,13 @@ pub(crate) struct Records {
     recent: Recent,
     /// What is not in memory, the oldest first.
     runs: Vec<Run>,
-    /// Keys of which nothing is pending, whatever the runs say: it was rolled back.
-    void: BTreeSet<Short>,
+    /// Keys of which nothing is pending, whatever the runs say: it was rolled back. In the tree's order, which may take keys for one that are written in different ways.
+    void: Recent,
 }
 
 impl Records {
     fn new(tree: &TreeRef) -> Records {
-        Records { recent: Recent::new(tree), runs: Vec::new(), void: BTreeSet::new() }
+        Records { recent: Recent::new(tree), runs: Vec::new(), void: Recent::new(tree) }
     }
 
     /// What a record is to become, if it is to change.
@@ -203,7 +203,7 @@ impl Records {
 
     #[cold]
     fn get_spilled(&self, key: &[u8]) -> Result<Slot> {
-        if self.void.contains(key) {
+        if self.void.get(key).is_some() {
             return Ok(None);
         }
         for run in self.runs.iter().rev() {
@@ -277,16 +277,14 @@ impl Records {
     fn unset(&mut self, key: &[u8]) {
         self.recent.unset(key);
         if !self.runs.is_empty() {
-            self.void.insert(key.into());
+            self.void.set(key, None);
         }
     }
 
     /// Moves what is in memory to a file. If that fails, it stays.
     fn spill(&mut self, place: &Place) -> Result<()> {
         let order = self.recent.order();
-        let mut void: Vec<&Short> = self.void.iter().filter(|key| self.recent.get(key).is_none()).collect();
-        void.sort_by(|a, b| compare(order, a, b));
-        let mut void = void.into_iter().peekable();
+        let mut void = self.void.iter().map(|(key, _)| key).filter(|key| self.recent.get(key).is_none()).peekable();
         let mut writer = Writer::begin(place)?;
         for (key, pending) in self.recent.iter() {
             while let Some(void) = void.next_if(|void| compare(order, void, key).is_lt()) {
@@ -338,7 +336,7 @@ impl<'a> All<'a> {
             if order == Ordering::Greater {
                 let Some((key, slot)) = self.runs.next()? else { continue };
                 match slot {
-                    Some(pending) if !self.records.void.contains(&key[..]) => return Ok(Some((Cow::Owned(key), Cow::Owned(pending)))),
+                    Some(pending) if self.records.void.get(&key).is_none() => return Ok(Some((Cow::Owned(key), Cow::Owned(pending)))),
                     _ => continue,
                 }
             }
