@@ -1,5 +1,7 @@
 //! The Data Store, which changes pages in place: what is left when a change fails on the way.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
