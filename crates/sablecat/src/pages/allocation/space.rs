@@ -16,12 +16,13 @@
 //! known when it died stays allocated until somebody finds it lost (pages/allocation/lost.rs). The high-water mark is raised before a bit at or
 //! beyond it is set, so no bit is set above it; scans end there.
 //!
-//! All atomics here are sequentially consistent. The one place that needs it: a releaser clears a bit and then looks at the summary; who
+//! All atomics of the memory are sequentially consistent. The one place that needs it: a releaser clears a bit and then looks at the summary; who
 //! fills a word sets the summary and then looks at the word; one of them sees the other.
 
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use sablecat_os::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -29,7 +30,7 @@ use super::used::Used;
 use crate::error::{Error, Result};
 use crate::region::{LEVELS_MAX, Level, divide};
 
-/// How far a search for a run looks into fragmented space before it goes to the end, in words.
+/// How far a search for a run looks at once into fragmented space, in words.
 const RUN_SEARCH_WORDS: usize = 1 << 14;
 const FULL: u64 = u64::MAX;
 
@@ -48,6 +49,8 @@ pub(crate) struct BitSpace {
     high: NonNull<AtomicU64>,
     /// Called before a word is looked at that may never have been.
     make_certain: MakeCertain,
+    /// Where runs are looked for far above the lowest room: where this process has given one back or found one, or has not looked for longest.
+    runs_hint: AtomicUsize,
 }
 
 impl fmt::Debug for BitSpace {
@@ -78,7 +81,7 @@ impl BitSpace {
         let words = usize::try_from(bits / 64).expect("a bitmap in memory is addressable");
         assert!(words > 0, "a bitmap has at least one word");
         let (levels, depth) = divide(words);
-        BitSpace { memory, levels, depth, hint, high, make_certain }
+        BitSpace { memory, levels, depth, hint, high, make_certain, runs_hint: AtomicUsize::new(0) }
     }
 
     fn word(&self, level: usize, index: usize) -> &AtomicU64 {
@@ -154,10 +157,10 @@ impl BitSpace {
         Ok(None)
     }
 
-    /// Takes `length` consecutive numbers and returns the first; none when there is no such run before the end of the capacity.
+    /// Takes `length` consecutive numbers and returns the first; none when there is no such run.
     ///
-    /// Looks through a bounded stretch of fragmented space, then takes numbers never used before. A process that dies in here may leave
-    /// numbers allocated to nobody.
+    /// Looks through two bounded stretches of fragmented space, the lowest and one that is another each time that nothing is found there; then takes numbers never used
+    /// before. If there are none left, or no memory for them, it looks everywhere. A process that dies in here may leave numbers allocated to nobody.
     ///
     /// # Errors
     /// As [`BitSpace::allocate_one`].
@@ -166,11 +169,36 @@ impl BitSpace {
         if length == 1 {
             return self.allocate_one();
         }
-        let from = self.lowest_with_room()?.unwrap_or(0);
-        let to = (self.high_water() / 64).min((from + RUN_SEARCH_WORDS) as u64) as usize;
+        let lowest = self.lowest_with_room()?.unwrap_or(0);
+        let end = self.words_below_high();
+        let after = lowest + RUN_SEARCH_WORDS;
+        if let Some(first) = self.run_among(lowest..after.min(end), length)? {
+            return Ok(Some(first));
+        }
+        if after < end {
+            // Relaxed: a hint.
+            let from = Some(self.runs_hint.load(Relaxed)).filter(|from| (after..end).contains(from)).unwrap_or(after);
+            let found = self.run_among(from..(from + RUN_SEARCH_WORDS).min(end), length)?;
+            self.runs_hint.store(found.map_or(from + RUN_SEARCH_WORDS, |first| (first / 64) as usize), Relaxed);
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        match self.run_at_the_end(length) {
+            Ok(Some(first)) => Ok(Some(first)),
+            full => self.run_among(lowest..end, length)?.map_or(full, |first| Ok(Some(first))),
+        }
+    }
+
+    /// Takes a run that lies within these words.
+    fn run_among(&self, words: Range<usize>, length: u64) -> Result<Option<u64>> {
         let mut run = 0;
-        for index in from..to {
+        for index in words {
             let value = self.word(0, index).load(SeqCst);
+            if value == FULL {
+                run = 0;
+                continue;
+            }
             for bit in 0..64 {
                 run = if value & 1 << bit == 0 { run + 1 } else { 0 };
                 if run == length {
@@ -182,6 +210,11 @@ impl BitSpace {
                 }
             }
         }
+        Ok(None)
+    }
+
+    /// Takes a run of numbers above all that are in use.
+    fn run_at_the_end(&self, length: u64) -> Result<Option<u64>> {
         loop {
             let first = self.high_water();
             let Some(end) = first.checked_add(length).filter(|&end| end <= self.capacity()) else { return Ok(None) };
@@ -237,6 +270,9 @@ impl BitSpace {
         for (index, mask) in pieces(first, length) {
             self.word(0, index).fetch_and(!mask, SeqCst);
             self.note_room(0, index);
+        }
+        if length > 1 {
+            self.runs_hint.store((first / 64) as usize, Relaxed);
         }
     }
 

@@ -27,7 +27,7 @@ impl Owned {
     /// Another allocator over the same memory, not to be used longer than this one.
     pub(crate) fn again(&self) -> BitSpace {
         let BitSpace { memory, levels, depth, hint, high, .. } = self.space;
-        BitSpace { memory, levels, depth, hint, high, make_certain: Box::new(|_| Ok(())) }
+        BitSpace { memory, levels, depth, hint, high, make_certain: Box::new(|_| Ok(())), runs_hint: AtomicUsize::new(0) }
     }
 }
 
@@ -112,6 +112,28 @@ fn a_run_is_consecutive_and_prefers_old_room() {
     assert_eq!(space.allocate_run(2).unwrap(), Some(1200));
     assert_eq!(space.allocate_run(space.capacity()).unwrap(), None);
     assert_eq!(space.used_count(), 1202);
+    assert_exact(&space);
+}
+
+/// A few numbers low down are often free.
+#[test]
+fn runs_that_come_and_go_far_above_the_lowest_room_stay_where_they_are() {
+    let space = Owned::new(1_400_000 / 64 * 64);
+    space.assume_used_below(1_200_000).unwrap();
+    assert!(space.release(5));
+    let first = space.allocate_run(1000).unwrap();
+    for n in 0..1000 {
+        let run = space.allocate_run(1000).unwrap().unwrap_or_else(|| panic!("none is left after {n}"));
+        space.release_run(run, 1000);
+    }
+    assert_eq!((first, space.high_water()), (Some(1_200_000), 1_202_000));
+    // As many numbers free as one by one.
+    (1_150_000..1_160_000).for_each(|number| assert!(space.release(number)));
+    for _ in 0..200_000 / 64 {
+        space.allocate_run(64).unwrap();
+    }
+    let left = space.capacity() - space.used_count();
+    assert!(left < 1000, "{left} of {}", space.capacity());
     assert_exact(&space);
 }
 
