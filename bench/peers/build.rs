@@ -1,7 +1,9 @@
-//! Finds the peers' libraries, compiles the adapters of those that are there, and tells the program about the rest.
+//! Finds the peers' libraries, compiles the adapters of those that are there, and tells the program about the
+//! rest.
 //!
-//! A library counts as found when a three-line program that includes its header and calls one function of it can be
-//! compiled and linked. What is found and what is not goes into `systems.rs`, which src/system.rs includes.
+//! A library counts as found when a three-line program that includes its header and calls one function of it
+//! can be compiled and linked. What is found and what is not goes into `systems.rs`, which src/system.rs
+//! includes.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -144,8 +146,13 @@ fn missing(library: &Library, out: &Path) -> Option<String> {
 /// RocksDB tells its version in a header that only C++ can include.
 fn rocksdb_version() -> Option<String> {
     let places = env::var("CPATH").unwrap_or_default() + ":/usr/local/include:/usr/include";
-    let header = places.split(':').find_map(|place| fs::read_to_string(Path::new(place).join("rocksdb/version.h")).ok())?;
-    let number =
-        |name: &str| header.lines().find_map(|line| line.strip_prefix("#define ")?.trim().strip_prefix(name).map(|n| n.trim().to_owned()));
+    let header = places
+        .split(':')
+        .find_map(|place| fs::read_to_string(Path::new(place).join("rocksdb/version.h")).ok())?;
+    let number = |name: &str| {
+        header.lines().find_map(|line| {
+            line.strip_prefix("#define ")?.trim().strip_prefix(name).map(|n| n.trim().to_owned())
+        })
+    };
     Some(format!("{}.{}.{}", number("ROCKSDB_MAJOR")?, number("ROCKSDB_MINOR")?, number("ROCKSDB_PATCH")?))
 }

@@ -1,9 +1,11 @@
 //! Tasks about the repository itself, as opposed to what is in it: `cargo run -p xtask -- tidy`.
 //!
-//! `tidy` checks what no compiler does and nobody wants to remember. It depends on nothing but the standard library, so that it builds in a
-//! second, and it reads text, not syntax trees: a check that needs more than that is a lint and belongs elsewhere.
+//! `tidy` checks what no compiler does and nobody wants to remember. It depends on nothing but the standard
+//! library, so that it builds in a second, and it reads text, not syntax trees: a check that needs more than
+//! that is a lint and belongs elsewhere.
 //!
-//! Exit codes: 0, all is well; 1, something is not, and standard output says what and where; 2, the command makes no sense.
+//! Exit codes: 0, all is well; 1, something is not, and standard output says what and where; 2, the command
+//! makes no sense.
 
 mod files;
 mod source;

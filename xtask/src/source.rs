@@ -1,6 +1,7 @@
 //! Rust source without what only looks like code.
 
-/// The text with comments and the insides of string and character literals replaced by spaces. Lines stay where they are.
+/// The text with comments and the insides of string and character literals replaced by spaces. Lines stay
+/// where they are.
 pub(crate) fn code(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -83,7 +84,10 @@ fn character(rest: &[u8]) -> usize {
     }
     // One character of up to four bytes, then the closing mark.
     (2..=5)
-        .find(|&n| rest.get(n) == Some(&b'\'') && std::str::from_utf8(&rest[1..n]).is_ok_and(|one| one.chars().count() == 1))
+        .find(|&n| {
+            rest.get(n) == Some(&b'\'')
+                && std::str::from_utf8(&rest[1..n]).is_ok_and(|one| one.chars().count() == 1)
+        })
         .map_or(1, |n| n + 1)
 }
 
@@ -92,7 +96,8 @@ pub(crate) fn words<'c>(code: &'c str, word: &'c str) -> impl Iterator<Item = us
     let part_of_name = |b: Option<&u8>| b.is_some_and(|&b| b.is_ascii_alphanumeric() || b == b'_');
     code.match_indices(word).map(|(at, _)| at).filter(move |&at| {
         let bytes = code.as_bytes();
-        !part_of_name(at.checked_sub(1).and_then(|before| bytes.get(before))) && !part_of_name(bytes.get(at + word.len()))
+        !part_of_name(at.checked_sub(1).and_then(|before| bytes.get(before)))
+            && !part_of_name(bytes.get(at + word.len()))
     })
 }
 

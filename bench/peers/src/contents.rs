@@ -1,8 +1,8 @@
 //! What the records in a directory are, kept beside the store so that a later process can go on from there.
 //!
-//! A read or a scan is only worth timing when it is known what it must find. This is that knowledge: how many records
-//! there are and which version their values have. It is changed before and after every run that writes, so a
-//! process that dies in the middle leaves a directory that is known to be unknown.
+//! A read or a scan is only worth timing when it is known what it must find. This is that knowledge: how many
+//! records there are and which version their values have. It is changed before and after every run that
+//! writes, so a process that dies in the middle leaves a directory that is known to be unknown.
 
 use std::fs;
 use std::io;
@@ -49,7 +49,8 @@ impl Contents {
             }
             Err(error) => return Err(format!("{}: {error}", dir.join(FILE).display())),
         };
-        let contents: Contents = serde_json::from_str(&text).map_err(|error| format!("{}: {error}", dir.join(FILE).display()))?;
+        let contents: Contents =
+            serde_json::from_str(&text).map_err(|error| format!("{}: {error}", dir.join(FILE).display()))?;
         if contents.system != system || contents.mode != mode {
             let (theirs, their_mode) = (&contents.system, contents.mode.name());
             return Err(format!("{} holds a store of {theirs} in mode {their_mode}", dir.display()));

@@ -25,7 +25,9 @@ pub(crate) fn disk_mb(dir: &Path) -> io::Result<f64> {
     let mut bytes = 0.0;
     for entry in fs::read_dir(dir)? {
         // A store may remove a file of its own between the listing and the look.
-        let Ok(metadata) = entry.as_ref().map_err(io::Error::kind).and_then(|e| e.metadata().map_err(|e| e.kind())) else {
+        let Ok(metadata) =
+            entry.as_ref().map_err(io::Error::kind).and_then(|e| e.metadata().map_err(|e| e.kind()))
+        else {
             continue;
         };
         if metadata.is_dir() {

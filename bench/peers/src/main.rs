@@ -5,13 +5,13 @@
 //! sablecat-peers serve --system NAME     then one JSON request per line in, one JSON answer per line out
 //! ```
 //!
-//! The layers, each a file: [`protocol`] is the words of the requests and answers, [`server`] carries them out,
-//! [`contents`] remembers what a directory holds, [`system`] is the door to the C adapters in src/c, [`machine`] reads
-//! memory and disk use, and [`workload`] is the records, shared as a file with the papers' crate. README.md has
-//! the protocol with examples and the table of modes.
+//! The layers, each a file: [`protocol`] is the words of the requests and answers, [`server`] carries them
+//! out, [`contents`] remembers what a directory holds, [`system`] is the door to the C adapters in src/c,
+//! [`machine`] reads memory and disk use, and [`workload`] is the records, shared as a file with the papers'
+//! crate. README.md has the protocol with examples and the table of modes.
 //!
-//! A process serves one system, so that its resident memory is that system's; the program that compares them runs
-//! several side by side and asks each in turn.
+//! A process serves one system, so that its resident memory is that system's; the program that compares them
+//! runs several side by side and asks each in turn.
 
 use std::io::{self, BufRead, Write};
 use std::process::ExitCode;

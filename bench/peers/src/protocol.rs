@@ -1,9 +1,9 @@
 //! The words of the line protocol: what may be asked and what is answered.
 //!
-//! One request is one line of JSON, and so is its answer; the answers come in order. An answer is one of four: the
-//! figures of what was done, `error` (the request could not be carried out: nothing was measured), or `skipped` (this
-//! build does not have the system, or the system does not have the mode). Failures of single operations
-//! inside a run are neither: they are counted in `errors`.
+//! One request is one line of JSON, and so is its answer; the answers come in order. An answer is one of
+//! four: the figures of what was done, `error` (the request could not be carried out: nothing was measured),
+//! or `skipped` (this build does not have the system, or the system does not have the mode). Failures of
+//! single operations inside a run are neither: they are counted in `errors`.
 
 use serde::{Deserialize, Serialize};
 
@@ -61,8 +61,8 @@ pub(crate) struct Run {
     /// How often a read or bulk run goes over the records.
     #[serde(default = "one")]
     pub(crate) passes: u32,
-    /// Data Store only: reads and writes through a cursor that stays open, in systems that have get and put calls besides
-    /// (Berkeley DB and LMDB); others ignore it.
+    /// Data Store only: reads and writes through a cursor that stays open, in systems that have get and put
+    /// calls besides (Berkeley DB and LMDB); others ignore it.
     #[serde(default)]
     pub(crate) cursor: bool,
     /// Whether to scan everything, untimed, before a read, bulk or update run.
@@ -118,7 +118,8 @@ pub(crate) enum Answer {
 pub(crate) struct Figures {
     /// Operations finished; records visited for bulk.
     pub(crate) ops: u64,
-    /// From the first thread's start to the last one's end, around the loops only; for open and close, the call.
+    /// From the first thread's start to the last one's end, around the loops only; for open and close, the
+    /// call.
     pub(crate) seconds: f64,
     /// Operations that failed or returned a wrong value.
     pub(crate) errors: u64,
@@ -159,7 +160,10 @@ impl List {
             system: system.name,
             available: true,
             version: Some(system.version()),
-            modes: Mode::ALL.into_iter().filter_map(|mode| Some((mode.name().to_owned(), system.meaning(mode)?.into()))).collect(),
+            modes: Mode::ALL
+                .into_iter()
+                .filter_map(|mode| Some((mode.name().to_owned(), system.meaning(mode)?.into())))
+                .collect(),
             reason: None,
         });
         let skipped = system::SKIPPED.iter().map(|&(system, reason)| Listed {
@@ -201,7 +205,10 @@ mod tests {
     fn a_request_needs_only_what_has_no_default() {
         let request = serde_json::from_str(r#"{"op":"run","kind":"write","records":5}"#).unwrap();
         let Request::Run(run) = request else { panic!("{request:?} is not a run") };
-        assert_eq!((run.kind, run.keys, run.threads, run.passes, run.warm), (Kind::Write, KeyOrder::Sequential, 1, 1, true));
+        assert_eq!(
+            (run.kind, run.keys, run.threads, run.passes, run.warm),
+            (Kind::Write, KeyOrder::Sequential, 1, 1, true)
+        );
         assert!(matches!(serde_json::from_str(r#"{"op":"close"}"#).unwrap(), Request::Close));
         assert!(serde_json::from_str::<Request>(r#"{"op":"run","kind":"write"}"#).is_err());
         assert!(serde_json::from_str::<Request>(r#"{"op":"open","dir":"d","mode":"DS","cash":1}"#).is_err());

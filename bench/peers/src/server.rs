@@ -1,11 +1,12 @@
-//! Carries out requests: opens the store, runs the workload on threads, keeps account of what the store holds.
+//! Carries out requests: opens the store, runs the workload on threads, keeps account of what the store
+//! holds.
 //!
-//! Around every timed run: sessions are opened, the caches are warmed by one untimed scan (for runs that meet existing
-//! records), and all threads meet at a barrier. The clock is read inside the adapters, so a run's time is from the
-//! first thread's start to the last one's end, and sessions are closed after it.
+//! Around every timed run: sessions are opened, the caches are warmed by one untimed scan (for runs that meet
+//! existing records), and all threads meet at a barrier. The clock is read inside the adapters, so a run's
+//! time is from the first thread's start to the last one's end, and sessions are closed after it.
 //!
-//! What is refused: reading records of which it is not known what they must be (see [`crate::contents`]), and Data Store
-//! writes by several threads, since that mode has no locks in the system that it is named after.
+//! What is refused: reading records of which it is not known what they must be (see [`crate::contents`]), and
+//! Data Store writes by several threads, since that mode has no locks in the system that it is named after.
 
 use std::ffi::CString;
 use std::fs;
@@ -90,7 +91,8 @@ impl Server {
         let store = self.system.open(&options)?;
         let seconds = started.elapsed().as_secs_f64();
         let keeps_records = self.system.name != "device";
-        self.opened = Some(Opened { store, contents, dir: dir.clone(), threads: open.threads, keeps_records });
+        self.opened =
+            Some(Opened { store, contents, dir: dir.clone(), threads: open.threads, keeps_records });
         Ok(figures(&dir, seconds))
     }
 
@@ -134,7 +136,8 @@ impl Opened {
         if run.records == 0 || run.passes == 0 {
             return Err("records and passes must be at least 1".to_owned());
         }
-        if mode == Mode::Ds && run.threads > 1 && matches!(run.kind, Kind::Load | Kind::Write | Kind::Update) {
+        if mode == Mode::Ds && run.threads > 1 && matches!(run.kind, Kind::Load | Kind::Write | Kind::Update)
+        {
             return Err("Data Store has no locks: one thread writes".to_owned());
         }
         match run.kind {
@@ -142,8 +145,12 @@ impl Opened {
             _ if !self.keeps_records => Err("it keeps no records: it can only be written to".to_owned()),
             Kind::Load | Kind::Write if records != 0 => Err("the store is not empty".to_owned()),
             Kind::Load | Kind::Write => Ok(()),
-            _ if state == State::Part => Err("an earlier write stopped early: it is not known what is there".to_owned()),
-            _ if records != run.records => Err(format!("{} records, but the store holds {records}", run.records)),
+            _ if state == State::Part => {
+                Err("an earlier write stopped early: it is not known what is there".to_owned())
+            }
+            _ if records != run.records => {
+                Err(format!("{} records, but the store holds {records}", run.records))
+            }
             Kind::Read | Kind::Bulk if state == State::Mixed => {
                 Err("an earlier update stopped early: it is not known what the values must be".to_owned())
             }
@@ -168,7 +175,8 @@ impl Opened {
             Kind::Read | Kind::Bulk => return Ok(()),
         };
         self.contents.records = run.records;
-        // Reading is refused until a later update is whole, so this need only be higher than all that is there.
+        // Reading is refused until a later update is whole, so this need only be higher than all that is
+        // there.
         self.contents.version = version;
         self.contents.write(&self.dir)
     }
@@ -231,7 +239,9 @@ fn job(run: &Run, kind: Kind, mode: Mode) -> Job {
 }
 
 fn add_up(outcomes: &[Outcome]) -> Outcome {
-    let text = |of: fn(&Outcome) -> &String| outcomes.iter().map(of).find(|text| !text.is_empty()).cloned().unwrap_or_default();
+    let text = |of: fn(&Outcome) -> &String| {
+        outcomes.iter().map(of).find(|text| !text.is_empty()).cloned().unwrap_or_default()
+    };
     Outcome {
         ops: outcomes.iter().map(|outcome| outcome.ops).sum(),
         errors: outcomes.iter().map(|outcome| outcome.errors).sum(),

@@ -1,10 +1,11 @@
 //! The door to the C adapters: the only unsafe code of this program.
 //!
-//! Every adapter is a table of functions ([`Peer`], `struct peer` in src/c/peer.h). Here it becomes three Rust types:
-//! a [`System`] that can be opened, the [`Store`] that it opens, and a [`Session`] per thread. A session borrows its
-//! store, so a store cannot be closed under one, and closing a store consumes it.
+//! Every adapter is a table of functions ([`Peer`], `struct peer` in src/c/peer.h). Here it becomes three
+//! Rust types: a [`System`] that can be opened, the [`Store`] that it opens, and a [`Session`] per thread. A
+//! session borrows its store, so a store cannot be closed under one, and closing a store consumes it.
 //!
-//! The structs with `repr(C)` repeat peer.h member by member; `the_layouts_are_those_of_c` compares their sizes.
+//! The structs with `repr(C)` repeat peer.h member by member; `the_layouts_are_those_of_c` compares their
+//! sizes.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::marker::PhantomData;
@@ -36,7 +37,8 @@ pub(crate) enum Mode {
 
 impl Mode {
     /// From the least to the most.
-    pub(crate) const ALL: [Mode; 6] = [Mode::Ds, Mode::Tds, Mode::Memory, Mode::NoSync, Mode::WriteNoSync, Mode::Sync];
+    pub(crate) const ALL: [Mode; 6] =
+        [Mode::Ds, Mode::Tds, Mode::Memory, Mode::NoSync, Mode::WriteNoSync, Mode::Sync];
 
     /// As requests and reports spell it.
     pub(crate) fn name(self) -> &'static str {
@@ -117,8 +119,8 @@ struct Peer {
 /// The adapters that this build has, and why it lacks the others.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "generated; argued in the module's own comment")]
 mod built {
-    // SAFETY of the generated references: each names a `const struct peer` of an adapter that the build script has
-    // compiled into this program; it is never written and lives as long as the program.
+    // SAFETY of the generated references: each names a `const struct peer` of an adapter that the build
+    // script has compiled into this program; it is never written and lives as long as the program.
     use super::Peer;
     include!(concat!(env!("OUT_DIR"), "/systems.rs"));
 }
@@ -159,7 +161,8 @@ pub(crate) fn find(name: &str) -> Result<System, String> {
 
 impl System {
     pub(crate) fn version(&self) -> String {
-        // SAFETY: every adapter's `version` may be called at any time and returns a static or otherwise lasting text.
+        // SAFETY: every adapter's `version` may be called at any time and returns a static or otherwise
+        // lasting text.
         unsafe { lasting_text((self.peer.version)()) }.unwrap_or_default()
     }
 
@@ -179,7 +182,8 @@ impl System {
             mode: options.mode as i32,
         };
         let mut error = [0; TEXT_BYTES];
-        // SAFETY: `raw` and the text it points to outlive the call, and `error` has the size that peer.h names.
+        // SAFETY: `raw` and the text it points to outlive the call, and `error` has the size that peer.h
+        // names.
         let store = unsafe { (self.peer.open)(&raw, error.as_mut_ptr()) };
         let store = NonNull::new(store).ok_or_else(|| text(&error))?;
         Ok(Store { peer: self.peer, store })
@@ -192,14 +196,15 @@ pub(crate) struct Store {
     store: NonNull<c_void>,
 }
 
-// SAFETY: peer.h lets sessions be made from any thread on the same store; open, settle and close are only called by the
-// owner (`settle` takes &mut, `close` takes self).
+// SAFETY: peer.h lets sessions be made from any thread on the same store; open, settle and close are only
+// called by the owner (`settle` takes &mut, `close` takes self).
 unsafe impl Sync for Store {}
 
 impl Store {
     pub(crate) fn session(&self) -> Result<Session<'_>, String> {
         let mut error = [0; TEXT_BYTES];
-        // SAFETY: the store is open (only `close` ends it, and consumes self), `error` has the size peer.h names.
+        // SAFETY: the store is open (only `close` ends it, and consumes self), `error` has the size peer.h
+        // names.
         let session = unsafe { (self.peer.session)(self.store.as_ptr(), error.as_mut_ptr()) };
         let session = NonNull::new(session).ok_or_else(|| text(&error))?;
         Ok(Session { peer: self.peer, session, store: PhantomData })
@@ -216,7 +221,8 @@ impl Store {
     /// Shuts down cleanly.
     pub(crate) fn close(self) -> Result<(), String> {
         let mut error = [0; TEXT_BYTES];
-        // SAFETY: as in `session`; self by value means that no session is alive and nothing is called afterwards.
+        // SAFETY: as in `session`; self by value means that no session is alive and nothing is called
+        // afterwards.
         let failed = unsafe { (self.peer.close)(self.store.as_ptr(), error.as_mut_ptr()) };
         if failed == 0 { Ok(()) } else { Err(text(&error)) }
     }
@@ -231,8 +237,16 @@ pub(crate) struct Session<'store> {
 
 impl Session<'_> {
     pub(crate) fn run(&mut self, job: &Job) -> Outcome {
-        let mut raw = RawResult { ops: 0, errors: 0, started_ns: 0, ended_ns: 0, first_error: [0; TEXT_BYTES], note: [0; TEXT_BYTES] };
-        // SAFETY: the session is open (ended by drop only) and on its thread; `job` and `raw` outlive the call.
+        let mut raw = RawResult {
+            ops: 0,
+            errors: 0,
+            started_ns: 0,
+            ended_ns: 0,
+            first_error: [0; TEXT_BYTES],
+            note: [0; TEXT_BYTES],
+        };
+        // SAFETY: the session is open (ended by drop only) and on its thread; `job` and `raw` outlive the
+        // call.
         unsafe { (self.peer.run)(self.session.as_ptr(), job, &mut raw) };
         Outcome {
             ops: raw.ops,
@@ -288,7 +302,10 @@ mod tests {
     fn the_layouts_are_those_of_c() {
         // SAFETY: a constant of probe.c.
         let sizes = unsafe { probe_sizes };
-        assert_eq!(sizes, [size_of::<Order>(), size_of::<RawOptions>(), size_of::<Job>(), size_of::<RawResult>()]);
+        assert_eq!(
+            sizes,
+            [size_of::<Order>(), size_of::<RawOptions>(), size_of::<Job>(), size_of::<RawResult>()]
+        );
     }
 
     #[test]

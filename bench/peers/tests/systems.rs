@@ -1,5 +1,5 @@
-//! Every system that this build has, in every mode, through the program itself: what is written is there, what is counted is
-//! right, and a wrong value is seen.
+//! Every system that this build has, in every mode, through the program itself: what is written is there,
+//! what is counted is right, and a wrong value is seen.
 //!
 //! Each test starts the program as its users do, one process per system, and speaks the line protocol.
 
@@ -25,7 +25,11 @@ struct Served {
 
 impl Served {
     fn start(system: &str) -> Served {
-        let mut child = program(&["serve", "--system", system]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = program(&["serve", "--system", system])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let requests = child.stdin.take();
         let answers = BufReader::new(child.stdout.take().unwrap());
         Served { child, requests, answers }
@@ -35,13 +39,18 @@ impl Served {
         writeln!(self.requests.as_mut().unwrap(), "{request}").unwrap();
         let mut line = String::new();
         self.answers.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{request} was answered by {line:?}: {error}"))
+        serde_json::from_str(&line)
+            .unwrap_or_else(|error| panic!("{request} was answered by {line:?}: {error}"))
     }
 
     /// Asks, and insists on so many operations without an error.
     fn ask_all(&mut self, request: &Value, ops: u64) -> Value {
         let answer = self.ask(request);
-        assert_eq!((&answer["ops"], &answer["errors"]), (&json!(ops), &json!(0)), "{request} was answered by {answer}");
+        assert_eq!(
+            (&answer["ops"], &answer["errors"]),
+            (&json!(ops), &json!(0)),
+            "{request} was answered by {answer}"
+        );
         answer
     }
 
@@ -74,7 +83,8 @@ fn systems() -> Vec<(String, Vec<String>)> {
     }
     let name = |system: &Value| system["system"].as_str().unwrap().to_owned();
     let modes = |system: &Value| system["modes"].as_object().unwrap().keys().cloned().collect();
-    let available = all.iter().filter(|system| system["available"] == json!(true) && system["system"] != "device");
+    let available =
+        all.iter().filter(|system| system["available"] == json!(true) && system["system"] != "device");
     available.map(|system| (name(system), modes(system))).collect()
 }
 
@@ -193,7 +203,11 @@ fn a_wrong_value_is_counted_as_an_error() {
             let mut expecting_another = run(kind, "random", 1);
             expecting_another["version"] = json!(1);
             let answer = served.ask(&expecting_another);
-            assert_eq!((&answer["ops"], &answer["errors"]), (&json!(RECORDS), &json!(RECORDS)), "{system}: {answer}");
+            assert_eq!(
+                (&answer["ops"], &answer["errors"]),
+                (&json!(RECORDS), &json!(RECORDS)),
+                "{system}: {answer}"
+            );
             assert!(answer["first_error"].as_str().unwrap().contains("not the value"), "{system}: {answer}");
         }
         served.ask_all(&run("read", "random", 1), RECORDS);
@@ -211,7 +225,10 @@ fn what_cannot_be_checked_is_refused() {
     let mut served = Served::start(&system);
     let refused = |served: &mut Served, request: Value, why: &str| {
         let answer = served.ask(&request);
-        assert!(answer["error"].as_str().is_some_and(|error| error.contains(why)), "{request} was answered by {answer}");
+        assert!(
+            answer["error"].as_str().is_some_and(|error| error.contains(why)),
+            "{request} was answered by {answer}"
+        );
     };
     refused(&mut served, json!({"op": "close"}), "no store is open");
     refused(&mut served, json!({"op": "dance"}), "request");

@@ -1,4 +1,5 @@
-//! Playing steps against the engine and the model side by side: every answer must be the same, and the state and `verify` at the end.
+//! Playing steps against the engine and the model side by side: every answer must be the same, and the state
+//! and `verify` at the end.
 
 use sablecat::{Env, ErrorKind, ReadTxn, Result};
 
@@ -20,14 +21,22 @@ struct Kept {
 ///
 /// # Errors
 /// What was answered and what should have been.
-pub fn play(steps: &[Step], model: &mut Model, mut open: impl FnMut() -> Result<Env>) -> std::result::Result<(), Wrong> {
+pub fn play(
+    steps: &[Step],
+    model: &mut Model,
+    mut open: impl FnMut() -> Result<Env>,
+) -> std::result::Result<(), Wrong> {
     let mut rest = steps;
     loop {
         let env = open().map_err(|error| format!("opening: {error}"))?;
-        compare(&env, model).map_err(|wrong| format!("after opening, {} steps before the end: {wrong}", rest.len()))?;
+        compare(&env, model)
+            .map_err(|wrong| format!("after opening, {} steps before the end: {wrong}", rest.len()))?;
         let here = rest.iter().position(|step| matches!(step, Step::Reopen)).unwrap_or(rest.len());
-        life(&env, &rest[..here], model).map_err(|(n, wrong)| format!("step {}: {wrong}", steps.len() - rest.len() + n))?;
-        compare(&env, model).map_err(|wrong| format!("before closing, {} steps before the end: {wrong}", rest.len() - here))?;
+        life(&env, &rest[..here], model)
+            .map_err(|(n, wrong)| format!("step {}: {wrong}", steps.len() - rest.len() + n))?;
+        compare(&env, model).map_err(|wrong| {
+            format!("before closing, {} steps before the end: {wrong}", rest.len() - here)
+        })?;
         env.close().map_err(|error| format!("closing: {error}"))?;
         if here == rest.len() {
             return Ok(());
@@ -51,13 +60,18 @@ fn life(env: &Env, steps: &[Step], model: &mut Model) -> std::result::Result<(),
                 let expected = kept.model.apply(&Step::Read(name.clone(), question.clone()));
                 match engine::ask_snapshot(&kept.txn, name, question) {
                     Err(error) if error.kind() == ErrorKind::SnapshotTooOld => kept.given_up = true,
-                    Ok(_) if kept.given_up => return Err(wrong("a snapshot that was given up answers again".into())),
+                    Ok(_) if kept.given_up => {
+                        return Err(wrong("a snapshot that was given up answers again".into()));
+                    }
                     Ok(answer) if answer == expected => {}
-                    other => return Err(wrong(format!("a kept snapshot answered {other:?}, not {expected:?}"))),
+                    other => {
+                        return Err(wrong(format!("a kept snapshot answered {other:?}, not {expected:?}")));
+                    }
                 }
             }
             _ => {
-                let answer = engine::apply(env, step).map_err(|error| wrong(format!("answered {:?}: {error}", error.kind())))?;
+                let answer = engine::apply(env, step)
+                    .map_err(|error| wrong(format!("answered {:?}: {error}", error.kind())))?;
                 let expected = model.apply(step);
                 if answer != expected {
                     return Err(wrong(format!("answered {answer:?}, not {expected:?}")));
@@ -87,7 +101,11 @@ pub fn compare(env: &Env, model: &Model) -> std::result::Result<(), Wrong> {
 pub fn clean(env: &Env) -> std::result::Result<(), Wrong> {
     match engine::problems(env) {
         Ok(problems) if problems.is_empty() => Ok(()),
-        Ok(problems) => Err(format!("verify found {} problems: {}", problems.len(), problems[..problems.len().min(5)].join("; "))),
+        Ok(problems) => Err(format!(
+            "verify found {} problems: {}",
+            problems.len(),
+            problems[..problems.len().min(5)].join("; ")
+        )),
         Err(error) => Err(format!("verify could not run: {error}")),
     }
 }

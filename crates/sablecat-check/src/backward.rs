@@ -1,7 +1,9 @@
-//! Going back: random lives of an environment with a journal, and then every state that it has been in is asked for again.
+//! Going back: random lives of an environment with a journal, and then every state that it has been in is
+//! asked for again.
 //!
-//! Each life ends by closing, or by cutting the power: after the last step, while closing, or while opening the next time. After each step it is noted where the log ends and what the
-//! state is. Going back to an LSN must give the state of which the log ended there, or, within a step of several commits, one of the two
+//! Each life ends by closing, or by cutting the power: after the last step, while closing, or while opening
+//! the next time. After each step it is noted where the log ends and what the state is. Going back to an LSN
+//! must give the state of which the log ended there, or, within a step of several commits, one of the two
 //! around it; and the environment must be as good as any other afterwards, so the check goes on with it.
 
 use sablecat::{Env, Journal, Lsn, Moment, Target};
@@ -50,8 +52,15 @@ fn is_fit(step: &Step) -> bool {
 }
 
 /// One life: opens, does steps, and ends in one of several ways. Returns the disk that is left.
-fn live(disk: SimDisk, setting: &Setting, steps: &[Step], past: &mut Past, dice: &mut Dice) -> Result<SimDisk, Wrong> {
-    let env = setting.builder_on(&disk).open(DIRECTORY).map_err(|error| format!("opening: {}", text(&error)))?;
+fn live(
+    disk: SimDisk,
+    setting: &Setting,
+    steps: &[Step],
+    past: &mut Past,
+    dice: &mut Dice,
+) -> Result<SimDisk, Wrong> {
+    let env =
+        setting.builder_on(&disk).open(DIRECTORY).map_err(|error| format!("opening: {}", text(&error)))?;
     compare(&env, past.newest()).map_err(|wrong| format!("after opening: {wrong}"))?;
     for step in steps.iter().filter(|step| is_fit(step)) {
         let mut after = past.newest().clone();
@@ -94,8 +103,10 @@ fn reachable(disk: &SimDisk, setting: &Setting, past: &Past) -> Result<(Lsn, Vec
 /// Goes back to an LSN on a copy of the disk, which it returns, and looks at what is there.
 fn go_back(disk: &SimDisk, setting: &Setting, lsn: Lsn, past: &Past) -> Result<(SimDisk, Model), Wrong> {
     let copy = disk.crash_as(Survival::Everything, 1);
-    let recovery =
-        setting.builder_on(&copy).recovery(DIRECTORY, Target::Lsn(lsn)).map_err(|error| format!("preparing: {}", text(&error)))?;
+    let recovery = setting
+        .builder_on(&copy)
+        .recovery(DIRECTORY, Target::Lsn(lsn))
+        .map_err(|error| format!("preparing: {}", text(&error)))?;
     let plan = recovery.plan().clone();
     if plan.lsn > lsn || plan.epoch.lsn > plan.lsn || plan.damage.is_some() {
         return Err(format!("a plan that cannot be: {plan:?}"));
@@ -107,7 +118,10 @@ fn go_back(disk: &SimDisk, setting: &Setting, lsn: Lsn, past: &Past) -> Result<(
     let found = look(&copy, setting).map_err(|wrong| format!("{plan:?}: {wrong}"))?;
     let states = past.at(lsn);
     if !states.iter().any(|(_, state)| *state == found) {
-        let shown: Vec<_> = states.iter().map(|(end, state)| format!("against that of LSN {end}: {}", found.difference(state))).collect();
+        let shown: Vec<_> = states
+            .iter()
+            .map(|(end, state)| format!("against that of LSN {end}: {}", found.difference(state)))
+            .collect();
         return Err(format!("{plan:?}: none of the states of that time: {}", shown.join("; ")));
     }
     Ok((copy, found))
@@ -115,7 +129,8 @@ fn go_back(disk: &SimDisk, setting: &Setting, lsn: Lsn, past: &Past) -> Result<(
 
 /// Opens, reads everything, verifies and closes.
 fn look(disk: &SimDisk, setting: &Setting) -> Result<Model, Wrong> {
-    let env: Env = setting.builder_on(disk).open(DIRECTORY).map_err(|error| format!("opening: {}", text(&error)))?;
+    let env: Env =
+        setting.builder_on(disk).open(DIRECTORY).map_err(|error| format!("opening: {}", text(&error)))?;
     let found = engine::state(&env).map_err(|error| format!("reading: {}", text(&error)))?;
     clean(&env)?;
     env.close().map_err(|error| format!("closing: {}", text(&error)))?;
@@ -126,18 +141,24 @@ fn some_past(seed: u64, lives: usize, count: usize) -> Result<(Dice, Setting, Si
     let mut dice = Dice::new(seed);
     let journal = Journal::new().epochs(dice.pick(&[0, 1, 3, 32]));
     let setting = Setting { journal: Some(journal), ..Setting::any_small(&mut dice) };
-    let shape =
-        Shape { keys: dice.pick(&[10, 60, 300]), value_max: dice.pick(&[200, 3000, 20_000]), stem: setting.stem(), ..Shape::small() };
+    let shape = Shape {
+        keys: dice.pick(&[10, 60, 300]),
+        value_max: dice.pick(&[200, 3000, 20_000]),
+        stem: setting.stem(),
+        ..Shape::small()
+    };
     let mut disk = SimDisk::new(seed);
     let mut past = Past { states: vec![(Lsn(0), Model::default())] };
     for life in 0..lives {
         let steps = shape.steps(&mut dice, count);
-        disk = live(disk, &setting, &steps, &mut past, &mut dice).map_err(|wrong| format!("life {life}, {setting:?}: {wrong}"))?;
+        disk = live(disk, &setting, &steps, &mut past, &mut dice)
+            .map_err(|wrong| format!("life {life}, {setting:?}: {wrong}"))?;
     }
     Ok((dice, setting, disk, past))
 }
 
-/// One seed: lives, then going back to many LSNs, every eighth seed to all; from one of them on it lives and goes back again.
+/// One seed: lives, then going back to many LSNs, every eighth seed to all; from one of them on it lives and
+/// goes back again.
 ///
 /// # Errors
 /// Whatever is not as it was.
@@ -148,7 +169,10 @@ pub fn explore(seed: u64) -> Result<(), Wrong> {
     for round in 0..3 {
         let wrong = |wrong: Wrong| format!("round {round}, {setting:?}: {wrong}");
         let (oldest, lsns) = reachable(&disk, &setting, &past).map_err(wrong)?;
-        let refused = oldest.0.checked_sub(1).map(|lsn| setting.builder_on(&disk).recovery(DIRECTORY, Target::Lsn(Lsn(lsn))).map(|_| ()));
+        let refused = oldest
+            .0
+            .checked_sub(1)
+            .map(|lsn| setting.builder_on(&disk).recovery(DIRECTORY, Target::Lsn(Lsn(lsn))).map(|_| ()));
         if refused.is_some_and(|outcome| outcome.is_ok()) {
             return Err(wrong("went back beyond the oldest epoch".to_owned()));
         }
@@ -159,15 +183,18 @@ pub fn explore(seed: u64) -> Result<(), Wrong> {
             go_back(&disk, &setting, lsn, &past).map_err(|why| wrong(format!("to LSN {lsn}: {why}")))?;
         }
         let lsn = dice.pick(&lsns);
-        let (gone_back, found) = go_back(&disk, &setting, lsn, &past).map_err(|why| wrong(format!("to LSN {lsn}: {why}")))?;
+        let (gone_back, found) =
+            go_back(&disk, &setting, lsn, &past).map_err(|why| wrong(format!("to LSN {lsn}: {why}")))?;
         past.cut(lsn, found);
         let steps = shape.steps(&mut dice, 15);
-        disk = live(gone_back, &setting, &steps, &mut past, &mut dice).map_err(|why| wrong(format!("gone back to LSN {lsn}: {why}")))?;
+        disk = live(gone_back, &setting, &steps, &mut past, &mut dice)
+            .map_err(|why| wrong(format!("gone back to LSN {lsn}: {why}")))?;
     }
     Ok(())
 }
 
-/// One way back, the power failing after each of its calls: what is found is the state before it or after it, and it can be done again.
+/// One way back, the power failing after each of its calls: what is found is the state before it or after it,
+/// and it can be done again.
 ///
 /// # Errors
 /// Whatever else is found.
@@ -176,7 +203,9 @@ pub fn every_call(seed: u64) -> Result<(), Wrong> {
     let (_, lsns) = reachable(&disk, &setting, &past)?;
     let lsn = dice.pick(&lsns);
     let (_, after) = go_back(&disk, &setting, lsn, &past)?;
-    let apply = |disk: &SimDisk| setting.builder_on(disk).recovery(DIRECTORY, Target::Lsn(lsn)).and_then(sablecat::Recovery::apply);
+    let apply = |disk: &SimDisk| {
+        setting.builder_on(disk).recovery(DIRECTORY, Target::Lsn(lsn)).and_then(sablecat::Recovery::apply)
+    };
     let whole = disk.crash_as(Survival::Everything, 1);
     let begin = whole.calls();
     apply(&whole).map_err(|error| text(&error))?;
@@ -185,18 +214,25 @@ pub fn every_call(seed: u64) -> Result<(), Wrong> {
         failing.crash_at(failing.calls() + call);
         let done = apply(&failing).is_ok();
         for survival in Survival::ALL {
-            let wrong = |wrong: Wrong| format!("to LSN {lsn}, call {call}, {survival:?}, {setting:?}: {wrong}");
+            let wrong =
+                |wrong: Wrong| format!("to LSN {lsn}, call {call}, {survival:?}, {setting:?}: {wrong}");
             let found = failing.crash_as(survival, seed ^ call);
             // An opening that sees only part of the log's files in their new place must cope.
             let state = look(&found.crash_as(Survival::Everything, 1), &setting).map_err(wrong)?;
             if state != after && (done || state != *past.newest()) {
-                return Err(wrong(format!("neither before nor after (done: {done}): {}", state.difference(&after))));
+                return Err(wrong(format!(
+                    "neither before nor after (done: {done}): {}",
+                    state.difference(&after)
+                )));
             }
             let again = apply(&found);
             let (state, applied) = (look(&found, &setting).map_err(wrong)?, again.is_ok());
             // Once it is done the log ends at the target, or at the last commit before it.
             if applied && state != after {
-                return Err(wrong(format!("done again it gives another state: {}", state.difference(&after))));
+                return Err(wrong(format!(
+                    "done again it gives another state: {}",
+                    state.difference(&after)
+                )));
             }
         }
     }
@@ -236,16 +272,24 @@ pub fn times(seed: u64) -> Result<(), Wrong> {
             continue;
         }
         let copy = disk.crash_as(Survival::Everything, 1);
-        let plan =
-            setting.builder_on(&copy).recovery(DIRECTORY, Target::Time(moment)).and_then(sablecat::Recovery::apply).map_err(failed)?;
+        let plan = setting
+            .builder_on(&copy)
+            .recovery(DIRECTORY, Target::Time(moment))
+            .and_then(sablecat::Recovery::apply)
+            .map_err(failed)?;
         let found = value(&copy)?;
         if found.as_deref() != Some(&n.to_be_bytes()[..]) {
-            return Err(format!("at {moment} it was {n}, and is {found:?} after {plan:?}; epochs {epochs:?}"));
+            return Err(format!(
+                "at {moment} it was {n}, and is {found:?} after {plan:?}; epochs {epochs:?}"
+            ));
         }
     }
     for epoch in epochs {
         let copy = disk.crash_as(Survival::Everything, 1);
-        let back = setting.builder_on(&copy).recovery(DIRECTORY, Target::Epoch(epoch.number)).and_then(sablecat::Recovery::apply);
+        let back = setting
+            .builder_on(&copy)
+            .recovery(DIRECTORY, Target::Epoch(epoch.number))
+            .and_then(sablecat::Recovery::apply);
         let plan = back.map_err(failed)?;
         if (plan.lsn, plan.commits) != (epoch.lsn, 0) {
             return Err(format!("{epoch:?} became {plan:?}"));
@@ -254,7 +298,8 @@ pub fn times(seed: u64) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// Waits for the clock to be well past a moment, so that whatever follows is told apart from what was before; says what time it is then.
+/// Waits for the clock to be well past a moment, so that whatever follows is told apart from what was before;
+/// says what time it is then.
 fn wait_until_after(moment: Moment) -> Moment {
     let begin = Moment::from(std::time::SystemTime::now()).ms.max(moment.ms);
     loop {

@@ -1,4 +1,5 @@
-//! The course of a long run: where it is, for who waits for it, and whether it is to end before it has come to its end.
+//! The course of a long run: where it is, for who waits for it, and whether it is to end before it has come
+//! to its end.
 
 use std::cell::Cell;
 use std::fmt::Display;
@@ -7,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use sablecat_os::interrupt;
 
-/// Tells on standard error where a run is: at once, and then now and then. Is over when it was asked to end, or when its time is.
+/// Tells on standard error where a run is: at once, and then now and then. Is over when it was asked to end,
+/// or when its time is.
 #[derive(Debug)]
 pub struct Course {
     until: Option<Instant>,
@@ -17,13 +19,15 @@ pub struct Course {
 }
 
 impl Course {
-    /// Begins. From here on the first Ctrl-C, or `kill`, asks for the end of the run, and does not end the process.
+    /// Begins. From here on the first Ctrl-C, or `kill`, asks for the end of the run, and does not end the
+    /// process.
     ///
     /// # Errors
     /// Those of the system.
     pub fn begin(minutes: Option<u64>) -> std::io::Result<Course> {
         interrupt::watch()?;
-        let until = minutes.and_then(|minutes| Instant::now().checked_add(Duration::from_secs(minutes.saturating_mul(60))));
+        let until = minutes
+            .and_then(|minutes| Instant::now().checked_add(Duration::from_secs(minutes.saturating_mul(60))));
         Ok(Course { until, terminal: stderr().is_terminal(), told: Cell::default(), failed: Cell::default() })
     }
 
@@ -51,7 +55,8 @@ impl Course {
         self.failed.get()
     }
 
-    /// Says where the run is, if it was not said lately: on a terminal in one line that is written again and again, elsewhere a line each minute.
+    /// Says where the run is, if it was not said lately: on a terminal in one line that is written again and
+    /// again, elsewhere a line each minute.
     pub fn tell(&self, at: &dyn Display) {
         let now = Instant::now();
         let pause = if self.terminal { Duration::from_secs(2) } else { Duration::from_secs(60) };

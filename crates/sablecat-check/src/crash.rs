@@ -1,9 +1,10 @@
-//! The crash explorer: power fails after any system call of a random workload, over and over, and what is found afterwards must be what
-//! was promised.
+//! The crash explorer: power fails after any system call of a random workload, over and over, and what is
+//! found afterwards must be what was promised.
 //!
-//! Each step changes the state at one moment or not at all, so what may be found after a crash is one of the states between two steps: none
-//! older than what was made durable last (a commit at `Sync`, a sync, a checkpoint), none that no step led to. A step that the crash
-//! cut short counts as a state of its own: it may have happened. What an opening that succeeded has found is durable.
+//! Each step changes the state at one moment or not at all, so what may be found after a crash is one of the
+//! states between two steps: none older than what was made durable last (a commit at `Sync`, a sync, a
+//! checkpoint), none that no step led to. A step that the crash cut short counts as a state of its own: it
+//! may have happened. What an opening that succeeded has found is durable.
 
 use sablecat::{Durability, Env};
 use sablecat_os::sim::{SimDisk, Survival};
@@ -129,7 +130,13 @@ pub fn live(disk: &SimDisk, setting: &Setting, steps: &[Step], promise: &mut Pro
     }
 }
 
-fn work(env: &Env, disk: &SimDisk, setting: &Setting, steps: &[Step], promise: &mut Promise) -> Result<End, Wrong> {
+fn work(
+    env: &Env,
+    disk: &SimDisk,
+    setting: &Setting,
+    steps: &[Step],
+    promise: &mut Promise,
+) -> Result<End, Wrong> {
     for step in steps {
         let mut after = promise.newest().clone();
         let expected = after.apply(step);
@@ -138,7 +145,9 @@ fn work(env: &Env, disk: &SimDisk, setting: &Setting, steps: &[Step], promise: &
         promise.push(after);
         match outcome {
             Ok(answer) if answer == expected => {
-                if makes_durable(step, setting) && (changes || matches!(step, Step::Sync | Step::Checkpoint | Step::Compact)) {
+                if makes_durable(step, setting)
+                    && (changes || matches!(step, Step::Sync | Step::Checkpoint | Step::Compact))
+                {
                     promise.durable();
                 }
             }
@@ -157,8 +166,12 @@ fn work(env: &Env, disk: &SimDisk, setting: &Setting, steps: &[Step], promise: &
 pub fn explore(seed: u64) -> Result<(), Wrong> {
     let mut dice = Dice::new(seed);
     let setting = Setting::any_journaled(&mut dice);
-    let shape =
-        Shape { keys: dice.pick(&[10, 60, 300]), value_max: dice.pick(&[200, 3000, 20_000]), stem: setting.stem(), ..Shape::small() };
+    let shape = Shape {
+        keys: dice.pick(&[10, 60, 300]),
+        value_max: dice.pick(&[200, 3000, 20_000]),
+        stem: setting.stem(),
+        ..Shape::small()
+    };
     let mut disk = SimDisk::new(seed);
     let mut promise = Promise::default();
     let lives = 2 + dice.index(4);
@@ -168,10 +181,12 @@ pub fn explore(seed: u64) -> Result<(), Wrong> {
         // Some lives end in recovery, most in work, some after it.
         let calls = dice.pick(&[20, 60, 200, 800]);
         disk.crash_at(1 + dice.below(calls));
-        live(&disk, &setting, &steps, &mut promise).map_err(|wrong| format!("life {life} of {lives}, {setting:?}: {wrong}"))?;
+        live(&disk, &setting, &steps, &mut promise)
+            .map_err(|wrong| format!("life {life} of {lives}, {setting:?}: {wrong}"))?;
         disk = disk.crash(dice.throw());
     }
-    live(&disk, &setting, &[], &mut promise).map_err(|wrong| format!("after the last life, {setting:?}: {wrong}"))?;
+    live(&disk, &setting, &[], &mut promise)
+        .map_err(|wrong| format!("after the last life, {setting:?}: {wrong}"))?;
     Ok(())
 }
 
@@ -182,16 +197,19 @@ pub fn explore(seed: u64) -> Result<(), Wrong> {
 pub fn every_call(seed: u64, count: usize) -> Result<u64, Wrong> {
     let mut dice = Dice::new(seed);
     let setting = Setting::any_journaled(&mut dice);
-    let shape = Shape { keys: 30, value_max: dice.pick(&[1200, 12_000]), stem: setting.stem(), ..Shape::small() };
+    let shape =
+        Shape { keys: 30, value_max: dice.pick(&[1200, 12_000]), stem: setting.stem(), ..Shape::small() };
     let steps = shape.steps(&mut dice, count);
     let whole = SimDisk::new(seed);
-    live(&whole, &setting, &steps, &mut Promise::default()).map_err(|wrong| format!("without a crash: {wrong}"))?;
+    live(&whole, &setting, &steps, &mut Promise::default())
+        .map_err(|wrong| format!("without a crash: {wrong}"))?;
     let calls = whole.calls();
     for call in 0..=calls {
         let disk = SimDisk::new(seed);
         disk.crash_at(call);
         let mut promise = Promise::default();
-        live(&disk, &setting, &steps, &mut promise).map_err(|wrong| format!("call {call} of {calls}, before it: {wrong}"))?;
+        live(&disk, &setting, &steps, &mut promise)
+            .map_err(|wrong| format!("call {call} of {calls}, before it: {wrong}"))?;
         for survival in Survival::ALL {
             let found = disk.crash_as(survival, seed ^ call);
             live(&found, &setting, &[], &mut promise.clone())

@@ -1,8 +1,10 @@
-//! Damage: bytes of an environment's files are changed while nobody looks. Opening, verifying and reading everything must then either work
-//! with the right data, or say that something is wrong; never panic, never answer with wrong data.
+//! Damage: bytes of an environment's files are changed while nobody looks. Opening, verifying and reading
+//! everything must then either work with the right data, or say that something is wrong; never panic, never
+//! answer with wrong data.
 //!
-//! Right data of an environment that was closed is its last state. One that was not closed ends in a log whose last records a crash may
-//! legitimately have torn: there a damaged log may also show an older state, but one that was.
+//! Right data of an environment that was closed is its last state. One that was not closed ends in a log
+//! whose last records a crash may legitimately have torn: there a damaged log may also show an older state,
+//! but one that was.
 
 use std::path::PathBuf;
 
@@ -27,7 +29,8 @@ pub enum Verdict {
     Older,
 }
 
-/// An environment on a disk, and the states that it went through since its last checkpoint; the last is what it holds.
+/// An environment on a disk, and the states that it went through since its last checkpoint; the last is what
+/// it holds.
 #[derive(Debug)]
 pub struct Subject {
     /// The disk.
@@ -52,7 +55,13 @@ pub fn subject(seed: u64, closed: bool) -> Result<Subject, Wrong> {
 pub(crate) fn subject_on(disk: SimDisk, seed: u64, closed: bool) -> Result<Subject, Wrong> {
     let mut dice = Dice::new(seed);
     let setting = Setting::any_small(&mut dice);
-    let shape = Shape { keys: dice.pick(&[30, 400]), value_max: 4000, reopen: false, stem: setting.stem(), ..Shape::small() };
+    let shape = Shape {
+        keys: dice.pick(&[30, 400]),
+        value_max: 4000,
+        reopen: false,
+        stem: setting.stem(),
+        ..Shape::small()
+    };
     let env = setting.builder_on(&disk).open(DIRECTORY).map_err(|error| format!("creating: {error}"))?;
     let mut states = vec![Model::default()];
     let count = dice.pick(&[20, 80, 160]);
@@ -156,10 +165,15 @@ pub(crate) fn examine(subject: &Subject, disk: &SimDisk, in_log: bool) -> Result
     let newest = subject.states.last();
     match found {
         Err(_) => Ok(Verdict::Reported),
-        Ok(found) if Some(&found) == newest => Ok(if reported { Verdict::Reported } else { Verdict::Harmless }),
+        Ok(found) if Some(&found) == newest => {
+            Ok(if reported { Verdict::Reported } else { Verdict::Harmless })
+        }
         Ok(_) if reported => Ok(Verdict::Reported),
         Ok(found) if !subject.closed && in_log && subject.states.contains(&found) => Ok(Verdict::Older),
-        Ok(found) => Err(format!("wrong data, and nobody says so: {}", newest.map_or(String::new(), |newest| found.difference(newest)))),
+        Ok(found) => Err(format!(
+            "wrong data, and nobody says so: {}",
+            newest.map_or(String::new(), |newest| found.difference(newest))
+        )),
     }
 }
 
@@ -181,10 +195,13 @@ pub fn tally(seed: u64, times: u64) -> Result<[u64; 3], Wrong> {
     for time in 0..times {
         let mut dice = Dice::new(seed.wrapping_mul(1000) + time);
         let disk = subject.disk.crash_as(Survival::Everything, time);
-        let (what, in_log) = damage(&disk, subject.setting.page_size as u64, &mut dice).map_err(|error| error.to_string())?;
-        let examined = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| examine(&subject, &disk, in_log)));
+        let (what, in_log) =
+            damage(&disk, subject.setting.page_size as u64, &mut dice).map_err(|error| error.to_string())?;
+        let examined =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| examine(&subject, &disk, in_log)));
         let verdict = match examined {
-            Ok(verdict) => verdict.map_err(|wrong| format!("closed {}, damage {time}: {what}: {wrong}", subject.closed))?,
+            Ok(verdict) => verdict
+                .map_err(|wrong| format!("closed {}, damage {time}: {what}: {wrong}", subject.closed))?,
             Err(_) => return Err(format!("closed {}, damage {time}: {what}: panic", subject.closed)),
         };
         verdicts[verdict as usize] += 1;

@@ -1,8 +1,9 @@
-//! Faults while the dead are being mended: a process that shares an environment is killed before one of its calls of the disk, and of the calls of
-//! those who live on, which find what it left half done, one fails.
+//! Faults while the dead are being mended: a process that shares an environment is killed before one of its
+//! calls of the disk, and of the calls of those who live on, which find what it left half done, one fails.
 //!
-//! The processes are handles in this one, as in shared.rs. The one that dies works in a thread of its own, which stops before that call for good, and its locks end, as the
-//! system ends those of who is killed. When all is over the thread goes on, finds that all of its calls fail, and itself taken for dead, and ends.
+//! The processes are handles in this one, as in shared.rs. The one that dies works in a thread of its own,
+//! which stops before that call for good, and its locks end, as the system ends those of who is killed. When
+//! all is over the thread goes on, finds that all of its calls fail, and itself taken for dead, and ends.
 
 use std::io;
 use std::path::PathBuf;
@@ -93,7 +94,8 @@ impl Dying {
     /// Runs it until it is dead: before so many calls of it, or when it has done its step.
     fn run(machine: &Machine<'_>, step: &Step, calls: u64) -> Result<Dying, Wrong> {
         let lock = machine.directory().join(LOCK);
-        let of_lock = |lock: &PathBuf| descriptors::of(lock).map_err(|error| format!("looking for locks: {error}"));
+        let of_lock =
+            |lock: &PathBuf| descriptors::of(lock).map_err(|error| format!("looking for locks: {error}"));
         let of_others = of_lock(&lock)?;
         let end = End::after(calls);
         let disk = Between::new(machine.disk.clone(), Calls(Arc::clone(&end)));
@@ -129,8 +131,11 @@ impl Drop for Dying {
 fn one(seed: u64, calls: u64, (call, fault): (u64, Fault)) -> Result<Outcome, Wrong> {
     let mut dice = Dice::new(seed ^ 0xdead_5a4e);
     let (setting, steps, living) = scene(&mut dice);
-    let wrong =
-        |wrong: Wrong| format!("killed before call {calls}, {fault:?} at call {call} after that, {living} others, {setting:?}: {wrong}");
+    let wrong = |wrong: Wrong| {
+        format!(
+            "killed before call {calls}, {fault:?} at call {call} after that, {living} others, {setting:?}: {wrong}"
+        )
+    };
     let machine = Machine::new(SimDisk::new(seed), &setting)?;
     machine.open().and_then(Env::close).map_err(|error| wrong(format!("made: {error}")))?;
     let (mut promise, mut outcome) = (Promise::default(), Outcome::default());
@@ -168,7 +173,9 @@ fn one(seed: u64, calls: u64, (call, fault): (u64, Fault)) -> Result<Outcome, Wr
     match found {
         Some(found) if found == after => promise.push(after),
         Some(found) if found == before => {}
-        Some(found) => return Err(wrong(format!("{last:?} was left half done: {}", found.difference(&before)))),
+        Some(found) => {
+            return Err(wrong(format!("{last:?} was left half done: {}", found.difference(&before))));
+        }
         None => match engine::state(&envs[0]) {
             Err(error) if error.kind() == ErrorKind::Poisoned => {
                 outcome.blind = true;

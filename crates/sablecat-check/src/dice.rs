@@ -1,4 +1,5 @@
-//! Chance from a seed: the same seed gives the same throws, on every machine and in every version. (Splitmix64, Steele, Lea, Flood 2014.)
+//! Chance from a seed: the same seed gives the same throws, on every machine and in every version.
+//! (Splitmix64, Steele, Lea, Flood 2014.)
 
 /// A source of throws.
 #[derive(Clone, Debug)]

@@ -73,7 +73,11 @@ fn on(env: &Env, name: &str, work: impl FnOnce(&Database) -> Result<Answer>) -> 
     find(env, name)?.map_or(Ok(Answer::Missing), |db| work(&db))
 }
 
-fn within(txn: &mut Txn<'_>, name: &str, work: impl FnOnce(&mut Txn<'_>, &Database) -> Result<Answer>) -> Result<Answer> {
+fn within(
+    txn: &mut Txn<'_>,
+    name: &str,
+    work: impl FnOnce(&mut Txn<'_>, &Database) -> Result<Answer>,
+) -> Result<Answer> {
     txn.existing_database(name)?.map_or(Ok(Answer::Missing), |db| work(txn, &db))
 }
 
@@ -106,7 +110,9 @@ pub fn apply(env: &Env, step: &Step) -> Result<Answer> {
         }),
         Step::Insert(name, key, value) => on(env, name, |db| db.insert(key, value).map(|()| Answer::Done)),
         Step::Remove(name, key) => on(env, name, |db| db.remove(key).map(Answer::Flag)),
-        Step::OrInsert(name, key, value) => on(env, name, |db| Ok(Answer::Value(Some(db.entry(key).or_insert(value)?)))),
+        Step::OrInsert(name, key, value) => {
+            on(env, name, |db| Ok(Answer::Value(Some(db.entry(key).or_insert(value)?))))
+        }
         Step::AndModify(name, key, byte) => {
             on(env, name, |db| db.entry(key).and_modify(|value| value.push(*byte)).apply().map(Answer::Value))
         }
@@ -149,11 +155,17 @@ fn run_parts(txn: &mut Txn<'_>, parts: &[Part]) -> Result<Vec<Answer>> {
     for part in parts {
         answers.push(match part {
             Part::Read(name, question) => within(txn, name, |txn, db| ask(txn, db, question))?,
-            Part::ForUpdate(name, key) => within(txn, name, |txn, db| txn.get_for_update(db, key).map(Answer::Value))?,
-            Part::Insert(name, key, value) => within(txn, name, |txn, db| txn.insert(db, key, value).map(|()| Answer::Done))?,
+            Part::ForUpdate(name, key) => {
+                within(txn, name, |txn, db| txn.get_for_update(db, key).map(Answer::Value))?
+            }
+            Part::Insert(name, key, value) => {
+                within(txn, name, |txn, db| txn.insert(db, key, value).map(|()| Answer::Done))?
+            }
             Part::Remove(name, key) => within(txn, name, |txn, db| txn.remove(db, key).map(Answer::Flag))?,
             Part::Walk(name, walk) => within(txn, name, |txn, db| walk::engine(txn, db, walk))?,
-            Part::Create(name) if reversed(name) => txn.database_ordered_by(name, REVERSED).map(|_| Answer::Done)?,
+            Part::Create(name) if reversed(name) => {
+                txn.database_ordered_by(name, REVERSED).map(|_| Answer::Done)?
+            }
             Part::Create(name) => txn.database(name).map(|_| Answer::Done)?,
             Part::Rename(from, to) => renamed(txn.rename_database(from, to))?,
             Part::Drop(name) => txn.remove_database(name).map(Answer::Flag)?,

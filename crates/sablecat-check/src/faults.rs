@@ -1,5 +1,6 @@
-//! Faults: the n-th call of a workload fails, for every n. The error must say what was tried; what was committed must be there after
-//! opening again, with or without the power failing too; what failed must not be; a failed flush poisons until then.
+//! Faults: the n-th call of a workload fails, for every n. The error must say what was tried; what was
+//! committed must be there after opening again, with or without the power failing too; what failed must not
+//! be; a failed flush poisons until then.
 
 use std::path::Path;
 
@@ -33,12 +34,19 @@ pub(crate) fn is_clear(error: &Error) -> bool {
 pub(crate) fn is_clear_about(error: &Error, directory: &str) -> bool {
     let message = error.to_string();
     let names_a_place = message.contains(directory);
-    let says_what_to_do = ["open it again", "reopen", "close the environment", "free", "room", "run it again", "try"]
-        .iter()
-        .any(|words| message.contains(words));
+    let says_what_to_do =
+        ["open it again", "reopen", "close the environment", "free", "room", "run it again", "try"]
+            .iter()
+            .any(|words| message.contains(words));
     // `ReadOnly`: what is not permitted when opening to write.
-    let fits =
-        matches!(error.kind(), ErrorKind::Io | ErrorKind::DiskFull | ErrorKind::NotDurable | ErrorKind::Poisoned | ErrorKind::ReadOnly);
+    let fits = matches!(
+        error.kind(),
+        ErrorKind::Io
+            | ErrorKind::DiskFull
+            | ErrorKind::NotDurable
+            | ErrorKind::Poisoned
+            | ErrorKind::ReadOnly
+    );
     fits && (names_a_place || says_what_to_do)
 }
 
@@ -76,7 +84,13 @@ fn work(env: &Env, setting: &Setting, steps: &[Step], promise: &mut Promise) -> 
 ///
 /// # Errors
 /// Whatever is not as promised.
-pub(crate) fn work_on(env: &Env, setting: &Setting, step: &Step, promise: &mut Promise, outcome: &mut Outcome) -> Result<(), Wrong> {
+pub(crate) fn work_on(
+    env: &Env,
+    setting: &Setting,
+    step: &Step,
+    promise: &mut Promise,
+    outcome: &mut Outcome,
+) -> Result<(), Wrong> {
     let before = promise.newest().clone();
     let mut after = before.clone();
     let expected = after.apply(step);
@@ -88,7 +102,9 @@ pub(crate) fn work_on(env: &Env, setting: &Setting, step: &Step, promise: &mut P
         _ => changes && setting.durability == Durability::Sync,
     };
     match engine::apply(env, step) {
-        Ok(_) if outcome.poisoned && syncs => return Err(format!("{step:?} claims to be durable after a flush failed")),
+        Ok(_) if outcome.poisoned && syncs => {
+            return Err(format!("{step:?} claims to be durable after a flush failed"));
+        }
         Ok(answer) if answer == expected => {
             promise.push(after);
             if syncs && (changes || matches!(step, Step::Sync | Step::Checkpoint | Step::Compact)) {
@@ -105,7 +121,8 @@ pub(crate) fn work_on(env: &Env, setting: &Setting, step: &Step, promise: &mut P
             let found = match engine::state(env) {
                 Ok(found) => found,
                 Err(_) if outcome.poisoned => {
-                    // Reading may be refused too; then whether it happened can only be told when it is opened again.
+                    // Reading may be refused too; then whether it happened can only be told when it is opened
+                    // again.
                     outcome.blind = true;
                     promise.push(after);
                     return Ok(());
@@ -113,7 +130,8 @@ pub(crate) fn work_on(env: &Env, setting: &Setting, step: &Step, promise: &mut P
                 Err(error) => return Err(format!("reading after {step:?} failed: {error}")),
             };
             if found == after {
-                // Creating and removing databases takes more than one commit: the one that names it may be there.
+                // Creating and removing databases takes more than one commit: the one that names it may be
+                // there.
                 let may_be = matches!(error.kind(), ErrorKind::NotDurable | ErrorKind::Poisoned)
                     || !changes
                     || matches!(step, Step::Create(_) | Step::Drop(_) | Step::Rename(..));
@@ -142,7 +160,11 @@ fn reopen(disk: &SimDisk, setting: &Setting, promise: &mut Promise, what: &str) 
 ///
 /// # Errors
 /// Whatever is not as promised.
-pub(crate) fn reopen_by(open: impl FnOnce() -> sablecat::Result<Env>, promise: &mut Promise, what: &str) -> Result<(), Wrong> {
+pub(crate) fn reopen_by(
+    open: impl FnOnce() -> sablecat::Result<Env>,
+    promise: &mut Promise,
+    what: &str,
+) -> Result<(), Wrong> {
     let env = open().map_err(|error| format!("{what}: opening again: {:?}: {error}", error.kind()))?;
     let found = engine::state(&env).map_err(|error| format!("{what}: reading everything: {error}"))?;
     promise.settle(found).map_err(|wrong| format!("{what}: {wrong}"))?;
@@ -185,26 +207,40 @@ pub fn one(seed: u64, setting: &Setting, steps: &[Step], call: u64, fault: Fault
     }
     disk.clear_faults();
     for survival in [Survival::Nothing, Survival::Everything, Survival::Sectors] {
-        reopen(&disk.crash_as(survival, seed ^ call), setting, &mut promise.clone(), &format!("power lost too, {survival:?}"))
-            .map_err(wrong)?;
+        reopen(
+            &disk.crash_as(survival, seed ^ call),
+            setting,
+            &mut promise.clone(),
+            &format!("power lost too, {survival:?}"),
+        )
+        .map_err(wrong)?;
     }
     reopen(&disk, setting, &mut promise, "the same disk").map_err(wrong)?;
-    // What was done after it must last: nothing of the fault may linger. But names whose sync failed are never durable, and no program
-    // can know which: here they are, if it failed while the environment was made.
+    // What was done after it must last: nothing of the fault may linger. But names whose sync failed are
+    // never durable, and no program can know which: here they are, if it failed while the environment was
+    // made.
     if fault == Fault::SyncFails && failed_to_open {
         return Ok(outcome);
     }
-    reopen(&disk.crash_as(Survival::Nothing, seed), setting, &mut promise, "power lost after opening again").map_err(wrong)?;
+    reopen(&disk.crash_as(Survival::Nothing, seed), setting, &mut promise, "power lost after opening again")
+        .map_err(wrong)?;
     Ok(outcome)
 }
 
-/// A flush fails, and whoever opens the environment again, on the same running machine, is cut short after so many calls, or meets another
-/// failed flush there. Then the power fails. What was promised before the first failure must be found: nothing that could be read although it never
-/// reached the disk may have been built upon.
+/// A flush fails, and whoever opens the environment again, on the same running machine, is cut short after so
+/// many calls, or meets another failed flush there. Then the power fails. What was promised before the first
+/// failure must be found: nothing that could be read although it never reached the disk may have been built
+/// upon.
 ///
 /// # Errors
 /// Whatever is not as promised.
-pub fn twice(seed: u64, setting: &Setting, steps: &[Step], first: u64, (second, cut): (u64, bool)) -> Result<(), Wrong> {
+pub fn twice(
+    seed: u64,
+    setting: &Setting,
+    steps: &[Step],
+    first: u64,
+    (second, cut): (u64, bool),
+) -> Result<(), Wrong> {
     let disk = SimDisk::new(seed);
     let mut promise = Promise::default();
     {
@@ -236,11 +272,17 @@ pub fn twice(seed: u64, setting: &Setting, steps: &[Step], first: u64, (second, 
         )?;
     }
     reopen(&disk, setting, &mut promise, &format!("{what} after {second}, once more"))?;
-    reopen(&disk.crash_as(Survival::Nothing, seed), setting, &mut promise, &format!("{what} after {second}, once more, then power lost"))
+    reopen(
+        &disk.crash_as(Survival::Nothing, seed),
+        setting,
+        &mut promise,
+        &format!("{what} after {second}, once more, then power lost"),
+    )
 }
 
-/// An environment that was closed is opened by who finds the disk full, for so many calls from any one on, and then something else wrong. The process is
-/// killed, if it got in. To open it again, without faults, must be enough.
+/// An environment that was closed is opened by who finds the disk full, for so many calls from any one on,
+/// and then something else wrong. The process is killed, if it got in. To open it again, without faults, must
+/// be enough.
 ///
 /// # Errors
 /// Whatever is not as promised.
@@ -261,8 +303,11 @@ pub fn openings(seed: u64) -> Result<Outcome, Wrong> {
             // Each at the next call that it fits: what was refused may be tried in another way.
             (0..full).for_each(|_| disk.fail_at(begin, Fault::DiskFull));
             (0..1 + dice.below(3)).for_each(|_| disk.fail_at(begin + full + dice.below(30), second));
-            let wrong =
-                |wrong: Wrong| format!("{full} times no room from call {call} of an opening on, {second:?} next, {setting:?}: {wrong}");
+            let wrong = |wrong: Wrong| {
+                format!(
+                    "{full} times no room from call {call} of an opening on, {second:?} next, {setting:?}: {wrong}"
+                )
+            };
             match setting.builder_on(&disk).open(DIRECTORY) {
                 Ok(env) => {
                     let is_over = disk.calls() < begin;
@@ -286,7 +331,13 @@ pub fn openings(seed: u64) -> Result<Outcome, Wrong> {
 pub fn workload(seed: u64, count: usize) -> (Setting, Vec<Step>) {
     let mut dice = Dice::new(seed);
     let setting = Setting::any_journaled(&mut dice);
-    let shape = Shape { keys: 30, value_max: dice.pick(&[1200, 12_000]), reopen: false, stem: setting.stem(), ..Shape::small() };
+    let shape = Shape {
+        keys: 30,
+        value_max: dice.pick(&[1200, 12_000]),
+        reopen: false,
+        stem: setting.stem(),
+        ..Shape::small()
+    };
     (setting, shape.steps(&mut dice, count))
 }
 
@@ -316,7 +367,8 @@ pub fn every_call(seed: u64, count: usize) -> Result<Outcome, Wrong> {
     Ok(outcome)
 }
 
-/// So many failed flushes in the workload of a seed, and something wrong in the opening after each, at any moment of that.
+/// So many failed flushes in the workload of a seed, and something wrong in the opening after each, at any
+/// moment of that.
 ///
 /// # Errors
 /// Whatever is not as promised.
@@ -334,7 +386,9 @@ pub fn twice_anywhere(seed: u64, times: u64) -> Result<(), Wrong> {
     drop(setting.builder_on(&disk).open(DIRECTORY).map_err(|error| error.to_string())?);
     let opening = disk.calls() - before;
     let mut dice = Dice::new(seed);
-    (0..times).try_for_each(|_| twice(seed, &setting, &steps, dice.below(calls + 1), (dice.below(opening), dice.below(2) == 0)))
+    (0..times).try_for_each(|_| {
+        twice(seed, &setting, &steps, dice.below(calls + 1), (dice.below(opening), dice.below(2) == 0))
+    })
 }
 
 /// A few faults at random calls of a workload of the seed's own.
@@ -363,7 +417,14 @@ const ROOM: u64 = 1 << 40;
 pub fn small_disk(seed: u64) -> Result<Outcome, Wrong> {
     let mut dice = Dice::new(seed ^ 0xd15c);
     let setting = Setting { log_buffer: 1 << 20, cache: 4 << 20, ..Setting::any_journaled(&mut dice) };
-    let shape = Shape { keys: 1500, value_max: 16_000, batch_max: 100, reopen: false, stem: setting.stem(), ..Shape::small() };
+    let shape = Shape {
+        keys: 1500,
+        value_max: 16_000,
+        batch_max: 100,
+        reopen: false,
+        stem: setting.stem(),
+        ..Shape::small()
+    };
     let steps = shape.steps(&mut dice, 250);
     let disk = SimDisk::new(seed);
     let mut promise = Promise::default();
@@ -372,9 +433,11 @@ pub fn small_disk(seed: u64) -> Result<Outcome, Wrong> {
     disk.set_capacity(ROOM);
     let free = disk.free_bytes(Path::new(DIRECTORY)).map_err(|error| error.to_string())?;
     disk.set_capacity(ROOM - free + dice.below(120_000));
-    let outcome = work(&env, &setting, &steps, &mut promise).map_err(|wrong| format!("{setting:?}: {wrong}"))?;
+    let outcome =
+        work(&env, &setting, &steps, &mut promise).map_err(|wrong| format!("{setting:?}: {wrong}"))?;
     drop(env);
     disk.set_capacity(ROOM);
-    reopen(&disk, &setting, &mut promise, "with room again").map_err(|wrong| format!("{setting:?}: {wrong}"))?;
+    reopen(&disk, &setting, &mut promise, "with room again")
+        .map_err(|wrong| format!("{setting:?}: {wrong}"))?;
     Ok(outcome)
 }

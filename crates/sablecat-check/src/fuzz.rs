@@ -1,5 +1,6 @@
-//! Fuzzing with seeds: bytes that the engine wrote are mutated, checksums put right more often than not so that what stands behind them is
-//! reached, and given to the targets of `sablecat::fuzzing`. These panic if anything is wrong.
+//! Fuzzing with seeds: bytes that the engine wrote are mutated, checksums put right more often than not so
+//! that what stands behind them is reached, and given to the targets of `sablecat::fuzzing`. These panic if
+//! anything is wrong.
 //!
 //! A target's share of inputs that are believed says whether it gets anywhere: [`tally`] counts them.
 
@@ -24,7 +25,23 @@ fn mutate(bytes: &mut [u8], range: std::ops::Range<usize>, dice: &mut Dice) {
             1 => bytes[at] = dice.throw() as u8,
             // Lengths, counts, offsets and numbers, at the edges and just beside what they were.
             2 => {
-                let value = dice.pick(&[0, 1, 2, 7, 8, 24, 0x7f, 0x80, 0xff, 0x1ff, 0x200, 0x7fff, 0xffff, u64::from(u32::MAX), u64::MAX]);
+                let value = dice.pick(&[
+                    0,
+                    1,
+                    2,
+                    7,
+                    8,
+                    24,
+                    0x7f,
+                    0x80,
+                    0xff,
+                    0x1ff,
+                    0x200,
+                    0x7fff,
+                    0xffff,
+                    u64::from(u32::MAX),
+                    u64::MAX,
+                ]);
                 bytes[at..at + width].copy_from_slice(&value.to_le_bytes()[..width]);
             }
             3 => {
@@ -92,8 +109,10 @@ fn file(dice: &mut Dice) -> bool {
     let volumes = VOLUMES.get_or_init(|| [fuzzing::sample_volume(), fuzzing::sample_volume_with_epochs()]);
     let has_epochs = dice.percent(50);
     let mut input = volumes[usize::from(has_epochs)].clone();
-    let blocks: Vec<usize> =
-        (131_072..input.len()).step_by(PAGE_SIZE).filter(|&at| input[at..at + PAGE_SIZE].iter().any(|&b| b != 0)).collect();
+    let blocks: Vec<usize> = (131_072..input.len())
+        .step_by(PAGE_SIZE)
+        .filter(|&at| input[at..at + PAGE_SIZE].iter().any(|&b| b != 0))
+        .collect();
     let of_map: Vec<usize> = blocks.iter().copied().filter(|at| input[at + 4..at + 8] == *b"smap").collect();
     match dice.below(4) {
         0 => {

@@ -27,9 +27,9 @@
 //! seeds.rs      many seeds, and how to see one again
 //! ```
 //!
-//! Every check takes a seed and says what is wrong, or nothing. The tests run a fixed number of seeds; `cargo run --release -p sablecat-check
-//! -- <check> --seeds N --from S` runs others, and with `--method flat` over an access method
-//! that is there for nothing else.
+//! Every check takes a seed and says what is wrong, or nothing. The tests run a fixed number of seeds;
+//! `cargo run --release -p sablecat-check -- <check> --seeds N --from S` runs others, and with
+//! `--method flat` over an access method that is there for nothing else.
 
 pub mod alike;
 pub mod backward;
@@ -84,6 +84,8 @@ pub fn model_check(seed: u64) -> Result<(), Wrong> {
     shape.reopen = !in_memory;
     let steps = shape.steps(&mut dice, if small { 300 } else { 150 });
     let disk = sablecat_os::sim::SimDisk::new(seed);
-    let open = || if in_memory { setting.in_memory() } else { setting.builder_on(&disk).open(setting::DIRECTORY) };
-    alike::play(&steps, &mut model::Model::default(), open).map_err(|wrong| format!("{setting:?}, in memory: {in_memory}: {wrong}"))
+    let open =
+        || if in_memory { setting.in_memory() } else { setting.builder_on(&disk).open(setting::DIRECTORY) };
+    alike::play(&steps, &mut model::Model::default(), open)
+        .map_err(|wrong| format!("{setting:?}, in memory: {in_memory}: {wrong}"))
 }

@@ -1,5 +1,6 @@
-//! A disk that lies: a write is lost, or goes to another place, and the disk says that it was done and flushed. What was there before is whole
-//! and has a good checksum. Whoever reads it must notice, unless it was written again in the meantime.
+//! A disk that lies: a write is lost, or goes to another place, and the disk says that it was done and
+//! flushed. What was there before is whole and has a good checksum. Whoever reads it must notice, unless it
+//! was written again in the meantime.
 //!
 //! What is lost of the log's end nobody can miss: there an older state may be shown, but one that was.
 
@@ -30,8 +31,8 @@ pub fn tally(seed: u64, times: u64) -> Result<[u64; 3], Wrong> {
         let mut dice = Dice::new(seed.wrapping_mul(1000) + time);
         let fault = dice.pick(&[Fault::LostWrite, Fault::MisdirectedWrite]);
         let call = 1 + dice.below(honest.calls());
-        let verdict =
-            believed(seed, closed, call, fault).map_err(|wrong| format!("closed {closed}, {fault:?} at call {call} about {wrong}"))?;
+        let verdict = believed(seed, closed, call, fault)
+            .map_err(|wrong| format!("closed {closed}, {fault:?} at call {call} about {wrong}"))?;
         verdicts[verdict as usize] += 1;
     }
     Ok(verdicts)

@@ -1,9 +1,10 @@
-//! Long runs of the checks: `sablecat-check <check> [--seeds N] [--from S]`. Exit code 0: all is well; 1: something is wrong; 2: the command
-//! makes no sense. `sablecat-check steps [--operation NAME] [--every N] [--from K] [--after STEP] [--kills N] [--by instructions|calls] [--stop]
-//! [--journal] [--minutes N]` has a process die after any instruction (3: not permitted here); it says on standard error where it is, and ends when its time is over, or at Ctrl-C, with what it
-//! has done and how to do the rest. `sablecat-check calls [--operation NAME] [--every N] [--from K] [--after N] [--on] [--journal] [--minutes N] [--tell]` has each system call of an operation fail, in
-//! the same way. `sablecat-check storm [--processes N] [--commits N] [--cache BYTES] [--seed S] [--faults PER_MILLION] [--aim ROLE]` kills processes, and has calls of the disk
-//! fail.
+//! Long runs of the checks: `sablecat-check <check> [--seeds N] [--from S]`. Exit code 0: all is well; 1:
+//! something is wrong; 2: the command makes no sense.
+//!
+//! `steps` has a process die after any instruction (3: not permitted here); it says on standard error where
+//! it is, and ends when its time is over, or at Ctrl-C, with what it has done and how to do the rest. `calls`
+//! has each system call of an operation fail, in the same way. `storm` kills processes, and has calls of the
+//! disk fail. A command that makes no sense is answered by all that do.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -74,7 +75,8 @@ fn run_storm(words: &[String]) -> ExitCode {
 fn storm_of(words: &[String]) -> Option<Storm> {
     let directory = std::env::temp_dir().join(format!("sablecat-storm-{}", std::process::id()));
     let mut cache = None;
-    let mut storm = Storm { directory, processes: 4, commits: 10_000, cache: 0, seed: 0, faults: 0, aim: None };
+    let mut storm =
+        Storm { directory, processes: 4, commits: 10_000, cache: 0, seed: 0, faults: 0, aim: None };
     for pair in words.chunks(2) {
         let [option, value] = pair else { return None };
         match option.as_str() {
@@ -97,7 +99,9 @@ fn run_steps(words: &[String]) -> ExitCode {
     let Some(Stepping { steps, course }) = steps_of(words) else { return misused(OPERATIONS.iter()) };
     course.run(OPERATIONS.iter(), |operation, course| {
         let ran = Steps { operation, ..steps.clone() }.run(course);
-        ran.map_err(|why| about(why, &format!("{} --every {} --from {}", operation.name, steps.every, steps.from)))
+        ran.map_err(|why| {
+            about(why, &format!("{} --every {} --from {}", operation.name, steps.every, steps.from))
+        })
     })
 }
 
@@ -192,14 +196,19 @@ fn steps_of(words: &[String]) -> Option<Stepping> {
         journal: false,
     };
     let mut course = Operations::default();
-    let (flags, words): (Vec<_>, Vec<_>) = words.iter().partition(|word| ["--stop", "--journal"].contains(&word.as_str()));
+    let (flags, words): (Vec<_>, Vec<_>) =
+        words.iter().partition(|word| ["--stop", "--journal"].contains(&word.as_str()));
     steps.stop = flags.iter().any(|flag| *flag == "--stop");
     steps.journal = flags.iter().any(|flag| *flag == "--journal");
     for pair in words.chunks(2) {
         let [option, value] = pair else { return None };
         match option.as_str() {
             "--operation" => {
-                course.one = Some(steps::named(value).filter(|one| OPERATIONS.iter().any(|operation| operation.name == one.name))?.name)
+                course.one = Some(
+                    steps::named(value)
+                        .filter(|one| OPERATIONS.iter().any(|operation| operation.name == one.name))?
+                        .name,
+                )
             }
             "--every" => steps.every = value.parse().ok().filter(|&n| n > 0)?,
             "--from" => steps.from = value.parse().ok()?,
@@ -214,10 +223,19 @@ fn steps_of(words: &[String]) -> Option<Stepping> {
 }
 
 fn failing_of(words: &[String]) -> Option<(Failing, Operations)> {
-    let mut failing =
-        Failing { directory: directory(), operation: &OPERATIONS[0], every: 1, from: 0, after: 0, journal: false, on: false, tell: false };
+    let mut failing = Failing {
+        directory: directory(),
+        operation: &OPERATIONS[0],
+        every: 1,
+        from: 0,
+        after: 0,
+        journal: false,
+        on: false,
+        tell: false,
+    };
     let mut course = Operations::default();
-    let (flags, words): (Vec<_>, Vec<_>) = words.iter().partition(|word| ["--tell", "--journal", "--on"].contains(&word.as_str()));
+    let (flags, words): (Vec<_>, Vec<_>) =
+        words.iter().partition(|word| ["--tell", "--journal", "--on"].contains(&word.as_str()));
     failing.on = flags.iter().any(|flag| *flag == "--on");
     failing.tell = flags.iter().any(|flag| *flag == "--tell");
     failing.journal = flags.iter().any(|flag| *flag == "--journal");
@@ -254,7 +272,8 @@ fn run_seeds(mut words: impl Iterator<Item = String>) -> ExitCode {
         if word == "fuzz" {
             word.extend(words.next().map(|target| format!(" {target}")));
         }
-        let number = |words: &mut dyn Iterator<Item = String>| words.next().and_then(|word| word.parse::<u64>().ok());
+        let number =
+            |words: &mut dyn Iterator<Item = String>| words.next().and_then(|word| word.parse::<u64>().ok());
         let understood = match word.as_str() {
             "--seeds" => number(&mut words).map(|n| count = n),
             "--from" => number(&mut words).map(|n| from = n),

@@ -1,4 +1,5 @@
-//! By which access method the databases are made that the checks work on: for the whole process, and those that it starts.
+//! By which access method the databases are made that the checks work on: for the whole process, and those
+//! that it starts.
 //!
 //! All checks run over any of them, unchanged. What a check may not ask of a method it asks here.
 

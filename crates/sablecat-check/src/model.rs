@@ -1,4 +1,5 @@
-//! The model: what the engine is to answer, by the shortest code that can say it. A map of maps; a transaction is a copy.
+//! The model: what the engine is to answer, by the shortest code that can say it. A map of maps; a
+//! transaction is a copy.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -62,7 +63,8 @@ pub fn between(name: &str, records: &Records, (lower, upper): &Bounds) -> VecDeq
         };
         low && high
     };
-    let found = records.iter().filter(|(key, _)| inside(key)).map(|(key, value)| (key.clone(), value.clone()));
+    let found =
+        records.iter().filter(|(key, _)| inside(key)).map(|(key, value)| (key.clone(), value.clone()));
     if reversed(name) { found.rev().collect() } else { found.collect() }
 }
 
@@ -72,7 +74,9 @@ pub fn read(name: &str, records: &Records, question: &Read) -> Answer {
     match question {
         Read::Get(key) => Answer::Value(records.get(key).cloned()),
         Read::Contains(key) => Answer::Flag(records.contains_key(key)),
-        Read::Length(key) => records.get(key).map_or(Answer::Missing, |value| Answer::Count(value.len() as u64)),
+        Read::Length(key) => {
+            records.get(key).map_or(Answer::Missing, |value| Answer::Count(value.len() as u64))
+        }
         Read::Part(key, offset, len) => Answer::Value(records.get(key).map(|value| {
             let rest = value.get(*offset as usize..).unwrap_or_default();
             rest[..rest.len().min(*len)].to_vec()
@@ -81,7 +85,8 @@ pub fn read(name: &str, records: &Records, question: &Read) -> Answer {
         Read::Last => Answer::Records(all().pop_back().into_iter().collect()),
         Read::Range(bounds, limit, ends) => {
             let mut found = between(name, records, bounds);
-            let take = |n: usize| if ends >> (n % 64) & 1 == 0 { found.pop_front() } else { found.pop_back() };
+            let take =
+                |n: usize| if ends >> (n % 64) & 1 == 0 { found.pop_front() } else { found.pop_back() };
             Answer::Records((0..*limit).map_while(take).collect())
         }
         Read::Prefix(_) if reversed(name) => Answer::Missing,
@@ -96,20 +101,25 @@ impl Model {
     /// Does a step and says what the engine must answer.
     pub fn apply(&mut self, step: &Step) -> Answer {
         match step {
-            Step::Read(name, question) => self.tables.get(name).map_or(Answer::Missing, |records| read(name, records, question)),
-            Step::Visit(name, bounds, limit) => self
-                .tables
-                .get(name)
-                .map_or(Answer::Missing, |records| Answer::Records(between(name, records, bounds).into_iter().take(*limit).collect())),
-            Step::Len(name) => self.tables.get(name).map_or(Answer::Missing, |records| Answer::Count(records.len() as u64)),
+            Step::Read(name, question) => {
+                self.tables.get(name).map_or(Answer::Missing, |records| read(name, records, question))
+            }
+            Step::Visit(name, bounds, limit) => self.tables.get(name).map_or(Answer::Missing, |records| {
+                Answer::Records(between(name, records, bounds).into_iter().take(*limit).collect())
+            }),
+            Step::Len(name) => {
+                self.tables.get(name).map_or(Answer::Missing, |records| Answer::Count(records.len() as u64))
+            }
             Step::Insert(name, key, value) => self.change(name, |records| {
                 records.insert(key.clone(), value.clone());
                 Answer::Done
             }),
-            Step::Remove(name, key) => self.change(name, |records| Answer::Flag(records.remove(key).is_some())),
-            Step::OrInsert(name, key, value) => {
-                self.change(name, |records| Answer::Value(Some(records.entry(key.clone()).or_insert(value.clone()).clone())))
+            Step::Remove(name, key) => {
+                self.change(name, |records| Answer::Flag(records.remove(key).is_some()))
             }
+            Step::OrInsert(name, key, value) => self.change(name, |records| {
+                Answer::Value(Some(records.entry(key.clone()).or_insert(value.clone()).clone()))
+            }),
             Step::AndModify(name, key, byte) => self.change(name, |records| {
                 records.entry(key.clone()).and_modify(|value| value.push(*byte));
                 Answer::Value(records.get(key).cloned())
@@ -147,7 +157,13 @@ impl Model {
             }
             Step::Drop(name) => Answer::Flag(self.tables.remove(name).is_some()),
             Step::Databases => Answer::Names(self.tables.keys().cloned().collect()),
-            Step::Sync | Step::Checkpoint | Step::Compact | Step::Reopen | Step::Hold | Step::Look(..) | Step::Release => Answer::Done,
+            Step::Sync
+            | Step::Checkpoint
+            | Step::Compact
+            | Step::Reopen
+            | Step::Hold
+            | Step::Look(..)
+            | Step::Release => Answer::Done,
         }
     }
 
@@ -162,7 +178,9 @@ impl Model {
             answers.push(match part {
                 Part::Read(name, question) => self.apply(&Step::Read(name.clone(), question.clone())),
                 Part::ForUpdate(name, key) => self.apply(&Step::Read(name.clone(), Read::Get(key.clone()))),
-                Part::Insert(name, key, value) => self.apply(&Step::Insert(name.clone(), key.clone(), value.clone())),
+                Part::Insert(name, key, value) => {
+                    self.apply(&Step::Insert(name.clone(), key.clone(), value.clone()))
+                }
                 Part::Remove(name, key) => self.apply(&Step::Remove(name.clone(), key.clone())),
                 Part::Walk(name, walk) => self.change(name, |records| walk::model(name, records, walk)),
                 Part::Create(name) => self.apply(&Step::Create(name.clone())),
@@ -203,13 +221,20 @@ impl Model {
                 (Some(mine), Some(theirs)) => {
                     let keys: std::collections::BTreeSet<_> = mine.keys().chain(theirs.keys()).collect();
                     for key in keys.into_iter().filter(|key| mine.get(*key) != theirs.get(*key)) {
-                        let show = |value: Option<&Bytes>| value.map_or("absent".to_owned(), |value| format!("{} bytes", value.len()));
-                        found.push(format!("{name}/{key:02x?}: {} against {}", show(mine.get(key)), show(theirs.get(key))));
+                        let show = |value: Option<&Bytes>| {
+                            value.map_or("absent".to_owned(), |value| format!("{} bytes", value.len()))
+                        };
+                        found.push(format!(
+                            "{name}/{key:02x?}: {} against {}",
+                            show(mine.get(key)),
+                            show(theirs.get(key))
+                        ));
                     }
                 }
-                (mine, _) => {
-                    found.push(format!("database {name} is {}", if mine.is_some() { "in the first only" } else { "in the second only" }))
-                }
+                (mine, _) => found.push(format!(
+                    "database {name} is {}",
+                    if mine.is_some() { "in the first only" } else { "in the second only" }
+                )),
             }
         }
         let more = found.len().saturating_sub(6);

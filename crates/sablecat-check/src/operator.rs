@@ -1,14 +1,18 @@
-//! Operators: what becomes of an environment whose processes were killed, and whose files or memory somebody changed before the next one came.
+//! Operators: what becomes of an environment whose processes were killed, and whose files or memory somebody
+//! changed before the next one came.
 //!
-//! An environment lives in rounds. In each somebody opens it, shared or alone, works, and closes it; at a moment that chance picks, before any of
-//! the calls that change a file, in opening, work or closing, all that there is is copied. That is what a SIGKILL at this moment would have left. Then
-//! an operator does to it what operators do: nothing; removes the memory, as the end of a container or a cleaner of `/dev/shm` does; copies
-//! the directory elsewhere; puts the files of an earlier moment back, beside the memory of this one; or has the memory of an earlier moment
-//! beside the files of this one. Whoever comes next must be able to open it, find a state that the files may be in, whole, and go on.
+//! An environment lives in rounds. In each somebody opens it, shared or alone, works, and closes it; at a
+//! moment that chance picks, before any of the calls that change a file, in opening, work or closing, all
+//! that there is is copied. That is what a SIGKILL at this moment would have left. Then an operator does to
+//! it what operators do: nothing; removes the memory, as the end of a container or a cleaner of `/dev/shm`
+//! does; copies the directory elsewhere; puts the files of an earlier moment back, beside the memory of this
+//! one; or has the memory of an earlier moment beside the files of this one. Whoever comes next must be able
+//! to open it, find a state that the files may be in, whole, and go on.
 //!
-//! Which states are possible at a moment: of files and memory together exactly the newest, or the one that the step in progress leads to; of
-//! the files alone any from the one that was made durable last. Of files and memory of different moments any that the files may be in, or the
-//! newest that the memory knows, if the files are of its history.
+//! Which states are possible at a moment: of files and memory together exactly the newest, or the one that
+//! the step in progress leads to; of the files alone any from the one that was made durable last. Of files
+//! and memory of different moments any that the files may be in, or the newest that the memory knows, if the
+//! files are of its history.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -98,7 +102,8 @@ impl Copier {
             }
             copied.taken.take()
         });
-        let (state, possible) = taken.ok_or("nothing was copied")?.map_err(|error| format!("copying: {error}"))?;
+        let (state, possible) =
+            taken.ok_or("nothing was copied")?.map_err(|error| format!("copying: {error}"))?;
         Ok(Moment { state, possible })
     }
 }
@@ -149,7 +154,13 @@ pub fn explore(seed: u64) -> Result<(), Wrong> {
 }
 
 fn rounds(dice: &mut Dice, setting: &Setting, place: &Place) -> Result<(), Wrong> {
-    let shape = Shape { keys: dice.pick(&[30, 300]), value_max: 1200, stem: setting.stem(), reopen: false, ..Shape::small() };
+    let shape = Shape {
+        keys: dice.pick(&[30, 300]),
+        value_max: 1200,
+        stem: setting.stem(),
+        reopen: false,
+        ..Shape::small()
+    };
     let mut earlier: Vec<Moment> = Vec::new();
     let mut possible = Possible::settled(Model::default());
     let mut story = Vec::new();
@@ -159,7 +170,8 @@ fn rounds(dice: &mut Dice, setting: &Setting, place: &Place) -> Result<(), Wrong
         let calls = dice.pick(&[30, 100, 400]);
         let copier = Copier::new(place.base(), possible, dice.below(calls));
         story.push(format!("{} with {count} steps", if is_shared { "shared" } else { "alone" }));
-        round(&copier, builder(setting, place, is_shared), &steps, setting).map_err(|wrong| format!("{}: {wrong}", story.join(", ")))?;
+        round(&copier, builder(setting, place, is_shared), &steps, setting)
+            .map_err(|wrong| format!("{}: {wrong}", story.join(", ")))?;
         let mut moment = copier.moment()?;
         if !is_shared {
             // The memory of a process that was alone is gone with it.
@@ -168,7 +180,9 @@ fn rounds(dice: &mut Dice, setting: &Setting, place: &Place) -> Result<(), Wrong
         let act = if earlier.is_empty() { dice.pick(&ACTS[..3]) } else { dice.pick(&ACTS) };
         let other = earlier.get(dice.index(earlier.len()));
         story.push(format!("{act:?}"));
-        let put = |state: &State, with_memory| state.put(place, with_memory).map_err(|error| format!("copying: {error}"));
+        let put = |state: &State, with_memory| {
+            state.put(place, with_memory).map_err(|error| format!("copying: {error}"))
+        };
         possible = moment.possible.clone();
         match (act, other) {
             (Act::RemoveMemory, _) => {
@@ -177,7 +191,10 @@ fn rounds(dice: &mut Dice, setting: &Setting, place: &Place) -> Result<(), Wrong
             }
             (Act::PutFilesBack, Some(other)) => {
                 put(&other.state.with_memory_of(&moment.state), true)?;
-                possible = Possible { exact: [&other.possible.files[..], &possible.exact].concat(), files: other.possible.files.clone() };
+                possible = Possible {
+                    exact: [&other.possible.files[..], &possible.exact].concat(),
+                    files: other.possible.files.clone(),
+                };
                 possible.files.extend(moment.possible.exact.iter().cloned());
             }
             (Act::PutMemoryBack, Some(other)) => {
@@ -214,7 +231,10 @@ fn round(copier: &Copier, builder: Builder, steps: &[Step], setting: &Setting) -
     let possible = copier.with(|copied| copied.possible.clone());
     if !possible.exact.contains(&found) {
         let difference = possible.exact.last().map(|newest| found.difference(newest)).unwrap_or_default();
-        return Err(format!("what was found is none of {} states that may be: against the newest {difference}", possible.exact.len()));
+        return Err(format!(
+            "what was found is none of {} states that may be: against the newest {difference}",
+            possible.exact.len()
+        ));
     }
     clean(&env)?;
     let mut possible = Possible::settled(found);
@@ -227,7 +247,13 @@ fn round(copier: &Copier, builder: Builder, steps: &[Step], setting: &Setting) -
     Ok(())
 }
 
-fn work(env: &Env, copier: &Copier, step: &Step, setting: &Setting, possible: &mut Possible) -> Result<(), Wrong> {
+fn work(
+    env: &Env,
+    copier: &Copier,
+    step: &Step,
+    setting: &Setting,
+    possible: &mut Possible,
+) -> Result<(), Wrong> {
     let mut after = possible.newest().clone();
     let expected = after.apply(step);
     let changes = after != *possible.newest();

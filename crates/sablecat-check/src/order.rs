@@ -1,13 +1,17 @@
-//! Whether there is an order of all calls, each at one moment while it ran, that agrees with what they saw: strict serialisability, of a single operation
-//! linearisability (Herlihy, Wing 1990); and for transactions at snapshot isolation two moments, one for all reads and a later one for all writes.
+//! Whether there is an order of all calls, each at one moment while it ran, that agrees with what they saw:
+//! strict serialisability, of a single operation linearisability (Herlihy, Wing 1990); and for transactions
+//! at snapshot isolation two moments, one for all reads and a later one for all writes.
 //!
-//! For histories of any length, since values tell who wrote them and in which order: each write of a record has a number, higher than those before it, and
-//! the call that made it. What is read then says which calls come before and after which (Adya 1999): the writer of what was read before the reader, the
-//! reader before the next writer. With the clock, such an order exists if there is no circle, and no call has to come after its end because of those before it. Both
-//! is seen by going over the calls once in that order: linear in calls and what they read.
+//! For histories of any length, since values tell who wrote them and in which order: each write of a record
+//! has a number, higher than those before it, and the call that made it. What is read then says which calls
+//! come before and after which (Adya 1999): the writer of what was read before the reader, the reader before
+//! the next writer. With the clock, such an order exists if there is no circle, and no call has to come after
+//! its end because of those before it. Both is seen by going over the calls once in that order: linear in
+//! calls and what they read.
 //!
-//! A call in doubt, of a process that died in it, counts if somebody saw something of it; then all of it does, and it may have happened at any time after it was
-//! begun. That a record was not there does not say who removed it: it is held against the moments that are left for all removals.
+//! A call in doubt, of a process that died in it, counts if somebody saw something of it; then all of it
+//! does, and it may have happened at any time after it was begun. That a record was not there does not say
+//! who removed it: it is held against the moments that are left for all removals.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -86,7 +90,9 @@ pub fn check(calls: &[Call]) -> Result<(), Wrong> {
                 .filter(|before| before.call != n)
                 .into_iter()
                 .for_each(|before| moments[history.writes_at(before.call)].next.push(reads));
-            next.filter(|next| next.call != n).into_iter().for_each(|next| moments[reads].next.push(history.writes_at(next.call)));
+            next.filter(|next| next.call != n)
+                .into_iter()
+                .for_each(|next| moments[reads].next.push(history.writes_at(next.call)));
         }
     }
     for versions in history.versions.values() {
@@ -114,11 +120,14 @@ impl<'a> History<'a> {
         }
         let mut happened: Vec<bool> = calls.iter().map(|call| call.returned.is_some()).collect();
         let mut written: BTreeMap<Key, BTreeMap<u64, (u64, bool)>> = BTreeMap::new();
-        let mut write = |key: Key, number: u64, by: u64, removed: bool| match written.entry(key).or_default().insert(number, (by, removed))
+        let mut write = |key: Key, number: u64, by: u64, removed: bool| match written
+            .entry(key)
+            .or_default()
+            .insert(number, (by, removed))
         {
-            Some((other, _)) if other != by => {
-                Err(format!("lost update: write {number} of record {key} is of call {other}, and of call {by}"))
-            }
+            Some((other, _)) if other != by => Err(format!(
+                "lost update: write {number} of record {key} is of call {other}, and of call {by}"
+            )),
             _ => Ok(()),
         };
         // What is seen of a call in doubt makes it one that happened, and what that saw may be of another.
@@ -137,7 +146,10 @@ impl<'a> History<'a> {
                 } else if calls[writer].returned.is_some()
                     && !calls[writer].writes.iter().any(|made| (made.key, made.number) == (read.key, number))
                 {
-                    return Err(format!("call {} saw write {number} of record {}, which call {by} did not make", calls[n].id, read.key));
+                    return Err(format!(
+                        "call {} saw write {number} of record {}, which call {by} did not make",
+                        calls[n].id, read.key
+                    ));
                 }
             }
         }
@@ -148,7 +160,11 @@ impl<'a> History<'a> {
                 match by_id.get(&by) {
                     Some(&call) => known.push(Version { number, call, removed }),
                     None if known.is_empty() => {}
-                    None => return Err(format!("write {number} of record {key} is of call {by}, of which nobody knows")),
+                    None => {
+                        return Err(format!(
+                            "write {number} of record {key} is of call {by}, of which nobody knows"
+                        ));
+                    }
                 }
             }
             if written.values().take_while(|(by, _)| !by_id.contains_key(by)).count() > 1 {
@@ -182,7 +198,8 @@ impl<'a> History<'a> {
     fn around(&self, key: Key, number: u64) -> (Option<Version>, Option<Version>) {
         let Some(versions) = self.versions.get(&key) else { return (None, None) };
         let next = versions.partition_point(|version| version.number <= number);
-        let before = next.checked_sub(1).map(|last| versions[last]).filter(|version| version.number == number);
+        let before =
+            next.checked_sub(1).map(|last| versions[last]).filter(|version| version.number == number);
         (before, versions.get(next).copied())
     }
 
@@ -202,13 +219,19 @@ impl<'a> History<'a> {
             for key in call.reads.iter().filter(|read| read.seen.is_none()).map(|read| read.key) {
                 let versions = self.versions.get(&key).unwrap_or(&none);
                 let from = |n: usize| moments[self.writes_at(versions[n].call)].earliest;
-                let to = |n: usize| versions.get(n).map_or(u64::MAX, |version| moments[self.writes_at(version.call)].latest);
-                let was_gone = |n: usize| versions[n].removed && from(n) <= own.latest && own.earliest <= to(n + 1);
+                let to = |n: usize| {
+                    versions.get(n).map_or(u64::MAX, |version| moments[self.writes_at(version.call)].latest)
+                };
+                let was_gone =
+                    |n: usize| versions[n].removed && from(n) <= own.latest && own.earliest <= to(n + 1);
                 let may_be = own.earliest <= to(0) && self.was_never_seen_before(key)
                     || (0..versions.len()).any(was_gone)
                     || in_doubt.get(&key).is_some_and(|&begun| begun <= own.latest);
                 if !may_be {
-                    return Err(format!("call {} found no record {key}, which was there all the while it ran: {call:?}", call.id));
+                    return Err(format!(
+                        "call {} found no record {key}, which was there all the while it ran: {call:?}",
+                        call.id
+                    ));
                 }
             }
         }
@@ -217,8 +240,16 @@ impl<'a> History<'a> {
 
     /// Whether nobody saw a record from before all calls.
     fn was_never_seen_before(&self, key: Key) -> bool {
-        let first = self.versions.get(&key).and_then(|versions| versions.first()).map_or(u64::MAX, |first| first.number);
-        let saw = |call: &Call| call.reads.iter().any(|read| read.key == key && read.seen.is_some_and(|(number, _)| number < first));
+        let first = self
+            .versions
+            .get(&key)
+            .and_then(|versions| versions.first())
+            .map_or(u64::MAX, |first| first.number);
+        let saw = |call: &Call| {
+            call.reads
+                .iter()
+                .any(|read| read.key == key && read.seen.is_some_and(|(number, _)| number < first))
+        };
         !self.calls.iter().any(saw)
     }
 }

@@ -33,7 +33,8 @@ pub const CHECKS: [(&str, Check); 18] = [
 
 /// What a panic says.
 pub(crate) fn said(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    let text =
+        panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     format!("panic: {}", text.unwrap_or("of an unknown kind"))
 }
 
@@ -42,7 +43,9 @@ pub(crate) fn said(panic: &(dyn Any + Send)) -> String {
 /// # Errors
 /// What was wrong, and the command that shows it again.
 pub fn one(name: &str, seed: u64) -> Result<(), Wrong> {
-    let Some((_, check)) = CHECKS.iter().find(|(known, _)| *known == name) else { return Err(format!("there is no check {name:?}")) };
+    let Some((_, check)) = CHECKS.iter().find(|(known, _)| *known == name) else {
+        return Err(format!("there is no check {name:?}"));
+    };
     let outcome = catch_unwind(AssertUnwindSafe(|| check(seed))).unwrap_or_else(|panic| Err(said(&*panic)));
     outcome.map_err(|wrong| {
         let method = method::words().join(" ");
@@ -59,5 +62,10 @@ pub fn one(name: &str, seed: u64) -> Result<(), Wrong> {
 pub fn all(name: &str, seeds: std::ops::Range<u64>) {
     let count = seeds.end - seeds.start;
     let wrong: Vec<Wrong> = seeds.filter_map(|seed| one(name, seed).err()).take(10).collect();
-    assert!(wrong.is_empty(), "{name}: {} or more of {count} seeds failed:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{name}: {} or more of {count} seeds failed:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }

@@ -106,10 +106,12 @@ impl Setting {
             builder = builder.volume(format!("v{n}"), format!("v{n}.db"));
         }
         if self.volumes > 0 {
-            builder = builder.place(Place::database("b"), "v1").place(Place::keys("a", "common prefix "), "v1");
+            builder =
+                builder.place(Place::database("b"), "v1").place(Place::keys("a", "common prefix "), "v1");
         }
         if self.volumes > 1 {
-            builder = builder.place(Place::databases_beginning_with("r"), "v2").place(Place::keys("b", "m"), "v2");
+            builder =
+                builder.place(Place::databases_beginning_with("r"), "v2").place(Place::keys("b", "m"), "v2");
         }
         builder
     }

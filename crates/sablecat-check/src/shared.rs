@@ -1,9 +1,11 @@
-//! Environments that several processes share, on the simulated disk: power failures after any call, and calls that fail, whichever process makes
-//! them and in whatever role (filling segments, checkpoints, keeping house, entering, leaving).
+//! Environments that several processes share, on the simulated disk: power failures after any call, and calls
+//! that fail, whichever process makes them and in whatever role (filling segments, checkpoints, keeping
+//! house, entering, leaving).
 //!
-//! The processes are handles in this one: each is a member of the region with a lock of its own. What they share lies in real memory, in a
-//! directory of its own, and so does the lock file; volumes and log are on the simulated disk, under the same name. A failure of the power takes the
-//! memory along; a failing call leaves it: what is wrong with it then, closing by all and opening again must mend.
+//! The processes are handles in this one: each is a member of the region with a lock of its own. What they
+//! share lies in real memory, in a directory of its own, and so does the lock file; volumes and log are on
+//! the simulated disk, under the same name. A failure of the power takes the memory along; a failing call
+//! leaves it: what is wrong with it then, closing by all and opening again must mend.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +33,8 @@ pub(crate) struct Machine<'a> {
     memory: Rc<Memory>,
 }
 
-/// A directory in real memory. Its name is that of the environment, and stays when the machine is started again.
+/// A directory in real memory. Its name is that of the environment, and stays when the machine is started
+/// again.
 struct Memory(PathBuf);
 
 impl Drop for Memory {
@@ -43,13 +46,15 @@ impl Drop for Memory {
 impl<'a> Machine<'a> {
     pub(crate) fn new(disk: SimDisk, setting: &'a Setting) -> Result<Machine<'a>, Wrong> {
         static MACHINES: AtomicU64 = AtomicU64::new(0);
-        let name = format!("sablecat-shared-{}-{}", std::process::id(), MACHINES.fetch_add(1, Ordering::Relaxed));
+        let name =
+            format!("sablecat-shared-{}-{}", std::process::id(), MACHINES.fetch_add(1, Ordering::Relaxed));
         let base = Path::new("/dev/shm");
         let memory = if base.is_dir() { base.join(name) } else { std::env::temp_dir().join(name) };
         Machine { disk, setting, memory: Rc::new(Memory(memory)) }.forget()
     }
 
-    /// The same machine started again, with what a failure of the power has left on its disk, and nothing in memory.
+    /// The same machine started again, with what a failure of the power has left on its disk, and nothing in
+    /// memory.
     fn started_again(&self, disk: SimDisk) -> Result<Machine<'a>, Wrong> {
         Machine { disk, setting: self.setting, memory: Rc::clone(&self.memory) }.forget()
     }
@@ -65,7 +70,10 @@ impl<'a> Machine<'a> {
     /// Nothing is left of what the processes shared, but what was set aside.
     pub(crate) fn is_closed(&self) -> Result<(), Wrong> {
         let region = self.memory.0.join("region");
-        let names = fs::read_dir(&region).map_err(|error| format!("listing a directory: {error}"))?.flatten().map(|file| file.file_name());
+        let names = fs::read_dir(&region)
+            .map_err(|error| format!("listing a directory: {error}"))?
+            .flatten()
+            .map(|file| file.file_name());
         match names.map(|name| name.to_string_lossy().into_owned()).find(|name| !name.ends_with(".aside")) {
             Some(name) => Err(format!("all have closed, and {name} is still there")),
             None => Ok(()),
@@ -88,8 +96,12 @@ impl<'a> Machine<'a> {
 
 pub(crate) fn scene(dice: &mut Dice) -> (Setting, Vec<Step>, usize) {
     let setting = Setting::any_journaled(dice);
-    let shape =
-        Shape { keys: dice.pick(&[10, 60, 300]), value_max: dice.pick(&[200, 3000, 12_000]), stem: setting.stem(), ..Shape::small() };
+    let shape = Shape {
+        keys: dice.pick(&[10, 60, 300]),
+        value_max: dice.pick(&[200, 3000, 12_000]),
+        stem: setting.stem(),
+        ..Shape::small()
+    };
     let count = dice.pick(&[5, 20, 60]);
     (setting, shape.steps(dice, count), 2 + dice.index(PROCESSES_MAX - 1))
 }
@@ -108,7 +120,13 @@ pub(crate) fn keep_house(env: &Env, outcome: &mut Outcome) -> Result<(), Wrong> 
 }
 
 /// All processes work in turn, while calls fail; then all close.
-fn work(machine: &Machine<'_>, steps: &[Step], processes: usize, dice: &mut Dice, promise: &mut Promise) -> Result<Outcome, Wrong> {
+fn work(
+    machine: &Machine<'_>,
+    steps: &[Step],
+    processes: usize,
+    dice: &mut Dice,
+    promise: &mut Promise,
+) -> Result<Outcome, Wrong> {
     let mut outcome = Outcome::default();
     let open = |outcome: &mut Outcome| match machine.open() {
         Ok(env) => Ok(Some(env)),
@@ -136,7 +154,8 @@ fn work(machine: &Machine<'_>, steps: &[Step], processes: usize, dice: &mut Dice
         }
         let which = dice.index(envs.len());
         if matches!(step, Step::Reopen) {
-            // One leaves, and comes again while others are there: without them what the fault has left would be over.
+            // One leaves, and comes again while others are there: without them what the fault has left would
+            // be over.
             if envs.len() > 1 {
                 close(envs.swap_remove(which), &mut outcome)?;
                 envs.extend(open(&mut outcome)?);
@@ -156,7 +175,8 @@ fn work(machine: &Machine<'_>, steps: &[Step], processes: usize, dice: &mut Dice
 fn one_fault(seed: u64, call: u64, fault: Fault) -> Result<(Outcome, u64), Wrong> {
     let mut dice = Dice::new(seed ^ 0x5a4e_d000);
     let (setting, steps, processes) = scene(&mut dice);
-    let wrong = |wrong: Wrong| format!("{fault:?} at call {call}, {processes} processes, {setting:?}: {wrong}");
+    let wrong =
+        |wrong: Wrong| format!("{fault:?} at call {call}, {processes} processes, {setting:?}: {wrong}");
     let machine = Machine::new(SimDisk::new(seed), &setting)?;
     // What the failing sync of a name loses while the environment is made no program can know of.
     machine.open().and_then(Env::close).map_err(|error| wrong(format!("made without a fault: {error}")))?;
@@ -200,7 +220,8 @@ pub fn faults(seed: u64) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// Some lives of a machine, each with several processes and its failure of the power, in work, as one comes or goes, or in recovery.
+/// Some lives of a machine, each with several processes and its failure of the power, in work, as one comes
+/// or goes, or in recovery.
 ///
 /// # Errors
 /// Whatever is not as promised, and where.
@@ -218,14 +239,21 @@ pub fn crashes(seed: u64) -> Result<(), Wrong> {
             machine.disk.crash_at(1 + dice.below(calls));
         }
         let steps = if last { &[][..] } else { &steps };
-        live(&machine, steps, processes, &mut dice, &mut promise)
-            .map_err(|wrong| format!("life {life} of {lives}, {processes} processes, {setting:?}: {wrong}"))?;
+        live(&machine, steps, processes, &mut dice, &mut promise).map_err(|wrong| {
+            format!("life {life} of {lives}, {processes} processes, {setting:?}: {wrong}")
+        })?;
         machine = machine.started_again(machine.disk.crash(dice.throw()))?;
     }
     Ok(())
 }
 
-fn live(machine: &Machine<'_>, steps: &[Step], processes: usize, dice: &mut Dice, promise: &mut Promise) -> Result<End, Wrong> {
+fn live(
+    machine: &Machine<'_>,
+    steps: &[Step],
+    processes: usize,
+    dice: &mut Dice,
+    promise: &mut Promise,
+) -> Result<End, Wrong> {
     let disk = &machine.disk;
     let open = || match machine.open() {
         Ok(env) => Ok(Some(env)),
@@ -266,7 +294,9 @@ fn live(machine: &Machine<'_>, steps: &[Step], processes: usize, dice: &mut Dice
         promise.push(after);
         match outcome {
             Ok(answer) if answer == expected => {
-                if makes_durable(step, machine.setting) && (changes || matches!(step, Step::Sync | Step::Checkpoint | Step::Compact)) {
+                if makes_durable(step, machine.setting)
+                    && (changes || matches!(step, Step::Sync | Step::Checkpoint | Step::Compact))
+                {
                     promise.durable();
                 }
             }

@@ -1,7 +1,8 @@
 //! Steps: everything a program may ask of the engine, as data; and their generation from a seed.
 //!
-//! A step changes the state at one moment or not at all, whatever it is made of: that is what the crash explorer holds the engine to.
-//! Names of databases say how they are ordered: those that begin with `r` by the comparator `reversed`.
+//! A step changes the state at one moment or not at all, whatever it is made of: that is what the crash
+//! explorer holds the engine to. Names of databases say how they are ordered: those that begin with `r` by
+//! the comparator `reversed`.
 
 use std::ops::Bound;
 
@@ -137,7 +138,8 @@ pub struct Shape {
     pub keys: u64,
     /// The longest key, but for nested ones.
     pub key_max: usize,
-    /// Bytes from which on the engine nests keys; 0: there are no such keys. Databases with a comparator have none.
+    /// Bytes from which on the engine nests keys; 0: there are no such keys. Databases with a comparator have
+    /// none.
     pub stem: usize,
     /// The longest value.
     pub value_max: usize,
@@ -152,7 +154,8 @@ pub struct Shape {
 }
 
 /// All rungs.
-pub const RUNGS: [Durability; 4] = [Durability::Memory, Durability::NoSync, Durability::WriteNoSync, Durability::Sync];
+pub const RUNGS: [Durability; 4] =
+    [Durability::Memory, Durability::NoSync, Durability::WriteNoSync, Durability::Sync];
 
 /// Whether a database of this name is ordered backwards.
 pub fn reversed(name: &str) -> bool {
@@ -177,10 +180,18 @@ impl Shape {
 
     /// Enough for trees of several levels.
     pub fn large() -> Shape {
-        Shape { keys: 3000, value_max: 20_000, batch_max: 400, snapshots: true, names: vec!["a", "b", "c", "r", "rx"], ..Shape::small() }
+        Shape {
+            keys: 3000,
+            value_max: 20_000,
+            batch_max: 400,
+            snapshots: true,
+            names: vec!["a", "b", "c", "r", "rx"],
+            ..Shape::small()
+        }
     }
 
-    /// A key for a database. Most are made from few numbers, so that steps meet; the same number has the same key.
+    /// A key for a database. Most are made from few numbers, so that steps meet; the same number has the same
+    /// key.
     pub fn key(&self, name: &str, dice: &mut Dice) -> Bytes {
         if dice.percent(1) {
             return Bytes::new();
@@ -244,7 +255,11 @@ impl Shape {
             0..3 => Read::Get(self.key(name, dice)),
             3 => Read::Contains(self.key(name, dice)),
             4 if dice.percent(30) => Read::Length(self.key(name, dice)),
-            4 => Read::Part(self.key(name, dice), dice.below(self.value_max as u64 + 500), dice.index(self.value_max)),
+            4 => Read::Part(
+                self.key(name, dice),
+                dice.below(self.value_max as u64 + 500),
+                dice.index(self.value_max),
+            ),
             5 => Read::First,
             6 => Read::Last,
             7 | 8 => Read::Range(
@@ -284,7 +299,9 @@ impl Shape {
                     21 => match dice.below(4) {
                         0 => Part::Drop(name),
                         1 => Part::Databases,
-                        _ => self.other_name(&name, dice).map_or(Part::Databases, |to| Part::Rename(name, to)),
+                        _ => {
+                            self.other_name(&name, dice).map_or(Part::Databases, |to| Part::Rename(name, to))
+                        }
                     },
                     22 | 23 => Part::Walk(name, walk::any(self, table, dice)),
                     _ => Part::Insert(name, self.key(table, dice), self.value(dice)),
@@ -310,7 +327,9 @@ impl Shape {
         let name = table.to_owned();
         match dice.below(100) {
             0..12 => Step::Read(name, self.read(table, dice)),
-            12..15 => Step::Visit(name, (self.bound(table, dice), self.bound(table, dice)), Self::limit(dice)),
+            12..15 => {
+                Step::Visit(name, (self.bound(table, dice), self.bound(table, dice)), Self::limit(dice))
+            }
             15..17 => Step::Len(name),
             17..36 => Step::Insert(name, self.key(table, dice), self.value(dice)),
             36..46 => Step::Remove(name, self.key(table, dice)),
@@ -320,7 +339,10 @@ impl Shape {
                 let modulus = 2 + dice.below(6) as u8;
                 Step::Retain(name, dice.below(modulus.into()) as u8, modulus)
             }
-            54..58 => Step::Batch(name, (0..dice.below(self.batch_max)).map(|_| (self.key(table, dice), self.value(dice))).collect()),
+            54..58 => Step::Batch(
+                name,
+                (0..dice.below(self.batch_max)).map(|_| (self.key(table, dice), self.value(dice))).collect(),
+            ),
             58..76 => Step::Transaction(self.transaction(dice)),
             76..83 => Step::Create(name),
             83 => self.other_name(&name, dice).map_or(Step::Databases, |to| Step::Rename(name, to)),

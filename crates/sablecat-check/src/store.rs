@@ -1,4 +1,5 @@
-//! The Data Store, held to the model, and to its promise: after a crash it is whole, as of its last checkpoint.
+//! The Data Store, held to the model, and to its promise: after a crash it is whole, as of its last
+//! checkpoint.
 
 use std::ops::ControlFlow;
 
@@ -38,7 +39,11 @@ pub fn plain(step: Step) -> Option<Step> {
 pub fn apply(store: &mut DataStore, step: &Step, model: &Model) -> Result<Answer> {
     let there = |name: &String| model.tables.contains_key(name);
     Ok(match step {
-        Step::Read(name, _) | Step::Visit(name, ..) | Step::Insert(name, ..) | Step::Remove(name, ..) | Step::Batch(name, ..)
+        Step::Read(name, _)
+        | Step::Visit(name, ..)
+        | Step::Insert(name, ..)
+        | Step::Remove(name, ..)
+        | Step::Batch(name, ..)
             if !there(name) =>
         {
             Answer::Missing
@@ -117,8 +122,8 @@ fn names() -> Vec<&'static str> {
     vec!["a", "b", "c"]
 }
 
-/// Lives with crashes. Within a life every answer is the model's; after a crash the state is that of the last checkpoint, or of one that the
-/// crash cut short.
+/// Lives with crashes. Within a life every answer is the model's; after a crash the state is that of the last
+/// checkpoint, or of one that the crash cut short.
 ///
 /// # Errors
 /// Whatever is not as promised.
@@ -142,15 +147,22 @@ pub fn explore(seed: u64) -> std::result::Result<(), Wrong> {
             let calls = dice.pick(&[20, 60, 200]);
             disk.crash_at(1 + dice.below(calls));
         }
-        live(&disk, &setting, &steps, &mut promise).map_err(|wrong| format!("life {life} of {lives}, {setting:?}: {wrong}"))?;
+        live(&disk, &setting, &steps, &mut promise)
+            .map_err(|wrong| format!("life {life} of {lives}, {setting:?}: {wrong}"))?;
         disk = disk.crash(dice.throw());
     }
     Ok(())
 }
 
-fn live(disk: &SimDisk, setting: &Setting, steps: &[Step], promise: &mut Promise) -> std::result::Result<(), Wrong> {
-    let power =
-        |what: &str, error: sablecat::Error| if disk.has_crashed() { Ok(()) } else { Err(format!("{what}: {:?}: {error}", error.kind())) };
+fn live(
+    disk: &SimDisk,
+    setting: &Setting,
+    steps: &[Step],
+    promise: &mut Promise,
+) -> std::result::Result<(), Wrong> {
+    let power = |what: &str, error: sablecat::Error| {
+        if disk.has_crashed() { Ok(()) } else { Err(format!("{what}: {:?}: {error}", error.kind())) }
+    };
     let open = || setting.builder_on(disk).open_data_store(DIRECTORY);
     let mut store = match open() {
         Ok(store) => store,

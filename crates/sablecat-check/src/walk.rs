@@ -1,4 +1,5 @@
-//! Walks: cursors of one transaction in one database, moved in turn, with changes through them and beside them in between.
+//! Walks: cursors of one transaction in one database, moved in turn, with changes through them and beside
+//! them in between.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -128,8 +129,11 @@ pub fn model(name: &str, records: &mut Records, walk: &Walk) -> Answer {
     let mut answers = Vec::new();
     for (number, one) in walk {
         let place = &mut places[*number];
-        let after = |records: &Records, from: Bound<Bytes>| between(name, records, &(from, Bound::Unbounded)).pop_front();
-        let before = |records: &Records, to: Bound<Bytes>| between(name, records, &(Bound::Unbounded, to)).pop_back();
+        let after = |records: &Records, from: Bound<Bytes>| {
+            between(name, records, &(from, Bound::Unbounded)).pop_front()
+        };
+        let before =
+            |records: &Records, to: Bound<Bytes>| between(name, records, &(Bound::Unbounded, to)).pop_back();
         let forward = |place: &mut Place, found: Option<(Bytes, Bytes)>| {
             *place = found.map_or(Place::After, |(key, _)| Place::At(key));
             standing(place)

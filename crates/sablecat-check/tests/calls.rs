@@ -11,7 +11,8 @@ fn a_system_call_that_fails_loses_nothing_and_is_told() {
     run("calls", &["--every", "997", "--on"]);
 }
 
-/// What is left of the dead must not be set aside, or forgotten, because something could not be asked for a moment.
+/// What is left of the dead must not be set aside, or forgotten, because something could not be asked for a
+/// moment.
 #[test]
 fn a_system_call_that_fails_where_all_have_died_loses_nothing() {
     run("calls", &["--operation", "rescue", "--every", "29"]);

@@ -1,4 +1,5 @@
-//! Power failures. A long run: `cargo run --release -p sablecat-check -- crash --seeds 100000 --from 1000000`.
+//! Power failures. A long run:
+//! `cargo run --release -p sablecat-check -- crash --seeds 100000 --from 1000000`.
 
 use sablecat_check::seeds;
 

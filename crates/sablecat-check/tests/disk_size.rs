@@ -68,7 +68,8 @@ fn a_removed_database_takes_no_room_after_a_crash() {
     assert_eq!((report.problems, report.databases, report.pages_unreachable), (vec![], 1, 0));
 }
 
-/// Both copies of the newest superblock are lost: what the one before says is not the last word, and is not taken for it.
+/// Both copies of the newest superblock are lost: what the one before says is not the last word, and is not
+/// taken for it.
 #[test]
 fn a_lost_superblock_is_noticed_by_the_log() {
     let forget = |disk: &SimDisk, slot: u64| {
@@ -129,7 +130,8 @@ fn volume_bytes(env: &Env) -> u64 {
 
 const RECORDS: u32 = 60_000;
 
-/// An environment of which nine tenths were deleted, here and there; and the bytes of one that never had more than the rest.
+/// An environment of which nine tenths were deleted, here and there; and the bytes of one that never had more
+/// than the rest.
 fn thinned(disk: &SimDisk) -> (Env, u64) {
     let setting = Setting {
         page_size: 4096,
@@ -142,7 +144,10 @@ fn thinned(disk: &SimDisk) -> (Env, u64) {
         sync_io: false,
         volumes: 0,
     };
-    let (kept, gone) = (shuffled(RECORDS, 1)[..RECORDS as usize / 10].to_vec(), shuffled(RECORDS, 1)[RECORDS as usize / 10..].to_vec());
+    let (kept, gone) = (
+        shuffled(RECORDS, 1)[..RECORDS as usize / 10].to_vec(),
+        shuffled(RECORDS, 1)[RECORDS as usize / 10..].to_vec(),
+    );
     let fresh = setting.builder_on(&SimDisk::new(1)).open(DIRECTORY).unwrap();
     insert(&fresh, &kept);
     fresh.checkpoint().unwrap();
@@ -246,7 +251,8 @@ fn a_clean_close_gives_back_the_free_end_of_the_file() {
     let env = setting.builder_on(&disk).open(DIRECTORY).unwrap();
     // With the head of the file.
     let needed = env.stats().unwrap().blocks * 4096 + 131_072;
-    // A sixteenth is kept in reserve; the file's length is a multiple of 64 KiB; a few blocks below its end are those of the generation before.
+    // A sixteenth is kept in reserve; the file's length is a multiple of 64 KiB; a few blocks below its end
+    // are those of the generation before.
     assert!(length < needed + needed / 16 + 2 * 65536, "{length} bytes, {needed} in use");
     assert_eq!(env.database("records").unwrap().len().unwrap(), u64::from(RECORDS));
 }

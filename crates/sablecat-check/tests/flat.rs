@@ -1,4 +1,5 @@
-//! A sample of all checks over another access method than that of most databases: what is above the methods takes no pages for those of a B+tree.
+//! A sample of all checks over another access method than that of most databases: what is above the methods
+//! takes no pages for those of a B+tree.
 //!
 //! Long runs: `cargo run --release -p sablecat-check -- <check> --method flat --seeds N --from S`.
 
@@ -18,7 +19,11 @@ fn all(name: &str, count: u64) {
 
 fn command(words: &[&str]) {
     const NOT_PERMITTED: i32 = 3;
-    let out = Command::new(env!("CARGO_BIN_EXE_sablecat-check")).args(words).args(["--method", "flat"]).output().expect("started");
+    let out = Command::new(env!("CARGO_BIN_EXE_sablecat-check"))
+        .args(words)
+        .args(["--method", "flat"])
+        .output()
+        .expect("started");
     let said = String::from_utf8_lossy(&out.stdout);
     let is_well = out.status.success() || out.status.code() == Some(NOT_PERMITTED);
     assert!(is_well, "{words:?}: {said}{}", String::from_utf8_lossy(&out.stderr));
@@ -86,7 +91,8 @@ fn a_commit_larger_than_the_cache_is_done_or_not() {
     method::choose(Method::Flat);
     let disk = SimDisk::new(1);
     let open = |disk: &SimDisk| {
-        let builder = method::builder().page_size(512).cache_size(0).background(false).log_segment_size(1 << 16);
+        let builder =
+            method::builder().page_size(512).cache_size(0).background(false).log_segment_size(1 << 16);
         builder.durability(Durability::NoSync).disk(Arc::new(disk.clone())).open("env").expect("opened")
     };
     let env = open(&disk);

@@ -16,7 +16,11 @@ fn read(key: u32, list: &[u32]) -> Event {
 
 /// Transactions that overlap all, committed.
 fn history(transactions: &[&[Event]], last: &[(u32, &[u32])]) -> History {
-    let transaction = |events: &&[Event]| Transaction { span: (0, 100), events: events.to_vec(), outcome: Outcome::Committed };
+    let transaction = |events: &&[Event]| Transaction {
+        span: (0, 100),
+        events: events.to_vec(),
+        outcome: Outcome::Committed,
+    };
     History {
         transactions: transactions.iter().map(transaction).collect(),
         last: last.iter().map(|(key, list)| (*key, list.to_vec())).collect::<BTreeMap<_, _>>(),
@@ -24,7 +28,10 @@ fn history(transactions: &[&[Event]], last: &[(u32, &[u32])]) -> History {
 }
 
 fn refused_at(history: &History) -> Vec<Level> {
-    [Level::ReadCommitted, Level::Snapshot, Level::Serializable].into_iter().filter(|level| check(history, *level).is_err()).collect()
+    [Level::ReadCommitted, Level::Snapshot, Level::Serializable]
+        .into_iter()
+        .filter(|level| check(history, *level).is_err())
+        .collect()
 }
 
 use Event::Append;
@@ -32,7 +39,10 @@ use Level::{ReadCommitted, Serializable, Snapshot};
 
 #[test]
 fn transactions_one_after_the_other_are_allowed_at_every_level() {
-    let history = history(&[&[read(1, &[]), Append(1, 10)], &[read(1, &[10]), Append(1, 11)], &[read(1, &[10, 11])]], &[(1, &[10, 11])]);
+    let history = history(
+        &[&[read(1, &[]), Append(1, 10)], &[read(1, &[10]), Append(1, 11)], &[read(1, &[10, 11])]],
+        &[(1, &[10, 11])],
+    );
     assert_eq!(refused_at(&history), []);
 }
 
@@ -64,13 +74,19 @@ fn a_lost_update_is_found() {
 
 #[test]
 fn circular_information_flow_is_found() {
-    let history = history(&[&[Append(1, 10), read(2, &[20])], &[Append(2, 20), read(1, &[10])]], &[(1, &[10]), (2, &[20])]);
+    let history = history(
+        &[&[Append(1, 10), read(2, &[20])], &[Append(2, 20), read(1, &[10])]],
+        &[(1, &[10]), (2, &[20])],
+    );
     assert_eq!(refused_at(&history), [ReadCommitted, Snapshot, Serializable]);
 }
 
 #[test]
 fn writes_in_opposite_orders_are_found() {
-    let history = history(&[&[Append(1, 10), Append(2, 20)], &[Append(1, 11), Append(2, 21)]], &[(1, &[10, 11]), (2, &[21, 20])]);
+    let history = history(
+        &[&[Append(1, 10), Append(2, 20)], &[Append(1, 11), Append(2, 21)]],
+        &[(1, &[10, 11]), (2, &[21, 20])],
+    );
     assert_eq!(refused_at(&history), [ReadCommitted, Snapshot, Serializable]);
 }
 
@@ -82,21 +98,30 @@ fn a_fuzzy_read_is_allowed_at_read_committed_only() {
 
 #[test]
 fn read_skew_is_allowed_at_read_committed_only() {
-    let history = history(&[&[read(1, &[]), read(2, &[20])], &[Append(1, 10), Append(2, 20)]], &[(1, &[10]), (2, &[20])]);
+    let history = history(
+        &[&[read(1, &[]), read(2, &[20])], &[Append(1, 10), Append(2, 20)]],
+        &[(1, &[10]), (2, &[20])],
+    );
     assert_eq!(refused_at(&history), [Snapshot, Serializable]);
 }
 
 #[test]
 fn write_skew_is_forbidden_to_serializable_only() {
-    let history = history(&[&[read(1, &[]), Append(2, 20)], &[read(2, &[]), Append(1, 10)]], &[(1, &[10]), (2, &[20])]);
+    let history =
+        history(&[&[read(1, &[]), Append(2, 20)], &[read(2, &[]), Append(1, 10)]], &[(1, &[10]), (2, &[20])]);
     assert_eq!(refused_at(&history), [Serializable]);
 }
 
 #[test]
 fn the_read_only_anomaly_is_forbidden_to_serializable_only() {
-    // Fekete, O'Neil, O'Neil 2004: the third transaction sees the second's write and not the first's, which comes before it.
+    // Fekete, O'Neil, O'Neil 2004: the third transaction sees the second's write and not the first's, which
+    // comes before it.
     let history = history(
-        &[&[read(1, &[]), read(2, &[]), Append(1, 10)], &[read(2, &[]), Append(2, 20)], &[read(1, &[]), read(2, &[20])]],
+        &[
+            &[read(1, &[]), read(2, &[]), Append(1, 10)],
+            &[read(2, &[]), Append(2, 20)],
+            &[read(1, &[]), read(2, &[20])],
+        ],
         &[(1, &[10]), (2, &[20])],
     );
     assert_eq!(refused_at(&history), [Serializable]);

@@ -1,10 +1,13 @@
-//! One place through which every change of a record goes to who follows the records: an index by value shows that it is kept, on every way that records change.
+//! One place through which every change of a record goes to who follows the records: an index by value shows
+//! that it is kept, on every way that records change.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use sablecat::{ChangesOptions, Database, Durability, Env, ErrorKind, Follower, Isolation, Lsn, Read, Result, TxnOptions};
+use sablecat::{
+    ChangesOptions, Database, Durability, Env, ErrorKind, Follower, Isolation, Lsn, Read, Result, TxnOptions,
+};
 use sablecat_check::dice::Dice;
 use sablecat_os::sim::{SimDisk, Survival};
 
@@ -14,7 +17,12 @@ type Entry<'a> = &'a dyn Fn(&[u8], &[u8]) -> Vec<u8>;
 const ISOLATIONS: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
 
 fn builder(disk: &SimDisk) -> sablecat::Builder {
-    let builder = Env::builder().page_size(512).cache_size(0).background(false).log_buffer_size(1 << 16).log_segment_size(1 << 16);
+    let builder = Env::builder()
+        .page_size(512)
+        .cache_size(0)
+        .background(false)
+        .log_buffer_size(1 << 16)
+        .log_segment_size(1 << 16);
     builder.durability(Durability::NoSync).disk(Arc::new(disk.clone()))
 }
 
@@ -134,7 +142,8 @@ fn an_index_is_kept_when_others_are_in_the_way() {
                             }
                             txn.remove(records, key(&mut dice)).map(drop)
                         };
-                        env.write_with(TxnOptions::new().isolation(isolation), work).expect("run again until it commits");
+                        env.write_with(TxnOptions::new().isolation(isolation), work)
+                            .expect("run again until it commits");
                     }
                 });
             }
@@ -143,7 +152,8 @@ fn an_index_is_kept_when_others_are_in_the_way() {
     }
 }
 
-/// Read committed transactions are not protected from what others commit after they have read; an index would be wrong for that.
+/// Read committed transactions are not protected from what others commit after they have read; an index would
+/// be wrong for that.
 #[test]
 fn what_an_index_made_of_a_record_that_others_have_changed_since_is_not_committed() {
     for isolation in ISOLATIONS {
@@ -168,7 +178,10 @@ fn an_index_is_kept_by_bulk_loads_and_by_commits_larger_than_the_cache() {
     assert_eq!(records.bulk_load(sorted(6000)).expect("loaded"), 6000);
     assert_eq!(all_sound(&env), 6000);
     assert_eq!(records.bulk_load(sorted(1)).expect_err("not empty").kind(), ErrorKind::Invalid);
-    env.write(|txn| (0..6000u32).step_by(2).try_for_each(|n| txn.insert(&records, n.to_be_bytes(), [n as u8 ^ 1; 60]))).expect("written");
+    env.write(|txn| {
+        (0..6000u32).step_by(2).try_for_each(|n| txn.insert(&records, n.to_be_bytes(), [n as u8 ^ 1; 60]))
+    })
+    .expect("written");
     assert_eq!(all_sound(&env), 6000);
 }
 
@@ -207,9 +220,15 @@ fn an_index_is_kept_in_a_crash_anywhere() {
 /// It gets the index's changes from the log, and needs none of its own.
 #[test]
 fn who_follows_another_environment_gets_the_index_with_the_records() {
-    let (origin, copy) = (builder(&SimDisk::new(1)).open("env").expect("opened"), builder(&SimDisk::new(2)).open("env").expect("opened"));
+    let (origin, copy) = (
+        builder(&SimDisk::new(1)).open("env").expect("opened"),
+        builder(&SimDisk::new(2)).open("env").expect("opened"),
+    );
     let follower = Follower::new(&copy, "origin").expect("made");
-    let mut changes = origin.changes(Lsn(0)).or_else(|_| origin.changes_from_now(ChangesOptions::new().written(true))).expect("read");
+    let mut changes = origin
+        .changes(Lsn(0))
+        .or_else(|_| origin.changes_from_now(ChangesOptions::new().written(true)))
+        .expect("read");
     let (records, _) = open(&origin).expect("made");
     let mut dice = Dice::new(1);
     for _ in 0..50 {
@@ -230,7 +249,10 @@ fn a_data_store_keeps_an_index() {
     let mut store = builder(&disk).open_data_store("env").expect("opened");
     let index = store.database("index").expect("made");
     let records = store.database("records").expect("made").indexed_by(&index);
-    assert_eq!(store.bulk_load(&records, (0..300u32).map(|n| (n.to_be_bytes(), [n as u8; 30]))).expect("loaded"), 300);
+    assert_eq!(
+        store.bulk_load(&records, (0..300u32).map(|n| (n.to_be_bytes(), [n as u8; 30]))).expect("loaded"),
+        300
+    );
     let mut dice = Dice::new(1);
     for _ in 0..500 {
         if dice.percent(30) {

@@ -43,17 +43,24 @@ fn of_a_circle_of_waiting_transactions_one_gives_up_and_the_rest_get_through() {
             let run = |n: usize| {
                 let (env, db, all_hold_one) = (&env, &db, &all_hold_one);
                 move || {
-                    let mut txn = env.begin_with(TxnOptions::new().lock_timeout(Duration::from_secs(600))).expect("begun");
+                    let mut txn = env
+                        .begin_with(TxnOptions::new().lock_timeout(Duration::from_secs(600)))
+                        .expect("begun");
                     txn.get_for_update(db, [n as u8]).expect("free");
                     all_hold_one.wait();
-                    txn.get_for_update(db, [((n + 1) % threads) as u8]).and_then(|_| txn.commit()).map_err(|error| error.kind())
+                    txn.get_for_update(db, [((n + 1) % threads) as u8])
+                        .and_then(|_| txn.commit())
+                        .map_err(|error| error.kind())
                 }
             };
             let handles: Vec<_> = (0..threads).map(|n| scope.spawn(run(n))).collect();
             handles.into_iter().map(|handle| handle.join().expect("no panic")).collect()
         });
         let gave_up = outcomes.iter().filter(|outcome| outcome.is_err()).count();
-        assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(_) | Err(ErrorKind::Deadlock))), "{outcomes:?}");
+        assert!(
+            outcomes.iter().all(|outcome| matches!(outcome, Ok(_) | Err(ErrorKind::Deadlock))),
+            "{outcomes:?}"
+        );
         assert!(gave_up >= 1 && gave_up < threads, "{outcomes:?}");
     }
 }
@@ -68,7 +75,8 @@ fn counters_raised_under_locks_lose_nothing_at_any_isolation() {
                 scope.spawn(|| {
                     for n in 0..150u64 {
                         env.write_with(TxnOptions::new().isolation(isolation), |txn| {
-                            // In opposite orders, so that they would wait in circles for ever if nobody gave up.
+                            // In opposite orders, so that they would wait in circles for ever if nobody gave
+                            // up.
                             for key in if n % 2 == 0 { ["a", "b"] } else { ["b", "a"] } {
                                 let value = counter(txn.get_for_update(&db, key)?);
                                 txn.insert(&db, key, (value + 1).to_le_bytes())?;

@@ -45,12 +45,21 @@ fn settings() -> Vec<Setting> {
     });
     for page_size in [512, 4096, 65536] {
         for volumes in [0, 2] {
-            settings.push(Setting { log_buffer: 1 << 20, volumes, ..Setting::small(page_size, Durability::Sync) });
+            settings.push(Setting {
+                log_buffer: 1 << 20,
+                volumes,
+                ..Setting::small(page_size, Durability::Sync)
+            });
         }
     }
     for page_size in [1024, 4096, 65536] {
         for (trailer, volumes) in [(8, 0), (32, 2)] {
-            settings.push(Setting { trailer, log_buffer: 1 << 20, volumes, ..Setting::small(page_size, Durability::Sync) });
+            settings.push(Setting {
+                trailer,
+                log_buffer: 1 << 20,
+                volumes,
+                ..Setting::small(page_size, Durability::Sync)
+            });
         }
     }
     settings
@@ -60,7 +69,8 @@ fn settings() -> Vec<Setting> {
 fn one_sequence_of_steps_ends_alike_under_every_setting() {
     for seed in 0..2 {
         let mut dice = Dice::new(seed);
-        let steps = Shape { keys: 800, stem: 112, value_max: 3000, batch_max: 60, ..Shape::large() }.steps(&mut dice, 200);
+        let steps = Shape { keys: 800, stem: 112, value_max: 3000, batch_max: 60, ..Shape::large() }
+            .steps(&mut dice, 200);
         let mut ends = Vec::new();
         for setting in settings() {
             let disk = SimDisk::new(seed);
@@ -79,7 +89,8 @@ fn one_sequence_of_steps_ends_alike_in_memory() {
         let steps = Shape { stem: 496, reopen: false, ..Shape::large() }.steps(&mut Dice::new(seed), 200);
         for page_size in [512, 4096, 65536] {
             let setting = Setting { log_buffer: 1 << 20, ..Setting::small(page_size, Durability::Sync) };
-            alike::play(&steps, &mut Model::default(), || setting.in_memory()).unwrap_or_else(|wrong| panic!("{setting:?}: {wrong}"));
+            alike::play(&steps, &mut Model::default(), || setting.in_memory())
+                .unwrap_or_else(|wrong| panic!("{setting:?}: {wrong}"));
         }
     }
 }
@@ -88,7 +99,8 @@ fn one_sequence_of_steps_ends_alike_in_memory() {
 fn a_data_store_answers_as_the_model_does_under_every_setting() {
     let shape = Shape { names: vec!["a", "b", "c"], stem: 112, reopen: false, ..Shape::large() };
     for seed in 0..2 {
-        let steps: Vec<Step> = shape.steps(&mut Dice::new(seed), 400).into_iter().filter_map(store::plain).collect();
+        let steps: Vec<Step> =
+            shape.steps(&mut Dice::new(seed), 400).into_iter().filter_map(store::plain).collect();
         for setting in settings().into_iter().filter(|setting| setting.durability == Durability::Sync) {
             let disk = SimDisk::new(seed);
             let mut model = Model::default();
@@ -96,7 +108,11 @@ fn a_data_store_answers_as_the_model_does_under_every_setting() {
             for step in &steps {
                 let before = model.clone();
                 let expected = model.apply(step);
-                assert_eq!(store::apply(&mut store, step, &before).expect("nothing goes wrong"), expected, "{setting:?}: {step:?}");
+                assert_eq!(
+                    store::apply(&mut store, step, &before).expect("nothing goes wrong"),
+                    expected,
+                    "{setting:?}: {step:?}"
+                );
             }
             assert_eq!(store::state(&mut store).expect("nothing goes wrong"), model);
             assert_eq!(store.verify(&mut |_| {}).expect("nothing goes wrong").problems, Vec::<String>::new());

@@ -1,4 +1,5 @@
-//! What operators do. A long run: `cargo run --release -p sablecat-check -- operator --seeds 10000 --from 1000`.
+//! What operators do. A long run:
+//! `cargo run --release -p sablecat-check -- operator --seeds 10000 --from 1000`.
 
 use sablecat_check::seeds;
 

@@ -33,8 +33,14 @@ fn refused(calls: &[Call], why: &str) {
 
 #[test]
 fn calls_at_the_same_time_may_have_happened_in_any_order() {
-    check(&[call(1, (0, 9), &[(1, 1, 0)], &[(1, 2)]), call(2, (1, 8), &[(1, 2, 1)], &[]), call(3, (2, 7), &[(1, 1, 0)], &[])]).unwrap();
-    check(&[call(1, (0, 1), &[], &[(1, 2), (2, 2)]), call(2, (2, 3), &[(1, 2, 1), (2, 2, 1)], &[(1, 3)])]).unwrap();
+    check(&[
+        call(1, (0, 9), &[(1, 1, 0)], &[(1, 2)]),
+        call(2, (1, 8), &[(1, 2, 1)], &[]),
+        call(3, (2, 7), &[(1, 1, 0)], &[]),
+    ])
+    .unwrap();
+    check(&[call(1, (0, 1), &[], &[(1, 2), (2, 2)]), call(2, (2, 3), &[(1, 2, 1), (2, 2, 1)], &[(1, 3)])])
+        .unwrap();
 }
 
 #[test]
@@ -59,7 +65,10 @@ fn what_was_seen_is_not_unseen_by_a_later_reader() {
 
 #[test]
 fn a_lost_update_is_found() {
-    refused(&[call(1, (0, 9), &[(1, 1, 0)], &[(1, 2)]), call(2, (0, 9), &[(1, 1, 0)], &[(1, 2)])], "lost update");
+    refused(
+        &[call(1, (0, 9), &[(1, 1, 0)], &[(1, 2)]), call(2, (0, 9), &[(1, 1, 0)], &[(1, 2)])],
+        "lost update",
+    );
 }
 
 #[test]
@@ -78,13 +87,20 @@ fn write_skew_is_forbidden_but_at_snapshot_isolation() {
 
 #[test]
 fn a_snapshot_that_is_not_the_newest_when_it_was_taken_is_found() {
-    refused(&at_snapshot(&[call(1, (0, 1), &[], &[(1, 2)]), call(2, (2, 9), &[(1, 1, 0)], &[(2, 2)])]), "too late");
+    refused(
+        &at_snapshot(&[call(1, (0, 1), &[], &[(1, 2)]), call(2, (2, 9), &[(1, 1, 0)], &[(2, 2)])]),
+        "too late",
+    );
 }
 
 #[test]
 fn an_order_that_only_several_calls_together_contradict_is_found() {
     // 3 is before 1, which is before 2, which ended before 3 was begun.
-    let calls = [call(1, (0, 9), &[(1, 1, 0)], &[(2, 2)]), call(2, (1, 3), &[(2, 2, 1)], &[(3, 2)]), call(3, (4, 6), &[(2, 1, 0)], &[])];
+    let calls = [
+        call(1, (0, 9), &[(1, 1, 0)], &[(2, 2)]),
+        call(2, (1, 3), &[(2, 2, 1)], &[(3, 2)]),
+        call(3, (4, 6), &[(2, 1, 0)], &[]),
+    ];
     refused(&calls, "too late");
     check(&calls[..2]).unwrap();
 }
@@ -108,7 +124,8 @@ fn a_value_that_nobody_wrote_is_found() {
 
 #[test]
 fn a_record_is_missing_only_while_it_may_have_been_removed() {
-    let calls = [call(1, (0, 1), &[], &[(1, 10)]), removing(2, (4, 5), 1, 20), call(3, (8, 9), &[], &[(1, 30)])];
+    let calls =
+        [call(1, (0, 1), &[], &[(1, 10)]), removing(2, (4, 5), 1, 20), call(3, (8, 9), &[], &[(1, 30)])];
     let with = |other: Call| [calls.to_vec(), vec![other]].concat();
     for span in [(2, 4), (5, 6), (7, 8), (0, 9)] {
         check(&with(finding_none(4, span, 1))).unwrap();

@@ -1,4 +1,5 @@
-//! Caches far too small: long snapshots, many threads, checkpoints in between. Answers are right or "too old", never wrong.
+//! Caches far too small: long snapshots, many threads, checkpoints in between. Answers are right or "too
+//! old", never wrong.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -20,7 +21,11 @@ fn value(n: u64, round: u64) -> Vec<u8> {
 
 /// The smallest cache: 256 pages.
 fn tiny(disk: &SimDisk, page_size: usize) -> Env {
-    let setting = Setting { log_buffer: 1 << 20, log_segment: 1 << 20, ..Setting::small(page_size, Durability::NoSync) };
+    let setting = Setting {
+        log_buffer: 1 << 20,
+        log_segment: 1 << 20,
+        ..Setting::small(page_size, Durability::NoSync)
+    };
     setting.builder_on(disk).open(DIRECTORY).expect("opened")
 }
 
@@ -69,7 +74,8 @@ fn a_long_snapshot_shows_its_state_or_is_given_up() {
     assert!(given_up > 0, "the cache was small enough: {right} right, {given_up} given up");
 }
 
-/// Checkpoints run all the time, so that most versions are younger than one's snapshot; writers get through all the same.
+/// Checkpoints run all the time, so that most versions are younger than one's snapshot; writers get through
+/// all the same.
 #[test]
 fn money_moved_by_many_threads_is_neither_made_nor_lost() {
     const ACCOUNTS: u64 = 1500;
@@ -96,8 +102,10 @@ fn money_moved_by_many_threads_is_neither_made_nor_lost() {
                     scope.spawn(move || {
                         let mut dice = Dice::new(seed * 10 + thread);
                         for _ in 0..400 {
-                            let (from, to, amount) = (dice.below(ACCOUNTS), dice.below(ACCOUNTS), dice.below(50));
-                            let durability = dice.pick(&[Durability::Memory, Durability::NoSync, Durability::Sync]);
+                            let (from, to, amount) =
+                                (dice.below(ACCOUNTS), dice.below(ACCOUNTS), dice.below(50));
+                            let durability =
+                                dice.pick(&[Durability::Memory, Durability::NoSync, Durability::Sync]);
                             env.write_with(TxnOptions::new().durability(durability), |txn| {
                                 for (n, change) in [(from, -(amount as i64)), (to, amount as i64)] {
                                     let mut value = txn.get(db, key(n))?.expect("accounts are never closed");
@@ -120,7 +128,9 @@ fn money_moved_by_many_threads_is_neither_made_nor_lost() {
                             env.checkpoint().expect("a checkpoint");
                         }
                         match read_all(env) {
-                            Ok(total) => assert_eq!(total, ACCOUNTS * 1000, "a snapshot with money made or lost"),
+                            Ok(total) => {
+                                assert_eq!(total, ACCOUNTS * 1000, "a snapshot with money made or lost")
+                            }
                             Err(error) if error.kind() == ErrorKind::SnapshotTooOld || error.is_full() => {
                                 too_old.fetch_add(1, Ordering::Relaxed);
                             }
@@ -165,7 +175,8 @@ fn a_database_younger_than_a_snapshot_is_empty_or_not_there_for_it() {
 
 #[test]
 fn the_last_mark_of_a_given_up_snapshot_does_not_meet_whoever_sits_there_next() {
-    // Found by model seed 1473: an operation of its own answered SnapshotTooOld because a snapshot dropped before had been given up.
+    // Found by model seed 1473: an operation of its own answered SnapshotTooOld because a snapshot dropped
+    // before had been given up.
     let env = tiny(&SimDisk::new(1), 512);
     let db = env.database("d").expect("created");
     let mut given_up = false;

@@ -83,7 +83,11 @@ fn who_is_stopped_while_it_mends_what_another_left_holds_up_nobody_and_does_no_h
 fn a_run_that_is_cut_short_says_what_it_did_and_how_to_do_the_rest() {
     let start = |words: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sablecat-check"));
-        command.args(["steps", "--operation", "insert"]).args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(["steps", "--operation", "insert"])
+            .args(words)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command.spawn().expect("started")
     };
     let said = |mut child: std::process::Child| {

@@ -3,7 +3,11 @@
 use std::process::Command;
 
 fn storm(words: &[&str]) {
-    let out = Command::new(env!("CARGO_BIN_EXE_sablecat-check")).arg("storm").args(words).output().expect("started");
+    let out = Command::new(env!("CARGO_BIN_EXE_sablecat-check"))
+        .arg("storm")
+        .args(words)
+        .output()
+        .expect("started");
     let said = String::from_utf8_lossy(&out.stdout);
     assert!(out.status.success(), "{words:?}: {said}{}", String::from_utf8_lossy(&out.stderr));
 }

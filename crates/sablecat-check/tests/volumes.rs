@@ -1,4 +1,5 @@
-//! Power failures while volumes are added to an environment that has been in use. All other checks have volumes in some of their settings.
+//! Power failures while volumes are added to an environment that has been in use. All other checks have
+//! volumes in some of their settings.
 
 #![allow(clippy::unwrap_used, reason = "an error is a failed test")]
 
@@ -73,11 +74,19 @@ fn power_may_fail_after_any_call_of_adding_volumes_to_an_environment() {
                 let env = builder(&found).open(DIRECTORY).unwrap_or_else(|error| panic!("{what}: {error}"));
                 assert_eq!(check(&env, "before"), RECORDS as usize, "{what}");
                 let there = check(&env, "after");
-                assert!((said as usize..=said as usize + 1).contains(&there), "{what}: {there} records, {said} were said to be there");
+                assert!(
+                    (said as usize..=said as usize + 1).contains(&there),
+                    "{what}: {there} records, {said} were said to be there"
+                );
                 env.close().unwrap_or_else(|error| panic!("{what}: {error}"));
-                let env = adding(&found).open(DIRECTORY).unwrap_or_else(|error| panic!("{what}, again: {error}"));
+                let env =
+                    adding(&found).open(DIRECTORY).unwrap_or_else(|error| panic!("{what}, again: {error}"));
                 put(&env, "after");
-                assert_eq!((check(&env, "before"), check(&env, "after")), (RECORDS as usize, RECORDS as usize), "{what}, again");
+                assert_eq!(
+                    (check(&env, "before"), check(&env, "after")),
+                    (RECORDS as usize, RECORDS as usize),
+                    "{what}, again"
+                );
                 assert_eq!(env.stats().unwrap().volumes.len(), 3);
                 env.close().unwrap();
             }
@@ -95,9 +104,14 @@ fn a_volume_that_was_left_over_is_used_and_anything_else_is_not() {
     assert!(matches!(error.kind(), ErrorKind::Exists | ErrorKind::Io), "{error}");
     assert!(disk.exists("/elsewhere/one.db".as_ref()).unwrap());
     assert_eq!(builder(&disk).open(DIRECTORY).unwrap().stats().unwrap().volumes.len(), 1);
-    let stranger = || builder(&disk).volume("one", "/elsewhere/one.db").open("/stranger").expect_err("it is another's");
+    let stranger =
+        || builder(&disk).volume("one", "/elsewhere/one.db").open("/stranger").expect_err("it is another's");
     assert_eq!(stranger().kind(), ErrorKind::Exists);
-    let env = builder(&disk).volume("other", "/elsewhere/one.db").place(Place::database("after"), "other").open(DIRECTORY).unwrap();
+    let env = builder(&disk)
+        .volume("other", "/elsewhere/one.db")
+        .place(Place::database("after"), "other")
+        .open(DIRECTORY)
+        .unwrap();
     put(&env, "after");
     env.close().unwrap();
     assert_eq!(stranger().kind(), ErrorKind::Exists);

@@ -32,8 +32,8 @@ impl Existing {
         Ok(self.builder().shared(true).create(false).open(&self.dir)?)
     }
 
-    /// Opens it to look at it: its last checkpoint, if it was closed with that and nobody has opened it since, or if that was asked for or nothing else is
-    /// permitted; otherwise as [`Existing::open`] does.
+    /// Opens it to look at it: its last checkpoint, if it was closed with that and nobody has opened it
+    /// since, or if that was asked for or nothing else is permitted; otherwise as [`Existing::open`] does.
     pub(crate) fn open_to_read(&self, reading: &Reading) -> Result<Env, Failure> {
         let last_checkpoint = || Ok(self.builder().read_only(true).open(&self.dir)?);
         if reading.read_only {
@@ -47,7 +47,9 @@ impl Existing {
                 eprintln!("sablecat: {error}, as it does here");
                 last_checkpoint()
             }
-            Err(error) if error.kind() == ErrorKind::InUse => Err(format!("{error}; with --read-only its last checkpoint is shown").into()),
+            Err(error) if error.kind() == ErrorKind::InUse => {
+                Err(format!("{error}; with --read-only its last checkpoint is shown").into())
+            }
             opened => Ok(opened?),
         }
     }
@@ -83,8 +85,8 @@ impl Existing {
 pub(crate) struct Reading {
     /// Read the last checkpoint and write nothing, not even a lock; what was committed since is not seen
     ///
-    /// Without this, an environment that was closed is read in the same way; one that others have open is joined; one that was not closed is
-    /// recovered first, and closed at the end.
+    /// Without this, an environment that was closed is read in the same way; one that others have open is
+    /// joined; one that was not closed is recovered first, and closed at the end.
     #[arg(long)]
     pub(crate) read_only: bool,
 }
@@ -118,8 +120,13 @@ impl InDatabase {
             Some(database) => Ok((env, database)),
             None => {
                 let names = env.databases()?;
-                let there_are = if names.is_empty() { "none at all".to_owned() } else { format!("only {}", names.join(", ")) };
-                Err(format!("there is no database {} in {}, {there_are}", self.db, self.environment.shown()).into())
+                let there_are = if names.is_empty() {
+                    "none at all".to_owned()
+                } else {
+                    format!("only {}", names.join(", "))
+                };
+                Err(format!("there is no database {} in {}, {there_are}", self.db, self.environment.shown())
+                    .into())
             }
         }
     }
@@ -127,7 +134,8 @@ impl InDatabase {
     /// The bytes that an argument stands for.
     pub(crate) fn bytes(&self, argument: &str) -> Result<Vec<u8>, Failure> {
         if self.hex {
-            from_hex(argument).ok_or_else(|| format!("{argument:?} is not pairs of hexadecimal digits").into())
+            from_hex(argument)
+                .ok_or_else(|| format!("{argument:?} is not pairs of hexadecimal digits").into())
         } else {
             Ok(argument.into())
         }
@@ -135,7 +143,8 @@ impl InDatabase {
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u8> = text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect::<Option<_>>()?;
+    let digits: Vec<u8> =
+        text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect::<Option<_>>()?;
     let (pairs, rest) = digits.as_chunks::<2>();
     rest.is_empty().then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
 }

@@ -1,7 +1,8 @@
-//! Being told to stop, by Ctrl-C, by whoever ends the session, or by a terminal that goes away: the command closes the environment and ends with 128 and the
-//! signal's number.
+//! Being told to stop, by Ctrl-C, by whoever ends the session, or by a terminal that goes away: the command
+//! closes the environment and ends with 128 and the signal's number.
 //!
-//! What takes long asks now and then. Told a second time, the process ends at once, as it would have without this.
+//! What takes long asks now and then. Told a second time, the process ends at once, as it would have without
+//! this.
 
 use std::panic::resume_unwind;
 
@@ -24,7 +25,8 @@ pub(crate) fn check() -> Result<(), crate::Failure> {
     if signal().is_some() { Err(Interrupted.into()) } else { Ok(()) }
 }
 
-/// Cuts the command short if a signal has come, from where no error can be returned: everything on the way is dropped, and the environment closed by that.
+/// Cuts the command short if a signal has come, from where no error can be returned: everything on the way is
+/// dropped, and the environment closed by that.
 pub(crate) fn unwind_if_told() {
     if signal().is_some() {
         resume_unwind(Box::new(Interrupted));

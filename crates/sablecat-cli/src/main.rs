@@ -8,12 +8,13 @@
 //! commands/       one file a command
 //! ```
 //!
-//! Every command ends with one of three exit codes: 0, it is done; 1, it is done and the answer is no (the key is absent,
-//! problems were found); 2, it could not be done, and standard error says why. Standard output has only the answer. Told to stop by a signal,
-//! it closes the environment and ends with 128 and the signal's number.
+//! Every command ends with one of three exit codes: 0, it is done; 1, it is done and the answer is no (the
+//! key is absent, problems were found); 2, it could not be done, and standard error says why. Standard output
+//! has only the answer. Told to stop by a signal, it closes the environment and ends with 128 and the
+//! signal's number.
 //!
-//! Only `put` and `papers` create environments. The others open what exists, which recovers it if need be, and refuse to make it up. What only reads writes
-//! nothing to an environment that was closed.
+//! Only `put` and `papers` create environments. The others open what exists, which recovers it if need be,
+//! and refuse to make it up. What only reads writes nothing to an environment that was closed.
 
 mod arguments;
 mod commands;
@@ -28,7 +29,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
-    checkpoint, compact, completions, del, get, journal, locks, log, man, papers, processes, put, recover, scan, serve, stat, verify, work,
+    checkpoint, compact, completions, del, get, journal, locks, log, man, papers, processes, put, recover,
+    scan, serve, stat, verify, work,
 };
 
 /// What the command is called.
@@ -112,7 +114,10 @@ fn main() -> ExitCode {
 /// What the command accepts, as data: without what is hidden, which scripts for shells would show.
 fn described() -> clap::Command {
     let whole = Arguments::command();
-    let shown = clap::Command::new(NAME).version(env!("CARGO_PKG_VERSION")).subcommand_required(true).disable_help_subcommand(true);
+    let shown = clap::Command::new(NAME)
+        .version(env!("CARGO_PKG_VERSION"))
+        .subcommand_required(true)
+        .disable_help_subcommand(true);
     shown
         .about(whole.get_about().cloned().unwrap_or_default())
         .after_help(whole.get_after_help().cloned().unwrap_or_default())

@@ -1,8 +1,8 @@
 //! The one place that prints answers: text and tables for people, JSON for programs.
 //!
-//! A key or value is any bytes, and both forms keep it whole. Text shows what is not printable as `\xNN` escapes, unless
-//! hexadecimal digits were asked for. JSON has `"key"` when it is text and `"key_hex"` when it is not, or when digits were
-//! asked for; `"value"` likewise.
+//! A key or value is any bytes, and both forms keep it whole. Text shows what is not printable as `\xNN`
+//! escapes, unless hexadecimal digits were asked for. JSON has `"key"` when it is text and `"key_hex"` when
+//! it is not, or when digits were asked for; `"value"` likewise.
 
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
@@ -33,7 +33,8 @@ pub(crate) fn pairs<const N: usize>(pairs: [(&str, String); N]) -> Result<(), Fa
     table(&grid)
 }
 
-/// Whether a value alone is printed as a line: of digits, or on a terminal. Else its bytes go out as they are, into a pipe or a file.
+/// Whether a value alone is printed as a line: of digits, or on a terminal. Else its bytes go out as they
+/// are, into a pipe or a file.
 pub(crate) fn is_line(hex: bool) -> bool {
     hex || io::stdout().is_terminal()
 }
@@ -50,7 +51,8 @@ pub(crate) fn value_part(bytes: &[u8]) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// A record as the members of a JSON object; for commands that only know the key, or only show it, without its value.
+/// A record as the members of a JSON object; for commands that only know the key, or only show it, without
+/// its value.
 pub(crate) fn members(key: &[u8], value: Option<&[u8]>, hex: bool) -> Map<String, Value> {
     [("key", Some(key)), ("value", value)]
         .into_iter()
@@ -136,19 +138,25 @@ pub(crate) fn table(grid: &Grid) -> Result<(), Failure> {
 
 fn rendered(grid: &Grid) -> String {
     let headed = grid.heads.iter().any(|head| !head.is_empty());
-    let width = |column: usize| grid.rows.iter().chain([&grid.heads]).map(|cells| cells[column].chars().count()).max().unwrap_or(0);
+    let width = |column: usize| {
+        grid.rows.iter().chain([&grid.heads]).map(|cells| cells[column].chars().count()).max().unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..grid.heads.len()).map(width).collect();
     let row = |cells: &Vec<String>| {
-        let cells =
-            cells.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
-                if column < grid.text_columns { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-            });
+        let cells = cells.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
+            if column < grid.text_columns { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        });
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     let title = (!grid.title.is_empty()).then(|| grid.title.clone());
     let heads = headed.then(|| row(&grid.heads));
     let rule = headed.then(|| widths.iter().map(|&width| "─".repeat(width)).collect::<Vec<_>>().join("  "));
-    let lines = title.into_iter().chain(heads).chain(rule).chain(grid.rows.iter().map(row)).chain(grid.remarks.iter().cloned());
+    let lines = title
+        .into_iter()
+        .chain(heads)
+        .chain(rule)
+        .chain(grid.rows.iter().map(row))
+        .chain(grid.remarks.iter().cloned());
     lines.map(|line| line + "\n").collect()
 }
 
@@ -186,7 +194,8 @@ mod tests {
         let mut grid = Grid::new("Title", ["name", "ops"], 1);
         grid.rows = vec![vec!["a".to_owned(), "1,000".to_owned()], vec!["größer".to_owned(), "2".to_owned()]];
         grid.remarks = vec!["So much for that.".to_owned()];
-        let expected = "Title\nname      ops\n──────  ─────\na       1,000\ngrößer      2\nSo much for that.\n";
+        let expected =
+            "Title\nname      ops\n──────  ─────\na       1,000\ngrößer      2\nSo much for that.\n";
         assert_eq!(rendered(&grid), expected);
     }
 }

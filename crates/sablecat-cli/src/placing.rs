@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use sablecat::{Builder, Place};
 
-/// Under what the help shows them. Said of each: of all it would be said of whatever a command has after them as well.
+/// Under what the help shows them. Said of each: of all it would be said of whatever a command has after them
+/// as well.
 const HEADING: &str = "Volumes";
 
 /// Volumes to declare when the environment is opened.
@@ -14,7 +15,8 @@ pub(crate) struct Placing {
     /// A volume, which is added, or was moved to this path; repeatable
     #[arg(long = "volume", value_name = "NAME=PATH", value_parser = volume, help_heading = HEADING)]
     volumes: Vec<(String, PathBuf)>,
-    /// What goes there from now on: DATABASE=VOLUME, BEGINNING*=VOLUME for databases, DATABASE:PREFIX*=VOLUME for keys; repeatable
+    /// What goes there from now on: DATABASE=VOLUME, BEGINNING*=VOLUME for databases, DATABASE:PREFIX*=VOLUME
+    /// for keys; repeatable
     #[arg(long = "place", value_name = "WHAT=VOLUME", value_parser = place, help_heading = HEADING)]
     places: Vec<(Place, String)>,
 }
@@ -41,7 +43,9 @@ fn place(text: &str) -> Result<(Place, String), String> {
     let (what, volume) = text.rsplit_once('=').ok_or("it has the form WHAT=VOLUME")?;
     let place = match (what.strip_suffix('*'), what.split_once(':')) {
         (Some(beginning), None) => Place::databases_beginning_with(beginning),
-        (Some(beginning), Some((database, _))) => Place::keys(database, &beginning.as_bytes()[database.len() + 1..]),
+        (Some(beginning), Some((database, _))) => {
+            Place::keys(database, &beginning.as_bytes()[database.len() + 1..])
+        }
         (None, None) => Place::database(what),
         (None, Some(_)) => return Err("keys are placed by a prefix: DATABASE:PREFIX*=VOLUME".into()),
     };

@@ -14,23 +14,42 @@ fn a_value_is_put_got_and_deleted() {
     let scratch = Scratch::new("round");
     assert_eq!(scratch.run("put env colour blue"), answer(0, "", ""));
     assert_eq!(scratch.run("get env colour"), answer(0, "blue", ""));
-    assert_eq!(scratch.json("get env colour --json"), json!({"key": "colour", "value": "blue", "found": true}));
+    assert_eq!(
+        scratch.json("get env colour --json"),
+        json!({"key": "colour", "value": "blue", "found": true})
+    );
     assert_eq!(scratch.json("del env colour --json"), json!({"key": "colour", "removed": true}));
     assert_eq!(scratch.run("get env colour"), answer(1, "", ""));
     assert_eq!(scratch.run("del env colour"), answer(1, "", ""));
     let absent = scratch.run("get env colour --json");
     assert_eq!(absent.code, 1);
-    assert_eq!(serde_json::from_str::<serde_json::Value>(&absent.out).unwrap(), json!({"key": "colour", "found": false}));
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&absent.out).unwrap(),
+        json!({"key": "colour", "found": false})
+    );
 }
 
 #[test]
 fn nothing_but_put_creates_an_environment() {
     let scratch = Scratch::new("create");
-    for command in ["get env k", "del env k", "scan env", "stat env", "verify env", "checkpoint env", "compact env", "recover env"] {
+    for command in [
+        "get env k",
+        "del env k",
+        "scan env",
+        "stat env",
+        "verify env",
+        "checkpoint env",
+        "compact env",
+        "recover env",
+    ] {
         let refused = scratch.run(command);
         assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{command}");
         let whole = scratch.path().canonicalize().expect("it is there").join("env");
-        assert_eq!(refused.err, format!("sablecat: there is no environment in {}\n", whole.display()), "{command}");
+        assert_eq!(
+            refused.err,
+            format!("sablecat: there is no environment in {}\n", whole.display()),
+            "{command}"
+        );
         assert!(!scratch.path().join("env").exists(), "{command}");
     }
 }
@@ -40,7 +59,10 @@ fn nothing_but_put_creates_a_database() {
     let scratch = Scratch::new("database");
     scratch.run("put env k v --db one");
     for command in ["get env k", "del env k", "scan env"] {
-        assert_eq!(scratch.run(command), answer(2, "", "sablecat: there is no database main in env, only one\n"));
+        assert_eq!(
+            scratch.run(command),
+            answer(2, "", "sablecat: there is no database main in env, only one\n")
+        );
     }
     assert_eq!(scratch.json("stat env --json")["databases"], json!(["one"]));
 }
@@ -50,7 +72,10 @@ fn any_bytes_can_be_stored() {
     let scratch = Scratch::new("bytes");
     assert_eq!(scratch.run("put env --hex 00ff 61ff00"), answer(0, "", ""));
     assert_eq!(scratch.run("get env --hex 00ff"), answer(0, "61ff00\n", ""));
-    assert_eq!(scratch.json("get env --hex 00ff --json"), json!({"key_hex": "00ff", "value_hex": "61ff00", "found": true}));
+    assert_eq!(
+        scratch.json("get env --hex 00ff --json"),
+        json!({"key_hex": "00ff", "value_hex": "61ff00", "found": true})
+    );
     scratch.run("put env --hex 6b 74657874");
     assert_eq!(scratch.run("scan env"), answer(0, "\\x00\\xff\ta\\xff\\x00\nk\ttext\n", ""));
     let refused = scratch.run("put env --hex 0g 00");
@@ -69,7 +94,10 @@ fn keys_may_be_as_long_as_the_engine_takes_them() {
         scratch.run(&format!("scan env --prefix {}", &longest[..1000])),
         answer(0, &format!("{neighbour}\tblue\n{longest}\tblue\n"), "")
     );
-    assert_eq!(scratch.run(&format!("scan env --from {longest} --reverse")), answer(0, &format!("{longest}\tblue\n"), ""));
+    assert_eq!(
+        scratch.run(&format!("scan env --from {longest} --reverse")),
+        answer(0, &format!("{longest}\tblue\n"), "")
+    );
     assert_eq!(scratch.run(&format!("del env {longest}")), answer(0, "", ""));
     assert_eq!(scratch.run(&format!("get env {longest}")), answer(1, "", ""));
     let refused = scratch.run(&format!("put env {longest}k blue"));
@@ -93,7 +121,8 @@ fn a_scan_is_in_order_and_can_be_narrowed() {
     for key in ["b", "a", "c", "ca", "d"] {
         scratch.run(&format!("put env {key} {key}{key}"));
     }
-    let keys = |arguments: &str| scratch.run(&format!("scan env --keys-only {arguments}")).out.replace('\n', " ");
+    let keys =
+        |arguments: &str| scratch.run(&format!("scan env --keys-only {arguments}")).out.replace('\n', " ");
     assert_eq!(keys(""), "a b c ca d ");
     assert_eq!(keys("--from b --to ca"), "b c ");
     assert_eq!(keys("--prefix c"), "c ca ");
@@ -127,7 +156,10 @@ fn a_sound_environment_has_no_problems() {
         scratch.run(&format!("put env {key} v"));
     }
     let report = scratch.json("verify env --json");
-    assert_eq!((&report["problems"], &report["records"], &report["databases"]), (&json!([]), &json!(20), &json!(1)));
+    assert_eq!(
+        (&report["problems"], &report["records"], &report["databases"]),
+        (&json!([]), &json!(20), &json!(1))
+    );
     assert!(scratch.run("verify env").out.starts_with("problems "));
 }
 
@@ -158,7 +190,10 @@ fn a_checkpoint_and_a_recovery_say_what_they_did() {
     scratch.run("put env k v");
     let report = scratch.json("recover env --json");
     assert_eq!((&report["recovered"], &report["commits"]), (&json!(false), &json!(0)));
-    assert_eq!(scratch.run("recover env"), answer(0, "It had been closed: there was nothing to recover.\n", ""));
+    assert_eq!(
+        scratch.run("recover env"),
+        answer(0, "It had been closed: there was nothing to recover.\n", "")
+    );
     assert!(scratch.json("checkpoint env --json")["lsn"].is_u64());
     assert!(scratch.run("checkpoint env").out.starts_with("LSN "));
     let report = scratch.json("compact env --json");
@@ -257,7 +292,10 @@ fn an_environment_with_a_journal_can_be_taken_back() {
     assert_eq!((refused.code, refused.out.as_str()), (2, ""));
     assert!(refused.err.contains("keeps no journal"), "{}", refused.err);
 
-    assert_eq!(scratch.json("journal env --on --epochs 3 --keep-for 3600 --json")["journal"]["epochs_max"], json!(3));
+    assert_eq!(
+        scratch.json("journal env --on --epochs 3 --keep-for 3600 --json")["journal"]["epochs_max"],
+        json!(3)
+    );
     scratch.run("put env k first");
     let first = scratch.json("recover env --list --json");
     let (epoch, lsn) = {
@@ -268,9 +306,18 @@ fn an_environment_with_a_journal_can_be_taken_back() {
     scratch.run("put env k third");
 
     let plan = scratch.json(&format!("recover env --to-lsn {lsn} --json"));
-    assert_eq!((&plan["applied"], &plan["lsn"], &plan["commits_lost"]), (&json!(false), &lsn, &json!(2)), "{plan}");
+    assert_eq!(
+        (&plan["applied"], &plan["lsn"], &plan["commits_lost"]),
+        (&json!(false), &lsn, &json!(2)),
+        "{plan}"
+    );
     assert_eq!(scratch.run("get env k").out, "third", "nothing was changed");
-    assert!(scratch.run(&format!("recover env --to-epoch {epoch}")).out.ends_with("Nothing was changed. With --apply it is done.\n"));
+    assert!(
+        scratch
+            .run(&format!("recover env --to-epoch {epoch}"))
+            .out
+            .ends_with("Nothing was changed. With --apply it is done.\n")
+    );
     assert_eq!(scratch.json(&format!("recover env --to-lsn {lsn} --apply --json"))["applied"], json!(true));
     assert_eq!(scratch.run("get env k").out, "first");
     assert_eq!(scratch.run("verify env").code, 0);
@@ -283,7 +330,11 @@ fn an_environment_with_a_journal_can_be_taken_back() {
     assert!(past.err.contains("the oldest epoch is number"), "{}", past.err);
     assert!(scratch.run("recover env --to-epoch 4711").err.contains("there is no epoch 4711; there are"));
     assert!(scratch.run("recover env --to-lsn 99999999999").err.contains("the log ends at LSN"));
-    assert_eq!(scratch.json("recover env --to-time 2999-01-01 --json")["commits_lost"], json!(0), "everything is before that");
+    assert_eq!(
+        scratch.json("recover env --to-time 2999-01-01 --json")["commits_lost"],
+        json!(0),
+        "everything is before that"
+    );
     assert_eq!(scratch.run("recover env --to-time yesterday").code, 2);
     assert_eq!(scratch.run("journal env --off"), answer(0, "No journal is kept.\n", ""));
     assert_eq!(scratch.run("get env k").out, "fourth");
@@ -305,7 +356,8 @@ fn a_journal_that_is_missing_is_named() {
     names.sort_by_key(|path| path.to_string_lossy().split('-').next_back().map(str::to_owned));
     assert!(names.len() >= 4, "{names:?}");
     fs::remove_file(&names[2]).unwrap();
-    let refused = scratch.run(&format!("recover env --to-lsn {}", epochs.last().unwrap()["lsn"].as_u64().unwrap() - 8));
+    let refused =
+        scratch.run(&format!("recover env --to-lsn {}", epochs.last().unwrap()["lsn"].as_u64().unwrap() - 8));
     assert_eq!(refused.code, 2, "{refused:?}");
     let number = names[2].to_string_lossy().split('-').next_back().unwrap().replace(".journal", "");
     assert!(refused.err.contains(&number) && refused.err.contains("missing"), "{}", refused.err);
@@ -318,13 +370,24 @@ fn a_journal_that_is_missing_is_named() {
 fn volumes_are_declared_listed_moved_and_verified() {
     let scratch = Scratch::new("volumes");
     fs::create_dir_all(scratch.path().join("far")).unwrap();
-    assert_eq!(scratch.run("put env k v --db logs --volume far=../far/one.db --place log*=far --place main:2019/*=far"), answer(0, "", ""));
+    assert_eq!(
+        scratch
+            .run("put env k v --db logs --volume far=../far/one.db --place log*=far --place main:2019/*=far"),
+        answer(0, "", "")
+    );
     let volumes = scratch.json("stat env --json")["volumes"].clone();
-    assert_eq!((&volumes[0]["name"], &volumes[1]["name"], &volumes[1]["blocks"]), (&json!("main"), &json!("far"), &json!(1)));
+    assert_eq!(
+        (&volumes[0]["name"], &volumes[1]["name"], &volumes[1]["blocks"]),
+        (&json!("main"), &json!("far"), &json!(1))
+    );
     assert!(scratch.run("stat env").out.contains("env/../far/one.db"));
     fs::rename(scratch.path().join("far/one.db"), scratch.path().join("env/two.db")).unwrap();
     let refused = scratch.run("get env k --db logs");
-    assert!(refused.code == 2 && refused.err.contains("far/one.db") && refused.err.contains("\"far\""), "{}", refused.err);
+    assert!(
+        refused.code == 2 && refused.err.contains("far/one.db") && refused.err.contains("\"far\""),
+        "{}",
+        refused.err
+    );
     assert_eq!(scratch.run("get env k --db logs --volume far=two.db"), answer(0, "v", ""));
     assert_eq!(scratch.run("verify env").code, 0);
     let refused = scratch.run("put env k v --place main=nowhere");

@@ -1,4 +1,5 @@
-//! What the command says of itself: its help, the scripts for shells, the manual pages, the README. Each names every command, and none that is hidden.
+//! What the command says of itself: its help, the scripts for shells, the manual pages, the README. Each
+//! names every command, and none that is hidden.
 
 mod support;
 
@@ -18,7 +19,8 @@ fn commands(scratch: &Scratch) -> Vec<String> {
 /// Whether something is named in a text, and not only as part of another name.
 fn names(text: &str, name: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric();
-    text.match_indices(name).any(|(at, _)| !text[..at].ends_with(is_part) && !text[at + name.len()..].starts_with(is_part))
+    text.match_indices(name)
+        .any(|(at, _)| !text[..at].ends_with(is_part) && !text[at + name.len()..].starts_with(is_part))
 }
 
 #[test]
@@ -44,7 +46,9 @@ fn shells_complete_every_command() {
 fn every_command_has_a_manual_page() {
     let scratch = Scratch::new("man");
     assert_eq!(scratch.run("man pages/man1"), answer(0, "", ""));
-    let page = |name: &str| fs::read_to_string(scratch.path().join("pages/man1").join(name)).expect("it was written");
+    let page = |name: &str| {
+        fs::read_to_string(scratch.path().join("pages/man1").join(name)).expect("it was written")
+    };
     let whole = page("sablecat.1");
     assert_eq!(scratch.run("man"), answer(0, &whole, ""));
     assert!(whole.contains("Exit codes: 0 done;"));
@@ -52,7 +56,11 @@ fn every_command_has_a_manual_page() {
     for name in &commands {
         assert!(whole.contains(&format!("sablecat\\-{name}(1)")), "{name}");
         let page = page(&format!("sablecat-{name}.1"));
-        assert!(page.contains(&format!(".TH sablecat-{name} 1")) && page.contains(&format!("fBsablecat {name}\\fR")), "{page}");
+        assert!(
+            page.contains(&format!(".TH sablecat-{name} 1"))
+                && page.contains(&format!("fBsablecat {name}\\fR")),
+            "{page}"
+        );
     }
     assert!(page("sablecat-get.1").contains("\\-\\-read\\-only"));
     let written = fs::read_dir(scratch.path().join("pages/man1")).expect("there").count();

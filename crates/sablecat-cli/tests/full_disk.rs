@@ -1,4 +1,5 @@
-//! The commands on a file system that is full. It takes the right to mount one; without that there is nothing to test.
+//! The commands on a file system that is full. It takes the right to mount one; without that there is nothing
+//! to test.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -9,13 +10,17 @@ use std::process::Command;
 
 use support::Scratch;
 
-/// The commands in a shell, each of which must succeed, on a file system of its own in the directory `mnt`. False if none may be mounted.
+/// The commands in a shell, each of which must succeed, on a file system of its own in the directory `mnt`.
+/// False if none may be mounted.
 fn on_small_disk(scratch: &Scratch, script: &str) -> bool {
     let mnt = scratch.path().join("mnt");
     fs::create_dir(&mnt).unwrap();
     let shell = |script: &str| {
         let mut command = Command::new("unshare");
-        command.args(["--mount", "sh", "-ec", script]).current_dir(scratch.path()).env("S", env!("CARGO_BIN_EXE_sablecat"));
+        command
+            .args(["--mount", "sh", "-ec", script])
+            .current_dir(scratch.path())
+            .env("S", env!("CARGO_BIN_EXE_sablecat"));
         command.output()
     };
     let mount = "mount -t tmpfs -o size=40m none mnt; cd mnt;";
@@ -24,7 +29,12 @@ fn on_small_disk(scratch: &Scratch, script: &str) -> bool {
         return false;
     }
     let done = shell(&format!("{mount} {script}")).unwrap();
-    assert!(done.status.success(), "{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(
+        done.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&done.stdout),
+        String::from_utf8_lossy(&done.stderr)
+    );
     true
 }
 

@@ -16,7 +16,10 @@ fn who_has_a_record_and_who_waits_for_it_is_shown() {
     db.insert("k", "v").unwrap();
     // So that the database's number can be told from its name.
     env.checkpoint().unwrap();
-    assert_eq!(scratch.run("locks env"), answer(0, "nobody has a record locked, and nobody has a role\n", ""));
+    assert_eq!(
+        scratch.run("locks env"),
+        answer(0, "nobody has a record locked, and nobody has a role\n", "")
+    );
 
     let mut holder = env.begin().unwrap();
     holder.set_name("invoices\u{1b}[2J");
@@ -33,7 +36,10 @@ fn who_has_a_record_and_who_waits_for_it_is_shown() {
         let [has, waits] = &shown["locks"].as_array().unwrap()[..] else { panic!("{shown}") };
         assert_eq!(has["record"], json!(format!("{:011x}", db.lock_number("k").unwrap())));
         assert_eq!((&has["mode"], &has["waits_for"]), (&json!("exclusive"), &Value::Null));
-        assert_eq!((&waits["mode"], &waits["waits_for"]), (&json!("waits to have it exclusively"), &json!([has["slot"]])));
+        assert_eq!(
+            (&waits["mode"], &waits["waits_for"]),
+            (&json!("waits to have it exclusively"), &json!([has["slot"]]))
+        );
         assert_eq!([&has["pid"], &waits["pid"]], [&json!(std::process::id()); 2]);
         assert_eq!([&has["name"], &waits["name"]], [&json!("invoices\u{1b}[2J"), &Value::Null]);
         for command in ["locks env", "processes env"] {

@@ -19,15 +19,28 @@ fn a_journal_is_printed_commit_by_commit() {
     scratch.run("del env colour");
     let printed = scratch.run("log env");
     assert_eq!((printed.code, printed.err.as_str()), (0, ""));
-    let lines: Vec<(u64, &str)> =
-        printed.out.lines().filter_map(|line| line.split_once('\t')).map(|(lsn, rest)| (lsn.parse().expect("an LSN"), rest)).collect();
+    let lines: Vec<(u64, &str)> = printed
+        .out
+        .lines()
+        .filter_map(|line| line.split_once('\t'))
+        .map(|(lsn, rest)| (lsn.parse().expect("an LSN"), rest))
+        .collect();
     let told: Vec<&str> = lines.iter().map(|(_, rest)| *rest).collect();
-    let all = ["insert\tmain\tcolour\tgreen", "create database\tother", "insert\tother\tname\tvalue", "remove\tmain\tcolour"];
+    let all = [
+        "insert\tmain\tcolour\tgreen",
+        "create database\tother",
+        "insert\tother\tname\tvalue",
+        "remove\tmain\tcolour",
+    ];
     assert_eq!(told, all);
     let after = lines.iter().find(|(_, rest)| rest.starts_with("create")).expect("it was created").0;
     let rest = scratch.run(&format!("log env --json --from {after}"));
-    let commits: Vec<Value> = rest.out.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
-    assert_eq!(commits[0]["changes"], json!([{"change": "insert", "database": "other", "key": "name", "value": "value"}]));
+    let commits: Vec<Value> =
+        rest.out.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+    assert_eq!(
+        commits[0]["changes"],
+        json!([{"change": "insert", "database": "other", "key": "name", "value": "value"}])
+    );
     assert_eq!(commits[1]["changes"], json!([{"change": "remove", "database": "main", "key": "colour"}]));
     assert_eq!(commits.len(), 2);
     let hex = scratch.run(&format!("log env --hex --from {after}"));
@@ -67,7 +80,10 @@ fn who_follows_prints_what_another_process_commits_until_interrupted_or_nobody_r
     let told = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("sent");
     assert!(told.success());
     let ended = child.wait_with_output().expect("ended");
-    assert_eq!((ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned()), (Some(130), String::new()));
+    assert_eq!(
+        (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned()),
+        (Some(130), String::new())
+    );
 
     let mut child = follow();
     drop(child.stdout.take());
@@ -75,5 +91,8 @@ fn who_follows_prints_what_another_process_commits_until_interrupted_or_nobody_r
         scratch.run("put env d delta");
     }
     let ended = child.wait_with_output().expect("ended");
-    assert_eq!((ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned()), (Some(0), String::new()));
+    assert_eq!(
+        (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned()),
+        (Some(0), String::new())
+    );
 }

@@ -20,9 +20,9 @@ const TINY: &str = "--quick --records 500 --size 1M --dir work";
 /// A program that lists one peer, and serves it by a shell command.
 fn peers(scratch: &Scratch, serve: &str) -> PathBuf {
     let path = scratch.path().join("sablecat-peers");
-    let list =
-        r#"{"systems":[{"system":"twin","available":true,"version":"1.0"},{"system":"ghost","available":false,"reason":"not here"}]}"#;
-    fs::write(&path, format!("#!/bin/sh\nif [ \"$1\" = list ]; then echo '{list}'; exit; fi\n{serve}\n")).unwrap();
+    let list = r#"{"systems":[{"system":"twin","available":true,"version":"1.0"},{"system":"ghost","available":false,"reason":"not here"}]}"#;
+    fs::write(&path, format!("#!/bin/sh\nif [ \"$1\" = list ]; then echo '{list}'; exit; fi\n{serve}\n"))
+        .unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path
 }
@@ -52,8 +52,10 @@ fn all_suites_run_without_peers() {
     }
     assert_eq!(fs::read_dir(scratch.path().join("work")).unwrap().count(), 0, "the environments are removed");
 
-    let reports: Value = serde_json::from_slice(&fs::read(scratch.path().join("figures.json")).unwrap()).unwrap();
-    let suites: Vec<_> = reports.as_array().unwrap().iter().map(|report| report["suite"].as_str().unwrap()).collect();
+    let reports: Value =
+        serde_json::from_slice(&fs::read(scratch.path().join("figures.json")).unwrap()).unwrap();
+    let suites: Vec<_> =
+        reports.as_array().unwrap().iter().map(|report| report["suite"].as_str().unwrap()).collect();
     assert_eq!(suites, ["wp43", "engine", "threen1"]);
     let expected = [
         "DS read 1",
@@ -93,11 +95,15 @@ fn peers_are_measured_beside_us() {
 
     let json = scratch.run_with(&format!("{arguments} --json -"), b"", &[("SABLECAT_PEERS", &program)]);
     let report: Value = serde_json::from_str(&json.out).unwrap();
-    let systems: BTreeSet<_> = report["rows"].as_array().unwrap().iter().map(|row| row["system"].as_str().unwrap()).collect();
+    let systems: BTreeSet<_> =
+        report["rows"].as_array().unwrap().iter().map(|row| row["system"].as_str().unwrap()).collect();
     assert_eq!(systems, BTreeSet::from(["sablecat", "device", "twin"]));
 
     let unknown = scratch.run_with("papers wp43 --quick --vs oracle", b"", &[("SABLECAT_PEERS", &program)]);
-    assert_eq!((unknown.code, unknown.err.as_str()), (2, "sablecat: there is no peer oracle, only twin, ghost\n"));
+    assert_eq!(
+        (unknown.code, unknown.err.as_str()),
+        (2, "sablecat: there is no peer oracle, only twin, ghost\n")
+    );
 }
 
 #[test]
@@ -106,9 +112,17 @@ fn a_shared_environment_is_measured_beside_a_private_one() {
     let arguments = format!("papers wp43 {TINY} --keys random --vs none --shared");
     let report = scratch.json(&format!("{arguments} --json -"));
     let rows = report["rows"].as_array().unwrap();
-    let of = |system: &str| rows.iter().filter(|row| row["system"] == system).map(|row| row["mode"].as_str().unwrap()).collect::<Vec<_>>();
+    let of = |system: &str| {
+        rows.iter()
+            .filter(|row| row["system"] == system)
+            .map(|row| row["mode"].as_str().unwrap())
+            .collect::<Vec<_>>()
+    };
     let private = of("sablecat");
-    assert_eq!(of("sablecat-shared"), private.iter().copied().filter(|&mode| mode != "DS").collect::<Vec<_>>());
+    assert_eq!(
+        of("sablecat-shared"),
+        private.iter().copied().filter(|&mode| mode != "DS").collect::<Vec<_>>()
+    );
     assert!(scratch.run(&arguments).out.contains("shared / private"));
 }
 
@@ -142,18 +156,34 @@ fn a_wrong_value_fails_the_run() {
     let scratch = Scratch::new("wrong");
     let figures = r#"{"ops":1,"seconds":1,"errors":1,"rss_mb":1,"rss_peak_mb":1,"disk_mb":1,"first_error":"a wrong value"}"#;
     let program = peers(&scratch, &format!("while read line; do echo '{figures}'; done"));
-    let done = scratch.run_with(&format!("papers wp43 {TINY} --keys random --vs twin"), b"", &[("SABLECAT_PEERS", &program)]);
+    let done = scratch.run_with(
+        &format!("papers wp43 {TINY} --keys random --vs twin"),
+        b"",
+        &[("SABLECAT_PEERS", &program)],
+    );
     assert_eq!(done.code, 1, "{}", done.out);
-    assert!(done.err.contains("sablecat: wp43: twin DS read, random: 3 errors, first: a wrong value"), "{}", done.err);
+    assert!(
+        done.err.contains("sablecat: wp43: twin DS read, random: 3 errors, first: a wrong value"),
+        "{}",
+        done.err
+    );
 }
 
 #[test]
 fn a_peer_that_cannot_run_is_only_noted() {
     let scratch = Scratch::new("broken");
     let program = peers(&scratch, "exit 3");
-    let done = scratch.run_with(&format!("papers wp43 {TINY} --keys random --vs twin"), b"", &[("SABLECAT_PEERS", &program)]);
+    let done = scratch.run_with(
+        &format!("papers wp43 {TINY} --keys random --vs twin"),
+        b"",
+        &[("SABLECAT_PEERS", &program)],
+    );
     assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
-    assert!(done.out.contains("twin could not run: its process ended in the middle: exit status: 3"), "{}", done.out);
+    assert!(
+        done.out.contains("twin could not run: its process ended in the middle: exit status: 3"),
+        "{}",
+        done.out
+    );
 }
 
 #[test]
@@ -197,13 +227,15 @@ fn processes_that_attach_are_measured() {
     let why = String::from_utf8(limited.stderr).unwrap();
     assert_eq!(limited.status.code(), Some(1), "{why}");
     assert!(
-        why.starts_with("sablecat: engine: attach: failed: with ") && why.contains(" of 50 processes attached: cannot start "),
+        why.starts_with("sablecat: engine: attach: failed: with ")
+            && why.contains(" of 50 processes attached: cannot start "),
         "{why}"
     );
     assert_eq!(fs::read_dir(scratch.path().join("work")).unwrap().count(), 0, "the environments are removed");
 }
 
-/// The rows of the 3n+1 suite's quick run, with more arguments; whatever the workers went through, the results are the same.
+/// The rows of the 3n+1 suite's quick run, with more arguments; whatever the workers went through, the
+/// results are the same.
 fn lines(scratch: &Scratch, arguments: &str) -> Vec<Value> {
     let done = scratch.run(&format!("papers threen1 --quick --dir work --json - {arguments}"));
     assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
@@ -211,10 +243,17 @@ fn lines(scratch: &Scratch, arguments: &str) -> Vec<Value> {
     let report: Value = serde_json::from_str(&done.out).unwrap();
     let rows = report["rows"].as_array().unwrap().clone();
     for row in &rows {
-        assert_eq!((row["longest"].as_u64(), row["highest"].as_u64()), (Some(278), Some(27_114_424)), "{row}");
+        assert_eq!(
+            (row["longest"].as_u64(), row["highest"].as_u64()),
+            (Some(278), Some(27_114_424)),
+            "{row}"
+        );
         assert_eq!((row["finish"].as_u64(), row["correct"].as_bool()), (Some(20_000), Some(true)), "{row}");
         assert_eq!(row["durability"], "NoSync");
-        assert!(row["reads_per_s"].as_f64().unwrap() > 0.0 && row["updates_per_cpu_s"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(
+            row["reads_per_s"].as_f64().unwrap() > 0.0 && row["updates_per_cpu_s"].as_f64().unwrap() > 0.0,
+            "{row}"
+        );
     }
     rows
 }
@@ -226,7 +265,8 @@ fn processes_share_the_work_on_3n_plus_1() {
     let of = |row: &Value| (row["workers"].as_u64().unwrap(), row["kills"].as_u64().unwrap());
     assert_eq!(rows.iter().map(of).collect::<Vec<_>>(), [(1, 0), (8, 0)]);
     let count = |name: &str| rows[0][name].as_u64().unwrap();
-    // Alone: a lookup for each number that is then stored, and one that ends each sequence, but for those of 1 and 2.
+    // Alone: a lookup for each number that is then stored, and one that ends each sequence, but for those of
+    // 1 and 2.
     assert_eq!(count("updates"), 43_347);
     assert_eq!(count("reads"), 43_347 + 19_998);
 }
@@ -247,13 +287,16 @@ fn an_input_of_3n_plus_1_is_read_from_a_file() {
     let done = scratch.run("papers threen1 --input input --cache 16M --json -");
     assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
     let report: Value = serde_json::from_str(&done.out).unwrap();
-    let of = |row: &Value| (row["start"].as_u64().unwrap(), row["longest"].as_u64().unwrap(), row["highest"].as_u64().unwrap());
+    let of = |row: &Value| {
+        (row["start"].as_u64().unwrap(), row["longest"].as_u64().unwrap(), row["highest"].as_u64().unwrap())
+    };
     let rows: Vec<_> = report["rows"].as_array().unwrap().iter().map(of).collect();
     assert_eq!(rows, [(1, 118, 9232), (90, 216, 1_276_936)]);
 
     fs::write(scratch.path().join("input"), "1 100 2\n").unwrap();
     let refused = scratch.run("papers threen1 --input input");
-    let sentence = "sablecat: line 1 of the input: 3 numbers instead of four: start, finish, workers, blocksize\n";
+    let sentence =
+        "sablecat: line 1 of the input: 3 numbers instead of four: start, finish, workers, blocksize\n";
     assert_eq!((refused.code, refused.err.as_str()), (2, sentence));
     assert!(scratch.run("papers threen1 --input absent").err.starts_with("sablecat: cannot read absent: "));
 
@@ -267,7 +310,11 @@ fn an_input_of_3n_plus_1_is_read_from_a_file() {
 /// The report of one worker's run on 1 to 300, with more arguments.
 fn small_line(scratch: &Scratch, arguments: &str, variables: &[(&str, &Path)]) -> (Answer, Value) {
     fs::write(scratch.path().join("input"), "1 300 1 50\n").unwrap();
-    let done = scratch.run_with(&format!("papers threen1 --input input --cache 16M --dir work --json - {arguments}"), b"", variables);
+    let done = scratch.run_with(
+        &format!("papers threen1 --input input --cache 16M --dir work --json - {arguments}"),
+        b"",
+        variables,
+    );
     assert_eq!(fs::read_dir(scratch.path().join("work")).unwrap().count(), 0, "everything is undone");
     let report = serde_json::from_str(&done.out).unwrap();
     (done, report)
@@ -280,10 +327,12 @@ fn notes(report: &Value) -> String {
 #[test]
 fn options_are_compared_on_file_systems_that_are_made_for_it() {
     let scratch = Scratch::new("threen1-fs");
-    let (done, report) = small_line(&scratch, "--options NoSync,writenosync,Sync,journal,sync_io --fs tmpfs,ext4,jfs", &[]);
+    let (done, report) =
+        small_line(&scratch, "--options NoSync,writenosync,Sync,journal,sync_io --fs tmpfs,ext4,jfs", &[]);
     assert_eq!((done.code, done.err.as_str()), (0, ""), "{}", done.out);
     for name in ["tmpfs", "ext4", "jfs"] {
-        let rows: Vec<_> = report["rows"].as_array().unwrap().iter().filter(|row| row["file_system"] == name).collect();
+        let rows: Vec<_> =
+            report["rows"].as_array().unwrap().iter().filter(|row| row["file_system"] == name).collect();
         if rows.is_empty() {
             // Not root, no such program, not in this kernel, too little room.
             assert!(notes(&report).contains(&format!("{name}: skipped: ")), "{report}");
@@ -294,7 +343,11 @@ fn options_are_compared_on_file_systems_that_are_made_for_it() {
             ["NoSync", "WriteNoSync", "Sync", "journal", "sync_io"]
         );
         for row in rows {
-            assert_eq!((row["longest"].as_u64(), row["highest"].as_u64()), (Some(127), Some(13_120)), "{row}");
+            assert_eq!(
+                (row["longest"].as_u64(), row["highest"].as_u64()),
+                (Some(127), Some(13_120)),
+                "{row}"
+            );
             assert_eq!((row["correct"].as_bool(), row["median_of"].as_u64()), (Some(true), Some(1)), "{row}");
         }
     }
@@ -322,9 +375,16 @@ fn gtm_takes_part_where_it_is_installed() {
         _ => panic!("{report}"),
     }
     let (_, report) = small_line(&scratch, "--vs gtm", &[("gtm_dist", Path::new("/there/is/no/gtm"))]);
-    assert!(notes(&report).contains("gtm: skipped: it is not installed (Debian: apt install fis-gtm"), "{report}");
-    assert!(scratch.run("papers threen1 --vs bdb").err.contains("there is no peer bdb for this suite, only gtm"));
-    assert!(scratch.run("papers threen1 --vs gtm --kill-every 5").err.contains("gtm is not made to carry on"));
+    assert!(
+        notes(&report).contains("gtm: skipped: it is not installed (Debian: apt install fis-gtm"),
+        "{report}"
+    );
+    assert!(
+        scratch.run("papers threen1 --vs bdb").err.contains("there is no peer bdb for this suite, only gtm")
+    );
+    assert!(
+        scratch.run("papers threen1 --vs gtm --kill-every 5").err.contains("gtm is not made to carry on")
+    );
 }
 
 #[test]
@@ -340,7 +400,11 @@ fn wrong_results_of_gtm_fail_the_run() {
     }
     let (done, report) = small_line(&scratch, "--vs gtm", &[("gtm_dist", &dist)]);
     assert_eq!(done.code, 1, "{report}");
-    for problem in ["1 integers of 299 are stored", "9 updates were counted, and 1 records are there", "highest: 9231 } instead of"] {
+    for problem in [
+        "1 integers of 299 are stored",
+        "9 updates were counted, and 1 records are there",
+        "highest: 9231 } instead of",
+    ] {
         assert!(report["problems"].to_string().contains(problem), "{problem} in {report}");
     }
     let of = |row: &Value| (row["system"].as_str().unwrap().to_owned(), row["correct"].as_bool().unwrap());
@@ -352,11 +416,15 @@ fn wrong_results_of_gtm_fail_the_run() {
 fn a_run_that_is_asked_to_end_leaves_nothing_behind() {
     let scratch = Scratch::new("threen1-end");
     fs::write(scratch.path().join("input"), "1 2000000 1 50000\n").unwrap();
-    let entries = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect::<Vec<_>>();
+    let entries = |dir: &Path| {
+        fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect::<Vec<_>>()
+    };
     for (arguments, mount) in [("", None), ("--fs tmpfs", Some("tmpfs")), ("--fs ext4", Some("ext4"))] {
         let work = scratch.path().join("work");
         let mut child = Command::new(env!("CARGO_BIN_EXE_sablecat"))
-            .args(format!("papers threen1 --input input --cache 16M --dir work {arguments}").split_whitespace())
+            .args(
+                format!("papers threen1 --input input --cache 16M --dir work {arguments}").split_whitespace(),
+            )
             .current_dir(scratch.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -364,10 +432,12 @@ fn a_run_that_is_asked_to_end_leaves_nothing_behind() {
             .unwrap();
         // The shared memory is there as soon as somebody has the environment open.
         let region = loop {
-            if let Some(database) = entries(&work).first().map(|place| place.join(mount.unwrap_or_default()).join("database"))
+            if let Some(database) =
+                entries(&work).first().map(|place| place.join(mount.unwrap_or_default()).join("database"))
                 && let Ok(metadata) = fs::metadata(&database)
             {
-                let region = PathBuf::from(format!("/dev/shm/sablecat-{:x}-{:x}", metadata.dev(), metadata.ino()));
+                let region =
+                    PathBuf::from(format!("/dev/shm/sablecat-{:x}-{:x}", metadata.dev(), metadata.ino()));
                 if region.exists() {
                     break Some(region);
                 }
@@ -381,10 +451,15 @@ fn a_run_that_is_asked_to_end_leaves_nothing_behind() {
             assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
         }
         let output = child.wait_with_output().unwrap();
-        let (said, why) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        let (said, why) =
+            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
         match region {
             Some(region) => {
-                assert_eq!((output.status.code(), why.as_str()), (Some(143), "sablecat: threen1: interrupted\n"), "{arguments}: {said}");
+                assert_eq!(
+                    (output.status.code(), why.as_str()),
+                    (Some(143), "sablecat: threen1: interrupted\n"),
+                    "{arguments}: {said}"
+                );
                 assert!(!region.exists(), "{arguments}: {}", region.display());
             }
             None => assert!(mount.is_some() && said.contains(": skipped: "), "{arguments}: {said} {why}"),

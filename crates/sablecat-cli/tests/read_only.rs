@@ -27,7 +27,10 @@ fn the_last_checkpoint_is_shown_whoever_has_the_environment_open() {
     assert_eq!(scratch.run("scan env --read-only"), answer(0, "k\tv\n", ""));
     assert_eq!(scratch.json("stat env --read-only --json")["checkpoint"], json!(at.0));
     assert_eq!(scratch.json("verify env --read-only --json")["problems"], json!([]));
-    assert_eq!(scratch.run("scan env --read-only --db other").err, "sablecat: there is no database other in env, only main\n");
+    assert_eq!(
+        scratch.run("scan env --read-only --db other").err,
+        "sablecat: there is no database other in env, only main\n"
+    );
     assert_eq!(scratch.run("put env k v --read-only").code, 2, "it is no option of those who write");
 }
 
@@ -43,7 +46,13 @@ fn who_may_not_write_is_shown_the_last_checkpoint_and_told_so() {
     let as_nobody = |arguments: &[&str]| {
         let mut command = Command::new(&program);
         command.args(arguments).current_dir(scratch.path()).uid(65534).gid(65534);
-        command.output().ok().map(|out| (out.status.code(), String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap()))
+        command.output().ok().map(|out| {
+            (
+                out.status.code(),
+                String::from_utf8(out.stdout).unwrap(),
+                String::from_utf8(out.stderr).unwrap(),
+            )
+        })
     };
     let Some((code, out, err)) = as_nobody(&["get", "env", "k"]) else {
         eprintln!("not tested: being another user takes privileges");
@@ -55,14 +64,20 @@ fn who_may_not_write_is_shown_the_last_checkpoint_and_told_so() {
     let (code, out, err) = as_nobody(&["get", "env", "k"]).unwrap();
     assert_eq!((code, out.as_str()), (Some(0), "v"), "{err}");
     assert!(
-        err.starts_with("sablecat: ") && err.contains("env/sablecat") && err.contains("last checkpoint") && err.lines().count() == 1,
+        err.starts_with("sablecat: ")
+            && err.contains("env/sablecat")
+            && err.contains("last checkpoint")
+            && err.lines().count() == 1,
         "{err}"
     );
     for command in ["scan", "stat", "verify"] {
         let (code, _, err) = as_nobody(&[command, "env"]).unwrap();
         assert_eq!((code, err.lines().count()), (Some(0), 1), "{command}: {err}");
     }
-    assert_eq!(as_nobody(&["get", "env", "k", "--read-only"]).unwrap(), (Some(0), "v".to_owned(), String::new()));
+    assert_eq!(
+        as_nobody(&["get", "env", "k", "--read-only"]).unwrap(),
+        (Some(0), "v".to_owned(), String::new())
+    );
     env.close().unwrap();
     let (code, _, err) = as_nobody(&["put", "env", "k", "w"]).unwrap();
     assert_eq!(code, Some(2));

@@ -105,7 +105,11 @@ fn a_command_that_is_told_to_stop_closes_the_environment() {
         let rest = out.lines().count();
         assert_eq!(scan.wait().unwrap().code(), Some(code));
         assert!(rest < 4999, "{rest} more lines");
-        assert_eq!(scratch.json("processes env --json")["processes"].as_array().map(Vec::len), Some(1), "it has left");
+        assert_eq!(
+            scratch.json("processes env --json")["processes"].as_array().map(Vec::len),
+            Some(1),
+            "it has left"
+        );
     }
     many.close().unwrap();
     assert_eq!(region(&env), None);
@@ -136,8 +140,16 @@ fn who_watches_sees_what_others_do_and_writes_nothing_until_interrupted() {
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let closed = rates(&mut out);
         if signal == "INT" {
-            assert_eq!((&closed["commits"], &closed["processes"]), (&0.0.into(), &serde_json::Value::Null), "{closed}");
-            assert_eq!((there(&env), region(&env)), (before.clone(), None), "nobody has it open, nor has who watches");
+            assert_eq!(
+                (&closed["commits"], &closed["processes"]),
+                (&0.0.into(), &serde_json::Value::Null),
+                "{closed}"
+            );
+            assert_eq!(
+                (there(&env), region(&env)),
+                (before.clone(), None),
+                "nobody has it open, nor has who watches"
+            );
             let open = sablecat::Env::builder().shared(true).open(&env).unwrap();
             let records = open.existing_database("main").unwrap().unwrap();
             let seen = loop {
@@ -148,23 +160,47 @@ fn who_watches_sees_what_others_do_and_writes_nothing_until_interrupted() {
                 }
             };
             assert_eq!(seen["processes"], 1, "who watches is none of them: {seen}");
-            assert!(seen["log_bytes"].as_f64().unwrap() > 0.0 && seen["seconds"].as_f64().unwrap() >= 0.05, "{seen}");
+            assert!(
+                seen["log_bytes"].as_f64().unwrap() > 0.0 && seen["seconds"].as_f64().unwrap() >= 0.05,
+                "{seen}"
+            );
             let told = scratch.json("stat env --json");
             let (commits, counted) = (open.counters().commits, &told["counters"]);
-            assert_eq!((counted["commits"].as_u64(), counted["processes"].as_u64()), (Some(commits), Some(1)), "{told}");
+            assert_eq!(
+                (counted["commits"].as_u64(), counted["processes"].as_u64()),
+                (Some(commits), Some(1)),
+                "{told}"
+            );
             assert_eq!(told["sizes"]["main"]["records"], 11);
             let shown = scratch.run("stat env main");
-            assert!(shown.out.contains("pages found in the cache") && shown.out.contains("\nDatabases\n"), "{}", shown.out);
+            assert!(
+                shown.out.contains("pages found in the cache") && shown.out.contains("\nDatabases\n"),
+                "{}",
+                shown.out
+            );
             drop(records);
             open.close().unwrap();
         }
-        assert!(Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args([&format!("-{signal}"), &child.id().to_string()])
+                .status()
+                .unwrap()
+                .success()
+        );
         let ended = child.wait_with_output().unwrap();
         let code = 128 + ["", "HUP", "INT"].iter().position(|name| *name == signal).unwrap_or(15) as i32;
-        assert_eq!((ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned()), (Some(code), String::new()));
+        assert_eq!(
+            (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned()),
+            (Some(code), String::new())
+        );
     }
     let told = scratch.json("stat env --json");
     assert_eq!(told["counters"], serde_json::Value::Null, "nobody has it open");
     let missing = scratch.run("stat env main other");
-    assert!(missing.code == 2 && missing.err.contains("no database other in env, only main"), "{}", missing.err);
+    assert!(
+        missing.code == 2 && missing.err.contains("no database other in env, only main"),
+        "{}",
+        missing.err
+    );
 }

@@ -1,12 +1,13 @@
-//! Atomic words: those of the standard library, each operation of which is a point where a test may switch threads.
+//! Atomic words: those of the standard library, each operation of which is a point where a test may switch
+//! threads.
 //!
-//! The types are `repr(transparent)`: a word of a mapped region may be viewed as one of them. Without the feature `shuttle`
-//! they compile to exactly the operation they name. With it, and inside `explore`, every operation first lets the
-//! explorer choose who runs next. The words stay real words in real memory, so the code explored is the code shipped, down
-//! to its pointer arithmetic.
+//! The types are `repr(transparent)`: a word of a mapped region may be viewed as one of them. Without the
+//! feature `shuttle` they compile to exactly the operation they name. With it, and inside `explore`, every
+//! operation first lets the explorer choose who runs next. The words stay real words in real memory, so the
+//! code explored is the code shipped, down to its pointer arithmetic.
 //!
-//! What exploration does not show: the explorer runs one thread at a time, so every execution is sequentially consistent.
-//! An ordering that is too weak must be found by other means.
+//! What exploration does not show: the explorer runs one thread at a time, so every execution is sequentially
+//! consistent. An ordering that is too weak must be found by other means.
 
 use std::fmt;
 
@@ -28,7 +29,8 @@ fn schedule() {
 #[inline(always)]
 fn schedule() {}
 
-/// Whether the calling thread is one of an exploration's: there, others run at every step, and time does not pass.
+/// Whether the calling thread is one of an exploration's: there, others run at every step, and time does not
+/// pass.
 #[cfg(feature = "shuttle")]
 pub fn explored() -> bool {
     shuttle::current::try_get_current_task().is_some()
@@ -43,8 +45,8 @@ pub fn explored() -> bool {
 
 /// Runs `body` under `runs` random thread schedules, the same ones for the same `seed`.
 ///
-/// `body` starts its threads with `shuttle::thread::spawn`. A panic in any of them fails the exploration and prints the
-/// schedule that led there.
+/// `body` starts its threads with `shuttle::thread::spawn`. A panic in any of them fails the exploration and
+/// prints the schedule that led there.
 #[cfg(feature = "shuttle")]
 pub fn explore(seed: u64, runs: usize, body: impl Fn() + Send + Sync + 'static) {
     let mut config = shuttle::Config::new();
@@ -62,9 +64,10 @@ pub fn fence(order: Ordering) {
     std::sync::atomic::fence(order);
 }
 
-/// Makes the swap (or other exchange) that the caller has just made a full memory fence: what comes before it is before all that comes after. On x86 it is one
-/// already, and this keeps the compiler to it. Elsewhere an exchange is ordered against what is sequentially consistent only: a load behind it may be
-/// done before others see what it stored.
+/// Makes the swap (or other exchange) that the caller has just made a full memory fence: what comes before it
+/// is before all that comes after. On x86 it is one already, and this keeps the compiler to it. Elsewhere an
+/// exchange is ordered against what is sequentially consistent only: a load behind it may be done before
+/// others see what it stored.
 #[inline(always)]
 pub fn fence_behind_swap() {
     if cfg!(target_arch = "x86_64") {
@@ -74,23 +77,24 @@ pub fn fence_behind_swap() {
     }
 }
 
-/// The cheap half of a fence whose other half is [`fence_everywhere`]: keeps the compiler, but not the processor, from moving loads and stores
-/// over it.
+/// The cheap half of a fence whose other half is [`fence_everywhere`]: keeps the compiler, but not the
+/// processor, from moving loads and stores over it.
 #[inline(always)]
 pub fn light_fence() {
     schedule();
     std::sync::atomic::compiler_fence(Ordering::SeqCst);
 }
 
-/// Has this process be one of those in which [`fence_everywhere`] fences. Says whether it is: not where the kernel has nothing like it (Linux
-/// before 4.16, or a sandbox that forbids it).
+/// Has this process be one of those in which [`fence_everywhere`] fences. Says whether it is: not where the
+/// kernel has nothing like it (Linux before 4.16, or a sandbox that forbids it).
 pub fn accept_fences() -> bool {
     membarrier(MembarrierCommand::RegisterGlobalExpedited).is_ok()
 }
 
-/// A full fence in every thread that is running, of every process that has [accepted](accept_fences) such, and in the caller; those that are not running
-/// have had one when they last stopped. With it, a store, a [`light_fence`] and a load in one thread are ordered as if there were a full fence
-/// between them, against a store, this and a load in another. False if it could not be had.
+/// A full fence in every thread that is running, of every process that has [accepted](accept_fences) such,
+/// and in the caller; those that are not running have had one when they last stopped. With it, a store, a
+/// [`light_fence`] and a load in one thread are ordered as if there were a full fence between them, against a
+/// store, this and a load in another. False if it could not be had.
 ///
 /// Costs an interrupt of each processor: microseconds.
 pub fn fence_everywhere() -> bool {
@@ -163,16 +167,29 @@ macro_rules! atomic {
                 self.0.swap(value, order)
             }
 
-            /// Replaces the word by `new` if it holds `current`. Returns what it held, as `Err` if it was left alone.
+            /// Replaces the word by `new` if it holds `current`. Returns what it held, as `Err` if it was
+            /// left alone.
             #[inline(always)]
-            pub fn compare_exchange(&self, current: $int, new: $int, success: Ordering, failure: Ordering) -> Result<$int, $int> {
+            pub fn compare_exchange(
+                &self,
+                current: $int,
+                new: $int,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$int, $int> {
                 schedule();
                 self.0.compare_exchange(current, new, success, failure)
             }
 
             /// As `compare_exchange`, but may leave the word alone for no reason: for loops.
             #[inline(always)]
-            pub fn compare_exchange_weak(&self, current: $int, new: $int, success: Ordering, failure: Ordering) -> Result<$int, $int> {
+            pub fn compare_exchange_weak(
+                &self,
+                current: $int,
+                new: $int,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$int, $int> {
                 schedule();
                 self.0.compare_exchange_weak(current, new, success, failure)
             }
@@ -239,7 +256,8 @@ atomic!(AtomicU32, u32);
 atomic!(AtomicU64, u64);
 
 impl AtomicU32 {
-    /// The word as the standard library's: what the kernel waits on, and what is read without asking the explorer.
+    /// The word as the standard library's: what the kernel waits on, and what is read without asking the
+    /// explorer.
     #[inline(always)]
     pub(crate) fn raw(&self) -> &std::sync::atomic::AtomicU32 {
         &self.0

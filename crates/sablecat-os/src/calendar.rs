@@ -1,7 +1,8 @@
-//! The calendar, for file names and for people: milliseconds since the beginning of 1970 in UTC, and what is written for them.
+//! The calendar, for file names and for people: milliseconds since the beginning of 1970 in UTC, and what is
+//! written for them.
 //!
-//! Leap seconds are not counted, as on every system that counts seconds since 1970. The arithmetic of days is the usual one on years that
-//! begin in March, so that the leap day is the last of the year.
+//! Leap seconds are not counted, as on every system that counts seconds since 1970. The arithmetic of days is
+//! the usual one on years that begin in March, so that the leap day is the last of the year.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -39,11 +40,16 @@ impl Moment {
     pub fn compact(self) -> String {
         let (year, month, day) = self.date();
         let seconds = self.ms % DAY_MS / 1000;
-        format!("{year:04}{month:02}{day:02}T{:02}{:02}{:02}Z", seconds / 3600, seconds / 60 % 60, seconds % 60)
+        format!(
+            "{year:04}{month:02}{day:02}T{:02}{:02}{:02}Z",
+            seconds / 3600,
+            seconds / 60 % 60,
+            seconds % 60
+        )
     }
 
-    /// Reads `2026-11-21`, `2026-11-21T17:04`, `2026-11-21 17:04:05` or `2026-11-21T17:04:05.678Z`: UTC in all cases, what is left out is
-    /// zero. None for anything else, and for years before 1970.
+    /// Reads `2026-11-21`, `2026-11-21T17:04`, `2026-11-21 17:04:05` or `2026-11-21T17:04:05.678Z`: UTC in
+    /// all cases, what is left out is zero. None for anything else, and for years before 1970.
     #[must_use]
     pub fn parse(text: &str) -> Option<Moment> {
         let text = text.strip_suffix('Z').unwrap_or(text);
@@ -53,12 +59,17 @@ impl Moment {
         let (clock, fraction) = time.split_once('.').unwrap_or((time, "0"));
         let mut parts = clock.splitn(3, ':').map(number);
         let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next().unwrap_or(Some(0))?);
-        if !(1970..=YEAR_MAX).contains(&year) || hour > 23 || minute > 59 || second > 59 || fraction.len() > 9 {
+        if !(1970..=YEAR_MAX).contains(&year) || hour > 23 || minute > 59 || second > 59 || fraction.len() > 9
+        {
             return None;
         }
         number(fraction)?;
         let thousandths = number(&format!("{fraction:0<3}")[..3])?;
-        let moment = Moment { ms: days_to(year, month, day)? * DAY_MS + ((hour * 60 + minute) * 60 + second) * 1000 + thousandths };
+        let moment = Moment {
+            ms: days_to(year, month, day)? * DAY_MS
+                + ((hour * 60 + minute) * 60 + second) * 1000
+                + thousandths,
+        };
         // A day that the month does not have comes back as one of the next.
         (moment.date() == (year, month, day)).then_some(moment)
     }
@@ -76,7 +87,13 @@ impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (year, month, day) = self.date();
         let (seconds, ms) = (self.ms % DAY_MS / 1000, self.ms % 1000);
-        write!(f, "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{ms:03}Z", seconds / 3600, seconds / 60 % 60, seconds % 60)
+        write!(
+            f,
+            "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{ms:03}Z",
+            seconds / 3600,
+            seconds / 60 % 60,
+            seconds % 60
+        )
     }
 }
 
@@ -129,9 +146,17 @@ mod tests {
         assert_eq!(Moment::parse("2026-11-21 17:00"), whole);
         assert_eq!(Moment::parse("2026-11-21T17:00:00.0"), whole);
         assert_eq!(Moment::parse("2026-11-21"), Moment::parse("2026-11-21T00:00Z"));
-        for wrong in
-            ["", "now", "2026-11", "2026-02-30", "2026-13-01", "1969-12-31", "2026-01-01T24:00", "2026-01-01T1", "2026-01-01T01:02:03.x"]
-        {
+        for wrong in [
+            "",
+            "now",
+            "2026-11",
+            "2026-02-30",
+            "2026-13-01",
+            "1969-12-31",
+            "2026-01-01T24:00",
+            "2026-01-01T1",
+            "2026-01-01T01:02:03.x",
+        ] {
             assert_eq!(Moment::parse(wrong), None, "{wrong}");
         }
     }

@@ -6,8 +6,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::calendar::Moment;
 
-/// Time since an arbitrary start that never goes back. The start is the same for all processes of a machine until it is
-/// booted again, so times may be compared across processes.
+/// Time since an arbitrary start that never goes back. The start is the same for all processes of a machine
+/// until it is booted again, so times may be compared across processes.
 #[inline]
 pub fn monotonic() -> Duration {
     let now = clock_gettime(ClockId::Monotonic);
@@ -15,13 +15,14 @@ pub fn monotonic() -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// The time of day. May jump either way when somebody sets the clock: for people and file names, not for decisions.
+/// The time of day. May jump either way when somebody sets the clock: for people and file names, not for
+/// decisions.
 pub fn wall() -> SystemTime {
     SystemTime::now()
 }
 
-/// The time of day to a few milliseconds, for a quarter of the price: a word that the system keeps up to date. For noting when something
-/// happened many times a second.
+/// The time of day to a few milliseconds, for a quarter of the price: a word that the system keeps up to
+/// date. For noting when something happened many times a second.
 #[inline]
 pub fn wall_coarse() -> Moment {
     let now = clock_gettime(ClockId::RealtimeCoarse);

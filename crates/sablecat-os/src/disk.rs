@@ -1,6 +1,7 @@
 //! Storage: files and directories behind two small traits, so that a test can put a disk of its own in.
 //!
-//! [`HostDisk`] is the machine's; [`crate::sim::SimDisk`] is made of memory and breaks on request. What both promise:
+//! [`HostDisk`] is the machine's; [`crate::sim::SimDisk`] is made of memory and breaks on request. What both
+//! promise:
 //!
 //! | done by | survives the process | survives the power |
 //! |---|---|---|
@@ -8,11 +9,12 @@
 //! | [`File::write_at`] to a file opened [`How::durable`] | yes | yes |
 //! | creating, renaming, removing | yes | once [`Disk::sync_dir`] of the directory it is in has returned |
 //!
-//! Before that a power failure may keep any part of it, in any order. After a failed sync nothing is known about what was
-//! written before it, and syncing again does not help: the system may have dropped the data and marked it clean.
+//! Before that a power failure may keep any part of it, in any order. After a failed sync nothing is known
+//! about what was written before it, and syncing again does not help: the system may have dropped the data
+//! and marked it clean.
 //!
-//! Every call waits for the system and may be made from any thread; calls that overlap in bytes give those bytes in either
-//! order. Nothing here buffers.
+//! Every call waits for the system and may be made from any thread; calls that overlap in bytes give those
+//! bytes in either order. Nothing here buffers.
 
 use std::fmt::Debug;
 use std::io;
@@ -25,8 +27,8 @@ mod host;
 pub use aligned::AlignedBuf;
 pub use host::HostDisk;
 
-/// What addresses, lengths and offsets of direct transfers are a multiple of, at least. Devices may ask for more; an
-/// [`AlignedBuf`] and offsets in multiples of 4096 satisfy all.
+/// What addresses, lengths and offsets of direct transfers are a multiple of, at least. Devices may ask for
+/// more; an [`AlignedBuf`] and offsets in multiples of 4096 satisfy all.
 pub const DIRECT_ALIGNMENT: usize = 512;
 
 /// How to open a file. By default one that exists, to read and write, through the system's cache.
@@ -36,11 +38,13 @@ pub struct How {
     pub create: bool,
     /// Make an empty file, and fail with `AlreadyExists` if there is one.
     pub create_new: bool,
-    /// Do not write: the file system may be mounted so that one cannot. Making a file this way is `InvalidInput`.
+    /// Do not write: the file system may be mounted so that one cannot. Making a file this way is
+    /// `InvalidInput`.
     pub read_only: bool,
     /// Bypass the system's cache where the file system can: see [`File::is_direct`].
     pub direct: bool,
-    /// Every write is durable when it returns, as if [`File::sync`] had followed it, for its own bytes alone. Not stores through a window.
+    /// Every write is durable when it returns, as if [`File::sync`] had followed it, for its own bytes alone.
+    /// Not stores through a window.
     pub durable: bool,
 }
 
@@ -58,24 +62,28 @@ pub struct FileId {
 /// Paths are as the system takes them; a name is whatever UTF-8 the caller likes.
 ///
 /// # Errors
-/// Every method answers with the system's error. The kinds worth telling apart are `NotFound`, `AlreadyExists`,
-/// `PermissionDenied` and `StorageFull`.
+/// Every method answers with the system's error. The kinds worth telling apart are `NotFound`,
+/// `AlreadyExists`, `PermissionDenied` and `StorageFull`.
 pub trait Disk: Send + Sync + Debug {
     /// Opens a file. Making one is not durable until the directory is synced.
     fn open(&self, path: &Path, how: How) -> io::Result<Arc<dyn File>>;
 
-    /// Makes a directory and those it is in, unless they exist. Durable once the directory each is in is synced.
+    /// Makes a directory and those it is in, unless they exist. Durable once the directory each is in is
+    /// synced.
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
 
-    /// The names in a directory, of files and directories, sorted. Names that are not UTF-8 are left out: they are not ours.
+    /// The names in a directory, of files and directories, sorted. Names that are not UTF-8 are left out:
+    /// they are not ours.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
 
-    /// Gives a file a new name, in one step: whoever looks finds the old state or the new one. A file that had the new name
-    /// is gone. Durable once the directory of the new name is synced, and that of the old name if it is another.
+    /// Gives a file a new name, in one step: whoever looks finds the old state or the new one. A file that
+    /// had the new name is gone. Durable once the directory of the new name is synced, and that of the old
+    /// name if it is another.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// As [`Disk::rename`], but fails with `AlreadyExists` if there is a file of the new name: of two who give it, one does. On a file system that can
-    /// neither do that in one step nor give a file a second name, it is looked whether there is one first.
+    /// As [`Disk::rename`], but fails with `AlreadyExists` if there is a file of the new name: of two who
+    /// give it, one does. On a file system that can neither do that in one step nor give a file a second
+    /// name, it is looked whether there is one first.
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Takes a file's name away. Those who have the file open keep it.
@@ -84,13 +92,15 @@ pub trait Disk: Send + Sync + Debug {
     /// Whether there is a file or directory of this name.
     fn exists(&self, path: &Path) -> io::Result<bool>;
 
-    /// Makes what was created, renamed and removed in a directory durable. The empty path is the current directory.
+    /// Makes what was created, renamed and removed in a directory durable. The empty path is the current
+    /// directory.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
     /// Bytes that may still be written to the file system that holds `dir`.
     fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
 
-    /// Who may read and write a file: the nine bits that `chmod` changes. None on a disk that has no such thing.
+    /// Who may read and write a file: the nine bits that `chmod` changes. None on a disk that has no such
+    /// thing.
     fn mode(&self, path: &Path) -> io::Result<Option<u32>> {
         let _ = path;
         Ok(None)
@@ -102,13 +112,14 @@ pub trait Disk: Send + Sync + Debug {
         Ok(None)
     }
 
-    /// The path by which the same file is found whatever becomes the current directory. `InvalidInput` for an empty one.
+    /// The path by which the same file is found whatever becomes the current directory. `InvalidInput` for an
+    /// empty one.
     fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
         Ok(path.to_owned())
     }
 
-    /// The same disk, on which every file that is made gets exactly these bits, and every directory the same for whoever may read files. None as
-    /// for [`Disk::mode`].
+    /// The same disk, on which every file that is made gets exactly these bits, and every directory the same
+    /// for whoever may read files. None as for [`Disk::mode`].
     fn with_mode(&self, mode: u32) -> Option<Arc<dyn Disk>> {
         let _ = mode;
         None
@@ -143,23 +154,26 @@ pub trait File: Send + Sync + Debug {
     /// Cuts the file off, or extends it by zeros that take no space.
     fn set_len(&self, len: u64) -> io::Result<()>;
 
-    /// Takes space for a range, so that writing to it does not run out of space later. The file extends at least to the end of
-    /// the range afterwards, the new bytes zero. Where a file system cannot reserve space zeros are written; where not even that, nothing is done.
-    /// Others may make it longer and write to it at the same time: nothing of theirs is lost.
+    /// Takes space for a range, so that writing to it does not run out of space later. The file extends at
+    /// least to the end of the range afterwards, the new bytes zero. Where a file system cannot reserve space
+    /// zeros are written; where not even that, nothing is done. Others may make it longer and write to it at
+    /// the same time: nothing of theirs is lost.
     fn preallocate(&self, offset: u64, len: u64) -> io::Result<()>;
 
-    /// Asks that what is written over the bytes of this file, which is empty so far, goes where they are, on a file system that would otherwise put
-    /// it elsewhere and write down where. Such a file system then keeps no checksums of its own for the file. Where it is refused, all is as before.
+    /// Asks that what is written over the bytes of this file, which is empty so far, goes where they are, on
+    /// a file system that would otherwise put it elsewhere and write down where. Such a file system then
+    /// keeps no checksums of its own for the file. Where it is refused, all is as before.
     fn keep_in_place(&self) {}
 
-    /// Locks the whole file against all other openings of it, in this process and others, unless one of them has it: `false`.
-    /// The lock belongs to this opening and goes with it, also when the process is killed. A child made by fork does not keep it alive: the file
-    /// is closed in it. Locking twice is locking once.
+    /// Locks the whole file against all other openings of it, in this process and others, unless one of them
+    /// has it: `false`. The lock belongs to this opening and goes with it, also when the process is killed. A
+    /// child made by fork does not keep it alive: the file is closed in it. Locking twice is locking once.
     /// The file must be open for writing.
     fn try_lock(&self) -> io::Result<bool>;
 
-    /// A window to write through, onto a range of the file that exists and has been preallocated or written before. `Unsupported` on file systems where
-    /// a store could need space all the same, since a store has nobody to tell that there is none: files whose blocks can be shared.
+    /// A window to write through, onto a range of the file that exists and has been preallocated or written
+    /// before. `Unsupported` on file systems where a store could need space all the same, since a store has
+    /// nobody to tell that there is none: files whose blocks can be shared.
     fn window(&self, offset: u64, len: usize) -> io::Result<Box<dyn Window>>;
 
     /// Which file it is. None on a disk that cannot tell.
@@ -183,23 +197,25 @@ pub trait Window: Send + Sync + Debug {
     fn write(&self, offset: usize, bytes: &[u8]);
 }
 
-/// Whether a call was refused for want of something that may be there again later: space, a quota, file descriptors, memory, a limit of this
-/// process, permission. What the call was to do can be done later, or by another process. Never ask this of a failed sync: whatever the
-/// reason, something was lost then.
+/// Whether a call was refused for want of something that may be there again later: space, a quota, file
+/// descriptors, memory, a limit of this process, permission. What the call was to do can be done later, or by
+/// another process. Never ask this of a failed sync: whatever the reason, something was lost then.
 #[must_use]
 pub fn may_pass(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, OutOfMemory, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge | OutOfMemory) || is_unopened(error)
 }
 
-/// Whether a call did not even get a file to work on: there are too many open, or permission is missing. A sync that answers so, of a directory,
-/// was not tried.
+/// Whether a call did not even get a file to work on: there are too many open, or permission is missing. A
+/// sync that answers so, of a directory, was not tried.
 #[must_use]
 pub fn is_unopened(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) || error.kind() == io::ErrorKind::PermissionDenied
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+        || error.kind() == io::ErrorKind::PermissionDenied
 }
 
-/// A direct transfer that is not aligned is a mistake of the caller; what the system does with it differs by file system.
+/// A direct transfer that is not aligned is a mistake of the caller; what the system does with it differs by
+/// file system.
 #[inline]
 pub(crate) fn debug_assert_aligned(bytes: &[u8], offset: u64) {
     debug_assert!(
@@ -222,6 +238,7 @@ pub(crate) fn range_end(offset: u64, len: usize) -> io::Result<u64> {
 
 /// The answer to a window onto bytes that the file does not have.
 pub(crate) fn window_refused(offset: u64, len: usize) -> io::Error {
-    let message = format!("a window of {len} bytes at {offset} needs bytes that the file has, allocated beforehand");
+    let message =
+        format!("a window of {len} bytes at {offset} needs bytes that the file has, allocated beforehand");
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }

@@ -1,8 +1,9 @@
 //! Fork: noticing that this process is a child, and letting go in it of what belongs to the parent.
 //!
-//! In a child nothing of the parent's threads runs, and its locks and places in shared memory are not the child's. What must not live on in
-//! it registers its descriptor here; a handler that runs in the child before fork returns puts `/dev/null` in its place, so that the number
-//! stays taken and closing it later is harmless.
+//! In a child nothing of the parent's threads runs, and its locks and places in shared memory are not the
+//! child's. What must not live on in it registers its descriptor here; a handler that runs in the child
+//! before fork returns puts `/dev/null` in its place, so that the number stays taken and closing it later is
+//! harmless.
 //!
 //! `unsafe` here: the handler may only call what is safe after fork, which `dup3` is.
 
@@ -20,7 +21,8 @@ static FORKS: AtomicU64 = AtomicU64::new(0);
 static NULL: AtomicI32 = AtomicI32::new(NONE);
 static GIVEN_UP: [AtomicI32; GIVEN_UP_MAX] = [const { AtomicI32::new(NONE) }; GIVEN_UP_MAX];
 
-/// How many forks lie between the first use of this module and this process: a number that a child sees changed.
+/// How many forks lie between the first use of this module and this process: a number that a child sees
+/// changed.
 #[inline(always)]
 pub fn forks() -> u64 {
     // Relaxed: changed only while a process has one thread.
@@ -39,7 +41,11 @@ pub fn watch() -> io::Result<()> {
     }
     if NULL.load(Ordering::Acquire) == NONE {
         // Kept for the life of the process.
-        let null = OpenOptions::new().read(true).write(true).open("/dev/null").map_err(|error| told("opening /dev/null", &error))?;
+        let null = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/null")
+            .map_err(|error| told("opening /dev/null", &error))?;
         NULL.store(null.into_raw_fd(), Ordering::Release);
     }
     // SAFETY: the handler is a function that lives as long as the program and is safe after fork.
@@ -60,7 +66,8 @@ extern "C" fn in_child() {
     for place in &GIVEN_UP {
         let descriptor = place.load(Ordering::Acquire);
         if descriptor != NONE {
-            // SAFETY: both descriptors are open; the call is safe after fork. If it fails there is nothing to be done about it here.
+            // SAFETY: both descriptors are open; the call is safe after fork. If it fails there is nothing to
+            // be done about it here.
             unsafe { libc::dup3(null, descriptor, libc::O_CLOEXEC) };
         }
     }
@@ -79,10 +86,15 @@ impl GivenUp {
     /// Those of the system; `OutOfMemory` if too many are registered.
     pub fn new(descriptor: RawFd) -> io::Result<GivenUp> {
         watch()?;
-        let free = |place: &AtomicI32| place.compare_exchange(NONE, descriptor, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        let free = |place: &AtomicI32| {
+            place.compare_exchange(NONE, descriptor, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
         match GIVEN_UP.iter().position(free) {
             Some(place) => Ok(GivenUp { place }),
-            None => Err(io::Error::new(io::ErrorKind::OutOfMemory, format!("{GIVEN_UP_MAX} environments are open in this process"))),
+            None => Err(io::Error::new(
+                io::ErrorKind::OutOfMemory,
+                format!("{GIVEN_UP_MAX} environments are open in this process"),
+            )),
         }
     }
 }

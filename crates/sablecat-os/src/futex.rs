@@ -1,8 +1,8 @@
 //! Sleeping until a word changes.
 //!
-//! The kernel compares and goes to sleep in one step, so a change between the caller's look and its sleep is not missed
-//! provided that the waker changes the word before it wakes. The futexes are not private: the word may be in memory that
-//! several processes have mapped, at whatever addresses.
+//! The kernel compares and goes to sleep in one step, so a change between the caller's look and its sleep is
+//! not missed provided that the waker changes the word before it wakes. The futexes are not private: the word
+//! may be in memory that several processes have mapped, at whatever addresses.
 //!
 //! Nothing here knows what the word means. A caller always looks again after a wait, whatever [`Wake`] says.
 
@@ -27,15 +27,17 @@ pub enum Wake {
 
 /// Sleeps while `word` holds `expected`, until somebody wakes it or `timeout` (none: never) has passed.
 ///
-/// Inside an exploration it lets other threads run until the word has changed; a wait with a timeout gives up after a few
-/// turns of the others.
+/// Inside an exploration it lets other threads run until the word has changed; a wait with a timeout gives up
+/// after a few turns of the others.
 pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) -> Wake {
     #[cfg(feature = "shuttle")]
     if crate::atomic::explored() {
         return wait_explored(word, expected, timeout.is_some());
     }
-    let timeout =
-        timeout.map(|limit| Timespec { tv_sec: limit.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: limit.subsec_nanos().into() });
+    let timeout = timeout.map(|limit| Timespec {
+        tv_sec: limit.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: limit.subsec_nanos().into(),
+    });
     match kernel::wait(word.raw(), Flags::empty(), expected, timeout.as_ref()) {
         Ok(()) | Err(Errno::INTR) => Wake::Woken,
         Err(Errno::AGAIN) => Wake::Changed,
@@ -97,7 +99,8 @@ mod tests {
         let here = Mapping::shared_memory(4096).unwrap();
         let there = here.again().unwrap();
         // SAFETY: both mappings are page aligned, zeroed, and outlive the scope below.
-        let word = |of: &Mapping| unsafe { of.base().cast::<AtomicU32>().as_ref() as *const AtomicU32 as usize };
+        let word =
+            |of: &Mapping| unsafe { of.base().cast::<AtomicU32>().as_ref() as *const AtomicU32 as usize };
         let (mine, theirs) = (word(&here), word(&there));
         assert_ne!(mine, theirs);
         std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
 //! Being asked to end: by Ctrl-C, by `kill`, by a terminal that goes away.
 //!
-//! A process that has to undo something first asks here, now and then, whether it was asked to end. Children that it starts do not inherit
-//! that: in a new program these signals do what they usually do.
+//! A process that has to undo something first asks here, now and then, whether it was asked to end. Children
+//! that it starts do not inherit that: in a new program these signals do what they usually do.
 
 use std::io;
 use std::ptr;
@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicI32, Ordering};
 /// The signal that came first; 0: none.
 static ASKED: AtomicI32 = AtomicI32::new(0);
 
-/// From here on each of the signals INT, TERM and HUP, when it comes for the first time, only sets what [`signal`] tells. The next time it ends the process
-/// as usual. One that the process was started to ignore stays ignored.
+/// From here on each of the signals INT, TERM and HUP, when it comes for the first time, only sets what
+/// [`signal`] tells. The next time it ends the process as usual. One that the process was started to ignore
+/// stays ignored.
 ///
 /// # Errors
 /// Those of the system; there is no reason for any.
@@ -21,7 +22,8 @@ pub fn watch() -> io::Result<()> {
         if action(signal, None)?.sa_sigaction == libc::SIG_IGN {
             continue;
         }
-        // SAFETY: the struct is of integers and nullable pointers, for which zero is a value: no signal masked, no flag set.
+        // SAFETY: the struct is of integers and nullable pointers, for which zero is a value: no signal
+        // masked, no flag set.
         let mut noting: libc::sigaction = unsafe { std::mem::zeroed() };
         noting.sa_sigaction = note as extern "C" fn(libc::c_int) as libc::sighandler_t;
         noting.sa_flags = libc::SA_RESETHAND | libc::SA_RESTART;
@@ -50,7 +52,8 @@ extern "C" fn note(signal: libc::c_int) {
 fn action(signal: libc::c_int, new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
     // SAFETY: as above.
     let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are to structs that outlive the call, or null; the handler only stores to an atomic, which is allowed in one.
+    // SAFETY: both pointers are to structs that outlive the call, or null; the handler only stores to an
+    // atomic, which is allowed in one.
     match unsafe { libc::sigaction(signal, new.map_or(ptr::null(), ptr::from_ref), &mut old) } {
         0 => Ok(old),
         _ => Err(io::Error::last_os_error()),

@@ -1,12 +1,12 @@
 //! What sablecat asks of the operating system, and nothing else: memory, waiting, storage, time.
 //!
-//! Every system call of the engine is made here, and nearly all of its unsafe code that is not about the layout of its own
-//! pages. Two of the modules are seams, places where a test can put something else in:
+//! Every system call of the engine is made here, and nearly all of its unsafe code that is not about the
+//! layout of its own pages. Two of the modules are seams, places where a test can put something else in:
 //!
-//! - [`disk`] is the one way to storage. [`disk::HostDisk`] is the real one; [`sim::SimDisk`] is a disk in memory that
-//!   loses power, tears writes and fails calls when it is told to.
-//! - [`atomic`] is the one way to shared words. With the feature `shuttle` each operation asks the explorer which thread
-//!   goes on, so that the engine's real code can be driven through its interleavings.
+//! - [`disk`] is the one way to storage. [`disk::HostDisk`] is the real one; [`sim::SimDisk`] is a disk in
+//!   memory that loses power, tears writes and fails calls when it is told to.
+//! - [`atomic`] is the one way to shared words. With the feature `shuttle` each operation asks the explorer
+//!   which thread goes on, so that the engine's real code can be driven through its interleavings.
 //!
 //! | module | holds |
 //! |---|---|
@@ -21,8 +21,8 @@
 //!
 //! With the feature `check` there is also `check`: what the engine's checks need, and the engine does not.
 //!
-//! It knows nothing of pages, logs or transactions. Linux on x86-64 and arm64 is what it is written for; what only Linux
-//! has is behind a plain name.
+//! It knows nothing of pages, logs or transactions. Linux on x86-64 and arm64 is what it is written for; what
+//! only Linux has is behind a plain name.
 
 pub mod atomic;
 pub mod calendar;
@@ -42,7 +42,8 @@ pub mod sim;
 #[cfg(test)]
 mod sources;
 
-/// A number for the sources that this crate was built from: the same in every build of them, another in any of others.
+/// A number for the sources that this crate was built from: the same in every build of them, another in any
+/// of others.
 pub const SOURCES: u64 = match u64::from_str_radix(env!("SABLECAT_SOURCES"), 16) {
     Ok(number) => number,
     Err(_) => panic!("the build script wrote a number"),

@@ -1,11 +1,12 @@
 //! Telling the living from the dead: byte locks that the kernel lets go of when their holder ends.
 //!
-//! Each member of a group holds the lock on a byte of its own in one file. The locks are those of an *open file description* (Linux 3.15, and
-//! POSIX.1-2024): the kernel releases them when the last descriptor of the description is closed, so also at SIGKILL, for a zombie as well,
-//! whatever has become of the process number, and across namespaces of process numbers. Asking after another's lock costs 0.3 us.
+//! Each member of a group holds the lock on a byte of its own in one file. The locks are those of an *open
+//! file description* (Linux 3.15, and POSIX.1-2024): the kernel releases them when the last descriptor of the
+//! description is closed, so also at SIGKILL, for a zombie as well, whatever has become of the process
+//! number, and across namespaces of process numbers. Asking after another's lock costs 0.3 us.
 //!
-//! A child made by fork inherits the descriptor, and with it would keep its dead parent's lock alive. So [`LockFile`]s are given up in the
-//! child at once ([`crate::fork`]).
+//! A child made by fork inherits the descriptor, and with it would keep its dead parent's lock alive. So
+//! [`LockFile`]s are given up in the child at once ([`crate::fork`]).
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
@@ -40,8 +41,8 @@ pub enum Holder {
 }
 
 impl LockFile {
-    /// Opens the file at `path`, creating it if need be: with exactly the permission bits that are given, if some are. Two openings are two
-    /// holders, also within one process.
+    /// Opens the file at `path`, creating it if need be: with exactly the permission bits that are given, if
+    /// some are. Two openings are two holders, also within one process.
     ///
     /// # Errors
     /// Those of the system.
@@ -53,7 +54,9 @@ impl LockFile {
                 file
             }
             // Also where one may not make files.
-            Err(made) => how.open(path).map_err(|error| if error.kind() == io::ErrorKind::NotFound { made } else { error })?,
+            Err(made) => how
+                .open(path)
+                .map_err(|error| if error.kind() == io::ErrorKind::NotFound { made } else { error })?,
         };
         LockFile::over(file)
     }
@@ -71,7 +74,8 @@ impl LockFile {
         Ok(LockFile { given_up_by_children, file: ManuallyDrop::new(file), lost: AtomicBool::new(false) })
     }
 
-    /// Somebody has closed the descriptor. Its number may be another file's by now: it will not be closed again.
+    /// Somebody has closed the descriptor. Its number may be another file's by now: it will not be closed
+    /// again.
     pub fn lose(&self) {
         // Relaxed: who drops the file has it for himself.
         self.lost.store(true, Ordering::Relaxed);
@@ -118,8 +122,8 @@ impl LockFile {
         Ok(i32::from(self.stretch(libc::F_OFD_GETLK, libc::F_WRLCK, byte, 0)?.l_type) != libc::F_UNLCK)
     }
 
-    /// Leaves a note in the file, in place of the one that is there: for people, and nothing hangs on it. It is lost if there is no room for it, and
-    /// takes no more room than the first one did.
+    /// Leaves a note in the file, in place of the one that is there: for people, and nothing hangs on it. It
+    /// is lost if there is no room for it, and takes no more room than the first one did.
     pub fn leave_note(&self, note: &str) {
         let mut bytes = [b' '; NOTE_BYTES];
         bytes.iter_mut().zip(note.bytes()).for_each(|(place, byte)| *place = byte);
@@ -147,7 +151,8 @@ impl LockFile {
         lock.l_start = i64::try_from(byte).map_err(|_| io::ErrorKind::InvalidInput)?;
         lock.l_len = len;
         loop {
-            // SAFETY: the descriptor is open, and the command reads and writes the structure during the call only.
+            // SAFETY: the descriptor is open, and the command reads and writes the structure during the call
+            // only.
             let answer = unsafe { libc::fcntl(self.file.as_raw_fd(), command, &mut lock) };
             match (answer, io::Error::last_os_error()) {
                 // By a signal: so a file system may answer that asks another machine.
@@ -170,8 +175,9 @@ impl Drop for LockFile {
     }
 }
 
-/// Whether a process is seen to be stopped, by a signal or a debugger. False where that cannot be seen: of the number of a process elsewhere, of one frozen
-/// with its group, without `/proc`. Not to be relied upon: the number may be another process's by now.
+/// Whether a process is seen to be stopped, by a signal or a debugger. False where that cannot be seen: of
+/// the number of a process elsewhere, of one frozen with its group, without `/proc`. Not to be relied upon:
+/// the number may be another process's by now.
 #[must_use]
 pub fn is_stopped(process: u32) -> bool {
     // The command stands in parentheses and may hold anything, so the state is what follows the last of them.
@@ -187,7 +193,8 @@ mod tests {
     #[test]
     fn a_byte_has_one_holder_and_others_see_it() {
         let path = std::env::temp_dir().join(format!("sablecat-liveness-{}", std::process::id()));
-        let (one, two) = (LockFile::open(&path, Some(0o600)).unwrap(), LockFile::open(&path, Some(0o600)).unwrap());
+        let (one, two) =
+            (LockFile::open(&path, Some(0o600)).unwrap(), LockFile::open(&path, Some(0o600)).unwrap());
         assert!(one.try_lock(7).unwrap());
         assert!(!two.try_lock(7).unwrap());
         assert!(two.try_lock(8).unwrap());
@@ -203,7 +210,8 @@ mod tests {
     #[test]
     fn a_child_does_not_keep_its_parents_lock() {
         let path = std::env::temp_dir().join(format!("sablecat-liveness-fork-{}", std::process::id()));
-        let (one, two) = (LockFile::open(&path, Some(0o600)).unwrap(), LockFile::open(&path, Some(0o600)).unwrap());
+        let (one, two) =
+            (LockFile::open(&path, Some(0o600)).unwrap(), LockFile::open(&path, Some(0o600)).unwrap());
         assert!(one.try_lock(3).unwrap());
         let (mut born, birth) = std::io::pipe().unwrap();
         // SAFETY: the child calls nothing but functions that are safe after fork.

@@ -12,7 +12,8 @@ pub fn memory_bytes() -> u64 {
     container_limit().map_or(machine, |limit| machine.min(limit))
 }
 
-/// The memory limit of the container this process is in, if there is one: control groups, second version, then first.
+/// The memory limit of the container this process is in, if there is one: control groups, second version,
+/// then first.
 fn container_limit() -> Option<u64> {
     ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
         .iter()
@@ -30,8 +31,8 @@ pub const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// A number that is drawn anew at each boot. All zero where the system has none to tell.
 ///
 /// # Errors
-/// Those of reading [`BOOT_ID`], if it is there: not to know it for a moment is not to have none, and memory of this boot would be taken for that of
-/// another.
+/// Those of reading [`BOOT_ID`], if it is there: not to know it for a moment is not to have none, and memory
+/// of this boot would be taken for that of another.
 pub fn boot_id() -> io::Result<[u8; 16]> {
     match fs::read_to_string(BOOT_ID) {
         Ok(text) => Ok(parse_uuid(text.trim()).unwrap_or_default()),
@@ -41,8 +42,10 @@ pub fn boot_id() -> io::Result<[u8; 16]> {
 }
 
 fn parse_uuid(text: &str) -> Option<[u8; 16]> {
-    let digits: Option<Vec<u8>> = text.chars().filter(|c| *c != '-').map(|c| c.to_digit(16).map(|d| d as u8)).collect();
-    let pairs: Vec<u8> = digits?.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
+    let digits: Option<Vec<u8>> =
+        text.chars().filter(|c| *c != '-').map(|c| c.to_digit(16).map(|d| d as u8)).collect();
+    let pairs: Vec<u8> =
+        digits?.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
     pairs.try_into().ok()
 }
 
@@ -92,7 +95,9 @@ mod tests {
     fn identities_are_read_as_written() {
         let expected: [u8; 16] = std::array::from_fn(|i| (i as u8) * 0x11);
         assert_eq!(parse_uuid("00112233-4455-6677-8899-aabbccddeeff"), Some(expected));
-        for wrong in ["", "00112233", "00112233-4455-6677-8899-aabbccddeefg", "00112233-4455-6677-8899-aabbccddeeff00"] {
+        for wrong in
+            ["", "00112233", "00112233-4455-6677-8899-aabbccddeefg", "00112233-4455-6677-8899-aabbccddeeff00"]
+        {
             assert_eq!(parse_uuid(wrong), None, "{wrong:?}");
         }
     }

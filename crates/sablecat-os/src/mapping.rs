@@ -1,9 +1,9 @@
 //! Owned stretches of memory, straight from the system: what a region lies in.
 //!
-//! Both kinds are zeroed, page aligned, reserved rather than taken: a page costs memory once it is touched, so a mapping may
-//! be far larger than the machine. A [`Mapping`] hands out its address and nothing more. References into it are made by
-//! whoever knows what lies where, and it is they who promise that nothing they hold a reference to is unmapped, discarded
-//! or written behind Rust's back.
+//! Both kinds are zeroed, page aligned, reserved rather than taken: a page costs memory once it is touched,
+//! so a mapping may be far larger than the machine. A [`Mapping`] hands out its address and nothing more.
+//! References into it are made by whoever knows what lies where, and it is they who promise that nothing they
+//! hold a reference to is unmapped, discarded or written behind Rust's back.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -46,8 +46,8 @@ impl Mapping {
         Ok(Mapping { base: not_null(base.cast()), len, memory: None })
     }
 
-    /// Memory that can be mapped more than once: children after fork share it, and [`Mapping::again`] gives it a second
-    /// address.
+    /// Memory that can be mapped more than once: children after fork share it, and [`Mapping::again`] gives
+    /// it a second address.
     ///
     /// # Errors
     /// As [`Mapping::anonymous`], and the system's limit on open files.
@@ -57,9 +57,9 @@ impl Mapping {
         Mapping::of(Arc::new(memory), len)
     }
 
-    /// The first `len` bytes of a file, shared with every process that maps it: what one stores the others see. The file's holes read as
-    /// zero and become memory when they are stored to; if the file system then has no room the process gets SIGBUS, so
-    /// [reserve](Mapping::reserve) first.
+    /// The first `len` bytes of a file, shared with every process that maps it: what one stores the others
+    /// see. The file's holes read as zero and become memory when they are stored to; if the file system then
+    /// has no room the process gets SIGBUS, so [reserve](Mapping::reserve) first.
     ///
     /// # Errors
     /// Those of the system. Nothing is checked: a file shorter than `len` faults beyond its end.
@@ -75,7 +75,8 @@ impl Mapping {
         Mapping::with(Arc::new(file.into()), len, ProtFlags::READ)
     }
 
-    /// Makes sure of room for a range, so that storing to it cannot fail later. Does nothing for anonymous memory.
+    /// Makes sure of room for a range, so that storing to it cannot fail later. Does nothing for anonymous
+    /// memory.
     ///
     /// # Errors
     /// `StorageFull`, and others of the system.
@@ -83,7 +84,10 @@ impl Mapping {
     /// # Panics
     /// If the range is not within the mapping.
     pub fn reserve(&self, offset: usize, len: usize) -> io::Result<()> {
-        assert!(offset.checked_add(len).is_some_and(|end| end <= self.len), "the range is within the mapping");
+        assert!(
+            offset.checked_add(len).is_some_and(|end| end <= self.len),
+            "the range is within the mapping"
+        );
         let Some(memory) = &self.memory else { return Ok(()) };
         if len == 0 {
             return Ok(());
@@ -92,7 +96,8 @@ impl Mapping {
         Ok(retry_on_intr(|| fallocate(memory, FallocateFlags::empty(), offset as u64, len as u64))?)
     }
 
-    /// How many bytes the file system still has for shared memory; none if there is no telling, or it has no bound of its own.
+    /// How many bytes the file system still has for shared memory; none if there is no telling, or it has no
+    /// bound of its own.
     pub fn room(&self) -> Option<u64> {
         let system = fstatvfs(self.memory.as_ref()?).ok()?;
         // One without a bound counts no blocks.
@@ -118,16 +123,24 @@ impl Mapping {
         let page = page_bytes();
         let exhausted = || io::Error::from(io::ErrorKind::OutOfMemory);
         let mapped_len = len.checked_next_multiple_of(page).ok_or_else(exhausted)?;
-        // The kernel maps a file's large pages as such only where address and offset agree. So a stretch that is longer by one is taken, and the
-        // file mapped over the middle of it.
+        // The kernel maps a file's large pages as such only where address and offset agree. So a stretch that
+        // is longer by one is taken, and the file mapped over the middle of it.
         let stretch_len = mapped_len.checked_add(LARGE_PAGE).ok_or_else(exhausted)?;
         // SAFETY: no address is asked for, so the kernel picks one where nothing is mapped.
-        let stretch = unsafe { mmap_anonymous(ptr::null_mut(), stretch_len, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE)? };
+        let stretch = unsafe {
+            mmap_anonymous(
+                ptr::null_mut(),
+                stretch_len,
+                ProtFlags::empty(),
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )?
+        };
         let stretch = Mapping { base: not_null(stretch.cast()), len: stretch_len, memory: None };
         let before = stretch.base.addr().get().next_multiple_of(LARGE_PAGE) - stretch.base.addr().get();
         let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED;
         // SAFETY: the range lies within the stretch, of which nobody else knows.
-        let base = unsafe { mmap(stretch.base.as_ptr().add(before).cast(), len, access, flags, &*memory, 0)? };
+        let base =
+            unsafe { mmap(stretch.base.as_ptr().add(before).cast(), len, access, flags, &*memory, 0)? };
         let stretch = ManuallyDrop::new(stretch);
         for (start, len) in [(0, before), (before + mapped_len, LARGE_PAGE - before)] {
             if len > 0 {
@@ -165,7 +178,8 @@ impl Mapping {
         self.len
     }
 
-    /// Asks for large pages under the whole pages of a range. A hint: a system without them goes on as before.
+    /// Asks for large pages under the whole pages of a range. A hint: a system without them goes on as
+    /// before.
     ///
     /// # Panics
     /// If the range is not within the mapping.
@@ -174,20 +188,23 @@ impl Mapping {
         let _ = self.advise(offset, len, Advice::LinuxHugepage);
     }
 
-    /// Puts the memory under the whole large pages of a range into large pages now, with what it holds. Says whether it is there: that may
-    /// fail at any time, for want of large pages if for nothing else, and then all is as before. Before [`Mapping::reserve`] it costs a tenth of
-    /// what it does afterwards, when there are small pages to be copied; and that is then nearly for nothing.
+    /// Puts the memory under the whole large pages of a range into large pages now, with what it holds. Says
+    /// whether it is there: that may fail at any time, for want of large pages if for nothing else, and then
+    /// all is as before. Before [`Mapping::reserve`] it costs a tenth of what it does afterwards, when there
+    /// are small pages to be copied; and that is then nearly for nothing.
     ///
-    /// For files in memory, which the system keeps in small pages unless it is set up otherwise. A process that maps the same memory takes one
-    /// fault for each large page instead of hundreds, and one entry in the processor's table of addresses. Anonymous memory only needs to be
-    /// [advised](Mapping::advise_huge).
+    /// For files in memory, which the system keeps in small pages unless it is set up otherwise. A process
+    /// that maps the same memory takes one fault for each large page instead of hundreds, and one entry in
+    /// the processor's table of addresses. Anonymous memory only needs to be [advised](Mapping::advise_huge).
     ///
     /// # Panics
     /// If the range is not within the mapping.
     pub fn gather(&self, offset: usize, len: usize) -> bool {
         let end = offset.checked_add(len).expect("a range within a mapping");
         assert!(end <= self.len, "{offset}..{end} is not within a mapping of {} bytes", self.len);
-        let starts = (offset.next_multiple_of(LARGE_PAGE)..).step_by(LARGE_PAGE).take_while(|start| start + LARGE_PAGE <= end);
+        let starts = (offset.next_multiple_of(LARGE_PAGE)..)
+            .step_by(LARGE_PAGE)
+            .take_while(|start| start + LARGE_PAGE <= end);
         // All are tried, whether or not the one before could be done.
         starts.filter(|&start| !self.gather_one(start)).count() == 0
     }
@@ -202,8 +219,8 @@ impl Mapping {
         unsafe { libc::madvise(self.base.as_ptr().add(start).cast(), LARGE_PAGE, libc::MADV_COLLAPSE) == 0 }
     }
 
-    /// Gives the memory under the whole system pages of a range back. They read as zero afterwards, in every mapping of the
-    /// same memory; the parts of pages at either end keep what they hold.
+    /// Gives the memory under the whole system pages of a range back. They read as zero afterwards, in every
+    /// mapping of the same memory; the parts of pages at either end keep what they hold.
     ///
     /// # Errors
     /// Whatever the system answers; nothing is lost then, and nothing given back.
@@ -224,8 +241,8 @@ impl Mapping {
         if start >= end {
             return Ok(());
         }
-        // SAFETY: the range is within this mapping. What the advice does to its bytes is documented, and whoever holds
-        // references into them answers for the call.
+        // SAFETY: the range is within this mapping. What the advice does to its bytes is documented, and
+        // whoever holds references into them answers for the call.
         unsafe { madvise(self.base.as_ptr().add(start).cast(), end - start, advice)? };
         Ok(())
     }
@@ -322,7 +339,10 @@ mod tests {
         let first = Mapping::shared_memory(3 * LARGE_PAGE + 1).unwrap();
         let second = first.again().unwrap();
         for mapping in [&first, &second] {
-            assert!(mapping.base().addr().get().is_multiple_of(LARGE_PAGE), "large pages can be mapped there");
+            assert!(
+                mapping.base().addr().get().is_multiple_of(LARGE_PAGE),
+                "large pages can be mapped there"
+            );
         }
         for offset in (0..first.len()).step_by(1000) {
             set(&first, offset, (offset / 1000) as u8);

@@ -1,17 +1,19 @@
 //! A hint that a cache line will be read soon.
 
-/// Starts to bring the cache line at `address` into the first-level cache. Any address will do, also one that is not mapped:
-/// a prefetch never faults.
+/// Starts to bring the cache line at `address` into the first-level cache. Any address will do, also one that
+/// is not mapped: a prefetch never faults.
 #[inline(always)]
 pub fn read(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: the instruction is in every x86-64 processor and only hints; it neither faults nor changes memory.
+    // SAFETY: the instruction is in every x86-64 processor and only hints; it neither faults nor changes
+    // memory.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(address.cast());
     }
     #[cfg(all(target_arch = "aarch64", not(miri)))]
-    // SAFETY: the instruction is in every arm64 processor and only hints; it neither faults nor changes memory.
+    // SAFETY: the instruction is in every arm64 processor and only hints; it neither faults nor changes
+    // memory.
     unsafe {
         std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address, options(nostack, readonly, preserves_flags));
     }
@@ -19,8 +21,8 @@ pub fn read(address: *const u8) {
     let _ = address;
 }
 
-/// Bytes that will be read after the work at hand, to be brought into the cache in the course of it: all lines at once would be more than
-/// a processor keeps track of.
+/// Bytes that will be read after the work at hand, to be brought into the cache in the course of it: all
+/// lines at once would be more than a processor keeps track of.
 #[derive(Debug)]
 pub struct Ahead {
     start: *const u8,
@@ -38,7 +40,8 @@ impl Ahead {
 
     /// As that many steps, which bring all of it.
     pub fn in_steps(self, steps: usize) -> Steps {
-        // A step of less than a line brings some lines twice, which costs no more than asking whether it would.
+        // A step of less than a line brings some lines twice, which costs no more than asking whether it
+        // would.
         Steps { next: self.start, bytes_a_step: self.bytes.div_ceil(steps.max(1)) }
     }
 }
@@ -81,7 +84,10 @@ mod tests {
             let mut ahead = super::Ahead::new(std::ptr::null(), bytes).in_steps(steps);
             (0..steps.max(1)).for_each(|_| ahead.step());
             let brought = ahead.next.addr();
-            assert!((bytes..bytes + steps.max(1)).contains(&brought), "{brought} of {bytes} bytes in {steps} steps");
+            assert!(
+                (bytes..bytes + steps.max(1)).contains(&brought),
+                "{brought} of {bytes} bytes in {steps} steps"
+            );
         }
     }
 }

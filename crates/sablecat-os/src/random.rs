@@ -2,10 +2,12 @@
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// Fills `bytes` with random bytes fit for cryptography. Waits, once per boot at most, until the kernel has gathered enough.
+/// Fills `bytes` with random bytes fit for cryptography. Waits, once per boot at most, until the kernel has
+/// gathered enough.
 ///
 /// # Panics
-/// If the kernel has no `getrandom`, which every Linux since 3.17 has: an identity that is not random would be worse.
+/// If the kernel has no `getrandom`, which every Linux since 3.17 has: an identity that is not random would
+/// be worse.
 pub fn bytes(bytes: &mut [u8]) {
     let mut filled = 0;
     while filled < bytes.len() {

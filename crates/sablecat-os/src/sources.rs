@@ -1,16 +1,18 @@
-//! A number for the sources that a crate was built from, for its build script: `build.rs` here, and that of the library, which has this file
-//! by a link.
+//! A number for the sources that a crate was built from, for its build script: `build.rs` here, and that of
+//! the library, which has this file by a link.
 //!
-//! Processes that share memory must agree on every word of it: where it stands, who writes it when, what a reader concludes. All of that is
-//! code, so two builds share memory if they are of the same code, and there is no list of what counts that somebody would have to keep.
-//! Comments, blank lines and tests are no part of it. Nor is where the sources lie, when they were written, or by which system, so
-//! the number is the same wherever the same release is built.
+//! Processes that share memory must agree on every word of it: where it stands, who writes it when, what a
+//! reader concludes. All of that is code, so two builds share memory if they are of the same code, and there
+//! is no list of what counts that somebody would have to keep. Comments, blank lines and tests are no part of
+//! it. Nor is where the sources lie, when they were written, or by which system, so the number is the same
+//! wherever the same release is built.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Fowler, Noll and Vo's, of 64 bits: nobody is kept from making two sources alike, but nothing does so by accident.
+/// Fowler, Noll and Vo's, of 64 bits: nobody is kept from making two sources alike, but nothing does so by
+/// accident.
 const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x100_0000_01b3;
 
@@ -25,7 +27,9 @@ pub(crate) fn number(directory: &Path) -> io::Result<u64> {
 }
 
 fn add(directory: &Path, number: &mut u64) -> io::Result<()> {
-    let mut entries = fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>()?;
+    let mut entries = fs::read_dir(directory)?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<io::Result<Vec<_>>>()?;
     entries.sort();
     for path in entries {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -39,7 +43,8 @@ fn add(directory: &Path, number: &mut u64) -> io::Result<()> {
         } else if name.ends_with(".rs") {
             add_line(&name, number);
             let text = fs::read_to_string(&path)?;
-            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//"));
+            let lines =
+                text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//"));
             lines.for_each(|line| add_line(line, number));
         }
     }

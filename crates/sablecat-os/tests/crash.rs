@@ -1,7 +1,7 @@
 //! What the simulated disk keeps, loses and breaks when the power fails.
 //!
-//! Two kinds of test: that a forbidden state never comes, over random histories and many seeds; and that each state the
-//! simulation exists for does come, since a disk that loses nothing would pass the first kind.
+//! Two kinds of test: that a forbidden state never comes, over random histories and many seeds; and that each
+//! state the simulation exists for does come, since a disk that loses nothing would pass the first kind.
 
 #![allow(clippy::unwrap_used, reason = "an error is a failed test")]
 
@@ -70,7 +70,8 @@ fn one_unsynced_write_is_kept_lost_or_torn_at_sectors() {
     assert_eq!(disk.unsynced(), 1);
     let seen = contents(&disk);
     // Four sectors, each old or new: sixteen states, and no others.
-    let expected: BTreeSet<Vec<u8>> = (0..16u8).map(|mask| (0..2048).map(|at| 1 + (mask >> (at / 512) & 1)).collect()).collect();
+    let expected: BTreeSet<Vec<u8>> =
+        (0..16u8).map(|mask| (0..2048).map(|at| 1 + (mask >> (at / 512) & 1)).collect()).collect();
     assert!(seen == expected, "{} states", seen.len());
 }
 
@@ -78,7 +79,9 @@ fn one_unsynced_write_is_kept_lost_or_torn_at_sectors() {
 fn sectors_are_the_files_not_the_writes() {
     let (disk, file) = with_file(&[1; 1024]);
     file.write_at(&[2; 512], 256).unwrap();
-    let part = |range: std::ops::Range<usize>| (0..1024).map(|at| if range.contains(&at) { 2 } else { 1 }).collect::<Vec<u8>>();
+    let part = |range: std::ops::Range<usize>| {
+        (0..1024).map(|at| if range.contains(&at) { 2 } else { 1 }).collect::<Vec<u8>>()
+    };
     let expected = BTreeSet::from([part(0..0), part(256..768), part(256..512), part(512..768)]);
     assert!(contents(&disk) == expected);
 }
@@ -122,7 +125,11 @@ fn different_files_are_strangers() {
     assert_eq!(seen.len(), 4);
     files[0].sync().unwrap();
     let seen = states(&disk, |disk| ["a", "b"].map(|path| look(disk, path) == Some(b"x".to_vec())));
-    assert_eq!(seen, BTreeSet::from([[true, false], [true, true]]), "syncing one file is not syncing another");
+    assert_eq!(
+        seen,
+        BTreeSet::from([[true, false], [true, true]]),
+        "syncing one file is not syncing another"
+    );
 }
 
 #[test]
@@ -149,10 +156,11 @@ fn a_file_that_grew_has_one_of_its_lengths_and_maybe_not_the_bytes() {
         if byte == 0 { vec![0; 512] } else { vec![byte; 512] }
     };
     let seen = contents(&disk);
-    let possible: BTreeSet<Vec<u8>> = [vec![1], vec![1, 2], vec![1, 0], vec![1, 2, 3], vec![1, 0, 3], vec![1, 2, 0], vec![1, 0, 0]]
-        .into_iter()
-        .map(|sectors| sectors.into_iter().flat_map(sector).collect())
-        .collect();
+    let possible: BTreeSet<Vec<u8>> =
+        [vec![1], vec![1, 2], vec![1, 0], vec![1, 2, 3], vec![1, 0, 3], vec![1, 2, 0], vec![1, 0, 0]]
+            .into_iter()
+            .map(|sectors| sectors.into_iter().flat_map(sector).collect())
+            .collect();
     assert!(seen == possible, "{} states", seen.len());
 }
 
@@ -277,7 +285,8 @@ fn a_rename_between_directories_needs_the_new_ones_sync() {
     disk.create_dir_all(Path::new("d")).unwrap();
     disk.sync_dir(Path::new("")).unwrap();
     disk.rename(Path::new("a"), Path::new("d/a")).unwrap();
-    let places = |disk: &SimDisk| states(disk, |disk| [look(disk, "a").is_some(), look(disk, "d/a").is_some()]);
+    let places =
+        |disk: &SimDisk| states(disk, |disk| [look(disk, "a").is_some(), look(disk, "d/a").is_some()]);
     disk.sync_dir(Path::new("")).unwrap();
     assert_eq!(places(&disk), BTreeSet::from([[true, false], [false, true]]));
     disk.sync_dir(Path::new("d")).unwrap();
@@ -292,7 +301,8 @@ fn each_survival_does_what_it_says() {
     }
     let under = |survival| -> BTreeSet<String> {
         let look = |seed| look(&disk.crash_as(survival, seed), "a").unwrap();
-        let sectors = |bytes: Vec<u8>| bytes.chunks(512).map(|sector| if sector[0] == 0 { '-' } else { '+' }).collect();
+        let sectors =
+            |bytes: Vec<u8>| bytes.chunks(512).map(|sector| if sector[0] == 0 { '-' } else { '+' }).collect();
         (0..SEEDS).map(|seed| sectors(look(seed))).collect()
     };
     let set = |states: &[&str]| states.iter().map(|state| (*state).to_owned()).collect::<BTreeSet<String>>();

@@ -23,7 +23,8 @@ impl Scratch {
     fn new() -> Scratch {
         let mut name = [0; 8];
         sablecat_os::random::bytes(&mut name);
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("disk-{:016x}", u64::from_ne_bytes(name)));
+        let path =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("disk-{:016x}", u64::from_ne_bytes(name)));
         std::fs::create_dir_all(&path).unwrap();
         Scratch(path)
     }
@@ -126,7 +127,10 @@ fn opening_makes_a_file_only_when_asked() {
         assert_eq!(kind(disk.open(&dir.join("no/b"), CREATE)), ErrorKind::NotFound);
         assert_eq!(kind(disk.open(&path.join("b"), CREATE)), ErrorKind::NotADirectory);
         assert_eq!(kind(disk.open(dir, EXISTING)), ErrorKind::IsADirectory);
-        assert_eq!(kind(disk.open(&dir.join("c"), How { create: true, ..READ_ONLY })), ErrorKind::InvalidInput);
+        assert_eq!(
+            kind(disk.open(&dir.join("c"), How { create: true, ..READ_ONLY })),
+            ErrorKind::InvalidInput
+        );
     });
 }
 
@@ -188,13 +192,18 @@ fn directories_hold_names() {
 #[test]
 fn renaming_replaces_and_moves() {
     on_both(|disk, dir| {
-        let write = |name: &str, bytes: &[u8]| disk.open(&dir.join(name), CREATE).unwrap().write_at(bytes, 0).unwrap();
+        let write = |name: &str, bytes: &[u8]| {
+            disk.open(&dir.join(name), CREATE).unwrap().write_at(bytes, 0).unwrap()
+        };
         let read = |name: &str| all(&*disk.open(&dir.join(name), EXISTING).unwrap());
         disk.create_dir_all(&dir.join("sub")).unwrap();
         write("a", b"new");
         write("b", b"old");
         disk.rename(&dir.join("a"), &dir.join("b")).unwrap();
-        assert_eq!((read("b"), disk.list(dir).unwrap()), (b"new".to_vec(), vec!["b".to_owned(), "sub".to_owned()]));
+        assert_eq!(
+            (read("b"), disk.list(dir).unwrap()),
+            (b"new".to_vec(), vec!["b".to_owned(), "sub".to_owned()])
+        );
         disk.rename(&dir.join("b"), &dir.join("b")).unwrap();
         disk.rename(&dir.join("b"), &dir.join("sub/c")).unwrap();
         assert_eq!(read("sub/c"), b"new");
@@ -278,13 +287,17 @@ fn window(file: &dyn File, offset: u64, len: usize) -> Option<Box<dyn Window>> {
     }
 }
 
-/// With a disk full of others' files it would kill whoever stores to it; the kernel says what kind of file system a directory is on.
+/// With a disk full of others' files it would kill whoever stores to it; the kernel says what kind of file
+/// system a directory is on.
 #[test]
 fn a_window_is_refused_where_blocks_can_be_shared() {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
     for directory in [std::env::temp_dir(), PathBuf::from("/dev/shm")] {
         // Of those mounted on one another the last is the one that is seen.
-        let mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).filter(|mount| directory.starts_with(mount[1]));
+        let mounts = mounts
+            .lines()
+            .map(|line| line.split(' ').collect::<Vec<_>>())
+            .filter(|mount| directory.starts_with(mount[1]));
         let Some(mount) = mounts.max_by_key(|mount| mount[1].len()) else { continue };
         let refused = match mount[2] {
             "btrfs" | "xfs" | "zfs" | "bcachefs" | "overlay" => true,
@@ -441,7 +454,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let bytes = || prop::collection::vec(any::<u8>(), 0..6000);
     let step = prop_oneof![
         (offset.clone(), bytes()).prop_map(|(at, bytes)| Step::Write(at, bytes)),
-        (offset.clone(), prop::collection::vec(bytes(), 0..4)).prop_map(|(at, bufs)| Step::WriteMany(at, bufs)),
+        (offset.clone(), prop::collection::vec(bytes(), 0..4))
+            .prop_map(|(at, bufs)| Step::WriteMany(at, bufs)),
         offset.clone().prop_map(Step::SetLen),
         (offset.clone(), 0..9000u64).prop_map(|(at, len)| Step::Preallocate(at, len)),
         (offset, bytes()).prop_map(|(at, bytes)| Step::Window(at, bytes)),

@@ -118,7 +118,8 @@ fn a_short_write_writes_a_part_from_the_start() {
         for fault in [Fault::ShortWrite, Fault::DiskFull] {
             let (disk, file) = with_file(seed, &[0; 2048]);
             disk.fail_at(disk.calls() + 1, fault);
-            let expected = if fault == Fault::DiskFull { ErrorKind::StorageFull } else { ErrorKind::WriteZero };
+            let expected =
+                if fault == Fault::DiskFull { ErrorKind::StorageFull } else { ErrorKind::WriteZero };
             assert_eq!(kind(file.write_all_at(&[&[1; 1000], &[1; 1048]], 0)), Some(expected));
             let bytes = all(&*file);
             let written = bytes.iter().take_while(|byte| **byte == 1).count();
@@ -170,7 +171,10 @@ fn after_a_failed_sync_the_data_may_be_lost_for_good() {
             still_read += 1;
         }
     }
-    assert!(lost > 0 && kept > 0 && torn > 0 && still_read > 0 && forgotten > 0, "{lost} {kept} {torn} {still_read}");
+    assert!(
+        lost > 0 && kept > 0 && torn > 0 && still_read > 0 && forgotten > 0,
+        "{lost} {kept} {torn} {still_read}"
+    );
 }
 
 #[test]
@@ -237,7 +241,8 @@ fn power_that_is_gone_from_the_start_leaves_an_empty_disk() {
     assert_eq!(disk.crash(0).list(Path::new(ROOT)).unwrap(), [""; 0]);
 }
 
-/// The pattern that the whole simulation is for, with a program that gets it right: write aside, sync, rename, sync.
+/// The pattern that the whole simulation is for, with a program that gets it right: write aside, sync,
+/// rename, sync.
 #[test]
 fn a_careful_program_is_safe_at_every_call() {
     fn replace(disk: &SimDisk, bytes: &[u8]) -> io::Result<()> {
@@ -254,7 +259,10 @@ fn a_careful_program_is_safe_at_every_call() {
     }
     let bytes = |version: u8| vec![version; 3000];
     let whole = SimDisk::new(0);
-    start(&whole).and_then(|()| replace(&whole, &bytes(1))).and_then(|()| replace(&whole, &bytes(2))).unwrap();
+    start(&whole)
+        .and_then(|()| replace(&whole, &bytes(1)))
+        .and_then(|()| replace(&whole, &bytes(2)))
+        .unwrap();
     for call in 0..=whole.calls() {
         let disk = SimDisk::new(0);
         disk.crash_at(call);
@@ -269,7 +277,10 @@ fn a_careful_program_is_safe_at_every_call() {
         assert_eq!(run.is_err(), call < whole.calls());
         for seed in 0..40 {
             let found = disk.crash(seed);
-            let current = found.open(Path::new("d/current"), How::default()).map(|file| all(&*file)).unwrap_or_default();
+            let current = found
+                .open(Path::new("d/current"), How::default())
+                .map(|file| all(&*file))
+                .unwrap_or_default();
             let versions = acknowledged..=2;
             let fits = |version| current == if version == 0 { Vec::new() } else { bytes(version) };
             assert!(versions.into_iter().any(fits), "call {call}, seed {seed}, {acknowledged} acknowledged");
@@ -310,7 +321,11 @@ fn space_runs_out_and_comes_back() {
     assert_eq!(room(), 0, "who has it open keeps it");
     drop(first);
     assert_eq!(room(), 8 * 4096);
-    assert_eq!(disk.crash_as(Survival::Everything, 0).free_bytes(Path::new(ROOT)).unwrap(), 8 * 4096, "and after a crash");
+    assert_eq!(
+        disk.crash_as(Survival::Everything, 0).free_bytes(Path::new(ROOT)).unwrap(),
+        8 * 4096,
+        "and after a crash"
+    );
     second.set_len(0).unwrap();
     assert_eq!(room(), 10 * 4096);
 }

@@ -1,11 +1,15 @@
-//! The orderings of the shared memory's protocols, in all executions that the memory model of the language allows: loads may be old, stores late.
+//! The orderings of the shared memory's protocols, in all executions that the memory model of the language
+//! allows: loads may be old, stores late.
 //!
-//! Explored by loom (Norris, Demsky 2013), which needs words of its own kind, so these are copies of the few operations that matter, each named after the
-//! code it stands for: who changes an ordering there changes it here. Every protocol is run as it is, and again without one of its orderings, which
-//! must fail: so an ordering that is here is needed. Run with `cargo test -p sablecat-os --features loom --test litmus --release`.
+//! Explored by loom (Norris, Demsky 2013), which needs words of its own kind, so these are copies of the few
+//! operations that matter, each named after the code it stands for: who changes an ordering there changes it
+//! here. Every protocol is run as it is, and again without one of its orderings, which must fail: so an
+//! ordering that is here is needed. Run with
+//! `cargo test -p sablecat-os --features loom --test litmus --release`.
 //!
-//! Loom takes sequentially consistent loads and stores for Acquire and Release ones. Where a protocol rests on two such operations in a row there is a fence
-//! between them here, which means the same to these programs.
+//! Loom takes sequentially consistent loads and stores for Acquire and Release ones. Where a protocol rests
+//! on two such operations in a row there is a fence between them here, which means the same to these
+//! programs.
 
 #![cfg(feature = "loom")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
@@ -66,7 +70,10 @@ fn fence_if(it: bool) {
 }
 
 /// Runs two threads in all ways.
-fn run(one: impl Fn(&Words) + Send + Sync + Copy + 'static, two: impl Fn(&Words) + Send + Sync + Copy + 'static) {
+fn run(
+    one: impl Fn(&Words) + Send + Sync + Copy + 'static,
+    two: impl Fn(&Words) + Send + Sync + Copy + 'static,
+) {
     loom::model(move || {
         let words = words();
         let other = Arc::clone(&words);
@@ -76,8 +83,8 @@ fn run(one: impl Fn(&Words) + Send + Sync + Copy + 'static, two: impl Fn(&Words)
     });
 }
 
-/// `Pages::pin_with` against `Pages::is_free_at` and its kin in pages/visibility/horizon.rs: the version valid at 1 is superseded at 2, and its frame used again if nobody
-/// has pinned 1.
+/// `Pages::pin_with` against `Pages::is_free_at` and its kin in pages/visibility/horizon.rs: the version
+/// valid at 1 is superseded at 2, and its frame used again if nobody has pinned 1.
 fn pins(reader_fences: bool, reclaimer_fences: bool) {
     run(
         move |words| {
@@ -122,7 +129,8 @@ fn who_reclaims_needs_a_fence() {
     pins(true, false);
 }
 
-/// `Slot::enter_fenced` against an eviction and `Pages::oldest_epoch`: an operation that is not seen finds the entry empty.
+/// `Slot::enter_fenced` against an eviction and `Pages::oldest_epoch`: an operation that is not seen finds
+/// the entry empty.
 fn operations(reader_fences: bool, sweep_fences: bool) {
     run(
         move |words| {
@@ -159,7 +167,8 @@ fn a_sweep_needs_a_fence_before_it_looks_at_epochs() {
     operations(true, false);
 }
 
-/// `Pages::at_pin` against `Pages::revoke_oldest`: who begins to read hears that its snapshot is given up, or is seen reading.
+/// `Pages::at_pin` against `Pages::revoke_oldest`: who begins to read hears that its snapshot is given up, or
+/// is seen reading.
 fn revocation(reader_fences: bool) {
     run(
         move |words| {
@@ -190,7 +199,8 @@ fn who_reads_at_a_snapshot_needs_the_fence_behind_its_epoch() {
     revocation(false);
 }
 
-/// `publish::help` against the owner's next commit: what is read from the slot belongs to the holding, if that still stands.
+/// `publish::help` against the owner's next commit: what is read from the slot belongs to the holding, if
+/// that still stands.
 fn help(store: Ordering, load: Ordering) {
     run(
         move |words| {
@@ -225,7 +235,8 @@ fn a_list_is_loaded_by_acquire() {
     help(Release, Relaxed);
 }
 
-/// `WaitQueue::announce` and the last look before sleeping, against the end of a role and `WaitQueue::wake`. They meet in one of two places.
+/// `WaitQueue::announce` and the last look before sleeping, against the end of a role and `WaitQueue::wake`.
+/// They meet in one of two places.
 fn sleep(sleeper_fences: bool) {
     loom::model(move || {
         let words = words();
@@ -268,7 +279,11 @@ fn publish(entry: Ordering, visible: Ordering) {
                 assert_eq!(words.bytes.load(Relaxed), NEW, "a frame that is not filled");
             }
             if words.visible.load(visible) == 2 {
-                assert_eq!((words.entry.load(Relaxed), words.other_entry.load(Relaxed)), (1, 1), "visible and not there");
+                assert_eq!(
+                    (words.entry.load(Relaxed), words.other_entry.load(Relaxed)),
+                    (1, 1),
+                    "visible and not there"
+                );
             }
         },
     );
@@ -323,7 +338,8 @@ fn the_tail_is_loaded_by_acquire() {
     ring(Release, Relaxed);
 }
 
-/// Two commits, one after the other under the role: the second works on what the first has left (`RoleWord::acquire`, `release`).
+/// Two commits, one after the other under the role: the second works on what the first has left
+/// (`RoleWord::acquire`, `release`).
 fn turns(release: Ordering, acquire: Ordering) {
     run(
         move |words| {

@@ -1,11 +1,12 @@
 //! The driving end of the line protocol: the systems that are compared, each run in a process of its own.
 //!
-//! Sablecat itself is one of them: the running program starts itself again with a hidden subcommand. The others are
-//! served by `sablecat-peers`, a program of its own workspace, which is looked for in this order:
+//! Sablecat itself is one of them: the running program starts itself again with a hidden subcommand. The
+//! others are served by `sablecat-peers`, a program of its own workspace, which is looked for in this order:
 //!
 //! 1. where the environment variable `SABLECAT_PEERS` says;
 //! 2. next to the running program;
-//! 3. in `bench/peers/target/release` of the checkout that the running program or the current directory is in.
+//! 3. in `bench/peers/target/release` of the checkout that the running program or the current directory is
+//!    in.
 
 use std::env;
 use std::ffi::OsString;
@@ -35,7 +36,8 @@ const QUICK: [&str; 6] = ["bdb", "lmdb", "leveldb", "rocksdb", "wiredtiger", "sq
 
 /// Whether a system promises as much as a mode asks, and so counts among the peers to be measured against.
 pub(crate) fn keeps_promise(system: &str, mode: Mode) -> bool {
-    // Through its map nothing orders the writes, so a crash of the machine may leave a file that cannot be used.
+    // Through its map nothing orders the writes, so a crash of the machine may leave a file that cannot be
+    // used.
     !(system == "lmdb-writemap" && mode == Mode::WriteNoSync)
 }
 
@@ -149,8 +151,14 @@ impl Contestant for Program {
     }
 
     fn start(&self) -> Result<Box<dyn Served>, Refusal> {
-        let spawned = Command::new(&self.command[0]).args(&self.command[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let mut child = spawned.map_err(|error| Refusal::Failed(format!("cannot start {}: {error}", self.command[0].display())))?;
+        let spawned = Command::new(&self.command[0])
+            .args(&self.command[1..])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        let mut child = spawned.map_err(|error| {
+            Refusal::Failed(format!("cannot start {}: {error}", self.command[0].display()))
+        })?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             unreachable!("both were asked for");
         };
@@ -187,7 +195,9 @@ impl Served for Process {
             Ok(Answer::Done(figures)) => Ok(figures),
             Ok(Answer::Error { error }) => Err(Refusal::Failed(error)),
             Ok(Answer::Skipped { skipped }) => Err(Refusal::Skipped(skipped)),
-            Err(error) => Err(Refusal::Failed(format!("an answer that cannot be read ({error}): {}", line.trim()))),
+            Err(error) => {
+                Err(Refusal::Failed(format!("an answer that cannot be read ({error}): {}", line.trim())))
+            }
         }
     }
 }
@@ -241,7 +251,8 @@ impl Peers {
 }
 
 fn choose(program: &Path, list: &List, wanted: Option<&[String]>, quick: bool) -> Result<Peers, String> {
-    let known: Vec<&str> = list.systems.iter().map(|listed| listed.system.as_str()).filter(|name| *name != DEVICE).collect();
+    let known: Vec<&str> =
+        list.systems.iter().map(|listed| listed.system.as_str()).filter(|name| *name != DEVICE).collect();
     let names: Vec<&str> = match wanted {
         Some(names) => names.iter().map(String::as_str).collect(),
         None if quick => known.iter().copied().filter(|name| QUICK.contains(name)).collect(),
@@ -255,19 +266,30 @@ fn choose(program: &Path, list: &List, wanted: Option<&[String]>, quick: bool) -
             let peer = Program::peer(program, name);
             // These two have calls for single records and cursors, and either may be the faster one.
             if !quick && matches!(name, "bdb" | "lmdb") {
-                peers.programs.push(Program { name: format!("{name}-cursor"), by_cursor: true, ..peer.clone() });
+                peers.programs.push(Program {
+                    name: format!("{name}-cursor"),
+                    by_cursor: true,
+                    ..peer.clone()
+                });
             }
             peers.programs.push(peer);
             peers.notes.push(format!("{name}: {}", listed.version.as_deref().unwrap_or("version unknown")));
         } else {
-            peers.notes.push(format!("{name}: skipped: {}", listed.reason.as_deref().unwrap_or("it does not say why")));
+            peers.notes.push(format!(
+                "{name}: skipped: {}",
+                listed.reason.as_deref().unwrap_or("it does not say why")
+            ));
         }
     }
     Ok(peers)
 }
 
 fn list(program: &Path) -> Result<List, String> {
-    let output = Command::new(program).arg("list").stderr(Stdio::inherit()).output().map_err(|error| error.to_string())?;
+    let output = Command::new(program)
+        .arg("list")
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| error.to_string())?;
     if !output.status.success() {
         return Err(output.status.to_string());
     }
@@ -282,7 +304,8 @@ fn locate() -> Option<PathBuf> {
     let exe = env::current_exe().ok();
     let beside = exe.iter().filter_map(|exe| Some(exe.parent()?.join("sablecat-peers")));
     let in_checkout = exe.clone().into_iter().chain(env::current_dir().ok()).flat_map(|path| {
-        let ancestors: Vec<PathBuf> = path.ancestors().map(|dir| dir.join("bench/peers/target/release/sablecat-peers")).collect();
+        let ancestors: Vec<PathBuf> =
+            path.ancestors().map(|dir| dir.join("bench/peers/target/release/sablecat-peers")).collect();
         ancestors
     });
     beside.chain(in_checkout).find(|path| path.is_file())
@@ -323,7 +346,8 @@ mod tests {
 
     #[test]
     fn a_variant_only_takes_part_where_it_differs() {
-        let program = |name: &str, by_cursor| Program { name: name.to_owned(), command: Vec::new(), by_cursor };
+        let program =
+            |name: &str, by_cursor| Program { name: name.to_owned(), command: Vec::new(), by_cursor };
         assert!(program("bdb", false).takes_part(Mode::Tds));
         assert!(!program("bdb-cursor", true).takes_part(Mode::Tds));
         assert!(program("bdb-cursor", true).takes_part(Mode::Ds));
@@ -334,9 +358,14 @@ mod tests {
 
     #[test]
     fn a_process_that_dies_or_babbles_has_failed() {
-        let program =
-            |command: &[&str]| Program { name: "x".to_owned(), command: command.iter().map(OsString::from).collect(), by_cursor: false };
-        let ask = |command: &[&str]| program(command).start().and_then(|mut served| served.ask(&Request::Close)).unwrap_err();
+        let program = |command: &[&str]| Program {
+            name: "x".to_owned(),
+            command: command.iter().map(OsString::from).collect(),
+            by_cursor: false,
+        };
+        let ask = |command: &[&str]| {
+            program(command).start().and_then(|mut served| served.ask(&Request::Close)).unwrap_err()
+        };
         assert!(matches!(ask(&["/nonexistent"]), Refusal::Failed(why) if why.contains("cannot start")));
         assert!(matches!(ask(&["false"]), Refusal::Failed(why) if why.contains("exit status: 1")));
         assert!(matches!(ask(&["cat"]), Refusal::Failed(why) if why.contains("cannot be read")));

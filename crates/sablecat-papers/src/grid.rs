@@ -48,7 +48,9 @@ mod tests {
 
     #[test]
     fn thousands_are_set_apart() {
-        for (value, text) in [(0.0, "0"), (999.4, "999"), (999.5, "1,000"), (1_234_567.0, "1,234,567"), (-1234.0, "-1,234")] {
+        for (value, text) in
+            [(0.0, "0"), (999.4, "999"), (999.5, "1,000"), (1_234_567.0, "1,234,567"), (-1234.0, "-1,234")]
+        {
             assert_eq!(thousands(value), text);
         }
         assert_eq!((ratio(Some(1.234)), ratio(None)), ("1.23".to_owned(), "—".to_owned()));

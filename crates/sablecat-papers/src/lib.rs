@@ -1,7 +1,8 @@
 //! The papers' workloads, run on sablecat and beside it on other embedded stores.
 //!
-//! Five papers say what systems like this one reached in their day. This crate runs what they ran, prints their figures
-//! beside ours, and measures whoever else is at hand in the same run on the same machine. One file, or folder, is one suite:
+//! Five papers say what systems like this one reached in their day. This crate runs what they ran, prints
+//! their figures beside ours, and measures whoever else is at hand in the same run on the same machine. One
+//! file, or folder, is one suite:
 //!
 //! | suite | is |
 //! |---|---|
@@ -9,9 +10,10 @@
 //! | [`Suite::Engine`] | what it only names: recovery, opening, attaching, more records, caches too small for the data |
 //! | [`Suite::Threen1`] | the 3n+1 problem of the paper on GT.M: processes that share one environment, and may be killed |
 //!
-//! Each of the first two is a list of sessions (`session.rs`), each run by every contestant (`contestant.rs`) in turn, in processes that
-//! speak a line protocol ([`protocol`]); [`serve()`] is our end of it. The records and their order are [`workload`]'s, and every
-//! value that is read is checked against it. What comes out is a [`Report`]: rows for programs, grids for people.
+//! Each of the first two is a list of sessions (`session.rs`), each run by every contestant (`contestant.rs`)
+//! in turn, in processes that speak a line protocol ([`protocol`]); [`serve()`] is our end of it. The records
+//! and their order are [`workload`]'s, and every value that is read is checked against it. What comes out is
+//! a [`Report`]: rows for programs, grids for people.
 //!
 //! Nothing here prints, and nothing decides what is fast enough.
 
@@ -102,7 +104,8 @@ pub struct Options {
     pub vs: Option<Vec<String>>,
     /// Where the environments are created, in a directory that is removed afterwards.
     pub dir: PathBuf,
-    /// How often each run is repeated; figures are medians. `None` for the suite's own number: 3, and 1 of [`Suite::Threen1`].
+    /// How often each run is repeated; figures are medians. `None` for the suite's own number: 3, and 1 of
+    /// [`Suite::Threen1`].
     pub rounds: Option<u32>,
     /// Measure [`Suite::Wp43`] in a shared environment too, beside the private one.
     pub shared: bool,
@@ -130,15 +133,16 @@ impl Progress for () {
     fn step(&mut self, _: &str) {}
 }
 
-/// What a suite came to. Serialized, it is the JSON document that `sablecat papers SUITE --json FILE` writes; of several
-/// suites the file is an array of them.
+/// What a suite came to. Serialized, it is the JSON document that `sablecat papers SUITE --json FILE` writes;
+/// of several suites the file is an array of them.
 ///
 /// ```text
 /// {"suite": "wp43", "machine": {"cpu", "cpus", "memory_mb", "system"}, "cache_bytes", "notes",
 ///  "rows": [{"system", "mode", "op", "keys", "threads", "records", "ops_per_s", "median_of", "errors", "rss_mb", "disk_mb"}]}
 /// ```
 ///
-/// `median_of` says of how many rounds. The row of [`Case::Attach`] has `attached` besides, an [`Attached`]. The rows of [`Suite::Threen1`] are [`threen1::Row`]s.
+/// `median_of` says of how many rounds. The row of [`Case::Attach`] has `attached` besides, an [`Attached`].
+/// The rows of [`Suite::Threen1`] are [`threen1::Row`]s.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The suite's name.
@@ -174,10 +178,11 @@ pub enum Rows {
 /// Runs a suite.
 ///
 /// # Errors
-/// When it could not be run at all: the directory cannot be created, a peer does not exist, an input makes no sense.
-/// Failures inside it are in [`Report::problems`].
+/// When it could not be run at all: the directory cannot be created, a peer does not exist, an input makes no
+/// sense. Failures inside it are in [`Report::problems`].
 pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Result<Report, String> {
-    let place = Place::below(&options.dir).map_err(|error| format!("cannot create a directory in {}: {error}", options.dir.display()))?;
+    let place = Place::below(&options.dir)
+        .map_err(|error| format!("cannot create a directory in {}: {error}", options.dir.display()))?;
     let peers = match suite {
         Suite::Engine if !engine::has_peers(options) => Peers::default(),
         Suite::Threen1 => Peers::default(),
@@ -196,8 +201,11 @@ pub fn run(suite: Suite, options: &Options, progress: &mut dyn Progress) -> Resu
         Suite::Threen1 => false,
     };
     let shared = has_shared.then_some(SHARED);
-    let own: Vec<Program> =
-        [Some(OURS), shared, Some(DEVICE)].into_iter().flatten().map(|name| Program::own(name, &options.serve)).collect();
+    let own: Vec<Program> = [Some(OURS), shared, Some(DEVICE)]
+        .into_iter()
+        .flatten()
+        .map(|name| Program::own(name, &options.serve))
+        .collect();
     let contestants = own.iter().chain(&peers.programs).map(|program| program as &dyn Contestant).collect();
     let field = Field { contestants, dir: place.path(), rounds: options.rounds.unwrap_or(ROUNDS), progress };
     let mut report = match suite {

@@ -1,4 +1,5 @@
-//! What the machine says: about itself for a report's head, about a process's memory and a directory's blocks for its figures.
+//! What the machine says: about itself for a report's head, about a process's memory and a directory's blocks
+//! for its figures.
 
 use std::fs::{self, File};
 use std::io;
@@ -95,7 +96,8 @@ pub(crate) fn children_cpu_seconds() -> f64 {
 
 /// User and system time of the children, in a line as in /proc/self/stat.
 fn children_ticks(stat: &str) -> Option<u64> {
-    // The second field is the program's name in parentheses, which may have spaces; children's times are the 16th and 17th.
+    // The second field is the program's name in parentheses, which may have spaces; children's times are the
+    // 16th and 17th.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(13);
     Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
@@ -116,7 +118,8 @@ pub(crate) fn is_in_memory(dir: &Path) -> bool {
     statfs(dir).is_ok_and(|stat| matches!(stat.f_type, TMPFS | RAMFS))
 }
 
-/// Asks the system to drop what it caches of the files below `dir`: what is written back and not mapped, that is.
+/// Asks the system to drop what it caches of the files below `dir`: what is written back and not mapped, that
+/// is.
 pub(crate) fn drop_cached(dir: &Path) {
     // Only advice: a file that is gone by now, or refuses, is as good as dropped.
     let _ = each_file(dir, &mut |path| {
@@ -156,9 +159,16 @@ mod tests {
     #[test]
     fn a_process_costs_what_it_has_touched() {
         // It says a line when it has started, and another when it has as many bytes as it was asked for.
-        let script = "echo; read bytes; kept=$(head -c $bytes /dev/zero | tr '\\0' x); echo; read end; : $kept";
-        let mut child = Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a shell");
-        let (mut input, mut output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        let script =
+            "echo; read bytes; kept=$(head -c $bytes /dev/zero | tr '\\0' x); echo; read end; : $kept";
+        let mut child = Command::new("sh")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a shell");
+        let (mut input, mut output) =
+            (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
         let mut said = || output.read_line(&mut String::new()).unwrap();
         said();
         let before = footprint(child.id()).unwrap();
@@ -168,7 +178,10 @@ mod tests {
         drop(input);
         child.wait().unwrap();
         assert!(before.private_mb > 0.0 && before.page_tables_mb > 0.0, "{before:?}");
-        assert!(after.private_mb >= before.private_mb + 8.0 && after.page_tables_mb > before.page_tables_mb, "{before:?} {after:?}");
+        assert!(
+            after.private_mb >= before.private_mb + 8.0 && after.page_tables_mb > before.page_tables_mb,
+            "{before:?} {after:?}"
+        );
         assert!(footprint(child.id()).is_err(), "it has ended");
         assert!(footprint(std::process::id()).unwrap().private_mb > 0.0);
     }

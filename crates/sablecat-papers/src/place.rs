@@ -18,7 +18,8 @@ impl Place {
         fs::create_dir_all(parent)?;
         loop {
             // Relaxed: the number only has to be another one each time.
-            let name = format!("sablecat-papers-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+            let name =
+                format!("sablecat-papers-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
             let path = parent.join(name);
             match fs::create_dir(&path) {
                 Ok(()) => return Ok(Place { path }),

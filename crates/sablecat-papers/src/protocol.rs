@@ -1,9 +1,10 @@
 //! The line protocol between the one who compares systems and the processes that run them.
 //!
-//! A process serves one system, so that its resident memory is that system's. It reads one request per line of standard
-//! input, as JSON, and writes one answer per line, in order. `sablecat-peers` in bench/peers speaks the same words for other
-//! stores; what only sablecat understands ([`Open::keep_log`], [`Open::direct`], [`Request::Sync`], [`Request::Fill`],
-//! [`Request::Spot`]) is left out of the line when it is not asked for.
+//! A process serves one system, so that its resident memory is that system's. It reads one request per line
+//! of standard input, as JSON, and writes one answer per line, in order. `sablecat-peers` in bench/peers
+//! speaks the same words for other stores; what only sablecat understands ([`Open::keep_log`],
+//! [`Open::direct`], [`Request::Sync`], [`Request::Fill`], [`Request::Spot`]) is left out of the line when it
+//! is not asked for.
 //!
 //! ```text
 //! {"op":"open","dir":"/data/x","mode":"DS","cache_bytes":134217728,"log_buffer":8388608,"threads":1}
@@ -12,9 +13,9 @@
 //! {"op":"close"}
 //! ```
 //!
-//! An answer is one of three: the figures of what was done, `error` (it could not be carried out: nothing was measured), or
-//! `skipped` (the system has nothing like it). Failures of single operations inside a run are neither: they
-//! are counted in [`Figures::errors`].
+//! An answer is one of three: the figures of what was done, `error` (it could not be carried out: nothing was
+//! measured), or `skipped` (the system has nothing like it). Failures of single operations inside a run are
+//! neither: they are counted in [`Figures::errors`].
 
 use serde::{Deserialize, Serialize};
 
@@ -92,7 +93,8 @@ pub enum Request {
     Run(Run),
     /// Shuts the store down cleanly.
     Close,
-    /// Makes everything committed so far durable. Whoever kills the process afterwards leaves a log to replay.
+    /// Makes everything committed so far durable. Whoever kills the process afterwards leaves a log to
+    /// replay.
     Sync,
     /// Stores about so many bytes of 500-byte records.
     Fill {
@@ -191,7 +193,8 @@ pub enum Answer {
 pub struct Figures {
     /// Operations finished; records visited for bulk.
     pub ops: u64,
-    /// From the first thread's start to the last one's end, around the loops only; for other requests, the call.
+    /// From the first thread's start to the last one's end, around the loops only; for other requests, the
+    /// call.
     pub seconds: f64,
     /// Operations that failed or returned a wrong value.
     pub errors: u64,
@@ -285,7 +288,8 @@ mod tests {
 
     #[test]
     fn answers_are_told_apart_by_their_members() {
-        let done = r#"{"ops":3,"seconds":0.5,"errors":0,"rss_mb":1.0,"rss_peak_mb":2.0,"disk_mb":0.0,"note":"n"}"#;
+        let done =
+            r#"{"ops":3,"seconds":0.5,"errors":0,"rss_mb":1.0,"rss_peak_mb":2.0,"disk_mb":0.0,"note":"n"}"#;
         assert!(matches!(serde_json::from_str(done).unwrap(), Answer::Done(Figures { ops: 3, .. })));
         assert!(matches!(serde_json::from_str(r#"{"error":"e"}"#).unwrap(), Answer::Error { .. }));
         assert!(matches!(serde_json::from_str(r#"{"skipped":"s"}"#).unwrap(), Answer::Skipped { .. }));

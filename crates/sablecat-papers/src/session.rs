@@ -1,9 +1,10 @@
 //! What is measured, in which order: sessions of one store, run by every system in turn, again and again.
 //!
-//! A session opens a store, does a few runs on it and closes it, in a new process each time. Round by round, every
-//! contestant runs the session once, so that a slow minute of the machine slows all of them; a figure is the median over the
-//! rounds. A session either loads its store once and reopens it in each round, or starts each round from an empty directory;
-//! sessions of the same records after each other share one loading.
+//! A session opens a store, does a few runs on it and closes it, in a new process each time. Round by round,
+//! every contestant runs the session once, so that a slow minute of the machine slows all of them; a figure
+//! is the median over the rounds. A session either loads its store once and reopens it in each round, or
+//! starts each round from an empty directory; sessions of the same records after each other share one
+//! loading.
 
 use std::fs;
 use std::path::Path;
@@ -31,8 +32,8 @@ pub(crate) struct Session {
     pub(crate) cache_bytes: u64,
     /// The cache is meant to hold everything, so who needs more for that gets it.
     pub(crate) in_cache: bool,
-    /// Load the records once, before the first round, and keep them through all rounds, and for the next session if it has
-    /// the same ones.
+    /// Load the records once, before the first round, and keep them through all rounds, and for the next
+    /// session if it has the same ones.
     pub(crate) loaded: bool,
     /// Keep the operating system from caching the files.
     pub(crate) uncached: bool,
@@ -108,7 +109,13 @@ impl Field<'_> {
         (0..self.contestants.len()).filter(|&i| takes_part(self.contestants[i])).collect()
     }
 
-    fn run_session(&mut self, session: &Session, mut entrants: Vec<usize>, loaded: &mut [bool], outcome: &mut Outcome) {
+    fn run_session(
+        &mut self,
+        session: &Session,
+        mut entrants: Vec<usize>,
+        loaded: &mut [bool],
+        outcome: &mut Outcome,
+    ) {
         // Per contestant: per round: per step.
         let mut rounds = vec![Vec::new(); self.contestants.len()];
         for _ in 0..self.rounds {
@@ -122,7 +129,9 @@ impl Field<'_> {
                         return true;
                     }
                     Err(Refusal::Skipped(why)) => outcome.note(format!("skipped: {why}")),
-                    Err(Refusal::Failed(why)) if is_ours(contestant.name()) => outcome.problems.push(format!("{label}: {why}")),
+                    Err(Refusal::Failed(why)) if is_ours(contestant.name()) => {
+                        outcome.problems.push(format!("{label}: {why}"))
+                    }
                     Err(Refusal::Failed(why)) => outcome.note(format!("{label} could not run: {why}")),
                 }
                 false
@@ -149,7 +158,12 @@ impl Outcome {
     pub(crate) fn add(&mut self, system: &str, session: &Session, step: &Step, samples: &[&Figures]) {
         let Some(row) = Row::of(system, session, step, samples) else { return };
         if let Some(sample) = samples.iter().find(|sample| sample.errors > 0) {
-            self.problems.push(format!("{}: {} errors, first: {}", row.label(), row.errors, sample.first_error));
+            self.problems.push(format!(
+                "{}: {} errors, first: {}",
+                row.label(),
+                row.errors,
+                sample.first_error
+            ));
         }
         self.rows.push(row);
     }
@@ -165,7 +179,9 @@ impl Session {
 
     /// Whether it can use what the session before it has loaded.
     fn goes_on_with(&self, before: &Session) -> bool {
-        self.loaded && before.loaded && (self.mode, self.keys, self.records) == (before.mode, before.keys, before.records)
+        self.loaded
+            && before.loaded
+            && (self.mode, self.keys, self.records) == (before.mode, before.keys, before.records)
     }
 
     /// For a sentence about a system in this session.
@@ -178,7 +194,11 @@ impl Session {
         Request::Open(Open {
             dir: dir.to_string_lossy().into_owned(),
             mode: self.mode,
-            cache_bytes: if self.in_cache { self.cache_bytes * contestant.cache_scale() } else { self.cache_bytes },
+            cache_bytes: if self.in_cache {
+                self.cache_bytes * contestant.cache_scale()
+            } else {
+                self.cache_bytes
+            },
             log_buffer: LOG_BUFFER_BYTES,
             page_size: if self.uncached { contestant.page_size_out_of_cache() } else { 0 },
             threads,
@@ -205,14 +225,22 @@ impl Session {
     }
 }
 
-/// One round of one contestant: the figures of each step, with the disk use after closing. Loads first what is not `loaded`.
-fn run_once(contestant: &dyn Contestant, session: &Session, dir: &Path, loaded: &mut bool) -> Result<Vec<Figures>, Refusal> {
+/// One round of one contestant: the figures of each step, with the disk use after closing. Loads first what
+/// is not `loaded`.
+fn run_once(
+    contestant: &dyn Contestant,
+    session: &Session,
+    dir: &Path,
+    loaded: &mut bool,
+) -> Result<Vec<Figures>, Refusal> {
     if !*loaded && dir.exists() {
-        fs::remove_dir_all(dir).map_err(|error| Refusal::Failed(format!("cannot clear {}: {error}", dir.display())))?;
+        fs::remove_dir_all(dir)
+            .map_err(|error| Refusal::Failed(format!("cannot clear {}: {error}", dir.display())))?;
     }
     if session.loaded && !*loaded {
         let mut served = contestant.start()?;
-        let loading = Session { cache_bytes: session.cache_bytes.max(LOADING_CACHE_BYTES_MIN), ..session.clone() };
+        let loading =
+            Session { cache_bytes: session.cache_bytes.max(LOADING_CACHE_BYTES_MIN), ..session.clone() };
         served.ask(&loading.open(contestant, dir, 1))?;
         served.ask(&session.run(Kind::Load, None, false))?;
         served.ask(&Request::Close)?;
@@ -222,8 +250,9 @@ fn run_once(contestant: &dyn Contestant, session: &Session, dir: &Path, loaded: 
         let mut served = contestant.start()?;
         served.ask(&session.open(contestant, dir, session.threads))?;
         let steps = session.steps.iter();
-        let mut figures =
-            steps.map(|step| served.ask(&session.run(step.kind, Some(step), contestant.by_cursor()))).collect::<Result<Vec<_>, _>>()?;
+        let mut figures = steps
+            .map(|step| served.ask(&session.run(step.kind, Some(step), contestant.by_cursor())))
+            .collect::<Result<Vec<_>, _>>()?;
         let disk_mb = close(&mut *served)?;
         figures.iter_mut().for_each(|figures| figures.disk_mb = disk_mb);
         Ok(figures)
@@ -237,8 +266,8 @@ fn close(served: &mut dyn Served) -> Result<f64, Refusal> {
 
 /// Does the work while a second thread has the system drop what it caches of the files, many times a second.
 ///
-/// No limit on memory is needed for that, and no privilege. It does not reach what a process has mapped, so a system whose cache
-/// is the file mapping still keeps all of it.
+/// No limit on memory is needed for that, and no privilege. It does not reach what a process has mapped, so a
+/// system whose cache is the file mapping still keeps all of it.
 fn without_system_cache<T>(dir: &Path, work: impl FnOnce() -> T) -> T {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -313,7 +342,13 @@ mod tests {
             self.asked.borrow_mut().push(format!("{} {word}", self.name));
             match &self.refusal {
                 Some(refusal) if word != "open" => Err(refusal.clone()),
-                _ => Ok(Figures { ops: 10, seconds: 0.5, errors: self.errors, disk_mb: 3.0, ..Figures::default() }),
+                _ => Ok(Figures {
+                    ops: 10,
+                    seconds: 0.5,
+                    errors: self.errors,
+                    disk_mb: 3.0,
+                    ..Figures::default()
+                }),
             }
         }
     }
@@ -345,13 +380,19 @@ mod tests {
     #[test]
     fn systems_take_turns_and_a_row_is_a_median() {
         let asked = Rc::new(RefCell::new(Vec::new()));
-        let outcome = run(&fakes(&asked, &[OURS, "p"]), &[session(Mode::Ds, false, 1, &[Kind::Write, Kind::Read])]);
-        let round = [OURS, "p"].iter().flat_map(|name| ["open", "write", "read", "close"].map(|word| format!("{name} {word}")));
+        let outcome =
+            run(&fakes(&asked, &[OURS, "p"]), &[session(Mode::Ds, false, 1, &[Kind::Write, Kind::Read])]);
+        let round = [OURS, "p"]
+            .iter()
+            .flat_map(|name| ["open", "write", "read", "close"].map(|word| format!("{name} {word}")));
         let rounds: Vec<String> = round.clone().chain(round.clone()).chain(round).collect();
         assert_eq!(*asked.borrow(), rounds);
         assert_eq!(outcome.rows.len(), 4);
         let row = &outcome.rows[0];
-        assert_eq!((row.system.as_str(), row.op.as_str(), row.ops_per_s, row.median_of, row.disk_mb), (OURS, "write", 20.0, 3, 3.0));
+        assert_eq!(
+            (row.system.as_str(), row.op.as_str(), row.ops_per_s, row.median_of, row.disk_mb),
+            (OURS, "write", 20.0, 3, 3.0)
+        );
         assert!(outcome.problems.is_empty() && outcome.notes.is_empty());
     }
 
@@ -360,7 +401,11 @@ mod tests {
         let asked = Rc::new(RefCell::new(Vec::new()));
         let reading = session(Mode::Tds, true, 1, &[Kind::Read]);
         run(&fakes(&asked, &[OURS]), &[reading.clone(), reading, session(Mode::Ds, true, 1, &[Kind::Read])]);
-        assert_eq!(asked.borrow().iter().filter(|line| line.ends_with("load")).count(), 2, "the second session uses the first one's");
+        assert_eq!(
+            asked.borrow().iter().filter(|line| line.ends_with("load")).count(),
+            2,
+            "the second session uses the first one's"
+        );
         assert_eq!(asked.borrow().iter().filter(|line| line.ends_with("read")).count(), 9);
     }
 
@@ -368,7 +413,11 @@ mod tests {
     fn the_device_bounds_single_threads_only() {
         let asked = Rc::new(RefCell::new(Vec::new()));
         let kinds = [Kind::Write];
-        let sessions = [session(Mode::Sync, false, 1, &kinds), session(Mode::Sync, false, 4, &kinds), session(Mode::Ds, false, 1, &kinds)];
+        let sessions = [
+            session(Mode::Sync, false, 1, &kinds),
+            session(Mode::Sync, false, 4, &kinds),
+            session(Mode::Ds, false, 1, &kinds),
+        ];
         let outcome = run(&fakes(&asked, &[DEVICE]), &sessions);
         assert_eq!(outcome.rows.len(), 1);
     }
@@ -387,7 +436,11 @@ mod tests {
         let outcome = run(&fakes, &[session(Mode::Ds, false, 1, &[Kind::Write])]);
         assert_eq!(outcome.problems, ["DS random sablecat: broken", "r DS write, random: 6 errors, first: "]);
         assert_eq!(outcome.notes, ["DS random p could not run: broken", "skipped: no such mode"]);
-        assert_eq!(asked.borrow().iter().filter(|line| line.starts_with("p ")).count(), 2, "who fails is not asked again");
+        assert_eq!(
+            asked.borrow().iter().filter(|line| line.starts_with("p ")).count(),
+            2,
+            "who fails is not asked again"
+        );
     }
 
     #[test]

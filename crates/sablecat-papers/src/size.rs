@@ -1,6 +1,7 @@
 //! Numbers as people write them on a command line: `32M`, `10G`, `1_000_000`.
 
-/// Bytes: a number, and after it at most one of K, M, G, T, in powers of 1024; a `B` or `iB` behind it changes nothing.
+/// Bytes: a number, and after it at most one of K, M, G, T, in powers of 1024; a `B` or `iB` behind it
+/// changes nothing.
 ///
 /// # Errors
 /// A sentence, when it is no such number or too large.
@@ -20,8 +21,10 @@ fn scaled(text: &str, base: u64) -> Result<u64, String> {
     let unit = text.chars().last().map(|last| last.to_ascii_uppercase());
     let power = unit.and_then(|unit| "KMGT".find(unit)).map(|at| at as u32 + 1);
     let digits = if power.is_some() { &text[..text.len() - 1] } else { text };
-    let number: u64 =
-        digits.replace('_', "").parse().map_err(|_| format!("{text:?} is not a number, optionally followed by K, M, G or T"))?;
+    let number: u64 = digits
+        .replace('_', "")
+        .parse()
+        .map_err(|_| format!("{text:?} is not a number, optionally followed by K, M, G or T"))?;
     number.checked_mul(base.pow(power.unwrap_or(0))).ok_or_else(|| format!("{text} is too large"))
 }
 
@@ -31,7 +34,9 @@ mod tests {
 
     #[test]
     fn units_are_powers() {
-        for (text, value) in [("0", 0), ("512", 512), ("32M", 32 << 20), ("32MiB", 32 << 20), ("2kB", 2048), ("10g", 10 << 30)] {
+        for (text, value) in
+            [("0", 0), ("512", 512), ("32M", 32 << 20), ("32MiB", 32 << 20), ("2kB", 2048), ("10g", 10 << 30)]
+        {
             assert_eq!(bytes(text), Ok(value), "{text}");
         }
         assert_eq!(count("10M"), Ok(10_000_000));

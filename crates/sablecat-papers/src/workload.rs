@@ -16,9 +16,9 @@
 //! keys in three independent orders.
 //!
 //! Cost, since all this runs inside the timed loops: about 1 ns to check a value; for a key's random place
-//! about 3 ns among a million and 10 ns among ten million (a multiply-xorshift permutation of the next power of two,
-//! walked until it falls inside 0..n: the further n is from that power, the more rounds and mispredicted branches);
-//! nothing to speak of for a sequential one.
+//! about 3 ns among a million and 10 ns among ten million (a multiply-xorshift permutation of the next power
+//! of two, walked until it falls inside 0..n: the further n is from that power, the more rounds and
+//! mispredicted branches); nothing to speak of for a sequential one.
 //!
 //! This is no cryptography: the permutation is there to defeat locality, and the values to catch mistakes.
 
@@ -126,7 +126,8 @@ pub fn key_number(bytes: &[u8]) -> Option<u64> {
     bytes.try_into().ok().map(u64::from_be_bytes)
 }
 
-/// The value that `version` of a record has: version 0 as it was inserted, 1 after its first update, and so on.
+/// The value that `version` of a record has: version 0 as it was inserted, 1 after its first update, and so
+/// on.
 #[inline]
 #[must_use]
 pub fn value(key: u64, version: u32) -> [u8; VALUE_BYTES] {
@@ -139,8 +140,8 @@ pub fn value(key: u64, version: u32) -> [u8; VALUE_BYTES] {
 
 /// Whether `bytes` are the value that `version` of record `key` must have.
 ///
-/// Compared word by word in registers: a value put together in memory is not there yet when it is loaded for comparing, and waiting for it
-/// took longer than any of the systems takes to find the record in a scan.
+/// Compared word by word in registers: a value put together in memory is not there yet when it is loaded for
+/// comparing, and waiting for it took longer than any of the systems takes to find the record in a scan.
 #[inline]
 #[must_use]
 pub fn is_value(key: u64, version: u32, bytes: &[u8]) -> bool {
@@ -160,7 +161,8 @@ pub fn share(records: u64, threads: u64, thread: u64) -> Range<u64> {
 /// The sum, modulo 2^64, of the key numbers of a whole database: what a scan's keys must add up to.
 #[must_use]
 pub fn key_sum(records: u64) -> u64 {
-    let (even, odd) = if records.is_multiple_of(2) { (records, records.wrapping_sub(1)) } else { (records - 1, records) };
+    let (even, odd) =
+        if records.is_multiple_of(2) { (records, records.wrapping_sub(1)) } else { (records - 1, records) };
     (even / 2).wrapping_mul(odd)
 }
 
@@ -202,10 +204,14 @@ mod tests {
     #[test]
     fn random_orders_have_no_locality_and_differ_by_stage() {
         let records = 100_000;
-        let orders = [Stage::Write, Stage::Update, Stage::Read].map(|stage| Order::new(Keys::Random, stage, records, 7));
+        let orders = [Stage::Write, Stage::Update, Stage::Read]
+            .map(|stage| Order::new(Keys::Random, stage, records, 7));
         for order in &orders {
             let near = (1..records).filter(|&i| order.key(i).abs_diff(order.key(i - 1)) < 1000).count();
-            assert!(near < 4000, "{near} of {records} neighbours are within 1000 of each other: chance makes 2000");
+            assert!(
+                near < 4000,
+                "{near} of {records} neighbours are within 1000 of each other: chance makes 2000"
+            );
         }
         let same = (0..records).filter(|&i| orders[0].key(i) == orders[2].key(i)).count();
         assert!(same < 20, "{same} positions agree between writing and reading: chance makes 1");

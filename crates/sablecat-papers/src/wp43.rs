@@ -1,11 +1,14 @@
-//! Berkeley DB 4.3 white paper (Sleepycat, 2005): single operations of one thread on 8 + 32-byte records, all in cache.
+//! Berkeley DB 4.3 white paper (Sleepycat, 2005): single operations of one thread on 8 + 32-byte records, all
+//! in cache.
 //!
-//! The paper measures two products: DS, the Data Store, without locks, log or transactions; and TDS, the transactional one, at each
-//! step of its durability ladder. It names synchronous commits without a figure ("set by the disk"); here they are
-//! measured for 1 to 50 threads, beside a probe of the disk. Updates of existing records are ours too.
+//! The paper measures two products: DS, the Data Store, without locks, log or transactions; and TDS, the
+//! transactional one, at each step of its durability ladder. It names synchronous commits without a figure
+//! ("set by the disk"); here they are measured for 1 to 50 threads, beside a probe of the disk. Updates of
+//! existing records are ours too.
 //!
-//! The paper's figures are those of its Linux machine: 32 KB pages, 32 MB of cache, an 8 MB log buffer. Here every system
-//! has the page size that suits it, the same log buffer, and by default a cache that holds all records, as the paper's did.
+//! The paper's figures are those of its Linux machine: 32 KB pages, 32 MB of cache, an 8 MB log buffer. Here
+//! every system has the page size that suits it, the same log buffer, and by default a cache that holds all
+//! records, as the paper's did.
 
 use crate::contestant::{DEVICE, OURS, SHARED, is_ours, keeps_promise};
 use crate::grid::{Grid, ratio, thousands};
@@ -16,7 +19,8 @@ use crate::session::{Field, Session, Step};
 use crate::workload::Keys;
 use crate::{Options, Report, Rows, Suite};
 
-/// What all systems get for a million records: several times the records, since pages are not full and versions need room.
+/// What all systems get for a million records: several times the records, since pages are not full and
+/// versions need room.
 const CACHE_BYTES_PER_MILLION: u64 = 128 << 20;
 const CACHE_BYTES_MIN: u64 = 16 << 20;
 
@@ -45,9 +49,27 @@ const LINES: [Line; 12] = [
     Line { label: "DS update", mode: Mode::Ds, kind: Kind::Update, threads: 1, paper: None },
     Line { label: "DS bulk read", mode: Mode::Ds, kind: Kind::Bulk, threads: 1, paper: Some(13_501_800.0) },
     Line { label: "TDS read", mode: Mode::Tds, kind: Kind::Read, threads: 1, paper: Some(466_623.0) },
-    Line { label: "TDS write, log in memory", mode: Mode::Memory, kind: Kind::Write, threads: 1, paper: Some(239_824.0) },
-    Line { label: "TDS write, no-sync", mode: Mode::NoSync, kind: Kind::Write, threads: 1, paper: Some(141_109.0) },
-    Line { label: "TDS write, write-no-sync", mode: Mode::WriteNoSync, kind: Kind::Write, threads: 1, paper: Some(90_774.0) },
+    Line {
+        label: "TDS write, log in memory",
+        mode: Mode::Memory,
+        kind: Kind::Write,
+        threads: 1,
+        paper: Some(239_824.0),
+    },
+    Line {
+        label: "TDS write, no-sync",
+        mode: Mode::NoSync,
+        kind: Kind::Write,
+        threads: 1,
+        paper: Some(141_109.0),
+    },
+    Line {
+        label: "TDS write, write-no-sync",
+        mode: Mode::WriteNoSync,
+        kind: Kind::Write,
+        threads: 1,
+        paper: Some(90_774.0),
+    },
     Line { label: "TDS write, sync", mode: Mode::Sync, kind: Kind::Write, threads: 1, paper: None },
     Line { label: "TDS write, sync", mode: Mode::Sync, kind: Kind::Write, threads: 4, paper: None },
     Line { label: "TDS write, sync", mode: Mode::Sync, kind: Kind::Write, threads: 16, paper: None },
@@ -57,9 +79,13 @@ const LINES: [Line; 12] = [
 /// Runs the suite.
 pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
     let records = options.records.unwrap_or(if options.quick { 100_000 } else { 1_000_000 });
-    let cache = Cache { bytes: options.cache.unwrap_or_else(|| cache_for(records)), holds_all: options.cache.is_none() };
+    let cache = Cache {
+        bytes: options.cache.unwrap_or_else(|| cache_for(records)),
+        holds_all: options.cache.is_none(),
+    };
     let orders = options.keys.map_or(vec![Keys::Sequential, Keys::Random], |keys| vec![keys]);
-    let plan: Vec<Session> = orders.iter().flat_map(|&keys| sessions(keys, records, cache, options.quick)).collect();
+    let plan: Vec<Session> =
+        orders.iter().flat_map(|&keys| sessions(keys, records, cache, options.quick)).collect();
     let outcome = field.run(&plan);
     let mut grids = Vec::new();
     for keys in orders {
@@ -139,7 +165,9 @@ impl Line {
     }
 
     fn best_peer<'a>(&self, rows: &[&'a Row]) -> Option<&'a Row> {
-        let is_peer = |row: &&Row| !is_ours(&row.system) && row.system != DEVICE && keeps_promise(&row.system, row.mode);
+        let is_peer = |row: &&Row| {
+            !is_ours(&row.system) && row.system != DEVICE && keeps_promise(&row.system, row.mode)
+        };
         let peers = rows.iter().copied().filter(|row| is_peer(row) && self.is_of(row));
         peers.max_by(|a, b| a.ops_per_s.total_cmp(&b.ops_per_s))
     }
@@ -150,7 +178,8 @@ fn beside_the_paper(head: &str, rows: &[&Row], rounds: u32) -> Grid {
     let heads = ["operation", "threads", "paper, Linux 2005", OURS, "best peer", "which", "ratio"];
     let mut grid = Grid::new(title, heads, 1);
     let is_shared = rows.iter().any(|row| row.system == SHARED);
-    grid.heads.extend(is_shared.then_some([SHARED, "shared / private"]).into_iter().flatten().map(str::to_owned));
+    grid.heads
+        .extend(is_shared.then_some([SHARED, "shared / private"]).into_iter().flatten().map(str::to_owned));
     for line in &LINES {
         let (ours, best) = (line.of(OURS, rows), line.best_peer(rows));
         let rate = |row: Option<&Row>| row.map_or_else(|| "—".to_owned(), |row| thousands(row.ops_per_s));
@@ -176,7 +205,9 @@ fn beside_the_paper(head: &str, rows: &[&Row], rounds: u32) -> Grid {
     grid.remarks = shares(rows);
     if let Some(row) = rows.iter().find(|row| !keeps_promise(&row.system, row.mode)) {
         let (system, mode) = (&row.system, row.mode.name());
-        grid.remarks.push(format!("{system} is no peer in {mode}: it promises less than that (bench/peers/README.md)"));
+        grid.remarks.push(format!(
+            "{system} is no peer in {mode}: it promises less than that (bench/peers/README.md)"
+        ));
     }
     grid
 }
@@ -184,16 +215,21 @@ fn beside_the_paper(head: &str, rows: &[&Row], rounds: u32) -> Grid {
 /// How our figures relate to each other and to the disk, as the paper relates its own.
 fn shares(rows: &[&Row]) -> Vec<String> {
     let ours = |mode, kind: Kind| {
-        rows.iter().copied().find(|row| row.system == OURS && row.mode == mode && row.op == kind.name() && row.threads == 1)
+        rows.iter()
+            .copied()
+            .find(|row| row.system == OURS && row.mode == mode && row.op == kind.name() && row.threads == 1)
     };
     let device = rows.iter().copied().find(|row| row.system == DEVICE);
     let (read, bulk) = (ours(Mode::Ds, Kind::Read), ours(Mode::Ds, Kind::Bulk));
     let lines = [
         share(bulk, read).map(|x| format!("bulk read / single read: {x:.2} (the paper's: 13.47)")),
-        share(ours(Mode::Tds, Kind::Read), read).map(|x| format!("TDS read / DS read: {x:.3} (the paper's: .609)")),
+        share(ours(Mode::Tds, Kind::Read), read)
+            .map(|x| format!("TDS read / DS read: {x:.3} (the paper's: .609)")),
         share(ours(Mode::Sync, Kind::Write), device).zip(device).map(|(x, device)| {
             let rate = thousands(device.ops_per_s);
-            format!("sync, 1 thread / the disk: {x:.2} (it overwrites and flushes 4 KB {rate} times a second)")
+            format!(
+                "sync, 1 thread / the disk: {x:.2} (it overwrites and flushes 4 KB {rate} times a second)"
+            )
         }),
     ];
     lines.into_iter().flatten().collect()
@@ -205,12 +241,14 @@ fn share(of: Option<&Row>, to: Option<&Row>) -> Option<f64> {
 
 fn all_systems(head: &str, rows: &[&Row]) -> Grid {
     let systems = systems(rows);
-    let mut grid = Grid::new(format!("all systems, {head}; thousand operations a second"), ["operation", "threads"], 1);
+    let mut grid =
+        Grid::new(format!("all systems, {head}; thousand operations a second"), ["operation", "threads"], 1);
     grid.heads.extend(systems.iter().map(|&system| system.to_owned()));
     for line in &LINES {
-        let cells = systems
-            .iter()
-            .map(|system| line.of(system, rows).map_or_else(|| "—".to_owned(), |row| format!("{:.1}", row.ops_per_s / 1000.0)));
+        let cells = systems.iter().map(|system| {
+            line.of(system, rows)
+                .map_or_else(|| "—".to_owned(), |row| format!("{:.1}", row.ops_per_s / 1000.0))
+        });
         grid.rows.push([line.label.to_owned(), line.threads.to_string()].into_iter().chain(cells).collect());
     }
     grid
@@ -222,7 +260,9 @@ fn sizes(head: &str, rows: &[&Row]) -> Grid {
     let heads = ["system", "resident, DS", "disk, DS", "resident, no-sync", "disk, no-sync"];
     let mut grid = Grid::new(title, heads, 1);
     for system in systems(rows).into_iter().filter(|&system| system != DEVICE) {
-        let last = |mode, kind: Kind| rows.iter().find(|row| row.system == system && row.mode == mode && row.op == kind.name());
+        let last = |mode, kind: Kind| {
+            rows.iter().find(|row| row.system == system && row.mode == mode && row.op == kind.name())
+        };
         let pair = |row: Option<&&Row>| match row {
             Some(row) => [format!("{:.1}", row.rss_mb), format!("{:.1}", row.disk_mb)],
             None => ["—".to_owned(), "—".to_owned()],
@@ -296,8 +336,15 @@ mod tests {
         ];
         let shared = row(SHARED, Mode::Sync, "write", 1, 99.0);
         let grid = beside_the_paper("x", &rows.iter().chain([&shared]).collect::<Vec<_>>(), 3);
-        assert_eq!(grid.rows[8][3..], ["90", "60", "b", "1.50", "99", "1.10"], "shared is beside us, and no peer");
-        assert_eq!((&grid.heads[8], grid.heads.len(), &grid.rows[0][8..]), (&"shared / private".to_owned(), 9, &["—".to_owned()][..]));
+        assert_eq!(
+            grid.rows[8][3..],
+            ["90", "60", "b", "1.50", "99", "1.10"],
+            "shared is beside us, and no peer"
+        );
+        assert_eq!(
+            (&grid.heads[8], grid.heads.len(), &grid.rows[0][8..]),
+            (&"shared / private".to_owned(), 9, &["—".to_owned()][..])
+        );
         let rows: Vec<&Row> = rows.iter().collect();
         let grid = beside_the_paper("x", &rows, 3);
         assert_eq!(grid.rows[8], ["TDS write, sync", "1", "set by the disk", "90", "60", "b", "1.50"]);

@@ -2,9 +2,10 @@
 //!
 //! `cargo run -p sablecat --example cache_with_expiry [DIRECTORY]`
 //!
-//! A second database has the deadlines, ordered by time: what is over stands at its beginning, so removing that costs as much as there is to remove. Commits are at
-//! `Durability::Memory`: nothing waits for the disk, and a crash goes back to the last checkpoint, which is whole. So a crash costs entries, and never leaves one without
-//! its deadline.
+//! A second database has the deadlines, ordered by time: what is over stands at its beginning, so removing
+//! that costs as much as there is to remove. Commits are at `Durability::Memory`: nothing waits for the disk,
+//! and a crash goes back to the last checkpoint, which is whole. So a crash costs entries, and never leaves
+//! one without its deadline.
 
 use std::env;
 use std::error::Error;
@@ -13,7 +14,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sablecat::{Database, Durability, Env, Result};
 
-/// How many entries one transaction removes: so none takes long, and a conflict with one entry does not repeat the work for all.
+/// How many entries one transaction removes: so none takes long, and a conflict with one entry does not
+/// repeat the work for all.
 const REMOVED_AT_ONCE: usize = 100;
 
 struct Cache {
@@ -56,7 +58,8 @@ impl Cache {
         let mut removed = 0;
         loop {
             let count = self.env.write(|txn| {
-                let over = txn.range(&self.deadlines, ..end)?.take(REMOVED_AT_ONCE).collect::<Result<Vec<_>>>()?;
+                let over =
+                    txn.range(&self.deadlines, ..end)?.take(REMOVED_AT_ONCE).collect::<Result<Vec<_>>>()?;
                 for (deadline, _) in &over {
                     txn.remove(&self.entries, &deadline[end.len()..])?;
                     txn.remove(&self.deadlines, deadline)?;
@@ -78,7 +81,9 @@ fn milliseconds(time: SystemTime) -> u64 {
 }
 
 fn main() -> std::result::Result<(), Box<dyn Error>> {
-    let directory = env::args_os().nth(1).map_or_else(|| env::temp_dir().join("sablecat-cache-with-expiry"), PathBuf::from);
+    let directory = env::args_os()
+        .nth(1)
+        .map_or_else(|| env::temp_dir().join("sablecat-cache-with-expiry"), PathBuf::from);
     let (now, second) = (SystemTime::now(), Duration::from_secs(1));
     let cache = Cache::open(directory.clone())?;
     for page in 0..250 {

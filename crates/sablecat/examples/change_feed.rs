@@ -1,10 +1,12 @@
-//! An audit trail of a shop, kept in an environment of its own by a reader of what the shop commits, who may be away for a while.
+//! An audit trail of a shop, kept in an environment of its own by a reader of what the shop commits, who may
+//! be away for a while.
 //!
 //! `cargo run -p sablecat --example change_feed [DIRECTORY]`
 //!
-//! What is known of each commit is its LSN, a place in the log. The trail stores the LSN of the last commit that it has in the same transaction as that commit's lines. So
-//! a reader that goes on from there misses nothing and has nothing twice, whatever was killed in between. The shop keeps a journal, since log is not kept otherwise
-//! while nobody reads it.
+//! What is known of each commit is its LSN, a place in the log. The trail stores the LSN of the last commit
+//! that it has in the same transaction as that commit's lines. So a reader that goes on from there misses
+//! nothing and has nothing twice, whatever was killed in between. The shop keeps a journal, since log is not
+//! kept otherwise while nobody reads it.
 
 use std::env;
 use std::error::Error;
@@ -33,7 +35,8 @@ impl Trail {
         let position = Lsn(u64::from_be_bytes(position.try_into().expect("a position has eight bytes")));
         match shop.changes(position) {
             Err(error) if error.kind() == ErrorKind::LogGone => {
-                // It was away for longer than the log is kept. A copy would begin anew here, with a snapshot; a trail has a gap, and says so.
+                // It was away for longer than the log is kept. A copy would begin anew here, with a snapshot;
+                // a trail has a gap, and says so.
                 let changes = shop.changes_from_now(ChangesOptions::new())?;
                 self.write(changes.position(), &[format!("what came after {position} is not known")])?;
                 Ok(changes)
@@ -47,7 +50,9 @@ impl Trail {
         let (mut lines, mut changes) = (Vec::new(), commit.changes());
         while let Some(change) = changes.next()? {
             lines.push(match change {
-                Change::Insert { database, key, value } => format!("{database}: {} is {}", text(key), text(value)),
+                Change::Insert { database, key, value } => {
+                    format!("{database}: {} is {}", text(key), text(value))
+                }
                 Change::Remove { database, key } => format!("{database}: {} is gone", text(key)),
                 other => format!("{other:?}"),
             });
@@ -60,7 +65,11 @@ impl Trail {
         self.env.write(|txn| {
             for (number, line) in (0u32..).zip(lines) {
                 assert!(
-                    txn.insert_new(&self.lines, [&lsn.0.to_be_bytes()[..], &number.to_be_bytes()].concat(), line)?,
+                    txn.insert_new(
+                        &self.lines,
+                        [&lsn.0.to_be_bytes()[..], &number.to_be_bytes()].concat(),
+                        line
+                    )?,
                     "no commit comes twice"
                 );
             }
@@ -76,12 +85,14 @@ fn text(bytes: &[u8]) -> String {
 /// Sells an apple; how many are left.
 fn sell(stock: &Database) -> Result<Option<Vec<u8>>> {
     stock.update("apples", |left| {
-        left.and_then(|left| text(left).parse::<u32>().ok()).map(|left| left.saturating_sub(1).to_string().into_bytes())
+        left.and_then(|left| text(left).parse::<u32>().ok())
+            .map(|left| left.saturating_sub(1).to_string().into_bytes())
     })
 }
 
 fn main() -> std::result::Result<(), Box<dyn Error>> {
-    let directory = env::args_os().nth(1).map_or_else(|| env::temp_dir().join("sablecat-change-feed"), PathBuf::from);
+    let directory =
+        env::args_os().nth(1).map_or_else(|| env::temp_dir().join("sablecat-change-feed"), PathBuf::from);
     std::fs::create_dir_all(&directory)?;
     let shop = Env::builder().journal(Journal::new()).open(directory.join("shop"))?;
     let stock = shop.database("stock")?;
@@ -116,7 +127,11 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
         trail.follow(&commit)?;
     }
 
-    let lines = trail.lines.range((before.0 + 1).to_be_bytes()..)?.map(|record| Ok(text(&record?.1))).collect::<Result<Vec<_>>>()?;
+    let lines = trail
+        .lines
+        .range((before.0 + 1).to_be_bytes()..)?
+        .map(|record| Ok(text(&record?.1)))
+        .collect::<Result<Vec<_>>>()?;
     lines.iter().for_each(|line| println!("{line}"));
     let sold = (1..=10).rev().map(|left| format!("stock: apples is {left}"));
     assert_eq!(lines, sold.chain(["stock: apples is gone".to_owned()]).collect::<Vec<_>>());

@@ -2,8 +2,9 @@
 //!
 //! `cargo run -p sablecat --example inverted_index [DIRECTORY]`
 //!
-//! The index is a second database. Its keys are a word, a zero byte, and a document's name; so all documents with one word stand together, and so do all words that
-//! begin alike. A document and its entries change in one transaction: no search finds a word in a document that does not have it any more.
+//! The index is a second database. Its keys are a word, a zero byte, and a document's name; so all documents
+//! with one word stand together, and so do all words that begin alike. A document and its entries change in
+//! one transaction: no search finds a word in a document that does not have it any more.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -56,7 +57,9 @@ impl Library {
         let mut found: Option<BTreeSet<String>> = None;
         for word in words {
             let beginning = entry(&word.to_lowercase(), "");
-            let names = now.range(&self.index, Prefix(&beginning))?.map(|record| Ok(text(&record?.0[beginning.len()..])));
+            let names = now
+                .range(&self.index, Prefix(&beginning))?
+                .map(|record| Ok(text(&record?.0[beginning.len()..])));
             let names = names.collect::<Result<BTreeSet<_>>>()?;
             found = Some(found.map_or(names.clone(), |found| found.intersection(&names).cloned().collect()));
         }
@@ -66,13 +69,18 @@ impl Library {
     /// The words of the library that begin so: suggestions for a word half typed.
     fn beginning_with(&self, beginning: &str) -> Result<BTreeSet<String>> {
         let entries = self.index.range(Prefix(beginning.to_lowercase()))?;
-        entries.map(|record| Ok(text(record?.0.split(|&byte| byte == END_OF_WORD).next().unwrap_or_default()))).collect()
+        entries
+            .map(|record| Ok(text(record?.0.split(|&byte| byte == END_OF_WORD).next().unwrap_or_default())))
+            .collect()
     }
 }
 
 /// The words of a text, each once.
 fn words(text: &str) -> BTreeSet<String> {
-    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
+    text.split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect()
 }
 
 /// The key of the entry that says that a document has a word.
@@ -89,9 +97,14 @@ fn set(names: &[&str]) -> BTreeSet<String> {
 }
 
 fn main() -> std::result::Result<(), Box<dyn Error>> {
-    let library = Library::open(env::args_os().nth(1).map_or_else(|| env::temp_dir().join("sablecat-inverted-index"), PathBuf::from))?;
+    let library = Library::open(
+        env::args_os().nth(1).map_or_else(|| env::temp_dir().join("sablecat-inverted-index"), PathBuf::from),
+    )?;
     library.store("rose", "Rose is a rose is a rose is a rose.")?;
-    library.store("daffodils", "I wandered lonely as a cloud, when all at once I saw a crowd of golden daffodils")?;
+    library.store(
+        "daffodils",
+        "I wandered lonely as a cloud, when all at once I saw a crowd of golden daffodils",
+    )?;
     library.store("worm", "O Rose, thou art sick. The invisible worm that flies in the night")?;
 
     println!("rose: {:?}", library.with_all(&["rose"])?);

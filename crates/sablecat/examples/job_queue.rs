@@ -1,10 +1,12 @@
-//! A queue of jobs for several worker processes, of which one is killed in the middle: every job is done exactly once.
+//! A queue of jobs for several worker processes, of which one is killed in the middle: every job is done
+//! exactly once.
 //!
 //! `cargo run -p sablecat --example job_queue [DIRECTORY]`
 //!
-//! A worker takes the first job that no other worker has locked, does it, and stores the result, all in one transaction. So a job and its result change
-//! places at once: a worker that is killed before its commit has done nothing, and the job is there for the next. The lock goes with the process. What a job
-//! does outside of the environment, to send a letter say, is not undone with it: that happens at least once.
+//! A worker takes the first job that no other worker has locked, does it, and stores the result, all in one
+//! transaction. So a job and its result change places at once: a worker that is killed before its commit has
+//! done nothing, and the job is there for the next. The lock goes with the process. What a job does outside
+//! of the environment, to send a letter say, is not undone with it: that happens at least once.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -19,7 +21,8 @@ const JOBS: u64 = 400;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = env::args_os().skip(1);
-    let directory = arguments.next().map_or_else(|| env::temp_dir().join("sablecat-job-queue"), PathBuf::from);
+    let directory =
+        arguments.next().map_or_else(|| env::temp_dir().join("sablecat-job-queue"), PathBuf::from);
     match arguments.next() {
         None => share_out(&directory),
         Some(name) => work(&directory, &name.to_string_lossy()),
@@ -87,21 +90,28 @@ fn kill_in_the_middle(env: &Env, worker: &mut Child) -> Result<bool, Box<dyn Err
 /// A worker: takes jobs until there are none.
 fn work(directory: &Path, name: &str) -> Result<(), Box<dyn Error>> {
     let (env, jobs, done) = open(directory)?;
-    // Not serialisable: a worker passes by the jobs that others have locked, and does not mind what becomes of them.
+    // Not serialisable: a worker passes by the jobs that others have locked, and does not mind what becomes
+    // of them.
     let options = TxnOptions::new().isolation(Isolation::Snapshot);
     let mut count = 0;
     loop {
         let took_one = env.write_with(options, |txn| {
             let Some((job, _)) = txn.pop_first_unlocked(&jobs)? else { return Ok(false) };
             thread::sleep(Duration::from_millis(2)); // the work
-            assert!(txn.insert_new(&done, &job, number(&job).pow(2).to_be_bytes())?, "nobody has done it before");
+            assert!(
+                txn.insert_new(&done, &job, number(&job).pow(2).to_be_bytes())?,
+                "nobody has done it before"
+            );
             Ok(true)
         })?;
         if took_one {
             count += 1;
         } else {
-            // Others have what is left in hand: sleeps until the last job is done. They may be killed, and then there is one to be done after all.
-            let end = env.write_when_within(Duration::from_millis(50), |txn| Ok(txn.first(&jobs)?.is_none().then_some(())))?;
+            // Others have what is left in hand: sleeps until the last job is done. They may be killed, and
+            // then there is one to be done after all.
+            let end = env.write_when_within(Duration::from_millis(50), |txn| {
+                Ok(txn.first(&jobs)?.is_none().then_some(()))
+            })?;
             if end.is_some() {
                 break;
             }

@@ -2,8 +2,9 @@
 //!
 //! `cargo run -p sablecat --example secondary_index [DIRECTORY]`
 //!
-//! There are three databases: the users, and two indexes, which are kept by hand in the same transaction as what they point to. An address that is taken is an error of the
-//! program's own, which it returns out of the transaction: nothing of that transaction is kept, and it is not run again.
+//! There are three databases: the users, and two indexes, which are kept by hand in the same transaction as
+//! what they point to. An address that is taken is an error of the program's own, which it returns out of the
+//! transaction: nothing of that transaction is kept, and it is not run again.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -57,7 +58,8 @@ struct Users {
 impl Users {
     fn open(directory: PathBuf) -> Result<Users> {
         let env = Env::open(directory)?;
-        let [users, by_email, by_city] = ["users", "users by email", "users by city"].map(|name| env.database(name));
+        let [users, by_email, by_city] =
+            ["users", "users by email", "users by city"].map(|name| env.database(name));
         Ok(Users { users: users?, by_email: by_email?, by_city: by_city?, env })
     }
 
@@ -80,7 +82,9 @@ impl Users {
 
     /// A user goes, and what points to it.
     fn take_out(&self, txn: &mut Txn<'_>, number: u64) -> Result<bool> {
-        let Some(user) = txn.take(&self.users, number.to_be_bytes())?.map(|value| to_user(&value)) else { return Ok(false) };
+        let Some(user) = txn.take(&self.users, number.to_be_bytes())?.map(|value| to_user(&value)) else {
+            return Ok(false);
+        };
         txn.remove(&self.by_email, &user.email)?;
         txn.remove(&self.by_city, in_city(&user.city, number))?;
         Ok(true)
@@ -95,7 +99,10 @@ impl Users {
 
     /// The numbers of those who live in a city, in order.
     fn in_city(&self, city: &str) -> Result<Vec<u64>> {
-        self.by_city.range(Prefix([city.as_bytes(), &[0]].concat()))?.map(|record| Ok(to_number(&record?.0[city.len() + 1..]))).collect()
+        self.by_city
+            .range(Prefix([city.as_bytes(), &[0]].concat()))?
+            .map(|record| Ok(to_number(&record?.0[city.len() + 1..])))
+            .collect()
     }
 }
 
@@ -118,7 +125,9 @@ fn user(email: &str, city: &str) -> User {
 }
 
 fn main() -> std::result::Result<(), Box<dyn error::Error>> {
-    let users = Users::open(env::args_os().nth(1).map_or_else(|| env::temp_dir().join("sablecat-secondary-index"), PathBuf::from))?;
+    let users = Users::open(
+        env::args_os().nth(1).map_or_else(|| env::temp_dir().join("sablecat-secondary-index"), PathBuf::from),
+    )?;
     users.set(1, &user("ada@example.org", "London"))?;
     users.set(2, &user("grace@example.org", "New York"))?;
     users.set(3, &user("alan@example.org", "London"))?;

@@ -2,9 +2,10 @@
 //!
 //! `cargo run -p sablecat --example several_processes [DIRECTORY]`
 //!
-//! Each process counts what it sold in a record of its own, and what is left follows from all of these. So two sales may change different records and still
-//! depend on each other: at `Isolation::Snapshot` two processes could both sell the last ticket. Transactions are serialisable unless asked for less, so
-//! one of the two is run again, and finds that nothing is left.
+//! Each process counts what it sold in a record of its own, and what is left follows from all of these. So
+//! two sales may change different records and still depend on each other: at `Isolation::Snapshot` two
+//! processes could both sell the last ticket. Transactions are serialisable unless asked for less, so one of
+//! the two is run again, and finds that nothing is left.
 
 use std::error::Error;
 use std::ops::ControlFlow;
@@ -20,17 +21,22 @@ const TICKETS: u64 = 500;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = env::args_os().skip(1);
-    let directory = arguments.next().map_or_else(|| env::temp_dir().join("sablecat-several-processes"), PathBuf::from);
+    let directory =
+        arguments.next().map_or_else(|| env::temp_dir().join("sablecat-several-processes"), PathBuf::from);
     match arguments.next() {
         None => manage(&directory),
         Some(name) => sell(&directory, &name.to_string_lossy()),
     }
 }
 
-/// Every process that uses the environment opens it like this; the first one creates it. Sales are handed to the system when their commit returns: no
-/// killed process loses one, a failure of the machine may.
+/// Every process that uses the environment opens it like this; the first one creates it. Sales are handed to
+/// the system when their commit returns: no killed process loses one, a failure of the machine may.
 fn open(directory: &Path) -> sablecat::Result<(Env, Database)> {
-    let env = Env::builder().shared(true).cache_size(16 << 20).durability(Durability::WriteNoSync).open(directory)?;
+    let env = Env::builder()
+        .shared(true)
+        .cache_size(16 << 20)
+        .durability(Durability::WriteNoSync)
+        .open(directory)?;
     let sold = env.database("sold")?;
     Ok((env, sold))
 }

@@ -1,6 +1,7 @@
 //! The one error type.
 //!
-//! A message says what was tried, on what, and what the caller can do; the kind is what programs decide on. Kinds are few and stable.
+//! A message says what was tried, on what, and what the caller can do; the kind is what programs decide on.
+//! Kinds are few and stable.
 
 use std::fmt::{self, Display};
 use std::path::Path;
@@ -10,7 +11,8 @@ use crate::types::PageId;
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, as a program needs to know it. [The guide](crate::guide::errors) says what to do about each.
+/// What went wrong, as a program needs to know it. [The guide](crate::guide::errors) says what to do about
+/// each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -24,27 +26,33 @@ pub enum ErrorKind {
     Deadlock,
     /// A lock or a latch was not free within the time allowed. Run it again, or allow more.
     Timeout,
-    /// The snapshot was given up, because it kept too many old versions alive; or, in a read-only environment, because there is a newer checkpoint by now. Take
-    /// a new one.
+    /// The snapshot was given up, because it kept too many old versions alive; or, in a read-only
+    /// environment, because there is a newer checkpoint by now. Take a new one.
     SnapshotTooOld,
     /// The disk is full, or what this user or process may have of it: make room, and try again.
     DiskFull,
-    /// The cache is full of what running operations, snapshots or one large transaction need; in memory alone, of records. End snapshots, change less at once,
-    /// remove what is not needed, or enlarge the cache.
+    /// The cache is full of what running operations, snapshots or one large transaction need; in memory
+    /// alone, of records. End snapshots, change less at once, remove what is not needed, or enlarge the
+    /// cache.
     CacheFull,
-    /// There are too many at once, of transactions and operations in progress, record locks or processes: end some, or try again once others have ended.
+    /// There are too many at once, of transactions and operations in progress, record locks or processes: end
+    /// some, or try again once others have ended.
     TooMany,
-    /// The system has no memory, or no address space, for what the environment needs: end what takes so much, or ask for a smaller cache.
+    /// The system has no memory, or no address space, for what the environment needs: end what takes so much,
+    /// or ask for a smaller cache.
     MemoryFull,
-    /// The environment is as large as it can be: no numbers are left for pages, blocks or the log. Only another environment helps, with larger pages or volumes.
+    /// The environment is as large as it can be: no numbers are left for pages, blocks or the log. Only
+    /// another environment helps, with larger pages or volumes.
     Exhausted,
-    /// The commit was made and is visible, but could not be handed to the system or made durable for now: the disk is full, or
-    /// this process has no file descriptor left. Do not commit it again: once there is room, any sync or later commit does what is missing.
+    /// The commit was made and is visible, but could not be handed to the system or made durable for now: the
+    /// disk is full, or this process has no file descriptor left. Do not commit it again: once there is room,
+    /// any sync or later commit does what is missing.
     NotDurable,
-    /// An earlier failed flush or write made the environment unusable, or the other processes that share it took this one for dead. Close it and open it
-    /// again to recover.
+    /// An earlier failed flush or write made the environment unusable, or the other processes that share it
+    /// took this one for dead. Close it and open it again to recover.
     Poisoned,
-    /// The log is no longer kept from the place where reading was to begin, or does not lead from there to the present. Begin anew with a copy of the present state.
+    /// The log is no longer kept from the place where reading was to begin, or does not lead from there to
+    /// the present. Begin anew with a copy of the present state.
     LogGone,
     /// The environment is in use by another process, or by another handle of this one.
     InUse,
@@ -60,7 +68,8 @@ pub enum ErrorKind {
     ReadOnly,
 }
 
-/// The error of every operation: a kind for programs, a sentence for people. Its `Debug`, which a `main` that returns it prints, is both.
+/// The error of every operation: a kind for programs, a sentence for people. Its `Debug`, which a `main` that
+/// returns it prints, is both.
 pub struct Error {
     kind: ErrorKind,
     signal: Signal,
@@ -74,9 +83,11 @@ enum Signal {
     None,
     /// An operation ran out of frames: leave it, sweep, run it again.
     OutOfFrames,
-    /// The cache is full of what a checkpoint in progress or other operations need: wait for the checkpoint, run it again.
+    /// The cache is full of what a checkpoint in progress or other operations need: wait for the checkpoint,
+    /// run it again.
     NoRoom,
-    /// A page has no version at the snapshot: at a tree's root, because the tree is younger; elsewhere, corruption.
+    /// A page has no version at the snapshot: at a tree's root, because the tree is younger; elsewhere,
+    /// corruption.
     NotThere,
     /// A flush of the volume failed, or the write of a superblock: what is on the disk is not known.
     InDoubt,
@@ -84,7 +95,8 @@ enum Signal {
     TooMany,
     /// Another took over the making of checkpoints, or ended what this one was about to write: begin anew.
     Succeeded,
-    /// A tree was, or is being, built anew since its pages were looked for: look again under its structure latch.
+    /// A tree was, or is being, built anew since its pages were looked for: look again under its structure
+    /// latch.
     Rebuilt,
     /// A tree is arranged in a way that this build does not know: leave it as it is.
     NotKnown,
@@ -103,12 +115,20 @@ impl Error {
     /// A failed system call: what was tried, on which file.
     pub(crate) fn io(tried: impl Display, path: &Path, source: std::io::Error) -> Self {
         let kind = if is_full(&source) { ErrorKind::DiskFull } else { ErrorKind::Io };
-        Error { kind, signal: Signal::None, message: format!("{tried} {}: {source}", path.display()), source: Some(source) }
+        Error {
+            kind,
+            signal: Signal::None,
+            message: format!("{tried} {}: {source}", path.display()),
+            source: Some(source),
+        }
     }
 
     #[cold]
     pub(crate) fn out_of_frames() -> Self {
-        Error { signal: Signal::OutOfFrames, ..Self::new(ErrorKind::CacheFull, "the cache has no free frame") }
+        Error {
+            signal: Signal::OutOfFrames,
+            ..Self::new(ErrorKind::CacheFull, "the cache has no free frame")
+        }
     }
 
     /// What a process does that others have taken for dead.
@@ -124,7 +144,10 @@ impl Error {
     /// A page that something refers to has no version at the snapshot.
     #[cold]
     pub(crate) fn not_there(page: PageId) -> Self {
-        Error { signal: Signal::NotThere, ..Self::corruption(format!("page {page} is named by a tree but is not in use")) }
+        Error {
+            signal: Signal::NotThere,
+            ..Self::corruption(format!("page {page} is named by a tree but is not in use"))
+        }
     }
 
     /// A flush of the volume or the write of a superblock failed.
@@ -135,7 +158,10 @@ impl Error {
     /// A commit changes more pages than it may keep in the cache.
     #[cold]
     pub(crate) fn too_many() -> Self {
-        Error { signal: Signal::TooMany, ..Self::cache_full("the transaction changes more pages than the cache has room for") }
+        Error {
+            signal: Signal::TooMany,
+            ..Self::cache_full("the transaction changes more pages than the cache has room for")
+        }
     }
 
     /// Something of a tree is not known to this build.
@@ -149,14 +175,20 @@ impl Error {
     pub(crate) fn rebuilt() -> Self {
         Error {
             signal: Signal::Rebuilt,
-            ..Self::new(ErrorKind::Conflict, "a large transaction changed the database meanwhile; run it again")
+            ..Self::new(
+                ErrorKind::Conflict,
+                "a large transaction changed the database meanwhile; run it again",
+            )
         }
     }
 
     /// Another took over the making of checkpoints.
     #[cold]
     pub(crate) fn succeeded() -> Self {
-        Error { signal: Signal::Succeeded, ..Self::new(ErrorKind::Conflict, "another process makes the checkpoint by now; run it again") }
+        Error {
+            signal: Signal::Succeeded,
+            ..Self::new(ErrorKind::Conflict, "another process makes the checkpoint by now; run it again")
+        }
     }
 
     #[cold]
@@ -186,10 +218,13 @@ impl Error {
     /// Whether the system refused because of permissions, or of a file system mounted to be read only.
     pub(crate) fn is_not_permitted(&self) -> bool {
         use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
-        self.source.as_ref().is_some_and(|source| matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem))
+        self.source
+            .as_ref()
+            .is_some_and(|source| matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem))
     }
 
-    /// Whether a system call was refused for something that [may pass](sablecat_os::disk::may_pass). Not to be asked of a failed flush.
+    /// Whether a system call was refused for something that [may pass](sablecat_os::disk::may_pass). Not to
+    /// be asked of a failed flush.
     pub(crate) fn may_pass(&self) -> bool {
         self.source.as_ref().is_some_and(sablecat_os::disk::may_pass)
     }
@@ -267,12 +302,17 @@ impl Error {
         self.kind
     }
 
-    /// True when running the same transaction again may succeed: a conflict, a deadlock, a timeout, an outdated snapshot.
+    /// True when running the same transaction again may succeed: a conflict, a deadlock, a timeout, an
+    /// outdated snapshot.
     pub fn is_retryable(&self) -> bool {
-        matches!(self.kind, ErrorKind::Conflict | ErrorKind::Deadlock | ErrorKind::Timeout | ErrorKind::SnapshotTooOld)
+        matches!(
+            self.kind,
+            ErrorKind::Conflict | ErrorKind::Deadlock | ErrorKind::Timeout | ErrorKind::SnapshotTooOld
+        )
     }
 
-    /// True when something bounded is full, whatever that is: nothing was changed, and it may be tried again once there is room.
+    /// True when something bounded is full, whatever that is: nothing was changed, and it may be tried again
+    /// once there is room.
     pub fn is_full(&self) -> bool {
         use ErrorKind::{CacheFull, DiskFull, Exhausted, MemoryFull, TooMany};
         matches!(self.kind, DiskFull | CacheFull | TooMany | MemoryFull | Exhausted)

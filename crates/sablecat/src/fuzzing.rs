@@ -1,8 +1,10 @@
-//! Entrances for fuzzers: bytes from disk, driven through exactly the code that they reach. Feature `fuzzing`; not part of the interface.
+//! Entrances for fuzzers: bytes from disk, driven through exactly the code that they reach. Feature
+//! `fuzzing`; not part of the interface.
 //!
-//! Each target takes any bytes and says whether the engine believed them; it panics if anything does that must not. What is believed has
-//! to uphold the invariants: pages stay sound under every change, an environment that opens verifies or says what is wrong. Checksums
-//! guard nearly every byte, so for each target there is a function that puts them right again after a mutation.
+//! Each target takes any bytes and says whether the engine believed them; it panics if anything does that
+//! must not. What is believed has to uphold the invariants: pages stay sound under every change, an
+//! environment that opens verifies or says what is wrong. Checksums guard nearly every byte, so for each
+//! target there is a function that puts them right again after a mutation.
 //!
 //! | target | input | drives |
 //! |---|---|---|
@@ -40,9 +42,12 @@ const SEGMENT_HEADER_BYTES: usize = 4096;
 /// Bytes of a volume or segment that are looked at; what is longer is cut.
 const FILE_BYTES_MAX: usize = 1 << 20;
 
-/// A page, as long as a power of two allows, and after it a key: if the page passes the check, everything is done to it.
+/// A page, as long as a power of two allows, and after it a key: if the page passes the check, everything is
+/// done to it.
 pub fn page(input: &[u8]) -> bool {
-    let Some(power) = input.len().min(65536).checked_ilog2().filter(|&power| power >= 9) else { return false };
+    let Some(power) = input.len().min(65536).checked_ilog2().filter(|&power| power >= 9) else {
+        return false;
+    };
     let (page, key) = input.split_at(1 << power);
     let believed = access::check_page(page).is_ok();
     if believed {
@@ -72,7 +77,10 @@ fn open_with(disk: &SimDisk, path: &str, input: &[u8]) -> bool {
     write(&input[..input.len().min(FILE_BYTES_MAX)]).expect("the simulated disk has room");
     // What there is to go back to, and the last checkpoint, are read without the rest.
     let _ = builder(disk).history(DIRECTORY);
-    let _ = builder(disk).read_only(true).open(DIRECTORY).and_then(|env| env.verify(&mut |_| {}).and(read_all(&env)));
+    let _ = builder(disk)
+        .read_only(true)
+        .open(DIRECTORY)
+        .and_then(|env| env.verify(&mut |_| {}).and(read_all(&env)));
     let Ok(env) = builder(disk).open(DIRECTORY) else { return false };
     let verified = env.verify(&mut |_| {});
     let read = read_all(&env);
@@ -116,7 +124,8 @@ enum Sample {
     Journal,
 }
 
-/// A small environment with some of everything: trees of three levels, long values, two databases, a chunked commit in the log.
+/// A small environment with some of everything: trees of three levels, long values, two databases, a chunked
+/// commit in the log.
 fn sample(which: Sample) -> SimDisk {
     static SAMPLES: OnceLock<[SimDisk; 3]> = OnceLock::new();
     let make = |which| make_sample(which).expect("an empty disk takes a small environment");
@@ -190,7 +199,8 @@ pub fn sample_volume_with_epochs() -> Vec<u8> {
 /// Pages, as the engine wrote them.
 pub fn sample_pages() -> Vec<Vec<u8>> {
     let volume = sample_volume();
-    let pages = volume[RESERVED_BYTES..].chunks_exact(PAGE_SIZE).filter(|page| access::check_page(page).is_ok());
+    let pages =
+        volume[RESERVED_BYTES..].chunks_exact(PAGE_SIZE).filter(|page| access::check_page(page).is_ok());
     pages.map(<[u8]>::to_vec).collect()
 }
 
@@ -198,7 +208,8 @@ pub fn sample_pages() -> Vec<Vec<u8>> {
 pub fn records(segment: &[u8]) -> Vec<std::ops::Range<usize>> {
     let mut found = Vec::new();
     let mut at = SEGMENT_HEADER_BYTES;
-    while let Some(len) = segment.get(at..at + 4).map(|len| u32::from_le_bytes([len[0], len[1], len[2], len[3]]) as usize)
+    while let Some(len) =
+        segment.get(at..at + 4).map(|len| u32::from_le_bytes([len[0], len[1], len[2], len[3]]) as usize)
         && len >= 24
         && at + len <= segment.len()
     {
@@ -208,7 +219,8 @@ pub fn records(segment: &[u8]) -> Vec<std::ops::Range<usize>> {
     found
 }
 
-/// Puts right the checksums of a segment's header and of these records, each as long as it now says, or as it is.
+/// Puts right the checksums of a segment's header and of these records, each as long as it now says, or as it
+/// is.
 pub fn seal_segment(segment: &mut [u8], records: &[std::ops::Range<usize>]) {
     if let Some(header) = segment.get_mut(..SEGMENT_HEADER_BYTES) {
         header[12..16].fill(0);
@@ -218,14 +230,16 @@ pub fn seal_segment(segment: &mut [u8], records: &[std::ops::Range<usize>]) {
     for record in records {
         let Some(claimed) = segment.get(record.start..record.start + 4) else { continue };
         let len = u32::from_le_bytes([claimed[0], claimed[1], claimed[2], claimed[3]]) as usize;
-        let end = if len >= 24 && record.start + len <= segment.len() { record.start + len } else { record.end };
+        let end =
+            if len >= 24 && record.start + len <= segment.len() { record.start + len } else { record.end };
         if let Some(record) = segment.get_mut(record.start..end) {
             crate::log::seal_record(record);
         }
     }
 }
 
-/// Takes the seal out of a word that names a block: with it no block would be believed but the one it was made of.
+/// Takes the seal out of a word that names a block: with it no block would be believed but the one it was
+/// made of.
 fn unseal(word: &mut [u8]) {
     if let Ok(bytes) = <[u8; 8]>::try_from(&*word) {
         word.copy_from_slice(&(u64::from_le_bytes(bytes) & !(0xfffff << 40)).to_le_bytes());

@@ -1,7 +1,9 @@
-//! sablecat: an embedded transactional record store. A library linked into a program; no server, no administrator.
+//! sablecat: an embedded transactional record store. A library linked into a program; no server, no
+//! administrator.
 //!
-//! An [`Env`] (environment) is a directory, or memory alone. It holds named [`Database`]s: ordered maps from byte keys to byte values. Any
-//! number of threads read and write at the same time; what belongs together goes into a [`Txn`].
+//! An [`Env`] (environment) is a directory, or memory alone. It holds named [`Database`]s: ordered maps from
+//! byte keys to byte values. Any number of threads read and write at the same time; what belongs together
+//! goes into a [`Txn`].
 //!
 //! ```
 //! # fn main() -> sablecat::Result<()> {
@@ -25,18 +27,24 @@
 //! # }
 //! ```
 //!
-//! How safe a commit is when it returns is a choice of [`Durability`], per environment and per transaction; how far transactions are kept
-//! apart is one of [`Isolation`]. A program that wants speed and no transactions opens a [`DataStore`] instead.
+//! How safe a commit is when it returns is a choice of [`Durability`], per environment and per transaction;
+//! how far transactions are kept apart is one of [`Isolation`]. A program that wants speed and no
+//! transactions opens a [`DataStore`] instead.
 //!
-//! What is committed can be followed, as it comes or later: [`Env::changes`] is the log as a stream of changes, and a [`Follower`] applies it to another environment.
+//! What is committed can be followed, as it comes or later: [`Env::changes`] is the log as a stream of
+//! changes, and a [`Follower`] applies it to another environment.
 //!
 //! After a crash there is nothing to run: opening the environment recovers it.
 //!
-//! What is done is counted ([`Env::counters`]). With the feature `tracing`, which is off unless asked for, what is rare is also told to whoever listens through the `tracing` crate, with this
-//! library's name as the target: openings and recoveries, checkpoints, sweeps for want of cache, snapshots given up, dead processes that were finished for, what poisons an environment; and, at the
-//! level of debugging, conflicts. Who listens is called in the middle of that work, by the thread that does it: it must not use the environment, and holds up others while it takes its time.
+//! What is done is counted ([`Env::counters`]). With the feature `tracing`, which is off unless asked for,
+//! what is rare is also told to whoever listens through the `tracing` crate, with this library's name as the
+//! target: openings and recoveries, checkpoints, sweeps for want of cache, snapshots given up, dead processes
+//! that were finished for, what poisons an environment; and, at the level of debugging, conflicts. Who
+//! listens is called in the middle of that work, by the thread that does it: it must not use the environment,
+//! and holds up others while it takes its time.
 //!
-//! The [`guide`] says what to know before building upon it: keys, isolation, processes, durability, errors, containers.
+//! The [`guide`] says what to know before building upon it: keys, isolation, processes, durability, errors,
+//! containers.
 
 mod access;
 mod api;
@@ -56,10 +64,14 @@ mod types;
 
 pub use access::Method;
 pub use api::{
-    Builder, Changes, ChangesIn, ChangesOptions, Commit, Cursor, DataStore, Database, DatabaseStats, Entry, Env, Follower, KeyRange, Kind,
-    Prefix, Range, Read, ReadTxn, Record, Savepoint, Sequence, SequenceOptions, Stats, Stopper, Txn, TxnOptions, Write,
+    Builder, Changes, ChangesIn, ChangesOptions, Commit, Cursor, DataStore, Database, DatabaseStats, Entry,
+    Env, Follower, KeyRange, Kind, Prefix, Range, Read, ReadTxn, Record, Savepoint, Sequence,
+    SequenceOptions, Stats, Stopper, Txn, TxnOptions, Write,
 };
-pub use env::{Activity, CheckpointReport, CompactReport, Participant, Process, Progress, RecordLock, RecoveryReport, VerifyReport};
+pub use env::{
+    Activity, CheckpointReport, CompactReport, Participant, Process, Progress, RecordLock, RecoveryReport,
+    VerifyReport,
+};
 pub use env::{Change, Counters, OldestSnapshot, VolumeStats};
 pub use env::{Epoch, History, JournalFile, Recovery, RecoveryPlan, Target};
 pub use error::{Error, ErrorKind, Result};

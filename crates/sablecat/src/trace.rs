@@ -1,10 +1,12 @@
-//! What programs are told of as it happens, through the `tracing` crate: if the feature `tracing` is on. Otherwise nothing of this is left by the compiler, and the library does
-//! not depend on that crate.
+//! What programs are told of as it happens, through the `tracing` crate: if the feature `tracing` is on.
+//! Otherwise nothing of this is left by the compiler, and the library does not depend on that crate.
 //!
-//! Everything that is told stands here, so that what happens elsewhere reads the same with the feature and without. The names of fields are the interface: what is told is for people and for
-//! who counts. All of it is rare; what happens at every read or commit is counted instead (region/counts.rs).
+//! Everything that is told stands here, so that what happens elsewhere reads the same with the feature and
+//! without. The names of fields are the interface: what is told is for people and for who counts. All of it
+//! is rare; what happens at every read or commit is counted instead (region/counts.rs).
 //!
-//! A subscriber is called in the middle of things, by whoever does them, and holds these up for as long as it takes: it must not use the environment.
+//! A subscriber is called in the middle of things, by whoever does them, and holds these up for as long as it
+//! takes: it must not use the environment.
 
 use std::path::Path;
 
@@ -17,7 +19,8 @@ use crate::types::Lsn;
 pub(crate) enum Happened<'a> {
     /// An environment is open: whether it is new, whether others had it open, and where its log ends.
     Opened { created: bool, joined: bool, end: Lsn },
-    /// The log was replayed: from where, and how much of it; and whether a checkpoint may have been lost, whose commits the log had.
+    /// The log was replayed: from where, and how much of it; and whether a checkpoint may have been lost,
+    /// whose commits the log had.
     Recovered { checkpoint: Lsn, end: Lsn, commits: u64, operations: u64, doubt: bool },
     /// A checkpoint is durable.
     Checkpointed { lsn: Lsn, pages: u64, written: u64, moved: u64 },
@@ -54,14 +57,24 @@ mod told {
     #[cold]
     pub(crate) fn tell(what: Happened<'_>) {
         match what {
-            Happened::Opened { created, joined, end } => info!(created, joined, end = end.0, "environment opened"),
+            Happened::Opened { created, joined, end } => {
+                info!(created, joined, end = end.0, "environment opened")
+            }
             Happened::Recovered { checkpoint, end, commits, operations, doubt: false } => {
                 info!(checkpoint = checkpoint.0, end = end.0, commits, operations, "environment recovered");
             }
             Happened::Recovered { checkpoint, end, commits, operations, doubt: true } => {
-                warn!(checkpoint = checkpoint.0, end = end.0, commits, operations, "environment recovered; a checkpoint could not be read");
+                warn!(
+                    checkpoint = checkpoint.0,
+                    end = end.0,
+                    commits,
+                    operations,
+                    "environment recovered; a checkpoint could not be read"
+                );
             }
-            Happened::Checkpointed { lsn, pages, written, moved } => info!(lsn = lsn.0, pages, written, moved, "checkpoint durable"),
+            Happened::Checkpointed { lsn, pages, written, moved } => {
+                info!(lsn = lsn.0, pages, written, moved, "checkpoint durable")
+            }
             Happened::NotCheckpointed(why) => warn!(error = %why, "checkpoint failed"),
             Happened::Swept { frames, rounds } => debug!(frames, rounds, "cache swept"),
             Happened::GivenUp { slot } => warn!(slot, "snapshot given up"),

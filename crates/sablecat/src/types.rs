@@ -1,6 +1,7 @@
 //! The words every layer counts in: log positions, pages, frames, trees, blocks.
 //!
-//! Each is a newtype over an integer so that the compiler keeps them apart; all are plain data and may live in the region.
+//! Each is a newtype over an integer so that the compiler keeps them apart; all are plain data and may live
+//! in the region.
 
 use std::fmt;
 
@@ -27,7 +28,8 @@ macro_rules! word {
 }
 
 word! {
-    /// A log sequence number: a byte offset in the log since the environment was created. A commit's LSN is the end of its record.
+    /// A log sequence number: a byte offset in the log since the environment was created. A commit's LSN is
+    /// the end of its record.
     Lsn(u64)
 }
 word! {
@@ -39,8 +41,8 @@ word! {
     FrameId(u32)
 }
 word! {
-    /// The number of a tree. A named database's is never given twice in the life of an environment; the catalog's is 1; a subtree's follows
-    /// from its root page.
+    /// The number of a tree. A named database's is never given twice in the life of an environment; the
+    /// catalog's is 1; a subtree's follows from its root page.
     TreeId(u32)
 }
 word! {
@@ -48,14 +50,14 @@ word! {
     VolumeId(u8)
 }
 word! {
-    /// A block of a volume: in the low 34 bits its place there, counted from the start of the file in page-size units, in the 6 above the
-    /// volume. Place 0 names no block.
+    /// A block of a volume: in the low 34 bits its place there, counted from the start of the file in
+    /// page-size units, in the 6 above the volume. Place 0 names no block.
     BlockId(u64)
 }
 
 word! {
-    /// A block as whoever names it does: in the low 40 bits its number, in the 20 above the *seal* of what was written there last, 20 bits of
-    /// its checksum. Seal 0: not known, from before there were seals.
+    /// A block as whoever names it does: in the low 40 bits its number, in the 20 above the *seal* of what
+    /// was written there last, 20 bits of its checksum. Seal 0: not known, from before there were seals.
     SealedBlock(u64)
 }
 
@@ -109,8 +111,10 @@ impl BlockId {
         self.0 & (Self::WITHIN_MAX - 1)
     }
 }
-const _: () =
-    assert!(BlockId::MAX == 1 << SealedBlock::BLOCK_BITS && SealedBlock::BITS >> SealedBlock::BLOCK_BITS == SealedBlock::SEAL_MAX as u64);
+const _: () = assert!(
+    BlockId::MAX == 1 << SealedBlock::BLOCK_BITS
+        && SealedBlock::BITS >> SealedBlock::BLOCK_BITS == SealedBlock::SEAL_MAX as u64
+);
 impl SealedBlock {
     /// No block.
     pub(crate) const NONE: SealedBlock = SealedBlock(0);

@@ -142,7 +142,9 @@ fn threads_that_add_to_one_record_lose_nothing() {
             scope.spawn(|| {
                 for _ in 0..500 {
                     env.write(|txn| {
-                        let have = txn.get(&db, "n")?.map_or(0, |value| u64::from_le_bytes(value.try_into().unwrap()));
+                        let have = txn
+                            .get(&db, "n")?
+                            .map_or(0, |value| u64::from_le_bytes(value.try_into().unwrap()));
                         txn.insert(&db, "n", (have + 1).to_le_bytes())
                     })
                     .unwrap();
@@ -180,7 +182,13 @@ fn a_data_store_keeps_what_was_checkpointed() {
 fn a_transaction_larger_than_the_log_buffer_commits_and_is_recovered() {
     let disk = std::sync::Arc::new(sablecat_os::sim::SimDisk::new(7));
     let open = |disk: std::sync::Arc<sablecat_os::sim::SimDisk>| {
-        Env::builder().disk(disk).log_buffer_size(1 << 16).log_segment_size(1 << 16).background(false).open("db").unwrap()
+        Env::builder()
+            .disk(disk)
+            .log_buffer_size(1 << 16)
+            .log_segment_size(1 << 16)
+            .background(false)
+            .open("db")
+            .unwrap()
     };
     let env = open(disk.clone());
     let db = env.database("records").unwrap();
@@ -207,9 +215,14 @@ fn a_database_renamed_after_a_checkpoint_has_its_records_after_a_crash() {
         env.database(from).unwrap().insert(b"k", b"v").unwrap();
         env.checkpoint().unwrap();
         env.rename_database(from, to).unwrap();
-        let env = Env::builder().disk(std::sync::Arc::new(disk.crash(1))).background(false).open("/env").unwrap();
+        let env =
+            Env::builder().disk(std::sync::Arc::new(disk.crash(1))).background(false).open("/env").unwrap();
         assert_eq!(env.databases().unwrap(), [to]);
-        assert_eq!(env.database(to).unwrap().get(b"k").unwrap().as_deref(), Some(&b"v"[..]), "{from} to {to}");
+        assert_eq!(
+            env.database(to).unwrap().get(b"k").unwrap().as_deref(),
+            Some(&b"v"[..]),
+            "{from} to {to}"
+        );
         let report = env.verify(&mut |_| {}).unwrap();
         assert_eq!((report.problems.len(), report.pages_unreachable), (0, 0));
     }
@@ -219,7 +232,13 @@ fn a_database_renamed_after_a_checkpoint_has_its_records_after_a_crash() {
 fn a_bulk_load_fills_an_empty_database_and_survives_a_crash() {
     let disk = std::sync::Arc::new(sablecat_os::sim::SimDisk::new(8));
     let open = |disk: std::sync::Arc<sablecat_os::sim::SimDisk>| {
-        Env::builder().disk(disk).log_buffer_size(1 << 16).log_segment_size(1 << 16).background(false).open("db").unwrap()
+        Env::builder()
+            .disk(disk)
+            .log_buffer_size(1 << 16)
+            .log_segment_size(1 << 16)
+            .background(false)
+            .open("db")
+            .unwrap()
     };
     let env = open(disk.clone());
     for records in [0, 1, 50, 30_000u64] {
@@ -286,15 +305,20 @@ fn a_visit_shows_exactly_the_records_between_its_bounds() {
         .unwrap();
         let expected: Vec<u32> = (from..=to.min(9_998)).filter(|n| n % 2 == 0).collect();
         assert_eq!(seen, expected, "{from}..={to}");
-        // What is folded is handed on from leaf to leaf, and comes out where it breaks off, in whichever leaf that is.
+        // What is folded is handed on from leaf to leaf, and comes out where it breaks off, in whichever leaf
+        // that is.
         for most in [0, 1, 150, 2_000, 9_999] {
-            let folded = db.fold(from.to_be_bytes()..=to.to_be_bytes(), (0, 0u64), |(count, sum), key, value| {
-                if count == most {
-                    return std::ops::ControlFlow::Break((count, sum));
-                }
-                let (key, value) = (u32::from_be_bytes(key.try_into().unwrap()), u32::from_le_bytes(value.try_into().unwrap()));
-                std::ops::ControlFlow::Continue((count + 1, sum + u64::from(key) + u64::from(value)))
-            });
+            let folded =
+                db.fold(from.to_be_bytes()..=to.to_be_bytes(), (0, 0u64), |(count, sum), key, value| {
+                    if count == most {
+                        return std::ops::ControlFlow::Break((count, sum));
+                    }
+                    let (key, value) = (
+                        u32::from_be_bytes(key.try_into().unwrap()),
+                        u32::from_le_bytes(value.try_into().unwrap()),
+                    );
+                    std::ops::ControlFlow::Continue((count + 1, sum + u64::from(key) + u64::from(value)))
+                });
             let expected = &expected[..most.min(expected.len())];
             assert_eq!(
                 folded.unwrap(),
@@ -316,8 +340,9 @@ fn a_read_only_transaction_folds_the_state_it_began_with() {
     for n in 1_000..5_000u32 {
         db.remove(n.to_be_bytes()).unwrap();
     }
-    let sum =
-        |sum: u64, _: &[u8], value: &[u8]| std::ops::ControlFlow::Continue(sum + u64::from(u32::from_le_bytes(value.try_into().unwrap())));
+    let sum = |sum: u64, _: &[u8], value: &[u8]| {
+        std::ops::ControlFlow::Continue(sum + u64::from(u32::from_le_bytes(value.try_into().unwrap())))
+    };
     assert_eq!(then.fold(&db, .., 0, sum).unwrap(), (0..5_000).sum::<u64>());
     assert_eq!(db.fold(.., 0, sum).unwrap(), (0..1_000).sum::<u64>());
     let mut seen = 0;
@@ -329,8 +354,9 @@ fn a_read_only_transaction_folds_the_state_it_began_with() {
     assert_eq!(seen, 3_000);
 }
 
-/// Whoever looks at a record for as long as he likes (a debugger may have stopped his process) holds up nobody: not those who change all records,
-/// many more times than there is room for versions, nor those who read many more than there is room for.
+/// Whoever looks at a record for as long as he likes (a debugger may have stopped his process) holds up
+/// nobody: not those who change all records, many more times than there is room for versions, nor those who
+/// read many more than there is room for.
 #[test]
 fn who_looks_at_a_record_for_long_holds_up_nobody() {
     const RECORDS: u64 = 20_000;
@@ -373,7 +399,11 @@ fn who_looks_at_a_record_for_long_holds_up_nobody() {
 fn a_program_without_threads_keeps_house_itself() {
     let disk = std::sync::Arc::new(sablecat_os::sim::SimDisk::new(9));
     let open = |disk: std::sync::Arc<sablecat_os::sim::SimDisk>| {
-        let builder = Env::builder().disk(disk).log_buffer_size(1 << 16).durability(sablecat::Durability::NoSync).background(false);
+        let builder = Env::builder()
+            .disk(disk)
+            .log_buffer_size(1 << 16)
+            .durability(sablecat::Durability::NoSync)
+            .background(false);
         builder.flush_interval(std::time::Duration::ZERO).checkpoint_log_size(1 << 16).open("db").unwrap()
     };
     let env = open(disk.clone());
@@ -393,10 +423,14 @@ fn a_program_without_threads_keeps_house_itself() {
         db.insert(key(n), [n as u8; 60]).unwrap();
     }
     env.keep_house().unwrap();
-    assert!(env.stats().unwrap().checkpoint > before, "a checkpoint is written when the log has grown enough");
+    assert!(
+        env.stats().unwrap().checkpoint > before,
+        "a checkpoint is written when the log has grown enough"
+    );
 }
 
-/// Each thread remembers for itself where it was. A leaf that it remembers may be gone, and its number be that of a page of a load that has failed.
+/// Each thread remembers for itself where it was. A leaf that it remembers may be gone, and its number be
+/// that of a page of a load that has failed.
 #[test]
 fn nothing_of_a_load_that_failed_is_found_in_a_data_store() {
     use std::sync::{RwLock, mpsc};
@@ -408,7 +442,11 @@ fn nothing_of_a_load_that_failed_is_found_in_a_data_store() {
         let store = RwLock::new(store);
         let ((ask, asked), (tell, told)) = (mpsc::channel(), mpsc::channel());
         std::thread::scope(|scope| {
-            scope.spawn(|| asked.into_iter().for_each(|()| tell.send(store.read().unwrap().get(&db, key(n)).unwrap()).unwrap()));
+            scope.spawn(|| {
+                asked
+                    .into_iter()
+                    .for_each(|()| tell.send(store.read().unwrap().get(&db, key(n)).unwrap()).unwrap())
+            });
             let get = || {
                 ask.send(()).unwrap();
                 told.recv().unwrap()
@@ -426,19 +464,25 @@ fn nothing_of_a_load_that_failed_is_found_in_a_data_store() {
     }
 }
 
-/// An insertion may need pages that are not in the cache, and room on the disk for those that are in their way.
+/// An insertion may need pages that are not in the cache, and room on the disk for those that are in their
+/// way.
 #[test]
 fn what_was_in_a_data_store_is_there_after_insertions_that_failed() {
     use sablecat_os::sim::{Fault, SimDisk};
     for seed in 0..6 {
         let disk = SimDisk::new(seed);
-        let builder = Env::builder().disk(std::sync::Arc::new(disk.clone())).page_size(512).cache_size(0).background(false);
+        let builder = Env::builder()
+            .disk(std::sync::Arc::new(disk.clone()))
+            .page_size(512)
+            .cache_size(0)
+            .background(false);
         let mut store = builder.open_data_store("/env").unwrap();
         let db = store.database("d").unwrap();
         let (mut there, mut failed) = (Vec::new(), 0);
         for n in 0..12_000 {
             if n % 5 == 0 {
-                let fault = if n % 2 == 0 { Fault::DiskFull } else { Fault::Error(std::io::ErrorKind::Other) };
+                let fault =
+                    if n % 2 == 0 { Fault::DiskFull } else { Fault::Error(std::io::ErrorKind::Other) };
                 disk.fail_at(disk.calls() + 1 + n / 5 % 4, fault);
             }
             match store.insert(&db, key(n + seed), [n as u8; 60]) {
@@ -449,7 +493,11 @@ fn what_was_in_a_data_store_is_there_after_insertions_that_failed() {
         }
         assert!(failed > 10, "{failed}");
         for n in there {
-            assert_eq!(store.get(&db, key(n + seed)).unwrap(), Some(vec![n as u8; 60]), "record {n} of seed {seed}, {failed} failed");
+            assert_eq!(
+                store.get(&db, key(n + seed)).unwrap(),
+                Some(vec![n as u8; 60]),
+                "record {n} of seed {seed}, {failed} failed"
+            );
         }
         assert_eq!(store.verify(&mut |_| {}).unwrap().problems, [""; 0]);
     }

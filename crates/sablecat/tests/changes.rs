@@ -1,24 +1,30 @@
-//! What was committed, as a stream: each commit once and as it was, from wherever it is asked for, over crashes; and another environment that follows.
+//! What was committed, as a stream: each commit once and as it was, from wherever it is asked for, over
+//! crashes; and another environment that follows.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included};
 use std::sync::Arc;
-use std::time::Duration;
 
 use sablecat::Read;
 use sablecat::{
-    Builder, Change, Changes, ChangesOptions, Commit, Database, Durability, Env, ErrorKind, Follower, Journal, Lsn, Result, Target, Txn,
+    Builder, Change, Changes, ChangesOptions, Commit, Database, Durability, Env, ErrorKind, Follower,
+    Journal, Lsn, Result, Target, Txn,
 };
-use sablecat_os::sim::{Fault, SimDisk, Survival};
+use sablecat_os::sim::{SimDisk, Survival};
 
 /// All records of all databases.
 type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
 /// The smallest log: a write set of 32 KiB goes in chunks, and a segment is over soon.
 fn builder(disk: &Arc<SimDisk>) -> Builder {
-    Env::builder().disk(Arc::clone(disk) as Arc<_>).background(false).cache_size(4 << 20).log_buffer_size(1 << 16).log_segment_size(1 << 16)
+    Env::builder()
+        .disk(Arc::clone(disk) as Arc<_>)
+        .background(false)
+        .cache_size(4 << 20)
+        .log_buffer_size(1 << 16)
+        .log_segment_size(1 << 16)
 }
 
 fn disk(seed: u64) -> Arc<SimDisk> {
@@ -43,7 +49,9 @@ fn apply(model: &mut Contents, commit: &Commit<'_>) {
     while let Some(change) = changes.next().unwrap() {
         count += 1;
         match change {
-            Change::Insert { database, key, value } => _ = model.get_mut(database).unwrap().insert(key.to_vec(), value.to_vec()),
+            Change::Insert { database, key, value } => {
+                _ = model.get_mut(database).unwrap().insert(key.to_vec(), value.to_vec())
+            }
             Change::Remove { database, key } => _ = model.get_mut(database).unwrap().remove(key),
             Change::CreateDatabase { name, comparator: None, .. } => {
                 assert_eq!(model.insert(name.to_owned(), BTreeMap::new()), None, "{name}")
@@ -52,7 +60,9 @@ fn apply(model: &mut Contents, commit: &Commit<'_>) {
                 let records = model.remove(from).unwrap_or_else(|| panic!("{from} is renamed to {to}"));
                 assert_eq!(model.insert(to.to_owned(), records), None, "{to}");
             }
-            Change::RemoveDatabase { name } => _ = model.remove(name).unwrap_or_else(|| panic!("{name} is removed")),
+            Change::RemoveDatabase { name } => {
+                _ = model.remove(name).unwrap_or_else(|| panic!("{name} is removed"))
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -109,7 +119,10 @@ fn step(txn: &mut Txn<'_>, dice: &mut Dice) -> Result<()> {
         1 | 2 if txn.existing_database(&name)?.is_some() && txn.existing_database(&other)?.is_none() => {
             txn.rename_database(&name, &other)?
         }
-        3 if name != other && txn.existing_database(&name)?.is_some() && txn.existing_database(&other)?.is_some() => {
+        3 if name != other
+            && txn.existing_database(&name)?.is_some()
+            && txn.existing_database(&other)?.is_some() =>
+        {
             txn.rename_database(&name, "between")?;
             txn.rename_database(&other, &name)?;
             txn.rename_database("between", &other)?;
@@ -136,7 +149,8 @@ fn step(txn: &mut Txn<'_>, dice: &mut Dice) -> Result<()> {
     Ok(())
 }
 
-/// That what was told after a place, up to the last of it, is each commit once: all but those of which nothing can be seen.
+/// That what was told after a place, up to the last of it, is each commit once: all but those of which
+/// nothing can be seen.
 fn check_told(told: &[Lsn], after: Lsn, was: &BTreeMap<Lsn, Contents>, before: &Contents) {
     let last = told.last().copied().unwrap_or(after);
     let mut told = told.iter();
@@ -181,7 +195,9 @@ fn each_commit_is_told_once_and_as_it_was_from_wherever_it_is_asked_for() {
                 env.checkpoint().unwrap();
             }
             if n % 5 == 0 {
-                catch_up(&mut changes, &mut model, |lsn, model| assert_eq!(was.get(&lsn), Some(model), "seed {seed}, {lsn}"));
+                catch_up(&mut changes, &mut model, |lsn, model| {
+                    assert_eq!(was.get(&lsn), Some(model), "seed {seed}, {lsn}")
+                });
             }
         }
         catch_up(&mut changes, &mut model, |_, _| {});
@@ -242,7 +258,8 @@ fn bulk_loads_and_large_transactions_are_told_and_who_begins_between_their_parts
     }
 }
 
-/// Where a load has logged some of its parts, and others have committed since; the parts before that are in other segments.
+/// Where a load has logged some of its parts, and others have committed since; the parts before that are in
+/// other segments.
 fn load_and(env: &Env, between: &mut dyn FnMut()) {
     let (loaded, other) = (env.database("loaded").unwrap(), env.database("other").unwrap());
     let records = (0..3000u32).map(|n| {
@@ -332,7 +349,10 @@ fn the_log_is_kept_for_who_reads_it_and_for_nobody_who_lags_too_far_behind() {
         while near.try_next().unwrap().is_some() {}
     }
     fill(&env);
-    assert!(near.try_next().unwrap().is_some(), "one that lags too far behind does not take the log from one that does not");
+    assert!(
+        near.try_next().unwrap().is_some(),
+        "one that lags too far behind does not take the log from one that does not"
+    );
     assert_eq!(far.try_next().expect_err("let go").kind(), ErrorKind::LogGone);
     drop((far, near));
     env.close().unwrap();
@@ -362,7 +382,8 @@ fn nothing_is_given_that_a_crash_takes_back() {
         let mut written = env.changes_with(begun, ChangesOptions::new().written(true)).unwrap();
         let (mut given, mut ahead, mut made) = (Vec::new(), Vec::new(), Vec::new());
         for n in 0..30u32 {
-            let rung = [Durability::Memory, Durability::NoSync, Durability::WriteNoSync, Durability::Sync][dice.roll(4) as usize];
+            let rung = [Durability::Memory, Durability::NoSync, Durability::WriteNoSync, Durability::Sync]
+                [dice.roll(4) as usize];
             let mut txn = env.begin().unwrap();
             txn.insert(&database, n.to_be_bytes(), vec![n as u8; 10 + dice.roll(5000) as usize]).unwrap();
             made.push(txn.commit_with(rung).unwrap());
@@ -396,7 +417,10 @@ fn nothing_is_given_that_a_crash_takes_back() {
         if let Some(&last) = ahead.last() {
             match env.changes(last) {
                 Ok(_) => assert!(there.contains(&last), "seed {seed}"),
-                Err(error) => assert!(error.kind() == ErrorKind::LogGone && !there.contains(&last), "seed {seed}: {error}"),
+                Err(error) => assert!(
+                    error.kind() == ErrorKind::LogGone && !there.contains(&last),
+                    "seed {seed}: {error}"
+                ),
             }
         }
         let dead = disk.crash_as(Survival::Everything, seed);
@@ -492,7 +516,10 @@ fn a_copy_of_a_snapshot_goes_on_with_what_came_after_it() {
     let follower = Follower::new(&copy, "origin").unwrap();
     let mut txn = copy.begin().unwrap();
     let into = txn.database("letters").unwrap();
-    snapshot.range(&letters, ..).unwrap().for_each(|record| record.and_then(|(key, value)| txn.insert(&into, key, value)).unwrap());
+    snapshot
+        .range(&letters, ..)
+        .unwrap()
+        .for_each(|record| record.and_then(|(key, value)| txn.insert(&into, key, value)).unwrap());
     follower.set_position(&mut txn, snapshot.lsn()).unwrap();
     txn.commit().unwrap();
     let mut applied = Vec::new();
@@ -513,51 +540,6 @@ fn a_copy_of_a_snapshot_goes_on_with_what_came_after_it() {
 }
 
 #[test]
-fn who_waits_is_woken_by_a_commit_a_stop_and_the_end_of_its_time() {
-    let env = builder(&disk(1)).open("env").unwrap();
-    let database = env.database("d").unwrap();
-    let mut changes = env.changes_from_now(ChangesOptions::new()).unwrap();
-    assert!(changes.next_within(Duration::ZERO).unwrap().is_none());
-    assert!(changes.next_within(Duration::from_millis(1)).unwrap().is_none());
-    let stopper = changes.stopper();
-    let (sender, receiver) = std::sync::mpsc::channel();
-    let reader = std::thread::spawn(move || {
-        while let Some(commit) = changes.next().unwrap() {
-            sender.send(commit.lsn()).unwrap();
-        }
-        changes
-    });
-    for n in 0..50u32 {
-        // Made durable by itself, or by a flush of everything.
-        let mut txn = env.begin().unwrap();
-        txn.insert(&database, n.to_be_bytes(), "value").unwrap();
-        let lsn = txn.commit_with(if n % 2 == 0 { Durability::Sync } else { Durability::NoSync }).unwrap();
-        if n % 2 == 1 {
-            env.sync().unwrap();
-        }
-        assert_eq!(receiver.recv().unwrap(), lsn);
-    }
-    stopper.stop();
-    let mut changes = reader.join().unwrap();
-    database.insert("more", "value").unwrap();
-    assert!(changes.next().unwrap().is_none(), "stopped for good");
-    assert!(changes.try_next().unwrap().is_some(), "what is there is given to who does not wait");
-}
-
-#[test]
-fn who_waits_hears_of_a_failed_flush_when_all_that_is_durable_was_given() {
-    let disk = disk(1);
-    let env = builder(&disk).open("env").unwrap();
-    let database = env.database("d").unwrap();
-    let mut changes = env.changes_from_now(ChangesOptions::new()).unwrap();
-    database.insert("durable", "value").unwrap();
-    disk.fail_at(disk.calls() + 1, Fault::SyncFails);
-    database.insert("lost", "value").expect_err("the flush fails");
-    assert!(changes.next().unwrap().is_some());
-    assert_eq!(changes.next().expect_err("nothing more comes").kind(), ErrorKind::Poisoned);
-}
-
-#[test]
 fn where_no_commit_ends_and_what_is_not_kept_is_refused() {
     let memory = Env::in_memory().unwrap();
     assert_eq!(memory.changes(Lsn(0)).expect_err("no log").kind(), ErrorKind::Invalid);
@@ -567,8 +549,14 @@ fn where_no_commit_ends_and_what_is_not_kept_is_refused() {
     database.insert("a", "alpha").unwrap();
     let end = env.lsn();
     assert_eq!(env.changes(Lsn(end.0 + 8)).expect_err("beyond the end").kind(), ErrorKind::Invalid);
-    let error = env.changes(Lsn(end.0 - 8)).and_then(|mut changes| changes.try_next().map(drop)).expect_err("in a record");
-    assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("no commit ends there"), "{error}");
+    let error = env
+        .changes(Lsn(end.0 - 8))
+        .and_then(|mut changes| changes.try_next().map(drop))
+        .expect_err("in a record");
+    assert!(
+        error.kind() == ErrorKind::Invalid && error.to_string().contains("no commit ends there"),
+        "{error}"
+    );
     drop(database);
     env.close().unwrap();
     let env = builder(&disk).open("env").unwrap();
@@ -656,7 +644,9 @@ fn names_are_those_of_then_over_renames_removals_and_another_opening() {
             let mut each = commit.changes();
             while let Some(change) = each.next().unwrap() {
                 told.push(match change {
-                    Change::Insert { database, key, .. } => format!("{} in {database}", String::from_utf8_lossy(key)),
+                    Change::Insert { database, key, .. } => {
+                        format!("{} in {database}", String::from_utf8_lossy(key))
+                    }
                     Change::CreateDatabase { name, .. } => format!("create {name}"),
                     Change::RenameDatabase { from, to } => format!("rename {from} {to}"),
                     Change::RemoveDatabase { name } => format!("remove {name}"),

@@ -1,6 +1,7 @@
 //! Changes that several processes make, as one follows them, and some are killed.
 //!
-//! The other processes are this test program itself, started again with `SABLECAT_TEST_DIR` set, so that it runs [`writer`] or [`reader`] alone.
+//! The other processes are this test program itself, started again with `SABLECAT_TEST_DIR` set, so that it
+//! runs [`writer`] or [`reader`] alone.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -27,7 +28,9 @@ impl Place {
 
     fn segments(&self) -> usize {
         let files = std::fs::read_dir(self.0.join("env/log")).unwrap();
-        files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|kind| kind == "log")).count()
+        files
+            .filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|kind| kind == "log"))
+            .count()
     }
 }
 
@@ -38,8 +41,13 @@ impl Drop for Place {
 }
 
 fn open(base: &Path) -> Env {
-    let builder = Env::builder().shared(true).cache_size(4 << 20).log_segment_size(1 << 16).log_buffer_size(1 << 16);
-    builder.region_directory(base.join("region")).durability(Durability::NoSync).open(base.join("env")).unwrap()
+    let builder =
+        Env::builder().shared(true).cache_size(4 << 20).log_segment_size(1 << 16).log_buffer_size(1 << 16);
+    builder
+        .region_directory(base.join("region"))
+        .durability(Durability::NoSync)
+        .open(base.join("env"))
+        .unwrap()
 }
 
 fn me() -> Option<(Env, String)> {
@@ -47,7 +55,8 @@ fn me() -> Option<(Env, String)> {
     Some((open(Path::new(&base)), number))
 }
 
-/// Counts for ever, in two records of one commit, each third time made durable; and says the count once it is committed.
+/// Counts for ever, in two records of one commit, each third time made durable; and says the count once it is
+/// committed.
 #[test]
 #[ignore = "what the processes of the other tests do"]
 fn writer() {
@@ -159,7 +168,8 @@ fn who_follows_several_processes_is_told_each_commit_once_however_they_end() {
         let at = round % 3;
         writers[at].take().unwrap().kill();
         writers[at] = Some(Other::start("writer", &place, at));
-        // Nothing is lost of the killed, nor is what they had begun in the way. It waits for it, and is woken by others.
+        // Nothing is lost of the killed, nor is what they had begun in the way. It waits for it, and is woken
+        // by others.
         while counts.get(&at.to_string()).copied().unwrap_or(0) < told[&at.to_string()] {
             let commit = changes.next().unwrap().unwrap();
             read(commit, &mut counts);

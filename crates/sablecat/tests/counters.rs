@@ -1,6 +1,7 @@
 //! What all processes have counted together, whoever is killed.
 //!
-//! The other processes are this test program itself, started again with `SABLECAT_TEST_DIR` set, so that it runs [`writer`] alone.
+//! The other processes are this test program itself, started again with `SABLECAT_TEST_DIR` set, so that it
+//! runs [`writer`] alone.
 
 mod support;
 
@@ -15,7 +16,8 @@ const DIRECTORY: &str = "SABLECAT_TEST_DIR";
 const NUMBER: &str = "SABLECAT_TEST_NUMBER";
 
 fn open(base: &Path) -> Env {
-    let builder = Env::builder().shared(true).background(false).cache_size(1 << 20).durability(Durability::WriteNoSync);
+    let builder =
+        Env::builder().shared(true).background(false).cache_size(1 << 20).durability(Durability::WriteNoSync);
     builder.region_directory(base.join("region")).open(base.join("env")).expect("opened")
 }
 
@@ -94,7 +96,10 @@ fn commits_are_counted_once_whoever_is_killed() {
             writer.kill_after(n * 5 + round as u64);
         }
         let now = env.counters();
-        assert!(growing(&last).iter().zip(growing(&now)).all(|(last, now)| *last <= now), "{last:?} and then {now:?}");
+        assert!(
+            growing(&last).iter().zip(growing(&now)).all(|(last, now)| *last <= now),
+            "{last:?} and then {now:?}"
+        );
         last = now;
     }
     // Whoever waits for something finishes for the dead; so does who looks.
@@ -105,7 +110,10 @@ fn commits_are_counted_once_whoever_is_killed() {
     let there = records.range(..).expect("read").count() as u64;
     let now = env.counters();
     assert_eq!(now.commits - before.commits, there);
-    assert!(there >= 2 * 12 * 35 && now.page_hits - before.page_hits >= 2 * there, "{there} records, {now:?}");
+    assert!(
+        there >= 2 * 12 * 35 && now.page_hits - before.page_hits >= 2 * there,
+        "{there} records, {now:?}"
+    );
     assert_eq!((now.processes, now.since), (1, before.since));
     assert!(now.log_bytes - before.log_bytes >= there * 100);
 }
@@ -135,7 +143,11 @@ fn what_a_small_cache_costs_is_counted() {
         records.get(1u32.to_be_bytes()).expect("read");
     }
     let again = env.counters();
-    assert_eq!((again.page_misses, again.page_hits - cached.page_hits), (cached.page_misses, 100), "the leaf is remembered");
+    assert_eq!(
+        (again.page_misses, again.page_hits - cached.page_hits),
+        (cached.page_misses, 100),
+        "the leaf is remembered"
+    );
     assert_eq!(again.pages_swept, cached.pages_swept);
     assert!(hits > 0);
 }
@@ -183,7 +195,10 @@ fn who_looks_from_outside_sees_the_same() {
     let _snapshot = env.snapshot().expect("begun");
     let (inside, seen) = (env.counters(), outside().expect("looked").expect("it is open"));
     assert_eq!(seen, inside);
-    assert_eq!((seen.processes, seen.oldest_snapshot.map(|oldest| oldest.pid)), (1, Some(std::process::id())));
+    assert_eq!(
+        (seen.processes, seen.oldest_snapshot.map(|oldest| oldest.pid)),
+        (1, Some(std::process::id()))
+    );
     drop((_snapshot, records));
     env.close().expect("closed");
     assert_eq!(outside().expect("looked"), None, "nobody has it open");

@@ -1,4 +1,5 @@
-//! Cursors beside what a transaction itself and others change; snapshots and transactions that live by themselves.
+//! Cursors beside what a transaction itself and others change; snapshots and transactions that live by
+//! themselves.
 
 use std::cmp::Ordering;
 use std::path::Path;
@@ -6,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sablecat::{
-    Builder, Cursor, DataStore, Database, Durability, Env, ErrorKind, Isolation, Prefix, Read, ReadTxn, Result, Txn, TxnOptions, Write,
+    Builder, Cursor, DataStore, Database, Durability, Env, ErrorKind, Isolation, Prefix, Read, ReadTxn,
+    Result, Txn, TxnOptions, Write,
 };
 use sablecat_os::sim::SimDisk;
 
@@ -61,7 +63,13 @@ fn at_the_ends_a_cursor_stays_until_it_is_turned_round() -> Result<()> {
 #[test]
 fn cursors_go_on_where_they_are_while_what_was_changed_goes_to_files() -> Result<()> {
     let disk = SimDisk::new(7);
-    let open = || Env::builder().disk(Arc::new(disk.clone())).cache_size(0).durability(Durability::Memory).background(false);
+    let open = || {
+        Env::builder()
+            .disk(Arc::new(disk.clone()))
+            .cache_size(0)
+            .durability(Durability::Memory)
+            .background(false)
+    };
     let env = open().open(Path::new("spilled"))?;
     let db = env.database("d")?;
     let mut txn = env.begin_with(with(Isolation::Snapshot))?;
@@ -188,20 +196,27 @@ fn what_is_shown_in_place_may_have_its_transaction_read_again() -> Result<()> {
             // What another transaction does meanwhile to the page that is being looked at.
             db.insert(key(12), "other")?;
             let inner = txn.get(&db, key(12))?;
-            let deeper = txn.get_with(&db, key(14), |value| Ok::<_, sablecat::Error>((value.map(<[u8]>::len), txn.first(&db)?)))??;
+            let deeper = txn.get_with(&db, key(14), |value| {
+                Ok::<_, sablecat::Error>((value.map(<[u8]>::len), txn.first(&db)?))
+            })??;
             assert_eq!(txn.get(&db, key(1))?.as_deref(), Some(&b"own"[..]));
             assert_eq!(txn.get(&db, "long")?.map(|value| value.len()), Some(50_000));
             assert_eq!((outer, deeper.0), (Some(&[5; 30][..]), Some(30)));
             Ok::<_, sablecat::Error>(inner.expect("it is there"))
         })?;
-        assert_eq!(looked?, if isolation == Isolation::ReadCommitted { b"other".to_vec() } else { vec![6; 30] });
+        assert_eq!(
+            looked?,
+            if isolation == Isolation::ReadCommitted { b"other".to_vec() } else { vec![6; 30] }
+        );
         drop(txn);
         db.insert(key(12), [6; 30])?;
     }
     // A join of two walks over one state, one within the other.
     let mut pairs = 0;
     snapshot.visit(&db, Prefix([0, 0, 0]), |_, value| {
-        pairs += snapshot.range(&db, key(0)..key(20)).map_or(0, |inner| inner.filter(|other| other.as_ref().unwrap().1 == value).count());
+        pairs += snapshot
+            .range(&db, key(0)..key(20))
+            .map_or(0, |inner| inner.filter(|other| other.as_ref().unwrap().1 == value).count());
         std::ops::ControlFlow::Continue(())
     })?;
     assert_eq!(pairs, 10);
@@ -212,7 +227,11 @@ fn what_is_shown_in_place_may_have_its_transaction_read_again() -> Result<()> {
 #[test]
 fn one_snapshot_is_read_by_several_threads_at_once() -> Result<()> {
     let disk = SimDisk::new(3);
-    let env = Builder::default().disk(Arc::new(disk)).cache_size(8 << 20).durability(Durability::Memory).open(Path::new("many"))?;
+    let env = Builder::default()
+        .disk(Arc::new(disk))
+        .cache_size(8 << 20)
+        .durability(Durability::Memory)
+        .open(Path::new("many"))?;
     let db = even(&env, 8000)?;
     let snapshot = env.snapshot()?;
     std::thread::scope(|scope| {
@@ -231,7 +250,12 @@ fn one_snapshot_is_read_by_several_threads_at_once() -> Result<()> {
     });
     let range = snapshot.range(&db, ..)?;
     drop((snapshot, env));
-    assert_eq!(std::thread::spawn(move || range.map(|record| record.unwrap().1.len()).sum::<usize>()).join().unwrap(), 4000 * 30);
+    assert_eq!(
+        std::thread::spawn(move || range.map(|record| record.unwrap().1.len()).sum::<usize>())
+            .join()
+            .unwrap(),
+        4000 * 30
+    );
     Ok(())
 }
 
@@ -249,7 +273,11 @@ fn a_transaction_that_is_owned_keeps_the_environment_open() -> Result<()> {
     let env = open()?;
     let db = env.database("d")?;
     db.insert("a", "1")?;
-    let mut session = Session { cursor: db.cursor(), reader: Some(env.snapshot()?), txn: Some(env.begin_owned(TxnOptions::new())?) };
+    let mut session = Session {
+        cursor: db.cursor(),
+        reader: Some(env.snapshot()?),
+        txn: Some(env.begin_owned(TxnOptions::new())?),
+    };
     assert_eq!(env.close().map_err(|error| error.kind()), Err(ErrorKind::InUse));
     drop(db);
     let mut session = std::thread::spawn(move || {
@@ -276,15 +304,22 @@ fn a_transaction_that_is_owned_keeps_the_environment_open() -> Result<()> {
 #[test]
 fn who_waits_for_a_commit_sees_it_and_has_it_durable() -> Result<()> {
     let disk = SimDisk::new(9);
-    let builder = || Env::builder().disk(Arc::new(disk.clone())).background(false).durability(Durability::Memory);
+    let builder =
+        || Env::builder().disk(Arc::new(disk.clone())).background(false).durability(Durability::Memory);
     let env = builder().open(Path::new("waits"))?;
     let db = env.database("d")?;
     let mut txn = env.begin()?;
     txn.insert(&db, "k", "v")?;
     let lsn = txn.commit()?;
     env.wait_visible(lsn, Duration::ZERO)?;
-    assert_eq!(env.wait_visible(sablecat::Lsn(lsn.0 + 1_000_000), Duration::from_millis(1)).map_err(|e| e.kind()), Err(ErrorKind::Timeout));
-    assert_eq!(env.make_durable(sablecat::Lsn(lsn.0 + 1_000_000)).map_err(|e| e.kind()), Err(ErrorKind::Invalid));
+    assert_eq!(
+        env.wait_visible(sablecat::Lsn(lsn.0 + 1_000_000), Duration::from_millis(1)).map_err(|e| e.kind()),
+        Err(ErrorKind::Timeout)
+    );
+    assert_eq!(
+        env.make_durable(sablecat::Lsn(lsn.0 + 1_000_000)).map_err(|e| e.kind()),
+        Err(ErrorKind::Invalid)
+    );
     env.make_durable(lsn)?;
     let after = disk.crash(1);
     let env = Env::builder().disk(Arc::new(after)).background(false).open(Path::new("waits"))?;
@@ -335,7 +370,10 @@ fn the_verbs_of_a_map_say_what_was_there() -> Result<()> {
         assert_eq!(db.at_or_before(key(5))?.map(|(key, _)| key), Some(key(4).to_vec()));
         env.write(|txn| {
             let (first, last) = (txn.pop_first(&db)?, txn.pop_last(&db)?);
-            assert_eq!((first.clone().map(|r| r.0), last.clone().map(|r| r.0)), (Some(key(0).to_vec()), Some(key(18).to_vec())));
+            assert_eq!(
+                (first.clone().map(|r| r.0), last.clone().map(|r| r.0)),
+                (Some(key(0).to_vec()), Some(key(18).to_vec()))
+            );
             assert_eq!(txn.remove_range(&db, key(4)..=key(9))?, 3);
             assert_eq!((txn.len(&db)?, txn.first(&db)?.map(|r| r.0)), (5, Some(key(2).to_vec())));
             for (key, value) in [first, last].into_iter().flatten() {
@@ -345,7 +383,10 @@ fn the_verbs_of_a_map_say_what_was_there() -> Result<()> {
         })?;
     }
     assert_eq!(db.len()?, 10);
-    assert_eq!((db.pop_first()?.map(|r| r.1), db.pop_last()?.map(|r| r.1)), (Some(b"zero".to_vec()), Some(vec![9; 30])));
+    assert_eq!(
+        (db.pop_first()?.map(|r| r.1), db.pop_last()?.map(|r| r.1)),
+        (Some(b"zero".to_vec()), Some(vec![9; 30]))
+    );
     assert_eq!((db.clear()?, db.is_empty()?), (8, true));
     fn add<W: Write>(to: &mut W, db: &Database<W::Of>) -> Result<Option<Vec<u8>>> {
         to.replace(db, "generic", "yes")
@@ -362,8 +403,10 @@ fn a_queue_is_emptied_by_several_at_once() -> Result<()> {
     let env = Env::in_memory()?;
     let db = even(&env, 400)?;
     for isolation in [Isolation::Snapshot, Isolation::ReadCommitted] {
-        let mut consumers: Vec<Txn<'_>> = (0..5).map(|_| env.begin_with(with(isolation))).collect::<Result<_>>()?;
-        let taken: Vec<_> = consumers.iter_mut().map(|txn| txn.pop_first_unlocked(&db)).collect::<Result<_>>()?;
+        let mut consumers: Vec<Txn<'_>> =
+            (0..5).map(|_| env.begin_with(with(isolation))).collect::<Result<_>>()?;
+        let taken: Vec<_> =
+            consumers.iter_mut().map(|txn| txn.pop_first_unlocked(&db)).collect::<Result<_>>()?;
         let numbers: Vec<_> = taken.into_iter().flatten().map(|(key, _)| key).collect();
         let first = db.first()?.expect("many").0;
         let first = u32::from_be_bytes(first.try_into().expect("four bytes"));
@@ -375,7 +418,8 @@ fn a_queue_is_emptied_by_several_at_once() -> Result<()> {
     Ok(())
 }
 
-/// What a cursor has found in one transaction, and that has not committed, is nothing in another, however like it that is.
+/// What a cursor has found in one transaction, and that has not committed, is nothing in another, however
+/// like it that is.
 #[test]
 fn what_one_transaction_has_set_is_not_what_a_cursor_finds_in_another() -> Result<()> {
     let env = Env::in_memory()?;

@@ -31,7 +31,12 @@ impl Dice {
 fn key_of(n: u64) -> Vec<u8> {
     let shared = [0, 70, 150, 700, 20][(n % 5) as usize];
     let own = if n.is_multiple_of(3) { n % 400 } else { 0 };
-    [vec![(n % 7) as u8; shared], n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec(), vec![n as u8; own as usize]].concat()
+    [
+        vec![(n % 7) as u8; shared],
+        n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec(),
+        vec![n as u8; own as usize],
+    ]
+    .concat()
 }
 
 /// Short, long, or large.
@@ -47,7 +52,9 @@ fn value_of(dice: &mut Dice) -> Vec<u8> {
 
 fn check(store: &DataStore, db: &Database<DataStore>, model: &Model, when: &str) {
     for (key, value) in model {
-        let found = store.get(db, key).unwrap_or_else(|error| panic!("{when}: a key of {} bytes: {error}", key.len()));
+        let found = store
+            .get(db, key)
+            .unwrap_or_else(|error| panic!("{when}: a key of {} bytes: {error}", key.len()));
         assert!(found.as_ref() == Some(value), "{when}: a key of {} bytes", key.len());
     }
     assert_eq!(store.range(db, ..).unwrap().count(), model.len(), "{when}");
@@ -58,8 +65,10 @@ fn check(store: &DataStore, db: &Database<DataStore>, model: &Model, when: &str)
 fn whatever_fails_a_record_is_as_it_was_or_as_it_was_to_be() {
     for seed in 0..24 {
         let (mut dice, disk, mut model) = (Dice(seed), SimDisk::new(seed), Model::new());
-        let (page, keys) = ([512, 1024, 4096][dice.below(3) as usize], [30, 300, 1500][dice.below(3) as usize]);
-        let builder = Env::builder().disk(Arc::new(disk.clone())).page_size(page).cache_size(0).background(false);
+        let (page, keys) =
+            ([512, 1024, 4096][dice.below(3) as usize], [30, 300, 1500][dice.below(3) as usize]);
+        let builder =
+            Env::builder().disk(Arc::new(disk.clone())).page_size(page).cache_size(0).background(false);
         let mut store = builder.open_data_store("/env").unwrap();
         let db = store.database("d").unwrap();
         for n in 0..2000 {
@@ -87,9 +96,15 @@ fn whatever_fails_a_record_is_as_it_was_or_as_it_was_to_be() {
             }
             let found = match store.get(&db, &key) {
                 Err(error) if error.kind() == ErrorKind::Poisoned => break,
-                found => found.unwrap_or_else(|error| panic!("{when}: a key of {} bytes: {error}", key.len())),
+                found => {
+                    found.unwrap_or_else(|error| panic!("{when}: a key of {} bytes: {error}", key.len()))
+                }
             };
-            assert!(found == after || found == model.get(&key).cloned(), "{when}: a key of {} bytes", key.len());
+            assert!(
+                found == after || found == model.get(&key).cloned(),
+                "{when}: a key of {} bytes",
+                key.len()
+            );
             match found {
                 Some(value) => _ = model.insert(key, value),
                 None => _ = model.remove(&key),

@@ -55,7 +55,10 @@ fn large_databases_are_told_about_right_and_the_same_each_time() {
         (from..to).for_each(|n| db.insert(key(n), [7; 40]).expect("inserted"));
         let (pages, records) = true_of(&env);
         let said = db.stats().expect("looked");
-        assert!(is_near(said.pages, pages, 8) && is_near(said.records, records, 8), "{said:?} of {pages} pages and {records} records");
+        assert!(
+            is_near(said.pages, pages, 8) && is_near(said.records, records, 8),
+            "{said:?} of {pages} pages and {records} records"
+        );
         assert!(!said.is_exact && (0.55..0.9).contains(&said.fill()), "{said:?}: {}", said.fill());
         assert_eq!(db.stats().expect("looked again"), said);
         depths.push(said.depth);
@@ -66,20 +69,28 @@ fn large_databases_are_told_about_right_and_the_same_each_time() {
     (0..120_000).filter(|n| n % 4 < 2).for_each(|n| assert!(db.remove(key(n)).expect("removed")));
     let (pages, records) = true_of(&env);
     let said = db.stats().expect("looked");
-    assert!(is_near(said.pages, pages, 8) && is_near(said.records, records, 8), "{said:?} of {pages} pages and {records} records");
+    assert!(
+        is_near(said.pages, pages, 8) && is_near(said.records, records, 8),
+        "{said:?} of {pages} pages and {records} records"
+    );
     assert!(said.fill() < fill, "{said:?}");
 }
 
-/// Pages with many children weigh as much as what is below them: who took each child of the root for the same would be far off.
+/// Pages with many children weigh as much as what is below them: who took each child of the root for the same
+/// would be far off.
 #[test]
 fn parts_that_are_unequal_are_weighed() {
     let (env, db) = with_database();
     // Far more records to a page, and far more pages below an inner one, in one part than in the other.
     (0..60_000u64).for_each(|n| db.insert([&b"a"[..], &key(n)].concat(), b"").expect("inserted"));
-    (0..6_000u64).for_each(|n| db.insert([&b"b"[..], &key(n), &[b'x'; 300]].concat(), [7; 300]).expect("inserted"));
+    (0..6_000u64)
+        .for_each(|n| db.insert([&b"b"[..], &key(n), &[b'x'; 300]].concat(), [7; 300]).expect("inserted"));
     let (pages, records) = true_of(&env);
     let said = db.stats().expect("looked");
-    assert!(is_near(said.pages, pages, 15) && is_near(said.records, records, 15), "{said:?} of {pages} pages and {records} records");
+    assert!(
+        is_near(said.pages, pages, 15) && is_near(said.records, records, 15),
+        "{said:?} of {pages} pages and {records} records"
+    );
 }
 
 #[test]
@@ -92,11 +103,16 @@ fn long_keys_and_values_count() {
     assert!(said.is_exact && said.records == 21 && said.bytes > 1 << 20, "{said:?}");
     // So many subtrees that not all are looked at.
     (0..2000u64).for_each(|n| {
-        (0..1 + n % 3).for_each(|m| db.insert([&key(n)[..], &[b'k'; 600], &[m as u8]].concat(), b"nested").expect("inserted"));
+        (0..1 + n % 3).for_each(|m| {
+            db.insert([&key(n)[..], &[b'k'; 600], &[m as u8]].concat(), b"nested").expect("inserted")
+        });
     });
     let (pages, records) = true_of(&env);
     let said = db.stats().expect("looked");
-    assert!(!said.is_exact && is_near(said.records, records, 20) && is_near(said.pages, pages, 20), "{said:?} of {pages}, {records}");
+    assert!(
+        !said.is_exact && is_near(said.records, records, 20) && is_near(said.pages, pages, 20),
+        "{said:?} of {pages}, {records}"
+    );
 }
 
 #[test]

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use sablecat::{Database, Durability, Env, ErrorKind, Isolation, Journal, Place, Result, Target, Txn, TxnOptions};
+use sablecat::{
+    Database, Durability, Env, ErrorKind, Isolation, Journal, Place, Result, Target, Txn, TxnOptions,
+};
 use sablecat_os::sim::{SimDisk, Survival};
 
 const LEVELS: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
@@ -48,7 +50,12 @@ impl Drop for Scratch {
 }
 
 fn open(disk: &Arc<SimDisk>) -> Env {
-    Env::builder().disk(Arc::clone(disk) as Arc<_>).background(false).log_segment_size(1 << 16).open("env").unwrap()
+    Env::builder()
+        .disk(Arc::clone(disk) as Arc<_>)
+        .background(false)
+        .log_segment_size(1 << 16)
+        .open("env")
+        .unwrap()
 }
 
 /// How many pages there are when all is freed that is to be: closed, and opened again.
@@ -116,9 +123,13 @@ fn a_new_database_is_read_and_written_in_its_transaction_at_any_isolation() {
     for isolation in LEVELS {
         let (plain, reversed) = env
             .write_with(at(isolation), |txn| {
-                let (plain, reversed) = (txn.database("plain")?, txn.database_ordered_by("reversed", "reversed")?);
+                let (plain, reversed) =
+                    (txn.database("plain")?, txn.database_ordered_by("reversed", "reversed")?);
                 for db in [&plain, &reversed] {
-                    assert_eq!((txn.get(db, "k")?, txn.value_len(db, "k")?, txn.first(db)?, txn.last(db)?), (None, None, None, None));
+                    assert_eq!(
+                        (txn.get(db, "k")?, txn.value_len(db, "k")?, txn.first(db)?, txn.last(db)?),
+                        (None, None, None, None)
+                    );
                     assert_eq!(txn.get_for_update(db, "k")?, None);
                     assert_eq!(txn.read_at(db, "k", 0, &mut [0])?, None);
                     for key in ["a", "b", "c"] {
@@ -131,8 +142,9 @@ fn a_new_database_is_read_and_written_in_its_transaction_at_any_isolation() {
                 txn.insert(&plain, [b'n'; 5000], "nested")?;
                 assert_eq!(txn.get(&plain, [b'n'; 5000])?.as_deref(), Some(&b"nested"[..]));
                 assert_eq!(txn.database("plain")?.name(), "plain");
-                let keys =
-                    |range: sablecat::Range<&Txn<'_>>| range.map(|record| record.map(|(key, _)| key[0])).collect::<Result<Vec<u8>>>();
+                let keys = |range: sablecat::Range<&Txn<'_>>| {
+                    range.map(|record| record.map(|(key, _)| key[0])).collect::<Result<Vec<u8>>>()
+                };
                 assert_eq!(keys(txn.range(&plain, ..)?)?, b"acln");
                 assert_eq!(keys(txn.range(&reversed, ..)?)?, b"lca");
                 assert_eq!(kind(txn.database_ordered_by("plain", "reversed")), ErrorKind::Invalid);
@@ -178,7 +190,8 @@ fn of_two_transactions_that_change_one_name_the_second_to_commit_gets_a_conflict
             let disk = Arc::new(SimDisk::new(2));
             let env = open(&disk);
             env.database("a").unwrap().insert("k", "v").unwrap();
-            let (mut one, mut two) = (env.begin_with(at(isolation)).unwrap(), env.begin_with(at(isolation)).unwrap());
+            let (mut one, mut two) =
+                (env.begin_with(at(isolation)).unwrap(), env.begin_with(at(isolation)).unwrap());
             second(&mut two).unwrap();
             first(&mut one).unwrap();
             one.commit().unwrap();
@@ -335,7 +348,8 @@ fn race(env: &Env, remove: impl Fn() -> JoinHandle<()>) {
         for records in [1, 3000] {
             let doomed = env.database("doomed").unwrap();
             fill(&doomed, records);
-            let (mut puts, mut splits) = (env.begin_with(at(isolation)).unwrap(), env.begin_with(at(isolation)).unwrap());
+            let (mut puts, mut splits) =
+                (env.begin_with(at(isolation)).unwrap(), env.begin_with(at(isolation)).unwrap());
             let mut reads = env.begin_with(at(isolation)).unwrap();
             assert!(reads.get(&doomed, 0u32.to_be_bytes()).unwrap().is_some());
             puts.insert(&doomed, 0u32.to_be_bytes(), "another").unwrap();
@@ -384,12 +398,20 @@ fn nothing_is_committed_to_a_database_that_was_removed() {
 #[test]
 fn nothing_is_committed_to_a_database_that_another_process_removed() {
     let scratch = Scratch::new("race");
-    let share = || Env::builder().shared(true).cache_size(4 << 20).durability(Durability::NoSync).open(&scratch.0).unwrap();
+    let share = || {
+        Env::builder()
+            .shared(true)
+            .cache_size(4 << 20)
+            .durability(Durability::NoSync)
+            .open(&scratch.0)
+            .unwrap()
+    };
     let (one, two) = (share(), share());
     race(&one, || remove_beside(&two));
 }
 
-/// Removes the database, and returns when it is gone: its pages are freed by a thread, which a bulk load in this one keeps waiting.
+/// Removes the database, and returns when it is gone: its pages are freed by a thread, which a bulk load in
+/// this one keeps waiting.
 fn remove_beside(env: &Env) -> JoinHandle<()> {
     let removal = env.clone();
     let removing = std::thread::spawn(move || assert!(removal.remove_database("doomed").unwrap()));
@@ -526,7 +548,8 @@ fn a_creation_that_was_committed_survives_a_crash_wherever_the_last_checkpoint_w
 #[test]
 fn going_back_gives_the_databases_of_that_time() {
     let disk = Arc::new(SimDisk::new(7));
-    let builder = || Env::builder().disk(Arc::clone(&disk) as Arc<_>).background(false).log_segment_size(1 << 16);
+    let builder =
+        || Env::builder().disk(Arc::clone(&disk) as Arc<_>).background(false).log_segment_size(1 << 16);
     let env = builder().journal(Journal::new()).open("env").unwrap();
     env.database("old").unwrap().insert("k", "v").unwrap();
     env.sync().unwrap();
@@ -555,8 +578,14 @@ fn going_back_gives_the_databases_of_that_time() {
 fn a_new_database_is_in_the_volume_of_its_name_and_replayed_into_it() {
     let disk = Arc::new(SimDisk::new(8));
     let place = |disk: &Arc<SimDisk>| {
-        let builder = Env::builder().disk(Arc::clone(disk) as Arc<_>).background(false).log_segment_size(1 << 16);
-        builder.volume("one", "one.db").place(Place::database("far"), "one").place(Place::keys("near", "x"), "one").open("env").unwrap()
+        let builder =
+            Env::builder().disk(Arc::clone(disk) as Arc<_>).background(false).log_segment_size(1 << 16);
+        builder
+            .volume("one", "one.db")
+            .place(Place::database("far"), "one")
+            .place(Place::keys("near", "x"), "one")
+            .open("env")
+            .unwrap()
     };
     let make = |env: &Env| {
         let made = env.write(|txn| {
@@ -568,7 +597,8 @@ fn a_new_database_is_in_the_volume_of_its_name_and_replayed_into_it() {
         });
         made.unwrap();
     };
-    let blocks = |env: &Env| env.stats().unwrap().volumes.iter().map(|volume| volume.blocks).collect::<Vec<_>>();
+    let blocks =
+        |env: &Env| env.stats().unwrap().volumes.iter().map(|volume| volume.blocks).collect::<Vec<_>>();
     let env = place(&disk);
     env.checkpoint().unwrap();
     let before = blocks(&env);
@@ -599,7 +629,11 @@ fn who_reads_the_last_checkpoint_sees_no_half_of_a_creation() {
     let reader = Env::builder().read_only(true).open(&scratch.0).unwrap();
     assert_eq!(reader.databases().unwrap(), Vec::<String>::new());
     let report = reader.verify(&mut |_| {}).unwrap();
-    assert_eq!((report.problems, report.pages_unreachable), (vec![], 0), "what is being made is accounted for");
+    assert_eq!(
+        (report.problems, report.pages_unreachable),
+        (vec![], 0),
+        "what is being made is accounted for"
+    );
     txn.commit().unwrap();
     env.checkpoint().unwrap();
     assert_eq!(reader.databases().unwrap(), ["new"]);
@@ -623,7 +657,9 @@ fn threads_that_create_and_remove_the_same_names_get_through() {
                             return txn.remove_database(&name).map(drop);
                         }
                         let db = txn.database(&name)?;
-                        let have = txn.get(&db, "count")?.map_or(0, |value| u32::from_le_bytes(value.try_into().unwrap()));
+                        let have = txn
+                            .get(&db, "count")?
+                            .map_or(0, |value| u32::from_le_bytes(value.try_into().unwrap()));
                         txn.insert(&db, "count", (have + 1).to_le_bytes())?;
                         txn.insert(&db, format!("{have}"), "")
                     })

@@ -1,4 +1,5 @@
-//! Which databases there are, as something that a serialisable transaction has read: beside who makes and removes them.
+//! Which databases there are, as something that a serialisable transaction has read: beside who makes and
+//! removes them.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -62,7 +63,8 @@ fn a_database_removed_after_it_was_read_is_a_conflict_for_the_reader() {
     check(&env);
 }
 
-/// Each sees the state before the other: who found no database, and who made one. Whether the one looked for a name, or in the database, which it had a handle of by then.
+/// Each sees the state before the other: who found no database, and who made one. Whether the one looked for
+/// a name, or in the database, which it had a handle of by then.
 #[test]
 fn a_database_created_after_it_was_found_not_to_be_there_is_a_conflict() {
     type Look = fn(&mut Txn<'_>, &Env);
@@ -71,14 +73,21 @@ fn a_database_created_after_it_was_found_not_to_be_there_is_a_conflict() {
         |txn, env| assert_eq!(kind(txn.get(&env.database("new").unwrap(), "k")), ErrorKind::NotFound),
         |txn, env| assert_eq!(kind(txn.first(&env.database("new").unwrap())), ErrorKind::NotFound),
         |txn, env| assert_eq!(kind(txn.len(&env.database("new").unwrap())), ErrorKind::NotFound),
-        |txn, env| assert_eq!(kind(txn.get_for_update(&env.database("new").unwrap(), "k")), ErrorKind::NotFound),
+        |txn, env| {
+            assert_eq!(kind(txn.get_for_update(&env.database("new").unwrap(), "k")), ErrorKind::NotFound)
+        },
         |txn, env| {
             let (new, other) = (env.database("new").unwrap(), env.database("other").unwrap());
-            txn.get_with(&other, "there", |_| assert_eq!(kind(txn.value_len(&new, "k")), ErrorKind::NotFound)).unwrap();
+            txn.get_with(&other, "there", |_| {
+                assert_eq!(kind(txn.value_len(&new, "k")), ErrorKind::NotFound)
+            })
+            .unwrap();
         },
     ];
     for (n, look) in found_none.into_iter().enumerate() {
-        for (isolation, removed) in [(Isolation::Serializable, false), (Isolation::Serializable, true), (Isolation::Snapshot, false)] {
+        for (isolation, removed) in
+            [(Isolation::Serializable, false), (Isolation::Serializable, true), (Isolation::Snapshot, false)]
+        {
             let env = Env::in_memory().unwrap();
             let other = env.database("other").unwrap();
             other.insert("there", "1").unwrap();

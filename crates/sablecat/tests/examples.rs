@@ -1,4 +1,5 @@
-//! The programs in `examples/`: each is run twice in one directory, since a program finds what it left the last time, and does what it says.
+//! The programs in `examples/`: each is run twice in one directory, since a program finds what it left the
+//! last time, and does what it says.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,11 @@ fn program(name: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name).with_extension("rs");
     let made = |path: &Path| fs::metadata(path).and_then(|file| file.modified());
     let is_new = made(&path).is_ok_and(|made_at| made(&source).expect("it has a source") <= made_at);
-    assert!(is_new, "{} is not there, or older than its source: run `cargo build -p sablecat --examples` first", path.display());
+    assert!(
+        is_new,
+        "{} is not there, or older than its source: run `cargo build -p sablecat --examples` first",
+        path.display()
+    );
     path
 }
 
@@ -38,7 +43,8 @@ fn run(name: &str) -> [String; 2] {
     let _ = fs::remove_dir_all(&directory);
     let runs = [(); 2].map(|()| {
         let mut command = Command::new(program(name));
-        let mut child = command.arg(&directory).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+        let mut child =
+            command.arg(&directory).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
         if !ends(&mut child) {
             child.kill().expect("killed");
             panic!("{name} did not end: {:?}", child.wait_with_output());
@@ -57,7 +63,10 @@ fn jobs_are_done_once_although_a_worker_is_killed() {
     let runs = run("job_queue");
     assert!(runs.iter().all(|printed| printed.ends_with("400 jobs are done, each once\n")), "{runs:?}");
     // Where the machine is busy all may be done before the program sees a worker at it.
-    assert!(runs.iter().any(|printed| printed.contains("killed a worker that had a job in hand\n")), "{runs:?}");
+    assert!(
+        runs.iter().any(|printed| printed.contains("killed a worker that had a job in hand\n")),
+        "{runs:?}"
+    );
 }
 
 #[test]
@@ -91,7 +100,11 @@ fn an_address_is_given_once() {
 #[test]
 fn changes_are_gone_on_with() {
     for printed in run("change_feed") {
-        assert!(printed.starts_with("stock: apples is 10\nstock: apples is 9\n") && printed.ends_with("is gone\n"), "{printed}");
+        assert!(
+            printed.starts_with("stock: apples is 10\nstock: apples is 9\n")
+                && printed.ends_with("is gone\n"),
+            "{printed}"
+        );
     }
 }
 

@@ -1,6 +1,8 @@
-//! A process whose lock was closed behind its back: others take it for dead while it lives. It must find out before it touches anything.
+//! A process whose lock was closed behind its back: others take it for dead while it lives. It must find out
+//! before it touches anything.
 //!
-//! The worker is this test program itself, started again with `SABLECAT_TEST_DIR` set, so that it runs [`worker`] alone.
+//! The worker is this test program itself, started again with `SABLECAT_TEST_DIR` set, so that it runs
+//! [`worker`] alone.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -30,7 +32,10 @@ fn close_lock(directory: &Path) {
 
 fn refused<T>(what: &str, result: Result<T, Error>) {
     let error = result.err().unwrap_or_else(|| panic!("{what}: done by a process that counts as dead"));
-    assert!(error.kind() == ErrorKind::Poisoned && error.to_string().contains("taken for dead"), "{what}: {error}");
+    assert!(
+        error.kind() == ErrorKind::Poisoned && error.to_string().contains("taken for dead"),
+        "{what}: {error}"
+    );
 }
 
 /// Says something to the test, and waits for its answer.
@@ -64,13 +69,19 @@ fn worker() {
         refused("a lock", locking.get_for_update(&records, "key"));
         refused("a commit", changing.commit());
         refused("a commit of a database", creating.commit());
-        refused("a commit of nothing but a lock", locking.insert(&records, "locked", "").and_then(|()| locking.commit()));
+        refused(
+            "a commit of nothing but a lock",
+            locking.insert(&records, "locked", "").and_then(|()| locking.commit()),
+        );
         refused("a read", records.get("key"));
         refused("an insert", records.insert("key", "of the dead"));
         refused("a removal", records.remove("worker"));
         refused("a long value", records.insert("long", vec![7; 1 << 20]));
         refused("a range", records.len());
-        refused("a load", env.database("loaded").and_then(|loaded| loaded.bulk_load([("key", "of the dead")])));
+        refused(
+            "a load",
+            env.database("loaded").and_then(|loaded| loaded.bulk_load([("key", "of the dead")])),
+        );
         refused("a flush", env.sync());
         refused("a checkpoint", env.checkpoint());
         refused("housekeeping", env.keep_house());
@@ -176,7 +187,11 @@ fn who_has_lost_its_lock_notices_although_nobody_else_is_there() {
     refused("closing", env.close());
     let env = open(&path);
     let records = env.database("records").expect("made");
-    assert_eq!(records.get("key").expect("read").as_deref(), Some(&b"of the living"[..]), "what was committed is in memory still");
+    assert_eq!(
+        records.get("key").expect("read").as_deref(),
+        Some(&b"of the living"[..]),
+        "what was committed is in memory still"
+    );
     assert_eq!(env.processes().len(), 1);
     drop(records);
     env.close().expect("closed");

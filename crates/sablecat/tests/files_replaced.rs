@@ -1,4 +1,5 @@
-//! A region and files that are not of the same moment: one of them was left behind, put back, moved, poisoned, or used without the other.
+//! A region and files that are not of the same moment: one of them was left behind, put back, moved,
+//! poisoned, or used without the other.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,8 +22,11 @@ const RECORDS: u32 = 3000;
 fn fill(env: &Env, generation: u8) {
     let d = env.database("many").expect("there");
     for from in (0..RECORDS).step_by(100) {
-        env.write(|txn| (from..from + 100).try_for_each(|n| txn.insert(&d, n.to_be_bytes(), vec![generation; 300]).map(drop)))
-            .expect("written");
+        env.write(|txn| {
+            (from..from + 100)
+                .try_for_each(|n| txn.insert(&d, n.to_be_bytes(), vec![generation; 300]).map(drop))
+        })
+        .expect("written");
     }
 }
 
@@ -59,7 +63,8 @@ fn empty(directory: &Path) {
     }
 }
 
-/// Takes a backup of a state, and lets the environment go on from there; all processes are killed in between and at the end.
+/// Takes a backup of a state, and lets the environment go on from there; all processes are killed in between
+/// and at the end.
 fn backup_and_what_came_after(name: &str, after: impl FnOnce(&Env)) -> (Place, Place) {
     let place = Place::new(&format!("{name}-first"));
     let env = place.open().expect("created");
@@ -188,8 +193,8 @@ fn opener() {
     std::process::exit(0);
 }
 
-/// A process that opens an environment for itself ends after each of its calls; those who share the environment next lose nothing by it, nor by
-/// a failure of the machine after that.
+/// A process that opens an environment for itself ends after each of its calls; those who share the
+/// environment next lose nothing by it, nor by a failure of the machine after that.
 #[test]
 fn a_private_opening_cut_short_brings_no_old_region_back() {
     let place = Place::new("cut");
@@ -199,7 +204,11 @@ fn a_private_opening_cut_short_brings_no_old_region_back() {
     for calls in 0.. {
         let left = place.killed("cut-left");
         let mut opener = Command::new(std::env::current_exe().expect("a program"));
-        opener.args(["--exact", "opener", "--ignored"]).env(OPENED, &left.base).env(CALLS, calls.to_string()).stdout(Stdio::null());
+        opener
+            .args(["--exact", "opener", "--ignored"])
+            .env(OPENED, &left.base)
+            .env(CALLS, calls.to_string())
+            .stdout(Stdio::null());
         let ended = opener.status().expect("run").code();
         assert!(matches!(ended, Some(0 | CUT_OFF)), "after {calls} calls: {ended:?}");
         let shared = left.open().unwrap_or_else(|error| panic!("after {calls} calls: {error}"));
@@ -207,7 +216,8 @@ fn a_private_opening_cut_short_brings_no_old_region_back() {
         put(&shared, "later");
         let after = Place::new("cut-after");
         copy(&left.env(), &after.env());
-        let again = after.open().unwrap_or_else(|error| panic!("the files alone, after {calls} calls: {error}"));
+        let again =
+            after.open().unwrap_or_else(|error| panic!("the files alone, after {calls} calls: {error}"));
         assert_eq!(get(&again).as_deref(), Some(&b"later"[..]), "the files alone, after {calls} calls");
         let report = again.verify(&mut |_| {}).expect("verified");
         assert_eq!(report.problems, Vec::<String>::new(), "the files alone, after {calls} calls");

@@ -1,4 +1,5 @@
-//! A full disk locks nobody out: an environment is opened, read, thinned out and made smaller without a byte free.
+//! A full disk locks nobody out: an environment is opened, read, thinned out and made smaller without a byte
+//! free.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -44,7 +45,8 @@ fn thin_out(disk: &Arc<SimDisk>, mut model: BTreeMap<u32, Vec<u8>>) {
     let env = open(disk);
     check(&env, &model);
     env.close().unwrap();
-    let bytes = || disk.open(Path::new("env/sablecat.db"), sablecat_os::disk::How::default()).unwrap().len().unwrap();
+    let bytes =
+        || disk.open(Path::new("env/sablecat.db"), sablecat_os::disk::How::default()).unwrap().len().unwrap();
     let before = bytes();
     // One record a time to begin with: the first has no more room than was kept for it.
     for some in [1, 10, 100, 1000] {
@@ -66,7 +68,8 @@ fn thin_out(disk: &Arc<SimDisk>, mut model: BTreeMap<u32, Vec<u8>>) {
 }
 
 fn filled(disk: &Arc<SimDisk>) -> (Env, BTreeMap<u32, Vec<u8>>) {
-    let model: BTreeMap<_, _> = (0..3000).map(|n| (n, vec![n as u8; if n % 50 == 0 { 100_000 } else { 1000 }])).collect();
+    let model: BTreeMap<_, _> =
+        (0..3000).map(|n| (n, vec![n as u8; if n % 50 == 0 { 100_000 } else { 1000 }])).collect();
     let env = open(disk);
     let db = env.database("records").unwrap();
     model.iter().for_each(|(n, value)| db.insert(key(*n), value).unwrap());
@@ -99,7 +102,8 @@ fn an_environment_that_was_killed_is_of_use_on_a_full_disk() {
     thin_out(&left, model);
 }
 
-/// Whatever moment the disk is full at, the same environment goes on when there is room again, and its checkpoints have lost no block.
+/// Whatever moment the disk is full at, the same environment goes on when there is room again, and its
+/// checkpoints have lost no block.
 #[test]
 fn a_checkpoint_that_found_no_room_can_be_made_later() {
     let disk = Arc::new(SimDisk::new(1));

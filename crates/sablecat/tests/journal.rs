@@ -1,4 +1,5 @@
-//! Journals, epochs, and going back, on the machine's own disk: what is kept, what is refused, and who may share it.
+//! Journals, epochs, and going back, on the machine's own disk: what is kept, what is refused, and who may
+//! share it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -23,7 +24,11 @@ impl Place {
     }
 
     fn builder(&self) -> Builder {
-        let builder = Env::builder().background(false).cache_size(1 << 20).log_buffer_size(1 << 16).log_segment_size(1 << 16);
+        let builder = Env::builder()
+            .background(false)
+            .cache_size(1 << 20)
+            .log_buffer_size(1 << 16)
+            .log_segment_size(1 << 16);
         builder.region_directory(self.base.join("region"))
     }
 
@@ -112,12 +117,20 @@ fn a_journal_does_not_go_on_with_that_of_another_time() {
     place.put(place.builder().journal(Journal::new()), 0..10, 1);
     place.put(place.builder().no_journal().log_segment_size(1 << 20), 0..10, 2);
     let refused = place.builder().journal(Journal::new()).open(place.directory()).expect_err("there is one");
-    assert!(refused.kind() == ErrorKind::Exists && refused.to_string().contains(".journal belongs to an earlier journal"), "{refused}");
+    assert!(
+        refused.kind() == ErrorKind::Exists
+            && refused.to_string().contains(".journal belongs to an earlier journal"),
+        "{refused}"
+    );
     assert_eq!(place.get(3), Some(2));
     place.put(place.builder().journal(Journal::new().directory("journal.2")), 0..10, 3);
     place.put(place.builder(), 0..10, 4);
     let lsn = place.builder().history(place.directory()).expect("read").epochs[1].lsn;
-    place.builder().recovery(place.directory(), Target::Lsn(lsn)).and_then(|recovery| recovery.apply()).expect("gone back");
+    place
+        .builder()
+        .recovery(place.directory(), Target::Lsn(lsn))
+        .and_then(|recovery| recovery.apply())
+        .expect("gone back");
     assert_eq!(place.get(3), Some(3));
 }
 
@@ -128,18 +141,30 @@ fn what_cannot_be_is_refused() {
     let open = |journal: Journal| place.builder().journal(journal).open(place.directory()).map(drop);
     assert_eq!(refusal(open(Journal::new().directory(""))), ErrorKind::Invalid);
     assert_eq!(refusal(open(Journal::new().epochs(33))), ErrorKind::Invalid);
-    assert_eq!(refusal(place.builder().recovery(place.directory(), Target::Lsn(Lsn(0))).map(drop)), ErrorKind::NotFound);
+    assert_eq!(
+        refusal(place.builder().recovery(place.directory(), Target::Lsn(Lsn(0))).map(drop)),
+        ErrorKind::NotFound
+    );
     assert_eq!(refusal(place.builder().history(place.directory()).map(drop)), ErrorKind::NotFound);
     assert_eq!(refusal(Env::builder().journal(Journal::new()).in_memory().map(drop)), ErrorKind::Invalid);
     place.put(place.builder(), 0..1, 1);
-    assert_eq!(refusal(place.builder().recovery(place.directory(), Target::Lsn(Lsn(0))).map(drop)), ErrorKind::Invalid);
+    assert_eq!(
+        refusal(place.builder().recovery(place.directory(), Target::Lsn(Lsn(0))).map(drop)),
+        ErrorKind::Invalid
+    );
     place.put(place.builder().journal(Journal::new()), 0..1, 1);
     // A Data Store has no log, so nothing could be rolled forward over what it does.
     assert_eq!(refusal(place.builder().open_data_store(place.directory()).map(drop)), ErrorKind::Invalid);
     let env = place.builder().open(place.directory()).expect("opened");
-    assert_eq!(refusal(place.builder().recovery(place.directory(), Target::Lsn(Lsn(0))).map(drop)), ErrorKind::InUse);
+    assert_eq!(
+        refusal(place.builder().recovery(place.directory(), Target::Lsn(Lsn(0))).map(drop)),
+        ErrorKind::InUse
+    );
     drop(env);
-    let held = place.builder().recovery(place.directory(), Target::Time(std::time::SystemTime::now().into())).expect("prepared");
+    let held = place
+        .builder()
+        .recovery(place.directory(), Target::Time(std::time::SystemTime::now().into()))
+        .expect("prepared");
     assert_eq!(refusal(place.builder().open(place.directory()).map(drop)), ErrorKind::InUse);
     drop(held);
     drop(place.builder().open(place.directory()).expect("opened"));
@@ -166,16 +191,32 @@ fn all_who_share_an_environment_keep_the_same_journal() {
 fn a_region_from_before_going_back_is_set_aside() {
     let place = Place::new("region");
     place.put(place.builder().journal(Journal::new()), 0..1, 1);
-    let lsn = place.builder().history(place.directory()).expect("read").epochs.last().expect("the last checkpoint").lsn;
+    let lsn = place
+        .builder()
+        .history(place.directory())
+        .expect("read")
+        .epochs
+        .last()
+        .expect("the last checkpoint")
+        .lsn;
     let env = place.builder().shared(true).open(place.directory()).expect("opened");
     env.database("d").and_then(|d| d.insert(0u32.to_be_bytes(), [2; 1000])).expect("inserted");
     env.sync().expect("durable");
     // As killed processes would leave it. Not a copy: it has terabytes of nothing.
-    let region = fs::read_dir(place.base.join("region")).expect("there").next().expect("a region").expect("read").path();
+    let region = fs::read_dir(place.base.join("region"))
+        .expect("there")
+        .next()
+        .expect("a region")
+        .expect("read")
+        .path();
     let left = place.base.join("left");
     fs::hard_link(&region, &left).expect("linked");
     env.close().expect("closed");
-    let plan = place.builder().recovery(place.directory(), Target::Lsn(lsn)).and_then(|recovery| recovery.apply()).expect("gone back");
+    let plan = place
+        .builder()
+        .recovery(place.directory(), Target::Lsn(lsn))
+        .and_then(|recovery| recovery.apply())
+        .expect("gone back");
     assert_eq!(plan.commits_lost, 1);
     fs::rename(&left, &region).expect("put back");
     let env = place.builder().shared(true).open(place.directory()).expect("opened");
@@ -190,21 +231,32 @@ fn damage_in_what_only_an_epoch_names_is_found_and_says_where() {
 
     const PAGE: u64 = 512;
     let place = Place::new("epoch-damage");
-    let env = place.builder().page_size(PAGE as usize).journal(Journal::new().epochs(4)).open(place.directory()).expect("created");
+    let env = place
+        .builder()
+        .page_size(PAGE as usize)
+        .journal(Journal::new().epochs(4))
+        .open(place.directory())
+        .expect("created");
     let database = env.database("d").expect("made");
     for round in 0..4u8 {
         (0..50u32).for_each(|key| database.insert(key.to_be_bytes(), [round; 100]).expect("inserted"));
         env.checkpoint().expect("written");
     }
-    let problems = || env.verify(&mut |_| {}).map(|report| (report.problems, report.epochs)).expect("checked");
+    let problems =
+        || env.verify(&mut |_| {}).map(|report| (report.problems, report.epochs)).expect("checked");
     assert_eq!(problems(), (vec![], 4));
-    let file = fs::File::options().read(true).write(true).open(place.directory().join("sablecat.db")).expect("there");
+    let file = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(place.directory().join("sablecat.db"))
+        .expect("there");
     let (mut pages, mut maps, mut byte) = (0, 0, [0]);
     for at in (131_072 + 99..file.metadata().expect("there").len()).step_by(PAGE as usize) {
         file.read_exact_at(&mut byte, at).expect("read");
         file.write_all_at(&[byte[0] ^ 1], at).expect("written");
         let (found, _) = problems();
-        // Every page that the trees consist of is in memory, so what is found is found in an epoch, or in the map in force.
+        // Every page that the trees consist of is in memory, so what is found is found in an epoch, or in the
+        // map in force.
         for problem in &found {
             assert!(problem.contains(&format!("block {} ", at / PAGE)), "{problem}");
             pages += u32::from(problem.starts_with("epoch ") && problem.contains(": page "));

@@ -29,7 +29,9 @@ fn contents(env: &Env) -> BTreeMap<String, Contents> {
     let all = |name: &String| {
         let database = snapshot.existing_database(name).expect("read").expect("there");
         let records = snapshot.range(&database, ..).expect("read");
-        records.map(|record| record.map(|(key, value)| (key.to_vec(), value.to_vec())).expect("read")).collect()
+        records
+            .map(|record| record.map(|(key, value)| (key.to_vec(), value.to_vec())).expect("read"))
+            .collect()
     };
     names.iter().map(String::clone).zip(names.iter().map(all).collect::<Vec<_>>()).collect()
 }
@@ -113,8 +115,8 @@ fn a_transaction_of_many_times_the_cache_is_a_transaction_like_any_other() {
     assert_sound(&env);
 }
 
-/// Power fails somewhere, while checkpoints are written beside the commit: what is found is all or nothing, all if it had been promised, and no page is lost
-/// to use.
+/// Power fails somewhere, while checkpoints are written beside the commit: what is found is all or nothing,
+/// all if it had been promised, and no page is lost to use.
 #[test]
 fn a_power_failure_in_the_middle_leaves_all_or_nothing() {
     let [before, after] = before_and_after();
@@ -146,7 +148,10 @@ fn a_power_failure_in_the_middle_leaves_all_or_nothing() {
             let found = disk.crash_as(survival, n);
             let env = tiny(&found).open(DIRECTORY).expect("recovered");
             let is_done = contents(&env) == after;
-            assert!(is_done || !promised && contents(&env) == before, "{n} {survival:?}, promised: {promised}");
+            assert!(
+                is_done || !promised && contents(&env) == before,
+                "{n} {survival:?}, promised: {promised}"
+            );
             *if is_done { &mut all } else { &mut none } += 1;
             assert_sound(&env);
             change(&env).expect("done again");
@@ -203,7 +208,9 @@ fn what_was_rolled_back_is_gone_however_a_comparator_lets_it_be_written() {
     let caseless = |a: &[u8], b: &[u8]| a.to_ascii_lowercase().cmp(&b.to_ascii_lowercase());
     let env = tiny(&SimDisk::new(1)).comparator("caseless", caseless).open(DIRECTORY).expect("opened");
     let db = env.database_ordered_by("d", "caseless").expect("created");
-    let spill = |txn: &mut sablecat::Txn<'_>, stamp| (0..400_u32).try_for_each(|n| txn.insert(&db, format!("{n:04}"), [stamp; 1000]));
+    let spill = |txn: &mut sablecat::Txn<'_>, stamp| {
+        (0..400_u32).try_for_each(|n| txn.insert(&db, format!("{n:04}"), [stamp; 1000]))
+    };
     for (first, second) in [("KEY", "KEY"), ("KEY", "key"), ("key", "KEY")] {
         let written = env.write(|txn| {
             let begun = txn.savepoint();
@@ -238,23 +245,35 @@ fn memory_peak() -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
 }
 
-/// Inserts in no order. One transaction commits and another is rolled back in a process that is not closed; then the log is replayed. All in bounded memory.
+/// Inserts in no order. One transaction commits and another is rolled back in a process that is not closed;
+/// then the log is replayed. All in bounded memory.
 #[test]
 #[ignore = "takes minutes: two gigabytes, or SABLECAT_LARGE_BYTES, beside a cache of 8 MiB, or SABLECAT_LARGE_CACHE"]
 fn a_transaction_is_limited_by_the_disk() {
-    let (bytes, cache) = (variable("SABLECAT_LARGE_BYTES", 2 << 30), variable("SABLECAT_LARGE_CACHE", 8 << 20));
+    let (bytes, cache) =
+        (variable("SABLECAT_LARGE_BYTES", 2 << 30), variable("SABLECAT_LARGE_CACHE", 8 << 20));
     let stage = std::env::var_os("SABLECAT_LARGE_DIRECTORY");
-    let base = std::env::var_os("SABLECAT_MEASURE_DIR").map_or_else(std::env::temp_dir, std::path::PathBuf::from);
-    let directory = stage.clone().map_or_else(|| base.join(format!("sablecat-large-{}", std::process::id())), std::path::PathBuf::from);
+    let base =
+        std::env::var_os("SABLECAT_MEASURE_DIR").map_or_else(std::env::temp_dir, std::path::PathBuf::from);
+    let directory = stage.clone().map_or_else(
+        || base.join(format!("sablecat-large-{}", std::process::id())),
+        std::path::PathBuf::from,
+    );
     let (begun, records) = (std::time::Instant::now(), bytes / 1000);
-    let say = |what: &str| println!("{what} after {:?}, {} MiB of memory at most", begun.elapsed(), memory_peak() >> 20);
+    let say = |what: &str| {
+        println!("{what} after {:?}, {} MiB of memory at most", begun.elapsed(), memory_peak() >> 20)
+    };
     let key = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
     let env = if stage.is_some() {
         Env::builder().cache_size(cache).durability(Durability::Sync).open(&directory).expect("created")
     } else {
         let this = std::env::current_exe().expect("a program");
         let words = ["--ignored", "--exact", "--nocapture", "a_transaction_is_limited_by_the_disk"];
-        let worker = std::process::Command::new(this).args(words).env("SABLECAT_LARGE_DIRECTORY", &directory).status().expect("started");
+        let worker = std::process::Command::new(this)
+            .args(words)
+            .env("SABLECAT_LARGE_DIRECTORY", &directory)
+            .status()
+            .expect("started");
         assert!(worker.success());
         Env::builder().cache_size(cache).open(&directory).expect("recovered")
     };

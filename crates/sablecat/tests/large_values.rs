@@ -27,7 +27,8 @@ fn assert_sound(env: &Env) {
     assert_eq!((&report.problems[..], report.pages_unreachable), (&[][..], 0));
 }
 
-/// Sets, replaces, removes and reads three megabytes with a cache of one, before and after the process ends without closing.
+/// Sets, replaces, removes and reads three megabytes with a cache of one, before and after the process ends
+/// without closing.
 #[test]
 fn a_value_of_three_times_the_cache_is_a_value_like_any_other() {
     let disk = SimDisk::new(1);
@@ -52,7 +53,9 @@ fn a_value_of_three_times_the_cache_is_a_value_like_any_other() {
         assert_eq!(db.len().expect("counted"), 2);
     }
     for survival in Survival::ALL {
-        let env = tiny(&disk.crash_as(survival, 7)).open(DIRECTORY).expect("recovered without room for the value in the cache");
+        let env = tiny(&disk.crash_as(survival, 7))
+            .open(DIRECTORY)
+            .expect("recovered without room for the value in the cache");
         let db = env.database("d").expect("there");
         assert!(db.get("a").expect("read") == Some(value(2, 2 << 20)), "{survival:?}");
         assert!(db.get("c").expect("read") == Some(value(3, 2 << 20)), "{survival:?}");
@@ -141,12 +144,15 @@ fn bulk_loads_and_data_stores_take_values_larger_than_the_cache() {
     assert_eq!((&report.problems[..], report.pages_unreachable), (&[][..], 0));
 }
 
-/// Hundreds of megabytes on a real disk, with a cache of sixteen: `cargo test --release -p sablecat --test large_values -- --ignored --nocapture`.
+/// Hundreds of megabytes on a real disk, with a cache of sixteen:
+/// `cargo test --release -p sablecat --test large_values -- --ignored --nocapture`.
 #[test]
 #[ignore = "writes gigabytes"]
 fn hundreds_of_megabytes_pass_through_a_cache_of_sixteen() {
     let directory = std::env::temp_dir().join(format!("sablecat-large-{}", std::process::id()));
-    let open = || Env::builder().cache_size(16 << 20).durability(Durability::NoSync).open(&directory).expect("opened");
+    let open = || {
+        Env::builder().cache_size(16 << 20).durability(Durability::NoSync).open(&directory).expect("opened")
+    };
     for megabytes in [300usize, 1024] {
         let large = value(5, megabytes << 20);
         let took = |what: &str, begun: std::time::Instant| {
@@ -163,7 +169,8 @@ fn hundreds_of_megabytes_pass_through_a_cache_of_sixteen() {
         took("read whole", begun);
         let begun = std::time::Instant::now();
         let mut part = vec![0; 1 << 20];
-        (0..megabytes as u64).for_each(|n| assert_eq!(db.read_at("k", n << 20, &mut part).expect("read"), Some(part.len())));
+        (0..megabytes as u64)
+            .for_each(|n| assert_eq!(db.read_at("k", n << 20, &mut part).expect("read"), Some(part.len())));
         took("read in parts of 1 MB", begun);
         let begun = std::time::Instant::now();
         env.checkpoint().expect("durable");

@@ -31,7 +31,8 @@ impl Dice {
     }
 }
 
-/// A key of a few families that share stems, with a length about a multiple of a stem's: up to `most` stems, now and then up to the longest.
+/// A key of a few families that share stems, with a length about a multiple of a stem's: up to `most` stems,
+/// now and then up to the longest.
 fn key(dice: &mut Dice, page_size: usize, most: usize) -> Bytes {
     let stem = stem(page_size);
     let len = match dice.below(40) {
@@ -52,9 +53,14 @@ fn value(dice: &mut Dice, page_size: usize) -> Bytes {
     vec![dice.below(256) as u8; len]
 }
 
-/// Cache enough for a transaction with the longest keys; a log in which one such key takes more than a record.
+/// Cache enough for a transaction with the longest keys; a log in which one such key takes more than a
+/// record.
 fn builder(page_size: usize, disk: &SimDisk) -> sablecat::Builder {
-    let builder = Env::builder().page_size(page_size).cache_size(64 << 20).durability(Durability::NoSync).background(false);
+    let builder = Env::builder()
+        .page_size(page_size)
+        .cache_size(64 << 20)
+        .durability(Durability::NoSync)
+        .background(false);
     builder.log_buffer_size(65536).log_segment_size(65536).disk(Arc::new(disk.clone()))
 }
 
@@ -93,7 +99,10 @@ fn between((lower, upper): (Bound<Bytes>, Bound<Bytes>), model: &Model) -> Vec<(
 fn compare(db: &Database, model: &Model, dice: &mut Dice, page_size: usize) {
     let all: Vec<_> = model.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
     assert_eq!(db.range(..).unwrap().collect::<Result<Vec<_>>>().unwrap(), all);
-    assert_eq!(db.range(..).unwrap().rev().collect::<Result<Vec<_>>>().unwrap(), all.iter().rev().cloned().collect::<Vec<_>>());
+    assert_eq!(
+        db.range(..).unwrap().rev().collect::<Result<Vec<_>>>().unwrap(),
+        all.iter().rev().cloned().collect::<Vec<_>>()
+    );
     assert_eq!(db.len().unwrap(), model.len() as u64);
     assert_eq!(db.first().unwrap(), all.first().cloned());
     assert_eq!(db.last().unwrap(), all.last().cloned());
@@ -147,7 +156,10 @@ fn compare(db: &Database, model: &Model, dice: &mut Dice, page_size: usize) {
         }
         let prefix = &absent[..dice.below(absent.len() + 1)];
         let expected: Vec<_> = all.iter().filter(|(key, _)| key.starts_with(prefix)).cloned().collect();
-        assert_eq!(db.range(sablecat::Prefix(prefix)).unwrap().collect::<Result<Vec<_>>>().unwrap(), expected);
+        assert_eq!(
+            db.range(sablecat::Prefix(prefix)).unwrap().collect::<Result<Vec<_>>>().unwrap(),
+            expected
+        );
     }
 }
 
@@ -173,7 +185,9 @@ fn long_keys_in_transactions_are_found_as_in_a_map_and_survive_a_crash() {
                         assert_eq!(db.remove(&key).unwrap(), model.remove(&key).is_some());
                     }
                     5 | 6 => {
-                        let isolation = [Isolation::Serializable, Isolation::Snapshot, Isolation::ReadCommitted][dice.below(3)];
+                        let isolation =
+                            [Isolation::Serializable, Isolation::Snapshot, Isolation::ReadCommitted]
+                                [dice.below(3)];
                         let mut txn = env.begin_with(TxnOptions::new().isolation(isolation)).unwrap();
                         for _ in 0..dice.below(30) {
                             let key = key(&mut dice, page_size, 4);
@@ -221,7 +235,8 @@ fn a_bulk_load_takes_long_keys() {
     for page_size in PAGE_SIZES {
         for seed in 1..=2 {
             let mut dice = Dice(seed);
-            let model: Model = (0..400).map(|_| (key(&mut dice, page_size, 3), value(&mut dice, page_size))).collect();
+            let model: Model =
+                (0..400).map(|_| (key(&mut dice, page_size, 3), value(&mut dice, page_size))).collect();
             let env = environment(page_size);
             let db = env.database("db").unwrap();
             assert_eq!(db.bulk_load(&model).unwrap(), model.len() as u64);
@@ -330,7 +345,11 @@ fn a_comparator_with_a_long_name_is_remembered_under_the_longest_name_of_a_datab
     let disk = SimDisk::new(1);
     let (name, other, comparator) = ("n".repeat(48), "o".repeat(48), "c".repeat(2000));
     let open = |disk: &SimDisk| {
-        let builder = Env::builder().background(false).page_size(512).cache_size(0).comparator(&comparator, |a, b| b.cmp(a));
+        let builder = Env::builder()
+            .background(false)
+            .page_size(512)
+            .cache_size(0)
+            .comparator(&comparator, |a, b| b.cmp(a));
         builder.disk(Arc::new(disk.clone())).open("env").unwrap()
     };
     let env = open(&disk);
@@ -377,7 +396,10 @@ fn a_comparator_leaves_the_limit_at_what_a_page_holds() {
     assert_eq!(db.get([5; 48]).unwrap().as_deref(), Some(&b"value"[..]));
     let error = db.insert([5; 49], "value").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
-    assert!(error.to_string().contains("in a database with a comparator, keys can have 48 at most"), "{error}");
+    assert!(
+        error.to_string().contains("in a database with a comparator, keys can have 48 at most"),
+        "{error}"
+    );
     assert_eq!(db.get([5; 49]).unwrap(), None);
     sound(&env, &Model::from([(vec![], vec![])]));
     env.remove_database("db").unwrap();
@@ -406,8 +428,14 @@ fn write_below_one_stem(isolation: Isolation) {
             env.write_with(options, |txn| {
                 let have = txn.get(&db, name(n))?.map_or(0, |value| value.len());
                 // At nine the record goes, and with it, now and then, its subtrees.
-                if have == 9 { txn.remove(&db, name(n)).map(|_| ()) } else { txn.insert(&db, name(n), vec![by; have + 1]) }?;
-                let count = txn.get(&db, "count")?.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")));
+                if have == 9 {
+                    txn.remove(&db, name(n)).map(|_| ())
+                } else {
+                    txn.insert(&db, name(n), vec![by; have + 1])
+                }?;
+                let count = txn
+                    .get(&db, "count")?
+                    .map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")));
                 txn.insert(&db, "count", (count + 1).to_le_bytes())
             })
             .unwrap();

@@ -23,7 +23,11 @@ fn damage_newest(place: &Place) -> u64 {
     let generation = |at: u64| {
         let mut bytes = [0; 56];
         file.read_exact_at(&mut bytes, at).expect("read");
-        if bytes.starts_with(b"\x89sablecat") { u64::from_le_bytes(*bytes[48..].first_chunk().expect("eight")) } else { 0 }
+        if bytes.starts_with(b"\x89sablecat") {
+            u64::from_le_bytes(*bytes[48..].first_chunk().expect("eight"))
+        } else {
+            0
+        }
     };
     let newest = COPIES_AT.into_iter().map(generation).max().expect("several");
     let copies: Vec<_> = COPIES_AT.into_iter().filter(|&at| generation(at) == newest).collect();
@@ -32,7 +36,8 @@ fn damage_newest(place: &Place) -> u64 {
     newest
 }
 
-/// Checkpoints between which so much is logged that the log before the last one is used again, and then a commit that only the memory has.
+/// Checkpoints between which so much is logged that the log before the last one is used again, and then a
+/// commit that only the memory has.
 fn work(place: &Place, rounds: u32) -> Env {
     let env = place.builder().log_segment_size(1 << 16).open(place.env()).expect("created");
     let more = env.database("more").expect("made");

@@ -1,4 +1,5 @@
-//! Writes that the disk said it had done and had not: what was there before is whole, and is not to be believed.
+//! Writes that the disk said it had done and had not: what was there before is whole, and is not to be
+//! believed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,12 @@ const DIRECTORY: &str = "env";
 const PAGE: usize = 512;
 
 fn builder(disk: &SimDisk) -> Builder {
-    let builder = Env::builder().page_size(PAGE).background(false).cache_size(1 << 17).log_buffer_size(1 << 16).log_segment_size(1 << 16);
+    let builder = Env::builder()
+        .page_size(PAGE)
+        .background(false)
+        .cache_size(1 << 17)
+        .log_buffer_size(1 << 16)
+        .log_segment_size(1 << 16);
     let builder = builder.volume("beside", "beside.db").place(Place::database("far"), "beside");
     builder.durability(Durability::NoSync).disk(Arc::new(disk.clone()))
 }
@@ -55,7 +61,8 @@ fn read_all(env: &Env) -> Result<[Records; 2], Error> {
     Ok(all)
 }
 
-/// An environment that has used blocks again, closed; what its files were after each round but the last, and what it holds.
+/// An environment that has used blocks again, closed; what its files were after each round but the last, and
+/// what it holds.
 fn used_again(builder: impl Fn(&SimDisk) -> Builder) -> (SimDisk, Vec<Vec<Vec<u8>>>, [Records; 2]) {
     let disk = SimDisk::new(1);
     let mut images = Vec::new();
@@ -78,7 +85,8 @@ fn each_block_as_it_was(disk: &SimDisk, images: &[Vec<Vec<u8>>], mut look: impl 
         for ((path, reserved), before) in files().iter().zip(image) {
             let now = bytes_of(disk, path);
             let end = before.len().min(now.len());
-            for at in (*reserved..end).step_by(PAGE).filter(|&at| before[at..at + PAGE] != now[at..at + PAGE]) {
+            for at in (*reserved..end).step_by(PAGE).filter(|&at| before[at..at + PAGE] != now[at..at + PAGE])
+            {
                 let copy = disk.crash_as(Survival::Everything, 1);
                 let file = copy.open(path, How::default()).expect("there");
                 file.write_at(&before[at..at + PAGE], at as u64).expect("no faults");
@@ -94,7 +102,10 @@ fn a_block_that_holds_an_older_version_of_its_page_is_damage_and_not_old_data() 
     let (disk, images, records) = used_again(builder);
     let (mut reported, mut harmless) = (0, 0);
     each_block_as_it_was(&disk, &images, |disk, what| {
-        let looked = builder(disk).read_only(true).open(DIRECTORY).and_then(|env| Ok((env.verify(&mut |_| {})?.problems, read_all(&env)?)));
+        let looked = builder(disk)
+            .read_only(true)
+            .open(DIRECTORY)
+            .and_then(|env| Ok((env.verify(&mut |_| {})?.problems, read_all(&env)?)));
         match looked {
             Ok((problems, read)) if problems.is_empty() => {
                 assert!(read == records, "{what}: old data, and nobody says so");
@@ -160,7 +171,10 @@ fn a_page_from_after_the_checkpoint_that_names_it_is_damage() {
     drop(file);
     for builder in [builder(&disk).read_only(true), builder(&disk)] {
         let error = builder.open(DIRECTORY).and_then(|env| read_all(&env).map(drop)).expect_err("damage");
-        assert!(error.is_corruption() && error.to_string().contains("a later checkpoint was lost"), "{error}");
+        assert!(
+            error.is_corruption() && error.to_string().contains("a later checkpoint was lost"),
+            "{error}"
+        );
     }
 }
 
@@ -186,7 +200,8 @@ fn a_checkpoint_that_was_lost_is_made_up_from_the_log_or_missed() {
         let env = builder(&disk).open(DIRECTORY).expect("opened");
         for round in 0..rounds as u32 {
             change(&env, round);
-            // Now and then two without a change in between: the second lets go of the log that only the first needed.
+            // Now and then two without a change in between: the second lets go of the log that only the first
+            // needed.
             (0..1 + round % 3).for_each(|_| _ = env.checkpoint().expect("written"));
         }
         change(&env, 50);
@@ -198,7 +213,10 @@ fn a_checkpoint_that_was_lost_is_made_up_from_the_log_or_missed() {
         match builder(&crashed).open(DIRECTORY) {
             Ok(env) => {
                 assert!(env.recovery().doubt, "round {rounds}: nobody says so");
-                assert!(read_all(&env).expect("read") == records, "round {rounds}: something is lost, and nobody says so");
+                assert!(
+                    read_all(&env).expect("read") == records,
+                    "round {rounds}: something is lost, and nobody says so"
+                );
                 assert_eq!(env.verify(&mut |_| {}).expect("read").problems.len(), 2, "the copies");
                 env.close().expect("closed");
                 let env = builder(&crashed).open(DIRECTORY).expect("opened");

@@ -1,7 +1,9 @@
 //! Files as earlier builds wrote them: they are read for ever.
 //!
-//! `tests/data/format-N-*` was made by the last build that wrote version N of the main volume, `tests/data/entries-N-*` by the last that wrote version N of the catalog's entries. A fixture is a file without its empty sectors: their number (u32), then for each that is
-//! not empty its place (u32) and its 512 bytes.
+//! `tests/data/format-N-*` was made by the last build that wrote version N of the main volume,
+//! `tests/data/entries-N-*` by the last that wrote version N of the catalog's entries. A fixture is a file
+//! without its empty sectors: their number (u32), then for each that is not empty its place (u32) and its 512
+//! bytes.
 
 use std::path::Path;
 
@@ -14,7 +16,8 @@ const DIRECTORY: &str = "env";
 
 /// Puts a fixture onto a disk.
 fn put(disk: &SimDisk, name: &str, fixture: &[u8]) {
-    let file = disk.open(&Path::new(DIRECTORY).join(name), How { create: true, ..How::default() }).expect("made");
+    let file =
+        disk.open(&Path::new(DIRECTORY).join(name), How { create: true, ..How::default() }).expect("made");
     let number = |bytes: &[u8]| u64::from(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
     file.set_len(number(fixture) * SECTOR as u64).expect("room");
     for sector in fixture[4..].chunks_exact(4 + SECTOR) {
@@ -23,16 +26,23 @@ fn put(disk: &SimDisk, name: &str, fixture: &[u8]) {
 }
 
 fn builder(disk: &SimDisk) -> Builder {
-    let builder = Env::builder().background(false).cache_size(1 << 18).log_buffer_size(1 << 16).log_segment_size(1 << 16);
+    let builder = Env::builder()
+        .background(false)
+        .cache_size(1 << 18)
+        .log_buffer_size(1 << 16)
+        .log_segment_size(1 << 16);
     builder.durability(Durability::NoSync).disk(std::sync::Arc::new(disk.clone()))
 }
 
 /// The format, the main volume, the other one.
 type Fixture = (u32, &'static [u8], Option<&'static [u8]>);
 
-/// Two databases, one of them in another volume if there is one, a long value, two epochs where there is a journal; 512-byte pages.
+/// Two databases, one of them in another volume if there is one, a long value, two epochs where there is a
+/// journal; 512-byte pages.
 ///
-/// Version 1: there were no journals. Version 2: there were no other volumes. Version 3: blocks were named without their seals. Version 4: there were two berths for superblocks, and headers of other volumes had their copies side by side.
+/// Version 1: there were no journals. Version 2: there were no other volumes. Version 3: blocks were named
+/// without their seals. Version 4: there were two berths for superblocks, and headers of other volumes had
+/// their copies side by side.
 const FIXTURES: [Fixture; 4] = [
     (1, include_bytes!("data/format-1-main"), None),
     (2, include_bytes!("data/format-2-main"), None),
@@ -115,16 +125,21 @@ fn an_environment_of_an_old_format_is_read_without_being_written() {
     });
 }
 
-/// The main volume, the other one, the log: with entries of version 3 and notes of version 5, which did not say by what method a database's records are arranged. Killed
-/// after a checkpoint, since when databases were made, renamed and removed, and while two transactions had made one each.
-const ENTRIES_3: [&[u8]; 3] =
-    [include_bytes!("data/entries-3-main"), include_bytes!("data/entries-3-beside"), include_bytes!("data/entries-3-log")];
+/// The main volume, the other one, the log: with entries of version 3 and notes of version 5, which did not
+/// say by what method a database's records are arranged. Killed after a checkpoint, since when databases were
+/// made, renamed and removed, and while two transactions had made one each.
+const ENTRIES_3: [&[u8]; 3] = [
+    include_bytes!("data/entries-3-main"),
+    include_bytes!("data/entries-3-beside"),
+    include_bytes!("data/entries-3-log"),
+];
 
 #[test]
 fn databases_from_before_there_were_methods_are_recovered_and_written_on() {
     let disk = SimDisk::new(1);
     disk.create_dir_all(&Path::new(DIRECTORY).join("log")).expect("made");
-    for (name, fixture) in ["sablecat.db", "beside.db", "log/0000000000000000.log"].into_iter().zip(ENTRIES_3) {
+    for (name, fixture) in ["sablecat.db", "beside.db", "log/0000000000000000.log"].into_iter().zip(ENTRIES_3)
+    {
         put(&disk, name, fixture);
     }
     let names = ["backwards", "far", "later", "later backwards", "new name", "words"];
@@ -132,21 +147,39 @@ fn databases_from_before_there_were_methods_are_recovered_and_written_on() {
         let env = builder(&disk).comparator("reversed", |a, b| b.cmp(a)).open(DIRECTORY).expect("known");
         assert_eq!(env.databases().expect("read"), names);
         assert_eq!(env.stats().expect("read").methods, ["B+tree"; 6]);
-        let get = |name: &str, key: &[u8]| env.existing_database(name).expect("read").expect("there").get(key).expect("read");
+        let get = |name: &str, key: &[u8]| {
+            env.existing_database(name).expect("read").expect("there").get(key).expect("read")
+        };
         for n in 0..60u32 {
-            assert_eq!(get("words", format!("word {n:03}").as_bytes()), Some(format!("number {n}").into_bytes()));
+            assert_eq!(
+                get("words", format!("word {n:03}").as_bytes()),
+                Some(format!("number {n}").into_bytes())
+            );
             assert_eq!(get("far", &n.to_be_bytes()), Some(format!("far {n}").into_bytes()));
             assert_eq!(get("backwards", &n.to_be_bytes()), Some(format!("back {n}").into_bytes()));
             assert_eq!(get("later", &n.to_be_bytes()), (n < 20).then(|| format!("later {n}").into_bytes()));
-            assert_eq!(get("later backwards", &n.to_be_bytes()), (n < 20).then(|| format!("later back {n}").into_bytes()));
+            assert_eq!(
+                get("later backwards", &n.to_be_bytes()),
+                (n < 20).then(|| format!("later back {n}").into_bytes())
+            );
         }
         assert_eq!(get("words", b"long"), Some(vec![7; 3000]));
         assert_eq!(get("new name", b"k"), Some(b"v".to_vec()));
-        let first = env.existing_database("backwards").expect("read").expect("there").first().expect("read").expect("there");
+        let first = env
+            .existing_database("backwards")
+            .expect("read")
+            .expect("there")
+            .first()
+            .expect("read")
+            .expect("there");
         assert_eq!(first.0, 59u32.to_be_bytes());
         env.checkpoint().expect("written");
         let report = env.verify(&mut |_| {}).expect("read");
-        assert_eq!((report.problems, report.pages_unreachable), (Vec::new(), 0), "what was made and removed is freed");
+        assert_eq!(
+            (report.problems, report.pages_unreachable),
+            (Vec::new(), 0),
+            "what was made and removed is freed"
+        );
         env
     };
     let env = opened();

@@ -1,4 +1,5 @@
-//! Reading the last checkpoint of an environment that others write, or that nobody has open, without being allowed to write.
+//! Reading the last checkpoint of an environment that others write, or that nobody has open, without being
+//! allowed to write.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -18,7 +19,8 @@ struct Directory(PathBuf);
 
 impl Directory {
     fn new(name: &str) -> Directory {
-        let path = PathBuf::from("/dev/shm").join(format!("sablecat-test-read-only-{name}-{}", std::process::id()));
+        let path =
+            PathBuf::from("/dev/shm").join(format!("sablecat-test-read-only-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("made");
         Directory(path)
@@ -94,7 +96,10 @@ fn a_reader_sees_the_last_checkpoint_and_goes_on_to_the_next() {
     env.database("new").expect("created").insert("n", "3").expect("inserted");
     let second = env.checkpoint().expect("written").lsn;
     assert_eq!(e.get("k").expect("read").as_deref(), Some(&b"2"[..]));
-    assert_eq!(seen.database("new").expect("there by now").get("n").expect("read").as_deref(), Some(&b"3"[..]));
+    assert_eq!(
+        seen.database("new").expect("there by now").get("n").expect("read").as_deref(),
+        Some(&b"3"[..])
+    );
     assert_eq!(kind(old.get(&e, "k")), Some(ErrorKind::SnapshotTooOld));
     assert_eq!(old.lsn(), first);
     assert_eq!(seen.snapshot().expect("begun").lsn(), second);
@@ -145,13 +150,20 @@ fn whatever_would_change_something_is_read_only() {
     seen.close().expect("closed");
     assert_eq!(look_of(&directory.env()), before);
 
-    assert_eq!(kind(Env::builder().read_only(true).open_data_store(directory.env())), Some(ErrorKind::Invalid));
+    assert_eq!(
+        kind(Env::builder().read_only(true).open_data_store(directory.env())),
+        Some(ErrorKind::Invalid)
+    );
     assert_eq!(kind(Env::builder().read_only(true).in_memory()), Some(ErrorKind::Invalid));
-    assert_eq!(kind(Env::builder().read_only(true).open(directory.0.join("none"))), Some(ErrorKind::NotFound));
+    assert_eq!(
+        kind(Env::builder().read_only(true).open(directory.0.join("none"))),
+        Some(ErrorKind::NotFound)
+    );
     assert!(!directory.0.join("none").exists());
 }
 
-/// Fills an environment with all that there is: an order of its own, long keys, long values, a removed database.
+/// Fills an environment with all that there is: an order of its own, long keys, long values, a removed
+/// database.
 fn fill(env: &Env) {
     let d = env.database("d").expect("created");
     for n in 0..500u32 {
@@ -191,7 +203,12 @@ fn check(seen: &Env) {
     let keys: Vec<_> = e.range(..).expect("begun").map(|record| record.expect("read").0).collect();
     assert_eq!(keys, [b"b", b"a"]);
     let report = seen.verify(&mut |_| {}).expect("checked");
-    assert_eq!((report.problems.len(), report.pages_unreachable, report.records), (0, 0, 504), "{:?}", report.problems);
+    assert_eq!(
+        (report.problems.len(), report.pages_unreachable, report.records),
+        (0, 0, 504),
+        "{:?}",
+        report.problems
+    );
 }
 
 #[test]
@@ -312,15 +329,29 @@ fn as_nobody(directory: &Directory, test: &str) -> Option<String> {
     let program = directory.0.join("program");
     fs::copy(std::env::current_exe().expect("a program"), &program).expect("copied");
     let mut command = Command::new(&program);
-    command.args(["--exact", test, "--ignored", "--nocapture"]).env(PLACE, directory.env()).uid(NOBODY).gid(NOBODY);
-    let out = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().and_then(Child::wait_with_output).ok()?;
+    command
+        .args(["--exact", test, "--ignored", "--nocapture"])
+        .env(PLACE, directory.env())
+        .uid(NOBODY)
+        .gid(NOBODY);
+    let out = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .and_then(Child::wait_with_output)
+        .ok()?;
     Some(String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr))
 }
 
 #[test]
 fn who_may_not_write_is_told_so_and_may_read() {
     let directory = Directory::new("user");
-    let env = backwards(writer()).shared(true).region_directory(&directory.0).file_mode(0o644).open(directory.env()).expect("created");
+    let env = backwards(writer())
+        .shared(true)
+        .region_directory(&directory.0)
+        .file_mode(0o644)
+        .open(directory.env())
+        .expect("created");
     fill(&env);
     env.checkpoint().expect("written");
     let say_in_use = |said: &str| {
@@ -359,7 +390,10 @@ fn an_environment_on_a_file_system_that_is_read_only_can_be_read() {
     // In a mount namespace that ends with the process.
     let script = "mount --bind \"$1\" \"$1\" && mount -o remount,bind,ro \"$1\" && exec \"$2\" --exact unprivileged --ignored --nocapture";
     let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-c", script, "sh"]).arg(directory.env()).arg(std::env::current_exe().expect("a program"));
+    command
+        .args(["--mount", "sh", "-c", script, "sh"])
+        .arg(directory.env())
+        .arg(std::env::current_exe().expect("a program"));
     let Ok(out) = command.env(PLACE, directory.env()).output() else {
         eprintln!("not tested: there is no unshare");
         return;
@@ -372,7 +406,8 @@ fn an_environment_on_a_file_system_that_is_read_only_can_be_read() {
     assert!(said.contains("ReadOnly: ") && said.contains("\nread\n"), "{said}{why}");
 }
 
-/// Accounts of the test with a busy writer, each twice; what they have together; and other records, which come and go.
+/// Accounts of the test with a busy writer, each twice; what they have together; and other records, which
+/// come and go.
 const ACCOUNTS: u32 = 400;
 const TOTAL: u64 = ACCOUNTS as u64 * 1000;
 const FILLER: u32 = 1500;
@@ -405,7 +440,8 @@ impl Books {
 
     /// Something that changes records in pairs, or makes the file grow or shrink.
     fn change(&self, env: &Env, numbers: &mut Numbers) -> sablecat::Result<()> {
-        let (from, to, sum) = (numbers.below(ACCOUNTS), numbers.below(ACCOUNTS), u64::from(numbers.below(50)));
+        let (from, to, sum) =
+            (numbers.below(ACCOUNTS), numbers.below(ACCOUNTS), u64::from(numbers.below(50)));
         env.write(|txn| {
             for book in [&self.left, &self.right] {
                 let mut add = |account: u32, sum: u64| {
@@ -435,7 +471,11 @@ impl Books {
     fn check(&self, seen: &mut ReadTxn, numbers: &mut Numbers) -> sablecat::Result<()> {
         for _ in 0..20 {
             let account = numbers.below(ACCOUNTS).to_be_bytes();
-            assert_eq!(seen.get(&self.left, account)?, seen.get(&self.right, account)?, "account {account:?}");
+            assert_eq!(
+                seen.get(&self.left, account)?,
+                seen.get(&self.right, account)?,
+                "account {account:?}"
+            );
         }
         let rule = seen.get(&self.rest, "value is")?.map_or(0, |rule| number(&rule));
         let value = seen.get(&self.rest, "value")?.unwrap_or_default();
@@ -443,15 +483,23 @@ impl Books {
         assert!(value.iter().all(|&byte| byte == rule as u8), "a value of {} bytes", value.len());
         if numbers.below(4) == 0 {
             let sum = |book| {
-                seen.range(book, ..)?
-                    .try_fold((0, 0u64), |(count, sum), record| record.map(|(_, value)| (count + 1, sum.wrapping_add(number(&value)))))
+                seen.range(book, ..)?.try_fold((0, 0u64), |(count, sum), record| {
+                    record.map(|(_, value)| (count + 1, sum.wrapping_add(number(&value))))
+                })
             };
             assert_eq!(sum(&self.left)?, (ACCOUNTS, TOTAL));
             assert_eq!(sum(&self.right)?, (ACCOUNTS, TOTAL));
             // They come together, and go from the first on.
-            let rest = seen.range(&self.rest, [0].as_slice()..[1].as_slice())?.collect::<sablecat::Result<Vec<_>>>()?;
+            let rest = seen
+                .range(&self.rest, [0].as_slice()..[1].as_slice())?
+                .collect::<sablecat::Result<Vec<_>>>()?;
             let first = FILLER - rest.len() as u32;
-            assert!((first..).zip(&rest).all(|(n, (key, value))| *key == n.to_be_bytes() && *value == [n as u8; 64]), "from {first}");
+            assert!(
+                (first..)
+                    .zip(&rest)
+                    .all(|(n, (key, value))| *key == n.to_be_bytes() && *value == [n as u8; 64]),
+                "from {first}"
+            );
         }
         Ok(())
     }
@@ -495,7 +543,8 @@ fn look_on(env: &Env, mut numbers: Numbers) {
 /// Opens the environment of the busy writer.
 fn open_busy(path: &Path, journal: bool) -> (Env, Books) {
     let builder = writer().cache_size(4 << 20);
-    let builder = if journal { builder.journal(Journal::new().epochs(2).keep_bytes(1 << 20)) } else { builder };
+    let builder =
+        if journal { builder.journal(Journal::new().epochs(2).keep_bytes(1 << 20)) } else { builder };
     let env = builder.open(path).expect("opened");
     let books = Books::of(&env).expect("created");
     (env, books)
@@ -567,8 +616,9 @@ fn readers_see_whole_checkpoints_while_one_writer_after_the_other_is_killed() {
     let mut numbers = Numbers(2);
     read_beside(&directory.env(), || {
         let mut writer = start("busy_writer", &directory.env());
-        let said =
-            BufReader::new(writer.stdout.take().expect("piped")).lines().filter(|line| line.as_deref().is_ok_and(|line| line == "written"));
+        let said = BufReader::new(writer.stdout.take().expect("piped"))
+            .lines()
+            .filter(|line| line.as_deref().is_ok_and(|line| line == "written"));
         let after = numbers.below(40) as usize;
         assert_eq!(said.take(after).count(), after, "it ended by itself");
         writer.kill().and_then(|()| writer.wait()).expect("killed");
@@ -596,9 +646,13 @@ fn measure() {
             (0..count).for_each(|_| work());
             begun.elapsed().as_nanos() / u128::from(count)
         };
-        let single = per(RECORDS, Box::new(|| drop(db.get(numbers.below(RECORDS).to_be_bytes()).expect("read"))));
+        let single =
+            per(RECORDS, Box::new(|| drop(db.get(numbers.below(RECORDS).to_be_bytes()).expect("read"))));
         let snapshot = env.snapshot().expect("begun");
-        let held = per(RECORDS, Box::new(|| drop(snapshot.get(&db, numbers.below(RECORDS).to_be_bytes()).expect("read"))));
+        let held = per(
+            RECORDS,
+            Box::new(|| drop(snapshot.get(&db, numbers.below(RECORDS).to_be_bytes()).expect("read"))),
+        );
         println!("{what}: {single} ns a get, {held} ns a get in a transaction");
     };
     for (cache, bytes) in [("all in the cache", 64 << 20), ("nearly nothing in the cache", 1 << 20)] {

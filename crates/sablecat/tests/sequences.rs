@@ -45,7 +45,8 @@ fn numbers_come_in_order_from_one_end_to_the_other() {
         assert_eq!(drain(&down), (-3..=9).rev().collect::<Vec<_>>());
         let round = meta.sequence(key("round"), options(1..=3).start(2).wraps(true).cache(cache)).unwrap();
         assert_eq!((0..7).map(|_| round.next().unwrap()).collect::<Vec<_>>(), [2, 3, 1, 2, 3, 1, 2]);
-        let back = meta.sequence(key("back"), options(1..=3).descending(true).wraps(true).cache(cache)).unwrap();
+        let back =
+            meta.sequence(key("back"), options(1..=3).descending(true).wraps(true).cache(cache)).unwrap();
         assert_eq!((0..4).map(|_| back.next().unwrap()).collect::<Vec<_>>(), [3, 2, 1, 3]);
         let one = meta.sequence(key("one"), options(7..=7).cache(cache)).unwrap();
         assert_eq!(drain(&one), [7]);
@@ -77,7 +78,11 @@ fn options_that_fit_no_sequence_are_refused_and_those_of_one_that_is_there_do_no
     let first = meta.sequence("s", options(10..=20).cache(2)).unwrap();
     assert_eq!(first.next().unwrap(), 10);
     let second = meta.sequence("s", options(1..=3).descending(true)).unwrap();
-    assert_eq!((second.next().unwrap(), second.bounds().unwrap()), (12, 10..=20), "after what the other has taken");
+    assert_eq!(
+        (second.next().unwrap(), second.bounds().unwrap()),
+        (12, 10..=20),
+        "after what the other has taken"
+    );
 }
 
 #[test]
@@ -86,7 +91,11 @@ fn records_that_are_no_sequences_are_errors() {
     let kind = |result: sablecat::Result<i64>| result.unwrap_err().kind();
     for bytes in [&b""[..], b"text", &[2; 26], &[0; 26], &[0; 27]] {
         meta.insert("s", bytes).unwrap();
-        assert_eq!(meta.sequence("s", SequenceOptions::new()).unwrap_err().kind(), ErrorKind::Invalid, "{bytes:?}");
+        assert_eq!(
+            meta.sequence("s", SequenceOptions::new()).unwrap_err().kind(),
+            ErrorKind::Invalid,
+            "{bytes:?}"
+        );
     }
     meta.remove("s").unwrap();
     let sequence = meta.sequence("s", SequenceOptions::new().cache(1)).unwrap();
@@ -153,7 +162,8 @@ fn a_number_that_is_part_of_a_transaction_is_given_again_if_that_is_rolled_back(
 #[test]
 fn no_number_comes_again_after_a_power_failure() {
     let open = |disk: &Arc<SimDisk>| {
-        let builder = Env::builder().disk(Arc::clone(disk) as Arc<_>).background(false).log_segment_size(1 << 16);
+        let builder =
+            Env::builder().disk(Arc::clone(disk) as Arc<_>).background(false).log_segment_size(1 << 16);
         builder.durability(Durability::NoSync).open("env").unwrap()
     };
     let disk = Arc::new(SimDisk::new(1));

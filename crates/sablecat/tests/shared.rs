@@ -1,6 +1,7 @@
 //! Environments shared by processes, which are killed.
 //!
-//! The workers are this test program itself, started again with `SABLECAT_TEST_DIR` set, so that it runs [`worker`] alone.
+//! The workers are this test program itself, started again with `SABLECAT_TEST_DIR` set, so that it runs
+//! [`worker`] alone.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -20,7 +21,12 @@ fn directory(name: &str) -> PathBuf {
 }
 
 fn open(path: &Path) -> sablecat::Result<Env> {
-    Env::builder().shared(true).cache_size(cache()).log_segment_size(1 << 20).durability(Durability::NoSync).open(path)
+    Env::builder()
+        .shared(true)
+        .cache_size(cache())
+        .log_segment_size(1 << 20)
+        .durability(Durability::NoSync)
+        .open(path)
 }
 
 fn cache() -> u64 {
@@ -57,7 +63,8 @@ fn patiently<T>(look: impl Fn() -> sablecat::Result<T>) -> T {
 fn worker() {
     let (Ok(path), Ok(me)) = (std::env::var(DIRECTORY), std::env::var(WORKER)) else { return };
     let env = open(Path::new(&path)).expect("attached");
-    let (accounts, counts) = (env.database("accounts").expect("opened"), env.database("counts").expect("opened"));
+    let (accounts, counts) =
+        (env.database("accounts").expect("opened"), env.database("counts").expect("opened"));
     let mut out = std::io::stdout().lock();
     let mut dice = u64::from(std::process::id()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     loop {
@@ -200,7 +207,8 @@ fn killed_processes_lose_nothing_and_hold_up_nobody() {
     std::fs::remove_dir_all(&path).expect("removed");
 }
 
-/// Whether a process lives is asked of the kernel's locks: its number may be another's, at the same time or later.
+/// Whether a process lives is asked of the kernel's locks: its number may be another's, at the same time or
+/// later.
 #[test]
 fn process_numbers_do_not_say_who_lives() {
     let possible = Command::new("unshare").args(["--pid", "--fork", "--kill-child", "true"]).output();
@@ -215,7 +223,8 @@ fn process_numbers_do_not_say_who_lives() {
     let mut workers: Vec<_> = (0..said.len()).map(|me| Worker::start_as_first(&path, me)).collect();
     let firsts = || env.processes().iter().filter(|process| process.pid == 1 && process.alive).count();
     for _ in 0..5 {
-        // Both have the number 1, which here is the number of a process that lives and has nothing to do with it.
+        // Both have the number 1, which here is the number of a process that lives and has nothing to do with
+        // it.
         workers.iter_mut().for_each(|worker| assert!(worker.hear() > 0));
         assert_eq!(firsts(), 2);
         said[0] = said[0].max(workers.remove(0).kill());
@@ -267,7 +276,8 @@ fn private_and_shared_exclude_each_other() {
     std::fs::remove_dir_all(&path).expect("removed");
 }
 
-/// Opens a private environment that nobody has open. What other tests start has the locks of this process too, until it is a program of its own.
+/// Opens a private environment that nobody has open. What other tests start has the locks of this process
+/// too, until it is a program of its own.
 fn open_alone(path: &Path) -> Env {
     loop {
         match Env::open(path) {
@@ -298,7 +308,12 @@ fn a_process_killed_while_it_creates_a_database_leaves_nothing_of_it() {
     let path = directory("creator");
     let env = open(&path).expect("created");
     for _ in 0..3 {
-        let mut creator = Worker::start_doing("creator", Command::new(std::env::current_exe().expect("a program")), &path, 0);
+        let mut creator = Worker::start_doing(
+            "creator",
+            Command::new(std::env::current_exe().expect("a program")),
+            &path,
+            0,
+        );
         creator.hear();
         env.checkpoint().expect("written, with what is being made");
         assert!(env.existing_database("new").expect("looked up").is_none());

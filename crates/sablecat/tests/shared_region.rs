@@ -1,4 +1,5 @@
-//! The memory that processes share: left behind, damaged or somebody else's, too small, inherited by fork, or full of processes.
+//! The memory that processes share: left behind, damaged or somebody else's, too small, inherited by fork, or
+//! full of processes.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -42,13 +43,24 @@ fn a_region_that_is_not_right_is_set_aside_and_the_files_are_recovered() {
         ("version", |left, _| left.spoil(7, |byte| byte ^ 1)),
         ("header", |left, _| left.spoil(16, |byte| byte ^ 1)),
         ("variable", |left, _| {
-            drop(fs::File::options().write(true).open(left.region()).and_then(|f| f.write_all_at(&[0xff; 5 * 4096], 4096)))
+            drop(
+                fs::File::options()
+                    .write(true)
+                    .open(left.region())
+                    .and_then(|f| f.write_all_at(&[0xff; 5 * 4096], 4096)),
+            )
         }),
         ("zeros", |left, _| {
             let length = fs::metadata(left.region()).expect("there").len();
             fs::File::create(left.region()).and_then(|file| file.set_len(length)).expect("emptied");
         }),
-        ("cut", |left, _| fs::File::options().write(true).open(left.region()).and_then(|file| file.set_len(1 << 20)).expect("cut")),
+        ("cut", |left, _| {
+            fs::File::options()
+                .write(true)
+                .open(left.region())
+                .and_then(|file| file.set_len(1 << 20))
+                .expect("cut")
+        }),
         ("foreign", |left, other| {
             fs::remove_file(left.region()).expect("there");
             sparse::copy(&other.region(), &left.region()).expect("copied");
@@ -83,11 +95,15 @@ fn a_region_that_is_in_use_is_never_set_aside() {
 /// The permission bits of everything that an environment consists of, by name.
 fn modes(place: &Place) -> Vec<(String, u32)> {
     let env = place.base.join("env");
-    let mut paths: Vec<_> = ["sablecat.db", "sablecat.lock", "log"].iter().map(|name| env.join(name)).collect();
+    let mut paths: Vec<_> =
+        ["sablecat.db", "sablecat.lock", "log"].iter().map(|name| env.join(name)).collect();
     paths.extend(fs::read_dir(env.join("log")).expect("there").map(|file| file.expect("read").path()));
     paths.push(place.region());
     let mode = |path: &PathBuf| fs::metadata(path).expect("there").permissions().mode() & 0o777;
-    paths.iter().map(|path| (path.file_name().expect("named").to_string_lossy().into_owned(), mode(path))).collect()
+    paths
+        .iter()
+        .map(|path| (path.file_name().expect("named").to_string_lossy().into_owned(), mode(path)))
+        .collect()
 }
 
 #[test]
@@ -113,11 +129,22 @@ fn everything_has_the_permission_bits_asked_for_or_those_of_the_volume() {
     let place = Place::new("mode-mask");
     let env = place.open().expect("created");
     put(&env, "v");
-    let left_by_mask =
-        fs::File::create(place.base.join("file")).and_then(|file| file.metadata()).expect("made").permissions().mode() & 0o777;
-    assert!(modes(&place).iter().filter(|(name, _)| name != "log").all(|(_, mode)| *mode == left_by_mask), "{:?}", modes(&place));
+    let left_by_mask = fs::File::create(place.base.join("file"))
+        .and_then(|file| file.metadata())
+        .expect("made")
+        .permissions()
+        .mode()
+        & 0o777;
+    assert!(
+        modes(&place).iter().filter(|(name, _)| name != "log").all(|(_, mode)| *mode == left_by_mask),
+        "{:?}",
+        modes(&place)
+    );
     for nonsense in [0o777, 0o060, 0o1666] {
-        assert_eq!(place.builder().file_mode(nonsense).open(place.base.join("env")).expect_err("nonsense").kind(), ErrorKind::Invalid);
+        assert_eq!(
+            place.builder().file_mode(nonsense).open(place.base.join("env")).expect_err("nonsense").kind(),
+            ErrorKind::Invalid
+        );
     }
 }
 
@@ -145,11 +172,16 @@ fn another_user_may_do_what_the_permission_bits_say() {
     fs::copy(std::env::current_exe().expect("a program"), &program).expect("copied");
     let visit = || {
         let mut command = Command::new(&program);
-        command.args(["--exact", "visitor", "--ignored", "--nocapture"]).env(VISITED, &place.base).uid(NOBODY).gid(NOBODY);
+        command
+            .args(["--exact", "visitor", "--ignored", "--nocapture"])
+            .env(VISITED, &place.base)
+            .uid(NOBODY)
+            .gid(NOBODY);
         command.output().map(|out| String::from_utf8_lossy(&out.stdout).into_owned())
     };
     for directory in ["env", "region"] {
-        fs::set_permissions(place.base.join(directory), fs::Permissions::from_mode(0o777)).expect("opened to all");
+        fs::set_permissions(place.base.join(directory), fs::Permissions::from_mode(0o777))
+            .expect("opened to all");
     }
     let private = place.builder().file_mode(0o600).open(place.base.join("env")).expect("created");
     put(&private, "mine");
@@ -246,16 +278,21 @@ fn a_look_from_outside_waits_for_nobody_and_changes_nothing() {
     let mut txn = env.begin().expect("begun");
     txn.get_for_update(&d, "k").expect("locked");
 
-    let stopped = program(&place, "is_stopped_while_it_enters").stdout(std::process::Stdio::piped()).spawn().expect("started");
+    let stopped = program(&place, "is_stopped_while_it_enters")
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("started");
     let (stopped_id, mut stopped) = (stopped.id(), Mortal(stopped));
     let said = std::io::BufReader::new(stopped.0.stdout.take().expect("piped"));
     assert!(std::io::BufRead::lines(said).any(|line| line.is_ok_and(|line| line == "entering")));
-    let signal = |name: &str| Command::new("kill").args([name, &stopped_id.to_string()]).status().expect("sent");
+    let signal =
+        |name: &str| Command::new("kill").args([name, &stopped_id.to_string()]).status().expect("sent");
     assert!(signal("-STOP").success());
 
     let before = bytes(&place.region());
     let seen = look().expect("looked");
-    let mut pids: Vec<_> = seen.processes.iter().map(|process| (process.pid, process.alive, process.asking)).collect();
+    let mut pids: Vec<_> =
+        seen.processes.iter().map(|process| (process.pid, process.alive, process.asking)).collect();
     pids.sort_unstable();
     let mut expected = [(std::process::id(), true, false), (stopped_id, true, false)];
     expected.sort_unstable();
@@ -266,13 +303,21 @@ fn a_look_from_outside_waits_for_nobody_and_changes_nothing() {
         Err(_) => eprintln!("not tested: being another user takes privileges"),
         Ok(out) => {
             let said = String::from_utf8_lossy(&out.stdout);
-            assert!(said.contains("attached: Err(ReadOnly)") && said.contains("2 processes, 1 locks"), "{said}");
+            assert!(
+                said.contains("attached: Err(ReadOnly)") && said.contains("2 processes, 1 locks"),
+                "{said}"
+            );
         }
     }
     assert!(bytes(&place.region()) == before, "the region was changed");
 
     stopped.kill();
-    let dead = look().expect("looked").processes.into_iter().find(|process| process.pid == stopped_id).expect("not reaped");
+    let dead = look()
+        .expect("looked")
+        .processes
+        .into_iter()
+        .find(|process| process.pid == stopped_id)
+        .expect("not reaped");
     assert!(!dead.alive);
     drop(txn);
     drop(d);
@@ -295,7 +340,8 @@ fn a_look_believes_nothing_that_stands_in_the_region() {
     let left = place.killed("look-damaged-left");
     let file = fs::File::options().read(true).write(true).open(left.region()).expect("there");
     let mut looked = 0;
-    // What is not zero of the header, the members, the slots and the lock table: the first words, and some of the rest.
+    // What is not zero of the header, the members, the slots and the lock table: the first words, and some of
+    // the rest.
     let pages = bytes(&left.region()).into_iter().take_while(|(start, _)| *start < 1 << 22);
     let words: Vec<(u64, [u8; 8])> = pages
         .flat_map(|(start, page)| (start..).step_by(8).zip(page.as_chunks().0.to_vec()).collect::<Vec<_>>())
@@ -311,7 +357,10 @@ fn a_look_believes_nothing_that_stands_in_the_region() {
     }
     // The words of locks are few, and their owners are what leads elsewhere.
     let record = env.locks()[0].record.to_le_bytes();
-    let of_locks: Vec<_> = words.iter().filter(|(_, word)| u64::from_le_bytes(*word) >> 20 == u64::from_le_bytes(record)).collect();
+    let of_locks: Vec<_> = words
+        .iter()
+        .filter(|(_, word)| u64::from_le_bytes(*word) >> 20 == u64::from_le_bytes(record))
+        .collect();
     assert!(!of_locks.is_empty());
     for (at, word) in of_locks {
         let owner = u64::from_le_bytes(*word) | 0xffff;
@@ -332,7 +381,10 @@ impl Mounted {
     /// None where that is not permitted.
     fn new(place: &Place, size: &str) -> Option<Mounted> {
         let at = place.base.join("region");
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={size}"), "none"]).arg(&at).output();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={size}"), "none"])
+            .arg(&at)
+            .output();
         if mounted.is_ok_and(|out| out.status.success()) {
             return Some(Mounted { at });
         }
@@ -367,7 +419,8 @@ fn works_while_memory_runs_out() {
     put(&env, "v");
     let ballast = place.base.join("region/ballast");
     let mut file = fs::File::create(&ballast).expect("made");
-    let full = (0..).find_map(|_| std::io::Write::write_all(&mut file, &[7; 4096]).err()).expect("it has a bound");
+    let full =
+        (0..).find_map(|_| std::io::Write::write_all(&mut file, &[7; 4096]).err()).expect("it has a bound");
     assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
     let d = env.database("d").expect("opened");
     let refused = (0..100_000u32).find_map(|n| d.insert(n.to_be_bytes(), [7; 1000]).err());
@@ -398,7 +451,8 @@ fn a_region_directory_that_others_fill_up_kills_nobody() {
 fn a_cache_that_fills_the_region_directory_leaves_room_for_more_pages() {
     let place = Place::new("tables");
     let Some(_mounted) = Mounted::new(&place, "24m") else { return };
-    let env = place.builder().page_size(512).cache_size(64 << 20).open(place.base.join("env")).expect("opened");
+    let env =
+        place.builder().page_size(512).cache_size(64 << 20).open(place.base.join("env")).expect("opened");
     let d = env.database("d").expect("opened");
     let wanted = 80_000u32;
     for n in 0..wanted {
@@ -440,14 +494,16 @@ fn a_forked_child_must_open_the_environment_again_and_harms_nobody() {
         let refused = inherited.database("d").and_then(|d| d.get("k")).expect_err("the parent's handle");
         assert_eq!(refused.kind(), ErrorKind::Invalid);
         drop(inherited);
-        let own = builder.clone().open(&directory).map_err(|error| std::io::Error::other(error.to_string()))?;
+        let own =
+            builder.clone().open(&directory).map_err(|error| std::io::Error::other(error.to_string()))?;
         assert_eq!(get(&own).as_deref(), Some(&b"parent's"[..]));
         put(&own, "child's");
         drop(own);
         Ok(())
     };
     let mut command = Command::new("true");
-    // SAFETY: of the other threads, none holds a lock that the closure takes but the allocator's, which the C library sees to at fork.
+    // SAFETY: of the other threads, none holds a lock that the closure takes but the allocator's, which the C
+    // library sees to at fork.
     unsafe { command.pre_exec(in_child) };
     // A closure that panics or fails makes this an error.
     assert!(command.status().expect("the child did it all").success());
@@ -459,7 +515,8 @@ fn a_forked_child_must_open_the_environment_again_and_harms_nobody() {
     assert_eq!(get(&place.open().expect("opened")).as_deref(), Some(&b"parent's again"[..]));
 }
 
-/// A child lives on between fork and the program that it is to become; its parent closes the environment that it had for itself.
+/// A child lives on between fork and the program that it is to become; its parent closes the environment that
+/// it had for itself.
 #[test]
 fn an_environment_does_not_stay_locked_because_a_child_of_its_process_lives() {
     let place = Place::new("child");

@@ -197,7 +197,13 @@ fn who_waits_for_a_lock_that_is_never_let_go_of_tries_a_hundred_times_and_then_s
     let options = TxnOptions::new().give_up_after(Duration::from_millis(30));
     let given_up = env.write_with(options, |txn| {
         runs += 1;
-        assert!(env.processes().iter().flat_map(|process| &process.participants).all(|one| !one.roles.contains(&"serial")), "{runs}");
+        assert!(
+            env.processes()
+                .iter()
+                .flat_map(|process| &process.participants)
+                .all(|one| !one.roles.contains(&"serial")),
+            "{runs}"
+        );
         txn.get_for_update(&db, "k").map(drop)
     });
     assert_eq!(kind(given_up), ErrorKind::Timeout);
@@ -408,7 +414,8 @@ fn that_a_database_is_not_empty_any_more_is_found_when_all_records_have_been_dra
     assert_eq!(db.len().unwrap(), 1);
     check(&env);
     db.remove("k").unwrap();
-    let beside = || std::thread::scope(|scope| scope.spawn(|| db.bulk_load([("a", "1"), ("b", "2")])).join().unwrap());
+    let beside =
+        || std::thread::scope(|scope| scope.spawn(|| db.bulk_load([("a", "1"), ("b", "2")])).join().unwrap());
     let overtaken = db.bulk_load((0..3u8).map(|n| {
         if n == 1 {
             assert_eq!(beside().unwrap(), 2);
@@ -422,9 +429,15 @@ fn that_a_database_is_not_empty_any_more_is_found_when_all_records_have_been_dra
 
 #[test]
 fn a_checkpoint_waits_for_the_records_of_a_bulk_load() {
-    let env = Env::builder().disk(Arc::new(SimDisk::new(1))).cache_size(8 << 20).background(false).open("slips").unwrap();
+    let env = Env::builder()
+        .disk(Arc::new(SimDisk::new(1)))
+        .cache_size(8 << 20)
+        .background(false)
+        .open("slips")
+        .unwrap();
     let db = env.database("d").unwrap();
-    // Keys of two long stems: the pages on the way to the records of a stem are published, and once more after the last of them.
+    // Keys of two long stems: the pages on the way to the records of a stem are published, and once more
+    // after the last of them.
     let key = |n: u32| [vec![(n / 5000) as u8; 600], n.to_be_bytes().to_vec()].concat();
     let loaded = db.bulk_load((0..10_000u32).map(|n| {
         if n == 5001 {
@@ -439,7 +452,12 @@ fn a_checkpoint_waits_for_the_records_of_a_bulk_load() {
 
 #[test]
 fn a_bulk_load_goes_on_into_pages_of_a_database_that_was_removed() {
-    let env = Env::builder().disk(Arc::new(SimDisk::new(2))).cache_size(8 << 20).background(false).open("slips").unwrap();
+    let env = Env::builder()
+        .disk(Arc::new(SimDisk::new(2)))
+        .cache_size(8 << 20)
+        .background(false)
+        .open("slips")
+        .unwrap();
     let db = env.database("d").unwrap();
     let loaded = db.bulk_load((0..20_000u32).map(|n| {
         if n == 19_999 {
@@ -454,7 +472,10 @@ fn a_bulk_load_goes_on_into_pages_of_a_database_that_was_removed() {
     }));
     assert_eq!(kind(loaded), ErrorKind::NotFound);
     for other in 0..50 {
-        assert_eq!(env.database(&format!("other {other}")).unwrap().get("k").unwrap().as_deref(), Some(&b"v"[..]));
+        assert_eq!(
+            env.database(&format!("other {other}")).unwrap().get("k").unwrap().as_deref(),
+            Some(&b"v"[..])
+        );
     }
     check(&env);
 }
@@ -464,7 +485,10 @@ fn a_limit_of_memory_that_was_asked_for_is_none() {
     let env = Env::builder().cache_size(4 << 20).in_memory().unwrap();
     assert!(env.stats().unwrap().cache_bytes <= 5 << 20);
     let db = env.database("d").unwrap();
-    let fill = || (0..100_000u32).find_map(|n| db.insert(n.to_be_bytes(), [n as u8; 1000]).err().map(|error| (n, error)));
+    let fill = || {
+        (0..100_000u32)
+            .find_map(|n| db.insert(n.to_be_bytes(), [n as u8; 1000]).err().map(|error| (n, error)))
+    };
     let (_, error) = fill().expect("100 MB are more than 4 MiB");
     assert_eq!(error.kind(), ErrorKind::CacheFull);
     assert!(error.to_string().contains("memory alone"), "{error}");

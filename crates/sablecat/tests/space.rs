@@ -11,7 +11,12 @@ use sablecat_os::sim::{SimDisk, Survival};
 const RECORDS: u32 = 20_000;
 
 fn open(disk: &Arc<SimDisk>) -> Env {
-    Env::builder().disk(Arc::clone(disk) as Arc<_>).background(false).log_segment_size(1 << 16).open("env").expect("opened")
+    Env::builder()
+        .disk(Arc::clone(disk) as Arc<_>)
+        .background(false)
+        .log_segment_size(1 << 16)
+        .open("env")
+        .expect("opened")
 }
 
 fn records(count: u32) -> impl Iterator<Item = ([u8; 4], Vec<u8>)> {
@@ -100,7 +105,11 @@ fn a_bulk_load_keeps_no_space_wherever_it_is_killed() {
         for (n, left) in left.into_inner().iter().enumerate() {
             let env = open(left);
             env.compact().unwrap();
-            assert_eq!((unreachable(&env), env.database("loaded").unwrap().len().unwrap()), (0, 0), "{stop}, {n}");
+            assert_eq!(
+                (unreachable(&env), env.database("loaded").unwrap().len().unwrap()),
+                (0, 0),
+                "{stop}, {n}"
+            );
             env.close().unwrap();
             let env = open(left);
             env.compact().unwrap();
@@ -135,8 +144,12 @@ fn what_nothing_leads_to_is_freed_while_others_work() {
         env.checkpoint().unwrap();
         *left.borrow_mut() = Some(killed(&disk));
     }));
-    let env =
-        Env::builder().disk(left.into_inner().expect("it came so far")).cache_size(8 << 20).log_segment_size(1 << 16).open("env").unwrap();
+    let env = Env::builder()
+        .disk(left.into_inner().expect("it came so far"))
+        .cache_size(8 << 20)
+        .log_segment_size(1 << 16)
+        .open("env")
+        .unwrap();
     let before = unreachable(&env);
     assert!(before > 100);
     let freed = AtomicU64::new(0);
@@ -146,7 +159,10 @@ fn what_nothing_leads_to_is_freed_while_others_work() {
             scope.spawn(move || {
                 let db = env.database(&format!("work {mine}")).unwrap();
                 for round in 0..60u32 {
-                    (0..50u32).for_each(|n| db.insert((n * 7 + round).to_be_bytes(), vec![round as u8; (n * 97) as usize]).unwrap());
+                    (0..50u32).for_each(|n| {
+                        db.insert((n * 7 + round).to_be_bytes(), vec![round as u8; (n * 97) as usize])
+                            .unwrap()
+                    });
                     db.insert("large", vec![round as u8; 300_000]).unwrap();
                     let snapshot = env.snapshot().unwrap();
                     (0..50u32).for_each(|n| _ = db.remove((n * 5 + round).to_be_bytes()).unwrap());
@@ -180,7 +196,9 @@ fn a_memory_that_a_database_has_filled_is_free_again_when_that_is_removed() {
     let env = Env::builder().cache_size(1 << 20).in_memory().unwrap();
     let filled = || {
         let db = env.database("full").unwrap();
-        let (count, error) = (0u32..).find_map(|n| db.insert(n.to_be_bytes(), [7; 100]).err().map(|error| (n, error))).unwrap();
+        let (count, error) = (0u32..)
+            .find_map(|n| db.insert(n.to_be_bytes(), [7; 100]).err().map(|error| (n, error)))
+            .unwrap();
         assert_eq!(error.kind(), ErrorKind::CacheFull);
         drop(db);
         assert!(env.remove_database("full").unwrap());
@@ -198,6 +216,11 @@ fn blocks_in_use_are_those_of_pages_and_of_their_map() {
     env.database("d").unwrap().insert("k", "v").unwrap();
     env.checkpoint().unwrap();
     let stats = env.stats().unwrap();
-    assert!(stats.pages < stats.blocks && stats.blocks < 3 * stats.pages + 8, "{} pages, {} blocks", stats.pages, stats.blocks);
+    assert!(
+        stats.pages < stats.blocks && stats.blocks < 3 * stats.pages + 8,
+        "{} pages, {} blocks",
+        stats.pages,
+        stats.blocks
+    );
     assert!(stats.blocks * stats.page_size <= stats.volume_bytes);
 }

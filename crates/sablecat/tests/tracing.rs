@@ -1,6 +1,7 @@
 //! What a subscriber of `tracing` hears.
 //!
-//! The other process is this test program itself, started again with `SABLECAT_TEST_DIR` set, so that it runs [`waiter`] alone.
+//! The other process is this test program itself, started again with `SABLECAT_TEST_DIR` set, so that it runs
+//! [`waiter`] alone.
 
 mod support;
 
@@ -72,7 +73,11 @@ impl Subscriber for Listener {
 fn waiter() {
     let Ok(base) = std::env::var("SABLECAT_TEST_DIR") else { return };
     let base = PathBuf::from(base);
-    let env = Env::builder().shared(true).region_directory(base.join("region")).open(base.join("env")).expect("opened");
+    let env = Env::builder()
+        .shared(true)
+        .region_directory(base.join("region"))
+        .open(base.join("env"))
+        .expect("opened");
     let snapshot = env.snapshot().expect("begun");
     assert!(snapshot.databases().is_ok());
     println!("\nready");
@@ -82,7 +87,10 @@ fn waiter() {
 }
 
 fn position(heard: &[String], of: &str) -> usize {
-    heard.iter().position(|line| line.contains(of)).unwrap_or_else(|| panic!("{of:?} is not among {heard:#?}"))
+    heard
+        .iter()
+        .position(|line| line.contains(of))
+        .unwrap_or_else(|| panic!("{of:?} is not among {heard:#?}"))
 }
 
 #[test]
@@ -91,9 +99,13 @@ fn who_listens_hears_of_openings_checkpoints_conflicts_and_the_dead() {
     let _listening = tracing::subscriber::set_default(listener.clone());
     let env = place.open().expect("created");
     let heard = listener.heard();
-    assert!(heard[0].starts_with("begin opening directory=") && heard.last().is_some_and(|last| last == "end"), "{heard:#?}");
     assert!(
-        heard[position(&heard, "environment opened")].contains("INFO message=environment opened created=true joined=false"),
+        heard[0].starts_with("begin opening directory=") && heard.last().is_some_and(|last| last == "end"),
+        "{heard:#?}"
+    );
+    assert!(
+        heard[position(&heard, "environment opened")]
+            .contains("INFO message=environment opened created=true joined=false"),
         "{heard:#?}"
     );
 
@@ -101,7 +113,10 @@ fn who_listens_hears_of_openings_checkpoints_conflicts_and_the_dead() {
     records.insert("key", "value").expect("committed");
     assert_eq!(listener.heard(), Vec::<String>::new(), "nothing is told of what is usual");
     let report = env.checkpoint().expect("written");
-    let durable = format!("INFO message=checkpoint durable lsn={} pages={} written={} moved=0", report.lsn, report.pages, report.written);
+    let durable = format!(
+        "INFO message=checkpoint durable lsn={} pages={} written={} moved=0",
+        report.lsn, report.pages, report.written
+    );
     assert_eq!(listener.heard(), ["begin checkpoint", &durable, "end"]);
 
     let mut loser = env.begin().expect("begun");
@@ -110,7 +125,10 @@ fn who_listens_hears_of_openings_checkpoints_conflicts_and_the_dead() {
     records.insert("key", "newer").expect("committed");
     assert!(loser.commit().is_err());
     let heard = listener.heard();
-    assert!(heard.len() == 1 && heard[0].starts_with("DEBUG message=conflict error=another transaction"), "{heard:#?}");
+    assert!(
+        heard.len() == 1 && heard[0].starts_with("DEBUG message=conflict error=another transaction"),
+        "{heard:#?}"
+    );
 
     let mut other = Command::new(std::env::current_exe().expect("known"))
         .args(["--exact", "waiter", "--ignored", "--nocapture", "--test-threads", "1"])
@@ -126,7 +144,8 @@ fn who_listens_hears_of_openings_checkpoints_conflicts_and_the_dead() {
         env.keep_house().expect("kept");
     }
     let heard = listener.heard();
-    let mended: Vec<_> = heard.iter().filter(|line| line.starts_with("WARN message=dead process mended")).collect();
+    let mended: Vec<_> =
+        heard.iter().filter(|line| line.starts_with("WARN message=dead process mended")).collect();
     assert!(mended.len() == 1 && mended[0].ends_with(&format!("pid={pid}")), "{heard:#?}");
 }
 
@@ -138,7 +157,10 @@ fn who_listens_hears_of_recoveries_and_of_want_of_cache() {
     let records = env.database("records").expect("created");
     (0..4000u32).for_each(|n| records.insert(n.to_be_bytes(), [7; 500]).expect("inserted"));
     let heard = listener.heard();
-    assert!(heard[position(&heard, "cache swept")].starts_with("DEBUG message=cache swept frames="), "{heard:#?}");
+    assert!(
+        heard[position(&heard, "cache swept")].starts_with("DEBUG message=cache swept frames="),
+        "{heard:#?}"
+    );
     let left = place.killed("tracing-left");
     drop((records, env));
     listener.heard();
@@ -146,6 +168,9 @@ fn who_listens_hears_of_recoveries_and_of_want_of_cache() {
     let report = env.recovery();
     let heard = listener.heard();
     let recovered = &heard[position(&heard, "environment recovered")];
-    assert!(report.commits > 3000 && recovered.contains(&format!("commits={}", report.commits)), "{report:?}: {recovered}");
+    assert!(
+        report.commits > 3000 && recovered.contains(&format!("commits={}", report.commits)),
+        "{report:?}: {recovered}"
+    );
     assert!(position(&heard, "environment recovered") < position(&heard, "environment opened"));
 }

@@ -92,9 +92,14 @@ fn an_error_about_a_lock_names_who_has_it() {
     let mut holder = env.begin().unwrap();
     holder.set_name("monthly invoices");
     holder.get_for_update(&db, "k").unwrap();
-    assert!(env.locks().iter().all(|lock| lock.name.as_deref() == Some("monthly invoices")), "{:?}", env.locks());
+    assert!(
+        env.locks().iter().all(|lock| lock.name.as_deref() == Some("monthly invoices")),
+        "{:?}",
+        env.locks()
+    );
     std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| env.begin().and_then(|mut txn| txn.get_for_update(&db, "k")).unwrap_err());
+        let waiter =
+            scope.spawn(|| env.begin().and_then(|mut txn| txn.get_for_update(&db, "k")).unwrap_err());
         let error = waiter.join().unwrap();
         assert_eq!(error.kind(), ErrorKind::Timeout);
         assert!(error.to_string().contains("\"monthly invoices\" (exclusively)"), "{error}");

@@ -1,7 +1,9 @@
-//! Closures and comparators that panic, wherever they are called from: afterwards nothing is held, and everybody else goes on.
+//! Closures and comparators that panic, wherever they are called from: afterwards nothing is held, and
+//! everybody else goes on.
 //!
-//! A *fuse* is given to each operation: its n-th call burns it, for every n until the operation has ended without. So a comparator is seen to panic in
-//! descents, in splits and merges, in validation under the commit role, in bulk loads and in walks.
+//! A *fuse* is given to each operation: its n-th call burns it, for every n until the operation has ended
+//! without. So a comparator is seen to panic in descents, in splits and merges, in validation under the
+//! commit role, in bulk loads and in walks.
 
 use std::cmp::Ordering as Order;
 use std::ops::ControlFlow;
@@ -48,13 +50,15 @@ type Work = fn(&Shop) -> Result<()>;
 
 fn builder(disk: &SimDisk, fuse: &Fuse) -> sablecat::Builder {
     let fuse = fuse.clone();
-    Env::builder().disk(Arc::new(disk.clone())).background(false).cache_size(1 << 20).durability(Durability::WriteNoSync).comparator(
-        "fused",
-        move |one, two| -> Order {
+    Env::builder()
+        .disk(Arc::new(disk.clone()))
+        .background(false)
+        .cache_size(1 << 20)
+        .durability(Durability::WriteNoSync)
+        .comparator("fused", move |one, two| -> Order {
             fuse.call();
             one.cmp(two)
-        },
-    )
+        })
 }
 
 fn key(n: u64) -> Vec<u8> {
@@ -87,7 +91,11 @@ impl Shop {
             assert_eq!(participant.roles, Vec::<&str>::new(), "{why}");
             assert_eq!(participant.snapshot, None, "{why}: {participant:?}");
             assert!(!participant.in_operation && !participant.committing, "{why}: {participant:?}");
-            assert_eq!((participant.pages_latched, participant.record_locks), (0, 0), "{why}: {participant:?}");
+            assert_eq!(
+                (participant.pages_latched, participant.record_locks),
+                (0, 0),
+                "{why}: {participant:?}"
+            );
         }
         std::thread::scope(|scope| {
             let other = scope.spawn(|| {
@@ -98,7 +106,8 @@ impl Shop {
         });
     }
 
-    /// Does some work with the fuse set to every call in turn, in this thread and in one that ends of it, until it does not burn.
+    /// Does some work with the fuse set to every call in turn, in this thread and in one that ends of it,
+    /// until it does not burn.
     fn burn(&self, why: &str, work: Work) {
         let mut burnt = 0;
         for call in 1.. {
@@ -224,7 +233,9 @@ fn a_closure_that_panics_stops_nobody() {
             })?;
             Ok(())
         }),
-        ("get_with in a transaction", |shop| shop.env.write(|txn| txn.get_with(&shop.db, key(100), |_| shop.fuse.call()))),
+        ("get_with in a transaction", |shop| {
+            shop.env.write(|txn| txn.get_with(&shop.db, key(100), |_| shop.fuse.call()))
+        }),
         ("a write", |shop| {
             shop.env.write(|txn| {
                 txn.get_for_update(&shop.db, key(10))?;

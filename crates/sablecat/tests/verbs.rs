@@ -1,4 +1,5 @@
-//! Changes of a record in one call: compare and swap, counting, parts of values; alike in transactions, databases and Data Stores.
+//! Changes of a record in one call: compare and swap, counting, parts of values; alike in transactions,
+//! databases and Data Stores.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 

@@ -17,7 +17,9 @@ impl Site {
     fn new(name: &str) -> Site {
         let base = PathBuf::from("/dev/shm").join(format!("sablecat-volumes-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&base);
-        ["region", "elsewhere"].iter().for_each(|directory| fs::create_dir_all(base.join(directory)).expect("made"));
+        ["region", "elsewhere"]
+            .iter()
+            .for_each(|directory| fs::create_dir_all(base.join(directory)).expect("made"));
         Site { base }
     }
 
@@ -34,7 +36,11 @@ impl Site {
     }
 
     fn builder(&self) -> Builder {
-        let builder = Env::builder().background(false).cache_size(1 << 20).log_buffer_size(1 << 20).log_segment_size(1 << 20);
+        let builder = Env::builder()
+            .background(false)
+            .cache_size(1 << 20)
+            .log_buffer_size(1 << 20)
+            .log_segment_size(1 << 20);
         builder.durability(Durability::NoSync).region_directory(self.base.join("region"))
     }
 
@@ -81,7 +87,10 @@ fn check(env: &Env, database: &str, keys: Range<u32>) {
     let database = env.existing_database(database).expect("looked up").expect("there");
     assert_eq!(database.len().expect("counted"), u64::from(keys.end - keys.start));
     keys.for_each(|key| {
-        assert_eq!(database.get(key.to_be_bytes()).expect("read").as_deref(), Some(&value(database.name(), key)[..]));
+        assert_eq!(
+            database.get(key.to_be_bytes()).expect("read").as_deref(),
+            Some(&value(database.name(), key)[..])
+        );
     });
 }
 
@@ -98,7 +107,9 @@ fn count(path: &Path, wanted: &[u8]) -> usize {
 fn databases_are_in_the_volume_that_is_named_for_them_or_for_the_longest_beginning() {
     let site = Site::new("names");
     let builder = site.builder().volume("one", site.volume("one")).volume("two", "../elsewhere/two.db");
-    let builder = builder.place(Place::databases_beginning_with(""), "one").place(Place::databases_beginning_with("log."), "two");
+    let builder = builder
+        .place(Place::databases_beginning_with(""), "one")
+        .place(Place::databases_beginning_with("log."), "two");
     let env = site.open(builder.place(Place::database("log.main"), "main"));
     for name in ["a", "log.x", "log.main"] {
         fill(&env, name, 0..100);
@@ -110,7 +121,11 @@ fn databases_are_in_the_volume_that_is_named_for_them_or_for_the_longest_beginni
     for (name, home) in &files {
         for (_, file) in &files {
             let there = count(file, format!("<{name} ").as_bytes());
-            assert!(if file == home { there >= 100 } else { there == 0 }, "{there} records of {name} in {}", file.display());
+            assert!(
+                if file == home { there >= 100 } else { there == 0 },
+                "{there} records of {name} in {}",
+                file.display()
+            );
         }
     }
     // The environment remembers volumes and rules.
@@ -126,7 +141,8 @@ fn databases_are_in_the_volume_that_is_named_for_them_or_for_the_longest_beginni
 fn a_rule_counts_from_then_on() {
     let site = Site::new("rules");
     site.put(site.builder(), "d", 0..50);
-    let builder = site.builder().volume("one", site.volume("one")).place(Place::databases_beginning_with(""), "one");
+    let builder =
+        site.builder().volume("one", site.volume("one")).place(Place::databases_beginning_with(""), "one");
     let env = site.open(builder);
     fill(&env, "d", 50..100);
     fill(&env, "e", 0..50);
@@ -148,10 +164,12 @@ fn key(part: &str, n: u32) -> Vec<u8> {
     format!("{part}{:06}", n * 7919 % 100_003).into_bytes()
 }
 
-/// How many of 600 records under each of three parts of the keys are in the volume for the middle one, however they get there.
+/// How many of 600 records under each of three parts of the keys are in the volume for the middle one,
+/// however they get there.
 fn records_in_volume(site: &Site, put: impl Fn(&Env, Vec<(Vec<u8>, Vec<u8>)>)) -> [usize; 3] {
     let parts = ["a/", "log/", "z/"];
-    let env = site.open(site.builder().volume("one", site.volume("one")).place(Place::keys("d", "log/"), "one"));
+    let env =
+        site.open(site.builder().volume("one", site.volume("one")).place(Place::keys("d", "log/"), "one"));
     let records = (0..600).flat_map(|n| parts.map(|part| (key(part, n), value(part, n))));
     put(&env, records.collect());
     assert_sound(&env);
@@ -172,8 +190,9 @@ fn records_in_volume(site: &Site, put: impl Fn(&Env, Vec<(Vec<u8>, Vec<u8>)>)) -
 /// What the values in a file name: what stands in them between `<` and `>`.
 fn named(path: &Path) -> HashSet<Vec<u8>> {
     let bytes = fs::read(path).expect("read");
-    let names =
-        bytes.split(|&byte| byte == b'<').filter_map(|rest| rest.iter().take(40).position(|&byte| byte == b'>').map(|end| &rest[..end]));
+    let names = bytes
+        .split(|&byte| byte == b'<')
+        .filter_map(|rest| rest.iter().take(40).position(|&byte| byte == b'>').map(|end| &rest[..end]));
     names.map(<[u8]>::to_vec).collect()
 }
 
@@ -210,13 +229,15 @@ fn records_of_a_prefix_are_in_its_volume_but_for_the_leaves_at_its_edges() {
 #[test]
 fn a_leaf_that_is_merged_over_the_edge_of_a_prefix_leaves_its_volume() {
     let site = Site::new("merged");
-    let env = site.open(site.builder().volume("one", site.volume("one")).place(Place::keys("d", "log/"), "one"));
+    let env =
+        site.open(site.builder().volume("one", site.volume("one")).place(Place::keys("d", "log/"), "one"));
     let database = env.database("d").expect("made");
     let keys = |part: &'static str| (0..200).map(move |n| format!("{part}{n:03}"));
     for key in keys("a/").chain(keys("log/")).chain(keys("z/")) {
         database.insert(&key, value(&key, "")).expect("inserted");
     }
-    // The leaves empty from the upper end on, and each takes in the one behind it; so the last of the prefix takes in the one at its edge.
+    // The leaves empty from the upper end on, and each takes in the one behind it; so the last of the prefix
+    // takes in the one at its edge.
     for key in keys("z/").take(197).chain(keys("log/").skip(30)).collect::<Vec<_>>().into_iter().rev() {
         assert!(database.remove(&key).expect("removed"));
     }
@@ -250,13 +271,25 @@ fn values_in_pages_of_their_own_and_nested_keys_follow_the_prefix() {
     env.close().expect("closed");
     let (main, one) = (fs::read(site.main()).expect("read"), fs::read(site.volume("one")).expect("read"));
     for what in ["long", "large"] {
-        assert!(contains(&one, format!("[log/{what}]").as_bytes()) && !contains(&one, format!("[a/{what}]").as_bytes()), "{what}");
-        assert!(!contains(&main, format!("[log/{what}]").as_bytes()) && contains(&main, format!("[a/{what}]").as_bytes()), "{what}");
+        assert!(
+            contains(&one, format!("[log/{what}]").as_bytes())
+                && !contains(&one, format!("[a/{what}]").as_bytes()),
+            "{what}"
+        );
+        assert!(
+            !contains(&main, format!("[log/{what}]").as_bytes())
+                && contains(&main, format!("[a/{what}]").as_bytes()),
+            "{what}"
+        );
     }
     let nested = named(&site.volume("one"));
-    assert!((0..60).all(|n| nested.contains(format!("log/nested {n}").as_bytes())), "subtrees are where their stem is");
-    let strays =
-        |bytes: &[u8], part: &str| (0..60).filter(|n| contains(bytes, format!("<{part}/nested {n}>").as_bytes())).collect::<Vec<_>>();
+    assert!(
+        (0..60).all(|n| nested.contains(format!("log/nested {n}").as_bytes())),
+        "subtrees are where their stem is"
+    );
+    let strays = |bytes: &[u8], part: &str| {
+        (0..60).filter(|n| contains(bytes, format!("<{part}/nested {n}>").as_bytes())).collect::<Vec<_>>()
+    };
     assert_eq!((strays(&one, "a"), strays(&main, "log")), (vec![], vec![]));
 }
 
@@ -274,7 +307,12 @@ fn a_missing_foreign_swapped_or_older_file_is_refused_and_named() {
         let error = site.refusal(site.builder());
         assert_eq!(error.kind(), kind, "{error}");
         let message = error.to_string();
-        assert!(message.contains(why) && message.contains("\"one\"") && message.contains(one.to_str().expect("text")), "{message}");
+        assert!(
+            message.contains(why)
+                && message.contains("\"one\"")
+                && message.contains(one.to_str().expect("text")),
+            "{message}"
+        );
     };
     fs::copy(&one, &kept).expect("copied");
     fs::remove_file(&one).expect("removed");
@@ -342,10 +380,15 @@ fn what_is_in_the_way_of_a_new_volume_stays_and_what_cannot_be_is_refused() {
     refused(site.builder().volume("one", "sablecat.db"), ErrorKind::Exists);
     refused(site.builder().place(Place::database("d"), "one"), ErrorKind::Invalid);
     refused(site.builder().place(Place::keys("d", ""), "main"), ErrorKind::Invalid);
-    refused((0..16).fold(site.builder(), |builder, n| builder.volume(format!("v{n}"), format!("v{n}.db"))), ErrorKind::Invalid);
+    refused(
+        (0..16).fold(site.builder(), |builder, n| builder.volume(format!("v{n}"), format!("v{n}.db"))),
+        ErrorKind::Invalid,
+    );
     let long = "long".repeat(12);
     refused(
-        (0..10).fold(site.builder(), |builder, n| builder.volume(format!("{n}"), format!("{n}{}", long.repeat(5)))),
+        (0..10).fold(site.builder(), |builder, n| {
+            builder.volume(format!("{n}"), format!("{n}{}", long.repeat(5)))
+        }),
         ErrorKind::Invalid,
     );
     assert_eq!(site.far().in_memory().expect_err("no files").kind(), ErrorKind::Invalid);
@@ -380,7 +423,9 @@ fn as_many_volumes_as_there_can_be() {
     (1..=15).for_each(|n| check(&env, &format!("d{n}"), 0..30));
     assert_sound(&env);
     env.close().expect("closed");
-    (1..=15).for_each(|n| assert!(count(&site.directory().join(format!("v{n}.db")), format!("<d{n} ").as_bytes()) >= 30));
+    (1..=15).for_each(|n| {
+        assert!(count(&site.directory().join(format!("v{n}.db")), format!("<d{n} ").as_bytes()) >= 30)
+    });
 }
 
 #[test]
@@ -393,7 +438,8 @@ fn a_removed_database_gives_its_room_back_in_its_volume_and_the_others_keep_thei
         fill(&env, "stays", n * 5..n * 5 + 5);
     }
     env.checkpoint().expect("written");
-    let sizes = || -> Vec<u64> { env.stats().expect("counted").volumes.iter().map(|volume| volume.bytes).collect() };
+    let sizes =
+        || -> Vec<u64> { env.stats().expect("counted").volumes.iter().map(|volume| volume.bytes).collect() };
     let before = sizes();
     assert!(before[1] > 2_000_000, "{before:?}");
     assert!(env.remove_database("far").expect("removed"));
@@ -419,9 +465,15 @@ fn damage_in_a_volume_is_told_with_its_file() {
     file.write_all_at(b"!", at).expect("written");
     let env = site.open(site.builder());
     let error = env.database("far").expect("opened").get(50u32.to_be_bytes()).expect_err("damaged");
-    assert!(error.is_corruption() && error.to_string().contains(site.volume("one").to_str().expect("text")), "{error}");
+    assert!(
+        error.is_corruption() && error.to_string().contains(site.volume("one").to_str().expect("text")),
+        "{error}"
+    );
     let problems = env.verify(&mut |_| {}).expect("verified").problems;
-    assert!(problems.iter().any(|problem| problem.contains(site.volume("one").to_str().expect("text"))), "{problems:?}");
+    assert!(
+        problems.iter().any(|problem| problem.contains(site.volume("one").to_str().expect("text"))),
+        "{problems:?}"
+    );
     drop(env);
     file.write_all_at(b"<", at).expect("written");
     // A header stands there twice.
@@ -479,7 +531,10 @@ fn processes_share_volumes_and_none_is_added_under_them() {
     fill(&first, "far", 120..130);
     let error = site.refusal(site.builder().shared(true).volume("two", site.volume("two")));
     assert_eq!(error.kind(), ErrorKind::InUse, "{error}");
-    assert_eq!(site.refusal(site.builder().shared(true).place(Place::database("x"), "one")).kind(), ErrorKind::InUse);
+    assert_eq!(
+        site.refusal(site.builder().shared(true).place(Place::database("x"), "one")).kind(),
+        ErrorKind::InUse
+    );
     assert!(!site.volume("two").exists());
     // What is known may be declared.
     site.open(site.far().shared(true)).close().expect("closed");

@@ -1,6 +1,7 @@
 //! Waiting for what others commit: in threads, and in processes, some of which are killed as they wait.
 //!
-//! The workers are this test program itself, started again with `SABLECAT_TEST_DIR` set, so that it runs [`worker`] alone.
+//! The workers are this test program itself, started again with `SABLECAT_TEST_DIR` set, so that it runs
+//! [`worker`] alone.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -83,7 +84,10 @@ fn what_waits_has_changed_nothing_and_keeps_nothing() {
         is_waiting.recv_timeout(PATIENCE).expect("it runs");
         // Its record lock and its snapshot, with which all of this would not fit the cache, nobody has.
         for round in 0..20u8 {
-            env.write(|txn| (0..2000u32).try_for_each(|n| txn.insert(&others, n.to_be_bytes(), [round; 100]))).unwrap();
+            env.write(|txn| {
+                (0..2000u32).try_for_each(|n| txn.insert(&others, n.to_be_bytes(), [round; 100]))
+            })
+            .unwrap();
         }
         env.write(|txn| txn.get_for_update(&watched, "b").map(drop)).unwrap();
         assert_eq!((others.get("a").unwrap(), env.databases().unwrap().len()), (None, 2));
@@ -94,7 +98,8 @@ fn what_waits_has_changed_nothing_and_keeps_nothing() {
     assert_eq!(env.databases().unwrap(), ["made in vain", "others", "watched"]);
 }
 
-/// Whatever changes what was read ends the wait: a record in a range, its removal, a value, a database; in a small commit or one larger than the cache.
+/// Whatever changes what was read ends the wait: a record in a range, its removal, a value, a database; in a
+/// small commit or one larger than the cache.
 #[test]
 fn every_change_of_what_was_read_is_noticed() {
     let env = Env::builder().cache_size(1 << 20).open(directory("every")).unwrap();
@@ -111,7 +116,10 @@ fn every_change_of_what_was_read_is_noticed() {
         ("a removal in it", &|| assert!(db.remove(key(3999)).unwrap())),
         ("a key that was not there", &|| db.insert(key(9999), "new").unwrap()),
         ("a commit larger than the cache", &|| {
-            env.write(|txn| (1500..1501).chain(20_000..40_000u32).try_for_each(|n| txn.insert(&db, key(n), [2; 200]))).unwrap();
+            env.write(|txn| {
+                (1500..1501).chain(20_000..40_000u32).try_for_each(|n| txn.insert(&db, key(n), [2; 200]))
+            })
+            .unwrap();
         }),
         ("a name", &|| drop(env.database("another").unwrap())),
         ("a name that is gone", &|| assert!(env.remove_database("another").unwrap())),
@@ -152,7 +160,10 @@ fn who_waits_for_no_longer_than_a_time_gets_nothing_when_it_is_over() {
     assert_eq!(nothing.kind(), ErrorKind::NotAllowed);
     assert!(nothing.to_string().contains("has read nothing"), "{nothing}");
     // What it makes is there at once, and an error of its own ends it.
-    assert_eq!(env.write_when_within(Duration::ZERO, |txn| Ok(Some(txn.insert_new(&db, "b", "2")?))).unwrap(), Some(true));
+    assert_eq!(
+        env.write_when_within(Duration::ZERO, |txn| Ok(Some(txn.insert_new(&db, "b", "2")?))).unwrap(),
+        Some(true)
+    );
     let refused = env.write_when(|txn| txn.insert(&db, vec![0; 1 << 17], "").map(Some)).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Invalid);
 }
@@ -225,7 +236,9 @@ fn a_database_removed_between_reading_and_waiting_is_noticed() {
     let found = env.write_when_within(PATIENCE, |txn| {
         let found = txn.get(&db, "a");
         if runs.fetch_add(1, Ordering::SeqCst) == 0 {
-            thread::scope(|scope| assert!(scope.spawn(|| env.remove_database("jobs").unwrap()).join().unwrap()));
+            thread::scope(|scope| {
+                assert!(scope.spawn(|| env.remove_database("jobs").unwrap()).join().unwrap())
+            });
         }
         found
     });

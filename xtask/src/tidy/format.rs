@@ -1,7 +1,7 @@
 //! docs/format.md names the versions that the code writes.
 //!
-//! Its table of versions has rows `| what | version | file | constant |`. Each row must be true of the code, and each version constant of the
-//! engine must have a row.
+//! Its table of versions has rows `| what | version | file | constant |`. Each row must be true of the code,
+//! and each version constant of the engine must have a row.
 
 use super::Problem;
 use crate::files::TextFile;
@@ -14,7 +14,8 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
     let Some(document) = files.iter().find(|file| file.path == DOCUMENT) else {
         return vec![Problem { path: DOCUMENT.to_owned(), line: 0, what: "is missing".to_owned() }];
     };
-    let rows: Vec<Row<'_>> = document.text.lines().enumerate().filter_map(|(number, line)| Row::of(number + 1, line)).collect();
+    let rows: Vec<Row<'_>> =
+        document.text.lines().enumerate().filter_map(|(number, line)| Row::of(number + 1, line)).collect();
     let mut problems = Vec::new();
     for row in &rows {
         let found = files.iter().find(|file| file.path == row.path).and_then(|file| {
@@ -22,7 +23,11 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
             constants.find(|constant| constant.name == row.constant)
         });
         match found {
-            None => problems.push(Problem::new(document, row.line, format!("{} has no constant {}", row.path, row.constant))),
+            None => problems.push(Problem::new(
+                document,
+                row.line,
+                format!("{} has no constant {}", row.path, row.constant),
+            )),
             Some(found) if found.value != row.version => {
                 problems.push(Problem::new(
                     document,
@@ -57,9 +62,12 @@ struct Row<'d> {
 
 impl<'d> Row<'d> {
     fn of(line: usize, text: &'d str) -> Option<Row<'d>> {
-        let cells: Vec<&str> = text.strip_prefix('|')?.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
+        let cells: Vec<&str> =
+            text.strip_prefix('|')?.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
         match cells[..] {
-            [_, version, path, constant, ""] if path.starts_with(SOURCE) => Some(Row { line, version, path, constant }),
+            [_, version, path, constant, ""] if path.starts_with(SOURCE) => {
+                Some(Row { line, version, path, constant })
+            }
             _ => None,
         }
     }
@@ -95,12 +103,16 @@ mod tests {
 
     #[test]
     fn versions_are_compared_both_ways() {
-        let code = TextFile { path: format!("{SOURCE}log/record.rs"), text: "const VERSION: u8 = 2;\n".to_owned() };
+        let code =
+            TextFile { path: format!("{SOURCE}log/record.rs"), text: "const VERSION: u8 = 2;\n".to_owned() };
         let document = |row: &str| TextFile { path: DOCUMENT.to_owned(), text: row.to_owned() };
         let right = document("| record | 2 | `crates/sablecat/src/log/record.rs` | `VERSION` |\n");
         let wrong = document("| record | 1 | `crates/sablecat/src/log/record.rs` | `VERSION` |\n");
         assert_eq!(check(&[code, right]), []);
-        let code = || TextFile { path: format!("{SOURCE}log/record.rs"), text: "const VERSION: u8 = 2;\n".to_owned() };
+        let code = || TextFile {
+            path: format!("{SOURCE}log/record.rs"),
+            text: "const VERSION: u8 = 2;\n".to_owned(),
+        };
         assert_eq!(check(&[code(), wrong]).len(), 1);
         assert_eq!(check(&[code(), document("nothing\n")]).len(), 1);
     }

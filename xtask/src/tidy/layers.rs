@@ -1,9 +1,11 @@
 //! Layers point one way: a module of the engine names modules of lower layers only.
 //!
-//! Read from the paths that begin with `crate::`, in `use` lines and elsewhere. Modules of one row stand beside each other and do not know
-//! each other; the first row, which everything is counted in, is the exception. DESIGN.md says what each layer owns.
+//! Read from the paths that begin with `crate::`, in `use` lines and elsewhere. Modules of one row stand
+//! beside each other and do not know each other; the first row, which everything is counted in, is the
+//! exception. DESIGN.md says what each layer owns.
 //!
-//! And above `access` no access method is named: what is there works with any (access/method.rs). Tests may look inside one.
+//! And above `access` no access method is named: what is there works with any (access/method.rs). Tests may
+//! look inside one.
 
 use std::collections::HashMap;
 
@@ -28,11 +30,17 @@ const ACCESS: &str = "access";
 const METHODS: [&str; 1] = ["btree"];
 
 pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
-    let exported =
-        files.iter().find(|file| file.path == format!("{SOURCE}lib.rs")).map(|lib| exports(&source::code(&lib.text))).unwrap_or_default();
+    let exported = files
+        .iter()
+        .find(|file| file.path == format!("{SOURCE}lib.rs"))
+        .map(|lib| exports(&source::code(&lib.text)))
+        .unwrap_or_default();
     let mut problems = Vec::new();
     for file in files.iter().filter(|file| file.is("rs")) {
-        let Some(module) = file.path.strip_prefix(SOURCE).and_then(|rest| rest.split(['/', '.']).next()) else { continue };
+        let Some(module) = file.path.strip_prefix(SOURCE).and_then(|rest| rest.split(['/', '.']).next())
+        else {
+            continue;
+        };
         if module == "lib" {
             continue;
         }
@@ -50,10 +58,15 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
         }
         for (at, name) in crate_paths(&code) {
             let named = exported.get(&name).map_or(name.as_str(), String::as_str);
-            let allowed = named == module || layer(named).is_some_and(|other| other < own || (other == own && own == 0));
+            let allowed = named == module
+                || layer(named).is_some_and(|other| other < own || (other == own && own == 0));
             if !allowed {
                 let line = source::line_of(&code, at);
-                problems.push(Problem::new(file, line, format!("{module} uses {named}, which is not a layer below it")));
+                problems.push(Problem::new(
+                    file,
+                    line,
+                    format!("{module} uses {named}, which is not a layer below it"),
+                ));
             }
         }
     }
@@ -72,9 +85,14 @@ fn is_test(path: &str) -> bool {
 /// Where a module of the access methods is part of a path.
 fn methods_named(file: &TextFile, code: &str) -> Vec<Problem> {
     let of = |method: &'static str| {
-        let is_path = move |at: &usize| code[..*at].ends_with("::") || code[*at + method.len()..].starts_with("::");
+        let is_path =
+            move |at: &usize| code[..*at].ends_with("::") || code[*at + method.len()..].starts_with("::");
         source::words(code, method).filter(is_path).map(move |at| {
-            Problem::new(file, source::line_of(code, at), format!("names {method}; above {ACCESS} no access method is known"))
+            Problem::new(
+                file,
+                source::line_of(code, at),
+                format!("names {method}; above {ACCESS} no access method is known"),
+            )
         })
     };
     METHODS.iter().flat_map(|method| of(method)).collect()
@@ -104,7 +122,8 @@ fn exports(lib: &str) -> HashMap<String, String> {
     for at in source::words(lib, "pub use") {
         let Some((line, _)) = lib[at + "pub use".len()..].split_once(';') else { continue };
         let Some((module, names)) = line.trim().split_once("::") else { continue };
-        for name in names.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|name| !name.is_empty()) {
+        for name in names.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|name| !name.is_empty())
+        {
             exports.insert(name.to_owned(), module.to_owned());
         }
     }
@@ -121,8 +140,10 @@ mod tests {
 
     #[test]
     fn lower_layers_may_be_used_and_others_may_not() {
-        let fine =
-            file("pages/pool/latch.rs", "use crate::region::X;\nuse crate::{error::Result, types::Lsn};\nuse crate::pages::volume;\n");
+        let fine = file(
+            "pages/pool/latch.rs",
+            "use crate::region::X;\nuse crate::{error::Result, types::Lsn};\nuse crate::pages::volume;\n",
+        );
         assert_eq!(check(&[fine]), []);
         let beside = file("pages/pool/latch.rs", "\nlet x = crate::log::Log;\n");
         assert_eq!(check(&[beside])[0].line, 2);
@@ -138,7 +159,10 @@ mod tests {
         assert_eq!(check(&[other]), []);
         let tests = file("txn/tests/nested.rs", "use crate::access::btree::nest;\n");
         assert_eq!(check(&[tests]), []);
-        let above = file("txn/apply.rs", "use crate::access::Tree;\nuse crate::access::btree;\nfn f() { btree::find() }\n");
+        let above = file(
+            "txn/apply.rs",
+            "use crate::access::Tree;\nuse crate::access::btree;\nfn f() { btree::find() }\n",
+        );
         assert_eq!(check(&[above]).iter().map(|problem| problem.line).collect::<Vec<_>>(), [2, 3]);
     }
 

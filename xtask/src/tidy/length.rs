@@ -15,7 +15,9 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
             problems.push(Problem::new(
                 file,
                 0,
-                format!("has {lines} lines; find the two ideas in it, or name it in xtask/src/tidy/length.rs"),
+                format!(
+                    "has {lines} lines; find the two ideas in it, or name it in xtask/src/tidy/length.rs"
+                ),
             ));
         }
     }

@@ -1,4 +1,5 @@
-//! Documents point to what exists: relative links of Markdown files, and documents that comments in the source name.
+//! Documents point to what exists: relative links of Markdown files, and documents that comments in the
+//! source name.
 
 use std::collections::HashSet;
 
@@ -7,8 +8,10 @@ use crate::files::TextFile;
 
 pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
     let known: HashSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
-    let is_there =
-        |path: &str| known.contains(path) || known.iter().any(|file| file.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')));
+    let is_there = |path: &str| {
+        known.contains(path)
+            || known.iter().any(|file| file.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')))
+    };
     let mut problems = Vec::new();
     for file in files {
         let mut fenced = false;
@@ -17,19 +20,33 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
                 fenced ^= line.trim_start().starts_with("```");
                 for link in links(line).filter(|_| !fenced) {
                     let (target, anchor) = link.split_once('#').unwrap_or((link, ""));
-                    let path = if target.is_empty() { file.path.clone() } else { resolve(&file.path, target) };
+                    let path =
+                        if target.is_empty() { file.path.clone() } else { resolve(&file.path, target) };
                     if !is_there(&path) {
-                        problems.push(Problem::new(file, number + 1, format!("a link to {link}, and there is no {path}")));
-                    } else if let Some(other) = files.iter().find(|other| other.path == path && other.is("md"))
+                        problems.push(Problem::new(
+                            file,
+                            number + 1,
+                            format!("a link to {link}, and there is no {path}"),
+                        ));
+                    } else if let Some(other) =
+                        files.iter().find(|other| other.path == path && other.is("md"))
                         && !anchor.is_empty()
                         && !has_heading(&other.text, anchor)
                     {
-                        problems.push(Problem::new(file, number + 1, format!("a link to {link}, and {path} has no such heading")));
+                        problems.push(Problem::new(
+                            file,
+                            number + 1,
+                            format!("a link to {link}, and {path} has no such heading"),
+                        ));
                     }
                 }
             } else if file.is("rs") {
                 for name in documents(line).filter(|name| !is_there(name)) {
-                    problems.push(Problem::new(file, number + 1, format!("names {name}, and there is no such document")));
+                    problems.push(Problem::new(
+                        file,
+                        number + 1,
+                        format!("names {name}, and there is no such document"),
+                    ));
                 }
             }
         }

@@ -6,6 +6,7 @@
 //! links.rs      documents point to what exists
 //! format.rs     docs/format.md names the versions that the code writes
 //! length.rs     no file is too long to be one idea
+//! width.rs      lines are narrow enough to be read
 //! wording.rs    nothing that belongs on somebody's machine
 //! licences.rs   every package says under which terms it may be used
 //! packages.rs   every package that may be published says what it is
@@ -20,6 +21,7 @@ mod licences;
 mod links;
 mod packages;
 mod unsafety;
+mod width;
 mod wording;
 
 use std::fmt;
@@ -58,7 +60,16 @@ type Check = fn(&[TextFile]) -> Vec<Problem>;
 /// Runs all checks on the checkout at `root`.
 pub(crate) fn run(root: &Path) -> io::Result<Vec<Problem>> {
     let files = files::all(root)?;
-    let checks: [Check; 8] =
-        [layers::check, unsafety::check, links::check, format::check, length::check, wording::check, licences::check, packages::check];
+    let checks: [Check; 9] = [
+        layers::check,
+        unsafety::check,
+        links::check,
+        format::check,
+        length::check,
+        width::check,
+        wording::check,
+        licences::check,
+        packages::check,
+    ];
     Ok(checks.iter().flat_map(|check| check(&files)).collect())
 }

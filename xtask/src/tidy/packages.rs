@@ -1,4 +1,5 @@
-//! Every package that may be published says what it is: what registries show, what belongs into it, and no more keywords and categories than they take.
+//! Every package that may be published says what it is: what registries show, what belongs into it, and no
+//! more keywords and categories than they take.
 
 use super::Problem;
 use crate::files::TextFile;
@@ -19,11 +20,20 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
         }
         for name in WANTED {
             match value(&lines, name) {
-                None => problems.push(Problem::new(file, 0, format!("has no {name}; say it, or `{UNPUBLISHED}`"))),
+                None => {
+                    problems.push(Problem::new(file, 0, format!("has no {name}; say it, or `{UNPUBLISHED}`")))
+                }
                 Some(list) if matches!(name, "keywords" | "categories") => {
                     let words: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
-                    if words.is_empty() || words.len() > MOST || (name == "keywords" && words.iter().any(|word| word.len() > LONGEST)) {
-                        problems.push(Problem::new(file, 0, format!("{name}: one to {MOST}, keywords of {LONGEST} characters at most")));
+                    if words.is_empty()
+                        || words.len() > MOST
+                        || (name == "keywords" && words.iter().any(|word| word.len() > LONGEST))
+                    {
+                        problems.push(Problem::new(
+                            file,
+                            0,
+                            format!("{name}: one to {MOST}, keywords of {LONGEST} characters at most"),
+                        ));
                     }
                 }
                 Some(_) => {}
@@ -42,8 +52,7 @@ fn value<'t>(lines: &[&'t str], name: &str) -> Option<&'t str> {
 mod tests {
     use super::*;
 
-    const WHOLE: &str =
-        "[package]\ndescription = \"d\"\ndocumentation = \"u\"\nkeywords = [\"a\"]\ncategories = [\"b\"]\ninclude = [\"/src\"]\n";
+    const WHOLE: &str = "[package]\ndescription = \"d\"\ndocumentation = \"u\"\nkeywords = [\"a\"]\ncategories = [\"b\"]\ninclude = [\"/src\"]\n";
 
     fn problems(text: &str) -> usize {
         check(&[TextFile { path: "a/Cargo.toml".to_owned(), text: text.to_owned() }]).len()

@@ -1,11 +1,13 @@
-//! Every `unsafe` says why it is sound: a `SAFETY:` comment at a block or an impl, a `# Safety` section or such a comment at a function.
-//! And the library has it in a few named modules only; ARCHITECTURE.md lists them for people.
+//! Every `unsafe` says why it is sound: a `SAFETY:` comment at a block or an impl, a `# Safety` section or
+//! such a comment at a function. And the library has it in a few named modules only; ARCHITECTURE.md lists
+//! them for people.
 
 use super::Problem;
 use crate::files::TextFile;
 use crate::source;
 
-/// Modules of the library that may have unsafe code, from `crates/sablecat/src/`. Those whose names end in `/` stand for all below.
+/// Modules of the library that may have unsafe code, from `crates/sablecat/src/`. Those whose names end in
+/// `/` stand for all below.
 const ALLOWED: [&str; 16] = [
     "access/btree/node/simd.rs",
     "api/data_store.rs",
@@ -27,7 +29,9 @@ const ALLOWED: [&str; 16] = [
 const SOURCE: &str = "crates/sablecat/src/";
 
 fn is_allowed(path: &str) -> bool {
-    path.strip_prefix(SOURCE).is_none_or(|module| module.contains("tests") || ALLOWED.iter().any(|allowed| module.starts_with(allowed)))
+    path.strip_prefix(SOURCE).is_none_or(|module| {
+        module.contains("tests") || ALLOWED.iter().any(|allowed| module.starts_with(allowed))
+    })
 }
 
 pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
@@ -39,12 +43,17 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
         let mut last = 0;
         for at in source::words(&code, "unsafe") {
             let line = source::line_of(&code, at);
-            // A type such as `unsafe fn(u8)` promises nothing by itself, and one note serves a whole line. (The name of the calling
-            // convention is a literal, and blank by now.)
+            // A type such as `unsafe fn(u8)` promises nothing by itself, and one note serves a whole line.
+            // (The name of the calling convention is a literal, and blank by now.)
             let after = code[at + "unsafe".len()..].trim_start();
-            let is_type = after.starts_with("fn(") || after.strip_prefix("extern").is_some_and(|rest| rest.trim_start().starts_with("fn("));
+            let is_type = after.starts_with("fn(")
+                || after.strip_prefix("extern").is_some_and(|rest| rest.trim_start().starts_with("fn("));
             if line != last && !is_allowed(&file.path) {
-                problems.push(Problem::new(file, line, "unsafe in a module that is to have none; see xtask/src/tidy/unsafety.rs"));
+                problems.push(Problem::new(
+                    file,
+                    line,
+                    "unsafe in a module that is to have none; see xtask/src/tidy/unsafety.rs",
+                ));
             }
             if line != last && !is_type && !is_noted(&raw, &bare, line - 1) {
                 problems.push(Problem::new(
@@ -102,13 +111,19 @@ mod tests {
 
     #[test]
     fn only_named_modules_have_any() {
-        let file = |module: &str| TextFile { path: format!("{SOURCE}{module}"), text: "// SAFETY: yes.\nunsafe { a() };\n".to_owned() };
+        let file = |module: &str| TextFile {
+            path: format!("{SOURCE}{module}"),
+            text: "// SAFETY: yes.\nunsafe { a() };\n".to_owned(),
+        };
         assert_eq!(check(&[file("pages/pool/frames.rs"), file("txn/changes.rs")]), []);
         assert_eq!(check(&[file("txn/apply.rs")]).len(), 1);
     }
 
     #[test]
     fn a_type_of_functions_needs_none() {
-        assert_eq!(problems("struct A {\n    one: unsafe extern \"C\" fn(u8),\n    two: unsafe fn(u8),\n}\n"), 0);
+        assert_eq!(
+            problems("struct A {\n    one: unsafe extern \"C\" fn(u8),\n    two: unsafe fn(u8),\n}\n"),
+            0
+        );
     }
 }

@@ -18,14 +18,22 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
     for file in files {
         for (number, line) in file.text.lines().enumerate() {
             for place in places.iter().filter(|place| stands_alone(line, place)) {
-                problems.push(Problem::new(file, number + 1, format!("names {place}, a place of somebody's machine")));
+                problems.push(Problem::new(
+                    file,
+                    number + 1,
+                    format!("names {place}, a place of somebody's machine"),
+                ));
             }
         }
         if file.is("rs") {
             let code = source::code(&file.text);
             for name in UNWRITTEN {
                 for at in source::words(&code, name).filter(|at| code[at + name.len()..].starts_with('!')) {
-                    problems.push(Problem::new(file, source::line_of(&code, at), format!("{name}!: write it, or leave it out")));
+                    problems.push(Problem::new(
+                        file,
+                        source::line_of(&code, at),
+                        format!("{name}!: write it, or leave it out"),
+                    ));
                 }
             }
         }
@@ -50,7 +58,10 @@ mod tests {
     fn places_are_found_and_names_like_them_are_not() {
         let [place, ..] = places();
         assert!(stands_alone(&format!("cd {place}/main"), &place) && stands_alone(&place, &place));
-        assert!(!stands_alone(&format!("src{place}load.rs"), &place) && !stands_alone(&format!("src{place}"), &place));
+        assert!(
+            !stands_alone(&format!("src{place}load.rs"), &place)
+                && !stands_alone(&format!("src{place}"), &place)
+        );
     }
 
     #[test]

@@ -42,15 +42,22 @@ pub fn check(history: &History, level: Level) -> Result<(), Wrong> {
         for element in list {
             match writer.get(&(*key, *element)) {
                 None => return Err(format!("list {key} has {element} in it, which nobody appended")),
-                Some(&n) if !committed(n) => return Err(format!("list {key} has {element} in it, of transaction {n}, which aborted")),
-                Some(_) if !seen.insert(*element) => return Err(format!("list {key} has {element} in it twice")),
+                Some(&n) if !committed(n) => {
+                    return Err(format!("list {key} has {element} in it, of transaction {n}, which aborted"));
+                }
+                Some(_) if !seen.insert(*element) => {
+                    return Err(format!("list {key} has {element} in it twice"));
+                }
                 Some(_) => {}
             }
         }
     }
     for (&(key, element), &n) in &writer {
         if committed(n) && !last(&key).contains(&element) {
-            return Err(format!("lost update: transaction {n} committed {element} in list {key}, and it is not there: {:?}", last(&key)));
+            return Err(format!(
+                "lost update: transaction {n} committed {element} in list {key}, and it is not there: {:?}",
+                last(&key)
+            ));
         }
     }
 
@@ -78,19 +85,31 @@ pub fn check(history: &History, level: Level) -> Result<(), Wrong> {
             };
             let mine = own.get(key).map_or(&[][..], Vec::as_slice);
             let Some(list) = list.strip_suffix(mine) else {
-                return Err(format!("transaction {n} appended {mine:?} to list {key} and then read {list:?}"));
+                return Err(format!(
+                    "transaction {n} appended {mine:?} to list {key} and then read {list:?}"
+                ));
             };
-            if let Some(element) = list.iter().find(|element| writer.get(&(*key, **element)).is_none_or(|&writer| !committed(writer))) {
-                return Err(format!("dirty read: transaction {n} read {element} in list {key}, which was never committed"));
+            if let Some(element) = list
+                .iter()
+                .find(|element| writer.get(&(*key, **element)).is_none_or(|&writer| !committed(writer)))
+            {
+                return Err(format!(
+                    "dirty read: transaction {n} read {element} in list {key}, which was never committed"
+                ));
             }
             if !last(key).starts_with(list) {
-                return Err(format!("transaction {n} read list {key} as {list:?}, which is no beginning of {:?}", last(key)));
+                return Err(format!(
+                    "transaction {n} read list {key} as {list:?}, which is no beginning of {:?}",
+                    last(key)
+                ));
             }
             if level != Level::ReadCommitted {
                 // Before its own appends: after them it may see no more either.
                 let before = *seen.entry(*key).or_insert(list);
                 if before != list {
-                    return Err(format!("fuzzy read: transaction {n} read list {key} as {before:?} and then as {list:?}"));
+                    return Err(format!(
+                        "fuzzy read: transaction {n} read list {key} as {before:?} and then as {list:?}"
+                    ));
                 }
             }
             if transaction.outcome == Outcome::Aborted {

@@ -16,17 +16,21 @@ pub(super) enum Kind {
 /// A graph: for each node where its edges lead, and of which kind they are.
 pub(super) type Graph = Vec<Vec<(usize, Kind)>>;
 
-/// A cycle, as its nodes with the kind of the edge that leaves each. With `rw_in_a_row` off only cycles without two rw edges one after the
-/// other count: those are what snapshot isolation forbids (Cerone, Gotsman 2016).
+/// A cycle, as its nodes with the kind of the edge that leaves each. With `rw_in_a_row` off only cycles
+/// without two rw edges one after the other count: those are what snapshot isolation forbids (Cerone, Gotsman
+/// 2016).
 pub(super) fn find(graph: &Graph, rw_in_a_row: bool) -> Option<Vec<(usize, Kind)>> {
-    // A node's second half is where one is after an rw edge, when that matters. A cycle of halves is a cycle of nodes with the property all
-    // around, its two ends included.
+    // A node's second half is where one is after an rw edge, when that matters. A cycle of halves is a cycle
+    // of nodes with the property all around, its two ends included.
     let halves = graph.len() * 2;
     let next = |half: usize| {
         let (node, after_rw) = (half / 2, half % 2 == 1);
         let allowed = move |kind: Kind| rw_in_a_row || !(after_rw && kind == Kind::Rw);
         let target = move |to: usize, kind: Kind| to * 2 + usize::from(!rw_in_a_row && kind == Kind::Rw);
-        graph[node].iter().filter(move |(_, kind)| allowed(*kind)).map(move |&(to, kind)| (target(to, kind), kind))
+        graph[node]
+            .iter()
+            .filter(move |(_, kind)| allowed(*kind))
+            .map(move |&(to, kind)| (target(to, kind), kind))
     };
     // Depth first, without recursion: 0 unseen, 1 on the path, 2 done.
     let mut colour = vec![0u8; halves];
@@ -52,7 +56,9 @@ pub(super) fn find(graph: &Graph, rw_in_a_row: bool) -> Option<Vec<(usize, Kind)
                 }
                 1 => {
                     let from = path.iter().position(|(on, _)| *on == to)?;
-                    let kind = |&(half, edge): &(usize, usize)| next(half).nth(edge - 1).map(|(_, kind)| (half / 2, kind));
+                    let kind = |&(half, edge): &(usize, usize)| {
+                        next(half).nth(edge - 1).map(|(_, kind)| (half / 2, kind))
+                    };
                     return path[from..].iter().map(kind).collect();
                 }
                 _ => {}

@@ -1,8 +1,10 @@
 //! Running transactions in threads and writing down what they see.
 //!
-//! An append is what programs do: read, put one more at the end, write. Range reads see every key at once, those that are not there too, so
-//! phantoms are anomalies like any other. Some lists are databases: to append to one is to remove it and to create it anew, longer; it is read by name, or
-//! through whatever handle a thread has of it, perhaps of one that is gone. Lists outgrow small pages, so leaves split and values get pages of their own all the while.
+//! An append is what programs do: read, put one more at the end, write. Range reads see every key at once,
+//! those that are not there too, so phantoms are anomalies like any other. Some lists are databases: to
+//! append to one is to remove it and to create it anew, longer; it is read by name, or through whatever
+//! handle a thread has of it, perhaps of one that is gone. Lists outgrow small pages, so leaves split and
+//! values get pages of their own all the while.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -45,7 +47,11 @@ fn encode(list: &[Element]) -> Vec<u8> {
 }
 
 fn decode(bytes: Option<&[u8]>) -> Vec<Element> {
-    bytes.unwrap_or_default().chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().expect("four bytes"))).collect()
+    bytes
+        .unwrap_or_default()
+        .chunks_exact(4)
+        .map(|word| u32::from_le_bytes(word.try_into().expect("four bytes")))
+        .collect()
 }
 
 /// Runs, and checks that the environment is sound afterwards.
@@ -57,7 +63,8 @@ pub fn run(plan: &Run) -> Result<History, Wrong> {
     setting.log_buffer = 1 << 20;
     setting.log_segment = 1 << 20;
     let disk = SimDisk::new(plan.seed);
-    let opened = if plan.on_disk { setting.builder_on(&disk).open(DIRECTORY) } else { setting.builder().in_memory() };
+    let opened =
+        if plan.on_disk { setting.builder_on(&disk).open(DIRECTORY) } else { setting.builder().in_memory() };
     let env = opened.map_err(|error| format!("opening: {error}"))?;
     let db = env.database("lists").map_err(|error| format!("creating: {error}"))?;
     let clock = AtomicU64::new(0);
@@ -74,11 +81,13 @@ pub fn run(plan: &Run) -> Result<History, Wrong> {
                     let first = ((thread * plan.transactions + n) * 16) as Element;
                     let begun = clock.fetch_add(1, Ordering::SeqCst);
                     let mut events = Vec::new();
-                    let outcome = match transact(env, (db, &mut shelves), plan, first, &mut dice, &mut events) {
+                    let outcome = match transact(env, (db, &mut shelves), plan, first, &mut dice, &mut events)
+                    {
                         Ok(outcome) => outcome,
                         Err(error) if error.is_retryable() => Outcome::Aborted,
                         Err(error) => {
-                            *wrong.lock().expect("no thread panics holding it") = Some(format!("{:?}: {error}", error.kind()));
+                            *wrong.lock().expect("no thread panics holding it") =
+                                Some(format!("{:?}: {error}", error.kind()));
                             break;
                         }
                     };
@@ -86,7 +95,11 @@ pub fn run(plan: &Run) -> Result<History, Wrong> {
                         // Those that it made are none.
                         shelves.fill(None);
                     }
-                    mine.push(Transaction { span: (begun, clock.fetch_add(1, Ordering::SeqCst)), events, outcome });
+                    mine.push(Transaction {
+                        span: (begun, clock.fetch_add(1, Ordering::SeqCst)),
+                        events,
+                        outcome,
+                    });
                     if plan.on_disk && thread == 0 && n % 20 == 19 {
                         drop(env.checkpoint());
                     }
@@ -105,8 +118,13 @@ pub fn run(plan: &Run) -> Result<History, Wrong> {
         last.insert(number(plan, &key), decode(Some(&value)));
     }
     for shelf in 0..plan.shelves {
-        let Some(db) = env.existing_database(&shelf_name(shelf)).map_err(|error| error.to_string())? else { continue };
-        last.insert(plan.keys + shelf, decode(db.get(SHELVED).map_err(|error| error.to_string())?.as_deref()));
+        let Some(db) = env.existing_database(&shelf_name(shelf)).map_err(|error| error.to_string())? else {
+            continue;
+        };
+        last.insert(
+            plan.keys + shelf,
+            decode(db.get(SHELVED).map_err(|error| error.to_string())?.as_deref()),
+        );
     }
     Ok(History { transactions: done.into_inner().expect("no thread panics holding it"), last })
 }
@@ -136,8 +154,13 @@ fn shelf_name(shelf: u32) -> String {
     format!("shelf {shelf}")
 }
 
-/// Reads a list that is a database, through the handle there is of it, if its database is still there, or by its name.
-fn read_shelf(txn: &mut Txn<'_>, shelves: &mut [Option<Database>], shelf: u32) -> Result<Vec<Element>, Error> {
+/// Reads a list that is a database, through the handle there is of it, if its database is still there, or by
+/// its name.
+fn read_shelf(
+    txn: &mut Txn<'_>,
+    shelves: &mut [Option<Database>],
+    shelf: u32,
+) -> Result<Vec<Element>, Error> {
     let handle = &mut shelves[shelf as usize];
     if let Some(db) = handle {
         match txn.get(db, SHELVED) {
@@ -153,7 +176,12 @@ fn read_shelf(txn: &mut Txn<'_>, shelves: &mut [Option<Database>], shelf: u32) -
 }
 
 /// Puts another database in a list's place, which says `list`.
-fn replace_shelf(txn: &mut Txn<'_>, shelves: &mut [Option<Database>], shelf: u32, list: &[Element]) -> Result<(), Error> {
+fn replace_shelf(
+    txn: &mut Txn<'_>,
+    shelves: &mut [Option<Database>],
+    shelf: u32,
+    list: &[Element],
+) -> Result<(), Error> {
     txn.remove_database(&shelf_name(shelf))?;
     let db = txn.database(&shelf_name(shelf))?;
     txn.insert(&db, SHELVED, encode(list))?;
@@ -197,7 +225,11 @@ fn transact(
             4 if plan.level != Level::ReadCommitted => read_range(&mut txn, db, plan, key, dice, events)?,
             _ => {
                 let lock = plan.level == Level::ReadCommitted || dice.percent(20);
-                let have = if lock { txn.get_for_update(db, name(plan, key))? } else { txn.get(db, name(plan, key))? };
+                let have = if lock {
+                    txn.get_for_update(db, name(plan, key))?
+                } else {
+                    txn.get(db, name(plan, key))?
+                };
                 let mut list = decode(have.as_deref());
                 events.push(Event::Read(key, list.clone()));
                 let element = first + n as Element;
@@ -219,11 +251,22 @@ fn transact(
 }
 
 /// Reads all lists from a key on: those that are missing are empty.
-fn read_range(txn: &mut Txn<'_>, db: &Database, plan: &Run, from: Key, dice: &mut Dice, events: &mut Vec<Event>) -> Result<(), Error> {
+fn read_range(
+    txn: &mut Txn<'_>,
+    db: &Database,
+    plan: &Run,
+    from: Key,
+    dice: &mut Dice,
+    events: &mut Vec<Event>,
+) -> Result<(), Error> {
     let to = (from + 1 + dice.below(6) as Key).min(plan.keys);
     let mut found = BTreeMap::new();
     let range = txn.range(db, name(plan, from)..name(plan, to))?;
-    let records: Vec<_> = if dice.percent(50) { range.collect::<Result<_, _>>()? } else { range.rev().collect::<Result<_, _>>()? };
+    let records: Vec<_> = if dice.percent(50) {
+        range.collect::<Result<_, _>>()?
+    } else {
+        range.rev().collect::<Result<_, _>>()?
+    };
     for (key, value) in records {
         found.insert(number(plan, &key), decode(Some(&value)));
     }

@@ -22,15 +22,19 @@ impl After {
             return Err(Why::Wrong(lost(promised)));
         }
         if report.states.is_multiple_of(RECOVER_EVERY) {
-            let recovered = self.survive(state, Left::Nobody).map_err(|wrong| format!("with nobody else: {wrong}"))?;
+            let recovered =
+                self.survive(state, Left::Nobody).map_err(|wrong| format!("with nobody else: {wrong}"))?;
             if recovered != done {
-                return Err(Why::Wrong(format!("done, for who reaps the dead: {done}; for who recovers: {recovered}")));
+                return Err(Why::Wrong(format!(
+                    "done, for who reaps the dead: {done}; for who recovers: {recovered}"
+                )));
             }
         }
         self.done = done;
         report.states += 1;
         report.done += u64::from(done);
-        let done = self.survive(state, Left::Files).map_err(|wrong| format!("with the files alone: {wrong}"))?;
+        let done =
+            self.survive(state, Left::Files).map_err(|wrong| format!("with the files alone: {wrong}"))?;
         if !done && (self.done_in_files || promised) {
             return Err(Why::Wrong(format!("with the files alone: {}", lost(promised))));
         }
@@ -47,6 +51,10 @@ impl After {
 }
 
 pub(super) fn lost(promised: bool) -> String {
-    if promised { "what the process was told is done is not there" } else { "what was done a moment before is not there any more" }
-        .to_owned()
+    if promised {
+        "what the process was told is done is not there"
+    } else {
+        "what was done a moment before is not there any more"
+    }
+    .to_owned()
 }

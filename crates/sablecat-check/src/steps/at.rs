@@ -7,7 +7,8 @@ use std::fmt;
 pub(super) struct At {
     /// After so many steps.
     pub(super) step: u64,
-    /// Of these the last so many come after so many system calls: it is a hundred times faster to go from call to call.
+    /// Of these the last so many come after so many system calls: it is a hundred times faster to go from
+    /// call to call.
     pub(super) calls: u64,
     pub(super) since: u64,
 }

@@ -1,11 +1,14 @@
 //! Of an operation's system calls one fails: each, with each error that it may answer with.
 //!
-//! The process that does it is traced from call to call, and that one is not made but answers with an error. So this reaches what no disk in front of the
-//! system's does: the calls on regions, on the lock file, on `/proc`. Afterwards no call fails, and the process goes on: it tells what it was answered, tries
-//! again if that was an error, works and looks at everything. Then so does who was there beside it, if anybody was, and who comes when all have gone.
+//! The process that does it is traced from call to call, and that one is not made but answers with an error.
+//! So this reaches what no disk in front of the system's does: the calls on regions, on the lock file, on
+//! `/proc`. Afterwards no call fails, and the process goes on: it tells what it was answered, tries again if
+//! that was an error, works and looks at everything. Then so does who was there beside it, if anybody was,
+//! and who comes when all have gone.
 //!
-//! An error must say what was tried on what; nothing of what was refused may be done, unless the environment is poisoned or the error says so; a signal in
-//! between is no error at all. What was acknowledged must be there, in every case. No process may panic, end by a signal or stand still.
+//! An error must say what was tried on what; nothing of what was refused may be done, unless the environment
+//! is poisoned or the error says so; a signal in between is no error at all. What was acknowledged must be
+//! there, in every case. No process may panic, end by a signal or stand still.
 
 use std::fmt;
 use std::fs::File;
@@ -42,7 +45,8 @@ pub struct Failing {
     pub after: u64,
     /// The environment keeps a journal, with epochs.
     pub journal: bool,
-    /// After the call that fails all others of its kind fail as well, until the operation is over: a disk that is full, no descriptors that are left.
+    /// After the call that fails all others of its kind fail as well, until the operation is over: a disk
+    /// that is full, no descriptors that are left.
     pub on: bool,
     /// Says of each what came of it.
     pub tell: bool,
@@ -66,7 +70,10 @@ pub struct Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { calls, failed, refused, poisoned, cut_after } = self;
-        write!(f, "{calls} calls; {failed} times one failed, {refused} of them were told, {poisoned} poisoned")?;
+        write!(
+            f,
+            "{calls} calls; {failed} times one failed, {refused} of them were told, {poisoned} poisoned"
+        )?;
         cut_after.map_or(Ok(()), |after| write!(f, "; cut short: the rest is --after {after}"))
     }
 }
@@ -89,17 +96,31 @@ impl Failing {
         let Failing { directory, operation, from, .. } = self.clone();
         let name = operation.name;
         course.tell(&format_args!("{name}: what is there before"));
-        let steps = Steps { directory, operation, every: 1, from, after: 0, calls: true, kills: 0, stop: false, journal: self.journal };
+        let steps = Steps {
+            directory,
+            operation,
+            every: 1,
+            from,
+            after: 0,
+            calls: true,
+            kills: 0,
+            stop: false,
+            journal: self.journal,
+        };
         let start = steps.start()?;
         let start = Start { victim: steps.victim(&start)?, holder: steps.holder(&start)?, state: start };
         let scene = Scene { on: self.on, possible: Arc::new(operation.before_and_after()?), start, steps };
         let calls = scene.calls()?;
-        let tries: Vec<_> = (0..).zip(&calls).flat_map(|(at, call)| (0..call.ways()).map(move |way| (at, way))).collect();
+        let tries: Vec<_> =
+            (0..).zip(&calls).flat_map(|(at, call)| (0..call.ways()).map(move |way| (at, way))).collect();
         // Nobody is interrupted each time.
-        let tries: Vec<_> = tries.into_iter().filter(|&(at, way)| !self.on || !calls[at].is_interrupted(way)).collect();
+        let tries: Vec<_> =
+            tries.into_iter().filter(|&(at, way)| !self.on || !calls[at].is_interrupted(way)).collect();
         let mut report = Report { calls: calls.len() as u64, ..Report::default() };
         let mut last = self.after;
-        for (n, &(at, way)) in (1..).zip(&tries).filter(|(n, _)| *n > self.after && (n + self.from).is_multiple_of(self.every)) {
+        for (n, &(at, way)) in
+            (1..).zip(&tries).filter(|(n, _)| *n > self.after && (n + self.from).is_multiple_of(self.every))
+        {
             if course.is_over() {
                 report.cut_after = Some(last);
                 break;
@@ -117,7 +138,9 @@ impl Failing {
                         course.say(&format_args!("{name}: {n}: {}{came_to}", Tried(&which)));
                     }
                 }
-                Err(Why::Wrong(wrong)) => course.fail(&format_args!("{name} --from {from}: {n}: {}{wrong}", Tried(&which))),
+                Err(Why::Wrong(wrong)) => {
+                    course.fail(&format_args!("{name} --from {from}: {n}: {}{wrong}", Tried(&which)))
+                }
                 Err(why) => return Err(why),
             }
         }
@@ -177,7 +200,12 @@ impl Scene {
         let operation = self.steps.operation;
         let said = File::create(said_in(place.base()))?;
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg("calls-worker").arg(place.base()).arg(operation.name).stdout(said.try_clone()?).stderr(said);
+        command
+            .arg("calls-worker")
+            .arg(place.base())
+            .arg(operation.name)
+            .stdout(said.try_clone()?)
+            .stderr(said);
         self.steps.begin(&self.start, place, &mut command)
     }
 
@@ -195,8 +223,14 @@ impl Scene {
         }
     }
 
-    /// Has a call fail: the one after so many, or none if there were no more. Which it was is known also when it comes to no good.
-    fn one(&self, at: usize, way: usize, which: &mut Option<(SystemCall, usize)>) -> Result<Option<CameTo>, Why> {
+    /// Has a call fail: the one after so many, or none if there were no more. Which it was is known also when
+    /// it comes to no good.
+    fn one(
+        &self,
+        at: usize,
+        way: usize,
+        which: &mut Option<(SystemCall, usize)>,
+    ) -> Result<Option<CameTo>, Why> {
         let place = self.steps.place("place")?;
         let Begun { company, mut process, holder } = self.begin(&place)?;
         for left in (0..=at).rev() {
@@ -238,7 +272,8 @@ impl Scene {
         let may_be_set_aside = came_to.poisoned || matches!(self.steps.operation.act, Act::SetAside);
         let done = patiently(move || {
             match company {
-                Company::Somebody(env) => leave_alone(env, &possible).map_err(|wrong| format!("who was there beside it: {wrong}"))?,
+                Company::Somebody(env) => leave_alone(env, &possible)
+                    .map_err(|wrong| format!("who was there beside it: {wrong}"))?,
                 // Its lock would keep others from opening what they find.
                 nobody => drop(nobody),
             }
@@ -312,7 +347,12 @@ fn is_clear(error: &Error) -> bool {
     // `ReadOnly`: what is not permitted when opening to write.
     let fits = matches!(
         error.kind(),
-        ErrorKind::Io | ErrorKind::DiskFull | ErrorKind::MemoryFull | ErrorKind::NotDurable | ErrorKind::Poisoned | ErrorKind::ReadOnly
+        ErrorKind::Io
+            | ErrorKind::DiskFull
+            | ErrorKind::MemoryFull
+            | ErrorKind::NotDurable
+            | ErrorKind::Poisoned
+            | ErrorKind::ReadOnly
     );
     fits && (message.contains('/') || hints.iter().any(|hint| message.contains(hint)))
 }
@@ -368,7 +408,9 @@ pub fn work(base: &Path, operation: &Operation) -> Result<(), String> {
         }
     }
     match env.close() {
-        Err(error) if !poisoned || !is_clear(&error) => return Err(format!("closing: {:?}: {error}", error.kind())),
+        Err(error) if !poisoned || !is_clear(&error) => {
+            return Err(format!("closing: {:?}: {error}", error.kind()));
+        }
         _ => {}
     }
     if acknowledged {
@@ -396,13 +438,21 @@ fn refused<T>(did: sablecat::Result<T>) -> Result<Result<T, ErrorKind>, String> 
         Ok(done) => Ok(Ok(done)),
         Err(error) => {
             println!("{REFUSED}{:?}: {error}", error.kind());
-            if is_clear(&error) { Ok(Err(error.kind())) } else { Err(format!("the error is not clear: {:?}: {error}", error.kind())) }
+            if is_clear(&error) {
+                Ok(Err(error.kind()))
+            } else {
+                Err(format!("the error is not clear: {:?}: {error}", error.kind()))
+            }
         }
     }
 }
 
-/// What was opened; or else what is opened now that no call fails. Nothing if it cannot be, as it is poisoned.
-fn again(opened: sablecat::Result<Env>, open: impl FnOnce() -> sablecat::Result<Env>) -> Result<Option<Env>, String> {
+/// What was opened; or else what is opened now that no call fails. Nothing if it cannot be, as it is
+/// poisoned.
+fn again(
+    opened: sablecat::Result<Env>,
+    open: impl FnOnce() -> sablecat::Result<Env>,
+) -> Result<Option<Env>, String> {
     if let Ok(env) = refused(opened)? {
         return Ok(Some(env));
     }
@@ -413,8 +463,14 @@ fn again(opened: sablecat::Result<Env>, open: impl FnOnce() -> sablecat::Result<
     }
 }
 
-/// Holds what an operation answered against what there is, and does it again if it was refused. Whether it was acknowledged, in the end.
-fn settle(operation: &Operation, env: &Env, did: sablecat::Result<()>, possible: &Possible) -> Result<bool, String> {
+/// Holds what an operation answered against what there is, and does it again if it was refused. Whether it
+/// was acknowledged, in the end.
+fn settle(
+    operation: &Operation,
+    env: &Env,
+    did: sablecat::Result<()>,
+    possible: &Possible,
+) -> Result<bool, String> {
     let Err(kind) = refused(did)? else { return Ok(operation.promises()) };
     if is_poisoned(env)? {
         return Ok(false);

@@ -10,15 +10,18 @@
 //! survivor.rs   who comes after it
 //! ```
 //!
-//! A process does one operation, one instruction at a time. Whenever an instruction has changed anything that processes share, region or
-//! file, all of it is copied. In the copy nobody holds a lock, so the process is dead there. A survivor enters where it seems that somebody else
-//! lives, and mends what the dead left; another where nobody does, and recovers; a third has the files alone, as after a failure of the machine that loses
-//! no write. (What one does that loses writes is the business of [`crash`](crate::crash).) Each works, and looks at everything. It must find the operation
-//! done or not done, whole; done if a survivor of an earlier moment found it so; and done if the process had said that it was. Instructions
-//! that change nothing shared need no survivors: what these would find is the same.
+//! A process does one operation, one instruction at a time. Whenever an instruction has changed anything that
+//! processes share, region or file, all of it is copied. In the copy nobody holds a lock, so the process is
+//! dead there. A survivor enters where it seems that somebody else lives, and mends what the dead left;
+//! another where nobody does, and recovers; a third has the files alone, as after a failure of the machine
+//! that loses no write. (What one does that loses writes is the business of [`crash`](crate::crash).) Each
+//! works, and looks at everything. It must find the operation done or not done, whole; done if a survivor of
+//! an earlier moment found it so; and done if the process had said that it was. Instructions that change
+//! nothing shared need no survivors: what these would find is the same.
 //!
-//! Then some of the deaths are repeated in earnest: the process is killed there, and the survivor is one that was there before. Another time the
-//! process is not killed there but stopped: unless it is seen to hold something, the one beside it must be able to do all of its work meanwhile.
+//! Then some of the deaths are repeated in earnest: the process is killed there, and the survivor is one that
+//! was there before. Another time the process is not killed there but stopped: unless it is seen to hold
+//! something, the one beside it must be able to do all of its work meanwhile.
 
 mod after;
 mod at;
@@ -53,7 +56,8 @@ pub use worker::work;
 const SEGMENT_BYTES: u64 = 1 << 16;
 /// The smallest pages: the less there is to copy.
 const PAGE_BYTES: usize = 512;
-/// In one of so many states there is a survivor who finds that nobody lives. What it makes of a state hangs on the log alone.
+/// In one of so many states there is a survivor who finds that nobody lives. What it makes of a state hangs
+/// on the log alone.
 const RECOVER_EVERY: u64 = 3;
 /// Epochs that a journal has.
 const EPOCHS: u32 = 2;
@@ -77,11 +81,14 @@ pub struct Steps {
     pub from: u64,
     /// None of the first so many steps are looked at: they have been.
     pub after: u64,
-    /// Instead of after instructions it may die before and after system calls, and `every` counts these: for long operations.
+    /// Instead of after instructions it may die before and after system calls, and `every` counts these: for
+    /// long operations.
     pub calls: bool,
-    /// How many of the deaths to repeat in earnest, and then to stop the process there instead; all, if there are fewer.
+    /// How many of the deaths to repeat in earnest, and then to stop the process there instead; all, if there
+    /// are fewer.
     pub kills: u64,
-    /// Nobody dies: the process is stopped at each of these moments, in earnest, and goes on when others have worked.
+    /// Nobody dies: the process is stopped at each of these moments, in earnest, and goes on when others have
+    /// worked.
     pub stop: bool,
     /// The environment keeps a journal, with epochs.
     pub journal: bool,
@@ -136,7 +143,11 @@ impl From<String> for Why {
 
 impl From<std::io::Error> for Why {
     fn from(error: std::io::Error) -> Why {
-        if error.kind() == std::io::ErrorKind::PermissionDenied { Why::NotPermitted } else { Why::Wrong(error.to_string()) }
+        if error.kind() == std::io::ErrorKind::PermissionDenied {
+            Why::NotPermitted
+        } else {
+            Why::Wrong(error.to_string())
+        }
     }
 }
 
@@ -202,8 +213,14 @@ impl Steps {
                     report.cut_after = Some(last);
                     break;
                 }
-                course.tell(&format_args!("{name}: stopped after step {at} of {}, {n} times of {places}", report.steps));
-                self.count_stop(self.stop_at(&start, &possible, at).map_err(|why| at_step(at, why))?, &mut report);
+                course.tell(&format_args!(
+                    "{name}: stopped after step {at} of {}, {n} times of {places}",
+                    report.steps
+                ));
+                self.count_stop(
+                    self.stop_at(&start, &possible, at).map_err(|why| at_step(at, why))?,
+                    &mut report,
+                );
                 last = at.step;
             }
             return Ok(report);
@@ -213,10 +230,16 @@ impl Steps {
             if course.is_over() {
                 break;
             }
-            course.tell(&format_args!("{name}: killed after step {at} of {}, {} times of {}", report.steps, report.kills, self.kills));
+            course.tell(&format_args!(
+                "{name}: killed after step {at} of {}, {} times of {}",
+                report.steps, report.kills, self.kills
+            ));
             self.kill_at(&start, &possible, at).map_err(|why| at_step(at, why))?;
             report.kills += 1;
-            self.count_stop(self.stop_at(&start, &possible, at).map_err(|why| at_step(at, why))?, &mut report);
+            self.count_stop(
+                self.stop_at(&start, &possible, at).map_err(|why| at_step(at, why))?,
+                &mut report,
+            );
         }
         Ok(report)
     }
@@ -231,7 +254,8 @@ impl Steps {
         if let Act::Create = self.operation.act {
             return Ok(State::of(&place)?);
         }
-        let builder = builder(&place, self.operation.cache_bytes()).log_segment_size(self.operation.segment_bytes());
+        let builder =
+            builder(&place, self.operation.cache_bytes()).log_segment_size(self.operation.segment_bytes());
         let builder = if self.journal { builder.journal(Journal::new().epochs(EPOCHS)) } else { builder };
         let env = builder.open(place.environment())?;
         self.operation.fill(&env)?;
@@ -263,7 +287,8 @@ impl Steps {
         Ok(states.swap_remove(chosen))
     }
 
-    /// After how many steps another is killed in the middle of a commit, beside somebody who lives, for the process to mend what that one left: at a state that hangs on `from`.
+    /// After how many steps another is killed in the middle of a commit, beside somebody who lives, for the
+    /// process to mend what that one left: at a state that hangs on `from`.
     fn victim(&self, start: &State) -> Result<Option<u64>, Why> {
         match self.operation.act {
             Act::Mend => {}
@@ -285,8 +310,9 @@ impl Steps {
         Ok(Some(changed[Dice::new(self.from).index(changed.len())]))
     }
 
-    /// Where another is stopped in a checkpoint for the process to succeed it: after how many beginnings and ends of calls, and how many instructions more. That hangs on `from`.
-    /// It holds nothing there that others have to wait for.
+    /// Where another is stopped in a checkpoint for the process to succeed it: after how many beginnings and
+    /// ends of calls, and how many instructions more. That hangs on `from`. It holds nothing there that
+    /// others have to wait for.
     fn holder(&self, start: &State) -> Result<Option<(u64, u64)>, Why> {
         if !matches!(self.operation.act, Act::Succeed) {
             return Ok(None);
@@ -298,8 +324,10 @@ impl Steps {
             Ok::<_, Why>((company, started(&mut worker(&place, "checkpoint")?)?))
         };
         let may_be_succeeded = |company: &Env| {
-            let participants: Vec<_> = company.processes().into_iter().flat_map(|process| process.participants).collect();
-            participants.iter().any(|one| one.roles.contains(&"checkpoint")) && !participants.iter().any(|one| self.holds(one))
+            let participants: Vec<_> =
+                company.processes().into_iter().flat_map(|process| process.participants).collect();
+            participants.iter().any(|one| one.roles.contains(&"checkpoint"))
+                && !participants.iter().any(|one| self.holds(one))
         };
         let (company, mut process) = begin()?;
         let (mut calls, mut places) = (0, Vec::new());
@@ -321,7 +349,8 @@ impl Steps {
         Err(Why::Wrong("nobody can be succeeded".to_owned()))
     }
 
-    /// Starts the process in `place`, with or without company; whoever is to be reaped has no living company but one that does nothing, unless somebody is to be held up.
+    /// Starts the process in `place`, with or without company; whoever is to be reaped has no living company
+    /// but one that does nothing, unless somebody is to be held up.
     fn begin(&self, start: &Start, place: &Place, process: &mut Command) -> Result<Begun, Why> {
         start.state.put(place, !matches!(self.operation.act, Act::Recover))?;
         let company = match (self.operation.act, start.victim) {
@@ -359,8 +388,15 @@ impl Steps {
         run_to(process, (calls, steps))
     }
 
-    /// Steps the process through the whole operation, with a survivor for each state. After which steps there was another state.
-    fn step_through(&self, start: &Start, possible: &Arc<Possible>, report: &mut Report, course: &Course) -> Result<Vec<At>, Why> {
+    /// Steps the process through the whole operation, with a survivor for each state. After which steps there
+    /// was another state.
+    fn step_through(
+        &self,
+        start: &Start,
+        possible: &Arc<Possible>,
+        report: &mut Report,
+        course: &Course,
+    ) -> Result<Vec<At>, Why> {
         let place = self.place("place")?;
         let Begun { company: _company, mut process, holder: _holder } =
             self.begin(start, &place, &mut worker(&place, self.operation.name)?)?;
@@ -386,8 +422,13 @@ impl Steps {
                 return Ok(deaths);
             }
             let ended = did != Did::Step;
-            // Nothing of ours changes in the vDSO, which would not end if so long a look came between its looks at the clock.
-            if !ended && (at <= self.after || !(at + self.from).is_multiple_of(self.every) || process.is_in_vdso()?) {
+            // Nothing of ours changes in the vDSO, which would not end if so long a look came between its
+            // looks at the clock.
+            if !ended
+                && (at <= self.after
+                    || !(at + self.from).is_multiple_of(self.every)
+                    || process.is_in_vdso()?)
+            {
                 continue;
             }
             let known = match &watch {
@@ -408,7 +449,9 @@ impl Steps {
             match did {
                 Did::Step => {}
                 Did::Mark => return Ok(deaths),
-                Did::End(status) => return Err(Why::Wrong(format!("the process ended by itself, with status {status:#x}"))),
+                Did::End(status) => {
+                    return Err(Why::Wrong(format!("the process ended by itself, with status {status:#x}")));
+                }
             }
         }
     }
@@ -416,12 +459,15 @@ impl Steps {
     /// Kills the process at a moment. The survivor is who was there with it, if anybody was.
     fn kill_at(&self, start: &Start, possible: &Arc<Possible>, at: At) -> Result<(), Why> {
         let place = self.place("place")?;
-        let Begun { mut company, mut process, holder } = self.begin(start, &place, &mut worker(&place, self.operation.name)?)?;
+        let Begun { mut company, mut process, holder } =
+            self.begin(start, &place, &mut worker(&place, self.operation.name)?)?;
         self.go_to(&mut process, at)?;
         process.kill()?;
         if let (Company::Somebody(env), Some(mut holder)) = (&company, holder) {
             let (env, possible) = (env.clone(), Arc::clone(possible));
-            patiently(move || go_on(&env, &possible).map_err(|wrong| format!("beside who was to be succeeded: {wrong}")))?;
+            patiently(move || {
+                go_on(&env, &possible).map_err(|wrong| format!("beside who was to be succeeded: {wrong}"))
+            })?;
             let_go_on(&mut holder)?;
         }
         let (possible, other) = (Arc::clone(possible), self.place("other")?);
@@ -441,11 +487,14 @@ impl Steps {
         Ok(())
     }
 
-    /// Stops the process at a moment; if it holds nothing, who is there with it works meanwhile. Then the process goes on to its end.
+    /// Stops the process at a moment; if it holds nothing, who is there with it works meanwhile. Then the
+    /// process goes on to its end.
     fn stop_at(&self, start: &Start, possible: &Arc<Possible>, at: At) -> Result<Stopped, Why> {
         let place = self.place("place")?;
         let begun = self.begin(start, &place, &mut worker(&place, self.operation.name)?)?;
-        let Begun { company: Company::Somebody(company), mut process, holder } = begun else { return Ok(Stopped::Waited) };
+        let Begun { company: Company::Somebody(company), mut process, holder } = begun else {
+            return Ok(Stopped::Waited);
+        };
         if !self.go_to(&mut process, at)? {
             return Ok(Stopped::Waited);
         }
@@ -459,8 +508,10 @@ impl Steps {
             let beside = company.clone();
             let (log, several) = (self.operation.log_used_beside(), holder.is_some());
             let work = move || survivor::work_beside_the_stopped(&beside, log, several);
-            idle = patiently(move || work().map_err(|error| format!("beside a process that is stopped: {error}")))
-                .map_err(|wrong| format!("{wrong}; stopped are {others:?}"))?;
+            idle = patiently(move || {
+                work().map_err(|error| format!("beside a process that is stopped: {error}"))
+            })
+            .map_err(|wrong| format!("{wrong}; stopped are {others:?}"))?;
         }
         let stopped = match idle {
             false => Stopped::Waited,
@@ -492,7 +543,8 @@ impl Steps {
 
     /// Whether a stopped process has what others may have to wait for.
     fn holds(&self, one: &sablecat::Participant) -> bool {
-        one.pages_latched + one.record_locks > 0 || one.roles.iter().any(|role| !self.operation.passed_on.contains(role))
+        one.pages_latched + one.record_locks > 0
+            || one.roles.iter().any(|role| !self.operation.passed_on.contains(role))
     }
 }
 
@@ -557,7 +609,8 @@ fn kill_in_a_commit(place: &Place, steps: u64) -> Result<(), Why> {
     Ok(victim.kill()?)
 }
 
-/// Lets a process run to so many beginnings and ends of calls, and so many instructions more. False if it comes to a mark before.
+/// Lets a process run to so many beginnings and ends of calls, and so many instructions more. False if it
+/// comes to a mark before.
 fn run_to(process: &mut Stepped, (calls, steps): (u64, u64)) -> std::io::Result<bool> {
     for _ in 0..calls {
         if process.step_to_call()? != Did::Step {
@@ -576,7 +629,9 @@ fn run_to(process: &mut Stepped, (calls, steps): (u64, u64)) -> std::io::Result<
 fn let_go_on(process: &mut Stepped) -> Result<(), Why> {
     match process.run()? {
         Did::Mark => Ok(process.kill()?),
-        did => Err(Why::Wrong(format!("the process, let go on, did not come to the end of the operation: {did:?}"))),
+        did => Err(Why::Wrong(format!(
+            "the process, let go on, did not come to the end of the operation: {did:?}"
+        ))),
     }
 }
 

@@ -110,7 +110,9 @@ pub const OPERATIONS: [Operation; 33] = [
     work("large-value", |env| env.database("d")?.insert(key(30), vec![b'v'; 20_000])),
     // It is a series of checkpoints.
     Operation { passed_on: &["log flush", "checkpoint"], ..work("compact", |env| env.compact().map(drop)) },
-    work("long-key", |env| env.database("d")?.insert(&[b'q'; 300][..if method::nests() { 300 } else { 40 }], "of a nested key")),
+    work("long-key", |env| {
+        env.database("d")?.insert(&[b'q'; 300][..if method::nests() { 300 } else { 40 }], "of a nested key")
+    }),
     work("create-database", |env| env.database("new").map(drop)),
     work("remove-database", |env| env.remove_database("e").map(drop)),
     work("define", |env| {
@@ -147,7 +149,8 @@ pub const OPERATIONS: [Operation; 33] = [
     act("close", false, Act::Close),
 ];
 
-/// More, of which calls fail. One is long; the other is refused where it seems that somebody lives, as a survivor has it.
+/// More, of which calls fail. One is long; the other is refused where it seems that somebody lives, as a
+/// survivor has it.
 pub(super) const MORE_OPERATIONS: [Operation; 2] = [
     work("grow", |env| {
         let many = env.database("many")?;
@@ -168,7 +171,8 @@ impl Operation {
         matches!(self.name, "evict" | "commit-large")
     }
 
-    /// Bytes of the cache: the smallest there is, as the less there is to copy the better; or what takes more than one large page.
+    /// Bytes of the cache: the smallest there is, as the less there is to copy the better; or what takes more
+    /// than one large page.
     pub(super) fn cache_bytes(&self) -> u64 {
         if self.name == "grow" { 8 << 20 } else { 0 }
     }
@@ -183,13 +187,14 @@ impl Operation {
         matches!(self.name, "create-database" | "remove-database")
     }
 
-    /// Bytes of a segment of the log: so few that each is made whole, or so many that one in use is filled bit by bit.
+    /// Bytes of a segment of the log: so few that each is made whole, or so many that one in use is filled
+    /// bit by bit.
     pub(super) fn segment_bytes(&self) -> u64 {
         if self.name == "fill" { 3 << 20 } else { super::SEGMENT_BYTES }
     }
 
-    /// How much of the log the process uses before it makes more of it ready, and how much others use then, which is more than was ready, but no more than a segment:
-    /// both as [`use_log`] counts it.
+    /// How much of the log the process uses before it makes more of it ready, and how much others use then,
+    /// which is more than was ready, but no more than a segment: both as [`use_log`] counts it.
     fn log_used(&self) -> (u64, u64) {
         match self.name {
             // More than half of a segment: another is wanted.
@@ -237,7 +242,8 @@ impl Operation {
         Ok(())
     }
 
-    /// What the process does itself before it is watched: pages of its own that no checkpoint has written, and no more to open.
+    /// What the process does itself before it is watched: pages of its own that no checkpoint has written,
+    /// and no more to open.
     pub(super) fn prepare(&self, env: &Env) -> Result<()> {
         let (d, _) = (env.database("d")?, env.database("e")?);
         d.insert(key(58), "before")?;
@@ -255,7 +261,8 @@ impl Operation {
         }
         use_log(env, self.log_used().0)?;
         if let Act::Succeed = self.act {
-            // It looks who is there, and when it looks again that one has stood still for so long that it is succeeded.
+            // It looks who is there, and when it looks again that one has stood still for so long that it is
+            // succeeded.
             env.keep_house()?;
             std::thread::sleep(STILL);
         }
@@ -274,7 +281,13 @@ impl Operation {
             Act::Work(work) => work(&twin)?,
             // The victim's commit.
             Act::Reap | Act::Mend | Act::Rescue => commit(&twin)?,
-            Act::Checkpoint | Act::Succeed | Act::Create | Act::Attach | Act::Recover | Act::SetAside | Act::Close => {}
+            Act::Checkpoint
+            | Act::Succeed
+            | Act::Create
+            | Act::Attach
+            | Act::Recover
+            | Act::SetAside
+            | Act::Close => {}
         }
         Ok([before, contents(&twin)?])
     }
@@ -293,10 +306,13 @@ pub(super) fn commit(env: &Env) -> Result<()> {
 /// A commit that is only handed over to the system.
 fn handed_over(env: &Env, key: Vec<u8>, value: &str) -> Result<()> {
     let d = env.database("d")?;
-    env.write_with(TxnOptions::new().durability(Durability::WriteNoSync), |txn| txn.insert(&d, &key, value).map(drop))
+    env.write_with(TxnOptions::new().durability(Durability::WriteNoSync), |txn| {
+        txn.insert(&d, &key, value).map(drop)
+    })
 }
 
-/// A commit that is followed: waited for, and read from the log. Where there is no log to read it is only made.
+/// A commit that is followed: waited for, and read from the log. Where there is no log to read it is only
+/// made.
 fn follow(env: &Env) -> Result<()> {
     let d = env.database("d")?;
     let mut changes = match env.changes_from_now(ChangesOptions::new()) {

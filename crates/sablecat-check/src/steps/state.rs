@@ -73,7 +73,9 @@ impl Place {
         for entry in fs::read_dir(self.regions())? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            let suffix = name.strip_prefix(&region).ok_or_else(|| io::Error::other(format!("whose region is {name}?")))?;
+            let suffix = name
+                .strip_prefix(&region)
+                .ok_or_else(|| io::Error::other(format!("whose region is {name}?")))?;
             found.push((Name::Region(suffix.to_owned()), entry.path()));
         }
         Ok(found)
@@ -166,7 +168,9 @@ impl State {
         for (name, bytes) in &self.files {
             match name {
                 Name::File(path) => bytes.write(&place.environment().join(path))?,
-                Name::Region(suffix) if with_regions => bytes.write(&place.regions().join(format!("{region}{suffix}")))?,
+                Name::Region(suffix) if with_regions => {
+                    bytes.write(&place.regions().join(format!("{region}{suffix}")))?
+                }
                 Name::Region(_) => {}
             }
         }
@@ -174,7 +178,8 @@ impl State {
     }
 }
 
-/// A place, and the state that it was in: to see soon whether it still is. A look is some 100 us, nearly all of it for reading the region.
+/// A place, and the state that it was in: to see soon whether it still is. A look is some 100 us, nearly all
+/// of it for reading the region.
 #[derive(Debug)]
 pub(crate) struct Watch<'a> {
     place: &'a Place,
@@ -194,8 +199,11 @@ impl Watch<'_> {
     pub(crate) fn is_still_so(&self) -> io::Result<bool> {
         let files = self.place.files()?;
         for (name, path) in &files {
-            let (Some(known), Some(watched)) = (self.state.files.get(name), self.watched.get(name)) else { return Ok(false) };
-            if !watched.has_its_shape(path)? || !known.data.iter().all(|(at, bytes)| watched.has(*at, bytes)) {
+            let (Some(known), Some(watched)) = (self.state.files.get(name), self.watched.get(name)) else {
+                return Ok(false);
+            };
+            if !watched.has_its_shape(path)? || !known.data.iter().all(|(at, bytes)| watched.has(*at, bytes))
+            {
                 return Ok(false);
             }
         }

@@ -43,19 +43,31 @@ pub(super) fn attend(place: &Place) -> std::io::Result<LockFile> {
 }
 
 /// Does something that may stand still, in a thread of its own.
-pub(super) fn patiently<T: Send + 'static>(act: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
+pub(super) fn patiently<T: Send + 'static>(
+    act: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
     let (say, hear) = mpsc::channel();
     let thread = std::thread::spawn(move || drop(say.send(act())));
     match hear.recv_timeout(PATIENCE) {
         Ok(said) => said,
-        Err(mpsc::RecvTimeoutError::Timeout) => Err(format!("the survivor has been waiting for {PATIENCE:?}")),
-        Err(mpsc::RecvTimeoutError::Disconnected) => Err(thread.join().err().map_or_else(String::new, |panic| crate::seeds::said(&*panic))),
+        Err(mpsc::RecvTimeoutError::Timeout) => {
+            Err(format!("the survivor has been waiting for {PATIENCE:?}"))
+        }
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            Err(thread.join().err().map_or_else(String::new, |panic| crate::seeds::said(&*panic)))
+        }
     }
 }
 
-/// Opens what is in a place, does all that follows, and closes it; then looks again at what the files have. Others look at the files, copied to
-/// `other`, as they were after the first work. Whether the operation was done.
-pub(super) fn come_after(place: &Place, other: &Place, left: Left, possible: &Possible) -> Result<bool, String> {
+/// Opens what is in a place, does all that follows, and closes it; then looks again at what the files have.
+/// Others look at the files, copied to `other`, as they were after the first work. Whether the operation was
+/// done.
+pub(super) fn come_after(
+    place: &Place,
+    other: &Place,
+    left: Left,
+    possible: &Possible,
+) -> Result<bool, String> {
     let pretending = |error: std::io::Error| format!("pretending that somebody lives: {error}");
     let has_company = left == Left::Somebody && place.has_region().map_err(pretending)?;
     let somebody = has_company.then(|| attend(place)).transpose().map_err(pretending)?;
@@ -90,7 +102,8 @@ pub(super) struct InUse {
     blocks: u64,
 }
 
-/// Has everything given back that nothing leads to and that was in the hands of the dead, while the survivor lives; says what is in use then.
+/// Has everything given back that nothing leads to and that was in the hands of the dead, while the survivor
+/// lives; says what is in use then.
 pub(super) fn give_back(env: &Env) -> Result<InUse, String> {
     env.compact().map_err(text("compacting"))?;
     let report = env.verify(&mut |_| {}).map_err(text("verifying"))?;
@@ -99,7 +112,9 @@ pub(super) fn give_back(env: &Env) -> Result<InUse, String> {
     }
     if report.epochs > 0 {
         // Each epoch that is kept is to be of the same, however many checkpoints there were before.
-        (0..=EPOCHS).try_for_each(|_| work(env).and_then(|()| env.checkpoint()).map(drop)).map_err(text("going on to other epochs"))?;
+        (0..=EPOCHS)
+            .try_for_each(|_| work(env).and_then(|()| env.checkpoint()).map(drop))
+            .map_err(text("going on to other epochs"))?;
     }
     let stats = env.stats().map_err(text("counting"))?;
     Ok(InUse { pages: stats.pages, blocks: stats.blocks })
@@ -108,17 +123,26 @@ pub(super) fn give_back(env: &Env) -> Result<InUse, String> {
 /// Holds what is in use after a survivor has closed the environment against what was before.
 fn compare(kept: Option<InUse>, has: InUse) -> Result<(), String> {
     match kept {
-        Some(kept) if kept != has => Err(format!("{kept:?} while the survivor lived, and {has:?} once it had closed the environment")),
+        Some(kept) if kept != has => {
+            Err(format!("{kept:?} while the survivor lived, and {has:?} once it had closed the environment"))
+        }
         _ => Ok(()),
     }
 }
 
 /// Looks at what the files have, and at whether anything in them is lost to use; says what is in use.
 fn look_alone(place: &Place, expected: &Contents) -> Result<InUse, String> {
-    let env = method::builder().cache_size(0).background(false).open(place.environment()).map_err(text("opening"))?;
+    let env = method::builder()
+        .cache_size(0)
+        .background(false)
+        .open(place.environment())
+        .map_err(text("opening"))?;
     let found = contents(&env).map_err(text("reading"))?;
     if found != *expected {
-        return Err(format!("the records are not what they were: {}", difference(&found, std::slice::from_ref(expected))));
+        return Err(format!(
+            "the records are not what they were: {}",
+            difference(&found, std::slice::from_ref(expected))
+        ));
     }
     // What the dead was about to remove is removed by now, which the map says after a checkpoint.
     env.checkpoint().map_err(text("writing a checkpoint"))?;
@@ -160,8 +184,8 @@ pub(super) fn work_beside(env: &Env) -> sablecat::Result<()> {
     work(env)
 }
 
-/// Works beside a process that is stopped, and leaves a mark; with so much more log, as [`use_log`] counts it. False if no checkpoint
-/// could be made, since `several` are stopped and write superblocks.
+/// Works beside a process that is stopped, and leaves a mark; with so much more log, as [`use_log`] counts
+/// it. False if no checkpoint could be made, since `several` are stopped and write superblocks.
 pub(super) fn work_beside_the_stopped(env: &Env, log: u64, several: bool) -> sablecat::Result<bool> {
     work(env)?;
     match env.checkpoint() {
@@ -174,32 +198,49 @@ pub(super) fn work_beside_the_stopped(env: &Env, log: u64, several: bool) -> sab
     Ok(true)
 }
 
-/// Looks for the mark in the files alone, copied to `other`, now that the stopped process has gone on, and takes it away. The operation was done, or not, as who was
-/// there beside it sees.
-pub(super) fn look_for_mark(env: &Env, place: &Place, other: &Place, possible: &Possible) -> Result<(), String> {
+/// Looks for the mark in the files alone, copied to `other`, now that the stopped process has gone on, and
+/// takes it away. The operation was done, or not, as who was there beside it sees.
+pub(super) fn look_for_mark(
+    env: &Env,
+    place: &Place,
+    other: &Place,
+    possible: &Possible,
+) -> Result<(), String> {
     let files = |error: std::io::Error| format!("copying: {error}");
     State::of(place).and_then(|state| state.put(other, false)).map_err(files)?;
     let mut expected = contents(env).map_err(text("reading"))?;
     let mark = expected.get_mut("d").and_then(|d| d.remove(MARK));
     if mark.is_none() || !possible.contains(&expected) {
-        return Err(format!("the records after the stopped process went on are not what they were: {}", difference(&expected, possible)));
+        return Err(format!(
+            "the records after the stopped process went on are not what they were: {}",
+            difference(&expected, possible)
+        ));
     }
     expected.entry("d".to_owned()).or_default().insert(MARK.to_vec(), MARK.to_vec());
-    look_alone(other, &expected).map_err(|wrong| format!("the files alone, after the stopped process went on: {wrong}"))?;
+    look_alone(other, &expected)
+        .map_err(|wrong| format!("the files alone, after the stopped process went on: {wrong}"))?;
     env.database("d").and_then(|d| d.remove(MARK)).map(drop).map_err(text("the survivor's own work"))
 }
 
-/// Works, with a checkpoint in between, and holds everything against what there may be. Whether the operation was done.
+/// Works, with a checkpoint in between, and holds everything against what there may be. Whether the operation
+/// was done.
 pub(super) fn go_on(env: &Env, possible: &Possible) -> Result<bool, String> {
     go_on_but(env, possible, &|_| false)
 }
 
 /// The same, and some of what `verify` finds may be.
-pub(super) fn go_on_but(env: &Env, possible: &Possible, may_be: &dyn Fn(&str) -> bool) -> Result<bool, String> {
+pub(super) fn go_on_but(
+    env: &Env,
+    possible: &Possible,
+    may_be: &dyn Fn(&str) -> bool,
+) -> Result<bool, String> {
     work_beside(env).map_err(text("the survivor's own work"))?;
     let found = contents(env).map_err(text("reading"))?;
     let Some(which) = possible.iter().rposition(|one| *one == found) else {
-        return Err(format!("the records are neither those before nor those after: {}", difference(&found, possible)));
+        return Err(format!(
+            "the records are neither those before nor those after: {}",
+            difference(&found, possible)
+        ));
     };
     let report = env.verify(&mut |_| {}).map_err(text("verifying"))?;
     let problems: Vec<_> = report.problems.into_iter().filter(|problem| !may_be(problem)).collect();
@@ -221,11 +262,16 @@ fn difference(found: &Contents, possible: &[Contents]) -> String {
     let show = |one: &Contents| {
         let one = flat(one);
         let list = |of: Vec<&(String, Vec<u8>, Vec<u8>)>| {
-            let shown = of.iter().take(SHOWN_MAX).map(|(name, key, _)| format!("{name}/{}", key.escape_ascii()));
+            let shown =
+                of.iter().take(SHOWN_MAX).map(|(name, key, _)| format!("{name}/{}", key.escape_ascii()));
             let more = of.len().checked_sub(SHOWN_MAX + 1).map(|more| format!("and {} more", more + 1));
             shown.chain(more).collect::<Vec<_>>().join(" ")
         };
-        format!("missing {}, not expected {}", list(one.difference(&found).collect()), list(found.difference(&one).collect()))
+        format!(
+            "missing {}, not expected {}",
+            list(one.difference(&found).collect()),
+            list(found.difference(&one).collect())
+        )
     };
     possible.iter().map(show).collect::<Vec<_>>().join(" | ")
 }

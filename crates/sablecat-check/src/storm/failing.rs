@@ -1,5 +1,5 @@
-//! The disk of a worker, whose calls fail at random: with the errors that the system has for each, now and then several times in a row, of writes
-//! perhaps after half of the bytes.
+//! The disk of a worker, whose calls fail at random: with the errors that the system has for each, now and
+//! then several times in a row, of writes perhaps after half of the bytes.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -36,7 +36,10 @@ fn errors(call: Call) -> &'static [i32] {
 
 /// The machine's disk, of whose calls so many in a million fail.
 pub(super) fn disk(per_million: u64, seed: u64) -> Between {
-    Between::new(HostDisk, Failing { per_million, chance: Mutex::new(Chance { dice: Dice::new(seed), spell: None }) })
+    Between::new(
+        HostDisk,
+        Failing { per_million, chance: Mutex::new(Chance { dice: Dice::new(seed), spell: None }) },
+    )
 }
 
 #[derive(Debug)]
@@ -100,8 +103,13 @@ mod tests {
 
     #[test]
     fn about_as_many_calls_fail_as_are_to() {
-        let failing = |per_million| Failing { per_million, chance: Mutex::new(Chance { dice: Dice::new(1), spell: None }) };
-        let failed = |failing: Failing| (0..100_000).filter(|_| !matches!(failing.judge(Call::Write), Verdict::Make)).count();
+        let failing = |per_million| Failing {
+            per_million,
+            chance: Mutex::new(Chance { dice: Dice::new(1), spell: None }),
+        };
+        let failed = |failing: Failing| {
+            (0..100_000).filter(|_| !matches!(failing.judge(Call::Write), Verdict::Make)).count()
+        };
         assert_eq!(failed(failing(0)), 0);
         assert_eq!(failed(failing(1_000_000)), 100_000);
         assert!((500..8000).contains(&failed(failing(10_000))));

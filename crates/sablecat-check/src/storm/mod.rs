@@ -1,4 +1,5 @@
-//! Storms: processes that share an environment, killed and stopped at any moment, whose calls of the disk may fail.
+//! Storms: processes that share an environment, killed and stopped at any moment, whose calls of the disk may
+//! fail.
 //!
 //! ```text
 //! plan.rs       what the n-th commit of a worker changes
@@ -10,17 +11,20 @@
 //! processes.rs  starting, stopping and killing workers, and hearing what they say
 //! ```
 //!
-//! A storm goes over lives of an environment: each begins when nobody has it open, and ends when nobody has it any more, because all were killed or have
-//! closed it. The parent has it open as well, but does no work in it, and none of its calls fails: it looks for whom to kill, and checks. A worker's
-//! records follow from how many commits it has made, a number that is changed in each of them, so what is there is checked to the byte: no commit
-//! that was acknowledged is missing, and none is there in part.
+//! A storm goes over lives of an environment: each begins when nobody has it open, and ends when nobody has
+//! it any more, because all were killed or have closed it. The parent has it open as well, but does no work
+//! in it, and none of its calls fails: it looks for whom to kill, and checks. A worker's records follow from
+//! how many commits it has made, a number that is changed in each of them, so what is there is checked to the
+//! byte: no commit that was acknowledged is missing, and none is there in part.
 //!
-//! Beside its commits each worker reads and writes registers that are everybody's. When a life has ended there must be an order of all their calls that
-//! agrees with what they saw and with the clock, calls of killed processes in doubt included.
+//! Beside its commits each worker reads and writes registers that are everybody's. When a life has ended
+//! there must be an order of all their calls that agrees with what they saw and with the clock, calls of
+//! killed processes in doubt included.
 //!
-//! If calls fail, somebody may poison the environment. Then everybody must be told before long, whatever was handed over to the system must be
-//! there when all have left, and opening it again, without failing calls, must be enough to go on. Killed processes lose nothing that was written, so nobody
-//! may claim that something is gone because a flush failed.
+//! If calls fail, somebody may poison the environment. Then everybody must be told before long, whatever was
+//! handed over to the system must be there when all have left, and opening it again, without failing calls,
+//! must be enough to go on. Killed processes lose nothing that was written, so nobody may claim that
+//! something is gone because a flush failed.
 
 mod failing;
 mod plan;
@@ -65,7 +69,8 @@ const COMMITS_PER_KILL: u64 = 10;
 /// A storm to be.
 #[derive(Clone, Debug)]
 pub struct Storm {
-    /// Where the environment is; removed before and after. Where its memory is, beside others' in `/dev/shm`, is named after it.
+    /// Where the environment is; removed before and after. Where its memory is, beside others' in `/dev/shm`,
+    /// is named after it.
     pub directory: PathBuf,
     /// Workers at a time, at most 255.
     pub processes: u64,
@@ -87,8 +92,16 @@ impl Storm {
 
     /// Opens it: on a disk of which calls fail for who works, on the machine's for who looks on.
     fn open(&self, disk: Option<Between>) -> sablecat::Result<Env> {
-        let builder = if self.keeps_journal() { method::builder().journal(Journal::new().epochs(3)) } else { method::builder() };
-        let builder = if self.has_volume() { builder.volume("one", "one.db").place(Place::database("accounts"), "one") } else { builder };
+        let builder = if self.keeps_journal() {
+            method::builder().journal(Journal::new().epochs(3))
+        } else {
+            method::builder()
+        };
+        let builder = if self.has_volume() {
+            builder.volume("one", "one.db").place(Place::database("accounts"), "one")
+        } else {
+            builder
+        };
         let builder = builder.background(disk.is_some());
         let builder = if let Some(disk) = disk { builder.disk(Arc::new(disk)) } else { builder };
         builder
@@ -109,7 +122,8 @@ impl Storm {
         base.join(format!("{name}-memory"))
     }
 
-    /// Which memory those share who have the environment open. The number is no other's while this storm goes on.
+    /// Which memory those share who have the environment open. The number is no other's while this storm goes
+    /// on.
     fn memory(&self) -> Result<Memory, String> {
         let text = |error: std::io::Error| format!("looking for the shared memory: {error}");
         let directory = std::fs::metadata(&self.directory).map_err(text)?;
@@ -146,7 +160,10 @@ impl Storm {
     fn check_journal(&self) -> Result<(), String> {
         let history = Env::builder().history(&self.directory).map_err(text)?;
         let oldest = history.epochs.first().ok_or("no epoch, not even the last checkpoint")?.number;
-        let plan = Env::builder().recovery(&self.directory, Target::Epoch(oldest)).and_then(|recovery| recovery.apply()).map_err(text)?;
+        let plan = Env::builder()
+            .recovery(&self.directory, Target::Epoch(oldest))
+            .and_then(|recovery| recovery.apply())
+            .map_err(text)?;
         if let Some(damage) = plan.damage {
             return Err(damage);
         }
@@ -168,7 +185,8 @@ impl Storm {
         let [name, directory, numbers @ ..] = words else { return None };
         let numbers: Vec<u64> = numbers.iter().map(|word| word.parse().ok()).collect::<Option<_>>()?;
         let [worker, cache, seed, faults] = numbers[..] else { return None };
-        let storm = Storm { directory: directory.into(), processes: 0, commits: 0, cache, seed, faults, aim: None };
+        let storm =
+            Storm { directory: directory.into(), processes: 0, commits: 0, cache, seed, faults, aim: None };
         (name == "storm-worker").then_some((storm, worker))
     }
 
@@ -225,7 +243,10 @@ fn fill(env: &Env) -> sablecat::Result<()> {
     env.database("counts")?;
     env.database("records")?;
     registers::fill(env)?;
-    env.write(|txn| (0..plan::ACCOUNTS).try_for_each(|n| txn.insert(&accounts, plan::account(n), plan::BALANCE.to_le_bytes()).map(drop)))
+    env.write(|txn| {
+        (0..plan::ACCOUNTS)
+            .try_for_each(|n| txn.insert(&accounts, plan::account(n), plan::BALANCE.to_le_bytes()).map(drop))
+    })
 }
 
 fn number(bytes: &[u8]) -> u64 {
@@ -246,10 +267,20 @@ fn check_registers(env: &Env, said: &[Said], is_lost: bool) -> Result<u64, Strin
         } else {
             // Somebody who looks when all is over.
             let end = u64::MAX - 1;
-            last.get_mut().push(Call { id: u64::MAX, begun: end, returned: Some(end), snapshot: false, reads: found, writes: Vec::new() });
+            last.get_mut().push(Call {
+                id: u64::MAX,
+                begun: end,
+                returned: Some(end),
+                snapshot: false,
+                reads: found,
+                writes: Vec::new(),
+            });
         }
     }
-    by_memory.values().try_for_each(|calls| order::check(calls)).map_err(|wrong| format!("answers that cannot be: {wrong}"))?;
+    by_memory
+        .values()
+        .try_for_each(|calls| order::check(calls))
+        .map_err(|wrong| format!("answers that cannot be: {wrong}"))?;
     Ok(count)
 }
 
@@ -270,8 +301,16 @@ struct CameTo {
 
 impl std::fmt::Display for CameTo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} other calls, {} killed, {} of them in the role aimed at; ", self.calls, self.kills, self.aimed)?;
-        write!(f, "{} lives, {} of them poisoned, {} with memory set aside", self.lives, self.poisoned, self.set_aside)
+        write!(
+            f,
+            "{} other calls, {} killed, {} of them in the role aimed at; ",
+            self.calls, self.kills, self.aimed
+        )?;
+        write!(
+            f,
+            "{} lives, {} of them poisoned, {} with memory set aside",
+            self.lives, self.poisoned, self.set_aside
+        )
     }
 }
 
@@ -302,7 +341,11 @@ impl Raging<'_> {
     fn go_through_life(&mut self) -> Result<(), String> {
         // Whoever comes first has to end what is left of the dead, with calls that fail or without.
         let comes_first = self.storm.faults == 0 || self.dice.percent(50);
-        let env = if comes_first { Some(self.storm.open(None).map_err(|error| format!("opening: {}", text(error)))?) } else { None };
+        let env = if comes_first {
+            Some(self.storm.open(None).map_err(|error| format!("opening: {}", text(error)))?)
+        } else {
+            None
+        };
         self.start_all()?;
         let env = match env {
             Some(env) => Some(env),
@@ -417,7 +460,11 @@ impl Raging<'_> {
         let (enough, end) = (self.acknowledged() + commits, Instant::now() + PATIENCE);
         while self.acknowledged() < enough && !self.poisoned {
             if Instant::now() >= end {
-                return Err(format!("nobody commits any more, after {} were killed: {:#?}", self.came_to.kills, env.processes()));
+                return Err(format!(
+                    "nobody commits any more, after {} were killed: {:#?}",
+                    self.came_to.kills,
+                    env.processes()
+                ));
             }
             std::thread::sleep(Duration::from_micros(200));
             self.hear()?;
@@ -434,16 +481,23 @@ impl Raging<'_> {
         while let Some(untold) = self.workers.iter().find(|worker| !worker.is_told()) {
             if Instant::now() >= end {
                 let (number, processes) = (untold.number, env.processes());
-                return Err(format!("the environment is poisoned, and nobody tells worker {number}: {processes:#?}"));
+                return Err(format!(
+                    "the environment is poisoned, and nobody tells worker {number}: {processes:#?}"
+                ));
             }
             self.hear()?;
             std::thread::sleep(Duration::from_micros(200));
         }
         // Of nobody's: it counts no worker's commits.
-        let told = env.database("counts").and_then(|counts| counts.insert("parent", "told")).and_then(|_| env.sync());
+        let told = env
+            .database("counts")
+            .and_then(|counts| counts.insert("parent", "told"))
+            .and_then(|_| env.sync());
         match told {
             Err(error) if error.kind() == ErrorKind::Poisoned => Ok(()),
-            other => Err(format!("the environment is poisoned, and a commit that is to be durable comes to {other:?}")),
+            other => Err(format!(
+                "the environment is poisoned, and a commit that is to be durable comes to {other:?}"
+            )),
         }
     }
 
@@ -474,24 +528,29 @@ impl Raging<'_> {
 
     fn leave(&mut self, env: Option<Env>) -> Result<(), String> {
         match env.map(Env::close) {
-            Some(Err(error)) if error.kind() == ErrorKind::Poisoned && self.storm.faults > 0 => self.poisoned = true,
+            Some(Err(error)) if error.kind() == ErrorKind::Poisoned && self.storm.faults > 0 => {
+                self.poisoned = true
+            }
             Some(Err(error)) => return Err(format!("closing: {}", text(error))),
             _ => {}
         }
         Ok(())
     }
 
-    /// Opens the environment, which nobody has open, and no call of the disk fails: that is always enough. What must be there is.
+    /// Opens the environment, which nobody has open, and no call of the disk fails: that is always enough.
+    /// What must be there is.
     fn settle(&mut self) -> Result<(), String> {
         self.hear()?;
         let before = self.storm.was_set_aside()?;
-        let env = self.storm.open(None).map_err(|error| format!("opening after all have left: {}", text(error)))?;
+        let env =
+            self.storm.open(None).map_err(|error| format!("opening after all have left: {}", text(error)))?;
         let aside = self.storm.was_set_aside()? || before;
         self.came_to.set_aside += u64::from(aside);
         let said: Vec<Said> = self.workers.iter().map(|worker| worker.said().clone()).collect();
         let is_lost = self.poisoned || (aside && self.storm.faults > 0);
         self.came_to.calls += check_registers(&env, &said, is_lost)?;
-        let at_least = if is_lost { said::kept(said.iter()) } else { said.iter().map(Said::acknowledged).collect() };
+        let at_least =
+            if is_lost { said::kept(said.iter()) } else { said.iter().map(Said::acknowledged).collect() };
         self.expected.clone_from(&self.settled);
         let poisoned = self.poisoned;
         let text_of_all = |wrong: String| format!("poisoned: {poisoned}, set aside: {aside}: {wrong}");
@@ -499,7 +558,11 @@ impl Raging<'_> {
         for (worker, &found) in self.workers.iter().zip(&found) {
             let mut said = worker.said();
             if found > said.at_most() {
-                return Err(format!("worker {} made {} commits at most, and {found} are there", worker.number, said.at_most()));
+                return Err(format!(
+                    "worker {} made {} commits at most, and {found} are there",
+                    worker.number,
+                    said.at_most()
+                ));
             }
             said.settle(found);
         }
@@ -507,7 +570,8 @@ impl Raging<'_> {
         env.close().map_err(|error| format!("closing what was opened after all have left: {}", text(error)))
     }
 
-    /// Whom to kill: somebody in the role aimed at, if there is one before long. It is stopped then, so that it does not leave the role.
+    /// Whom to kill: somebody in the role aimed at, if there is one before long. It is stopped then, so that
+    /// it does not leave the role.
     fn victim(&mut self, env: &Env) -> Result<usize, String> {
         let any = self.dice.index(self.workers.len());
         let Some(aim) = self.storm.aim else { return Ok(any) };
@@ -527,7 +591,8 @@ impl Raging<'_> {
 
     /// The worker that has a role.
     fn in_role(&self, role: &str, env: &Env) -> Option<usize> {
-        let has_role = |process: &sablecat::Process| process.participants.iter().any(|p| p.roles.contains(&role));
+        let has_role =
+            |process: &sablecat::Process| process.participants.iter().any(|p| p.roles.contains(&role));
         let pid = env.processes().into_iter().find(|p| p.alive && !p.asking && has_role(p)).map(|p| p.pid)?;
         self.workers.iter().position(|worker| worker.pid() == Some(pid))
     }
@@ -548,7 +613,8 @@ impl Raging<'_> {
     /// False if others changed more meanwhile than the cache can keep.
     fn look_beside_workers(&mut self, env: &Env) -> Result<bool, String> {
         let memory = self.storm.memory()?;
-        let at_least: Vec<_> = self.workers.iter().map(|worker| worker.said().acknowledged_in(memory)).collect();
+        let at_least: Vec<_> =
+            self.workers.iter().map(|worker| worker.said().acknowledged_in(memory)).collect();
         match self.check(env, &at_least)? {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == ErrorKind::SnapshotTooOld => Ok(false),
@@ -560,8 +626,8 @@ impl Raging<'_> {
         }
     }
 
-    /// Holds what is there against what must be: so many commits of each worker, or more, which are then the answer. The outer error is what is wrong,
-    /// the inner one what prevented looking.
+    /// Holds what is there against what must be: so many commits of each worker, or more, which are then the
+    /// answer. The outer error is what is wrong, the inner one what prevented looking.
     fn check(&mut self, env: &Env, at_least: &[u64]) -> Result<sablecat::Result<Vec<u64>>, String> {
         let kills = self.came_to.kills;
         let seen = match Seen::look(env, self.workers.len()) {
@@ -575,7 +641,10 @@ impl Raging<'_> {
             let worker = self.workers[n].number;
             let (count, records) = &seen.workers[n];
             if *count < at_least[n] {
-                return Err(format!("{} commits of worker {worker} must be there, and {count} are", at_least[n]));
+                return Err(format!(
+                    "{} commits of worker {worker} must be there, and {count} are",
+                    at_least[n]
+                ));
             }
             let expected = expected.after(self.storm.seed, worker, *count);
             if !expected.iter().eq(records.iter().map(|(k, v)| (k, v))) {
@@ -588,9 +657,15 @@ impl Raging<'_> {
             }
         }
         match env.verify(&mut |_| {}) {
-            Ok(report) if report.problems.is_empty() => Ok(Ok(seen.workers.iter().map(|(count, _)| *count).collect())),
-            // What cannot be read is a problem to it, whatever the cause; and somebody may just have poisoned the volume.
-            Ok(report) if self.storm.faults > 0 && report.problems.iter().any(|problem| problem.contains("close the environment")) => {
+            Ok(report) if report.problems.is_empty() => {
+                Ok(Ok(seen.workers.iter().map(|(count, _)| *count).collect()))
+            }
+            // What cannot be read is a problem to it, whatever the cause; and somebody may just have poisoned
+            // the volume.
+            Ok(report)
+                if self.storm.faults > 0
+                    && report.problems.iter().any(|problem| problem.contains("close the environment")) =>
+            {
                 self.poisoned = true;
                 Ok(Ok(at_least.to_vec()))
             }

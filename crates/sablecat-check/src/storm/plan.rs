@@ -1,5 +1,5 @@
-//! What a worker does in its n-th commit: a function of the storm's seed, the worker and n, so that whoever knows how many commits a worker
-//! has made knows what must be there.
+//! What a worker does in its n-th commit: a function of the storm's seed, the worker and n, so that whoever
+//! knows how many commits a worker has made knows what must be there.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,8 @@ pub(super) fn account(n: u64) -> [u8; 8] {
     n.to_be_bytes()
 }
 
-/// The key of a record. Those of different workers are neighbours, so that they meet in pages and not in records.
+/// The key of a record. Those of different workers are neighbours, so that they meet in pages and not in
+/// records.
 fn key(worker: u64, record: u64) -> Vec<u8> {
     let stem = if method::nests() { STEM } else { STEM_SHORT };
     let mut key = if record.is_multiple_of(LONG_EVERY) { vec![b's'; stem] } else { Vec::new() };

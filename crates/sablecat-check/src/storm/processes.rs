@@ -80,7 +80,8 @@ impl Worker {
 
     /// Whether it has ended, for no reason that is known.
     pub(super) fn has_failed(&self) -> bool {
-        self.life.as_ref().is_some_and(|life| life.listener.is_finished() && life.order.is_some()) && self.poisoned().is_none()
+        self.life.as_ref().is_some_and(|life| life.listener.is_finished() && life.order.is_some())
+            && self.poisoned().is_none()
     }
 
     /// Whether it has no process, or has been told that the environment is poisoned.
@@ -91,7 +92,8 @@ impl Worker {
     /// Kills its process, and hears what it still had to say.
     ///
     /// # Errors
-    /// If it had ended by itself, which a worker does only when something is wrong, or when it was told to, or that the environment is poisoned.
+    /// If it had ended by itself, which a worker does only when something is wrong, or when it was told to,
+    /// or that the environment is poisoned.
     pub(super) fn kill(&mut self) -> Result<(), String> {
         let Some(mut life) = self.life.take() else { return Ok(()) };
         let ended = life.child.try_wait().map_err(|e| format!("asking after a worker: {e}"))?;

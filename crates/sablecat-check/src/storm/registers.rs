@@ -1,9 +1,10 @@
-//! Records that all workers read and write at once, by single operations and transactions, so that their answers can be held against each
-//! other (order.rs).
+//! Records that all workers read and write at once, by single operations and transactions, so that their
+//! answers can be held against each other (order.rs).
 //!
-//! A value says which write of its record it is, and of which call. Most records are everybody's: who writes one has read it in the same step. Some are a worker's own, which it
-//! writes and removes without looking. And some are databases, removed and created anew by each write. Before a call can have happened it is said what it will write, and
-//! afterwards what it saw: between the two it is in doubt.
+//! A value says which write of its record it is, and of which call. Most records are everybody's: who writes
+//! one has read it in the same step. Some are a worker's own, which it writes and removes without looking.
+//! And some are databases, removed and created anew by each write. Before a call can have happened it is said
+//! what it will write, and afterwards what it saw: between the two it is in doubt.
 
 use std::collections::{HashMap, HashSet};
 
@@ -35,7 +36,8 @@ fn encode((number, by): Seen, dice: &mut Dice) -> Vec<u8> {
 }
 
 fn decode(value: &[u8]) -> Seen {
-    let word = |at: usize| value.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_le_bytes);
+    let word =
+        |at: usize| value.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_le_bytes);
     (word(0), word(8))
 }
 
@@ -51,7 +53,8 @@ fn shelf_name(shelf: Key) -> String {
 pub(super) fn fill(env: &Env) -> sablecat::Result<()> {
     let (registers, mut dice) = (env.database("registers")?, Dice::new(0));
     (0..SHARED).try_for_each(|key| registers.insert(key.to_be_bytes(), encode((0, 0), &mut dice)))?;
-    (FIRST_SHELF..FIRST_SHELF + SHELVES).try_for_each(|shelf| env.database(&shelf_name(shelf))?.insert(SHELVED, encode((0, 0), &mut dice)))
+    (FIRST_SHELF..FIRST_SHELF + SHELVES)
+        .try_for_each(|shelf| env.database(&shelf_name(shelf))?.insert(SHELVED, encode((0, 0), &mut dice)))
 }
 
 /// All of them at one moment: those that are not databases, and then those that are.
@@ -61,7 +64,10 @@ pub(super) fn look(env: &Env) -> sablecat::Result<Vec<Read>> {
     let mut reads = Vec::new();
     for record in txn.range(&registers, ..)? {
         let (key, value) = record?;
-        reads.push(Read { key: key.as_slice().try_into().map_or(Key::MAX, Key::from_be_bytes), seen: Some(decode(&value)) });
+        reads.push(Read {
+            key: key.as_slice().try_into().map_or(Key::MAX, Key::from_be_bytes),
+            seen: Some(decode(&value)),
+        });
     }
     for shelf in FIRST_SHELF..FIRST_SHELF + SHELVES {
         reads.push(read_shelf(&mut txn, shelf)?);
@@ -104,7 +110,14 @@ impl Registers<'_> {
     /// One call, of any kind. If it fails it did not happen, or is in doubt.
     pub(super) fn call(&mut self) -> (Call, sablecat::Result<()>) {
         let begun = (self.now)();
-        let mut call = Call { id: begun << 8 | self.worker, begun, returned: None, snapshot: false, reads: Vec::new(), writes: Vec::new() };
+        let mut call = Call {
+            id: begun << 8 | self.worker,
+            begun,
+            returned: None,
+            snapshot: false,
+            reads: Vec::new(),
+            writes: Vec::new(),
+        };
         let act = match self.dice.below(100) {
             0..20 => Act::Get,
             20..25 => Act::Contains,
@@ -163,7 +176,11 @@ impl Registers<'_> {
                 };
                 registers.entry(key.to_be_bytes()).and_modify(modify).apply()?;
                 call.reads.push(Read { key, seen: before });
-                call.writes.extend(before.map(|(number, _)| Write { key, number: number + 1, removed: false }));
+                call.writes.extend(before.map(|(number, _)| Write {
+                    key,
+                    number: number + 1,
+                    removed: false,
+                }));
             }
             Act::Insert | Act::Remove => {
                 let (key, number) = (self.own(), call.begun);
@@ -191,15 +208,35 @@ impl Registers<'_> {
     }
 
     /// What a range from one of everybody's to another has; those that are missing too.
-    fn range(&mut self, range: sablecat::Range<impl sablecat::Read>, from: Key, to: Key) -> sablecat::Result<Vec<Read>> {
-        let records: Vec<_> =
-            if self.dice.percent(50) { range.collect::<Result<_, _>>()? } else { range.rev().collect::<Result<_, _>>()? };
-        let seen = |key: Key| records.iter().find(|(found, _)| **found == key.to_be_bytes()).map(|(_, value)| decode(value));
+    fn range(
+        &mut self,
+        range: sablecat::Range<impl sablecat::Read>,
+        from: Key,
+        to: Key,
+    ) -> sablecat::Result<Vec<Read>> {
+        let records: Vec<_> = if self.dice.percent(50) {
+            range.collect::<Result<_, _>>()?
+        } else {
+            range.rev().collect::<Result<_, _>>()?
+        };
+        let seen = |key: Key| {
+            records.iter().find(|(found, _)| **found == key.to_be_bytes()).map(|(_, value)| decode(value))
+        };
         Ok((from..to).map(|key| Read { key, seen: seen(key) }).collect())
     }
 
-    fn transact(&mut self, registers: &Database, isolation: Isolation, call: &mut Call) -> sablecat::Result<()> {
-        let rung = self.dice.pick(&[Durability::NoSync, Durability::NoSync, Durability::NoSync, Durability::WriteNoSync]);
+    fn transact(
+        &mut self,
+        registers: &Database,
+        isolation: Isolation,
+        call: &mut Call,
+    ) -> sablecat::Result<()> {
+        let rung = self.dice.pick(&[
+            Durability::NoSync,
+            Durability::NoSync,
+            Durability::NoSync,
+            Durability::WriteNoSync,
+        ]);
         call.snapshot = isolation == Isolation::Snapshot;
         let mut txn = self.env.begin_with(TxnOptions::new().isolation(isolation).durability(rung))?;
         let mut keys: Vec<Key> = (0..1 + self.dice.below(4)).map(|_| self.any()).collect();
@@ -252,16 +289,24 @@ pub(super) fn may_have_happened(call: &Call) -> bool {
     call.writes.iter().any(|write| is_shelf(write.key))
 }
 
-/// What is there is what the log had up to one moment: of no call only a part, and of no call without those whose writes it saw. `found` is what is there.
+/// What is there is what the log had up to one moment: of no call only a part, and of no call without those
+/// whose writes it saw. `found` is what is there.
 ///
 /// # Errors
 /// What is torn.
 pub(super) fn check_cut(calls: &[Call], found: &[Read]) -> Result<(), String> {
-    let there = |key: Key| found.iter().find(|read| read.key == key).and_then(|read| read.seen).map(|(number, _)| number);
+    let there = |key: Key| {
+        found.iter().find(|read| read.key == key).and_then(|read| read.seen).map(|(number, _)| number)
+    };
     let is_shared = |key: Key| key < FIRST_OWN;
-    let seen: HashSet<u64> =
-        calls.iter().flat_map(|call| &call.reads).chain(found).filter_map(|read| read.seen.map(|(_, by)| by)).collect();
-    // One in doubt of which nobody saw anything may not have happened: then what it was to write others have written.
+    let seen: HashSet<u64> = calls
+        .iter()
+        .flat_map(|call| &call.reads)
+        .chain(found)
+        .filter_map(|read| read.seen.map(|(_, by)| by))
+        .collect();
+    // One in doubt of which nobody saw anything may not have happened: then what it was to write others have
+    // written.
     let happened = || calls.iter().filter(|call| call.returned.is_some() || seen.contains(&call.id));
     let mut kept = HashMap::new();
     for call in happened() {
@@ -279,7 +324,9 @@ pub(super) fn check_cut(calls: &[Call], found: &[Read]) -> Result<(), String> {
     for call in happened().filter(|call| kept.get(&call.id) == Some(&true)) {
         for (_, by) in call.reads.iter().filter_map(|read| read.seen) {
             if kept.get(&by) == Some(&false) {
-                return Err(format!("{call:?} is there, and call {by}, of which it saw something, is not: there is {found:?}"));
+                return Err(format!(
+                    "{call:?} is there, and call {by}, of which it saw something, is not: there is {found:?}"
+                ));
             }
         }
     }
@@ -301,7 +348,9 @@ mod tests {
             writes: writes.iter().map(|&(key, number)| Write { key, number, removed: false }).collect(),
         };
         let calls = [call(1, &[(1, 0, 0)], &[(1, 1), (2, 1)]), call(2, &[(1, 1, 1)], &[(3, 1)])];
-        let found = |numbers: [u64; 3]| (1..).zip(numbers).map(|(key, number)| Read { key, seen: Some((number, 0)) }).collect::<Vec<_>>();
+        let found = |numbers: [u64; 3]| {
+            (1..).zip(numbers).map(|(key, number)| Read { key, seen: Some((number, 0)) }).collect::<Vec<_>>()
+        };
         for whole in [[0, 0, 0], [1, 1, 0], [1, 1, 1]] {
             check_cut(&calls, &found(whole)).unwrap();
         }

@@ -1,9 +1,11 @@
 //! What workers say of their commits, and what must be found because of it.
 //!
-//! A line for each commit that was acknowledged: in which memory it was made, its number, when it was begun and when it had returned, and whether it was
-//! handed over to the system, as `WriteNoSync` and `Sync` promise. Times are of the clock that all processes share. Of an environment that nobody poisoned
-//! everything that was acknowledged is found, whoever was killed. In one that was poisoned it is what was handed over, and what had returned in
-//! the same memory before that was begun: the log has an order, and keeps the beginning of it.
+//! A line for each commit that was acknowledged: in which memory it was made, its number, when it was begun
+//! and when it had returned, and whether it was handed over to the system, as `WriteNoSync` and `Sync`
+//! promise. Times are of the clock that all processes share. Of an environment that nobody poisoned
+//! everything that was acknowledged is found, whoever was killed. In one that was poisoned it is what was
+//! handed over, and what had returned in the same memory before that was begun: the log has an order, and
+//! keeps the beginning of it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -45,16 +47,23 @@ impl fmt::Display for Line {
                 write!(f, "{memory} {number} {begun} {returned} {}", u8::from(*handed_over))
             }
             Line::Called(memory, call) => {
-                write!(f, "called {memory} {} {} {} {}", call.id, call.begun, call.returned.unwrap_or(0), u8::from(call.snapshot))?;
+                write!(
+                    f,
+                    "called {memory} {} {} {} {}",
+                    call.id,
+                    call.begun,
+                    call.returned.unwrap_or(0),
+                    u8::from(call.snapshot)
+                )?;
                 for Read { key, seen } in &call.reads {
                     match seen {
                         Some((number, by)) => write!(f, " r.{key}.{number}.{by}")?,
                         None => write!(f, " n.{key}")?,
                     }
                 }
-                call.writes
-                    .iter()
-                    .try_for_each(|write| write!(f, " {}.{}.{}", if write.removed { 'd' } else { 'w' }, write.key, write.number))
+                call.writes.iter().try_for_each(|write| {
+                    write!(f, " {}.{}.{}", if write.removed { 'd' } else { 'w' }, write.key, write.number)
+                })
             }
             Line::Undone(memory, call) => write!(f, "undone {memory} {call}"),
             Line::Poisoned(memory) => write!(f, "poisoned {memory}"),
@@ -76,7 +85,8 @@ impl FromStr for Line {
         if let Some(words) = line.strip_prefix("called ") {
             return called(words).ok_or(());
         }
-        let numbers: Vec<u64> = line.split(' ').map(|word| word.parse().map_err(drop)).collect::<Result<_, ()>>()?;
+        let numbers: Vec<u64> =
+            line.split(' ').map(|word| word.parse().map_err(drop)).collect::<Result<_, ()>>()?;
         let [memory, number, begun, returned, handed_over] = numbers[..] else { return Err(()) };
         Ok(Line::Committed(Commit { memory, number, begun, returned, handed_over: handed_over == 1 }))
     }
@@ -86,8 +96,14 @@ fn called(words: &str) -> Option<Line> {
     let mut words = words.split(' ');
     let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
     let (memory, id, begun, returned, snapshot) = (number()?, number()?, number()?, number()?, number()?);
-    let mut call =
-        Call { id, begun, returned: (returned > 0).then_some(returned), snapshot: snapshot == 1, reads: Vec::new(), writes: Vec::new() };
+    let mut call = Call {
+        id,
+        begun,
+        returned: (returned > 0).then_some(returned),
+        snapshot: snapshot == 1,
+        reads: Vec::new(),
+        writes: Vec::new(),
+    };
     for word in words {
         let mut parts = word.split('.');
         let (kind, key) = (parts.next()?, parts.next()?.parse().ok()?);
@@ -135,7 +151,9 @@ impl Said {
         match line {
             Line::Poisoned(memory) => self.poisoned = Some(memory),
             // What it was about to do is known better once it has returned.
-            Line::Called(memory, call) => drop(self.memories.entry(memory).or_default().calls.insert(call.id, call)),
+            Line::Called(memory, call) => {
+                drop(self.memories.entry(memory).or_default().calls.insert(call.id, call))
+            }
             Line::Undone(memory, call) => drop(self.memories.entry(memory).or_default().calls.remove(&call)),
             Line::Committed(commit) => {
                 self.in_doubt = 1;
@@ -176,7 +194,10 @@ impl Said {
 
     /// The number of the last commit that was acknowledged in one memory.
     pub(super) fn acknowledged_in(&self, memory: Memory) -> u64 {
-        self.memories.get(&memory).and_then(|memory| memory.returned.last()).map_or(self.settled, |(_, number)| *number)
+        self.memories
+            .get(&memory)
+            .and_then(|memory| memory.returned.last())
+            .map_or(self.settled, |(_, number)| *number)
     }
 
     /// When the last of its commits that were handed over was begun, by memory.
@@ -184,7 +205,8 @@ impl Said {
         self.memories.iter().filter_map(|(memory, said)| said.handed_over.map(|(begun, _)| (*memory, begun)))
     }
 
-    /// How many commits the files must have, if in each memory all that had returned before `handed_over` is in them.
+    /// How many commits the files must have, if in each memory all that had returned before `handed_over` is
+    /// in them.
     fn kept(&self, handed_over: &BTreeMap<Memory, u64>) -> u64 {
         let kept = |(memory, said): (&Memory, &InMemory)| {
             let time = handed_over.get(memory).copied().unwrap_or(0);
@@ -221,10 +243,17 @@ mod tests {
     #[test]
     fn lines_are_read_as_they_were_said_and_not_in_part() {
         let reads = vec![Read { key: 3, seen: Some((8, 9)) }, Read { key: 4, seen: None }];
-        let writes = vec![Write { key: 3, number: 9, removed: false }, Write { key: 5, number: 1, removed: true }];
+        let writes =
+            vec![Write { key: 3, number: 9, removed: false }, Write { key: 5, number: 1, removed: true }];
         let call = Call { id: 70, begun: 7, returned: Some(8), snapshot: true, reads, writes };
         let doubtful = Call { id: 71, returned: None, snapshot: false, reads: Vec::new(), ..call.clone() };
-        for line in [commit(1, 7, true), Line::Poisoned(4), Line::Called(1, call), Line::Called(1, doubtful), Line::Undone(1, 71)] {
+        for line in [
+            commit(1, 7, true),
+            Line::Poisoned(4),
+            Line::Called(1, call),
+            Line::Called(1, doubtful),
+            Line::Undone(1, 71),
+        ] {
             assert_eq!(line.to_string().parse(), Ok(line));
         }
         assert_eq!("1 7 100 2000".parse::<Line>(), Err(()));
@@ -252,6 +281,9 @@ mod tests {
         assert_eq!(said.at_most(), 3);
         (1..5).for_each(|number| said.hear(commit(1, number, false)));
         said.hear(commit(2, 1, false));
-        assert_eq!((said.acknowledged(), said.acknowledged_in(2), said.acknowledged_in(3), said.at_most()), (4, 1, 0, 5));
+        assert_eq!(
+            (said.acknowledged(), said.acknowledged_in(2), said.acknowledged_in(3), said.at_most()),
+            (4, 1, 0, 5)
+        );
     }
 }

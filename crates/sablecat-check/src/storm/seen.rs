@@ -16,14 +16,16 @@ pub(super) struct Seen {
 
 impl Seen {
     pub(super) fn look(env: &Env, workers: usize) -> sablecat::Result<Seen> {
-        let (accounts, counts, records) = (env.database("accounts")?, env.database("counts")?, env.database("records")?);
+        let (accounts, counts, records) =
+            (env.database("accounts")?, env.database("counts")?, env.database("records")?);
         let snapshot = env.snapshot()?;
         let mut seen = Seen { money: 0, workers: vec![(0, Vec::new()); workers] };
         for record in snapshot.range(&accounts, ..)? {
             seen.money += number(&record?.1);
         }
         for worker in 0..workers {
-            seen.workers[worker].0 = snapshot.get(&counts, (worker as u64).to_be_bytes())?.map_or(0, |count| number(&count));
+            seen.workers[worker].0 =
+                snapshot.get(&counts, (worker as u64).to_be_bytes())?.map_or(0, |count| number(&count));
         }
         for record in snapshot.range(&records, ..)? {
             let (key, value) = record?;

@@ -1,4 +1,5 @@
-//! What each process of a storm does until it is killed, asked to leave, or told that the environment is poisoned.
+//! What each process of a storm does until it is killed, asked to leave, or told that the environment is
+//! poisoned.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -90,7 +91,9 @@ impl Storm {
     /// Nothing, if an error is what calls of the disk that fail may lead to.
     fn excused(&self, doing: &str, error: &Error) -> Result<(), Why> {
         let wrong = || Err(Why::Wrong(format!("{doing}: {:?}: {error}", error.kind())));
-        if self.faults == 0 || !(is_clear_about(error, &self.directory.to_string_lossy()) || error.kind() == ErrorKind::InUse) {
+        if self.faults == 0
+            || !(is_clear_about(error, &self.directory.to_string_lossy()) || error.kind() == ErrorKind::InUse)
+        {
             return wrong();
         }
         match error.kind() {
@@ -180,12 +183,20 @@ impl Work<'_> {
     /// One commit: the worker's next changes, its count, and money moved between two accounts.
     fn commit(&mut self, rung: Durability) -> Result<u64, Error> {
         let (env, worker, dice) = (self.env, self.worker, &mut self.dice);
-        let (accounts, counts, records) = (env.database("accounts")?, env.database("counts")?, env.database("records")?);
-        let (from, to, amount) = (plan::account(dice.below(plan::ACCOUNTS)), plan::account(dice.below(plan::ACCOUNTS)), dice.below(10));
+        let (accounts, counts, records) =
+            (env.database("accounts")?, env.database("counts")?, env.database("records")?);
+        let (from, to, amount) = (
+            plan::account(dice.below(plan::ACCOUNTS)),
+            plan::account(dice.below(plan::ACCOUNTS)),
+            dice.below(10),
+        );
         env.write_with(TxnOptions::new().durability(rung), |txn| {
             let made = txn.get(&counts, worker.to_be_bytes())?.map_or(0, |count| number(&count));
             if let Some(known) = self.known {
-                assert_eq!(made, known, "commits of worker {worker}: those that are there, and those that did not fail");
+                assert_eq!(
+                    made, known,
+                    "commits of worker {worker}: those that are there, and those that did not fail"
+                );
             }
             let count = made + 1;
             txn.insert(&counts, worker.to_be_bytes(), count.to_le_bytes())?;
@@ -232,10 +243,17 @@ impl Work<'_> {
     fn verify(&self) -> Result<(), Error> {
         let report = self.env.verify(&mut |_| {})?;
         // What cannot be read is a problem to it, and may lead to others.
-        let is_of_faults =
-            |problem: &String| ["(os error ", "an earlier write or flush of the volume failed"].iter().any(|why| problem.contains(why));
+        let is_of_faults = |problem: &String| {
+            ["(os error ", "an earlier write or flush of the volume failed"]
+                .iter()
+                .any(|why| problem.contains(why))
+        };
         let could_read = self.storm.faults == 0 || !report.problems.iter().any(is_of_faults);
-        assert!(!could_read || report.problems.is_empty(), "verify, while others work: {:?}", report.problems);
+        assert!(
+            !could_read || report.problems.is_empty(),
+            "verify, while others work: {:?}",
+            report.problems
+        );
         Ok(())
     }
 }

@@ -17,7 +17,8 @@ pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
     let env = place.open()?;
     let report = env.compact()?;
     env.close()?;
-    let found = |count: u64| if report.undecided { "could not be told".to_owned() } else { thousands(count as f64) };
+    let found =
+        |count: u64| if report.undecided { "could not be told".to_owned() } else { thousands(count as f64) };
     if place.json {
         output::json(&json!({
             "bytes_before": report.bytes_before,

@@ -11,7 +11,8 @@ const PART_BYTES: usize = 1 << 20;
 
 /// Print the value of a key
 ///
-/// Into a pipe or a file the value goes as it is, without a line end. Exit code 1 says that the key is absent.
+/// Into a pipe or a file the value goes as it is, without a line end. Exit code 1 says that the key is
+/// absent.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -25,7 +26,11 @@ pub(crate) struct Arguments {
 pub(crate) fn run(Arguments { place, reading, key }: &Arguments) -> Result<Outcome, Failure> {
     let key = place.bytes(key)?;
     let (env, database) = place.open_to_read(reading)?;
-    let found = if place.environment.json { as_json(&database, &key, place.hex) } else { as_bytes(&env, &database, &key, place.hex) };
+    let found = if place.environment.json {
+        as_json(&database, &key, place.hex)
+    } else {
+        as_bytes(&env, &database, &key, place.hex)
+    };
     drop(database);
     env.close()?;
     Ok(if found? { Outcome::Done } else { Outcome::No })

@@ -11,8 +11,8 @@ use crate::{Failure, Outcome, output};
 
 /// Show or change what an environment keeps so that it can be taken back to an earlier state (see recover)
 ///
-/// With a journal, log segments that are over are put into a directory instead of being used again, and checkpoints are retained. A change
-/// needs the environment to be closed everywhere else.
+/// With a journal, log segments that are over are put into a directory instead of being used again, and
+/// checkpoints are retained. A change needs the environment to be closed everywhere else.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]

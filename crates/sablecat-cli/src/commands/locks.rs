@@ -9,8 +9,9 @@ use crate::{Failure, Outcome, output};
 
 /// List who has records locked, who waits for whom, and who has which role
 ///
-/// A record is shown by a number, from which nobody can tell its database and key; with --key only the record of that key is shown, of a database
-/// that was there at the last checkpoint. Looking takes nothing from anybody and waits for nobody.
+/// A record is shown by a number, from which nobody can tell its database and key; with --key only the record
+/// of that key is shown, of a database that was there at the last checkpoint. Looking takes nothing from
+/// anybody and waits for nobody.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -41,7 +42,8 @@ pub(crate) fn run(Arguments { place, key }: &Arguments) -> Result<Outcome, Failu
             })
         };
         let locks: Vec<_> = locks.iter().map(lock).collect();
-        let roles: Vec<_> = roles.iter().map(|(role, pid, slot)| json!({ "role": role, "pid": pid, "slot": slot })).collect();
+        let roles: Vec<_> =
+            roles.iter().map(|(role, pid, slot)| json!({ "role": role, "pid": pid, "slot": slot })).collect();
         output::json(&json!({ "locks": locks, "roles": roles }))?;
         return Ok(Outcome::Done);
     }
@@ -52,8 +54,9 @@ pub(crate) fn run(Arguments { place, key }: &Arguments) -> Result<Outcome, Failu
     let mut grid = Grid::new("", ["record or role", "pid", "slot", "mode", "waits for slots", "name"], 6);
     for lock in &locks {
         let many = if lock.coarse { ", many records" } else { "" };
-        let waits_for =
-            lock.waits_for.as_ref().map_or_else(String::new, |slots| slots.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
+        let waits_for = lock.waits_for.as_ref().map_or_else(String::new, |slots| {
+            slots.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        });
         let cells = [
             format!("{:011x}", lock.record),
             lock.pid.to_string(),
@@ -65,7 +68,14 @@ pub(crate) fn run(Arguments { place, key }: &Arguments) -> Result<Outcome, Failu
         grid.rows.push(cells.into());
     }
     for (role, pid, slot) in roles {
-        grid.rows.push(vec![role.to_owned(), pid.to_string(), slot.to_string(), String::new(), String::new(), String::new()]);
+        grid.rows.push(vec![
+            role.to_owned(),
+            pid.to_string(),
+            slot.to_string(),
+            String::new(),
+            String::new(),
+            String::new(),
+        ]);
     }
     output::table(&grid)?;
     Ok(Outcome::Done)
@@ -82,6 +92,7 @@ fn mode(lock: &RecordLock) -> &'static str {
 
 /// Each role that somebody has: what it is, whose process and slot.
 fn roles(processes: &[Process]) -> Vec<(&'static str, u32, u16)> {
-    let participants = processes.iter().flat_map(|process| process.participants.iter().map(move |one| (process.pid, one)));
+    let participants =
+        processes.iter().flat_map(|process| process.participants.iter().map(move |one| (process.pid, one)));
     participants.flat_map(|(pid, one)| one.roles.iter().map(move |&role| (role, pid, one.slot))).collect()
 }

@@ -14,8 +14,9 @@ const ASK_EVERY: Duration = Duration::from_millis(200);
 
 /// Print what was committed, commit by commit, from the oldest log that is kept on
 ///
-/// A line each: the commit's LSN, a tab, what was done, and to what, with tabs between. With --json each commit is one line of JSON. Without a journal (see journal) the log is
-/// kept as far as recovery needs it, and an environment that was closed has none.
+/// A line each: the commit's LSN, a tab, what was done, and to what, with tabs between. With --json each
+/// commit is one line of JSON. Without a journal (see journal) the log is kept as far as recovery needs it,
+/// and an environment that was closed has none.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -99,9 +100,15 @@ impl Arguments {
             Change::Insert { database, key, value } => {
                 writeln!(out, "{lsn}\tinsert\t{}\t{}\t{}", name(database), bytes(key), bytes(value))
             }
-            Change::Remove { database, key } => writeln!(out, "{lsn}\tremove\t{}\t{}", name(database), bytes(key)),
-            Change::CreateDatabase { name: new, .. } => writeln!(out, "{lsn}\tcreate database\t{}", name(new)),
-            Change::RenameDatabase { from, to } => writeln!(out, "{lsn}\trename database\t{}\t{}", name(from), name(to)),
+            Change::Remove { database, key } => {
+                writeln!(out, "{lsn}\tremove\t{}\t{}", name(database), bytes(key))
+            }
+            Change::CreateDatabase { name: new, .. } => {
+                writeln!(out, "{lsn}\tcreate database\t{}", name(new))
+            }
+            Change::RenameDatabase { from, to } => {
+                writeln!(out, "{lsn}\trename database\t{}\t{}", name(from), name(to))
+            }
             Change::RemoveDatabase { name: gone } => writeln!(out, "{lsn}\tremove database\t{}", name(gone)),
             _ => writeln!(out, "{lsn}\tsomething else"),
         }?;
@@ -112,15 +119,25 @@ impl Arguments {
         let (what, members) = match change {
             Change::Insert { database, key, value } => (
                 "insert",
-                [("database".to_owned(), database.into())].into_iter().chain(output::members(key, Some(value), self.hex)).collect(),
+                [("database".to_owned(), database.into())]
+                    .into_iter()
+                    .chain(output::members(key, Some(value), self.hex))
+                    .collect(),
             ),
-            Change::Remove { database, key } => {
-                ("remove", [("database".to_owned(), database.into())].into_iter().chain(output::members(key, None, self.hex)).collect())
+            Change::Remove { database, key } => (
+                "remove",
+                [("database".to_owned(), database.into())]
+                    .into_iter()
+                    .chain(output::members(key, None, self.hex))
+                    .collect(),
+            ),
+            Change::CreateDatabase { name, comparator, method } => (
+                "create_database",
+                object(json!({ "name": name, "comparator": comparator, "method": method.to_string() })),
+            ),
+            Change::RenameDatabase { from, to } => {
+                ("rename_database", object(json!({ "from": from, "to": to })))
             }
-            Change::CreateDatabase { name, comparator, method } => {
-                ("create_database", object(json!({ "name": name, "comparator": comparator, "method": method.to_string() })))
-            }
-            Change::RenameDatabase { from, to } => ("rename_database", object(json!({ "from": from, "to": to }))),
             Change::RemoveDatabase { name } => ("remove_database", object(json!({ "name": name }))),
             _ => ("other", Map::new()),
         };

@@ -38,14 +38,15 @@ pub(crate) struct Arguments {
     /// Bytes of cache, instead of as much as holds all records; 32M is 32 MiB
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     cache: Option<u64>,
-    /// The peers to compare with, or `none`; without it, all that bench/peers was built for (with --quick, one of each library); threen1:
-    /// `gtm`, and without it none
+    /// The peers to compare with, or `none`; without it, all that bench/peers was built for (with --quick,
+    /// one of each library); threen1: `gtm`, and without it none
     #[arg(long, value_name = "PEERS", value_delimiter = ',')]
     vs: Option<Vec<String>>,
     /// Write the figures as JSON, to a file or, with `-`, to standard output instead of the tables
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Where to create the environments, in a directory that is removed afterwards; the default is the one for temporary files
+    /// Where to create the environments, in a directory that is removed afterwards; the default is the one
+    /// for temporary files
     #[arg(long)]
     dir: Option<PathBuf>,
     /// How often each run is repeated; figures are medians; without it 3 times, or once for threen1
@@ -54,7 +55,8 @@ pub(crate) struct Arguments {
     /// engine: only these parts of it
     #[arg(long, value_name = "CASES", value_delimiter = ',')]
     cases: Option<Vec<CaseName>>,
-    /// engine: how large the environments are whose opening is timed, by one process or by hundreds that attach
+    /// engine: how large the environments are whose opening is timed, by one process or by hundreds that
+    /// attach
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     size: Option<u64>,
     /// threen1: the runs, a line each: start finish workers blocksize
@@ -63,14 +65,16 @@ pub(crate) struct Arguments {
     /// threen1: how many worker processes, instead of what the input says; several numbers are a run each
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = RangedU64ValueParser::<u32>::new().range(1..=threen1::WORKERS_MAX.into()))]
     workers: Vec<u32>,
-    /// threen1: the options to compare: NoSync, WriteNoSync, Sync, journal, sync_io; without it NoSync, the paper's guarantee
+    /// threen1: the options to compare: NoSync, WriteNoSync, Sync, journal, sync_io; without it NoSync, the
+    /// paper's guarantee
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     options: Vec<String>,
-    /// threen1: make these file systems in image files in --dir and run on each: ext4, ext3, ext2, jfs, btrfs, xfs, or tmpfs in memory;
-    /// takes root
+    /// threen1: make these file systems in image files in --dir and run on each: ext4, ext3, ext2, jfs,
+    /// btrfs, xfs, or tmpfs in memory; takes root
     #[arg(long = "fs", value_name = "NAMES", value_delimiter = ',', value_parser = FileSystem::named)]
     file_systems: Vec<FileSystem>,
-    /// threen1: kill a worker every so many milliseconds, or when more has been done since the last, and start another
+    /// threen1: kill a worker every so many milliseconds, or when more has been done since the last, and
+    /// start another
     #[arg(long, value_name = "MS", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
     kill_every: Option<u64>,
     /// threen1: kill all workers when so much is done, and start again
@@ -139,7 +143,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 
 impl Arguments {
     fn options(&self) -> Result<Options, Failure> {
-        let program = std::env::current_exe().map_err(|error| format!("cannot find this program to run it again: {error}"))?;
+        let program = std::env::current_exe()
+            .map_err(|error| format!("cannot find this program to run it again: {error}"))?;
         Ok(Options {
             quick: self.quick,
             shared: self.shared,
@@ -160,7 +165,10 @@ impl Arguments {
                 workers: self.workers.clone(),
                 options: self.options.clone(),
                 file_systems: self.file_systems.clone(),
-                kills: threen1::Kills { every: self.kill_every.map(Duration::from_millis), all_at_percent: self.kill_all_at },
+                kills: threen1::Kills {
+                    every: self.kill_every.map(Duration::from_millis),
+                    all_at_percent: self.kill_all_at,
+                },
                 worker: vec![program.into(), work::NAME.into()],
             },
         })
@@ -185,7 +193,10 @@ fn read(path: &Path) -> Result<String, Failure> {
 
 fn print(report: &Report) -> Result<(), Failure> {
     let machine = &report.machine;
-    output::line(&format!("{}: {}, {} processors, {} MB, {}", report.suite, machine.cpu, machine.cpus, machine.memory_mb, machine.system))?;
+    output::line(&format!(
+        "{}: {}, {} processors, {} MB, {}",
+        report.suite, machine.cpu, machine.cpus, machine.memory_mb, machine.system
+    ))?;
     for note in &report.notes {
         output::line(note)?;
     }

@@ -9,7 +9,8 @@ use crate::{Failure, Outcome, output};
 
 /// List the processes that have an environment open, and what each holds
 ///
-/// Looking takes nothing from anybody and waits for nobody: a process that was stopped shows what it still holds.
+/// Looking takes nothing from anybody and waits for nobody: a process that was stopped shows what it still
+/// holds.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -50,7 +51,8 @@ pub(crate) fn run(Arguments { place }: &Arguments) -> Result<Outcome, Failure> {
     }
     let mut grid = Grid::new("", ["pid", "slot", "snapshot", "behind, bytes", "doing", "name", "command"], 7);
     for process in &processes {
-        let command = if process.alive { process.command.clone() } else { format!("(dead) {}", process.command) };
+        let command =
+            if process.alive { process.command.clone() } else { format!("(dead) {}", process.command) };
         let mut first = vec![process.pid.to_string()];
         for one in &process.participants {
             let cells = [

@@ -9,8 +9,9 @@ use crate::{Failure, Outcome, output};
 
 /// Recover an environment that was not closed, and say what was replayed; or take it back to an earlier state
 ///
-/// Every other command recovers on its way, without a word. To go back, the environment must have kept a journal (see journal). Without
-/// --apply nothing is changed: what would be replayed and what would be lost is said, and no more. Nobody else may have the environment open.
+/// Every other command recovers on its way, without a word. To go back, the environment must have kept a
+/// journal (see journal). Without --apply nothing is changed: what would be replayed and what would be lost
+/// is said, and no more. Nobody else may have the environment open.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("target").args(["to_time", "to_lsn", "to_epoch"]))]
 pub(crate) struct Arguments {
@@ -34,13 +35,17 @@ pub(crate) struct Arguments {
 }
 
 fn moment(text: &str) -> Result<Moment, String> {
-    Moment::parse(text).ok_or_else(|| "give a time in UTC as 2026-11-21T17:04:05.678Z, or without what is zero at its end".to_owned())
+    Moment::parse(text).ok_or_else(|| {
+        "give a time in UTC as 2026-11-21T17:04:05.678Z, or without what is zero at its end".to_owned()
+    })
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let place = &arguments.place;
     let target = arguments.to_time.map(Target::Time);
-    let target = target.or(arguments.to_lsn.map(|lsn| Target::Lsn(Lsn(lsn)))).or(arguments.to_epoch.map(Target::Epoch));
+    let target = target
+        .or(arguments.to_lsn.map(|lsn| Target::Lsn(Lsn(lsn))))
+        .or(arguments.to_epoch.map(Target::Epoch));
     match target {
         Some(target) => go_back(place, target, arguments.apply),
         None if arguments.list => list(place),
@@ -67,13 +72,17 @@ fn recover(place: &Existing) -> Result<Outcome, Failure> {
         return Ok(Outcome::Done);
     }
     if report.doubt {
-        output::line("A later checkpoint may have been lost; what it had was made up from the log. Look at the disk.")?;
+        output::line(
+            "A later checkpoint may have been lost; what it had was made up from the log. Look at the disk.",
+        )?;
     }
     if !report.recovered {
         output::line(match report {
             RecoveryReport { joined: true, .. } => "Others have it open: there was nothing to recover.",
             RecoveryReport { closed: true, .. } => "It had been closed: there was nothing to recover.",
-            _ => "It had not been closed, and its last checkpoint has everything: there was nothing to recover.",
+            _ => {
+                "It had not been closed, and its last checkpoint has everything: there was nothing to recover."
+            }
         })?;
         return Ok(Outcome::Done);
     }
@@ -143,7 +152,11 @@ fn list(place: &Existing) -> Result<Outcome, Failure> {
     let mut epochs = Grid::new("Epochs", ["number", "LSN", "time"], 0);
     for epoch in &history.epochs {
         let last = if epoch.current { " (last checkpoint)" } else { "" };
-        epochs.rows.push(vec![epoch.number.to_string(), epoch.lsn.to_string(), format!("{}{last}", epoch.time)]);
+        epochs.rows.push(vec![
+            epoch.number.to_string(),
+            epoch.lsn.to_string(),
+            format!("{}{last}", epoch.time),
+        ]);
     }
     output::table(&epochs)?;
     let mut files = Grid::new("\nLog", ["from LSN", "life", "goes on from", "bytes", "archived", "file"], 0);

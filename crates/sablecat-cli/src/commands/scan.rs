@@ -41,7 +41,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let (env, database) = arguments.place.open_to_read(&arguments.reading)?;
     arguments.print(&database).map_err(|failure| match failure.downcast_ref::<Error>() {
         Some(error) if error.kind() == ErrorKind::SnapshotTooOld => {
-            format!("{error}; others write to the environment: without --read-only the command joins them").into()
+            format!("{error}; others write to the environment: without --read-only the command joins them")
+                .into()
         }
         _ => failure,
     })?;
@@ -54,7 +55,8 @@ impl Arguments {
     fn print(&self, database: &Database) -> Result<(), Failure> {
         let mut records = Records::new(self.place.environment.json, self.place.hex);
         let range = self.range(database)?;
-        let ordered: Box<dyn Iterator<Item = _>> = if self.reverse { Box::new(range.rev()) } else { Box::new(range) };
+        let ordered: Box<dyn Iterator<Item = _>> =
+            if self.reverse { Box::new(range.rev()) } else { Box::new(range) };
         for record in ordered.take(self.limit.unwrap_or(usize::MAX)) {
             interrupt::check()?;
             let (key, value) = record?;
@@ -64,7 +66,8 @@ impl Arguments {
     }
 
     fn range(&self, database: &Database) -> Result<Range<ReadTxn>, Failure> {
-        let bytes = |argument: &Option<String>| argument.as_deref().map(|text| self.place.bytes(text)).transpose();
+        let bytes =
+            |argument: &Option<String>| argument.as_deref().map(|text| self.place.bytes(text)).transpose();
         if let Some(prefix) = bytes(&self.prefix)? {
             return Ok(database.range(Prefix(&prefix))?);
         }
@@ -72,6 +75,9 @@ impl Arguments {
         if from.is_some() && to.is_some() && from > to {
             return Err("--from is after --to".into());
         }
-        Ok(database.range((from.map_or(Bound::Unbounded, Bound::Included), to.map_or(Bound::Unbounded, Bound::Excluded)))?)
+        Ok(database.range((
+            from.map_or(Bound::Unbounded, Bound::Included),
+            to.map_or(Bound::Unbounded, Bound::Excluded),
+        ))?)
     }
 }

@@ -15,7 +15,8 @@ const ASK_EVERY: Duration = Duration::from_millis(100);
 /// Lines between two headings of columns.
 const HEAD_EVERY: u64 = 20;
 
-/// Print numbers about an environment: its databases, pages, files, log, and what those who have it open have done
+/// Print numbers about an environment: its databases, pages, files, log, and what those who have it open have
+/// done
 ///
 /// Records, pages, bytes and fill of a database that is not small are estimated from some ways down its tree.
 #[derive(Debug, clap::Args)]
@@ -27,14 +28,19 @@ pub(crate) struct Arguments {
     /// Only these databases
     #[arg(value_name = "DATABASE")]
     databases: Vec<String>,
-    /// What those who share the environment do, every so many seconds until interrupted: how often in a second. Joins and writes nothing
+    /// What those who share the environment do, every so many seconds until interrupted: how often in a
+    /// second. Joins and writes nothing
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = seconds, conflicts_with_all = ["databases", "read_only"])]
     watch: Option<Duration>,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "it is a number of seconds")?;
-    if (0.01..=86_400.0).contains(&seconds) { Ok(Duration::from_secs_f64(seconds)) } else { Err("it is from 0.01 to 86400".to_owned()) }
+    if (0.01..=86_400.0).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("it is from 0.01 to 86400".to_owned())
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
@@ -55,7 +61,11 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
     let env = place.open_to_read(reading)?;
     let mut stats = env.stats()?;
     if let Some(missing) = databases.iter().find(|name| !stats.databases.contains(name)) {
-        let names = if stats.databases.is_empty() { "none at all".to_owned() } else { format!("only {}", stats.databases.join(", ")) };
+        let names = if stats.databases.is_empty() {
+            "none at all".to_owned()
+        } else {
+            format!("only {}", stats.databases.join(", "))
+        };
         return Err(format!("there is no database {missing} in {}, {names}", place.shown()).into());
     }
     if !databases.is_empty() {
@@ -113,7 +123,10 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
     output::table(&volumes)?;
     if let Some(counters) = counters {
         let mut grid = Grid::new(format!("\nSince {}, by all who had it open", counters.since), ["", ""], 1);
-        grid.rows = GROWING.into_iter().map(|(_, name, _, of)| vec![name.to_owned(), number(of(&counters))]).collect();
+        grid.rows = GROWING
+            .into_iter()
+            .map(|(_, name, _, of)| vec![name.to_owned(), number(of(&counters))])
+            .collect();
         grid.rows.push(vec!["processes".to_owned(), number(counters.processes)]);
         grid.rows.push(vec!["oldest snapshot".to_owned(), oldest(&counters)]);
         output::table(&grid)?;
@@ -121,9 +134,11 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
     Ok(Outcome::Done)
 }
 
-/// How large a database is; none if that cannot be told: it needs a comparator, is arranged in a way that is not known here, is damaged, or was removed just now.
+/// How large a database is; none if that cannot be told: it needs a comparator, is arranged in a way that is
+/// not known here, is damaged, or was removed just now.
 fn size_of(env: &Env, name: &str) -> Option<DatabaseStats> {
-    let size = env.existing_database(name).and_then(|found| found.map(|database| database.stats()).transpose());
+    let size =
+        env.existing_database(name).and_then(|found| found.map(|database| database.stats()).transpose());
     size.inspect_err(|error| eprintln!("sablecat: the size of the database {name:?}: {error}")).ok().flatten()
 }
 
@@ -133,12 +148,15 @@ fn of_databases(sizes: &[(String, String, Option<DatabaseStats>)]) -> Grid {
         return Grid::new("\nDatabases: none", [], 0);
     }
     let usual = Method::default().to_string();
-    let mut grid = Grid::new("\nDatabases", ["name", "records", "depth", "pages", "bytes used", "fill, %"], 1);
+    let mut grid =
+        Grid::new("\nDatabases", ["name", "records", "depth", "pages", "bytes used", "fill, %"], 1);
     for (name, method, size) in sizes {
         let name = if *method == usual { name.clone() } else { format!("{name} ({method})") };
         let cells = match size {
             Some(size) => {
-                let about = |number: u64| format!("{}{}", if size.is_exact { "" } else { "~" }, thousands(number as f64));
+                let about = |number: u64| {
+                    format!("{}{}", if size.is_exact { "" } else { "~" }, thousands(number as f64))
+                };
                 let fill = format!("{:.0}", size.fill() * 100.0);
                 [about(size.records), size.depth.to_string(), about(size.pages), about(size.bytes), fill]
             }
@@ -170,14 +188,19 @@ const GROWING: [Growing; 10] = [
     ("page_misses", "pages read in", "misses", |counters| counters.page_misses),
     ("pages_swept", "pages written by sweeps", "swept", |counters| counters.pages_swept),
     ("checkpoints", "checkpoints", "checkpts", |counters| counters.checkpoints),
-    ("pages_checkpointed", "pages written for checkpoints", "their pages", |counters| counters.pages_checkpointed),
+    ("pages_checkpointed", "pages written for checkpoints", "their pages", |counters| {
+        counters.pages_checkpointed
+    }),
     ("log_flushes", "flushes of the log", "log flushes", |counters| counters.log_flushes),
     ("log_bytes", "log, bytes", "log bytes", |counters| counters.log_bytes),
 ];
 
 fn json_of_counters(counters: &Counters) -> Map<String, Value> {
-    let mut members: Map<_, _> = GROWING.into_iter().map(|(name, _, _, of)| (name.to_owned(), of(counters).into())).collect();
-    let oldest = counters.oldest_snapshot.map(|oldest| json!({ "lsn": oldest.lsn.0, "lag": oldest.lag, "pid": oldest.pid }));
+    let mut members: Map<_, _> =
+        GROWING.into_iter().map(|(name, _, _, of)| (name.to_owned(), of(counters).into())).collect();
+    let oldest = counters
+        .oldest_snapshot
+        .map(|oldest| json!({ "lsn": oldest.lsn.0, "lag": oldest.lag, "pid": oldest.pid }));
     members.insert("oldest_snapshot".to_owned(), oldest.into());
     members.insert("processes".to_owned(), counters.processes.into());
     members.insert("since".to_owned(), counters.since.to_string().into());
@@ -187,11 +210,17 @@ fn json_of_counters(counters: &Counters) -> Map<String, Value> {
 /// The oldest snapshot, in words.
 fn oldest(counters: &Counters) -> String {
     counters.oldest_snapshot.map_or("none".to_owned(), |oldest| {
-        format!("LSN {}, {} bytes behind, of process {}", oldest.lsn, thousands(oldest.lag as f64), oldest.pid)
+        format!(
+            "LSN {}, {} bytes behind, of process {}",
+            oldest.lsn,
+            thousands(oldest.lag as f64),
+            oldest.pid
+        )
     })
 }
 
-/// Prints how often what was done in a second, again and again. It looks from outside: it joins nobody and opens nothing.
+/// Prints how often what was done in a second, again and again. It looks from outside: it joins nobody and
+/// opens nothing.
 fn watch(place: &Existing, every: Duration) -> Result<Outcome, Failure> {
     let (mut before, mut at) = (counted(place)?, Instant::now());
     for line in 0u64.. {
@@ -212,10 +241,13 @@ fn watch(place: &Existing, every: Duration) -> Result<Outcome, Failure> {
             output::line(&json_of_rates(&rates, now.as_ref(), seconds).to_string())?;
         } else {
             if line.is_multiple_of(HEAD_EVERY) {
-                let heads = GROWING.iter().map(|(_, _, column, _)| *column).chain(["processes", "oldest, bytes"]);
+                let heads =
+                    GROWING.iter().map(|(_, _, column, _)| *column).chain(["processes", "oldest, bytes"]);
                 output::line(&row(heads.map(str::to_owned)))?;
             }
-            let (processes, lag) = now.as_ref().map_or((0, None), |now| (now.processes, now.oldest_snapshot.map(|oldest| oldest.lag)));
+            let (processes, lag) = now
+                .as_ref()
+                .map_or((0, None), |now| (now.processes, now.oldest_snapshot.map(|oldest| oldest.lag)));
             let about = [processes.to_string(), lag.map_or("-".to_owned(), |lag| thousands(lag as f64))];
             output::line(&row(rates.iter().map(|&rate| thousands(rate)).chain(about)))?;
         }
@@ -225,16 +257,21 @@ fn watch(place: &Existing, every: Duration) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// What was done in a second, between two looks. If all have left meanwhile and others have come, they began anew.
+/// What was done in a second, between two looks. If all have left meanwhile and others have come, they began
+/// anew.
 fn rates(before: Option<&Counters>, now: Option<&Counters>, seconds: f64) -> [f64; GROWING.len()] {
     let before = before.filter(|before| now.is_some_and(|now| now.since == before.since));
     GROWING.map(|(_, _, _, of)| now.map_or(0, of).saturating_sub(before.map_or(0, of)) as f64 / seconds)
 }
 
 fn json_of_rates(rates: &[f64], now: Option<&Counters>, seconds: f64) -> Value {
-    let rates = GROWING.iter().zip(rates).map(|((name, ..), rate)| ((*name).to_owned(), Value::from((rate * 1000.0).round() / 1000.0)));
+    let rates = GROWING
+        .iter()
+        .zip(rates)
+        .map(|((name, ..), rate)| ((*name).to_owned(), Value::from((rate * 1000.0).round() / 1000.0)));
     let of_now = now.map(json_of_counters).unwrap_or_default();
-    let others = ["processes", "oldest_snapshot"].map(|name| (name.to_owned(), of_now.get(name).cloned().unwrap_or(Value::Null)));
+    let others = ["processes", "oldest_snapshot"]
+        .map(|name| (name.to_owned(), of_now.get(name).cloned().unwrap_or(Value::Null)));
     rates.chain(others).chain([("seconds".to_owned(), seconds.into())]).collect::<Map<_, _>>().into()
 }
 
@@ -262,7 +299,11 @@ mod tests {
         env.database("d").expect("created");
         let now = env.counters();
         assert!(now.commits > before.commits);
-        assert_eq!(rates(Some(&before), Some(&now), 0.5)[0], 2.0 * (now.commits - before.commits) as f64, "in half a second");
+        assert_eq!(
+            rates(Some(&before), Some(&now), 0.5)[0],
+            2.0 * (now.commits - before.commits) as f64,
+            "in half a second"
+        );
         let mut earlier = now.clone();
         earlier.since.ms -= 1;
         assert_eq!(rates(Some(&earlier), Some(&now), 1.0)[0], now.commits as f64);

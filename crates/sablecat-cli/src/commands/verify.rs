@@ -64,10 +64,14 @@ pub(crate) fn run(Arguments { place, reading }: &Arguments) -> Result<Outcome, F
             output::line(problem)?;
         }
         for name in &report.order_not_checked {
-            output::line(&format!("database {name:?}: order not checked, since it is by a comparator that only its program has"))?;
+            output::line(&format!(
+                "database {name:?}: order not checked, since it is by a comparator that only its program has"
+            ))?;
         }
         for name in &report.not_known {
-            output::line(&format!("database {name:?}: not looked at, since it is arranged in a way that this version does not know"))?;
+            output::line(&format!(
+                "database {name:?}: not looked at, since it is arranged in a way that this version does not know"
+            ))?;
         }
         let number = |number: u64| thousands(number as f64);
         output::pairs([

@@ -1,5 +1,5 @@
-//! A disk in front of another one, which asks somebody before each call whether it is to be made: to count calls, to have something happen
-//! between two of them, to have some fail.
+//! A disk in front of another one, which asks somebody before each call whether it is to be made: to count
+//! calls, to have something happen between two of them, to have some fail.
 
 use std::fmt::Debug;
 use std::io;
@@ -181,7 +181,9 @@ impl File for FileBetween {
         match self.judge.judge(Call::Write) {
             Verdict::Make => self.file.write_all_at(bufs, offset),
             Verdict::Fail(error) => Err(error),
-            Verdict::Cut(error) if bufs.len() > 1 => self.file.write_all_at(&bufs[..bufs.len() / 2], offset).and(Err(error)),
+            Verdict::Cut(error) if bufs.len() > 1 => {
+                self.file.write_all_at(&bufs[..bufs.len() / 2], offset).and(Err(error))
+            }
             Verdict::Cut(error) => bufs.iter().try_for_each(|buf| self.half(buf, offset)).and(Err(error)),
         }
     }
@@ -273,6 +275,9 @@ mod tests {
         assert_eq!(file.read_at(&mut first, 0).unwrap(), 8192);
         assert_eq!((first[4095], first[4096]), (8, 7));
         file.sync().unwrap();
-        assert_eq!(*asked.lock().unwrap(), [Call::Make, Call::Make, Call::Write, Call::Look, Call::Write, Call::Read, Call::Sync]);
+        assert_eq!(
+            *asked.lock().unwrap(),
+            [Call::Make, Call::Make, Call::Write, Call::Look, Call::Write, Call::Read, Call::Sync]
+        );
     }
 }

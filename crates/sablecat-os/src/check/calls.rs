@@ -1,10 +1,11 @@
 //! System calls of a process that is stepped: which they are, and having one fail.
 //!
-//! A call that fails is not made: the process gets an error of those that the system has for it, as far as a call on files, memory or locks can meet them
-//! on a machine that is in order otherwise. So this reaches what the seam of the disk does not: mappings, locks, the files of regions.
+//! A call that fails is not made: the process gets an error of those that the system has for it, as far as a
+//! call on files, memory or locks can meet them on a machine that is in order otherwise. So this reaches what
+//! the seam of the disk does not: mappings, locks, the files of regions.
 //!
-//! Not among them are the allocator's own calls, since a program that gets no memory for its own things ends; and `close`, `munmap` and `exit`, which do what
-//! they are to whatever they answer.
+//! Not among them are the allocator's own calls, since a program that gets no memory for its own things ends;
+//! and `close`, `munmap` and `exit`, which do what they are to whatever they answer.
 
 use std::fmt;
 use std::io;
@@ -136,7 +137,8 @@ fn judge(number: libc::c_long, arguments: &[u64; 6]) -> Option<(&'static str, Ab
 }
 
 impl Stepped {
-    /// Lets it run to the beginning of its next system call that may fail; or to a mark, or its end: what it did then.
+    /// Lets it run to the beginning of its next system call that may fail; or to a mark, or its end: what it
+    /// did then.
     ///
     /// # Errors
     /// Those of the system; `PermissionDenied` where it does not tell of calls.
@@ -160,11 +162,13 @@ impl Stepped {
     pub fn is_before_call(&self) -> io::Result<bool> {
         let registers = self.registers()?;
         // SAFETY: the request reads a word of the process's memory, which is its code; it writes nothing.
-        let word = unsafe { libc::ptrace(libc::PTRACE_PEEKTEXT as _, self.pid(), next_of(&registers), 0usize) };
+        let word =
+            unsafe { libc::ptrace(libc::PTRACE_PEEKTEXT as _, self.pid(), next_of(&registers), 0usize) };
         Ok(word as u32 & CALL.1 == CALL.0)
     }
 
-    /// Has the call at whose beginning it stands not be made, and answer with an error. It stands at the end of the call then.
+    /// Has the call at whose beginning it stands not be made, and answer with an error. It stands at the end
+    /// of the call then.
     ///
     /// # Errors
     /// Those of the system; `UnexpectedEof` if the process has ended.
@@ -191,7 +195,8 @@ impl Stepped {
         if told.op != libc::PTRACE_SYSCALL_INFO_ENTRY {
             return Ok(None);
         }
-        // SAFETY: at a beginning it is this part of the union that was written, and any bytes are valid for it.
+        // SAFETY: at a beginning it is this part of the union that was written, and any bytes are valid for
+        // it.
         let entry = unsafe { told.u.entry };
         Ok(Some((entry.nr as libc::c_long, entry.args)))
     }
@@ -217,7 +222,8 @@ impl Stepped {
         let mut bytes = [0; 256];
         let memory = std::fs::File::open(format!("/proc/{}/mem", self.pid()));
         let read = memory.and_then(|memory| memory.read_at(&mut bytes, address)).unwrap_or(0);
-        String::from_utf8_lossy(bytes[..read].split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
+        String::from_utf8_lossy(bytes[..read].split(|&byte| byte == 0).next().unwrap_or_default())
+            .into_owned()
     }
 
     /// No call is made in the place of that at whose beginning it stands.
@@ -248,8 +254,10 @@ impl Stepped {
 
     /// Reads or writes a set of registers. `T` consists of integers, as the set has them.
     fn set_of_registers<T>(&self, request: libc::c_int, set: usize, registers: &mut T) -> io::Result<()> {
-        let mut place = libc::iovec { iov_base: std::ptr::from_mut(registers).cast(), iov_len: size_of::<T>() };
-        // SAFETY: the kernel reads or writes no more than the bytes of `registers`, in which all bytes are valid; the process is stopped.
+        let mut place =
+            libc::iovec { iov_base: std::ptr::from_mut(registers).cast(), iov_len: size_of::<T>() };
+        // SAFETY: the kernel reads or writes no more than the bytes of `registers`, in which all bytes are
+        // valid; the process is stopped.
         let answer = unsafe { libc::ptrace(request as _, self.pid(), set, &raw mut place) };
         if answer == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }

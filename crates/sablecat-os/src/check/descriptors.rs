@@ -1,5 +1,5 @@
-//! Doing things with descriptors behind the back of who has them: closing them, as programs do that close all there are, or ending the locks that they
-//! hold, as the system does when a process is killed.
+//! Doing things with descriptors behind the back of who has them: closing them, as programs do that close all
+//! there are, or ending the locks that they hold, as the system does when a process is killed.
 
 use std::fs;
 use std::io;
@@ -45,6 +45,11 @@ pub fn unlock(descriptor: RawFd) -> io::Result<()> {
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = libc::F_UNLCK as _;
     lock.l_whence = libc::SEEK_SET as _;
-    // SAFETY: the command reads the structure during the call only. To a number that is no descriptor the system says so.
-    if unsafe { libc::fcntl(descriptor, libc::F_OFD_SETLK, &lock) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    // SAFETY: the command reads the structure during the call only. To a number that is no descriptor the
+    // system says so.
+    if unsafe { libc::fcntl(descriptor, libc::F_OFD_SETLK, &lock) } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }

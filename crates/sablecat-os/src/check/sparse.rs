@@ -51,7 +51,8 @@ pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     to.set_len(from.metadata()?.len())
 }
 
-/// A file that is looked at again and again, at the cost of one system call and of reading the memory that it lies in.
+/// A file that is looked at again and again, at the cost of one system call and of reading the memory that it
+/// lies in.
 #[derive(Debug)]
 pub struct Watched {
     began: [u64; 4],
@@ -72,7 +73,8 @@ impl Watched {
         Ok(Watched { began: shape(&metadata), mapping })
     }
 
-    /// Whether it is still the same file that is at `path`, of the same length, and no hole of it has been filled or made.
+    /// Whether it is still the same file that is at `path`, of the same length, and no hole of it has been
+    /// filled or made.
     ///
     /// # Errors
     /// Those of the system.
@@ -80,7 +82,8 @@ impl Watched {
         Ok(shape(&fs::symlink_metadata(path)?) == self.began)
     }
 
-    /// Whether these bytes are there. The file must still [have its shape](Watched::has_its_shape): what was cut off faults.
+    /// Whether these bytes are there. The file must still [have its shape](Watched::has_its_shape): what was
+    /// cut off faults.
     ///
     /// # Panics
     /// If they are not within the length that it had.
@@ -88,9 +91,16 @@ impl Watched {
     pub fn has(&self, at: u64, bytes: &[u8]) -> bool {
         let Some(mapping) = &self.mapping else { return bytes.is_empty() };
         let at = at as usize;
-        assert!(at.checked_add(bytes.len()).is_some_and(|end| end <= mapping.len()), "{at} and {} bytes are in the file", bytes.len());
-        // SAFETY: the range is within the mapping. Others may write to it, so it is compared where it is, outside Rust's references.
-        unsafe { libc::memcmp(mapping.base().as_ptr().add(at).cast(), bytes.as_ptr().cast(), bytes.len()) == 0 }
+        assert!(
+            at.checked_add(bytes.len()).is_some_and(|end| end <= mapping.len()),
+            "{at} and {} bytes are in the file",
+            bytes.len()
+        );
+        // SAFETY: the range is within the mapping. Others may write to it, so it is compared where it is,
+        // outside Rust's references.
+        unsafe {
+            libc::memcmp(mapping.base().as_ptr().add(at).cast(), bytes.as_ptr().cast(), bytes.len()) == 0
+        }
     }
 }
 
@@ -115,9 +125,11 @@ mod tests {
         assert!(!watched.has(1 << 20, &[1; 5000]) && watched.has(1 << 20, &[1; 4999]));
         assert!(watched.has_its_shape(&path).unwrap());
         let other = path.with_extension("other");
-        let changes: [&dyn Fn(); 3] = [&|| file.write_all_at(&[0], 1 << 29).unwrap(), &|| file.set_len((1 << 30) - 1).unwrap(), &|| {
-            fs::copy(&path, &other).and_then(|_| fs::rename(&other, &path)).unwrap()
-        }];
+        let changes: [&dyn Fn(); 3] = [
+            &|| file.write_all_at(&[0], 1 << 29).unwrap(),
+            &|| file.set_len((1 << 30) - 1).unwrap(),
+            &|| fs::copy(&path, &other).and_then(|_| fs::rename(&other, &path)).unwrap(),
+        ];
         for change in changes {
             let watched = Watched::new(&path).unwrap();
             assert!(watched.has_its_shape(&path).unwrap());
@@ -143,7 +155,9 @@ mod tests {
             copied.read_exact_at(&mut read, at).unwrap();
             assert!(read == bytes, "{at}");
         }
-        assert!(extents(&copied).unwrap().iter().map(|extent| extent.end - extent.start).sum::<u64>() < 1 << 20);
+        assert!(
+            extents(&copied).unwrap().iter().map(|extent| extent.end - extent.start).sum::<u64>() < 1 << 20
+        );
         std::fs::remove_file(&from).unwrap();
         std::fs::remove_file(&to).unwrap();
     }

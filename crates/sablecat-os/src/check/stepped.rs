@@ -1,11 +1,13 @@
 //! Running a process one instruction at a time, by ptrace.
 //!
-//! The process offers itself ([`offer`]) and marks moments ([`mark`]) between which it wants to be stepped. Its parent
-//! takes it from mark to mark ([`Stepped::start`], [`Stepped::step`]). A system call is one step, and so is each round of
-//! an instruction that repeats itself. Only the thread that offered is stepped: the others run.
+//! The process offers itself ([`offer`]) and marks moments ([`mark`]) between which it wants to be stepped.
+//! Its parent takes it from mark to mark ([`Stepped::start`], [`Stepped::step`]). A system call is one step,
+//! and so is each round of an instruction that repeats itself. Only the thread that offered is stepped: the
+//! others run.
 //!
-//! A step costs 20 to 70 us. On arm64 a loop of exclusive loads and stores never ends when it is stepped, since each stop
-//! ends the exclusive access: the processor must have the atomic instructions of Armv8.1, as [`is_possible`] says.
+//! A step costs 20 to 70 us. On arm64 a loop of exclusive loads and stores never ends when it is stepped,
+//! since each stop ends the exclusive access: the processor must have the atomic instructions of Armv8.1, as
+//! [`is_possible`] says.
 
 use std::cell::OnceCell;
 use std::io;
@@ -26,7 +28,8 @@ pub fn is_possible() -> bool {
     return cfg!(target_arch = "x86_64");
 }
 
-/// Lets this process's parent step it, from the next [`mark`] on. The process ends with its parent from now on.
+/// Lets this process's parent step it, from the next [`mark`] on. The process ends with its parent from now
+/// on.
 ///
 /// # Errors
 /// If it is not permitted here.
@@ -50,12 +53,15 @@ pub enum Did {
     Step,
     /// It has come to a mark.
     Mark,
-    /// It ended, with this status of waitpid; or it was killed here, being about to end by a signal that it had raised against itself.
+    /// It ended, with this status of waitpid; or it was killed here, being about to end by a signal that it
+    /// had raised against itself.
     End(i32),
 }
 
-/// What a process raises against itself by a fault, by aborting, or by its [`set_alarm`]. Kept from it, it would go on for ever.
-const FATAL: [i32; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT, libc::SIGALRM];
+/// What a process raises against itself by a fault, by aborting, or by its [`set_alarm`]. Kept from it, it
+/// would go on for ever.
+const FATAL: [i32; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT, libc::SIGALRM];
 
 /// Has this process ended, by SIGALRM, unless it has ended by itself after so long.
 pub fn set_alarm(seconds: u32) {
@@ -76,7 +82,8 @@ impl Stepped {
     /// Starts a process, and lets it run to its first mark.
     ///
     /// # Errors
-    /// Those of the system; `PermissionDenied` if the process ended with [`NOT_PERMITTED`]; `UnexpectedEof` if otherwise.
+    /// Those of the system; `PermissionDenied` if the process ended with [`NOT_PERMITTED`]; `UnexpectedEof`
+    /// if otherwise.
     pub fn start(command: &mut Command) -> io::Result<Stepped> {
         let mut stepped = Stepped { child: command.spawn()?, ended: false, vdso: OnceCell::new() };
         match stepped.wait()? {
@@ -88,7 +95,10 @@ impl Stepped {
             Did::End(status) if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == NOT_PERMITTED => {
                 Err(io::ErrorKind::PermissionDenied.into())
             }
-            other => Err(io::Error::new(io::ErrorKind::UnexpectedEof, format!("the process came to no mark: {other:?}"))),
+            other => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                format!("the process came to no mark: {other:?}"),
+            )),
         }
     }
 
@@ -124,8 +134,9 @@ impl Stepped {
         }
     }
 
-    /// Whether it is about to execute code of the kernel's own that is mapped into every process, the vDSO. That reads the clock again and again until
-    /// it has not changed meanwhile: at each instruction of it there must be no long look.
+    /// Whether it is about to execute code of the kernel's own that is mapped into every process, the vDSO.
+    /// That reads the clock again and again until it has not changed meanwhile: at each instruction of it
+    /// there must be no long look.
     ///
     /// # Errors
     /// Those of reading about the process.
@@ -158,7 +169,8 @@ impl Stepped {
     }
 
     pub(super) fn request(&self, request: libc::c_int, data: usize) -> io::Result<()> {
-        // SAFETY: the requests made here take no addresses; the process is a child of ours that was not waited for to its end.
+        // SAFETY: the requests made here take no addresses; the process is a child of ours that was not
+        // waited for to its end.
         let answer = unsafe { libc::ptrace(request as _, self.pid(), 0usize, data) };
         if answer == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }

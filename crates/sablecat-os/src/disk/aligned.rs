@@ -58,7 +58,8 @@ impl Deref for AlignedBuf {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `len` bytes at `base` are allocated and initialised (or `len` is 0), and borrowed as `self` is.
+        // SAFETY: `len` bytes at `base` are allocated and initialised (or `len` is 0), and borrowed as `self`
+        // is.
         unsafe { slice::from_raw_parts(self.base.as_ptr(), self.len) }
     }
 }

@@ -1,6 +1,7 @@
 //! The machine's own files.
 //!
-//! Calls that a signal interrupts are made again, transfers that stop short are continued: the caller sees all or an error.
+//! Calls that a signal interrupts are made again, transfers that stop short are continued: the caller sees
+//! all or an error.
 
 use std::fs;
 use std::io::{self, IoSlice};
@@ -11,8 +12,8 @@ use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustix::fs::{
-    CWD, FallocateFlags, IFlags, RenameFlags, fallocate, fdatasync, fstat, fstatfs, fsync, ftruncate, ioctl_getflags, ioctl_setflags,
-    renameat_with, statvfs,
+    CWD, FallocateFlags, IFlags, RenameFlags, fallocate, fdatasync, fstat, fstatfs, fsync, ftruncate,
+    ioctl_getflags, ioctl_setflags, renameat_with, statvfs,
 };
 use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev, pwritev2, retry_on_intr};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -38,7 +39,9 @@ impl Disk for HostDiskOfMode {
             return HostDisk.open(path, how);
         }
         match HostDisk.open(path, How { create_new: true, ..how }) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !how.create_new => HostDisk.open(path, how),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !how.create_new => {
+                HostDisk.open(path, how)
+            }
             Err(error) => Err(error),
             Ok(file) => set_mode(path, self.0).map(|()| file),
         }
@@ -122,7 +125,8 @@ impl Disk for HostDisk {
 
     fn open(&self, path: &Path, how: How) -> io::Result<Arc<dyn File>> {
         let open = |direct: bool| {
-            let flags = (if direct { libc::O_DIRECT } else { 0 }) | (if how.durable { libc::O_DSYNC } else { 0 });
+            let flags =
+                (if direct { libc::O_DIRECT } else { 0 }) | (if how.durable { libc::O_DSYNC } else { 0 });
             fs::OpenOptions::new()
                 .read(true)
                 .write(!how.read_only)
@@ -211,7 +215,8 @@ fn or_here(dir: &Path) -> &Path {
 
 #[derive(Debug)]
 struct HostFile {
-    /// Once it is locked. Before the file, so that a descriptor number is forgotten before it can be another's.
+    /// Once it is locked. Before the file, so that a descriptor number is forgotten before it can be
+    /// another's.
     given_up_by_children: OnceLock<fork::GivenUp>,
     file: OwnedFd,
     direct: bool,
@@ -228,8 +233,8 @@ impl HostFile {
         }
     }
 
-    /// Makes the file at least so long, by zeros behind its end: wherever that is when they are written, for another process may be writing there,
-    /// and its bytes must be neither cut off nor overwritten.
+    /// Makes the file at least so long, by zeros behind its end: wherever that is when they are written, for
+    /// another process may be writing there, and its bytes must be neither cut off nor overwritten.
     fn fill_up_to(&self, end: u64) -> io::Result<()> {
         let length = self.len()?;
         let zeros = AlignedBuf::new(end.saturating_sub(length).clamp(1, FILL_BYTES as u64) as usize);
@@ -273,8 +278,8 @@ impl HostFile {
 impl Drop for HostFile {
     fn drop(&mut self) {
         if self.given_up_by_children.get().is_some() {
-            // A child that is about to become another program has a copy of the descriptor: closing this one alone would not end the lock.
-            // Should it fail, the end of the last copy does it.
+            // A child that is about to become another program has a copy of the descriptor: closing this one
+            // alone would not end the lock. Should it fail, the end of the last copy does it.
             let _ = self.set_lock(libc::F_UNLCK);
         }
     }
@@ -354,7 +359,9 @@ impl File for HostFile {
             return Ok(());
         }
         match retry_on_intr(|| fallocate(&self.file, FallocateFlags::empty(), offset, len)) {
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.fill_up_to(range_end(offset, len.try_into().unwrap_or(usize::MAX))?),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                self.fill_up_to(range_end(offset, len.try_into().unwrap_or(usize::MAX))?)
+            }
             done => Ok(done?),
         }
     }
@@ -387,7 +394,10 @@ impl File for HostFile {
             return Err(window_refused(offset, len));
         }
         if !stores_in_place(&self.file)? {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "a store through a window may need space on this file system"));
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "a store through a window may need space on this file system",
+            ));
         }
         Ok(Box::new(HostWindow::new(&self.file, offset, len)?))
     }
@@ -401,10 +411,11 @@ impl File for HostFile {
 const EXT: u32 = 0xef53;
 const TMPFS: u32 = 0x0102_1994;
 
-/// Whether a block that was written stays the file's own, so that a store to it through a mapping never has to find another place for it. Where
-/// blocks can be shared (btrfs, XFS, ZFS, bcachefs, and whatever lies under overlayfs or FUSE), a snapshot or a clone may take them at any moment: the
-/// next store needs space, and without any the process is killed. Nothing that could be asked of the file before the store would still be true at it,
-/// so only file systems count that are known to have no such thing.
+/// Whether a block that was written stays the file's own, so that a store to it through a mapping never has
+/// to find another place for it. Where blocks can be shared (btrfs, XFS, ZFS, bcachefs, and whatever lies
+/// under overlayfs or FUSE), a snapshot or a clone may take them at any moment: the next store needs space,
+/// and without any the process is killed. Nothing that could be asked of the file before the store would
+/// still be true at it, so only file systems count that are known to have no such thing.
 fn stores_in_place(file: &OwnedFd) -> io::Result<bool> {
     // The type's width and sign differ between processors; the number has 32 bits.
     let kind = fstatfs(file)?.f_type as u32;
@@ -419,7 +430,8 @@ struct HostWindow {
     /// Where in the mapping the window starts.
     start: usize,
     len: usize,
-    /// Writers take turns, so that no two of them write a byte at once. Uncontended it costs less than the copy.
+    /// Writers take turns, so that no two of them write a byte at once. Uncontended it costs less than the
+    /// copy.
     turn: Mutex<()>,
 }
 
@@ -434,8 +446,11 @@ impl HostWindow {
         // Reading is asked for as well: some processors cannot map to write alone.
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: no address is asked for, so the kernel picks one where nothing is mapped.
-        let mapped = unsafe { mmap(ptr::null_mut(), start + len, access, MapFlags::SHARED, file, offset - start as u64)? };
-        let mapped = NonNull::new(mapped.cast()).expect("the kernel maps nothing at address zero unless asked to");
+        let mapped = unsafe {
+            mmap(ptr::null_mut(), start + len, access, MapFlags::SHARED, file, offset - start as u64)?
+        };
+        let mapped =
+            NonNull::new(mapped.cast()).expect("the kernel maps nothing at address zero unless asked to");
         Ok(HostWindow { mapped, start, len, turn: Mutex::new(()) })
     }
 }
@@ -445,10 +460,16 @@ impl Window for HostWindow {
         let fits = offset.checked_add(bytes.len()).is_some_and(|end| end <= self.len);
         assert!(fits, "{} bytes at {offset} do not fit in a window of {}", bytes.len(), self.len);
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the destination is within the mapping, as just checked; nothing of Rust's refers to it, so it cannot
-        // overlap `bytes`; other threads keep off by `turn`. The file is not cut off, which is the trait's contract (the
-        // kernel would kill the process, not corrupt it).
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.mapped.as_ptr().add(self.start + offset), bytes.len()) }
+        // SAFETY: the destination is within the mapping, as just checked; nothing of Rust's refers to it, so
+        // it cannot overlap `bytes`; other threads keep off by `turn`. The file is not cut off, which is the
+        // trait's contract (the kernel would kill the process, not corrupt it).
+        unsafe {
+            ptr::copy_nonoverlapping(
+                bytes.as_ptr(),
+                self.mapped.as_ptr().add(self.start + offset),
+                bytes.len(),
+            )
+        }
     }
 }
 
@@ -468,14 +489,16 @@ mod tests {
 
     fn file(name: &str) -> (PathBuf, HostFile) {
         let path = std::env::temp_dir().join(format!("sablecat-host-{name}-{}", std::process::id()));
-        let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+        let file =
+            fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
         (path, HostFile::new(file, false))
     }
 
     const BLOCK: usize = 16;
     const BLOCKS: usize = 2000;
 
-    /// As on a file system that cannot reserve space: each of two processes makes room, and writes where it has.
+    /// As on a file system that cannot reserve space: each of two processes makes room, and writes where it
+    /// has.
     #[test]
     fn who_makes_a_file_longer_cuts_nothing_off_and_overwrites_nothing() {
         // When the two meet is for the system to say; so often that they do.

@@ -1,7 +1,7 @@
 //! What a simulated file holds: sparse, and cheap to copy.
 //!
-//! Bytes are kept in chunks of 4096 that copies share until one of them writes, so that a crash state of a disk costs one
-//! reference count a chunk. A chunk that is not there reads as zero and takes no space.
+//! Bytes are kept in chunks of 4096 that copies share until one of them writes, so that a crash state of a
+//! disk costs one reference count a chunk. A chunk that is not there reads as zero and takes no space.
 //!
 //! Invariant: whatever lies beyond the length is zero, so that growing again shows no old bytes.
 
@@ -44,7 +44,8 @@ impl Bytes {
     pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) {
         for piece in pieces(offset, bytes.len()) {
             let chunk = self.chunks.entry(piece.chunk).or_insert_with(|| ZEROES.clone());
-            Arc::make_mut(chunk)[piece.within..piece.within + piece.len].copy_from_slice(&bytes[piece.start..piece.start + piece.len]);
+            Arc::make_mut(chunk)[piece.within..piece.within + piece.len]
+                .copy_from_slice(&bytes[piece.start..piece.start + piece.len]);
         }
         if !bytes.is_empty() {
             self.len = self.len.max(offset + bytes.len() as u64);
@@ -108,7 +109,12 @@ fn pieces(offset: u64, len: usize) -> impl Iterator<Item = Piece> {
     chunks_of(offset, len as u64).map(move |chunk| {
         let from = offset.max(chunk * CHUNK);
         let to = end.min((chunk + 1) * CHUNK);
-        Piece { chunk, within: (from - chunk * CHUNK) as usize, start: (from - offset) as usize, len: (to - from) as usize }
+        Piece {
+            chunk,
+            within: (from - chunk * CHUNK) as usize,
+            start: (from - offset) as usize,
+            len: (to - from) as usize,
+        }
     })
 }
 
@@ -127,7 +133,8 @@ mod tests {
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         let offset = 0..5 * CHUNK;
         let step = prop_oneof![
-            (offset.clone(), prop::collection::vec(any::<u8>(), 0..9000)).prop_map(|(at, bytes)| Step::Write(at, bytes)),
+            (offset.clone(), prop::collection::vec(any::<u8>(), 0..9000))
+                .prop_map(|(at, bytes)| Step::Write(at, bytes)),
             offset.clone().prop_map(Step::SetLen),
             (offset, 0..2 * CHUNK).prop_map(|(at, len)| Step::Allocate(at, len)),
         ];
@@ -183,7 +190,11 @@ mod tests {
         assert_eq!(bytes.space(), 0);
         bytes.write(10 * CHUNK - 1, &[1, 1]);
         assert_eq!(bytes.space(), 2 * CHUNK);
-        assert_eq!(bytes.fitting(8 * CHUNK + 1, 4 * CHUNK, CHUNK), 3 * CHUNK - 1, "up to the second missing chunk");
+        assert_eq!(
+            bytes.fitting(8 * CHUNK + 1, 4 * CHUNK, CHUNK),
+            3 * CHUNK - 1,
+            "up to the second missing chunk"
+        );
         bytes.set_len(10 * CHUNK);
         assert_eq!(bytes.space(), CHUNK);
     }

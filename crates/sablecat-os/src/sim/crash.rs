@@ -1,8 +1,8 @@
 //! Which of the unsynced changes a power failure leaves on the disk.
 //!
-//! Flipping a coin for each change would visit every state, given for ever. The states that break programs are more
-//! orderly: all but one write made it, or everything up to some moment, or the newest and not the older. So a crash first
-//! draws a [`Survival`], then coins within it.
+//! Flipping a coin for each change would visit every state, given for ever. The states that break programs
+//! are more orderly: all but one write made it, or everything up to some moment, or the newest and not the
+//! older. So a crash first draws a [`Survival`], then coins within it.
 
 use super::dice::Dice;
 
@@ -79,7 +79,9 @@ impl Fates {
         match self.survival {
             Survival::Everything => Fate::Survives,
             Survival::Nothing => Fate::Lost,
-            Survival::Earlier | Survival::Later | Survival::OnlyOne if at_pivot => self.dice.pick(&[Fate::Survives, Fate::Torn]),
+            Survival::Earlier | Survival::Later | Survival::OnlyOne if at_pivot => {
+                self.dice.pick(&[Fate::Survives, Fate::Torn])
+            }
             Survival::AllButOne if at_pivot => self.dice.pick(&[Fate::Lost, Fate::Torn]),
             Survival::Earlier => whole(moment < self.pivot),
             Survival::Later => whole(moment > self.pivot),
@@ -106,7 +108,8 @@ impl Fates {
         }
     }
 
-    /// Whether lengths may be out of step with the bytes, because the file system writes them at another time.
+    /// Whether lengths may be out of step with the bytes, because the file system writes them at another
+    /// time.
     pub(super) fn length_strays(&mut self) -> bool {
         matches!(self.survival, Survival::Changes | Survival::Sectors) && self.dice.percent(25)
     }

@@ -11,14 +11,18 @@ pub enum Fault {
     ShortWrite,
     /// A write, or another call that takes space, finds none: `StorageFull`. Part of a write may be done.
     DiskFull,
-    /// A sync answers with an error. Any part of what it was to make durable is; the rest never will be, however often one
-    /// syncs again, and may be read for a while or not: the system drops what it could not write.
+    /// A sync answers with an error. Any part of what it was to make durable is; the rest never will be,
+    /// however often one syncs again, and may be read for a while or not: the system drops what it could not
+    /// write.
     SyncFails,
-    /// A write answers that it is done, and so does the sync after it, but nothing gets to the disk: what was there before is there.
+    /// A write answers that it is done, and so does the sync after it, but nothing gets to the disk: what was
+    /// there before is there.
     LostWrite,
-    /// As [`Fault::LostWrite`]; and the bytes are written to another place of the file, aligned as the right one is.
+    /// As [`Fault::LostWrite`]; and the bytes are written to another place of the file, aligned as the right
+    /// one is.
     MisdirectedWrite,
-    /// An opening finds no file descriptor left, nor does the sync of a directory, which opens it: `EMFILE`, and nothing is done.
+    /// An opening finds no file descriptor left, nor does the sync of a directory, which opens it: `EMFILE`,
+    /// and nothing is done.
     NoDescriptor,
 }
 
@@ -85,7 +89,8 @@ impl Plan {
         *self = Plan { calls: self.calls, ..Plan::default() };
     }
 
-    /// Counts a call and says what is to go wrong in it. Calls after the crash are not counted: they do not happen.
+    /// Counts a call and says what is to go wrong in it. Calls after the crash are not counted: they do not
+    /// happen.
     pub(super) fn count(&mut self, call: Call) -> io::Result<Option<Fault>> {
         if self.crash_at.is_some_and(|last| self.calls >= last) {
             self.crashed = true;

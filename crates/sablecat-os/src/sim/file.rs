@@ -1,11 +1,12 @@
 //! One simulated file: what a reader sees, what is durable, and the changes between the two.
 //!
-//! A disk writes a sector at a time, from a cache that holds the newest bytes. So after a power failure each sector is as some
-//! unsynced write left it (with all earlier writes to that sector in it), or as it was; sectors know nothing of one
-//! another. Lengths are the file system's, which changes them in order: the file has one of the lengths it had since the
-//! last sync. Three rules tie lengths to bytes. What a surviving cut removed stays removed: those bytes are zero if the file grew
-//! again. A cut frees the blocks behind it; what is written there later goes to other blocks, which nobody finds if the cut did
-//! not survive. The block that a cut goes through is not freed, but filled up with zeros, which is a write like others.
+//! A disk writes a sector at a time, from a cache that holds the newest bytes. So after a power failure each
+//! sector is as some unsynced write left it (with all earlier writes to that sector in it), or as it was;
+//! sectors know nothing of one another. Lengths are the file system's, which changes them in order: the file
+//! has one of the lengths it had since the last sync. Three rules tie lengths to bytes. What a surviving cut
+//! removed stays removed: those bytes are zero if the file grew again. A cut frees the blocks behind it; what
+//! is written there later goes to other blocks, which nobody finds if the cut did not survive. The block that
+//! a cut goes through is not freed, but filled up with zeros, which is a write like others.
 
 use std::collections::HashMap;
 
@@ -27,7 +28,8 @@ enum What {
     Write {
         offset: u64,
         bytes: Box<[u8]>,
-        /// Through a window: memory is copied while the disk may be reading it, so a sector may hold a part of it.
+        /// Through a window: memory is copied while the disk may be reading it, so a sector may hold a part
+        /// of it.
         window: bool,
     },
     SetLen(u64),
@@ -89,8 +91,8 @@ impl FileState {
         self.changes.push(Change { moment, what });
     }
 
-    /// Makes the bytes of a range durable, and no others. A range beyond the durable length takes everything else along, as the length has to
-    /// become durable too.
+    /// Makes the bytes of a range durable, and no others. A range beyond the durable length takes everything
+    /// else along, as the length has to become durable too.
     pub(super) fn sync_range(&mut self, offset: u64, len: usize) {
         let end = offset + len as u64;
         if end > self.durable.len() {
@@ -109,7 +111,10 @@ impl FileState {
             let within = |at: u64| (at.max(from) - from).min(bytes.len() as u64) as usize;
             for (begins, part) in [(from, &bytes[..within(offset)]), (end.max(from), &bytes[within(end)..])] {
                 if !part.is_empty() {
-                    self.changes.push(Change { moment, what: What::Write { offset: begins, bytes: part.into(), window } });
+                    self.changes.push(Change {
+                        moment,
+                        what: What::Write { offset: begins, bytes: part.into(), window },
+                    });
                 }
             }
         }
@@ -151,7 +156,8 @@ impl FileState {
                         if index > last.index {
                             continue;
                         }
-                        let (from, to) = if index == last.index { last.cut(&part) } else { (part.start, part.end) };
+                        let (from, to) =
+                            if index == last.index { last.cut(&part) } else { (part.start, part.end) };
                         let to = to.min(unseen_from.saturating_sub(*offset).try_into().unwrap_or(usize::MAX));
                         if from < to {
                             bytes.write(offset + from as u64, &new[from..to]);
@@ -198,7 +204,8 @@ impl FileState {
                 }
                 // Words are what memory is copied by.
                 let words = (part.end - part.start) as u64 / 8;
-                let kept = (torn && *window && fates.part()).then(|| 8 * fates.dice.below(words + 1) as usize);
+                let kept =
+                    (torn && *window && fates.part()).then(|| 8 * fates.dice.below(words + 1) as usize);
                 verdict.sectors.insert(part.sector, Last { index, kept });
                 verdict.lengths = index + 1;
             }

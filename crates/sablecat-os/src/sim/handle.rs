@@ -51,7 +51,8 @@ impl SimFile {
         if allowed == wanted && (fault.is_none() || is_lie) {
             let len = bytes.len();
             if is_lie {
-                let place = (fault == Some(Fault::MisdirectedWrite)).then(|| state.elsewhere(self.node, offset, wanted));
+                let place = (fault == Some(Fault::MisdirectedWrite))
+                    .then(|| state.elsewhere(self.node, offset, wanted));
                 let elsewhere = state.tick();
                 let file = state.file(self.node);
                 file.lied = true;

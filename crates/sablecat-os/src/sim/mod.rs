@@ -2,21 +2,24 @@
 //!
 //! What chance decides follows from seeds: the same calls on the same seed meet the same fate.
 //!
-//! It keeps two disks in one: what programs see, and what is durable; and the changes since, in order. [`SimDisk::crash`]
-//! makes a new disk of one of the states that a power failure at this moment may leave. The old one goes on unharmed, so any number
-//! of states of one moment can be looked at. What may happen to unsynced changes:
+//! It keeps two disks in one: what programs see, and what is durable; and the changes since, in order.
+//! [`SimDisk::crash`] makes a new disk of one of the states that a power failure at this moment may leave.
+//! The old one goes on unharmed, so any number of states of one moment can be looked at. What may happen to
+//! unsynced changes:
 //!
-//! - writes survive or not, whatever their order, and are torn at sectors of 512 bytes ([`Survival`] says in which patterns);
+//! - writes survive or not, whatever their order, and are torn at sectors of 512 bytes ([`Survival`] says in
+//!   which patterns);
 //! - a write through a window, in progress as the disk reads the memory, may be torn within a sector as well;
 //! - a file has one of the lengths it had since it was last synced, not always one that fits the bytes;
-//! - files created, renamed or removed may be, or not, until their directory is synced. That goes for directories too: a file is
-//!   there only if the whole path to it survived.
+//! - files created, renamed or removed may be, or not, until their directory is synced. That goes for
+//!   directories too: a file is there only if the whole path to it survived.
 //!
-//! What was synced is there, always. Two limits keep the states to those that disks and file systems have: a sector that survives
-//! has all earlier writes to it in it, and changes to one name survive in order.
+//! What was synced is there, always. Two limits keep the states to those that disks and file systems have: a
+//! sector that survives has all earlier writes to it in it, and changes to one name survive in order.
 //!
-//! Faults are planned by the number of the call: calls are counted from 1, over all files and directories, whether or not they
-//! change anything. Run a program once, ask for [`SimDisk::calls`], then run it again for each number:
+//! Faults are planned by the number of the call: calls are counted from 1, over all files and directories,
+//! whether or not they change anything. Run a program once, ask for [`SimDisk::calls`], then run it again for
+//! each number:
 //!
 //! ```
 //! # use std::path::Path;
@@ -44,10 +47,11 @@
 //! # std::io::Result::Ok(())
 //! ```
 //!
-//! Besides failing, calls may lie: a write is lost or goes to another place, and nobody is told ([`Fault::LostWrite`],
-//! [`Fault::MisdirectedWrite`]).
+//! Besides failing, calls may lie: a write is lost or goes to another place, and nobody is told
+//! ([`Fault::LostWrite`], [`Fault::MisdirectedWrite`]).
 //!
-//! It does not model time, permissions, or the contents of bad sectors: to see a program meet corruption, write over its files.
+//! It does not model time, permissions, or the contents of bad sectors: to see a program meet corruption,
+//! write over its files.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -92,8 +96,8 @@ impl SimDisk {
         SimDisk { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// A disk as a power failure at this moment may leave it: which one, the seed decides. It has no faults planned, no locks
-    /// and the same capacity; everything on it is durable.
+    /// A disk as a power failure at this moment may leave it: which one, the seed decides. It has no faults
+    /// planned, no locks and the same capacity; everything on it is durable.
     pub fn crash(&self, seed: u64) -> SimDisk {
         let mut dice = Dice::new(seed);
         let survival = dice.pick(&Survival::ALL);
@@ -105,13 +109,14 @@ impl SimDisk {
         SimDisk::with(self.state().after_crash(survival, Dice::new(seed)))
     }
 
-    /// Makes something go wrong in the `call`-th call, or the first after it that the fault suits. Calls are counted from 1.
+    /// Makes something go wrong in the `call`-th call, or the first after it that the fault suits. Calls are
+    /// counted from 1.
     pub fn fail_at(&self, call: u64, fault: Fault) {
         self.state().plan.fail_at(call, fault);
     }
 
-    /// Turns the power off after the `call`-th call: later ones answer with [`PowerLost`] and do nothing, and writes through
-    /// windows do nothing.
+    /// Turns the power off after the `call`-th call: later ones answer with [`PowerLost`] and do nothing, and
+    /// writes through windows do nothing.
     pub fn crash_at(&self, call: u64) {
         self.state().plan.crash_at(call);
     }
@@ -146,7 +151,8 @@ impl SimDisk {
         self.state().moments().len()
     }
 
-    /// Limits the space that files may take, counted in chunks of 4096 bytes. Beyond it calls answer `StorageFull`.
+    /// Limits the space that files may take, counted in chunks of 4096 bytes. Beyond it calls answer
+    /// `StorageFull`.
     pub fn set_capacity(&self, bytes: u64) {
         self.state().capacity = bytes;
     }
@@ -186,7 +192,8 @@ impl Disk for SimDisk {
         if how.read_only && (how.create || how.create_new) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let (mut state, fault) = self.call(if how.create || how.create_new { Call::Make } else { Call::Open })?;
+        let (mut state, fault) =
+            self.call(if how.create || how.create_new { Call::Make } else { Call::Open })?;
         let node = match state.names.find(path)? {
             Some(_) if how.create_new => return Err(io::ErrorKind::AlreadyExists.into()),
             Some(node) if state.names.is_dir(node) => {

@@ -1,9 +1,9 @@
 //! The directory tree: what the names are now, what they durably are, and the changes between the two.
 //!
-//! A change is a set of slots (a directory and a name in it) and what each is to name: one slot for creating or removing, two
-//! for renaming. It happens as a whole or not at all. Changes to one name survive a power failure in order, as every file
-//! system of today has it; changes to different names are strangers. A file is found after a crash if the whole path to it
-//! survived.
+//! A change is a set of slots (a directory and a name in it) and what each is to name: one slot for creating
+//! or removing, two for renaming. It happens as a whole or not at all. Changes to one name survive a power
+//! failure in order, as every file system of today has it; changes to different names are strangers. A file
+//! is found after a crash if the whole path to it survived.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -172,7 +172,8 @@ impl Names {
     /// Everything that has, had durably, or may have had a name.
     pub(super) fn nameable(&self) -> BTreeSet<NodeId> {
         let named = self.dirs.values().flat_map(|dir| dir.now.values().chain(dir.durable.values()));
-        let changing = self.changes.iter().flat_map(|change| change.slots.iter().filter_map(|(_, node)| node.as_ref()));
+        let changing =
+            self.changes.iter().flat_map(|change| change.slots.iter().filter_map(|(_, node)| node.as_ref()));
         named.chain(changing).chain([&ROOT]).copied().collect()
     }
 
@@ -204,7 +205,10 @@ fn put(names: &mut BTreeMap<String, NodeId>, name: &str, node: Option<NodeId>) {
 }
 
 /// The changes that survive: each by its own fate, and only with those to the same names before it.
-fn survivors<C: std::borrow::Borrow<Change>>(changes: impl IntoIterator<Item = C>, fates: &mut Fates) -> Vec<C> {
+fn survivors<C: std::borrow::Borrow<Change>>(
+    changes: impl IntoIterator<Item = C>,
+    fates: &mut Fates,
+) -> Vec<C> {
     let mut lost: BTreeSet<Slot> = BTreeSet::new();
     let mut kept = Vec::new();
     for change in changes {

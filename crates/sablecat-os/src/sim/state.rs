@@ -100,7 +100,8 @@ impl State {
         self.file(node).now().fitting(offset, len, room)
     }
 
-    /// A place in a file for a write that was to go to `offset`, with the same alignment: any place but that, if there is one.
+    /// A place in a file for a write that was to go to `offset`, with the same alignment: any place but that,
+    /// if there is one.
     pub(super) fn elsewhere(&mut self, node: NodeId, offset: u64, len: u64) -> u64 {
         let unit = 1 << (offset | len).trailing_zeros().clamp(SECTOR.trailing_zeros(), 16);
         let places = self.file(node).now().len().saturating_sub(len) / unit + 1;

@@ -1,12 +1,14 @@
 //! Processes that attach to a shared environment: how long it takes them, and what memory each of them costs.
 //!
-//! One process makes an environment, fills it and keeps it open, so that it is warm. The others are started one after the other; each opens
-//! the environment, looks up some of its records, and stays. When all are there, the memory of each is read from outside: what it has to
-//! itself, and the page tables through which it sees what all of them share. Then they leave one after the other, the first one last, and
-//! with it the shared memory.
+//! One process makes an environment, fills it and keeps it open, so that it is warm. The others are started
+//! one after the other; each opens the environment, looks up some of its records, and stays. When all are
+//! there, the memory of each is read from outside: what it has to itself, and the page tables through which
+//! it sees what all of them share. Then they leave one after the other, the first one last, and with it the
+//! shared memory.
 //!
-//! The clock runs around the call that opens, in the process that makes it, so what it takes to start a process does not count. Its memory
-//! does: 0.33 MB of the 0.73 that a process has to itself are the program's before it opens anything, and 0.39 are the seats of its threads.
+//! The clock runs around the call that opens, in the process that makes it, so what it takes to start a
+//! process does not count. Its memory does: 0.33 MB of the 0.73 that a process has to itself are the
+//! program's before it opens anything, and 0.39 are the seats of its threads.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -30,8 +32,9 @@ const PROCESSES_QUICK: u32 = 50;
 const BYTES: u64 = 64 << 20;
 const BYTES_QUICK: u64 = 16 << 20;
 
-/// Times the records that the cache is. In one of their size they have no room, since pages are not full: the processes would begin to write
-/// ahead of need, each with a buffer for that, and their memory would depend on whether they had come to it yet.
+/// Times the records that the cache is. In one of their size they have no room, since pages are not full: the
+/// processes would begin to write ahead of need, each with a buffer for that, and their memory would depend
+/// on whether they had come to it yet.
 const CACHE_SCALE: u64 = 2;
 
 /// Where shared memory lies.
@@ -41,10 +44,15 @@ const SHARED_MEMORY: &str = "/dev/shm";
 pub(super) fn attach(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
     let (processes, bytes) = if options.quick { (PROCESSES_QUICK, BYTES_QUICK) } else { (PROCESSES, BYTES) };
     let bytes = options.size.unwrap_or(bytes);
-    let session = own_session(Mode::NoSync, records_of_fill(bytes), options.cache.unwrap_or(bytes.saturating_mul(CACHE_SCALE)));
+    let session = own_session(
+        Mode::NoSync,
+        records_of_fill(bytes),
+        options.cache.unwrap_or(bytes.saturating_mul(CACHE_SCALE)),
+    );
     let mut rounds = Vec::new();
     let mut outcome = own_rounds(field, &session, "attach", |shared, dir| {
-        let (figures, attached) = attach_once(shared, dir, &own_open(dir, &session, false), bytes, processes)?;
+        let (figures, attached) =
+            attach_once(shared, dir, &own_open(dir, &session, false), bytes, processes)?;
         rounds.push(attached);
         Ok(figures)
     });
@@ -66,19 +74,29 @@ pub(super) fn attach(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome
 }
 
 /// One round, after which nobody has the environment in `dir` open, whatever came of it.
-fn attach_once(shared: &dyn Contestant, dir: &Path, open: &Request, bytes: u64, processes: u32) -> Result<(Figures, Attached), Refusal> {
+fn attach_once(
+    shared: &dyn Contestant,
+    dir: &Path,
+    open: &Request,
+    bytes: u64,
+    processes: u32,
+) -> Result<(Figures, Attached), Refusal> {
     let mut present = Vec::new();
     let measured = gather(shared, open, bytes, processes, &mut present);
     let closed = leave(present);
     let (figures, attached) = measured?;
     let disk_mb = closed?.disk_mb;
     if let Some(path) = shared_memory(dir) {
-        return Err(Refusal::Failed(format!("all have closed the environment, and {} is still there", path.display())));
+        return Err(Refusal::Failed(format!(
+            "all have closed the environment, and {} is still there",
+            path.display()
+        )));
     }
     Ok((Figures { disk_mb, ..figures }, attached))
 }
 
-/// Has processes open the environment and stay: they are `present`, the one that makes it first, also after an error.
+/// Has processes open the environment and stay: they are `present`, the one that makes it first, also after
+/// an error.
 fn gather(
     shared: &dyn Contestant,
     open: &Request,
@@ -94,22 +112,30 @@ fn gather(
             let looked = present[before as usize + 1].ask(&Request::Spot { bytes })?;
             Ok(Figures { seconds: opened.seconds, ..looked })
         });
-        arrived.push(arriving.map_err(|why| why.after(&format!("with {before} of {processes} processes attached")))?);
+        arrived.push(
+            arriving.map_err(|why| why.after(&format!("with {before} of {processes} processes attached")))?,
+        );
     }
-    let footprints = present[1..].iter().map(|process| footprint(&**process)).collect::<Result<Vec<_>, _>>()?;
+    let footprints =
+        present[1..].iter().map(|process| footprint(&**process)).collect::<Result<Vec<_>, _>>()?;
     Ok(sum_up(&arrived, &footprints))
 }
 
-/// One round's figures, of the processes' own: of each the seconds until it had opened the environment, and the rest after it had looked.
+/// One round's figures, of the processes' own: of each the seconds until it had opened the environment, and
+/// the rest after it had looked.
 fn sum_up(arrived: &[Figures], footprints: &[Footprint]) -> (Figures, Attached) {
     let of = |pick: fn(&Figures) -> f64| median(arrived.iter().map(pick).collect()).unwrap_or_default();
-    let cost = |pick: fn(&Footprint) -> f64| median(footprints.iter().map(pick).collect()).unwrap_or_default();
+    let cost =
+        |pick: fn(&Footprint) -> f64| median(footprints.iter().map(pick).collect()).unwrap_or_default();
     let figures = Figures {
         ops: 1,
         seconds: of(|process| process.seconds),
         errors: arrived.iter().map(|process| process.errors).sum(),
         rss_mb: of(|process| process.rss_mb),
-        first_error: arrived.iter().find(|process| process.errors > 0).map_or_else(String::new, |process| process.first_error.clone()),
+        first_error: arrived
+            .iter()
+            .find(|process| process.errors > 0)
+            .map_or_else(String::new, |process| process.first_error.clone()),
         ..Figures::default()
     };
     let attached = Attached {
@@ -122,14 +148,19 @@ fn sum_up(arrived: &[Figures], footprints: &[Footprint]) -> (Figures, Attached) 
 }
 
 /// One more process that has the environment open.
-fn enter(shared: &dyn Contestant, open: &Request, present: &mut Vec<Box<dyn Served>>) -> Result<Figures, Refusal> {
+fn enter(
+    shared: &dyn Contestant,
+    open: &Request,
+    present: &mut Vec<Box<dyn Served>>,
+) -> Result<Figures, Refusal> {
     let mut process = shared.start()?;
     let opened = process.ask(open)?;
     present.push(process);
     Ok(opened)
 }
 
-/// Has all of them close the environment, also if some cannot; who came first is last. Its answer, or the first refusal.
+/// Has all of them close the environment, also if some cannot; who came first is last. Its answer, or the
+/// first refusal.
 fn leave(present: Vec<Box<dyn Served>>) -> Result<Figures, Refusal> {
     let closed: Vec<_> = present.into_iter().rev().map(|mut process| process.ask(&Request::Close)).collect();
     closed.into_iter().try_fold(Figures::default(), |_, closed| closed)
@@ -137,7 +168,8 @@ fn leave(present: Vec<Box<dyn Served>>) -> Result<Figures, Refusal> {
 
 fn footprint(process: &dyn Served) -> Result<Footprint, Refusal> {
     let id = process.id();
-    machine::footprint(id).map_err(|error| Refusal::Failed(format!("cannot read what memory process {id} has: {error}")))
+    machine::footprint(id)
+        .map_err(|error| Refusal::Failed(format!("cannot read what memory process {id} has: {error}")))
 }
 
 /// A file in memory of the environment in `dir`: its region, or what became of one.
@@ -161,7 +193,8 @@ mod tests {
 
     const BYTES: u64 = 100_000;
 
-    /// Serves a shared environment several times over in this process, as often as it may, and notes who was asked what.
+    /// Serves a shared environment several times over in this process, as often as it may, and notes who was
+    /// asked what.
     struct Crowd {
         starts_max: usize,
         started: Cell<usize>,
@@ -179,7 +212,12 @@ mod tests {
 
     impl Crowd {
         fn new(starts_max: usize) -> Crowd {
-            Crowd { starts_max, started: Cell::new(0), asked: Rc::default(), hear: |request| Some(request.clone()) }
+            Crowd {
+                starts_max,
+                started: Cell::new(0),
+                asked: Rc::default(),
+                hear: |request| Some(request.clone()),
+            }
         }
 
         /// A round of three processes, besides the first one.
@@ -255,7 +293,11 @@ mod tests {
         let crowd = Crowd::new(3);
         let refusal = crowd.attach(&dir).unwrap_err();
         assert_eq!(refusal, Refusal::Failed("with 2 of 3 processes attached: there are too many".to_owned()));
-        assert!(crowd.asked.borrow().ends_with(&["2 close", "1 close", "0 close"].map(str::to_owned)), "{:?}", crowd.asked);
+        assert!(
+            crowd.asked.borrow().ends_with(&["2 close", "1 close", "0 close"].map(str::to_owned)),
+            "{:?}",
+            crowd.asked
+        );
         assert_eq!(shared_memory(&dir), None);
     }
 
@@ -266,7 +308,11 @@ mod tests {
         crowd.hear = |request| (*request != Request::Close).then(|| request.clone());
         let refusal = crowd.attach(&place.path().join("env")).unwrap_err();
         assert_eq!(refusal, Refusal::Failed("no".to_owned()));
-        assert!(crowd.asked.borrow().ends_with(&["3 close", "2 close", "1 close", "0 close"].map(str::to_owned)), "{:?}", crowd.asked);
+        assert!(
+            crowd.asked.borrow().ends_with(&["3 close", "2 close", "1 close", "0 close"].map(str::to_owned)),
+            "{:?}",
+            crowd.asked
+        );
     }
 
     #[test]
@@ -286,7 +332,11 @@ mod tests {
     fn what_remains_in_memory_fails_the_round() {
         let place = Place::below(&std::env::temp_dir()).unwrap();
         let metadata = fs::metadata(place.path()).unwrap();
-        let path = Path::new(SHARED_MEMORY).join(format!("sablecat-{:x}-{:x}.aside", metadata.dev(), metadata.ino()));
+        let path = Path::new(SHARED_MEMORY).join(format!(
+            "sablecat-{:x}-{:x}.aside",
+            metadata.dev(),
+            metadata.ino()
+        ));
         fs::write(&path, "").unwrap();
         let refusal = Crowd::new(4).attach(place.path());
         fs::remove_file(&path).unwrap();
@@ -296,12 +346,20 @@ mod tests {
 
     #[test]
     fn figures_are_of_the_middle_process_and_the_slowest() {
-        let process = |seconds, errors, error: &str| Figures { seconds, errors, first_error: error.to_owned(), ..Figures::default() };
+        let process = |seconds, errors, error: &str| Figures {
+            seconds,
+            errors,
+            first_error: error.to_owned(),
+            ..Figures::default()
+        };
         let arrived = [process(0.001, 0, ""), process(0.004, 1, "a"), process(0.002, 2, "b")];
         let footprints = [1.0, 3.0, 8.0].map(|mb| Footprint { private_mb: mb, page_tables_mb: mb / 2.0 });
         let (figures, attached) = sum_up(&arrived, &footprints);
         assert_eq!((figures.seconds, figures.errors, figures.first_error.as_str()), (0.002, 3, "a"));
-        assert_eq!(attached, Attached { processes: 3, slowest_ms: 4.0, private_mb: 3.0, page_tables_mb: 1.5 });
+        assert_eq!(
+            attached,
+            Attached { processes: 3, slowest_ms: 4.0, private_mb: 3.0, page_tables_mb: 1.5 }
+        );
         let other = Attached { slowest_ms: 1.0, private_mb: 1.000_4, ..attached.clone() };
         let over = Attached::over(&[attached.clone(), other.clone(), other]).unwrap();
         assert_eq!(over, Attached { slowest_ms: 1.0, private_mb: 1.0, ..attached });

@@ -1,15 +1,18 @@
-//! What the first paper names without measuring: recovery time, start-up time, databases larger than its own and than the cache.
+//! What the first paper names without measuring: recovery time, start-up time, databases larger than its own
+//! and than the cache.
 //!
-//! - *Replay*: single-record transactions are logged and made durable, the process is killed, and another opens the
-//!   directory. No checkpoint is made in between, so the log holds all of them; a scan afterwards checks each value.
-//! - *Open*: a large environment is closed cleanly and opened in a new process, after the system was asked to forget its
-//!   files. That must not take longer because there is more in it.
-//! - *Attach* (`attach.rs`): hundreds of processes open a shared environment that another has open: how long each takes, and what memory
-//!   each has to itself.
+//! - *Replay*: single-record transactions are logged and made durable, the process is killed, and another
+//!   opens the directory. No checkpoint is made in between, so the log holds all of them; a scan afterwards
+//!   checks each value.
+//! - *Open*: a large environment is closed cleanly and opened in a new process, after the system was asked to
+//!   forget its files. That must not take longer because there is more in it.
+//! - *Attach* (`attach.rs`): hundreds of processes open a shared environment that another has open: how long
+//!   each takes, and what memory each has to itself.
 //! - *Large*: random reads of ten million records, all in cache, ours and the peers'.
-//! - *Spill*: random reads and updates of records that are two and eight times the cache, with the system kept from caching the
-//!   files itself; ours opens them for direct transfers. Peers that map their files (LMDB, LevelDB) have them in memory nevertheless:
-//!   they are shown, and are not what ours is measured against.
+//! - *Spill*: random reads and updates of records that are two and eight times the cache, with the system
+//!   kept from caching the files itself; ours opens them for direct transfers. Peers that map their files
+//!   (LMDB, LevelDB) have them in memory nevertheless: they are shown, and are not what ours is measured
+//!   against.
 
 mod attach;
 
@@ -30,11 +33,12 @@ use crate::{Case, Options, Report, Rows, Suite};
 /// Times the cache that the data of the spilling cases are.
 const SPILLS: [u64; 2] = [2, 8];
 
-/// How long a system reads or updates. With eight systems, four sessions and three rounds that makes five minutes; a cache of half the data
-/// is full after the first half second, which all systems begin with.
+/// How long a system reads or updates. With eight systems, four sessions and three rounds that makes five
+/// minutes; a cache of half the data is full after the first half second, which all systems begin with.
 const SPILL_SECONDS: f64 = 3.0;
 
-/// Whether a system reads its files through a mapping, of which the operating system is not asked to drop anything.
+/// Whether a system reads its files through a mapping, of which the operating system is not asked to drop
+/// anything.
 fn maps_files(system: &str) -> bool {
     system.starts_with("lmdb") || system == "leveldb"
 }
@@ -56,7 +60,8 @@ fn cases(options: &Options) -> &[Case] {
 pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
     // A shared environment is attached to; in the other cases it would be one more system.
     let shared: Vec<&dyn Contestant>;
-    (shared, field.contestants) = field.contestants.iter().partition(|contestant| contestant.name() == SHARED);
+    (shared, field.contestants) =
+        field.contestants.iter().partition(|contestant| contestant.name() == SHARED);
     let mut all = Outcome::default();
     let mut grids = Vec::new();
     for case in cases(options) {
@@ -65,7 +70,10 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
             Case::Open => open(options, &mut field),
             Case::Attach => {
                 let (contestants, progress) = (shared.clone(), &mut *field.progress);
-                attach::attach(options, &mut Field { contestants, progress, dir: field.dir, rounds: field.rounds })
+                attach::attach(
+                    options,
+                    &mut Field { contestants, progress, dir: field.dir, rounds: field.rounds },
+                )
             }
             Case::Large => large(options, &mut field),
             Case::Spill => spill(options, &mut field),
@@ -91,11 +99,19 @@ fn replay(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
     let records = options.records.unwrap_or(if options.quick { 200_000 } else { 1_000_000 });
     let session = own_session(Mode::NoSync, records, options.cache.unwrap_or_else(|| cache_for(records)));
     let outcome = own_rounds(field, &session, "replay", |ours, dir| replay_once(ours, dir, &session));
-    let title = format!("recovery: {} single-record transactions in the log of a killed process", thousands(records as f64));
+    let title = format!(
+        "recovery: {} single-record transactions in the log of a killed process",
+        thousands(records as f64)
+    );
     let mut grid = Grid::new(title, ["replay", "records a second", "seconds", "resident MB"], 1);
     for row in &outcome.rows {
         let seconds = row.records as f64 / row.ops_per_s;
-        let cells = [row.system.clone(), thousands(row.ops_per_s), format!("{seconds:.3}"), format!("{:.1}", row.rss_mb)];
+        let cells = [
+            row.system.clone(),
+            thousands(row.ops_per_s),
+            format!("{seconds:.3}"),
+            format!("{:.1}", row.rss_mb),
+        ];
         grid.rows.push(cells.into());
     }
     (grid, outcome)
@@ -126,7 +142,10 @@ fn replay_once(ours: &dyn Contestant, dir: &Path, session: &Session) -> Result<F
     let mut served = ours.start()?;
     let opened = served.ask(&open)?;
     if opened.replayed < session.records {
-        return Err(Refusal::Failed(format!("{} of {} records were replayed", opened.replayed, session.records)));
+        return Err(Refusal::Failed(format!(
+            "{} of {} records were replayed",
+            opened.replayed, session.records
+        )));
     }
     let scanned = served.ask(&run(Kind::Bulk))?;
     served.ask(&Request::Close)?;
@@ -142,7 +161,11 @@ fn open(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
     let title = format!("opening an environment of {} MB that was closed cleanly", bytes >> 20);
     let mut grid = Grid::new(title, ["open", "milliseconds", "disk MB"], 1);
     for row in &outcome.rows {
-        grid.rows.push(vec![row.system.clone(), format!("{:.2}", 1000.0 / row.ops_per_s), format!("{:.1}", row.disk_mb)]);
+        grid.rows.push(vec![
+            row.system.clone(),
+            format!("{:.2}", 1000.0 / row.ops_per_s),
+            format!("{:.1}", row.disk_mb),
+        ]);
     }
     (grid, outcome)
 }
@@ -206,12 +229,16 @@ fn spill(options: &Options, field: &mut Field<'_>) -> (Grid, Outcome) {
         session(Kind::Update, eight_times, "update, data 8x the cache"),
     ];
     let outcome = field.run(&sessions);
-    let title =
-        format!("{} records, {} MB, in caches too small for them: random operations a second", thousands(records as f64), data_bytes >> 20);
+    let title = format!(
+        "{} records, {} MB, in caches too small for them: random operations a second",
+        thousands(records as f64),
+        data_bytes >> 20
+    );
     (beside_peers(title, &outcome.rows, |peer| !maps_files(peer)), outcome)
 }
 
-/// One line per operation: ours, every peer's, and how ours compares with the best of those that `counts` lets count.
+/// One line per operation: ours, every peer's, and how ours compares with the best of those that `counts`
+/// lets count.
 fn beside_peers(title: String, rows: &[Row], counts: impl Fn(&str) -> bool) -> Grid {
     let mut systems: Vec<&str> = Vec::new();
     let mut lines: Vec<(Mode, &str)> = Vec::new();
@@ -227,10 +254,14 @@ fn beside_peers(title: String, rows: &[Row], counts: impl Fn(&str) -> bool) -> G
     grid.heads.extend(systems.iter().map(|&system| system.to_owned()));
     grid.heads.push("ratio to the best peer".to_owned());
     for (mode, op) in lines {
-        let of = |system: &str| rows.iter().find(|row| row.system == system && row.mode == mode && row.op == op);
+        let of =
+            |system: &str| rows.iter().find(|row| row.system == system && row.mode == mode && row.op == op);
         let rate = |system: &str| of(system).map(|row| row.ops_per_s);
-        let best =
-            systems.iter().filter(|&&system| system != OURS && counts(system)).filter_map(|system| rate(system)).max_by(f64::total_cmp);
+        let best = systems
+            .iter()
+            .filter(|&&system| system != OURS && counts(system))
+            .filter_map(|system| rate(system))
+            .max_by(f64::total_cmp);
         let mut cells = vec![format!("{} {op}", mode.name())];
         cells.extend(systems.iter().map(|system| rate(system).map_or_else(|| "—".to_owned(), thousands)));
         cells.push(ratio(rate(OURS).zip(best).map(|(ours, best)| ours / best)));
@@ -247,7 +278,8 @@ fn own_rounds(
     mut once: impl FnMut(&dyn Contestant, &Path) -> Result<Figures, Refusal>,
 ) -> Outcome {
     let mut outcome = Outcome::default();
-    let ours: Vec<&dyn Contestant> = field.contestants.iter().copied().filter(|contestant| is_ours(contestant.name())).collect();
+    let ours: Vec<&dyn Contestant> =
+        field.contestants.iter().copied().filter(|contestant| is_ours(contestant.name())).collect();
     field.progress.start(u64::from(field.rounds) * ours.len() as u64);
     for ours in ours {
         let dir = field.dir.join(op);
@@ -269,7 +301,17 @@ fn own_rounds(
 
 fn own_session(mode: Mode, records: u64, cache_bytes: u64) -> Session {
     let (in_cache, loaded, uncached) = (false, false, false);
-    Session { mode, keys: Keys::Random, records, threads: 1, cache_bytes, in_cache, loaded, uncached, steps: Vec::new() }
+    Session {
+        mode,
+        keys: Keys::Random,
+        records,
+        threads: 1,
+        cache_bytes,
+        in_cache,
+        loaded,
+        uncached,
+        steps: Vec::new(),
+    }
 }
 
 fn own_open(dir: &Path, session: &Session, keep_log: bool) -> Request {

@@ -1,7 +1,8 @@
-//! The disk itself as a system: overwrite 4 KB and flush, again and again. No synchronous commit can be faster for one thread.
+//! The disk itself as a system: overwrite 4 KB and flush, again and again. No synchronous commit can be
+//! faster for one thread.
 //!
-//! The file is written and flushed beforehand, so that overwriting allocates nothing, and it is opened to bypass the
-//! system's cache where the file system allows that.
+//! The file is written and flushed beforehand, so that overwriting allocates nothing, and it is opened to
+//! bypass the system's cache where the file system allows that.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ impl Device {
     pub(super) fn open(dir: &Path) -> Result<Device, String> {
         let prepare = || {
             HostDisk.create_dir_all(dir)?;
-            let file = HostDisk.open(&dir.join("overwrite"), How { create: true, direct: true, ..How::default() })?;
+            let file = HostDisk
+                .open(&dir.join("overwrite"), How { create: true, direct: true, ..How::default() })?;
             let mut megabyte = AlignedBuf::new(1 << 20);
             megabyte.fill(0xA5);
             for offset in (0..BLOCKS * BLOCK_BYTES as u64).step_by(1 << 20) {

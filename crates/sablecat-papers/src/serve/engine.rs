@@ -6,8 +6,8 @@
 //! | TDS, NoSync | an environment whose commits stay in the log buffer |
 //! | Memory, WriteNoSync, Sync | an environment of that durability |
 //!
-//! A put, a removal or a lookup outside of a transaction is one of its own, so each is one commit or one snapshot.
-//! The environment keeps its default isolation, which is serialisable.
+//! A put, a removal or a lookup outside of a transaction is one of its own, so each is one commit or one
+//! snapshot. The environment keeps its default isolation, which is serialisable.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -55,8 +55,12 @@ impl Engine {
     pub(super) fn run(&mut self, job: &Job) -> Result<Tally, String> {
         Ok(match self {
             Engine::Data { store, table } => loops::run(&mut DataTable { store, table }, job),
-            Engine::Transactional { database, is_sync: false, .. } => loops::run(&mut Commits::<64>(database.clone()), job),
-            Engine::Transactional { database, is_sync: true, .. } => loops::run(&mut Commits::<1>(database.clone()), job),
+            Engine::Transactional { database, is_sync: false, .. } => {
+                loops::run(&mut Commits::<64>(database.clone()), job)
+            }
+            Engine::Transactional { database, is_sync: true, .. } => {
+                loops::run(&mut Commits::<1>(database.clone()), job)
+            }
         })
     }
 
@@ -103,17 +107,22 @@ impl Engine {
 }
 
 fn configure(open: &Open) -> Builder {
-    let builder =
-        Env::builder().cache_size(open.cache_bytes).log_buffer_size(open.log_buffer as usize).direct_io(open.direct).durability(match open
-            .mode
-        {
+    let builder = Env::builder()
+        .cache_size(open.cache_bytes)
+        .log_buffer_size(open.log_buffer as usize)
+        .direct_io(open.direct)
+        .durability(match open.mode {
             Mode::Ds | Mode::Tds | Mode::NoSync => Durability::NoSync,
             Mode::Memory => Durability::Memory,
             Mode::WriteNoSync => Durability::WriteNoSync,
             Mode::Sync => Durability::Sync,
         });
     let builder = if open.page_size == 0 { builder } else { builder.page_size(open.page_size as usize) };
-    if open.keep_log { builder.checkpoint_interval(Duration::from_secs(1 << 30)).checkpoint_log_size(u64::MAX) } else { builder }
+    if open.keep_log {
+        builder.checkpoint_interval(Duration::from_secs(1 << 30)).checkpoint_log_size(u64::MAX)
+    } else {
+        builder
+    }
 }
 
 fn say(error: sablecat::Error) -> String {
@@ -145,7 +154,8 @@ impl Table for DataTable<'_> {
     }
 
     fn scan<B>(&mut self, initial: B, mut each: impl FnMut(B, &[u8], &[u8]) -> B) -> sablecat::Result<B> {
-        self.store.fold(self.table, .., initial, |sum, key, value| ControlFlow::Continue(each(sum, key, value)))
+        self.store
+            .fold(self.table, .., initial, |sum, key, value| ControlFlow::Continue(each(sum, key, value)))
     }
 }
 

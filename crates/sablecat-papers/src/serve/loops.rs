@@ -1,8 +1,8 @@
 //! The timed loops over the records, and what they add up.
 //!
-//! One loop serves every kind of store through [`Table`], compiled for each, so that what is timed is the store's own calls
-//! and the workload. The clock is read around a loop, and inside it only when the run has a time limit: every 64
-//! operations, or every one where it waits for the disk anyway.
+//! One loop serves every kind of store through [`Table`], compiled for each, so that what is timed is the
+//! store's own calls and the workload. The clock is read around a loop, and inside it only when the run has a
+//! time limit: every 64 operations, or every one where it waits for the disk anyway.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -37,7 +37,10 @@ pub(super) trait Table {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Self::Error>;
 
     /// Stores records as cheaply as the store can.
-    fn put_batch(&mut self, records: &[([u8; workload::KEY_BYTES], [u8; workload::VALUE_BYTES])]) -> Result<(), Self::Error>;
+    fn put_batch(
+        &mut self,
+        records: &[([u8; workload::KEY_BYTES], [u8; workload::VALUE_BYTES])],
+    ) -> Result<(), Self::Error>;
 
     /// Shows the value of a key, in place, and returns what `look` made of it.
     fn look(&mut self, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> bool) -> Result<bool, Self::Error>;
@@ -80,7 +83,9 @@ impl Tally {
             }
             sum.errors += tally.errors;
             sum.time = match (sum.time, tally.time) {
-                (Some((start, end)), Some((other_start, other_end))) => Some((start.min(other_start), end.max(other_end))),
+                (Some((start, end)), Some((other_start, other_end))) => {
+                    Some((start.min(other_start), end.max(other_end)))
+                }
                 (one, other) => one.or(other),
             };
         }
@@ -158,7 +163,8 @@ fn read<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
     for _ in 0..job.passes {
         for position in job.share.clone() {
             let key = job.order.key(position);
-            let is_right = |value: Option<&[u8]>| value.is_some_and(|value| workload::is_value(key, job.version, value));
+            let is_right =
+                |value: Option<&[u8]>| value.is_some_and(|value| workload::is_value(key, job.version, value));
             match table.look(&workload::key_bytes(key), is_right) {
                 Ok(true) => {}
                 Ok(false) => tally.fail("read", key, "not the value that was stored"),
@@ -190,7 +196,11 @@ fn bulk<T: Table>(table: &mut T, job: &Job, limit: &Limit, tally: &mut Tally) {
             Ok((visited, key_sum)) => {
                 tally.ops += visited;
                 if visited != records {
-                    tally.fail("scan", visited, "this many records were seen, which is not how many there are");
+                    tally.fail(
+                        "scan",
+                        visited,
+                        "this many records were seen, which is not how many there are",
+                    );
                 } else if key_sum != workload::key_sum(records) {
                     tally.fail("scan", visited, "a key came twice, another not at all");
                 }

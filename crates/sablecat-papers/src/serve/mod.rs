@@ -1,9 +1,10 @@
 //! The serving end of the line protocol: one process, one system, one open store at a time.
 //!
-//! It serves `sablecat`, `sablecat-shared`, which opens its environments as processes do that share them, and `device`: the disk itself, whose only operation is to make 4 KB durable, as a bound
-//! for every synchronous commit. What a run means, how it is warmed, timed and checked, is kept the same here as in
-//! `sablecat-peers`, so that one driver can ask both in turn. Unlike there, it is the driver who has to know what a directory holds:
-//! a wrong belief shows as errors, since every value is checked.
+//! It serves `sablecat`, `sablecat-shared`, which opens its environments as processes do that share them, and
+//! `device`: the disk itself, whose only operation is to make 4 KB durable, as a bound for every synchronous
+//! commit. What a run means, how it is warmed, timed and checked, is kept the same here as in
+//! `sablecat-peers`, so that one driver can ask both in turn. Unlike there, it is the driver who has to know
+//! what a directory holds: a wrong belief shows as errors, since every value is checked.
 
 mod device;
 mod engine;
@@ -38,7 +39,8 @@ pub const SYSTEMS: [&str; 3] = [OURS, SHARED, DEVICE];
 pub fn serve(system: &str) -> io::Result<()> {
     let mut server = Server::new(system).map_err(io::Error::other)?;
     if system == SHARED {
-        // Shared memory outlives a process that is killed. Ctrl-C ends the driver, and that the input, after which the store is closed.
+        // Shared memory outlives a process that is killed. Ctrl-C ends the driver, and that the input, after
+        // which the store is closed.
         interrupt::watch()?;
     }
     let mut out = io::stdout().lock();
@@ -103,7 +105,10 @@ impl Server {
         }
     }
 
-    fn with_open(&mut self, work: impl FnOnce(&mut Opened) -> Result<Figures, String>) -> Result<Figures, String> {
+    fn with_open(
+        &mut self,
+        work: impl FnOnce(&mut Opened) -> Result<Figures, String>,
+    ) -> Result<Figures, String> {
         work(self.opened.as_mut().ok_or("no store is open")?)
     }
 
@@ -245,7 +250,8 @@ fn run_on_threads(engine: &mut Engine, run: &Run, version: u32) -> Result<Tally,
         let threads: Vec<_> = (0..)
             .zip(tables)
             .map(|(thread, mut table)| {
-                let job = Job { share: workload::share(run.records, run.threads.into(), thread), ..job.clone() };
+                let job =
+                    Job { share: workload::share(run.records, run.threads.into(), thread), ..job.clone() };
                 let barrier = &barrier;
                 scope.spawn(move || {
                     barrier.wait();
@@ -253,7 +259,10 @@ fn run_on_threads(engine: &mut Engine, run: &Run, version: u32) -> Result<Tally,
                 })
             })
             .collect();
-        threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread panicked".to_owned())).collect::<Result<_, _>>()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| "a thread panicked".to_owned()))
+            .collect::<Result<_, _>>()
     })?;
     Ok(Tally::sum(tallies))
 }
@@ -310,14 +319,26 @@ mod tests {
     #[test]
     fn every_kind_of_run_finds_what_was_written_in_every_mode() {
         let modes = [Mode::Ds, Mode::Tds, Mode::Memory, Mode::NoSync, Mode::WriteNoSync, Mode::Sync];
-        for (system, mode) in modes.into_iter().map(|mode| (OURS, mode)).chain(modes[1..].iter().map(|&mode| (SHARED, mode))) {
+        for (system, mode) in
+            modes.into_iter().map(|mode| (OURS, mode)).chain(modes[1..].iter().map(|&mode| (SHARED, mode)))
+        {
             for keys in [Keys::Sequential, Keys::Random] {
                 let place = Place::below(&std::env::temp_dir()).unwrap();
                 let mut server = Server::new(system).unwrap();
                 ask(&mut server, &open(&place.path().join("env"), mode, 1));
-                for (kind, ops) in [(Kind::Write, 300), (Kind::Read, 600), (Kind::Bulk, 600), (Kind::Update, 300), (Kind::Read, 600)] {
+                for (kind, ops) in [
+                    (Kind::Write, 300),
+                    (Kind::Read, 600),
+                    (Kind::Bulk, 600),
+                    (Kind::Update, 300),
+                    (Kind::Read, 600),
+                ] {
                     let done = ask(&mut server, &run(kind, keys, 1));
-                    assert_eq!((done.ops, done.errors, done.first_error.as_str()), (ops, 0, ""), "{system} {mode:?} {keys:?} {kind:?}");
+                    assert_eq!(
+                        (done.ops, done.errors, done.first_error.as_str()),
+                        (ops, 0, ""),
+                        "{system} {mode:?} {keys:?} {kind:?}"
+                    );
                 }
                 ask(&mut server, &Request::Close);
             }
@@ -333,7 +354,10 @@ mod tests {
             let done = ask(&mut server, &run(kind, Keys::Random, 4));
             assert_eq!((done.errors, done.first_error.as_str()), (0, ""), "{kind:?}");
         }
-        assert!(matches!(server.answer(&serde_json::to_string(&run(Kind::Read, Keys::Random, 5)).unwrap()), Answer::Error { .. }));
+        assert!(matches!(
+            server.answer(&serde_json::to_string(&run(Kind::Read, Keys::Random, 5)).unwrap()),
+            Answer::Error { .. }
+        ));
     }
 
     #[test]
@@ -347,7 +371,8 @@ mod tests {
         let done = ask(&mut server, &wrong_version);
         assert_eq!((done.ops, done.errors), (300, 300));
         assert!(done.first_error.contains("not the value that was stored"), "{}", done.first_error);
-        let more_records = Request::Run(Run { kind: Kind::Bulk, records: 301, warm: false, passes: 1, ..right });
+        let more_records =
+            Request::Run(Run { kind: Kind::Bulk, records: 301, warm: false, passes: 1, ..right });
         let done = ask(&mut server, &more_records);
         assert_eq!((done.ops, done.errors), (300, 1), "{}", done.first_error);
     }

@@ -4,7 +4,8 @@ use super::input::Line;
 use super::store::Account;
 use super::work::successor;
 
-/// Up to this integer every stored record is checked; beyond, only the table, since the records would take longer than the run.
+/// Up to this integer every stored record is checked; beyond, only the table, since the records would take
+/// longer than the run.
 const RECORDS_CHECKED_TO: u64 = 2_000_000;
 /// So many wrong records are enough.
 const WRONG_MAX: usize = 10;
@@ -26,7 +27,8 @@ impl Table {
     pub(super) fn of(line: &Line) -> Result<Table, String> {
         let mut table = Table { longest: 0, highest: 0 };
         for start in line.range() {
-            let (steps, highest) = sequence(start).ok_or_else(|| format!("the sequence of {start} goes beyond 64 bits"))?;
+            let (steps, highest) =
+                sequence(start).ok_or_else(|| format!("the sequence of {start} goes beyond 64 bits"))?;
             table = Table { longest: table.longest.max(steps), highest: table.highest.max(highest) };
         }
         Ok(table)
@@ -69,7 +71,8 @@ impl Results {
             problems.push(format!("not all integers were claimed: {:?}", self.next));
         }
         let updates = self.total.updates;
-        // Two workers that met the same number have both stored it; one alone stores each number once. Who was killed has counted too few.
+        // Two workers that met the same number have both stored it; one alone stores each number once. Who
+        // was killed has counted too few.
         if let (Some(records), 0) = (self.records, kills)
             && (updates < records || (line.workers == 1 && updates != records))
         {
@@ -91,7 +94,12 @@ pub(super) struct Records<'a> {
 impl Records<'_> {
     /// None if the line has too many.
     pub(super) fn of(line: &Line) -> Option<Records<'_>> {
-        (line.finish <= RECORDS_CHECKED_TO).then_some(Records { line, count: 0, of_range: 0, wrong: Vec::new() })
+        (line.finish <= RECORDS_CHECKED_TO).then_some(Records {
+            line,
+            count: 0,
+            of_range: 0,
+            wrong: Vec::new(),
+        })
     }
 
     /// The next record, as far as it could be read. Says whether it makes sense to go on.
@@ -147,7 +155,10 @@ mod tests {
         let right = [(2, 1), (3, 7), (4, 2), (5, 5), (8, 3), (10, 6), (16, 4)];
         assert_eq!(problems(&right), [""; 0]);
         assert_eq!(problems(&right[1..]), ["2 integers of 3 are stored"]);
-        assert_eq!(problems(&[(2, 1), (3, 8), (4, 2)]), ["Some(3) has Some(7) steps, and not Some(8) as is stored"]);
+        assert_eq!(
+            problems(&[(2, 1), (3, 8), (4, 2)]),
+            ["Some(3) has Some(7) steps, and not Some(8) as is stored"]
+        );
         assert_eq!(problems(&[(0, 1), (2, 1), (3, 7), (4, 2)]).len(), 1, "0 is no number of a sequence");
     }
 
@@ -158,7 +169,10 @@ mod tests {
             let total = Account { longest, highest: 16, ..Account::default() };
             Results { total, next, records: None, problems: Vec::new() }.problems(&LINE, &expected, 0).len()
         };
-        assert_eq!([results(7, Some(5)), results(8, Some(5)), results(7, Some(4)), results(8, None)], [0, 1, 1, 2]);
+        assert_eq!(
+            [results(7, Some(5)), results(8, Some(5)), results(7, Some(4)), results(8, None)],
+            [0, 1, 1, 2]
+        );
     }
 
     #[test]
@@ -167,9 +181,14 @@ mod tests {
         let problems = |workers, updates, kills| {
             let total = Account { longest: 7, highest: 16, updates, ..Account::default() };
             let line = Line { workers, ..LINE };
-            Results { total, next: Some(5), records: Some(7), problems: Vec::new() }.problems(&line, &expected, kills).len()
+            Results { total, next: Some(5), records: Some(7), problems: Vec::new() }
+                .problems(&line, &expected, kills)
+                .len()
         };
-        assert_eq!([problems(1, 7, 0), problems(1, 8, 0), problems(1, 6, 0), problems(1, 6, 1)], [0, 1, 1, 0]);
+        assert_eq!(
+            [problems(1, 7, 0), problems(1, 8, 0), problems(1, 6, 0), problems(1, 6, 1)],
+            [0, 1, 1, 0]
+        );
         assert_eq!([problems(2, 7, 0), problems(2, 8, 0), problems(2, 6, 0)], [0, 0, 1]);
     }
 }

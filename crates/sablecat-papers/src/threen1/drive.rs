@@ -1,7 +1,7 @@
 //! The parent: starts the workers of a system, kills some if asked to, and waits until all integers are done.
 //!
-//! The parent does not have the database open meanwhile: when all workers are killed nobody has, and those who follow find what
-//! they had committed in the memory that they had shared.
+//! The parent does not have the database open meanwhile: when all workers are killed nobody has, and those
+//! who follow find what they had committed in the memory that they had shared.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -46,7 +46,13 @@ pub(super) struct Outcome {
 ///
 /// # Errors
 /// A sentence, when something could not be done, a worker fails, or this process is asked to end.
-pub(super) fn run(system: &dyn System, line: &Line, expected: &Table, dir: &Path, kills: &Kills) -> Result<Outcome, String> {
+pub(super) fn run(
+    system: &dyn System,
+    line: &Line,
+    expected: &Table,
+    dir: &Path,
+    kills: &Kills,
+) -> Result<Outcome, String> {
     let outcome = system.create(dir, line).and_then(|()| run_created(system, line, expected, dir, kills));
     if outcome.is_err() {
         system.abandon(dir);
@@ -56,13 +62,33 @@ pub(super) fn run(system: &dyn System, line: &Line, expected: &Table, dir: &Path
     outcome
 }
 
-fn run_created(system: &dyn System, line: &Line, expected: &Table, dir: &Path, kills: &Kills) -> Result<Outcome, String> {
-    let mut crew = Crew { system, line, dir, done: Arc::default(), workers: Vec::new(), kills: 0, dice: 0x9e37_79b9_7f4a_7c15 };
+fn run_created(
+    system: &dyn System,
+    line: &Line,
+    expected: &Table,
+    dir: &Path,
+    kills: &Kills,
+) -> Result<Outcome, String> {
+    let mut crew = Crew {
+        system,
+        line,
+        dir,
+        done: Arc::default(),
+        workers: Vec::new(),
+        kills: 0,
+        dice: 0x9e37_79b9_7f4a_7c15,
+    };
     let (started, cpu) = (Instant::now(), machine::children_cpu_seconds());
     crew.run(kills, started)?;
     let (seconds, cpu_seconds) = (started.elapsed().as_secs_f64(), machine::children_cpu_seconds() - cpu);
     let results = system.results(dir, line)?;
-    Ok(Outcome { total: results.total, seconds, cpu_seconds, kills: crew.kills, problems: results.problems(line, expected, crew.kills) })
+    Ok(Outcome {
+        total: results.total,
+        seconds,
+        cpu_seconds,
+        kills: crew.kills,
+        problems: results.problems(line, expected, crew.kills),
+    })
 }
 
 /// The worker processes of a line.
@@ -80,15 +106,18 @@ struct Crew<'a> {
 
 impl Crew<'_> {
     fn run(&mut self, kills: &Kills, started: Instant) -> Result<(), String> {
-        self.workers = (0..self.line.workers).map(|number| self.start(number).map(Some)).collect::<Result<_, _>>()?;
+        self.workers =
+            (0..self.line.workers).map(|number| self.start(number).map(Some)).collect::<Result<_, _>>()?;
         let mut next_kill = kills.every.map(|every| started + every);
         let mut done_at_kill = 0;
-        let mut kill_all_at = kills.all_at_percent.map(|percent| u128::from(self.line.count()) * u128::from(percent) / 100);
+        let mut kill_all_at =
+            kills.all_at_percent.map(|percent| u128::from(self.line.count()) * u128::from(percent) / 100);
         while self.is_anybody_at_work()? {
             if interrupt::is_asked() {
                 return Err("interrupted".to_owned());
             }
-            // Not before somebody has done more: if all were killed sooner than they can recover the database, none would ever come further.
+            // Not before somebody has done more: if all were killed sooner than they can recover the
+            // database, none would ever come further.
             let done = self.done.load(Ordering::Relaxed);
             if let (Some(at), Some(every)) = (next_kill, kills.every)
                 && Instant::now() >= at
@@ -119,7 +148,8 @@ impl Crew<'_> {
             // It ends with the worker.
             thread::spawn(move || {
                 for said in BufReader::new(says).lines().map_while(Result::ok) {
-                    // Relaxed: as where it is read. A line that a kill cut short counts for less than it should.
+                    // Relaxed: as where it is read. A line that a kill cut short counts for less than it
+                    // should.
                     done.fetch_add(said.parse().unwrap_or(0), Ordering::Relaxed);
                 }
             });
@@ -142,7 +172,8 @@ impl Crew<'_> {
 
     /// One of those at work, of whom there are some.
     fn victim(&mut self) -> usize {
-        let at_work: Vec<usize> = (0..self.workers.len()).filter(|&number| self.workers[number].is_some()).collect();
+        let at_work: Vec<usize> =
+            (0..self.workers.len()).filter(|&number| self.workers[number].is_some()).collect();
         self.dice ^= self.dice << 13;
         self.dice ^= self.dice >> 7;
         self.dice ^= self.dice << 17;

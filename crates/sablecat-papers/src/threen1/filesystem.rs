@@ -1,7 +1,7 @@
 //! A file system made for one run: in an image file on a loop device, mounted, and gone afterwards.
 //!
-//! The image loses its name as soon as it is mounted, and the loop device lets go of it when it is unmounted, so the mount is all that has to
-//! be undone.
+//! The image loses its name as soon as it is mounted, and the loop device lets go of it when it is unmounted,
+//! so the mount is all that has to be undone.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -70,13 +70,17 @@ impl Mounted {
         let mut mounted = Mounted { at, mounted: false };
         if file_system.mkfs.is_empty() {
             enough(bytes, machine::memory_available_bytes(), "there is memory for")?;
-            mounted.mount(file_system, &["-t", file_system.name, "-o", &format!("size={bytes}"), file_system.name])?;
+            mounted.mount(
+                file_system,
+                &["-t", file_system.name, "-o", &format!("size={bytes}"), file_system.name],
+            )?;
         } else {
             let space = statvfs(dir).map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize));
             enough(bytes, space, &format!("there is room in {} for", dir.display()))?;
             let image = Image::new(&dir.join(file_system.name).with_extension("img"), bytes)?;
             make(file_system, &image.0)?;
-            mounted.mount(file_system, &["-t", file_system.name, "-o", "loop", &image.0.to_string_lossy()])?;
+            mounted
+                .mount(file_system, &["-t", file_system.name, "-o", "loop", &image.0.to_string_lossy()])?;
         }
         Ok(mounted)
     }
@@ -131,7 +135,9 @@ struct Image(PathBuf);
 impl Image {
     fn new(path: &Path, bytes: u64) -> Result<Image, String> {
         let created = File::create_new(path).and_then(|file| file.set_len(bytes));
-        created.map(|()| Image(path.to_owned())).map_err(|error| format!("cannot create {}: {error}", path.display()))
+        created
+            .map(|()| Image(path.to_owned()))
+            .map_err(|error| format!("cannot create {}: {error}", path.display()))
     }
 }
 
@@ -144,7 +150,11 @@ impl Drop for Image {
 
 fn enough(needed: u64, available: u64, what: &str) -> Result<(), String> {
     let mb = |bytes: u64| bytes >> 20;
-    if needed <= available { Ok(()) } else { Err(format!("it takes {} MB, and {what} {} MB", mb(needed), mb(available))) }
+    if needed <= available {
+        Ok(())
+    } else {
+        Err(format!("it takes {} MB, and {what} {} MB", mb(needed), mb(available)))
+    }
 }
 
 fn make(file_system: FileSystem, image: &Path) -> Result<(), String> {
@@ -169,13 +179,19 @@ mod tests {
 
     fn is_mounted(at: &Path) -> bool {
         let at = at.canonicalize().unwrap_or(at.to_owned());
-        fs::read_to_string("/proc/self/mounts").unwrap().lines().any(|line| line.split(' ').nth(1) == at.to_str())
+        fs::read_to_string("/proc/self/mounts")
+            .unwrap()
+            .lines()
+            .any(|line| line.split(' ').nth(1) == at.to_str())
     }
 
     #[test]
     fn file_systems_have_names() {
         assert_eq!(FileSystem::named("xfs").map(|file_system| file_system.package), Ok("xfsprogs"));
-        assert_eq!(FileSystem::named("ntfs"), Err("no such file system, only ext4, ext3, ext2, jfs, btrfs, xfs, tmpfs".to_owned()));
+        assert_eq!(
+            FileSystem::named("ntfs"),
+            Err("no such file system, only ext4, ext3, ext2, jfs, btrfs, xfs, tmpfs".to_owned())
+        );
     }
 
     #[test]
@@ -186,7 +202,10 @@ mod tests {
                 Ok(mounted) => {
                     let at = mounted.path().to_owned();
                     assert!(is_mounted(&at), "{}", file_system.name);
-                    assert!(!place.path().join(file_system.name).with_extension("img").exists(), "the image has no name any more");
+                    assert!(
+                        !place.path().join(file_system.name).with_extension("img").exists(),
+                        "the image has no name any more"
+                    );
                     fs::write(at.join("file"), [1; 4096]).unwrap();
                     assert_eq!(mounted.unmount(), Ok(()));
                     assert!(!is_mounted(&at));

@@ -1,12 +1,13 @@
 //! GT.M, the paper's own system, beside ours: `threen1.m` is the same work in M.
 //!
-//! It needs no library, only its programs: the package is looked for where the environment variable `gtm_dist` says, else where Debian puts
-//! it. Set up as in the paper: one region, blocks of 4 KiB, 65,536 of them cached (unless another cache is asked for), before-image
-//! journaling, everything else as it comes. Every store is an update of its own, outside of transactions: it survives the death of its
-//! process, and a crash of the system up to the last flush of the journal.
+//! It needs no library, only its programs: the package is looked for where the environment variable
+//! `gtm_dist` says, else where Debian puts it. Set up as in the paper: one region, blocks of 4 KiB, 65,536 of
+//! them cached (unless another cache is asked for), before-image journaling, everything else as it comes.
+//! Every store is an update of its own, outside of transactions: it survives the death of its process, and a
+//! crash of the system up to the last flush of the journal.
 //!
-//! All programs run in the database's directory and are given nothing of our own environment, so that no setting of the user's
-//! and no blank in a path changes what they do.
+//! All programs run in the database's directory and are given nothing of our own environment, so that no
+//! setting of the user's and no blank in a path changes what they do.
 
 use std::env;
 use std::ffi::OsStr;
@@ -53,10 +54,13 @@ impl Gtm {
     pub(super) fn find(cache_bytes: u64) -> Result<Gtm, String> {
         let dist = env::var_os("gtm_dist").map(PathBuf::from).or_else(installed);
         let dist = dist.filter(|dist| dist.join("mumps").is_file());
-        let dist = dist.ok_or("it is not installed (Debian: apt install fis-gtm; elsewhere: let gtm_dist name its directory)")?;
+        let dist = dist.ok_or(
+            "it is not installed (Debian: apt install fis-gtm; elsewhere: let gtm_dist name its directory)",
+        )?;
         allowed(cache_bytes, limit("shmmax"), limit("shmall"))?;
         let mut gtm = Gtm { dist, version: String::new(), buffers: cache_bytes / BLOCK_BYTES };
-        gtm.version = gtm.run(&env::temp_dir(), "mumps", ["-run", "%XCMD", "write $zversion,!"], "")?.trim().to_owned();
+        gtm.version =
+            gtm.run(&env::temp_dir(), "mumps", ["-run", "%XCMD", "write $zversion,!"], "")?.trim().to_owned();
         Ok(gtm)
     }
 
@@ -64,7 +68,11 @@ impl Gtm {
     fn command(&self, dir: &Path, program: &str) -> Command {
         let dist = self.dist.display();
         let mut command = Command::new(self.dist.join(program));
-        command.current_dir(dir).env_clear().env("gtm_dist", &self.dist).env("gtmgbldir", format!("{FILE}.gld"));
+        command
+            .current_dir(dir)
+            .env_clear()
+            .env("gtm_dist", &self.dist)
+            .env("gtmgbldir", format!("{FILE}.gld"));
         // Utilities lie in a library; GDE, where that is missing, beside the programs.
         command.env("gtmroutines", format!(". {dist}/libgtmutil.so {dist}"));
         // Ctrl-C is the parent's business.
@@ -73,7 +81,13 @@ impl Gtm {
     }
 
     /// Runs a program to its end, and tells what it printed.
-    fn run<const N: usize>(&self, dir: &Path, program: &str, arguments: [&str; N], input: &str) -> Result<String, String> {
+    fn run<const N: usize>(
+        &self,
+        dir: &Path,
+        program: &str,
+        arguments: [&str; N],
+        input: &str,
+    ) -> Result<String, String> {
         let failed = |why: &str| format!("{program} {}: {why}", arguments.join(" "));
         let io = |error: std::io::Error| failed(&error.to_string());
         let mut command = self.command(dir, program);
@@ -85,10 +99,19 @@ impl Gtm {
         }
         let output = child.wait_with_output().map_err(io)?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        if output.status.success() { Ok(text(&output.stdout)) } else { Err(failed(text(&output.stderr).trim())) }
+        if output.status.success() {
+            Ok(text(&output.stdout))
+        } else {
+            Err(failed(text(&output.stderr).trim()))
+        }
     }
 
-    fn entry<const N: usize>(&self, dir: &Path, entry: &str, parameters: [&str; N]) -> Result<String, String> {
+    fn entry<const N: usize>(
+        &self,
+        dir: &Path,
+        entry: &str,
+        parameters: [&str; N],
+    ) -> Result<String, String> {
         let label = format!("{entry}^{FILE}");
         let command = parameters.join(" ");
         self.run(dir, "mumps", ["-run", &label, &command], "")
@@ -104,7 +127,8 @@ impl Gtm {
         let mut goes_on = true;
         for line in child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines) {
             if goes_on {
-                let (number, steps) = line.as_ref().ok().and_then(|line| line.split_once(' ')).unwrap_or_default();
+                let (number, steps) =
+                    line.as_ref().ok().and_then(|line| line.split_once(' ')).unwrap_or_default();
                 goes_on = records.see(number.parse().ok(), steps.parse().ok());
             }
         }
@@ -127,7 +151,8 @@ impl System for Gtm {
     }
 
     fn create(&self, dir: &Path, line: &Line) -> Result<(), String> {
-        let written = fs::create_dir(dir).and_then(|()| fs::write(dir.join(FILE).with_extension("m"), PROGRAM));
+        let written =
+            fs::create_dir(dir).and_then(|()| fs::write(dir.join(FILE).with_extension("m"), PROGRAM));
         written.map_err(|error| format!("cannot write to {}: {error}", dir.display()))?;
         let buffers = self.buffers;
         let layout = format!(
@@ -149,7 +174,8 @@ impl System for Gtm {
 
     fn results(&self, dir: &Path, line: &Line) -> Result<Results, String> {
         let printed = self.entry(dir, "results", [])?;
-        let (next, accounts) = parse(&printed).ok_or_else(|| format!("results that cannot be read: {printed:?}"))?;
+        let (next, accounts) =
+            parse(&printed).ok_or_else(|| format!("results that cannot be read: {printed:?}"))?;
         let total = accounts.iter().fold(Account::default(), |sum, &account| sum.merge(account));
         let mut problems = Vec::new();
         if accounts.len() != line.workers as usize {
@@ -165,7 +191,8 @@ impl System for Gtm {
     }
 
     fn abandon(&self, dir: &Path) {
-        // Shared memory and semaphores stay when processes are killed; where nothing was created there is nothing to give back.
+        // Shared memory and semaphores stay when processes are killed; where nothing was created there is
+        // nothing to give back.
         if dir.exists() {
             let _ = self.run(dir, "mupip", ["rundown", "-override", "-region", "*"], "");
         }
@@ -174,9 +201,14 @@ impl System for Gtm {
 
 /// Where Debian puts it: the newest, if there are several.
 fn installed() -> Option<PathBuf> {
-    let below = |dir: &Path| -> Vec<PathBuf> { fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect() };
+    let below = |dir: &Path| -> Vec<PathBuf> {
+        fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+    };
     let packages = below(Path::new("/usr/lib")).into_iter().map(|libraries| libraries.join("fis-gtm"));
-    packages.flat_map(|package| below(&package)).filter(|dist| dist.join("mumps").is_file()).max_by_key(|dist| name(dist).to_owned())
+    packages
+        .flat_map(|package| below(&package))
+        .filter(|dist| dist.join("mumps").is_file())
+        .max_by_key(|dist| name(dist).to_owned())
 }
 
 fn name(path: &Path) -> &OsStr {
@@ -188,16 +220,21 @@ fn limit(name: &str) -> Option<u64> {
     fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?.trim().parse().ok()
 }
 
-/// Whether the cache, and a fifth of it for what describes it, may be shared memory of the old kind. Limits that are not known allow all.
+/// Whether the cache, and a fifth of it for what describes it, may be shared memory of the old kind. Limits
+/// that are not known allow all.
 fn allowed(cache_bytes: u64, segment_bytes_max: Option<u64>, pages_max: Option<u64>) -> Result<(), String> {
     let needed = cache_bytes + cache_bytes / 5 + (16 << 20);
     if let Some(max) = segment_bytes_max.filter(|&max| max < needed) {
-        return Err(format!("the system allows {max} bytes a shared segment: sysctl -w kernel.shmmax={needed}"));
+        return Err(format!(
+            "the system allows {max} bytes a shared segment: sysctl -w kernel.shmmax={needed}"
+        ));
     }
     let page_bytes = rustix::param::page_size() as u64;
     let pages = needed.div_ceil(page_bytes);
     if let Some(max) = pages_max.filter(|&max| max < pages) {
-        return Err(format!("the system allows {max} pages of shared segments: sysctl -w kernel.shmall={pages}"));
+        return Err(format!(
+            "the system allows {max} pages of shared segments: sysctl -w kernel.shmall={pages}"
+        ));
     }
     Ok(())
 }
@@ -234,7 +271,10 @@ mod tests {
         assert_eq!(allowed(cache, Some(u64::MAX), Some(u64::MAX)), Ok(()));
         assert_eq!(allowed(cache, None, None), Ok(()));
         let error = allowed(cache, Some(32 << 20), None).unwrap_err();
-        assert_eq!(error, "the system allows 33554432 bytes a shared segment: sysctl -w kernel.shmmax=338899763");
+        assert_eq!(
+            error,
+            "the system allows 33554432 bytes a shared segment: sysctl -w kernel.shmmax=338899763"
+        );
         assert!(allowed(cache, None, Some(100)).unwrap_err().contains("kernel.shmall="));
     }
 }

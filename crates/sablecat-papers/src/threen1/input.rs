@@ -28,14 +28,17 @@ impl Line {
     /// Reads an input, or the suite's own. Empty lines and what follows a `#` count for nothing.
     ///
     /// # Errors
-    /// A sentence with the number of the line, when one is not four numbers that make sense, or when there is none.
+    /// A sentence with the number of the line, when one is not four numbers that make sense, or when there is
+    /// none.
     pub fn read_all(input: Option<&str>, quick: bool) -> Result<Vec<Line>, String> {
         let input = input.unwrap_or(if quick { INPUT_QUICK } else { INPUT });
         let mut lines = Vec::new();
         for (at, text) in input.lines().enumerate() {
             let text = text.split('#').next().unwrap_or_default().trim();
             if !text.is_empty() {
-                lines.push(Line::read(text).map_err(|error| format!("line {} of the input: {error}", at + 1))?);
+                lines.push(
+                    Line::read(text).map_err(|error| format!("line {} of the input: {error}", at + 1))?,
+                );
             }
         }
         if lines.is_empty() { Err("there is no line in the input".to_owned()) } else { Ok(lines) }
@@ -45,7 +48,10 @@ impl Line {
         let number = |word: &str| word.parse::<u64>().map_err(|_| format!("{word:?} is not a number"));
         let numbers = text.split_whitespace().map(number).collect::<Result<Vec<_>, _>>()?;
         let &[start, finish, workers, block] = &numbers[..] else {
-            return Err(format!("{} numbers instead of four: start, finish, workers, blocksize", numbers.len()));
+            return Err(format!(
+                "{} numbers instead of four: start, finish, workers, blocksize",
+                numbers.len()
+            ));
         };
         if start == 0 || finish < start || finish == u64::MAX {
             return Err(format!("{start} to {finish} is no range of positive integers"));
@@ -68,8 +74,9 @@ impl Line {
         self.finish - self.start + 1
     }
 
-    /// About how many bytes of disk a run takes in the system that takes most, with room to spare. A journal with before-images was
-    /// seen to take 180 bytes an integer, with a database of 50, where the line begins at 1.
+    /// About how many bytes of disk a run takes in the system that takes most, with room to spare. A journal
+    /// with before-images was seen to take 180 bytes an integer, with a database of 50, where the line begins
+    /// at 1.
     pub(crate) fn disk_bytes(&self) -> u64 {
         self.count().saturating_mul(DISK_BYTES_PER_INTEGER).saturating_add(DISK_BYTES_MIN)
     }
@@ -87,7 +94,10 @@ mod tests {
     #[test]
     fn a_line_is_four_numbers() {
         let lines = Line::read_all(Some("# a remark\n1 100 8 10\n\n  5 7 1 100 # another\n"), false);
-        let expected = [Line { start: 1, finish: 100, workers: 8, block: 10 }, Line { start: 5, finish: 7, workers: 1, block: 100 }];
+        let expected = [
+            Line { start: 1, finish: 100, workers: 8, block: 10 },
+            Line { start: 5, finish: 7, workers: 1, block: 100 },
+        ];
         assert_eq!(lines.as_deref(), Ok(&expected[..]));
         assert_eq!(expected[1].block_end(5), 8);
         assert_eq!(expected[0].block_end(11), 21);
@@ -96,7 +106,10 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_by_its_line() {
         for (text, error) in [
-            ("1 2 3 4\n1 2 3", "line 2 of the input: 3 numbers instead of four: start, finish, workers, blocksize"),
+            (
+                "1 2 3 4\n1 2 3",
+                "line 2 of the input: 3 numbers instead of four: start, finish, workers, blocksize",
+            ),
             ("1 2 three 4", "line 1 of the input: \"three\" is not a number"),
             ("0 2 1 1", "line 1 of the input: 0 to 2 is no range of positive integers"),
             ("3 2 1 1", "line 1 of the input: 3 to 2 is no range of positive integers"),

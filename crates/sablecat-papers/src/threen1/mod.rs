@@ -1,8 +1,8 @@
 //! The 3n+1 problem, as it was run on GT.M to compare file systems: processes that share one database.
 //!
-//! From every integer of a range one comes to 1 by halving what is even and taking 3n+1 of what is odd. How many steps that takes is
-//! stored for every number met on the way, so that no sequence is followed further than to a known number. Wanted are the longest
-//! sequence and the highest number.
+//! From every integer of a range one comes to 1 by halving what is even and taking 3n+1 of what is odd. How
+//! many steps that takes is stored for every number met on the way, so that no sequence is followed further
+//! than to a known number. Wanted are the longest sequence and the highest number.
 //!
 //! ```text
 //! input.rs        the lines of the input, a run each
@@ -19,8 +19,9 @@
 //! paper.rs        the paper's
 //! ```
 //!
-//! Each run has a new database. Workers claim blocks of integers in it. Of ours nothing is kept anywhere else, so any worker, or all of them,
-//! may be killed at any moment: the next process with the same number goes on from the last commit, and the results are the same.
+//! Each run has a new database. Workers claim blocks of integers in it. Of ours nothing is kept anywhere
+//! else, so any worker, or all of them, may be killed at any moment: the next process with the same number
+//! goes on from the last commit, and the results are the same.
 //!
 //! Systems take turns: a line is run by each of them before the next round, in the same directory.
 
@@ -74,15 +75,16 @@ pub struct Options {
     pub file_systems: Vec<FileSystem>,
     /// Workers to be killed.
     pub kills: Kills,
-    /// A command line that calls [`work()`]; to it are appended the directory, the worker's number, how many workers there are,
-    /// start, finish, block, the bytes of cache and the name of the options.
+    /// A command line that calls [`work()`]; to it are appended the directory, the worker's number, how many
+    /// workers there are, start, finish, block, the bytes of cache and the name of the options.
     pub worker: Vec<OsString>,
 }
 
 /// Which workers are killed; each is followed by a new one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Kills {
-    /// One at random, again and again. It must be longer than a worker takes to start, or nothing will ever be done.
+    /// One at random, again and again. It must be longer than a worker takes to start, or nothing will ever
+    /// be done.
     pub every: Option<Duration>,
     /// All of them, once so much of the line is done.
     pub all_at_percent: Option<u8>,
@@ -105,7 +107,11 @@ struct Found {
 }
 
 /// Runs the input.
-pub(crate) fn run(options: &crate::Options, dir: &Path, progress: &mut dyn Progress) -> Result<Report, String> {
+pub(crate) fn run(
+    options: &crate::Options,
+    dir: &Path,
+    progress: &mut dyn Progress,
+) -> Result<Report, String> {
     // Shared memory and mounts outlive a process, so Ctrl-C must not simply end it.
     interrupt::watch().map_err(|error| format!("cannot watch for signals: {error}"))?;
     let cache_bytes = options.cache.unwrap_or(if options.quick { CACHE_BYTES_QUICK } else { CACHE_BYTES });
@@ -125,7 +131,9 @@ pub(crate) fn run(options: &crate::Options, dir: &Path, progress: &mut dyn Progr
         match Mounted::new(file_system, bytes, dir) {
             Ok(mounted) => {
                 plan.run(Some(file_system.name), mounted.path(), progress, &mut found);
-                mounted.unmount().unwrap_or_else(|error| found.problems.push(format!("{}: {error}", file_system.name)));
+                mounted
+                    .unmount()
+                    .unwrap_or_else(|error| found.problems.push(format!("{}: {error}", file_system.name)));
             }
             Err(why) => found.notes.push(format!("{}: skipped: {why}", file_system.name)),
         }
@@ -141,7 +149,11 @@ pub(crate) fn run(options: &crate::Options, dir: &Path, progress: &mut dyn Progr
 }
 
 impl<'a> Plan<'a> {
-    fn new(options: &'a crate::Options, cache_bytes: u64, notes: &mut Vec<String>) -> Result<Plan<'a>, String> {
+    fn new(
+        options: &'a crate::Options,
+        cache_bytes: u64,
+        notes: &mut Vec<String>,
+    ) -> Result<Plan<'a>, String> {
         let Options { input, workers, options: names, kills, worker, .. } = &options.threen1;
         let mut lines = Vec::new();
         for line in Line::read_all(input.as_deref(), options.quick)? {
@@ -162,7 +174,9 @@ impl<'a> Plan<'a> {
                 return Err(format!("there is no peer {name} for this suite, only {}", gtm::NAME));
             }
             if kills.every.is_some() || kills.all_at_percent.is_some() {
-                return Err(format!("{name} is not made to carry on where a killed worker was: kill none, or leave it out"));
+                return Err(format!(
+                    "{name} is not made to carry on where a killed worker was: kill none, or leave it out"
+                ));
             }
             match Gtm::find(cache_bytes) {
                 Ok(_) if lines.iter().any(|(_, expected)| expected.highest > gtm::HIGHEST_MAX) => {
@@ -179,10 +193,21 @@ impl<'a> Plan<'a> {
     }
 
     /// Runs everything in one place, or what can be run until this process is asked to end.
-    fn run(&self, file_system: Option<&'static str>, dir: &Path, progress: &mut dyn Progress, found: &mut Found) {
+    fn run(
+        &self,
+        file_system: Option<&'static str>,
+        dir: &Path,
+        progress: &mut dyn Progress,
+        found: &mut Found,
+    ) {
         for (line, expected) in &self.lines {
             let place = file_system.map_or(String::new(), |name| format!("{name}, "));
-            let label = format!("{place}{} to {}, {} workers", thousands(line.start as f64), thousands(line.finish as f64), line.workers);
+            let label = format!(
+                "{place}{} to {}, {} workers",
+                thousands(line.start as f64),
+                thousands(line.finish as f64),
+                line.workers
+            );
             let mut rounds = vec![Vec::new(); self.systems.len()];
             for _ in 0..self.rounds {
                 for (system, outcomes) in self.systems.iter().zip(&mut rounds) {
@@ -193,7 +218,9 @@ impl<'a> Plan<'a> {
                     progress.step(&label);
                     match drive::run(&**system, line, expected, &dir.join("database"), &self.kills) {
                         Ok(outcome) => {
-                            found.problems.extend(outcome.problems.iter().map(|problem| format!("{label}: {problem}")));
+                            found
+                                .problems
+                                .extend(outcome.problems.iter().map(|problem| format!("{label}: {problem}")));
                             outcomes.push(outcome);
                         }
                         // It has been ended, and why is said once.
@@ -202,7 +229,11 @@ impl<'a> Plan<'a> {
                     }
                 }
             }
-            let rows = self.systems.iter().zip(&rounds).filter_map(|(system, outcomes)| Row::of(&**system, file_system, line, outcomes));
+            let rows = self
+                .systems
+                .iter()
+                .zip(&rounds)
+                .filter_map(|(system, outcomes)| Row::of(&**system, file_system, line, outcomes));
             found.rows.extend(rows);
         }
     }

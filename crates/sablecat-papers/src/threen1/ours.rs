@@ -73,7 +73,9 @@ fn results(store: &Store, line: &Line) -> Result<Results, String> {
         let account = store.account(worker)?;
         if account.at != account.end {
             let Account { at, end, .. } = account;
-            problems.push(format!("nobody finished the block of worker {worker}: it is at {at}, and the block ends before {end}"));
+            problems.push(format!(
+                "nobody finished the block of worker {worker}: it is at {at}, and the block ends before {end}"
+            ));
         }
         total = total.merge(account);
     }
@@ -82,7 +84,11 @@ fn results(store: &Store, line: &Line) -> Result<Results, String> {
     if let Some(mut records) = Records::of(line) {
         let each = |key: &[u8], value: &[u8]| {
             let number = key.try_into().ok().map(u64::from_be_bytes);
-            if records.see(number, steps(value).map(u64::from)) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            if records.see(number, steps(value).map(u64::from)) {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
         };
         store.numbers.visit(.., each).map_err(say)?;
         let (found, mut wrong) = records.end();

@@ -62,7 +62,12 @@ pub struct Row {
 
 impl Row {
     /// The row of some rounds; none if there were none.
-    pub(super) fn of(system: &dyn System, file_system: Option<&'static str>, line: &Line, rounds: &[Outcome]) -> Option<Row> {
+    pub(super) fn of(
+        system: &dyn System,
+        file_system: Option<&'static str>,
+        line: &Line,
+        rounds: &[Outcome],
+    ) -> Option<Row> {
         // A run too short for the clock, which counts processor time in hundredths, counts as one tick.
         let rate = |count: u64, seconds: f64| count as f64 / seconds.max(0.01);
         let of = |pick: &dyn Fn(&Outcome) -> f64| median(rounds.iter().map(pick).collect());
@@ -129,11 +134,16 @@ pub(super) fn grids(rows: &[Row], rounds: u32) -> Vec<Grid> {
 
 fn grid(line: &Line, rows: &[&Row], rounds: u32) -> Grid {
     let count = |count: u64| thousands(count as f64);
-    let (on_file_systems, is_killing) = (rows.iter().any(|row| row.file_system.is_some()), rows.iter().any(|row| row.kills > 0));
+    let (on_file_systems, is_killing) =
+        (rows.iter().any(|row| row.file_system.is_some()), rows.iter().any(|row| row.kills > 0));
     let has_paper = rows.iter().any(|row| row.paper().is_some());
     let range = format!("{} to {} in blocks of {}", count(line.start), count(line.finish), count(line.block));
     let medians = if rounds == 1 { String::new() } else { format!("; medians of {rounds}") };
-    let mut grid = Grid::new::<0>(format!("threen1, {range}: steps of 3n+1 sequences, by processes that share a database{medians}"), [], 2);
+    let mut grid = Grid::new::<0>(
+        format!("threen1, {range}: steps of 3n+1 sequences, by processes that share a database{medians}"),
+        [],
+        2,
+    );
     let mut heads = vec!["system", "options"];
     heads.splice(0..0, on_file_systems.then_some("file system"));
     grid.text_columns = heads.len();
@@ -143,9 +153,16 @@ fn grid(line: &Line, rows: &[&Row], rounds: u32) -> Grid {
     heads.extend(has_paper.then_some(["paper's s", "paper's updates/s"]).into_iter().flatten());
     grid.heads = heads.into_iter().map(str::to_owned).collect();
     for row in rows {
-        let mut cells: Vec<String> = on_file_systems.then(|| row.file_system.unwrap_or("—").to_owned()).into_iter().collect();
+        let mut cells: Vec<String> =
+            on_file_systems.then(|| row.file_system.unwrap_or("—").to_owned()).into_iter().collect();
         cells.extend([row.system, row.options].map(str::to_owned));
-        cells.extend([row.workers.to_string(), count(row.longest), count(row.highest), count(row.reads), count(row.updates)]);
+        cells.extend([
+            row.workers.to_string(),
+            count(row.longest),
+            count(row.highest),
+            count(row.reads),
+            count(row.updates),
+        ]);
         cells.push(format!("{:.2}", row.elapsed_s));
         cells.extend([row.reads_per_s, row.updates_per_s].map(thousands));
         cells.push(format!("{:.2}", row.cpu_s));
@@ -154,12 +171,18 @@ fn grid(line: &Line, rows: &[&Row], rounds: u32) -> Grid {
         if has_paper {
             let paper = row.paper();
             let figure = |figure: Option<u64>| figure.map_or("—".to_owned(), count);
-            cells.extend([figure(paper.map(|paper| paper.seconds)), figure(paper.and_then(|paper| paper.updates_per_s))]);
+            cells.extend([
+                figure(paper.map(|paper| paper.seconds)),
+                figure(paper.and_then(|paper| paper.updates_per_s)),
+            ]);
         }
         grid.rows.push(cells);
     }
     grid.remarks = ratios(rows);
-    for variant in VARIANTS.iter().filter(|variant| rows.iter().any(|row| (row.system, row.options) == (OURS, variant.name))) {
+    for variant in VARIANTS
+        .iter()
+        .filter(|variant| rows.iter().any(|row| (row.system, row.options) == (OURS, variant.name)))
+    {
         grid.remarks.push(format!("{OURS}, {}: {}.", variant.name, variant.promise));
     }
     if rows.iter().any(|row| row.system == gtm::NAME) {
@@ -167,7 +190,10 @@ fn grid(line: &Line, rows: &[&Row], rounds: u32) -> Grid {
     }
     if has_paper {
         let where_else = if on_file_systems { String::new() } else { format!(", {}", paper::FILE_SYSTEM) };
-        grid.remarks.push(format!("The paper's figures: GT.M, {} workers{where_else}, a magnetic disk of 2010.", paper::WORKERS));
+        grid.remarks.push(format!(
+            "The paper's figures: GT.M, {} workers{where_else}, a magnetic disk of 2010.",
+            paper::WORKERS
+        ));
     }
     grid
 }
@@ -175,7 +201,9 @@ fn grid(line: &Line, rows: &[&Row], rounds: u32) -> Grid {
 /// Ours beside GT.M in the same place.
 fn ratios(rows: &[&Row]) -> Vec<String> {
     let pairs = rows.iter().filter(|row| row.system == OURS).filter_map(|ours| {
-        let same = |row: &&&Row| row.system == gtm::NAME && (row.workers, row.file_system) == (ours.workers, ours.file_system);
+        let same = |row: &&&Row| {
+            row.system == gtm::NAME && (row.workers, row.file_system) == (ours.workers, ours.file_system)
+        };
         Some((ours, rows.iter().find(same)?))
     });
     let times = |ours: f64, theirs: f64| ratio((theirs > 0.0).then_some(ours / theirs));
@@ -196,7 +224,12 @@ fn ratios(rows: &[&Row]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn row(system: &'static str, options: &'static str, file_system: Option<&'static str>, updates_per_s: f64) -> Row {
+    fn row(
+        system: &'static str,
+        options: &'static str,
+        file_system: Option<&'static str>,
+        updates_per_s: f64,
+    ) -> Row {
         Row {
             system,
             options,
@@ -244,10 +277,14 @@ mod tests {
 
     #[test]
     fn a_range_has_a_table_of_its_own() {
-        let (first, second) = (row(OURS, "NoSync", None, 1.0), Row { finish: 7, ..row(OURS, "NoSync", None, 1.0) });
+        let (first, second) =
+            (row(OURS, "NoSync", None, 1.0), Row { finish: 7, ..row(OURS, "NoSync", None, 1.0) });
         let grids = grids(&[first.clone(), second, Row { workers: 1, ..first }], 1);
         assert_eq!(grids.iter().map(|grid| grid.rows.len()).collect::<Vec<_>>(), [2, 1]);
-        assert!(grids[0].heads.contains(&"paper's s".to_owned()) && !grids[1].heads.contains(&"paper's s".to_owned()));
+        assert!(
+            grids[0].heads.contains(&"paper's s".to_owned())
+                && !grids[1].heads.contains(&"paper's s".to_owned())
+        );
         assert!(!grids[0].heads.contains(&"file system".to_owned()));
     }
 }

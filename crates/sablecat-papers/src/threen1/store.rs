@@ -45,7 +45,8 @@ impl Store {
     pub(super) fn account(&self, worker: u32) -> Result<Account, String> {
         let bytes = self.work.get(worker.to_le_bytes()).map_err(say)?;
         let Some(bytes) = bytes else { return Ok(Account::default()) };
-        Account::decode(&bytes).ok_or_else(|| format!("the account of worker {worker} has {} bytes", bytes.len()))
+        Account::decode(&bytes)
+            .ok_or_else(|| format!("the account of worker {worker} has {} bytes", bytes.len()))
     }
 
     /// A number's steps, if they are known.
@@ -59,8 +60,9 @@ pub(super) fn say(error: sablecat::Error) -> String {
     error.to_string()
 }
 
-/// What a worker has done and what it is at, stored by some of the commits that store the steps: whoever carries on after a kill has it as of
-/// the last of these. The results are always whole; the counts lack what was done after it.
+/// What a worker has done and what it is at, stored by some of the commits that store the steps: whoever
+/// carries on after a kill has it as of the last of these. The results are always whole; the counts lack what
+/// was done after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Account {
     /// The next integer of the claimed block.
@@ -81,7 +83,10 @@ impl Account {
     pub(super) fn encode(&self) -> [u8; 48] {
         let fields = [self.at, self.end, self.reads, self.updates, self.longest, self.highest];
         let mut bytes = [0; 48];
-        bytes.chunks_exact_mut(8).zip(fields).for_each(|(chunk, field)| chunk.copy_from_slice(&field.to_le_bytes()));
+        bytes
+            .chunks_exact_mut(8)
+            .zip(fields)
+            .for_each(|(chunk, field)| chunk.copy_from_slice(&field.to_le_bytes()));
         bytes
     }
 

@@ -20,7 +20,8 @@ pub(super) trait System {
     /// Makes an empty database for a line in a directory that does not exist. Nobody has it open afterwards.
     fn create(&self, dir: &Path, line: &Line) -> Result<(), String>;
 
-    /// The process that is worker so-and-so. It may print, a line each time, how many more integers it has done.
+    /// The process that is worker so-and-so. It may print, a line each time, how many more integers it has
+    /// done.
     fn worker(&self, dir: &Path, line: &Line, number: u32) -> Result<Command, String>;
 
     /// What the workers have left behind, once all have ended. Nobody has it open afterwards.

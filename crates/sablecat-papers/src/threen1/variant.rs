@@ -1,4 +1,5 @@
-//! The options that a run compares: what a commit of ours waits for. A variant is a name and what it sets before opening.
+//! The options that a run compares: what a commit of ours waits for. A variant is a name and what it sets
+//! before opening.
 
 use sablecat::{Builder, Durability, Journal};
 
@@ -75,6 +76,9 @@ mod tests {
     fn variants_have_names() {
         assert_eq!(Variant::named("writenosync").map(|variant| variant.name), Ok("WriteNoSync"));
         let error = Variant::named("fast").map(|variant| variant.name);
-        assert_eq!(error, Err("there are no options fast, only NoSync, WriteNoSync, Sync, journal, sync_io".to_owned()));
+        assert_eq!(
+            error,
+            Err("there are no options fast, only NoSync, WriteNoSync, Sync, journal, sync_io".to_owned())
+        );
     }
 }

@@ -1,14 +1,17 @@
-//! One worker process: claims blocks of integers, looks numbers up, stores the steps of those that were unknown.
+//! One worker process: claims blocks of integers, looks numbers up, stores the steps of those that were
+//! unknown.
 //!
-//! A lookup is a transaction, and so is the storing of one number's steps; or of a whole stack's, where each commit waits for the device. A
-//! stack is stored beginning with the number met last, so that what is stored always leads to 1, wherever the worker is killed. A claim is a
-//! transaction on the first unclaimed integer and the worker's account, so a block is always in the account of exactly one worker. Whoever
-//! takes over a killed worker's number finds there which block it was at, and how far at least, and goes on with it.
+//! A lookup is a transaction, and so is the storing of one number's steps; or of a whole stack's, where each
+//! commit waits for the device. A stack is stored beginning with the number met last, so that what is stored
+//! always leads to 1, wherever the worker is killed. A claim is a transaction on the first unclaimed integer
+//! and the worker's account, so a block is always in the account of exactly one worker. Whoever takes over a
+//! killed worker's number finds there which block it was at, and how far at least, and goes on with it.
 //!
-//! The accounts of all workers are neighbours, on one page, so a worker that wrote its own with every stack would make all others wait for
-//! that page (measured: a third of the processor time of eight workers). It writes it with the first stack after every [`ACCOUNT_EVERY`] integers, and with a
-//! stack that raises a result: once that is stored its numbers are known, and whoever comes after would not follow them again. Account and
-//! stack are one transaction then.
+//! The accounts of all workers are neighbours, on one page, so a worker that wrote its own with every stack
+//! would make all others wait for that page (measured: a third of the processor time of eight workers). It
+//! writes it with the first stack after every [`ACCOUNT_EVERY`] integers, and with a stack that raises a
+//! result: once that is stored its numbers are known, and whoever comes after would not follow them again.
+//! Account and stack are one transaction then.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -17,25 +20,32 @@ use super::input::Line;
 use super::store::{Account, NEXT, Store, integer, say};
 use super::variant::Variant;
 
-/// How often the workers of a line say, all in all, that they have done more: often enough to kill them after each percent, and too
-/// seldom to be felt.
+/// How often the workers of a line say, all in all, that they have done more: often enough to kill them after
+/// each percent, and too seldom to be felt.
 const REPORTS: u64 = 1000;
 
 /// Integers after which the account is stored again: what is looked up anew, and not counted, after a kill.
 const ACCOUNT_EVERY: u64 = 256;
 
-/// Does a worker's part of a line, in the environment that was created for it, with the options of that name. Prints, a line each time,
-/// how many more integers it has done.
+/// Does a worker's part of a line, in the environment that was created for it, with the options of that name.
+/// Prints, a line each time, how many more integers it has done.
 ///
 /// # Errors
-/// A sentence, when an operation failed, when a number is beyond 64 bits, when there are no such options, or when nobody reads what is
-/// printed.
+/// A sentence, when an operation failed, when a number is beyond 64 bits, when there are no such options, or
+/// when nobody reads what is printed.
 pub fn work(dir: &Path, worker: u32, line: &Line, cache_bytes: u64, options: &str) -> Result<(), String> {
     let variant = Variant::named(options)?;
     let store = Store::open(dir, cache_bytes, variant)?;
     let report_every = (line.count() / REPORTS).max(1);
     let account = store.account(worker)?;
-    let mut worker = Worker { store, at_once: variant.waits, key: worker.to_le_bytes(), account, stored: account, stack: Vec::new() };
+    let mut worker = Worker {
+        store,
+        at_once: variant.waits,
+        key: worker.to_le_bytes(),
+        account,
+        stored: account,
+        stack: Vec::new(),
+    };
     let mut unsaid = 0;
     loop {
         while worker.account.at < worker.account.end {
@@ -73,7 +83,10 @@ impl Worker {
         *account = store
             .env
             .write(|txn| {
-                let next = txn.get_for_update(&store.work, NEXT)?.and_then(|bytes| integer(&bytes)).unwrap_or(line.start);
+                let next = txn
+                    .get_for_update(&store.work, NEXT)?
+                    .and_then(|bytes| integer(&bytes))
+                    .unwrap_or(line.start);
                 let end = line.block_end(next);
                 let claimed = Account { at: next, end, ..*account };
                 txn.insert(&store.work, NEXT, end.to_le_bytes())?;
@@ -100,7 +113,8 @@ impl Worker {
                 break;
             }
             self.stack.push(number);
-            number = successor(number).ok_or_else(|| format!("the sequence of {} goes beyond 64 bits", self.account.at))?;
+            number = successor(number)
+                .ok_or_else(|| format!("the sequence of {} goes beyond 64 bits", self.account.at))?;
         }
         self.account.at += 1;
         if self.stack.is_empty() { Ok(()) } else { self.pop(known) }
@@ -113,7 +127,8 @@ impl Worker {
         let Worker { store, at_once, key, account, stored, stack } = self;
         let raised = (account.longest, account.highest) != (stored.longest, stored.highest);
         let is_due = raised || account.at - stored.at >= ACCOUNT_EVERY;
-        let mut steps = stack.iter().rev().map(|number| number.to_be_bytes()).zip((known + 1..).map(u32::to_le_bytes));
+        let mut steps =
+            stack.iter().rev().map(|number| number.to_be_bytes()).zip((known + 1..).map(u32::to_le_bytes));
         let stored_all = if is_due || *at_once {
             store.env.write(|txn| {
                 steps.clone().try_for_each(|(number, steps)| txn.insert(&store.numbers, number, steps))?;

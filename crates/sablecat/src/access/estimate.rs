@@ -1,11 +1,15 @@
 //! How large a database is, about, from a few of its pages.
 //!
-//! *The estimator* is Knuth's, for the size of a tree of which only random ways down are looked at (Estimating the efficiency of backtrack programs, Mathematics of Computation 29,
-//! 1975): who takes one of f children, each as likely as the others, counts everything below f times as much, and so each page of the tree is counted once on average, however
-//! unequal its parts. The mean of several descents is as right, and steadier the more there are, above all if they are spread evenly (stratified): each has its part of the tree, seen as the
-//! numbers from 0 to 1, of which each page's children have equal parts. What 64 descents say of a tree whose leaves are alike, as full as splits leave them, is right to some five percent.
+//! *The estimator* is Knuth's, for the size of a tree of which only random ways down are looked at
+//! (Estimating the efficiency of backtrack programs, Mathematics of Computation 29, 1975): who takes one of f
+//! children, each as likely as the others, counts everything below f times as much, and so each page of the
+//! tree is counted once on average, however unequal its parts. The mean of several descents is as right, and
+//! steadier the more there are, above all if they are spread evenly (stratified): each has its part of the
+//! tree, seen as the numbers from 0 to 1, of which each page's children have equal parts. What 64 descents
+//! say of a tree whose leaves are alike, as full as splits leave them, is right to some five percent.
 //!
-//! Where few pages are all there are, or a method has no ways to choose from, all are looked at, and what they say is exact.
+//! Where few pages are all there are, or a method has no ways to choose from, all are looked at, and what
+//! they say is exact.
 
 /// Ways down that are looked at, and leaves of a tree that is small enough to be looked at whole.
 pub(super) const DESCENTS: usize = 64;
@@ -41,7 +45,8 @@ impl Sum {
     }
 }
 
-/// Chances that are the same each time for the same seed (Steele, Lea and Flood's SplitMix64): so who asks twice about one state hears the same.
+/// Chances that are the same each time for the same seed (Steele, Lea and Flood's SplitMix64): so who asks
+/// twice about one state hears the same.
 #[derive(Debug)]
 pub(super) struct Chances(u64);
 
@@ -65,7 +70,8 @@ pub(super) struct Way<'c> {
     chances: &'c mut Chances,
     /// Where in what is below the page it goes, from 0 to below 1.
     place: f64,
-    /// Of how many places, about, it has chosen one: what a number that was drawn can tell apart is used up at some time.
+    /// Of how many places, about, it has chosen one: what a number that was drawn can tell apart is used up
+    /// at some time.
     told: f64,
 }
 

@@ -1,10 +1,12 @@
 //! Where the pages of a tree are to be: in which volume.
 //!
-//! All pages of a tree are in one volume, but for the leaves that hold nothing but keys of a prefix that is placed elsewhere. What a leaf
-//! holds its ends say: so where it is to be is decided when it gets them, that is, when it is made, split or merged. A leaf at the edge of
-//! a prefix, or one that holds other keys as well, stays with the tree; so do inner pages.
+//! All pages of a tree are in one volume, but for the leaves that hold nothing but keys of a prefix that is
+//! placed elsewhere. What a leaf holds its ends say: so where it is to be is decided when it gets them, that
+//! is, when it is made, split or merged. A leaf at the edge of a prefix, or one that holds other keys as
+//! well, stays with the tree; so do inner pages.
 //!
-//! Keys that are nested (btree/nest.rs) begin with their stem, and so with any prefix that applies to them: a subtree is in one volume.
+//! Keys that are nested (btree/nest.rs) begin with their stem, and so with any prefix that applies to them: a
+//! subtree is in one volume.
 
 use crate::types::VolumeId;
 
@@ -25,7 +27,8 @@ impl KeyRule {
 
     /// Whether all keys between two fences begin with the prefix.
     fn holds(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
-        lower.starts_with(&self.prefix) && self.end.as_deref().is_none_or(|end| upper.is_some_and(|upper| upper <= end))
+        lower.starts_with(&self.prefix)
+            && self.end.as_deref().is_none_or(|end| upper.is_some_and(|upper| upper <= end))
     }
 }
 
@@ -81,7 +84,11 @@ mod tests {
 
     #[test]
     fn the_longest_prefix_that_holds_the_whole_range_counts() {
-        let rules = [KeyRule::new(b"log/", VolumeId(1)), KeyRule::new(b"log/a", VolumeId(2)), KeyRule::new(b"\xff", VolumeId(3))];
+        let rules = [
+            KeyRule::new(b"log/", VolumeId(1)),
+            KeyRule::new(b"log/a", VolumeId(2)),
+            KeyRule::new(b"\xff", VolumeId(3)),
+        ];
         let home = Home { volume: VolumeId(9), keys: &rules };
         let of = |lower: Option<&[u8]>, upper: Option<&[u8]>| home.of_range(lower, upper).0;
         assert_eq!(of(None, None), 9);

@@ -19,7 +19,9 @@ impl InOrder {
     pub(super) fn check(&self, order: Order<'_>, key: &[u8]) -> Result<()> {
         if self.last.as_ref().is_some_and(|last| order.compare(last, key).is_ge()) {
             let count = self.count;
-            return Err(Error::invalid(format!("record {count} of a bulk load is not above the one before it; sort the records first")));
+            return Err(Error::invalid(format!(
+                "record {count} of a bulk load is not above the one before it; sort the records first"
+            )));
         }
         Ok(())
     }

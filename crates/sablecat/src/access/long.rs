@@ -1,7 +1,8 @@
 //! Long values: those that do not fit beside their key in a leaf.
 //!
-//! A long value is a run of pages with consecutive ids, so that any part of it is found by arithmetic; the leaf's cell names the first
-//! and the length. The pages are never changed: a new value is a new run. Large ones go past the pool (pages/store/run.rs).
+//! A long value is a run of pages with consecutive ids, so that any part of it is found by arithmetic; the
+//! leaf's cell names the first and the length. The pages are never changed: a new value is a new run. Large
+//! ones go past the pool (pages/store/run.rs).
 //!
 //! ```text
 //! 0      4         8       16       20     21      64
@@ -40,7 +41,11 @@ pub(crate) fn form(bytes: &mut [u8], page: PageId, tree: TreeId, value: &[u8], n
 }
 
 /// Writes a value into pages of its own, in a volume, and says which is the first.
-pub(crate) fn store<W: PageWrite>(writer: &mut W, (tree, home): (TreeId, VolumeId), value: &[u8]) -> Result<PageId> {
+pub(crate) fn store<W: PageWrite>(
+    writer: &mut W,
+    (tree, home): (TreeId, VolumeId),
+    value: &[u8],
+) -> Result<PageId> {
     let count = page_count(value.len() as u64, writer.page_size());
     let first = writer.allocate_run(home, count)?;
     for n in 0..count {
@@ -67,21 +72,31 @@ pub(crate) fn give_back<W: PageWrite>(writer: &mut W, stored: Value<'_>) {
 pub(crate) fn free<W: PageWrite>(writer: &mut W, first: PageId, len: u64) -> Result<()> {
     let count = page_count(len, writer.page_size());
     if count == 0 || u64::from(first.0) + count > 1 << 32 {
-        return Err(Error::corruption(format!("a value of {len} bytes cannot be in pages from page {first} on")));
+        return Err(Error::corruption(format!(
+            "a value of {len} bytes cannot be in pages from page {first} on"
+        )));
     }
     writer.free_run(first, count)
 }
 
 /// Reads part of a value: from `offset`, as much as `into` has room for and the value holds. Says how much.
-pub(crate) fn read(snapshot: &Snapshot<'_>, page_size: usize, first: PageId, len: u64, offset: u64, into: &mut [u8]) -> Result<usize> {
+pub(crate) fn read(
+    snapshot: &Snapshot<'_>,
+    page_size: usize,
+    first: PageId,
+    len: u64,
+    offset: u64,
+    into: &mut [u8],
+) -> Result<usize> {
     let payload = payload_bytes(page_size);
     let wanted = len.saturating_sub(offset).min(into.len() as u64) as usize;
     if wanted == 0 {
         return Ok(0);
     }
     let (from, mut within) = (offset / payload as u64, (offset % payload as u64) as usize);
-    let first_read = u32::try_from(u64::from(first.0).saturating_add(from))
-        .map_err(|_| Error::corruption(format!("a value of {len} bytes from page {first} on runs past the last page")))?;
+    let first_read = u32::try_from(u64::from(first.0).saturating_add(from)).map_err(|_| {
+        Error::corruption(format!("a value of {len} bytes from page {first} on runs past the last page"))
+    })?;
     let mut done = 0;
     snapshot.run(PageId(first_read), ((within + wanted).div_ceil(payload)) as u64, &mut |n, bytes| {
         if header::kind(bytes) != Some(KIND_LONG) {

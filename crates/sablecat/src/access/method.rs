@@ -1,15 +1,18 @@
 //! What an access method is: all that the layers above do with the pages of a database.
 //!
-//! Each function of [`Tree`] here is one `match` over [`Method`], known to the compiler, and has its meaning written down; what it does is in the
-//! method's own folder. A method arranges records in pages so that
+//! Each function of [`Tree`] here is one `match` over [`Method`], known to the compiler, and has its meaning
+//! written down; what it does is in the method's own folder. A method arranges records in pages so that
 //!
 //! * there is one *place* for each key, given the state of the pages: the page that *covers* it;
-//! * most changes of a record concern that page alone ([`Tree::try_change`]), and whoever has latched it can tell whether it still covers the key;
-//! * all others, the changes of *structure*, are made under the structure latch of the database ([`Tree::change`]), one at a time;
+//! * most changes of a record concern that page alone ([`Tree::try_change`]), and whoever has latched it can
+//!   tell whether it still covers the key;
+//! * all others, the changes of *structure*, are made under the structure latch of the database
+//!   ([`Tree::change`]), one at a time;
 //! * the root page keeps its id for ever;
 //! * keys have an order, in which pages that cover them are latched, and in which they are scanned.
 //!
-//! Versions, latches, commits, logs and recovery know nothing of methods: a changed page is a changed page, and what is logged is the record.
+//! Versions, latches, commits, logs and recovery know nothing of methods: a changed page is a changed page,
+//! and what is logged is the record.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -176,7 +179,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Whether a key is *nested*: its place may be in another tree within this one, which changes by changes of structure alone.
+    /// Whether a key is *nested*: its place may be in another tree within this one, which changes by changes
+    /// of structure alone.
     #[inline]
     pub(crate) fn is_nested(&self, key: &[u8], page_size: usize) -> bool {
         match self.method {
@@ -226,9 +230,15 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Sets or removes a record in the page that covers its key, if that page alone has to change, and no page of a long value.
+    /// Sets or removes a record in the page that covers its key, if that page alone has to change, and no
+    /// page of a long value.
     #[inline(always)]
-    pub(crate) fn try_change<W: PageWrite>(&self, writer: &mut W, page: PageId, change: Change<'_>) -> Result<Tried> {
+    pub(crate) fn try_change<W: PageWrite>(
+        &self,
+        writer: &mut W,
+        page: PageId,
+        change: Change<'_>,
+    ) -> Result<Tried> {
         match self.method {
             Method::Btree => btree::try_change(writer, self, page, change),
             #[cfg(feature = "seam")]
@@ -236,8 +246,9 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Sets or removes any record, `store` storing its value if that is long: the structure latch is held, or nobody else is there. `last` is the page that
-    /// covered the key of the change before, if that is known, and then the one that covers this key, if it is worth knowing. False if there was nothing to remove.
+    /// Sets or removes any record, `store` storing its value if that is long: the structure latch is held, or
+    /// nobody else is there. `last` is the page that covered the key of the change before, if that is known,
+    /// and then the one that covers this key, if it is worth knowing. False if there was nothing to remove.
     pub(crate) fn change<W: PageWrite>(
         &self,
         writer: &mut W,
@@ -252,8 +263,10 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// As [`Tree::change`], for a tree whose root is a copy, by a writer that must not change what is none: pages on the way are copied first. False if these are more than should be
-    /// copied at once ([`CopyWrite::is_full`]): some were, nothing was changed, and it is to be called again once the copies are published.
+    /// As [`Tree::change`], for a tree whose root is a copy, by a writer that must not change what is none:
+    /// pages on the way are copied first. False if these are more than should be copied at once
+    /// ([`CopyWrite::is_full`]): some were, nothing was changed, and it is to be called again once the copies
+    /// are published.
     pub(crate) fn change_beside<W: CopyWrite>(
         &self,
         writer: &mut W,
@@ -278,7 +291,11 @@ impl<'a> Tree<'a> {
     }
 
     /// What of the keys that a scan looks at are covered by a page that it has copied.
-    pub(crate) fn covered<'p>(&self, copy: &'p PageCopy, part: &Part<'p>) -> (Bound<&'p [u8]>, Bound<&'p [u8]>) {
+    pub(crate) fn covered<'p>(
+        &self,
+        copy: &'p PageCopy,
+        part: &Part<'p>,
+    ) -> (Bound<&'p [u8]>, Bound<&'p [u8]>) {
         let (lower, upper) = self.ends_of(copy.bytes());
         part.between(lower, upper)
     }
@@ -320,7 +337,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Whether what lies between two bounds reads the same in two states: in the tree that `stems` lead to, without what is nested in that.
+    /// Whether what lies between two bounds reads the same in two states: in the tree that `stems` lead to,
+    /// without what is nested in that.
     pub(crate) fn reads_same<S: Source + PageRead>(
         &self,
         stems: &[u8],
@@ -334,8 +352,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Shows all records between the bounds, in order and in place as far as may be, each with what was made of those before it, `sum` at first. Returns
-    /// what was made of the last.
+    /// Shows all records between the bounds, in order and in place as far as may be, each with what was made
+    /// of those before it, `sum` at first. Returns what was made of the last.
     pub(crate) fn fold<S: State, B>(
         &self,
         state: S,
@@ -380,7 +398,8 @@ impl<'a> Tree<'a> {
     /// Tells `met` of every page; it says whether that is news.
     ///
     /// # Errors
-    /// Those of reading, and corruption if the pages are not arranged as they must be: then not all were found.
+    /// Those of reading, and corruption if the pages are not arranged as they must be: then not all were
+    /// found.
     pub(crate) fn reach<R: PageRead>(&self, reader: &R, met: &mut dyn FnMut(PageId) -> bool) -> Result<()> {
         match self.method {
             Method::Btree => btree::reach(reader, self, met),
@@ -401,7 +420,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Walks all pages and tells `problem` of whatever is wrong, naming page and reason; `seen` collects every page met, to find pages met twice.
+    /// Walks all pages and tells `problem` of whatever is wrong, naming page and reason; `seen` collects
+    /// every page met, to find pages met twice.
     pub(crate) fn verify<R: PageRead>(
         &self,
         reader: &R,
@@ -425,7 +445,8 @@ pub(crate) enum Load<'a> {
 }
 
 impl Load<'_> {
-    /// Takes the next record, whose value `store` stores if it is long. Writes pages through `writer` as they fill; they are complete then.
+    /// Takes the next record, whose value `store` stores if it is long. Writes pages through `writer` as they
+    /// fill; they are complete then.
     pub(crate) fn push<W: PageWrite>(
         &mut self,
         writer: &mut W,
@@ -440,7 +461,8 @@ impl Load<'_> {
         }
     }
 
-    /// Writes what is left, and the root; says how many records there were. They are there once the writer has published the root.
+    /// Writes what is left, and the root; says how many records there were. They are there once the writer
+    /// has published the root.
     pub(crate) fn finish<W: PageWrite>(self, writer: &mut W) -> Result<u64> {
         match self {
             Load::Btree(load) => load.finish(writer),

@@ -1,7 +1,8 @@
 //! Access methods: how records are arranged in pages.
 //!
-//! They see pages through two small traits and know nothing of disks, logs, versions or latches. What implements the traits decides what
-//! a read means (a snapshot, or the newest state under latches) and what a write means (a new version, or the page itself).
+//! They see pages through two small traits and know nothing of disks, logs, versions or latches. What
+//! implements the traits decides what a read means (a snapshot, or the newest state under latches) and what a
+//! write means (a new version, or the page itself).
 
 pub(crate) mod btree;
 mod estimate;
@@ -29,7 +30,8 @@ use crate::types::{PageId, VolumeId};
 
 /// Sees pages.
 pub(crate) trait PageRead {
-    /// Shows a page to `look`, which may keep nothing of it. Repeats nothing: `look` is called once, or an error is returned.
+    /// Shows a page to `look`, which may keep nothing of it. Repeats nothing: `look` is called once, or an
+    /// error is returned.
     fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R>;
 
     /// Bytes of a page.
@@ -48,7 +50,8 @@ impl PageRead for Snapshot<'_> {
     }
 }
 
-/// Tells whether bytes read from disk form a page that the access methods can work on: memory-safe and without panics from then on.
+/// Tells whether bytes read from disk form a page that the access methods can work on: memory-safe and
+/// without panics from then on.
 pub(crate) fn check_page(bytes: &[u8]) -> std::result::Result<(), String> {
     match header::kind(bytes) {
         Some(long::KIND_LONG) => long::check(bytes),
@@ -74,8 +77,8 @@ pub(crate) trait PageWrite: PageRead {
     /// The bytes of a page, to be changed.
     fn write(&mut self, page: PageId) -> Result<&mut [u8]>;
 
-    /// The bytes of different pages, all to be changed. All are there when this returns: so who has to change one together with the next does not fail in between, for want of
-    /// room or as one cannot be read.
+    /// The bytes of different pages, all to be changed. All are there when this returns: so who has to change
+    /// one together with the next does not fail in between, for want of room or as one cannot be read.
     ///
     /// # Errors
     /// Corruption if they are not different; those of writing each.
@@ -93,11 +96,12 @@ pub(crate) trait PageWrite: PageRead {
     /// Ends a page: nothing in the state this writer makes refers to it.
     fn free(&mut self, page: PageId) -> Result<()>;
 
-    /// Ends `count` pages with consecutive ids, as [`PageWrite::free`] does, that have never been changed since they were written.
+    /// Ends `count` pages with consecutive ids, as [`PageWrite::free`] does, that have never been changed
+    /// since they were written.
     fn free_run(&mut self, first: PageId, count: u64) -> Result<()>;
 
-    /// Gives back pages that were made and that nothing leads to, as what they were made for has failed. Who makes new versions drops them with all others then: so
-    /// this is for who writes in place.
+    /// Gives back pages that were made and that nothing leads to, as what they were made for has failed. Who
+    /// makes new versions drops them with all others then: so this is for who writes in place.
     fn give_back(&mut self, _first: PageId, _count: u64) {}
 
     /// Whether `page` could be written without waiting for anybody, and if so, claims it.
@@ -109,7 +113,8 @@ pub(crate) trait CopyWrite: PageWrite {
     /// Whether a page is a copy, or was made: nobody else knows it.
     fn is_own(&self, page: PageId) -> Result<bool>;
 
-    /// Whether as many pages were changed or copied as should be at once: what is left to copy can wait for another time.
+    /// Whether as many pages were changed or copied as should be at once: what is left to copy can wait for
+    /// another time.
     fn is_full(&self) -> bool;
 
     /// Copies a page of a tree, which then is not needed any more if all this comes about.

@@ -1,8 +1,9 @@
 //! Moving through a database in order, from either end.
 //!
-//! A scan stands between two bounds, which shrink as records are handed out, and holds nothing from one record to the next but copies of pages: so one
-//! left standing holds up nobody but through its snapshot. How it finds what comes next the method knows; what a transaction has
-//! pending is merged in by key here: a pending record hides the committed one.
+//! A scan stands between two bounds, which shrink as records are handed out, and holds nothing from one
+//! record to the next but copies of pages: so one left standing holds up nobody but through its snapshot. How
+//! it finds what comes next the method knows; what a transaction has pending is merged in by key here: a
+//! pending record hides the committed one.
 
 use std::ops::Bound;
 #[cfg(feature = "seam")]
@@ -57,7 +58,12 @@ pub(crate) trait Source {
     fn copy(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<()>;
 
     /// The first (`forward`) or last pending record between the bounds: its key, and whether it sets a value.
-    fn pending(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, forward: bool) -> Result<Option<PendingRecord>>;
+    fn pending(
+        &self,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        forward: bool,
+    ) -> Result<Option<PendingRecord>>;
 }
 
 /// A state with nothing pending over it, whose pages can be looked at in place.
@@ -82,14 +88,19 @@ pub(crate) struct Part<'a> {
 
 impl<'a> Part<'a> {
     /// What of it lies in a page that has the keys from one to another, or from the first or to the last.
-    pub(super) fn between(&self, from: Option<&'a [u8]>, to: Option<&'a [u8]>) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {
+    pub(super) fn between(
+        &self,
+        from: Option<&'a [u8]>,
+        to: Option<&'a [u8]>,
+    ) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {
         let lower = from.filter(|from| self.tree.above(from, self.lower)).map_or(self.lower, Bound::Included);
         let upper = to.filter(|to| self.tree.below(to, self.upper)).map_or(self.upper, Bound::Excluded);
         (lower, upper)
     }
 }
 
-/// What a scan found under a key. Long values never change in place, so their place stands for them when two are compared.
+/// What a scan found under a key. Long values never change in place, so their place stands for them when two
+/// are compared.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Bytes(Vec<u8>),
@@ -147,11 +158,18 @@ impl Scan {
     }
 
     /// The next record from the front (`forward`) or the back.
-    pub(crate) fn next<S: Source>(&mut self, tree: &Tree<'_>, source: &mut S, forward: bool) -> Result<Option<(Vec<u8>, Found)>> {
+    pub(crate) fn next<S: Source>(
+        &mut self,
+        tree: &Tree<'_>,
+        source: &mut S,
+        forward: bool,
+    ) -> Result<Option<(Vec<u8>, Found)>> {
         while !self.done {
             let committed = self.committed(tree, source, forward)?;
             let pending = source.pending(as_slice(&self.lower), as_slice(&self.upper), forward)?;
-            let first = |a: &[u8], b: &[u8]| if forward { tree.order.compare(a, b) } else { tree.order.compare(b, a) };
+            let first = |a: &[u8], b: &[u8]| {
+                if forward { tree.order.compare(a, b) } else { tree.order.compare(b, a) }
+            };
             let take_pending = match (&committed, &pending) {
                 (_, None) => false,
                 (None, Some(_)) => true,
@@ -188,8 +206,14 @@ impl Scan {
         }
     }
 
-    /// The key of the next committed record from one end, which then stands there; none if no more lie between the bounds.
-    fn committed<S: Source>(&mut self, tree: &Tree<'_>, source: &mut S, forward: bool) -> Result<Option<Vec<u8>>> {
+    /// The key of the next committed record from one end, which then stands there; none if no more lie
+    /// between the bounds.
+    fn committed<S: Source>(
+        &mut self,
+        tree: &Tree<'_>,
+        source: &mut S,
+        forward: bool,
+    ) -> Result<Option<Vec<u8>>> {
         if matches!(self.ends, Ends::Unknown) {
             self.ends = match tree.method {
                 Method::Btree => Ends::Btree(btree::Ends::default()),
@@ -207,7 +231,8 @@ impl Scan {
     }
 }
 
-/// Whether what lies between two bounds is the same in two states of a tree, without what is nested in that. Its root may not be the same in both.
+/// Whether what lies between two bounds is the same in two states of a tree, without what is nested in that.
+/// Its root may not be the same in both.
 pub(super) fn reads_same<S: Source>(
     (then_tree, now_tree): (&Tree<'_>, &Tree<'_>),
     (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
@@ -226,7 +251,8 @@ pub(super) fn reads_same<S: Source>(
     }
 }
 
-/// Shows all records between the bounds, one after the other, for a method that has no faster way: see [`Tree::fold`].
+/// Shows all records between the bounds, one after the other, for a method that has no faster way: see
+/// [`Tree::fold`].
 #[cfg(feature = "seam")]
 pub(super) fn fold<S: State, B>(
     mut state: S,

@@ -9,13 +9,15 @@ fn is_part(tree: &Tree<'_>) -> bool {
     tree.id.0 == !tree.root.0
 }
 
-/// The error of who looks for a page, told apart where the tree itself has no version as old as the reader's snapshot.
+/// The error of who looks for a page, told apart where the tree itself has no version as old as the reader's
+/// snapshot.
 #[cold]
 pub(super) fn unborn(tree: &Tree<'_>, page: PageId, error: Error) -> Error {
     if page != tree.root || is_part(tree) || !error.is_not_there() { error } else { absent(tree) }
 }
 
-/// The error for a page of another tree. Where the root should be it is one that was there before, or has been since.
+/// The error for a page of another tree. Where the root should be it is one that was there before, or has
+/// been since.
 #[cold]
 pub(super) fn misplaced(tree: &Tree<'_>, page: PageId) -> Error {
     // The catalog, tree 1, is always there.

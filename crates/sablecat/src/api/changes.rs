@@ -28,8 +28,10 @@ impl ChangesOptions {
         Self::default()
     }
 
-    /// Also what is with the operating system and not on the disk yet. A crash of the machine may take such commits back after they were given; a reader that resumes from one of those gets
-    /// [`ErrorKind::LogGone`](crate::ErrorKind::LogGone) and begins anew. Nothing is given that a crash of processes takes back.
+    /// Also what is with the operating system and not on the disk yet. A crash of the machine may take such
+    /// commits back after they were given; a reader that resumes from one of those gets
+    /// [`ErrorKind::LogGone`](crate::ErrorKind::LogGone) and begins anew. Nothing is given that a crash of
+    /// processes takes back.
     pub fn written(mut self, written: bool) -> Self {
         self.written = written;
         self
@@ -40,10 +42,13 @@ impl ChangesOptions {
     }
 }
 
-/// The commits of an environment, in order, from somewhere on and then as they come: of this process and of all that share it. From [`Env::changes`].
+/// The commits of an environment, in order, from somewhere on and then as they come: of this process and of
+/// all that share it. From [`Env::changes`].
 ///
-/// A handle, which keeps the environment open. It holds nobody up: commits do not wait for it, however slow it is, and a reader whose process dies keeps nothing. The log is kept for it as far as
-/// [`Builder::changes_lag_max`](super::Builder::changes_lag_max) says; a reader that lags more gets `LogGone`.
+/// A handle, which keeps the environment open. It holds nobody up: commits do not wait for it, however slow
+/// it is, and a reader whose process dies keeps nothing. The log is kept for it as far as
+/// [`Builder::changes_lag_max`](super::Builder::changes_lag_max) says; a reader that lags more gets
+/// `LogGone`.
 ///
 /// ```
 /// # fn main() -> sablecat::Result<()> {
@@ -79,16 +84,21 @@ impl ChangesOptions {
 /// # }
 /// ```
 ///
-/// *To begin with a copy*, call [`Env::changes_from_now`] first, then [`Env::snapshot`]; copy that, and of the changes skip the commits at or below [`ReadTxn::lsn`](super::ReadTxn::lsn),
-/// which the copy has.
+/// *To begin with a copy*, call [`Env::changes_from_now`] first, then [`Env::snapshot`]; copy that, and of
+/// the changes skip the commits at or below [`ReadTxn::lsn`](super::ReadTxn::lsn), which the copy has.
 ///
-/// *To resume* after whatever ended it, give the LSN of the last commit that was dealt with to [`Env::changes`]: each commit after that is given, once. A reader that stores this LSN in one transaction with what it
-/// makes of the changes misses nothing and does nothing twice. A [`Follower`](super::Follower) does so.
+/// *To resume* after whatever ended it, give the LSN of the last commit that was dealt with to
+/// [`Env::changes`]: each commit after that is given, once. A reader that stores this LSN in one transaction
+/// with what it makes of the changes misses nothing and does nothing twice. A [`Follower`](super::Follower)
+/// does so.
 ///
-/// *What is given.* All that was committed, by whomever and in whatever way, that there is a name for: records, and databases created, renamed, removed. A database's name is the one that it had after
-/// the commit. What a transaction set several times comes once, as it became. Nothing is said of commits of the engine's own.
+/// *What is given.* All that was committed, by whomever and in whatever way, that there is a name for:
+/// records, and databases created, renamed, removed. A database's name is the one that it had after the
+/// commit. What a transaction set several times comes once, as it became. Nothing is said of commits of the
+/// engine's own.
 ///
-/// After an error other than those of the changes of one commit it does not go on; begin again at [`Changes::position`].
+/// After an error other than those of the changes of one commit it does not go on; begin again at
+/// [`Changes::position`].
 pub struct Changes {
     stream: Kept<'static, Stream<'static>>,
     stop: Arc<AtomicBool>,
@@ -100,7 +110,8 @@ impl fmt::Debug for Changes {
     }
 }
 
-/// Ends the waiting of [`Changes`] from elsewhere: from another thread, or from the thread that handles signals. Does not keep the environment open.
+/// Ends the waiting of [`Changes`] from elsewhere: from another thread, or from the thread that handles
+/// signals. Does not keep the environment open.
 #[derive(Clone, Debug)]
 pub struct Stopper {
     stop: Arc<AtomicBool>,
@@ -108,7 +119,8 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// From now on nothing is waited for, and a wait in progress ends: [`Changes::next`] says that there is none.
+    /// From now on nothing is waited for, and a wait in progress ends: [`Changes::next`] says that there is
+    /// none.
     pub fn stop(&self) {
         // SeqCst: before the look for who sleeps.
         self.stop.store(true, Ordering::SeqCst);
@@ -129,7 +141,8 @@ impl Changes {
         self.stream.env()
     }
 
-    /// The LSN after which to resume: that of the last commit given, or one above it with nothing to be seen in between. [`Env::changes`] can begin there.
+    /// The LSN after which to resume: that of the last commit given, or one above it with nothing to be seen
+    /// in between. [`Env::changes`] can begin there.
     pub fn position(&self) -> Lsn {
         self.stream.position()
     }
@@ -139,11 +152,14 @@ impl Changes {
         Stopper { stop: Arc::clone(&self.stop), core: self.env().weak() }
     }
 
-    /// The next commit, however long it takes to come; none once it was [stopped](Stopper::stop). Sleeps meanwhile, and is woken by whoever makes the commit durable, in whatever process. A commit at
-    /// a rung below [`Durability::Sync`](crate::Durability::Sync) becomes durable when somebody flushes the log, every flush interval as a rule.
+    /// The next commit, however long it takes to come; none once it was [stopped](Stopper::stop). Sleeps
+    /// meanwhile, and is woken by whoever makes the commit durable, in whatever process. A commit at a rung
+    /// below [`Durability::Sync`](crate::Durability::Sync) becomes durable when somebody flushes the log,
+    /// every flush interval as a rule.
     ///
     /// # Errors
-    /// `LogGone` if it has lagged too far behind; `Poisoned` once nothing more can become durable, and all that did was given; `Io`, `Corruption`.
+    /// `LogGone` if it has lagged too far behind; `Poisoned` once nothing more can become durable, and all
+    /// that did was given; `Io`, `Corruption`.
     #[expect(clippy::should_implement_trait, reason = "what it gives borrows from it")]
     pub fn next(&mut self) -> Result<Option<Commit<'_>>> {
         self.next_until(None)
@@ -184,18 +200,21 @@ pub struct Commit<'a> {
 }
 
 impl<'a> Commit<'a> {
-    /// Its LSN: what [`Txn::commit`](super::Txn::commit) returned when it was made, and where to resume after it.
+    /// Its LSN: what [`Txn::commit`](super::Txn::commit) returned when it was made, and where to resume after
+    /// it.
     pub fn lsn(&self) -> Lsn {
         self.changed.lsn()
     }
 
-    /// When it was made: at this time or up to 10 milliseconds later. Known where a journal is kept, from the first time on that stands in the log after where the changes began.
+    /// When it was made: at this time or up to 10 milliseconds later. Known where a journal is kept, from the
+    /// first time on that stands in the log after where the changes began.
     pub fn time(&self) -> Option<Moment> {
         self.changed.time()
     }
 
-    /// What it changes, one after the other: databases first, in an order in which it can be done, then records by database and key. However often it is asked for, it begins anew. Of a large commit
-    /// a part is in memory at a time: a few megabytes, and the longest value.
+    /// What it changes, one after the other: databases first, in an order in which it can be done, then
+    /// records by database and key. However often it is asked for, it begins anew. Of a large commit a part
+    /// is in memory at a time: a few megabytes, and the longest value.
     pub fn changes(&self) -> ChangesIn<'a> {
         ChangesIn { records: self.changed.changes() }
     }
@@ -211,7 +230,8 @@ impl ChangesIn<'_> {
     /// The next change.
     ///
     /// # Errors
-    /// `LogGone` if the parts of a large commit are not kept any more; `Io`, `Corruption`. The changes can be asked for again.
+    /// `LogGone` if the parts of a large commit are not kept any more; `Io`, `Corruption`. The changes can be
+    /// asked for again.
     #[expect(clippy::should_implement_trait, reason = "what it gives borrows from it")]
     pub fn next(&mut self) -> Result<Option<Change<'_>>> {
         self.records.next()

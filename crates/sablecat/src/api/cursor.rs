@@ -1,11 +1,12 @@
 //! Cursors: places in a database, moved to and from in both directions, with changes in between.
 //!
-//! A cursor holds a key, not a page: it stands at a record, or where one was, whatever becomes of that and of the pages around it. It holds no transaction
-//! either, but is given one with each call: so there may be any number of them, beside changes by the transaction itself, and none has a lifetime. What
-//! makes moving on cheap, a copy of the leaf that it is in, is looked for again when the state is another (access/scan.rs).
+//! A cursor holds a key, not a page: it stands at a record, or where one was, whatever becomes of that and of
+//! the pages around it. It holds no transaction either, but is given one with each call: so there may be any
+//! number of them, beside changes by the transaction itself, and none has a lifetime. What makes moving on
+//! cheap, a copy of the leaf that it is in, is looked for again when the state is another (access/scan.rs).
 //!
-//! Costs: moving on in one direction copies a record's key and value out of the copy of its leaf; turning round, seeking, and moving on after a change of the snapshot
-//! are a descent from the root each.
+//! Costs: moving on in one direction copies a record's key and value out of the copy of its leaf; turning
+//! round, seeking, and moving on after a change of the snapshot are a descent from the root each.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -21,9 +22,11 @@ use crate::txn::Stamp;
 
 /// A place in a database: at a record, where one was, or before the first or after the last.
 ///
-/// A cursor is moved in a transaction that is given to each of its methods: a [`Txn`](crate::Txn), a [`ReadTxn`](crate::ReadTxn), a
-/// [`DataStore`](crate::DataStore), or an [`Env`] for the newest state each time; the same one as a rule, but it need not be. It borrows from nothing, and
-/// there may be any number of them. A record may be changed or removed under it, by itself or by others: it stays where that is or was, and goes on from there.
+/// A cursor is moved in a transaction that is given to each of its methods: a [`Txn`](crate::Txn), a
+/// [`ReadTxn`](crate::ReadTxn), a [`DataStore`](crate::DataStore), or an [`Env`] for the newest state each
+/// time; the same one as a rule, but it need not be. It borrows from nothing, and there may be any number of
+/// them. A record may be changed or removed under it, by itself or by others: it stays where that is or was,
+/// and goes on from there.
 ///
 /// A new cursor stands nowhere: [`Cursor::next`] goes to the first record, [`Cursor::prev`] to the last.
 ///
@@ -77,14 +80,22 @@ enum Place {
 
 impl<K: Kind> fmt::Debug for Cursor<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cursor").field("database", &self.database.name()).field("key", &self.key()).finish_non_exhaustive()
+        f.debug_struct("Cursor")
+            .field("database", &self.database.name())
+            .field("key", &self.key())
+            .finish_non_exhaustive()
     }
 }
 
 impl<K: Kind> Clone for Cursor<K> {
     /// Another cursor in the same place.
     fn clone(&self) -> Self {
-        Cursor { place: self.place, key: self.key.clone(), found: self.found.clone(), ..Cursor::new(self.database.clone()) }
+        Cursor {
+            place: self.place,
+            key: self.key.clone(),
+            found: self.found.clone(),
+            ..Cursor::new(self.database.clone())
+        }
     }
 }
 
@@ -98,7 +109,8 @@ impl<K: Kind> Cursor<K> {
         &self.database
     }
 
-    /// The key of the record at which it stands, or of the one that was there; none before the first, after the last, and nowhere.
+    /// The key of the record at which it stands, or of the one that was there; none before the first, after
+    /// the last, and nowhere.
     pub fn key(&self) -> Option<&[u8]> {
         (self.place == Place::At).then_some(&*self.key)
     }
@@ -119,7 +131,8 @@ impl<K: Kind> Cursor<K> {
         self.walk(state, (Bound::Unbounded, Bound::Unbounded), false)
     }
 
-    /// Goes to the next record above where it stands; its key. None, and it stands after the last, if there is none.
+    /// Goes to the next record above where it stands; its key. None, and it stands after the last, if there
+    /// is none.
     ///
     /// # Errors
     /// As [`Cursor::first`].
@@ -132,7 +145,8 @@ impl<K: Kind> Cursor<K> {
         }
     }
 
-    /// Goes to the next record below where it stands; its key. None, and it stands before the first, if there is none.
+    /// Goes to the next record below where it stands; its key. None, and it stands before the first, if there
+    /// is none.
     ///
     /// # Errors
     /// As [`Cursor::first`].
@@ -144,28 +158,43 @@ impl<K: Kind> Cursor<K> {
         }
     }
 
-    /// Goes to the record with this key or, if there is none, to the next one above it; its key. None, and it stands after the last, if there is neither.
+    /// Goes to the record with this key or, if there is none, to the next one above it; its key. None, and it
+    /// stands after the last, if there is neither.
     ///
     /// # Errors
     /// As [`Cursor::first`].
-    pub fn at_or_after(&mut self, state: &(impl Read<Of = K> + ?Sized), key: impl AsRef<[u8]>) -> Result<Option<&[u8]>> {
+    pub fn at_or_after(
+        &mut self,
+        state: &(impl Read<Of = K> + ?Sized),
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<&[u8]>> {
         self.walk(state, (Bound::Included(key.as_ref().to_vec()), Bound::Unbounded), true)
     }
 
-    /// Goes to the record with this key or, if there is none, to the next one below it; its key. None, and it stands before the first, if there is neither.
+    /// Goes to the record with this key or, if there is none, to the next one below it; its key. None, and it
+    /// stands before the first, if there is neither.
     ///
     /// # Errors
     /// As [`Cursor::first`].
-    pub fn at_or_before(&mut self, state: &(impl Read<Of = K> + ?Sized), key: impl AsRef<[u8]>) -> Result<Option<&[u8]>> {
+    pub fn at_or_before(
+        &mut self,
+        state: &(impl Read<Of = K> + ?Sized),
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<&[u8]>> {
         self.walk(state, (Bound::Unbounded, Bound::Included(key.as_ref().to_vec())), false)
     }
 
-    /// Goes to the record with this key; if there is none, to the next one above it; if there is none either, to the next one below. Says how the key of the
-    /// record at which it then stands compares with this one, in the database's order; none if there are no records.
+    /// Goes to the record with this key; if there is none, to the next one above it; if there is none either,
+    /// to the next one below. Says how the key of the record at which it then stands compares with this one,
+    /// in the database's order; none if there are no records.
     ///
     /// # Errors
     /// As [`Cursor::first`].
-    pub fn seek(&mut self, state: &(impl Read<Of = K> + ?Sized), key: impl AsRef<[u8]>) -> Result<Option<Ordering>> {
+    pub fn seek(
+        &mut self,
+        state: &(impl Read<Of = K> + ?Sized),
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<Ordering>> {
         let key = key.as_ref();
         if self.at_or_after(state, key)?.is_some() {
             // One that a comparator takes for the same may be written in another way.
@@ -175,7 +204,8 @@ impl<K: Kind> Cursor<K> {
         Ok(self.last(state)?.map(|_| Ordering::Less))
     }
 
-    /// The value of the record at which it stands, as it is now; none if that is not there any more, or it stands at none.
+    /// The value of the record at which it stands, as it is now; none if that is not there any more, or it
+    /// stands at none.
     ///
     /// # Errors
     /// As [`Read::get`].
@@ -185,7 +215,8 @@ impl<K: Kind> Cursor<K> {
         }
         let Cursor { database, key, found, .. } = self;
         let read = within(state, database, |txn, tree| {
-            let is_good = found.as_ref().is_some_and(|(stamp, _)| txn.records.stamp().as_ref() == Some(stamp));
+            let is_good =
+                found.as_ref().is_some_and(|(stamp, _)| txn.records.stamp().as_ref() == Some(stamp));
             Ok(if is_good { None } else { Some(txn.records.get_owned(tree, key)?) })
         })?;
         Ok(match read {
@@ -197,7 +228,8 @@ impl<K: Kind> Cursor<K> {
         })
     }
 
-    /// How many bytes the value of the record at which it stands has, as [`Cursor::value`] says whether there is one.
+    /// How many bytes the value of the record at which it stands has, as [`Cursor::value`] says whether there
+    /// is one.
     ///
     /// # Errors
     /// As [`Read::get`].
@@ -209,7 +241,12 @@ impl<K: Kind> Cursor<K> {
     ///
     /// # Errors
     /// As [`Read::get`].
-    pub fn read_at(&self, state: &(impl Read<Of = K> + ?Sized), offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
+    pub fn read_at(
+        &self,
+        state: &(impl Read<Of = K> + ?Sized),
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<Option<usize>> {
         self.key().map_or(Ok(None), |key| state.read_at(&self.database, key, offset, into))
     }
 
@@ -218,9 +255,11 @@ impl<K: Kind> Cursor<K> {
     /// # Errors
     /// `Invalid` if it stands at no record; as [`Write::insert`].
     pub fn put(&mut self, state: &mut (impl Write<Of = K> + ?Sized), value: impl AsRef<[u8]>) -> Result<()> {
-        let key = self
-            .key()
-            .ok_or_else(|| Error::invalid("setting the value of a record with a cursor that stands at none; move it to one first"))?;
+        let key = self.key().ok_or_else(|| {
+            Error::invalid(
+                "setting the value of a record with a cursor that stands at none; move it to one first",
+            )
+        })?;
         state.insert(&self.database, key, value)
     }
 
@@ -228,13 +267,19 @@ impl<K: Kind> Cursor<K> {
     ///
     /// # Errors
     /// As [`Write::insert`]; then it stays where it was.
-    pub fn insert(&mut self, state: &mut (impl Write<Of = K> + ?Sized), key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+    pub fn insert(
+        &mut self,
+        state: &mut (impl Write<Of = K> + ?Sized),
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
         state.insert(&self.database, key.as_ref(), value)?;
         self.stand(key.as_ref().to_vec());
         Ok(())
     }
 
-    /// Removes the record at which it stands; false if there is none. It stays where that was: [`Cursor::next`] goes to the one after it.
+    /// Removes the record at which it stands; false if there is none. It stays where that was:
+    /// [`Cursor::next`] goes to the one after it.
     ///
     /// # Errors
     /// As [`Write::remove`].
@@ -256,15 +301,27 @@ impl<K: Kind> Cursor<K> {
         }
     }
 
-    fn walk(&mut self, state: &(impl Read<Of = K> + ?Sized), (lower, upper): super::Bounds, forward: bool) -> Result<Option<&[u8]>> {
+    fn walk(
+        &mut self,
+        state: &(impl Read<Of = K> + ?Sized),
+        (lower, upper): super::Bounds,
+        forward: bool,
+    ) -> Result<Option<&[u8]>> {
         self.go(state, Scan::new(lower, upper), forward)
     }
 
-    fn go(&mut self, state: &(impl Read<Of = K> + ?Sized), mut scan: Scan, forward: bool) -> Result<Option<&[u8]>> {
-        let (next, stamp) =
-            within(state, &self.database, |txn, tree| Ok((txn.records.next_found(tree, &mut scan, forward)?, txn.records.stamp())))?;
+    fn go(
+        &mut self,
+        state: &(impl Read<Of = K> + ?Sized),
+        mut scan: Scan,
+        forward: bool,
+    ) -> Result<Option<&[u8]>> {
+        let (next, stamp) = within(state, &self.database, |txn, tree| {
+            Ok((txn.records.next_found(tree, &mut scan, forward)?, txn.records.stamp()))
+        })?;
         let Some((key, found)) = next else {
-            (self.place, self.found, self.walk) = (if forward { Place::After } else { Place::Before }, None, None);
+            (self.place, self.found, self.walk) =
+                (if forward { Place::After } else { Place::Before }, None, None);
             return Ok(None);
         };
         self.found = match (found, stamp) {
@@ -290,6 +347,8 @@ impl<K: Kind> Walk<K> {
     /// The next key.
     pub(super) fn next(&mut self, state: &(impl Read<Of = K> + ?Sized)) -> Result<Option<Vec<u8>>> {
         let scan = &mut self.scan;
-        within(state, &self.database, |txn, tree| Ok(txn.records.next_found(tree, scan, true)?.map(|(key, _)| key)))
+        within(state, &self.database, |txn, tree| {
+            Ok(txn.records.next_found(tree, scan, true)?.map(|(key, _)| key))
+        })
     }
 }

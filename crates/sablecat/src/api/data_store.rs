@@ -15,9 +15,9 @@ use crate::txn::{Committed, Direct, Durability, Follow, Isolation, Options, Tree
 
 /// An environment without transactions and without a log.
 ///
-/// There is one handle: whoever holds it exclusively writes, in place; through shared references any number of threads read. What was
-/// written since the last [`DataStore::checkpoint`] is lost in a crash; what was there at that checkpoint is whole. Closing writes one, and so
-/// does dropping the handle.
+/// There is one handle: whoever holds it exclusively writes, in place; through shared references any number
+/// of threads read. What was written since the last [`DataStore::checkpoint`] is lost in a crash; what was
+/// there at that checkpoint is whole. Closing writes one, and so does dropping the handle.
 ///
 /// ```
 /// # fn main() -> sablecat::Result<()> {
@@ -48,7 +48,12 @@ impl Drop for DataStore {
 impl State for DataStore {
     fn with<T>(&self, look: impl FnOnce(Seen<'_>) -> Result<T>) -> Result<T> {
         let patience = self.core.config.lock_timeout;
-        let options = Options { isolation: Isolation::Snapshot, durability: Durability::Memory, read_only: true, patience };
+        let options = Options {
+            isolation: Isolation::Snapshot,
+            durability: Durability::Memory,
+            read_only: true,
+            patience,
+        };
         let txn = EnvTxn::begin(&self.core, options)?;
         // Records are changed in place, at one LSN.
         txn.records.set_state(self.changes);
@@ -77,7 +82,12 @@ impl Read for DataStore {
     }
 
     #[inline]
-    fn get_with<R>(&self, db: &Database<DataStore>, key: impl AsRef<[u8]>, look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+    fn get_with<R>(
+        &self,
+        db: &Database<DataStore>,
+        key: impl AsRef<[u8]>,
+        look: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R> {
         self.core.kernel.read_one(self.tree(db)?, key.as_ref(), look)
     }
 
@@ -85,7 +95,13 @@ impl Read for DataStore {
         self.core.kernel.value_len(self.tree(db)?, key.as_ref())
     }
 
-    fn read_at(&self, db: &Database<DataStore>, key: impl AsRef<[u8]>, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
+    fn read_at(
+        &self,
+        db: &Database<DataStore>,
+        key: impl AsRef<[u8]>,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<Option<usize>> {
         self.core.kernel.read_part(self.tree(db)?, key.as_ref(), offset, into)
     }
 
@@ -105,7 +121,12 @@ impl Read for DataStore {
 }
 
 impl Write for DataStore {
-    fn insert(&mut self, db: &Database<DataStore>, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+    fn insert(
+        &mut self,
+        db: &Database<DataStore>,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
         self.insert(db, key, value)
     }
 
@@ -125,16 +146,21 @@ impl DataStore {
     /// As [`Env::database`](super::Env::database).
     pub fn database(&mut self, name: &str) -> Result<Database<DataStore>> {
         self.changes += 1;
-        self.core.database_or_new(name, Asked::default()).map(|named| Database::new(StoreHandle::of(&self.core), named))
+        self.core
+            .database_or_new(name, Asked::default())
+            .map(|named| Database::new(StoreHandle::of(&self.core), named))
     }
 
-    /// Opens or creates a database whose keys are ordered by a comparator: see [`Env::database_ordered_by`](super::Env::database_ordered_by).
+    /// Opens or creates a database whose keys are ordered by a comparator: see
+    /// [`Env::database_ordered_by`](super::Env::database_ordered_by).
     ///
     /// # Errors
     /// As [`Env::database_ordered_by`](super::Env::database_ordered_by).
     pub fn database_ordered_by(&mut self, name: &str, comparator: &str) -> Result<Database<DataStore>> {
         self.changes += 1;
-        self.core.database_or_new(name, Asked::ordered_by(comparator)).map(|named| Database::new(StoreHandle::of(&self.core), named))
+        self.core
+            .database_or_new(name, Asked::ordered_by(comparator))
+            .map(|named| Database::new(StoreHandle::of(&self.core), named))
     }
 
     /// Opens a database if there is one of that name.
@@ -156,7 +182,8 @@ impl DataStore {
     /// Gives a database another name. Handles stay good.
     ///
     /// # Errors
-    /// `NotFound` if there is none of the first name, `Exists` if there is one of the second; those of writing.
+    /// `NotFound` if there is none of the first name, `Exists` if there is one of the second; those of
+    /// writing.
     pub fn rename_database(&mut self, from: &str, to: &str) -> Result<()> {
         self.core.rename_database(from, to)
     }
@@ -183,9 +210,15 @@ impl DataStore {
     /// Sets the value of a key.
     ///
     /// # Errors
-    /// `Invalid` for a key or value that is too long; `DiskFull` and `CacheFull`; `Corruption` and `Io` from reading pages.
+    /// `Invalid` for a key or value that is too long; `DiskFull` and `CacheFull`; `Corruption` and `Io` from
+    /// reading pages.
     #[inline]
-    pub fn insert(&mut self, db: &Database<DataStore>, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+    pub fn insert(
+        &mut self,
+        db: &Database<DataStore>,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.core.kernel.check_record(self.tree(db)?, key, value.len())?;
         self.change(db, key, Some(value)).map(|_| ())
@@ -201,8 +234,8 @@ impl DataStore {
 
     writing!(DataStore);
 
-    /// Loads records that come in ascending order of their keys into an empty database, building pages directly. Returns how many
-    /// there were. After an error there are none.
+    /// Loads records that come in ascending order of their keys into an empty database, building pages
+    /// directly. Returns how many there were. After an error there are none.
     ///
     /// # Errors
     /// `Invalid` if the database is not empty or the records are not in order; as [`DataStore::insert`].
@@ -257,7 +290,12 @@ impl DataStore {
 
     /// Changes a record that others follow, which change with it: some before it, some after it.
     #[cold]
-    fn change_followed(&mut self, follower: &dyn Follow, tree: &TreeRef, (key, value): (&[u8], Option<&[u8]>)) -> Result<bool> {
+    fn change_followed(
+        &mut self,
+        follower: &dyn Follow,
+        tree: &TreeRef,
+        (key, value): (&[u8], Option<&[u8]>),
+    ) -> Result<bool> {
         let (first, last) = followed(follower, (key, value), &mut || self.core.kernel.get_one(tree, key))?;
         for (tree, key, value) in first {
             self.change_one(&tree, &key, value.as_deref())?;
@@ -273,7 +311,8 @@ impl DataStore {
     fn change_one(&mut self, tree: &TreeRef, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
         let kernel = &self.core.kernel;
         let seat = kernel.pages.participants.sit()?;
-        // SAFETY: this handle is the only one and is borrowed exclusively: no read is in progress, and a Data Store has no snapshots.
+        // SAFETY: this handle is the only one and is borrowed exclusively: no read is in progress, and a Data
+        // Store has no snapshots.
         let mut direct = unsafe { Direct::new(&kernel.pages, &seat) };
         direct.change(&tree.tree(), key, value)
     }

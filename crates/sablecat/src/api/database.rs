@@ -9,27 +9,32 @@ use std::sync::{Arc, Weak};
 use super::cursor::Walk;
 use super::read::{Record, foreign};
 use super::within::{self, Doing, Within};
-use super::{Bounds, Cursor, DataStore, DatabaseStats, Entry, Env, KeyRange, Range, Read, ReadTxn, Txn, TxnOptions};
+use super::{
+    Bounds, Cursor, DataStore, DatabaseStats, Entry, Env, KeyRange, Range, Read, ReadTxn, Txn, TxnOptions,
+};
 use crate::env::{Core, Named};
 use crate::error::{Error, Result};
 use crate::txn::{Committed, Isolation, RecordChange, TreeRef, locks};
 
 /// A named, ordered map from byte keys to byte values. A handle; clones name the same database.
 ///
-/// `K` says what it is in: an [`Env`], if nothing is said, or a [`DataStore`]. It can be used with what is of that kind alone, and with its own environment alone: with
-/// another it is `Invalid`.
+/// `K` says what it is in: an [`Env`], if nothing is said, or a [`DataStore`]. It can be used with what is of
+/// that kind alone, and with its own environment alone: with another it is `Invalid`.
 ///
-/// An environment's database has operations of its own, which are transactions of their own: what returned is committed, and as durable as the environment's
-/// [`Durability`](crate::Durability) says. Reads see the newest committed state. To do several things as one, use [`Env::write`]. Those of a Data Store
-/// are read and written by the [store](DataStore).
+/// An environment's database has operations of its own, which are transactions of their own: what returned is
+/// committed, and as durable as the environment's [`Durability`](crate::Durability) says. Reads see the
+/// newest committed state. To do several things as one, use [`Env::write`]. Those of a Data Store are read
+/// and written by the [store](DataStore).
 ///
-/// Keys can have up to 64 KiB (65,536 bytes), values up to 4 GiB; both may be empty.
-/// Values need not fit the cache; while one is being set, there is one copy of it in memory beside the caller's.
+/// Keys can have up to 64 KiB (65,536 bytes), values up to 4 GiB; both may be empty. Values need not fit the
+/// cache; while one is being set, there is one copy of it in memory beside the caller's.
 ///
-/// Keys of an eighth of a page less 16 bytes (496 with pages of 4096) and longer ones cost more. All that share their first so many
-/// bytes are kept together, in at least one page of their own, without these bytes; what is left of a key is kept in the same way. So
-/// each such part of a key is one more search, and a page if no other key begins like it. Writers of long keys in one database wait for
-/// each other. In a database with a comparator, which compares whole keys, the longest key is that of an eighth of a page less 16 bytes.
+/// Keys of an eighth of a page less 16 bytes (496 with pages of 4096) and longer ones cost more. All that
+/// share their first so many bytes are kept together, in at least one page of their own, without these bytes;
+/// what is left of a key is kept in the same way. So each such part of a key is one more search, and a page
+/// if no other key begins like it. Writers of long keys in one database wait for each other. In a database
+/// with a comparator, which compares whole keys, the longest key is that of an eighth of a page less 16
+/// bytes.
 pub struct Database<K: Kind = Env> {
     of: K::Handle,
     named: Arc<Named>,
@@ -116,7 +121,8 @@ impl<K: Kind> Database<K> {
         &self.named.name
     }
 
-    /// The same database, with an index of its values that is kept by what is changed through this handle; for this project's own tests.
+    /// The same database, with an index of its values that is kept by what is changed through this handle;
+    /// for this project's own tests.
     #[cfg(feature = "seam")]
     #[doc(hidden)]
     pub fn indexed_by(&self, index: &Database<K>) -> Database<K> {
@@ -164,7 +170,8 @@ impl Database {
         self.of.core().tree(&self.named)
     }
 
-    /// The result of an operation that looked for the tree before it took its snapshot: the database may have been removed in between.
+    /// The result of an operation that looked for the tree before it took its snapshot: the database may have
+    /// been removed in between.
     #[inline]
     fn unless_removed<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|error| self.of.core().explain(&self.named, error))
@@ -173,7 +180,9 @@ impl Database {
     /// Refuses a change of it by itself, within what this thread is in the middle of.
     #[inline]
     fn refuse_around(&self, tree: &TreeRef, what: &str) -> Result<()> {
-        within::refuse_around(self.of.core(), Some(tree.id), None, || format!("{what} the database {:?}", self.name()))
+        within::refuse_around(self.of.core(), Some(tree.id), None, || {
+            format!("{what} the database {:?}", self.name())
+        })
     }
 
     /// The environment it is in.
@@ -181,9 +190,11 @@ impl Database {
         &self.of
     }
 
-    /// How large it is, about, in its newest committed state; exactly, if it has some dozens of pages. Looks at 64 ways from its root to its records, whatever its size: so it reads 64 pages for
-    /// each level at most, those in the cache for nothing. Where its pages are alike, as they are when keys came in any order, it is right to some five percent; the more unequal parts of it are, in
-    /// the lengths of keys and values, the rougher. It says the same for the same state.
+    /// How large it is, about, in its newest committed state; exactly, if it has some dozens of pages. Looks
+    /// at 64 ways from its root to its records, whatever its size: so it reads 64 pages for each level at
+    /// most, those in the cache for nothing. Where its pages are alike, as they are when keys came in any
+    /// order, it is right to some five percent; the more unequal parts of it are, in the lengths of keys and
+    /// values, the rougher. It says the same for the same state.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -202,7 +213,8 @@ impl Database {
         self.unless_removed(self.tree().and_then(|tree| DatabaseStats::of(core, tree)))
     }
 
-    /// The number that [`Env::locks`] shows for locks on the record of a key. Different records may have one number.
+    /// The number that [`Env::locks`] shows for locks on the record of a key. Different records may have one
+    /// number.
     ///
     /// # Errors
     /// `NotFound` if the database was removed.
@@ -218,7 +230,8 @@ impl Database {
         self.unless_removed(self.of.core().kernel.get_one(self.tree()?, key.as_ref()))
     }
 
-    /// Shows the value of a key to `look`, in place: nothing is copied. `look` should be brief; while it runs, evicted memory is not reused.
+    /// Shows the value of a key to `look`, in place: nothing is copied. `look` should be brief; while it
+    /// runs, evicted memory is not reused.
     ///
     /// # Errors
     /// As [`Database::get`].
@@ -243,10 +256,12 @@ impl Database {
         self.unless_removed(self.of.core().kernel.value_len(self.tree()?, key.as_ref()))
     }
 
-    /// Reads part of a value, from `offset` on, as much as `into` has room for. None if there is no such record, else how many bytes were
-    /// read; 0 at the value's end. Of a long value only the pages concerned are read, and large parts leave the cache to others.
+    /// Reads part of a value, from `offset` on, as much as `into` has room for. None if there is no such
+    /// record, else how many bytes were read; 0 at the value's end. Of a long value only the pages concerned
+    /// are read, and large parts leave the cache to others.
     ///
-    /// Each call sees the newest committed value. To read all parts of one state, read them in a [`ReadTxn`](crate::ReadTxn):
+    /// Each call sees the newest committed value. To read all parts of one state, read them in a
+    /// [`ReadTxn`](crate::ReadTxn):
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -276,8 +291,8 @@ impl Database {
     /// Sets the value of a key, whether or not there was one.
     ///
     /// # Errors
-    /// `Invalid` for a key or value that is too long; `DiskFull` and `CacheFull`; `NotDurable` and `Poisoned` as for
-    /// [`Txn::commit`](crate::Txn::commit); `ReadOnly`.
+    /// `Invalid` for a key or value that is too long; `DiskFull` and `CacheFull`; `NotDurable` and `Poisoned`
+    /// as for [`Txn::commit`](crate::Txn::commit); `ReadOnly`.
     #[inline]
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let core = self.of.core().to_write()?;
@@ -285,7 +300,13 @@ impl Database {
         let tree = self.tree()?;
         self.refuse_around(tree, "setting a record of")?;
         core.kernel.check_record(tree, key, value.len())?;
-        self.unless_removed(core.kernel.change_one(tree, key, RecordChange::Put(value), core.config.durability)).map(|_| ())
+        self.unless_removed(core.kernel.change_one(
+            tree,
+            key,
+            RecordChange::Put(value),
+            core.config.durability,
+        ))
+        .map(|_| ())
     }
 
     /// Removes a record; false if there was none.
@@ -297,7 +318,12 @@ impl Database {
         let tree = self.tree()?;
         self.refuse_around(tree, "removing a record of")?;
         core.kernel.check_record(tree, key.as_ref(), 0)?;
-        self.unless_removed(core.kernel.change_one(tree, key.as_ref(), RecordChange::Remove, core.config.durability))
+        self.unless_removed(core.kernel.change_one(
+            tree,
+            key.as_ref(),
+            RecordChange::Remove,
+            core.config.durability,
+        ))
     }
 
     /// The record with the least key.
@@ -332,7 +358,8 @@ impl Database {
         self.of.at_or_before(self, key)
     }
 
-    /// The records of some keys, in order, from either end. The range has a snapshot of its own, lives by itself and may move between threads.
+    /// The records of some keys, in order, from either end. The range has a snapshot of its own, lives by
+    /// itself and may move between threads.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -348,22 +375,29 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `TooMany` when too many transactions are in progress. Each record comes as a result, with the errors of [`Database::get`].
+    /// `TooMany` when too many transactions are in progress. Each record comes as a result, with the errors
+    /// of [`Database::get`].
     pub fn range(&self, keys: impl KeyRange) -> Result<Range<ReadTxn>> {
         self.of.range(self, keys)
     }
 
-    /// Shows the records of some keys to `each`, in order and in place, at one snapshot: the fastest way to read many. `each` is
-    /// shown a leaf's records at a time without pause and should be brief; it may end the visit.
+    /// Shows the records of some keys to `each`, in order and in place, at one snapshot: the fastest way to
+    /// read many. `each` is shown a leaf's records at a time without pause and should be brief; it may end
+    /// the visit.
     ///
     /// # Errors
     /// As [`Database::range`].
-    pub fn visit(&self, keys: impl KeyRange, mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
+    pub fn visit(
+        &self,
+        keys: impl KeyRange,
+        mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
         self.fold(keys, (), |(), key, value| each(key, value))
     }
 
-    /// Folds the records of some keys into one value, in order and in place, at one snapshot, as [`Database::visit`] shows them. `each` is
-    /// given what has been made of the records before, `initial` at first, and a record; `Break` ends it.
+    /// Folds the records of some keys into one value, in order and in place, at one snapshot, as
+    /// [`Database::visit`] shows them. `each` is given what has been made of the records before, `initial` at
+    /// first, and a record; `Break` ends it.
     ///
     /// ```
     /// # use std::ops::ControlFlow;
@@ -380,20 +414,30 @@ impl Database {
     ///
     /// # Errors
     /// As [`Database::range`].
-    pub fn fold<B>(&self, keys: impl KeyRange, initial: B, each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>) -> Result<B> {
+    pub fn fold<B>(
+        &self,
+        keys: impl KeyRange,
+        initial: B,
+        each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+    ) -> Result<B> {
         let bounds = self.bounds(&keys)?;
         let kernel = &self.of.core().kernel;
         let seat = kernel.pages.sit()?;
         let pinned = kernel.pages.pinned(&seat);
         // The snapshot first: a database that is there after it stays there in it.
-        self.tree().and_then(|tree| tree.tree().fold(Committed { kernel, me: &seat, at: pinned.at() }, bounds, initial, each))
+        self.tree().and_then(|tree| {
+            tree.tree().fold(Committed { kernel, me: &seat, at: pinned.at() }, bounds, initial, each)
+        })
     }
 
     /// Sets many records in one transaction.
     ///
     /// # Errors
     /// As [`Database::insert`]; on any error none is set.
-    pub fn insert_batch<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, records: impl IntoIterator<Item = (K, V)>) -> Result<()> {
+    pub fn insert_batch<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        records: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<()> {
         let mut txn = self.of.begin()?;
         for (key, value) in records {
             txn.insert(self, key, value)?;
@@ -401,11 +445,12 @@ impl Database {
         txn.commit().map(|_| ())
     }
 
-    /// Loads records that come in ascending order of their keys into an empty database, building pages directly: the fastest way to fill
-    /// one. All or nothing, as durable as the environment's [`Durability`](crate::Durability) says. Returns how many records there were.
+    /// Loads records that come in ascending order of their keys into an empty database, building pages
+    /// directly: the fastest way to fill one. All or nothing, as durable as the environment's
+    /// [`Durability`](crate::Durability) says. Returns how many records there were.
     ///
-    /// Others go on while the records are drawn, and the iterator may take its time and use the environment, other databases of it as well; but the database
-    /// must stay empty until it is loaded.
+    /// Others go on while the records are drawn, and the iterator may take its time and use the environment,
+    /// other databases of it as well; but the database must stay empty until it is loaded.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -418,9 +463,13 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Invalid` if the database is not empty or the records are not in order; `Conflict` if somebody inserted meanwhile; as
-    /// [`Database::insert`]. What the iterator itself inserts into the database is `NotAllowed`.
-    pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, records: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
+    /// `Invalid` if the database is not empty or the records are not in order; `Conflict` if somebody
+    /// inserted meanwhile; as [`Database::insert`]. What the iterator itself inserts into the database is
+    /// `NotAllowed`.
+    pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        records: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<u64> {
         let core = self.of.core().to_write()?;
         let tree = self.tree()?;
         self.refuse_around(tree, "a bulk load of")?;
@@ -446,7 +495,8 @@ impl Database {
         self.change(|txn| txn.take(self, key.as_ref()))
     }
 
-    /// Sets the value of a key; the one that it had, if there was one. [`Database::insert`], which does not read that, is faster.
+    /// Sets the value of a key; the one that it had, if there was one. [`Database::insert`], which does not
+    /// read that, is faster.
     ///
     /// # Errors
     /// As [`Env::write`].
@@ -472,19 +522,25 @@ impl Database {
         self.change(|txn| txn.insert_new(self, key.as_ref(), value.as_ref()))
     }
 
-    /// Sets the value of a key to what `change` makes of the one that it has; none means that there is no record, before as after. What it is then. Locks the
-    /// record; `change` may run more than once all the same.
+    /// Sets the value of a key to what `change` makes of the one that it has; none means that there is no
+    /// record, before as after. What it is then. Locks the record; `change` may run more than once all the
+    /// same.
     ///
     /// # Errors
     /// As [`Env::write`].
-    pub fn update(&self, key: impl AsRef<[u8]>, mut change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<Option<Vec<u8>>> {
+    pub fn update(
+        &self,
+        key: impl AsRef<[u8]>,
+        mut change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>> {
         self.change(|txn| {
             txn.get_for_update(self, key.as_ref())?;
             txn.update(self, key.as_ref(), &mut change)
         })
     }
 
-    /// Sets the value of a key to `new` if it is `expected`, or removes the record; none means that there is no record, before and after. Whether it was.
+    /// Sets the value of a key to `new` if it is `expected`, or removes the record; none means that there is
+    /// no record, before and after. Whether it was.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -498,12 +554,17 @@ impl Database {
     ///
     /// # Errors
     /// As [`Env::write`].
-    pub fn compare_and_swap(&self, key: impl AsRef<[u8]>, expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool> {
+    pub fn compare_and_swap(
+        &self,
+        key: impl AsRef<[u8]>,
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<bool> {
         self.change(|txn| txn.compare_and_swap(self, key.as_ref(), expected, new))
     }
 
-    /// Adds to the number that a value is: see [`Write::increment`](crate::Write::increment). Locks the record, so that those who count wait for each other instead of
-    /// running again.
+    /// Adds to the number that a value is: see [`Write::increment`](crate::Write::increment). Locks the
+    /// record, so that those who count wait for each other instead of running again.
     ///
     /// # Errors
     /// As [`Write::increment`](crate::Write::increment), and [`Env::write`].
@@ -518,7 +579,13 @@ impl Database {
     ///
     /// # Errors
     /// As [`Write::splice`](crate::Write::splice), and [`Env::write`].
-    pub fn splice(&self, key: impl AsRef<[u8]>, offset: u64, len: u64, bytes: impl AsRef<[u8]>) -> Result<u64> {
+    pub fn splice(
+        &self,
+        key: impl AsRef<[u8]>,
+        offset: u64,
+        len: u64,
+        bytes: impl AsRef<[u8]>,
+    ) -> Result<u64> {
         self.change(|txn| txn.splice(self, key.as_ref(), offset, len, bytes.as_ref()))
     }
 
@@ -547,7 +614,8 @@ impl Database {
         self.of.write(|txn| txn.remove_range(self, &keys))
     }
 
-    /// Removes all records in one transaction; how many there were. To be rid of them at the cost of one, [remove](Env::remove_database) the database.
+    /// Removes all records in one transaction; how many there were. To be rid of them at the cost of one,
+    /// [remove](Env::remove_database) the database.
     ///
     /// # Errors
     /// As [`Env::write`].
@@ -555,7 +623,8 @@ impl Database {
         self.remove_range(..)
     }
 
-    /// Keeps the records that `keep` says to keep and removes the others, in one transaction. `keep` may be asked again.
+    /// Keeps the records that `keep` says to keep and removes the others, in one transaction. `keep` may be
+    /// asked again.
     ///
     /// # Errors
     /// As [`Env::write`].

@@ -5,8 +5,8 @@ use std::fmt;
 use super::Database;
 use crate::error::Result;
 
-/// The place of one key in a database, to be filled or changed, as a `BTreeMap`'s: nothing happens before one of its last methods is called, and then all of it as one
-/// transaction.
+/// The place of one key in a database, to be filled or changed, as a `BTreeMap`'s: nothing happens before one
+/// of its last methods is called, and then all of it as one transaction.
 ///
 /// ```
 /// # fn main() -> sablecat::Result<()> {
@@ -32,7 +32,10 @@ type Change<'d> = Box<dyn FnMut(&mut Vec<u8>) + 'd>;
 
 impl fmt::Debug for Entry<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry").field("database", &self.database.name()).field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("Entry")
+            .field("database", &self.database.name())
+            .field("key", &self.key)
+            .finish_non_exhaustive()
     }
 }
 
@@ -41,7 +44,8 @@ impl<'d> Entry<'d> {
         Entry { database, key: key.to_vec(), changes: Vec::new() }
     }
 
-    /// Has `change` change the value, if there is one. It may run more than once, each time on what others have committed by then.
+    /// Has `change` change the value, if there is one. It may run more than once, each time on what others
+    /// have committed by then.
     pub fn and_modify(mut self, change: impl FnMut(&mut Vec<u8>) + 'd) -> Self {
         self.changes.push(Box::new(change));
         self

@@ -11,7 +11,8 @@ use super::read::sealed::{Seen, State};
 use super::within::{Doing, Within};
 use super::{Builder, Changes, ChangesOptions, Database, KeyRange, Read, ReadTxn, Stats, Txn, TxnOptions};
 use crate::env::{
-    Asked, CheckpointReport, CompactReport, Core, Counters, EnvTxn, Process, Progress, RecordLock, RecoveryReport, VerifyReport,
+    Asked, CheckpointReport, CompactReport, Core, Counters, EnvTxn, Process, Progress, RecordLock,
+    RecoveryReport, VerifyReport,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::{Durability, Isolation, Options};
@@ -21,12 +22,14 @@ use crate::types::Lsn;
 const RUNS_BEFORE_GATE: u32 = 4;
 /// or after which part of the time that it has: so work that takes long gets its turn as well.
 const TIME_BEFORE_GATE: u32 = 4;
-/// How long a transaction that gave way in a deadlock lets others go on before it runs again; doubled each time, up to a point.
+/// How long a transaction that gave way in a deadlock lets others go on before it runs again; doubled each
+/// time, up to a point.
 const PAUSE_AFTER_DEADLOCK: Duration = Duration::from_micros(50);
 
 /// An environment: a set of databases that transactions span. A handle; clones name the same environment.
 ///
-/// The last handle to go (databases hold one each) closes the environment with a checkpoint. [`Env::close`] does so too and tells of errors.
+/// The last handle to go (databases hold one each) closes the environment with a checkpoint. [`Env::close`]
+/// does so too and tells of errors.
 #[derive(Clone, Debug)]
 pub struct Env {
     owner: Arc<Owner>,
@@ -94,7 +97,12 @@ impl Losses {
 impl State for Env {
     fn with<T>(&self, look: impl FnOnce(Seen<'_>) -> Result<T>) -> Result<T> {
         let patience = self.core().config.lock_timeout;
-        let options = Options { isolation: Isolation::Snapshot, durability: Durability::Memory, read_only: true, patience };
+        let options = Options {
+            isolation: Isolation::Snapshot,
+            durability: Durability::Memory,
+            read_only: true,
+            patience,
+        };
         look(Seen(&EnvTxn::begin(self.core(), options)?))
     }
 }
@@ -121,7 +129,12 @@ impl Read for Env {
         db.get(key)
     }
 
-    fn get_with<R>(&self, db: &Database, key: impl AsRef<[u8]>, look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+    fn get_with<R>(
+        &self,
+        db: &Database,
+        key: impl AsRef<[u8]>,
+        look: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R> {
         db.named_in(self.core())?;
         db.get_with(key, look)
     }
@@ -131,12 +144,24 @@ impl Read for Env {
         db.value_len(key)
     }
 
-    fn read_at(&self, db: &Database, key: impl AsRef<[u8]>, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
+    fn read_at(
+        &self,
+        db: &Database,
+        key: impl AsRef<[u8]>,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<Option<usize>> {
         db.named_in(self.core())?;
         db.read_at(key, offset, into)
     }
 
-    fn fold<B>(&self, db: &Database, keys: impl KeyRange, initial: B, each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>) -> Result<B> {
+    fn fold<B>(
+        &self,
+        db: &Database,
+        keys: impl KeyRange,
+        initial: B,
+        each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
+    ) -> Result<B> {
         db.named_in(self.core())?;
         db.fold(keys, initial, each)
     }
@@ -162,7 +187,8 @@ impl Env {
         Builder::default()
     }
 
-    /// Opens the environment in a directory with the defaults, creating it if need be, recovering it if it was not closed.
+    /// Opens the environment in a directory with the defaults, creating it if need be, recovering it if it
+    /// was not closed.
     ///
     /// # Errors
     /// As [`Builder::open`].
@@ -178,22 +204,26 @@ impl Env {
         Self::builder().in_memory()
     }
 
-    /// Opens a database, creating it if there is none of that name. Names have 1 to 48 bytes, and do not begin with a zero byte. Creation is a
-    /// transaction of its own; to create one together with its records, use [`Txn::database`].
+    /// Opens a database, creating it if there is none of that name. Names have 1 to 48 bytes, and do not
+    /// begin with a zero byte. Creation is a transaction of its own; to create one together with its records,
+    /// use [`Txn::database`].
     ///
     /// # Errors
-    /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered; those of commits; `ReadOnly` if there is
-    /// none and none can be created.
+    /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered;
+    /// those of commits; `ReadOnly` if there is none and none can be created.
     pub fn database(&self, name: &str) -> Result<Database> {
         self.core().database_or_new(name, Asked::default()).map(|named| Database::new(self.clone(), named))
     }
 
-    /// Opens or creates a database whose keys are ordered by a comparator that was registered with [`Builder::comparator`].
+    /// Opens or creates a database whose keys are ordered by a comparator that was registered with
+    /// [`Builder::comparator`].
     ///
     /// # Errors
     /// As [`Env::database`]; `Invalid` if the database exists with another order.
     pub fn database_ordered_by(&self, name: &str, comparator: &str) -> Result<Database> {
-        self.core().database_or_new(name, Asked::ordered_by(comparator)).map(|named| Database::new(self.clone(), named))
+        self.core()
+            .database_or_new(name, Asked::ordered_by(comparator))
+            .map(|named| Database::new(self.clone(), named))
     }
 
     /// Opens a database if there is one of that name.
@@ -204,15 +234,16 @@ impl Env {
         Read::existing_database(self, name)
     }
 
-    /// The processes that have the environment open, and what each holds, as seen at a glance while all go on. Of a private environment:
-    /// this process.
+    /// The processes that have the environment open, and what each holds, as seen at a glance while all go
+    /// on. Of a private environment: this process.
     #[must_use]
     pub fn processes(&self) -> Vec<Process> {
         self.core().processes()
     }
 
-    /// All record locks that anybody has or waits for, in all processes, as seen at a glance while all go on; those of one record stand together,
-    /// the holder before those that wait. The engine takes them where a transaction reads for update.
+    /// All record locks that anybody has or waits for, in all processes, as seen at a glance while all go on;
+    /// those of one record stand together, the holder before those that wait. The engine takes them where a
+    /// transaction reads for update.
     #[must_use]
     pub fn locks(&self) -> Vec<RecordLock> {
         self.core().record_locks()
@@ -226,16 +257,19 @@ impl Env {
         Read::databases(self)
     }
 
-    /// Gives a database another name, in a transaction of its own; for more, see [`Txn::rename_database`]. Open handles stay good.
+    /// Gives a database another name, in a transaction of its own; for more, see [`Txn::rename_database`].
+    /// Open handles stay good.
     ///
     /// # Errors
-    /// `NotFound` if there is none of the first name, `Exists` if there is one of the second; those of commits.
+    /// `NotFound` if there is none of the first name, `Exists` if there is one of the second; those of
+    /// commits.
     pub fn rename_database(&self, from: &str, to: &str) -> Result<()> {
         self.core().to_write()?.rename_database(from, to)
     }
 
-    /// Removes a database with all its records, in a transaction of its own; for more, see [`Txn::remove_database`]. False if there was none.
-    /// Handles to it get `NotFound` from then on, but in transactions with an older snapshot. Its pages are free for others when none needs them.
+    /// Removes a database with all its records, in a transaction of its own; for more, see
+    /// [`Txn::remove_database`]. False if there was none. Handles to it get `NotFound` from then on, but in
+    /// transactions with an older snapshot. Its pages are free for others when none needs them.
     ///
     /// # Errors
     /// Those of commits.
@@ -243,7 +277,8 @@ impl Env {
         self.core().to_write()?.remove_database(name)
     }
 
-    /// Begins a read-write transaction with the environment's isolation and durability. Dropped, it changes nothing.
+    /// Begins a read-write transaction with the environment's isolation and durability. Dropped, it changes
+    /// nothing.
     ///
     /// # Errors
     /// `TooMany` when more than a thousand transactions and operations are in progress; `ReadOnly`.
@@ -259,8 +294,8 @@ impl Env {
         Txn::begin(self, options)
     }
 
-    /// As [`Env::begin_with`], for a transaction that keeps the environment open by itself, and borrows from nothing: to be kept in a structure, or taken to another
-    /// thread.
+    /// As [`Env::begin_with`], for a transaction that keeps the environment open by itself, and borrows from
+    /// nothing: to be kept in a structure, or taken to another thread.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -281,8 +316,9 @@ impl Env {
         Txn::begin_owned(self.clone(), options)
     }
 
-    /// Begins a read-only transaction: one unchanging state, for as long as it is kept. Keeping it costs the old versions of pages
-    /// that others change; when these fill the cache, the oldest snapshot gets `SnapshotTooOld`.
+    /// Begins a read-only transaction: one unchanging state, for as long as it is kept. Keeping it costs the
+    /// old versions of pages that others change; when these fill the cache, the oldest snapshot gets
+    /// `SnapshotTooOld`.
     ///
     /// # Errors
     /// As [`Env::begin`].
@@ -290,22 +326,27 @@ impl Env {
         ReadTxn::begin(self)
     }
 
-    /// Runs `work` in a transaction and commits it. When another transaction got in the way, everything is undone and `work` runs again,
-    /// on a new snapshot; one that keeps losing gets the environment to itself, so that everyone gets through. It goes on for as long as
-    /// [`TxnOptions::give_up_after`] says: a minute.
+    /// Runs `work` in a transaction and commits it. When another transaction got in the way, everything is
+    /// undone and `work` runs again, on a new snapshot; one that keeps losing gets the environment to itself,
+    /// so that everyone gets through. It goes on for as long as [`TxnOptions::give_up_after`] says: a minute.
     ///
-    /// Records are changed in `work` through the transaction that it is given. Whatever else would commit records to the environment, begin
-    /// a transaction on it or lock a record is refused in `work` ([`ErrorKind::NotAllowed`]), since the two would wait for each other; so is another
-    /// `write`. Reading stays allowed: a [`Database::get`] in `work` sees the newest committed state, neither what the transaction has changed nor its
-    /// snapshot, and is not part of what is checked when it commits; read through the transaction unless that is wanted. The environment's own
-    /// methods for databases ([`Env::database`] and its kin) stay allowed too: they wait for no transaction. What they do is not undone with it.
+    /// Records are changed in `work` through the transaction that it is given. Whatever else would commit
+    /// records to the environment, begin a transaction on it or lock a record is refused in `work`
+    /// ([`ErrorKind::NotAllowed`]), since the two would wait for each other; so is another `write`. Reading
+    /// stays allowed: a [`Database::get`] in `work` sees the newest committed state, neither what the
+    /// transaction has changed nor its snapshot, and is not part of what is checked when it commits; read
+    /// through the transaction unless that is wanted. The environment's own methods for databases
+    /// ([`Env::database`] and its kin) stay allowed too: they wait for no transaction. What they do is not
+    /// undone with it.
     ///
-    /// `work` runs again if an operation of its transaction, or the commit, failed in a way that another run may be spared
-    /// ([`Error::is_retryable`]), whatever `work` then returned. It does not for the errors of other transactions, nor when it waited in vain for a record
-    /// lock ([`ErrorKind::Timeout`]) with the environment to itself.
+    /// `work` runs again if an operation of its transaction, or the commit, failed in a way that another run
+    /// may be spared ([`Error::is_retryable`]), whatever `work` then returned. It does not for the errors of
+    /// other transactions, nor when it waited in vain for a record lock ([`ErrorKind::Timeout`]) with the
+    /// environment to itself.
     ///
     /// # Errors
-    /// What `work` returns, unless it runs again; those of commits; `NotAllowed` within the work of another `write`.
+    /// What `work` returns, unless it runs again; those of commits; `NotAllowed` within the work of another
+    /// `write`.
     pub fn write<T>(&self, work: impl FnMut(&mut Txn<'_>) -> Result<T>) -> Result<T> {
         self.try_write(work)
     }
@@ -314,12 +355,16 @@ impl Env {
     ///
     /// # Errors
     /// As [`Env::write`].
-    pub fn write_with<T>(&self, options: TxnOptions, work: impl FnMut(&mut Txn<'_>) -> Result<T>) -> Result<T> {
+    pub fn write_with<T>(
+        &self,
+        options: TxnOptions,
+        work: impl FnMut(&mut Txn<'_>) -> Result<T>,
+    ) -> Result<T> {
         self.try_write_with(options, work)
     }
 
-    /// As [`Env::write`], for work with errors of its own: any type that can be made from an [`Error`]. Whatever it returns as an
-    /// error, nothing of what it did is kept.
+    /// As [`Env::write`], for work with errors of its own: any type that can be made from an [`Error`].
+    /// Whatever it returns as an error, nothing of what it did is kept.
     ///
     /// ```
     /// #[derive(Debug)]
@@ -351,7 +396,10 @@ impl Env {
     ///
     /// # Errors
     /// As [`Env::write`].
-    pub fn try_write<T, E: From<Error>>(&self, work: impl FnMut(&mut Txn<'_>) -> std::result::Result<T, E>) -> std::result::Result<T, E> {
+    pub fn try_write<T, E: From<Error>>(
+        &self,
+        work: impl FnMut(&mut Txn<'_>) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
         self.try_write_with(TxnOptions::default(), work)
     }
 
@@ -368,8 +416,9 @@ impl Env {
         Ok(made.expect("work that always makes something is never waited for"))
     }
 
-    /// Runs `work` in a transaction and commits it, again when others get in the way; or, if it makes nothing, when something that it has read may have changed, until the monotonic clock has come
-    /// to `deadline` (none: never), and then nothing is made.
+    /// Runs `work` in a transaction and commits it, again when others get in the way; or, if it makes
+    /// nothing, when something that it has read may have changed, until the monotonic clock has come to
+    /// `deadline` (none: never), and then nothing is made.
     pub(super) fn write_until<T, E: From<Error>>(
         &self,
         options: TxnOptions,
@@ -396,21 +445,29 @@ impl Env {
                 made => made.and_then(|made| Ok(txn.commit_once().map(|_| made)?)),
             };
             match txn.lost() {
-                Some(why) if outcome.is_err() && losses.may_run_again(why, &mut txn, options.time_to_repeat()) => txn.restart(),
+                Some(why)
+                    if outcome.is_err() && losses.may_run_again(why, &mut txn, options.time_to_repeat()) =>
+                {
+                    txn.restart()
+                }
                 _ => return outcome,
             }
         }
     }
 
-    /// The durable commits after an LSN, as they come, from all processes: see [`Changes`]. `after` is that of the last commit that has been dealt with, which [`Commit::lsn`](super::Commit::lsn)
-    /// or [`Changes::position`] said, in whatever life of the environment.
+    /// The durable commits after an LSN, as they come, from all processes: see [`Changes`]. `after` is that
+    /// of the last commit that has been dealt with, which [`Commit::lsn`](super::Commit::lsn) or
+    /// [`Changes::position`] said, in whatever life of the environment.
     ///
-    /// The log is kept from there on for as long as the `Changes` are there, unless they lag too far behind ([`Builder::changes_lag_max`]). Across a close or a crash of all processes, and
-    /// while nobody follows, it is kept if the environment keeps a journal ([`Builder::journal`]), as far as that reaches.
+    /// The log is kept from there on for as long as the `Changes` are there, unless they lag too far behind
+    /// ([`Builder::changes_lag_max`]). Across a close or a crash of all processes, and while nobody follows,
+    /// it is kept if the environment keeps a journal ([`Builder::journal`]), as far as that reaches.
     ///
     /// # Errors
-    /// `LogGone` if the log is not kept from there on; or does not lead from there to the present, since what was committed there was not durable and was lost in a crash, or the environment was taken
-    /// back to an earlier time. `Invalid` if no commit ends there; in memory alone, and read only. `Poisoned`, `Io`, `Corruption`; those of reading.
+    /// `LogGone` if the log is not kept from there on; or does not lead from there to the present, since what
+    /// was committed there was not durable and was lost in a crash, or the environment was taken back to an
+    /// earlier time. `Invalid` if no commit ends there; in memory alone, and read only. `Poisoned`, `Io`,
+    /// `Corruption`; those of reading.
     pub fn changes(&self, after: Lsn) -> Result<Changes> {
         self.changes_with(after, ChangesOptions::default())
     }
@@ -423,7 +480,8 @@ impl Env {
         Changes::begin(self, Some(after), options)
     }
 
-    /// The commits after what has been committed by now: see [`Changes`], which says how to begin with a copy.
+    /// The commits after what has been committed by now: see [`Changes`], which says how to begin with a
+    /// copy.
     ///
     /// # Errors
     /// As [`Env::changes`].
@@ -442,8 +500,8 @@ impl Env {
     /// Makes everything committed so far durable, whatever its rung.
     ///
     /// # Errors
-    /// `NotDurable` when there is no room for that, or no file descriptor: it may be tried again. `Poisoned` when a write or flush of the log failed,
-    /// now or before.
+    /// `NotDurable` when there is no room for that, or no file descriptor: it may be tried again. `Poisoned`
+    /// when a write or flush of the log failed, now or before.
     pub fn sync(&self) -> Result<()> {
         self.core().sync()
     }
@@ -455,16 +513,19 @@ impl Env {
         pages.lsn_of(pages.region.header().visible())
     }
 
-    /// Makes everything committed at or below an LSN durable, whatever its rung; what is durable already costs nothing. Flushes the log, or waits for another flush that does it.
+    /// Makes everything committed at or below an LSN durable, whatever its rung; what is durable already
+    /// costs nothing. Flushes the log, or waits for another flush that does it.
     ///
     /// # Errors
-    /// As [`Env::sync`]; `Invalid` for an LSN above [`Env::lsn`]: what is not seen yet can be [waited for](Env::wait_visible).
+    /// As [`Env::sync`]; `Invalid` for an LSN above [`Env::lsn`]: what is not seen yet can be [waited
+    /// for](Env::wait_visible).
     pub fn make_durable(&self, lsn: Lsn) -> Result<()> {
         self.core().make_durable(lsn)
     }
 
-    /// Waits until transactions that begin here see what was committed at an LSN. What was committed in a process that shares the environment is seen as soon as its commit has
-    /// returned; a [read-only](Builder::read_only) environment shows it once it is in a checkpoint.
+    /// Waits until transactions that begin here see what was committed at an LSN. What was committed in a
+    /// process that shares the environment is seen as soon as its commit has returned; a
+    /// [read-only](Builder::read_only) environment shows it once it is in a checkpoint.
     ///
     /// # Errors
     /// `Timeout` if `time` has passed; those of reading superblocks.
@@ -474,8 +535,9 @@ impl Env {
 
     /// Writes a checkpoint: recovery begins there. Others go on reading and writing. Durable when it returns.
     ///
-    /// When more than a quarter of the volume is free, it also moves some pages towards the beginning of the file and cuts off what is free
-    /// at the end, so that after deletions the file shrinks with every checkpoint.
+    /// When more than a quarter of the volume is free, it also moves some pages towards the beginning of the
+    /// file and cuts off what is free at the end, so that after deletions the file shrinks with every
+    /// checkpoint.
     ///
     /// # Errors
     /// `DiskFull` (nothing is lost; it may be tried again); `Poisoned` when a write or flush failed.
@@ -483,24 +545,29 @@ impl Env {
         self.core().to_write()?.checkpoint(false)
     }
 
-    /// Does what the housekeeping thread does at one of its turns: for a program that opened the environment with
-    /// [`Builder::background`] off, because it may not have threads, to call now and then, at best every flush interval. It looks for processes
-    /// that died and finishes what they left undone, hands the log to the system, flushes it and writes a checkpoint, each when it is due. If
-    /// another process is at it, it does nothing.
+    /// Does what the housekeeping thread does at one of its turns: for a program that opened the environment
+    /// with [`Builder::background`] off, because it may not have threads, to call now and then, at best every
+    /// flush interval. It looks for processes that died and finishes what they left undone, hands the log to
+    /// the system, flushes it and writes a checkpoint, each when it is due. If another process is at it, it
+    /// does nothing.
     ///
     /// # Errors
-    /// Those of [`Env::sync`] and [`Env::checkpoint`]. What can be tried again is tried again by the next call.
+    /// Those of [`Env::sync`] and [`Env::checkpoint`]. What can be tried again is tried again by the next
+    /// call.
     pub fn keep_house(&self) -> Result<()> {
         self.core().to_write()?.keep_house()
     }
 
-    /// Makes the volume as small as it can be without changing trees: frees what nothing leads to, because a bulk load was killed, or a process in the middle of a
-    /// large commit or of removing a database; moves all pages to the beginning of the file and cuts it off behind them, by a series of checkpoints. Others go on
-    /// reading and writing; what they free meanwhile may stay for the next time, and during somebody's bulk load nothing is looked for but what killed processes have
-    /// left notes of. Waits for large commits in progress to databases in which something is to be freed. Reads everything once.
+    /// Makes the volume as small as it can be without changing trees: frees what nothing leads to, because a
+    /// bulk load was killed, or a process in the middle of a large commit or of removing a database; moves
+    /// all pages to the beginning of the file and cuts it off behind them, by a series of checkpoints. Others
+    /// go on reading and writing; what they free meanwhile may stay for the next time, and during somebody's
+    /// bulk load nothing is looked for but what killed processes have left notes of. Waits for large commits
+    /// in progress to databases in which something is to be freed. Reads everything once.
     ///
-    /// Gives back as well what processes had taken and not used yet when they were killed, page numbers and blocks, unless others are busy with such all the time: they are waited for
-    /// for some seconds, and [`CompactReport::undecided`] says if it could not be told.
+    /// Gives back as well what processes had taken and not used yet when they were killed, page numbers and
+    /// blocks, unless others are busy with such all the time: they are waited for for some seconds, and
+    /// [`CompactReport::undecided`] says if it could not be told.
     ///
     /// # Errors
     /// As [`Env::checkpoint`].
@@ -516,8 +583,9 @@ impl Env {
         Stats::of(self.core())
     }
 
-    /// What all processes that have the environment open have done since the first of them opened it. Takes microseconds, and waits for nobody. Of one that is [read
-    /// only](Builder::read_only), what this process has.
+    /// What all processes that have the environment open have done since the first of them opened it. Takes
+    /// microseconds, and waits for nobody. Of one that is [read only](Builder::read_only), what this process
+    /// has.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -534,7 +602,8 @@ impl Env {
         self.core().counters()
     }
 
-    /// Checks every invariant of pages, trees, map and catalog, at one snapshot, while others work. Reads everything.
+    /// Checks every invariant of pages, trees, map and catalog, at one snapshot, while others work. Reads
+    /// everything.
     ///
     /// # Errors
     /// Those that prevent checking; what is found wrong is in the report.
@@ -547,11 +616,12 @@ impl Env {
         self.core().recovery
     }
 
-    /// Closes the environment with a last checkpoint. This must be its last handle: clones and databases are handles of it, each.
+    /// Closes the environment with a last checkpoint. This must be its last handle: clones and databases are
+    /// handles of it, each.
     ///
     /// # Errors
-    /// `InUse` if other handles are left: the environment stays open until the last of them is dropped, which closes it. A checkpoint has been written
-    /// nevertheless. Those of [`Env::checkpoint`].
+    /// `InUse` if other handles are left: the environment stays open until the last of them is dropped, which
+    /// closes it. A checkpoint has been written nevertheless. Those of [`Env::checkpoint`].
     pub fn close(self) -> Result<()> {
         let shared = match Arc::try_unwrap(self.owner) {
             Ok(mut owner) => return owner.close(),

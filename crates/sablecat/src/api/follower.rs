@@ -12,14 +12,18 @@ use crate::types::Lsn;
 /// The database in which followers keep how far they have come.
 const POSITIONS: &str = "sablecat.followed";
 
-/// Applies the commits of another environment to this one, each in a transaction of its own, beside whoever reads: see [`Changes`](super::Changes).
+/// Applies the commits of another environment to this one, each in a transaction of its own, beside whoever
+/// reads: see [`Changes`](super::Changes).
 ///
-/// How far it has come, the *position*, is a record of a database of its own, `sablecat.followed`, under the name that the origin goes by here, and is committed with the changes. So each
-/// commit is applied once, whatever is killed in between: to resume, begin the changes at [`Follower::position`]; what was applied already is skipped. With a durability below
-/// [`Durability::Sync`](crate::Durability::Sync) a crash takes back both together.
+/// How far it has come, the *position*, is a record of a database of its own, `sablecat.followed`, under the
+/// name that the origin goes by here, and is committed with the changes. So each commit is applied once,
+/// whatever is killed in between: to resume, begin the changes at [`Follower::position`]; what was applied
+/// already is skipped. With a durability below [`Durability::Sync`](crate::Durability::Sync) a crash takes
+/// back both together.
 ///
-/// The environment is the origin's copy: it is for the follower to write to, and for others to read. What others write to the same records and databases gets in the way.
-/// Databases ordered by comparators need these registered here too. The origin's own `sablecat.followed` is skipped, so a follower can be followed.
+/// The environment is the origin's copy: it is for the follower to write to, and for others to read. What
+/// others write to the same records and databases gets in the way. Databases ordered by comparators need
+/// these registered here too. The origin's own `sablecat.followed` is skipped, so a follower can be followed.
 ///
 /// ```
 /// # fn main() -> sablecat::Result<()> {
@@ -64,7 +68,8 @@ impl Follower {
         self.positions.env()
     }
 
-    /// The LSN, of the origin, up to which its commits have been applied; none if there is none yet, applied or [set](Follower::set_position).
+    /// The LSN, of the origin, up to which its commits have been applied; none if there is none yet, applied
+    /// or [set](Follower::set_position).
     ///
     /// # Errors
     /// Those of reading; `Corruption` if the record is not an LSN.
@@ -72,7 +77,8 @@ impl Follower {
         self.read_position(self.env())
     }
 
-    /// Says, as part of a transaction, that the origin's commits up to an LSN are in this environment: with the last records of a copy of a snapshot at that LSN.
+    /// Says, as part of a transaction, that the origin's commits up to an LSN are in this environment: with
+    /// the last records of a copy of a snapshot at that LSN.
     ///
     /// # Errors
     /// As [`Txn::insert`].
@@ -83,8 +89,9 @@ impl Follower {
     /// Applies a commit of the origin, in one transaction. False if it has been applied before.
     ///
     /// # Errors
-    /// Those of [`Env::write`] and of [`ChangesIn::next`](super::ChangesIn::next); `NotFound` and `Exists` if this environment does not have the databases that the origin had before the commit.
-    /// Nothing of the commit was applied then.
+    /// Those of [`Env::write`] and of [`ChangesIn::next`](super::ChangesIn::next); `NotFound` and `Exists` if
+    /// this environment does not have the databases that the origin had before the commit. Nothing of the
+    /// commit was applied then.
     pub fn apply(&self, commit: &Commit<'_>) -> Result<bool> {
         // Who else applies commits of the origin has the position changed first, or second.
         let options = TxnOptions::new().isolation(Isolation::Snapshot);
@@ -103,14 +110,18 @@ impl Follower {
 
     fn read_position<R: Read<Of = Env>>(&self, from: &R) -> Result<Option<Lsn>> {
         let Some(bytes) = from.get(&self.positions, &self.origin)? else { return Ok(None) };
-        let bytes = bytes
-            .try_into()
-            .map_err(|_| Error::corruption(format!("the position of {:?} in {POSITIONS} is not the eight bytes of an LSN", self.origin)))?;
+        let bytes = bytes.try_into().map_err(|_| {
+            Error::corruption(format!(
+                "the position of {:?} in {POSITIONS} is not the eight bytes of an LSN",
+                self.origin
+            ))
+        })?;
         Ok(Some(Lsn(u64::from_le_bytes(bytes))))
     }
 }
 
-/// Applies one change. `databases` are those that the transaction has met since it last changed which there are.
+/// Applies one change. `databases` are those that the transaction has met since it last changed which there
+/// are.
 fn apply_one(txn: &mut Txn<'_>, change: Change<'_>, databases: &mut HashMap<String, Database>) -> Result<()> {
     let is_own = |name: &str| name == POSITIONS;
     match change {
@@ -152,6 +163,8 @@ fn find<'d>(txn: &Txn<'_>, name: &str, databases: &'d mut HashMap<String, Databa
 fn missing(name: &str) -> Error {
     Error::new(
         ErrorKind::NotFound,
-        format!("the origin has a database {name:?}, and there is none here; follow it from its beginning, or from a copy"),
+        format!(
+            "the origin has a database {name:?}, and there is none here; follow it from its beginning, or from a copy"
+        ),
     )
 }

@@ -1,10 +1,12 @@
 //! What borrows from an environment, together with what keeps that there.
 //!
-//! The engine's transactions borrow from the environment. Most of the caller's do as well, which costs nothing. One that is to live by itself, beside its
-//! environment in a structure, in another task or behind a pointer of another language, has a handle of the environment: as long as that is there the
-//! environment stays where it is, whoever moves the two, and the handle goes last.
+//! The engine's transactions borrow from the environment. Most of the caller's do as well, which costs
+//! nothing. One that is to live by itself, beside its environment in a structure, in another task or behind a
+//! pointer of another language, has a handle of the environment: as long as that is there the environment
+//! stays where it is, whoever moves the two, and the handle goes last.
 //!
-//! `unsafe` here: what borrows from an environment that its own neighbour keeps is said to borrow for as long as it likes.
+//! `unsafe` here: what borrows from an environment that its own neighbour keeps is said to borrow for as long
+//! as it likes.
 
 use std::borrow::Cow;
 use std::mem::MaybeUninit;
@@ -17,8 +19,8 @@ use crate::error::Result;
 
 /// Something that borrows from an environment. It is dropped before the handle.
 pub(super) struct Kept<'env, T> {
-    /// Always there until this is dropped. In a union nobody says of the references within that they stay good while a function runs that is given it, and
-    /// drops it.
+    /// Always there until this is dropped. In a union nobody says of the references within that they stay
+    /// good while a function runs that is given it, and drops it.
     borrower: MaybeUninit<T>,
     env: Cow<'env, Env>,
 }
@@ -29,7 +31,10 @@ impl<'env, T> Kept<'env, T> {
     /// # Errors
     /// Those of `begin`.
     #[inline]
-    pub(super) fn borrowed(env: &'env Env, begin: impl FnOnce(&'env Core) -> Result<T>) -> Result<Kept<'env, T>> {
+    pub(super) fn borrowed(
+        env: &'env Env,
+        begin: impl FnOnce(&'env Core) -> Result<T>,
+    ) -> Result<Kept<'env, T>> {
         Ok(Kept { borrower: MaybeUninit::new(begin(env.core())?), env: Cow::Borrowed(env) })
     }
 
@@ -45,9 +50,14 @@ impl<T> Kept<'static, T> {
     ///
     /// # Errors
     /// Those of `begin`.
-    pub(super) fn owned(env: Env, begin: impl FnOnce(&'static Core) -> Result<T>) -> Result<Kept<'static, T>> {
-        // SAFETY: the environment is in an `Arc` of which `env` is a handle, so it stays where it is until that is dropped: in `drop`, after all that borrows from it.
-        // `begin` and what it makes are the engine's: they put the reference, and those that come from it, nowhere else than into what is kept here.
+    pub(super) fn owned(
+        env: Env,
+        begin: impl FnOnce(&'static Core) -> Result<T>,
+    ) -> Result<Kept<'static, T>> {
+        // SAFETY: the environment is in an `Arc` of which `env` is a handle, so it stays where it is until
+        // that is dropped: in `drop`, after all that borrows from it. `begin` and what it makes are the
+        // engine's: they put the reference, and those that come from it, nowhere else than into what is kept
+        // here.
         let core: &'static Core = unsafe { &*ptr::from_ref(env.core()) };
         Ok(Kept { borrower: MaybeUninit::new(begin(core)?), env: Cow::Owned(env) })
     }

@@ -12,9 +12,10 @@ use crate::txn::TreeRef;
 /// A record: key and value.
 pub type Record = (Vec<u8>, Vec<u8>);
 
-/// What has records to be read: a [`Txn`](crate::Txn) or a [`ReadTxn`](crate::ReadTxn), which see one state; an [`Env`](crate::Env), of which each call
-/// sees the newest; a [`DataStore`](crate::DataStore). All of them have these methods as their own as well, an environment has them at its databases: the trait
-/// is for code that is to read in any of them.
+/// What has records to be read: a [`Txn`](crate::Txn) or a [`ReadTxn`](crate::ReadTxn), which see one state;
+/// an [`Env`](crate::Env), of which each call sees the newest; a [`DataStore`](crate::DataStore). All of them
+/// have these methods as their own as well, an environment has them at its databases: the trait is for code
+/// that is to read in any of them.
 ///
 /// ```
 /// use sablecat::{Database, Env, Read, Result};
@@ -53,7 +54,8 @@ pub trait Read: sealed::State {
     /// Opens a database if there is one of that name.
     ///
     /// # Errors
-    /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered; as [`Read::get`].
+    /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered; as
+    /// [`Read::get`].
     fn existing_database(&self, name: &str) -> Result<Option<Database<Self::Of>>>;
 
     /// The names of all databases, in order.
@@ -65,19 +67,26 @@ pub trait Read: sealed::State {
     /// The value of a key.
     ///
     /// # Errors
-    /// `Corruption` and `Io` from reading pages; `SnapshotTooOld`; `Invalid` for a database of another environment; `NotFound` for one that was
-    /// removed, or that the state does not have; `NotAllowed` for one that another transaction is only just creating.
+    /// `Corruption` and `Io` from reading pages; `SnapshotTooOld`; `Invalid` for a database of another
+    /// environment; `NotFound` for one that was removed, or that the state does not have; `NotAllowed` for
+    /// one that another transaction is only just creating.
     #[inline]
     fn get(&self, db: &Database<Self::Of>, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         within(self, db, |txn, tree| txn.records.get_owned(tree, key.as_ref()))
     }
 
-    /// Shows the value of a key to `look`, in place: nothing is copied. `look` should be brief; while it runs, evicted memory is not reused.
+    /// Shows the value of a key to `look`, in place: nothing is copied. `look` should be brief; while it
+    /// runs, evicted memory is not reused.
     ///
     /// # Errors
     /// As [`Read::get`].
     #[inline]
-    fn get_with<R>(&self, db: &Database<Self::Of>, key: impl AsRef<[u8]>, look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+    fn get_with<R>(
+        &self,
+        db: &Database<Self::Of>,
+        key: impl AsRef<[u8]>,
+        look: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R> {
         within(self, db, |txn, tree| txn.records.get(tree, key.as_ref(), look))
     }
 
@@ -97,12 +106,19 @@ pub trait Read: sealed::State {
         within(self, db, |txn, tree| txn.records.value_len(tree, key.as_ref()))
     }
 
-    /// Reads part of a value, from `offset` on, as much as `into` has room for. None if there is no such record, else how many bytes were
-    /// read; 0 at the value's end. Of a long value only the pages concerned are read.
+    /// Reads part of a value, from `offset` on, as much as `into` has room for. None if there is no such
+    /// record, else how many bytes were read; 0 at the value's end. Of a long value only the pages concerned
+    /// are read.
     ///
     /// # Errors
     /// As [`Read::get`].
-    fn read_at(&self, db: &Database<Self::Of>, key: impl AsRef<[u8]>, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
+    fn read_at(
+        &self,
+        db: &Database<Self::Of>,
+        key: impl AsRef<[u8]>,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<Option<usize>> {
         within(self, db, |txn, tree| txn.records.read_at(tree, key.as_ref(), offset, into))
     }
 
@@ -138,12 +154,13 @@ pub trait Read: sealed::State {
         edge(self, db, (Bound::Unbounded, Bound::Included(key.as_ref().to_vec())), false)
     }
 
-    /// The records of some keys, in order, from either end. Any number of ranges may be under way at once, and looked at in turn. To change records
-    /// while walking over them, walk with a [`Cursor`](crate::Cursor).
+    /// The records of some keys, in order, from either end. Any number of ranges may be under way at once,
+    /// and looked at in turn. To change records while walking over them, walk with a
+    /// [`Cursor`](crate::Cursor).
     ///
     /// # Errors
-    /// `Invalid` for a [`Prefix`](crate::Prefix) in a database that is ordered by a comparator; as [`Read::get`]. Each record comes as a result, with the errors of
-    /// [`Read::get`].
+    /// `Invalid` for a [`Prefix`](crate::Prefix) in a database that is ordered by a comparator; as
+    /// [`Read::get`]. Each record comes as a result, with the errors of [`Read::get`].
     fn range(&self, db: &Database<Self::Of>, keys: impl KeyRange) -> Result<Range<Self::Lasting<'_>>> {
         let bounds = db.bounds(&keys)?;
         let lasting = self.lasting()?;
@@ -151,17 +168,23 @@ pub trait Read: sealed::State {
         Ok(Range::new(lasting, db.clone(), bounds))
     }
 
-    /// Shows the records of some keys to `each`, in order and in place: the fastest way to read many. `each` is
-    /// shown a leaf's records at a time without pause and should be brief; it may end the visit.
+    /// Shows the records of some keys to `each`, in order and in place: the fastest way to read many. `each`
+    /// is shown a leaf's records at a time without pause and should be brief; it may end the visit.
     ///
     /// # Errors
     /// As [`Read::range`].
-    fn visit(&self, db: &Database<Self::Of>, keys: impl KeyRange, mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
+    fn visit(
+        &self,
+        db: &Database<Self::Of>,
+        keys: impl KeyRange,
+        mut each: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
         self.fold(db, keys, (), |(), key, value| each(key, value))
     }
 
-    /// Folds the records of some keys into one value, in order and in place, as [`Read::visit`] shows them. `each` is
-    /// given what has been made of the records before, `initial` at first, and a record; `Break` ends it.
+    /// Folds the records of some keys into one value, in order and in place, as [`Read::visit`] shows them.
+    /// `each` is given what has been made of the records before, `initial` at first, and a record; `Break`
+    /// ends it.
     ///
     /// # Errors
     /// As [`Read::range`].
@@ -257,7 +280,12 @@ impl<S: Read> Read for &S {
 }
 
 /// The first record between two bounds from one end.
-fn edge<S: Read + ?Sized>(state: &S, db: &Database<S::Of>, (lower, upper): super::Bounds, forward: bool) -> Result<Option<Record>> {
+fn edge<S: Read + ?Sized>(
+    state: &S,
+    db: &Database<S::Of>,
+    (lower, upper): super::Bounds,
+    forward: bool,
+) -> Result<Option<Record>> {
     within(state, db, |txn, tree| txn.records.next(tree, &mut Scan::new(lower, upper), forward))
 }
 
@@ -294,12 +322,18 @@ macro_rules! reading {
             crate::api::Read::get(self, db, key)
         }
 
-        /// Shows the value of a key to `look`, in place: nothing is copied. `look` should be brief; while it runs, evicted memory is not reused.
+        /// Shows the value of a key to `look`, in place: nothing is copied. `look` should be brief; while it
+        /// runs, evicted memory is not reused.
         ///
         /// # Errors
         /// As [`Read::get`](crate::Read::get).
         #[inline]
-        pub fn get_with<R>(&self, db: &Database<$of>, key: impl AsRef<[u8]>, look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+        pub fn get_with<R>(
+            &self,
+            db: &Database<$of>,
+            key: impl AsRef<[u8]>,
+            look: impl FnOnce(Option<&[u8]>) -> R,
+        ) -> Result<R> {
             crate::api::Read::get_with(self, db, key, look)
         }
 
@@ -323,7 +357,13 @@ macro_rules! reading {
         ///
         /// # Errors
         /// As [`Read::get`](crate::Read::get).
-        pub fn read_at(&self, db: &Database<$of>, key: impl AsRef<[u8]>, offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
+        pub fn read_at(
+            &self,
+            db: &Database<$of>,
+            key: impl AsRef<[u8]>,
+            offset: u64,
+            into: &mut [u8],
+        ) -> Result<Option<usize>> {
             crate::api::Read::read_at(self, db, key, offset, into)
         }
 
@@ -347,7 +387,11 @@ macro_rules! reading {
         ///
         /// # Errors
         /// As [`Read::get`](crate::Read::get).
-        pub fn at_or_after(&self, db: &Database<$of>, key: impl AsRef<[u8]>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        pub fn at_or_after(
+            &self,
+            db: &Database<$of>,
+            key: impl AsRef<[u8]>,
+        ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
             crate::api::Read::at_or_after(self, db, key)
         }
 
@@ -355,11 +399,16 @@ macro_rules! reading {
         ///
         /// # Errors
         /// As [`Read::get`](crate::Read::get).
-        pub fn at_or_before(&self, db: &Database<$of>, key: impl AsRef<[u8]>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        pub fn at_or_before(
+            &self,
+            db: &Database<$of>,
+            key: impl AsRef<[u8]>,
+        ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
             crate::api::Read::at_or_before(self, db, key)
         }
 
-        /// Shows the records of some keys to `each`, in order and in place: see [`Read::visit`](crate::Read::visit).
+        /// Shows the records of some keys to `each`, in order and in place: see
+        /// [`Read::visit`](crate::Read::visit).
         ///
         /// # Errors
         /// As [`Read::range`](crate::Read::range).
@@ -372,7 +421,8 @@ macro_rules! reading {
             crate::api::Read::visit(self, db, keys, each)
         }
 
-        /// Folds the records of some keys into one value, in order and in place: see [`Read::fold`](crate::Read::fold).
+        /// Folds the records of some keys into one value, in order and in place: see
+        /// [`Read::fold`](crate::Read::fold).
         ///
         /// # Errors
         /// As [`Read::range`](crate::Read::range).
@@ -409,5 +459,7 @@ pub(super) use reading;
 /// The error of using a database with another environment than its own.
 #[cold]
 pub(super) fn foreign(name: &str) -> Error {
-    Error::invalid(format!("the database {name:?} belongs to another environment than the one it is used with; open it there"))
+    Error::invalid(format!(
+        "the database {name:?} belongs to another environment than the one it is used with; open it there"
+    ))
 }

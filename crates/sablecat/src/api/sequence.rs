@@ -4,8 +4,9 @@
 //! value of the record: version 1 u8 | flags u8: 1 descending, 2 wraps, 4 exhausted | least i64 | greatest i64 | next i64, little-endian
 //! ```
 //!
-//! A sequence is a record, which says the next number that nobody has been given. Whoever needs numbers takes several in a small transaction of its own, and hands them out without
-//! looking at the record again. What is not handed out when the process ends is lost: numbers may be missing, and none comes twice.
+//! A sequence is a record, which says the next number that nobody has been given. Whoever needs numbers takes
+//! several in a small transaction of its own, and hands them out without looking at the record again. What is
+//! not handed out when the process ends is lost: numbers may be missing, and none comes twice.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -35,7 +36,14 @@ pub struct SequenceOptions {
 
 impl Default for SequenceOptions {
     fn default() -> Self {
-        SequenceOptions { start: None, bounds: 1..=i64::MAX, descending: false, wraps: false, cache: 100, durability: Durability::Sync }
+        SequenceOptions {
+            start: None,
+            bounds: 1..=i64::MAX,
+            descending: false,
+            wraps: false,
+            cache: 100,
+            durability: Durability::Sync,
+        }
     }
 }
 
@@ -45,7 +53,8 @@ impl SequenceOptions {
         Self::default()
     }
 
-    /// The first number of a new sequence. Default: the least one, or the greatest one of a descending sequence.
+    /// The first number of a new sequence. Default: the least one, or the greatest one of a descending
+    /// sequence.
     pub fn start(mut self, start: i64) -> Self {
         self.start = Some(start);
         self
@@ -63,19 +72,22 @@ impl SequenceOptions {
         self
     }
 
-    /// Whether a new sequence begins again at the other end when it has come to its last number. Default: no; then there are no more.
+    /// Whether a new sequence begins again at the other end when it has come to its last number. Default: no;
+    /// then there are no more.
     pub fn wraps(mut self, wraps: bool) -> Self {
         self.wraps = wraps;
         self
     }
 
-    /// How many numbers this handle takes at a time. More are faster, and more are lost when the process ends. Default: 100; 0 is 1.
+    /// How many numbers this handle takes at a time. More are faster, and more are lost when the process
+    /// ends. Default: 100; 0 is 1.
     pub fn cache(mut self, numbers: u64) -> Self {
         self.cache = numbers.max(1);
         self
     }
 
-    /// How durable it is that numbers are taken before one of them is handed out. Default: [`Durability::Sync`]. With less a crash of the machine may have numbers come twice, with
+    /// How durable it is that numbers are taken before one of them is handed out. Default:
+    /// [`Durability::Sync`]. With less a crash of the machine may have numbers come twice, with
     /// [`Durability::Memory`] any crash of all processes.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
@@ -98,13 +110,23 @@ impl Course {
     fn new(options: &SequenceOptions) -> Result<Course> {
         let (&least, &greatest) = (options.bounds.start(), options.bounds.end());
         if least > greatest {
-            return Err(Error::invalid(format!("a sequence from {least} to {greatest}, between which there are no numbers")));
+            return Err(Error::invalid(format!(
+                "a sequence from {least} to {greatest}, between which there are no numbers"
+            )));
         }
         let start = options.start.unwrap_or(if options.descending { greatest } else { least });
         if !options.bounds.contains(&start) {
-            return Err(Error::invalid(format!("a sequence that starts with {start}, which is not between {least} and {greatest}")));
+            return Err(Error::invalid(format!(
+                "a sequence that starts with {start}, which is not between {least} and {greatest}"
+            )));
         }
-        Ok(Course { descending: options.descending, wraps: options.wraps, least, greatest, next: Some(start) })
+        Ok(Course {
+            descending: options.descending,
+            wraps: options.wraps,
+            least,
+            greatest,
+            next: Some(start),
+        })
     }
 
     fn encode(&self) -> [u8; BYTES] {
@@ -112,7 +134,8 @@ impl Course {
         bytes[0] = VERSION;
         let flags = [(self.descending, DESCENDING), (self.wraps, WRAPS), (self.next.is_none(), EXHAUSTED)];
         bytes[1] = flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |flags, (_, flag)| flags | flag);
-        for (n, number) in [self.least, self.greatest, self.next.unwrap_or_default()].into_iter().enumerate() {
+        for (n, number) in [self.least, self.greatest, self.next.unwrap_or_default()].into_iter().enumerate()
+        {
             bytes[2 + 8 * n..][..8].copy_from_slice(&number.to_le_bytes());
         }
         bytes
@@ -129,8 +152,10 @@ impl Course {
             greatest,
             next: (flags & EXHAUSTED == 0).then_some(next),
         };
-        let is_one =
-            bytes[0] == VERSION && flags < 8 && least <= greatest && course.next.is_none_or(|next| (least..=greatest).contains(&next));
+        let is_one = bytes[0] == VERSION
+            && flags < 8
+            && least <= greatest
+            && course.next.is_none_or(|next| (least..=greatest).contains(&next));
         is_one.then_some(course)
     }
 
@@ -140,7 +165,11 @@ impl Course {
         let left = if self.descending { first.abs_diff(self.least) } else { self.greatest.abs_diff(first) };
         // So many after the first one.
         let more = left.min(most - 1);
-        let last = if self.descending { first.checked_sub_unsigned(more)? } else { first.checked_add_unsigned(more)? };
+        let last = if self.descending {
+            first.checked_sub_unsigned(more)?
+        } else {
+            first.checked_add_unsigned(more)?
+        };
         self.next = if more < left {
             Some(if self.descending { last - 1 } else { last + 1 })
         } else if self.wraps {
@@ -159,7 +188,8 @@ struct Block {
     last: i64,
 }
 
-/// Numbers that nobody is given twice, by any thread or process: see [`Database::sequence`]. Any number of threads may use one handle.
+/// Numbers that nobody is given twice, by any thread or process: see [`Database::sequence`]. Any number of
+/// threads may use one handle.
 pub struct Sequence {
     database: Database,
     key: Vec<u8>,
@@ -171,12 +201,16 @@ pub struct Sequence {
 
 impl fmt::Debug for Sequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sequence").field("database", &self.database.name()).field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("Sequence")
+            .field("database", &self.database.name())
+            .field("key", &self.key)
+            .finish_non_exhaustive()
     }
 }
 
 impl Database {
-    /// Opens the sequence that a record of the database is, creating it if there is no such record. Of one that is there already the options for new ones do not matter.
+    /// Opens the sequence that a record of the database is, creating it if there is no such record. Of one
+    /// that is there already the options for new ones do not matter.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -196,11 +230,18 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Invalid` for options that fit no sequence, or if the record is something else; as [`Database::insert`].
+    /// `Invalid` for options that fit no sequence, or if the record is something else; as
+    /// [`Database::insert`].
     pub fn sequence(&self, key: impl AsRef<[u8]>, options: SequenceOptions) -> Result<Sequence> {
         let new = Course::new(&options)?;
         let (cache, durability) = (options.cache, options.durability);
-        let sequence = Sequence { database: self.clone(), key: key.as_ref().to_vec(), cache, durability, taken: Mutex::default() };
+        let sequence = Sequence {
+            database: self.clone(),
+            key: key.as_ref().to_vec(),
+            cache,
+            durability,
+            taken: Mutex::default(),
+        };
         sequence.change(|course| {
             course.get_or_insert(new.clone());
         })?;
@@ -209,11 +250,14 @@ impl Database {
 }
 
 impl Sequence {
-    /// The next number. Most calls hand out what this handle has; now and then one takes some more, in a transaction of its own that the caller waits for, and, unless less was asked
-    /// for, for its flush. It may be called within [`Env::write`](crate::Env::write); the number is then gone whatever becomes of that transaction.
+    /// The next number. Most calls hand out what this handle has; now and then one takes some more, in a
+    /// transaction of its own that the caller waits for, and, unless less was asked for, for its flush. It
+    /// may be called within [`Env::write`](crate::Env::write); the number is then gone whatever becomes of
+    /// that transaction.
     ///
     /// # Errors
-    /// `Exhausted` if there are none left; `NotFound` if the record was removed, `Invalid` if it is something else by now; as [`Database::insert`].
+    /// `Exhausted` if there are none left; `NotFound` if the record was removed, `Invalid` if it is something
+    /// else by now; as [`Database::insert`].
     pub fn next(&self) -> Result<i64> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let block = match *taken {
@@ -225,8 +269,9 @@ impl Sequence {
         Ok(block.next)
     }
 
-    /// Numbers in a row, `count` or, before the end of the sequence, fewer; those that [`Sequence::next`] would hand out come after. The first and the last: of a descending
-    /// sequence the greatest and the least.
+    /// Numbers in a row, `count` or, before the end of the sequence, fewer; those that [`Sequence::next`]
+    /// would hand out come after. The first and the last: of a descending sequence the greatest and the
+    /// least.
     ///
     /// # Errors
     /// As [`Sequence::next`]; `Invalid` for none.
@@ -237,8 +282,9 @@ impl Sequence {
         self.take(count).map(|block| (block.next, block.last))
     }
 
-    /// The next number as part of a transaction: if that is rolled back, another gets the number, and none is missing. Transactions that take a number from the
-    /// same sequence get in each other's way, so this is for few. It passes by what handles have taken.
+    /// The next number as part of a transaction: if that is rolled back, another gets the number, and none is
+    /// missing. Transactions that take a number from the same sequence get in each other's way, so this is
+    /// for few. It passes by what handles have taken.
     ///
     /// # Errors
     /// As [`Sequence::next`], and [`Txn::get`].
@@ -287,8 +333,13 @@ impl Sequence {
     }
 
     fn course_of(&self, record: Option<&[u8]>) -> Result<Option<Course>> {
-        let wrong =
-            || Error::invalid(format!("the record {:?} of the database {:?} is no sequence", self.shown_key(), self.database.name()));
+        let wrong = || {
+            Error::invalid(format!(
+                "the record {:?} of the database {:?} is no sequence",
+                self.shown_key(),
+                self.database.name()
+            ))
+        };
         record.map(|record| Course::decode(record).ok_or_else(wrong)).transpose()
     }
 
@@ -300,7 +351,11 @@ impl Sequence {
     fn gone(&self) -> Error {
         Error::new(
             ErrorKind::NotFound,
-            format!("the sequence {:?} of the database {:?} was removed", self.shown_key(), self.database.name()),
+            format!(
+                "the sequence {:?} of the database {:?} was removed",
+                self.shown_key(),
+                self.database.name()
+            ),
         )
     }
 

@@ -12,10 +12,11 @@ use crate::error::Result;
 use crate::txn::{Durability, Isolation, Options};
 use crate::types::Lsn;
 
-/// A read-only transaction: one unchanging state of the environment. Keeping it costs the old versions of pages that others change.
+/// A read-only transaction: one unchanging state of the environment. Keeping it costs the old versions of
+/// pages that others change.
 ///
-/// A handle, which keeps the environment open: clones see the same state, and any number of threads read in it at once. It ends with its last clone and the last of
-/// its ranges.
+/// A handle, which keeps the environment open: clones see the same state, and any number of threads read in
+/// it at once. It ends with its last clone and the last of its ranges.
 ///
 /// ```
 /// # fn main() -> sablecat::Result<()> {
@@ -66,7 +67,9 @@ impl State for ReadTxn {
             Ok(txn) => look(Seen(&txn)),
             // What was shown to a closure that panicked was shown, and nothing is left of it.
             Err(TryLockError::Poisoned(txn)) => look(Seen(&txn.into_inner())),
-            Err(TryLockError::WouldBlock) => look(Seen(&EnvTxn::begin_beside(self.env().core(), self.shared.options, self.shared.beside)?)),
+            Err(TryLockError::WouldBlock) => {
+                look(Seen(&EnvTxn::begin_beside(self.env().core(), self.shared.options, self.shared.beside)?))
+            }
         }
     }
 }
@@ -92,7 +95,12 @@ impl Read for ReadTxn {
 impl ReadTxn {
     pub(super) fn begin(env: &Env) -> Result<ReadTxn> {
         let patience = env.core().config.lock_timeout;
-        let options = Options { isolation: Isolation::Snapshot, durability: Durability::Memory, read_only: true, patience };
+        let options = Options {
+            isolation: Isolation::Snapshot,
+            durability: Durability::Memory,
+            read_only: true,
+            patience,
+        };
         let txn = Kept::owned(env.clone(), |core| EnvTxn::begin(core, options).map(Mutex::new))?;
         let beside = {
             let txn = txn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,12 +114,14 @@ impl ReadTxn {
         self.shared.txn.env()
     }
 
-    /// Gives the transaction, and all that were cloned from it, a name that others can see: see [`Txn::set_name`](super::Txn::set_name).
+    /// Gives the transaction, and all that were cloned from it, a name that others can see: see
+    /// [`Txn::set_name`](super::Txn::set_name).
     pub fn set_name(&self, name: &str) {
         self.shared.txn.lock().unwrap_or_else(PoisonError::into_inner).records.set_name(name);
     }
 
-    /// Opens a database if there is one of that name in this state. It can be read in this transaction although it has been removed since.
+    /// Opens a database if there is one of that name in this state. It can be read in this transaction
+    /// although it has been removed since.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -127,7 +137,8 @@ impl ReadTxn {
     /// ```
     ///
     /// # Errors
-    /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered; as [`Read::get`].
+    /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered; as
+    /// [`Read::get`].
     pub fn existing_database(&self, name: &str) -> Result<Option<Database>> {
         Read::existing_database(self, name)
     }

@@ -12,8 +12,8 @@ use crate::types::Lsn;
 pub struct Stats {
     /// The names of the databases.
     pub databases: Vec<String>,
-    /// How the records of each of them are arranged, in the same order: what its [`Method`](crate::Method) is called, or, of one that this version of the library does not know, `unknown
-    /// method` and its number.
+    /// How the records of each of them are arranged, in the same order: what its [`Method`](crate::Method) is
+    /// called, or, of one that this version of the library does not know, `unknown method` and its number.
     pub methods: Vec<String>,
     /// Bytes of a page.
     pub page_size: u64,
@@ -86,7 +86,8 @@ pub struct DatabaseStats {
     pub bytes: u64,
     /// Bytes of a page.
     pub page_size: u64,
-    /// Whether all of its pages were looked at, so that everything here is exact. If not, it is estimated from 64 ways from the root to a leaf.
+    /// Whether all of its pages were looked at, so that everything here is exact. If not, it is estimated
+    /// from 64 ways from the root to a leaf.
     pub is_exact: bool,
 }
 
@@ -104,8 +105,8 @@ impl DatabaseStats {
         })
     }
 
-    /// Which part of its pages is in use, from 0 to 1. Some .7 is usual where records came in any order; much less means that they were removed in any order, and that loading them anew
-    /// would save room.
+    /// Which part of its pages is in use, from 0 to 1. Some .7 is usual where records came in any order; much
+    /// less means that they were removed in any order, and that loading them anew would save room.
     #[must_use]
     pub fn fill(&self) -> f64 {
         if self.pages == 0 { 0.0 } else { self.bytes as f64 / (self.pages * self.page_size) as f64 }

@@ -14,11 +14,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::txn::{Durability, Position, TreeRef};
 use crate::types::Lsn;
 
-/// A read-write transaction. It sees one state of the environment, with its own changes over it; nobody sees these before it commits.
-/// Dropped without [`Txn::commit`], it changes nothing.
+/// A read-write transaction. It sees one state of the environment, with its own changes over it; nobody sees
+/// these before it commits. Dropped without [`Txn::commit`], it changes nothing.
 ///
-/// Its changes are kept in memory until then, or, when they are many, in files that go with it. It may move between threads, but is never used by two at once.
-/// One that [`Env::begin_owned`] begins, a `Txn<'static>`, keeps the environment open and borrows from nothing:
+/// Its changes are kept in memory until then, or, when they are many, in files that go with it. It may move
+/// between threads, but is never used by two at once. One that [`Env::begin_owned`] begins, a `Txn<'static>`,
+/// keeps the environment open and borrows from nothing:
 ///
 /// ```
 /// fn sent<T: Send + 'static>() {}
@@ -71,7 +72,8 @@ impl<'env> Read for Txn<'env> {
     }
 
     fn existing_database(&self, name: &str) -> Result<Option<Database>> {
-        Ok(noted(&self.lost, self.inner.database(name))?.map(|named| Database::new(self.env().clone(), named)))
+        Ok(noted(&self.lost, self.inner.database(name))?
+            .map(|named| Database::new(self.env().clone(), named)))
     }
 
     fn databases(&self) -> Result<Vec<String>> {
@@ -89,7 +91,8 @@ impl Write for Txn<'_> {
     }
 }
 
-/// The result of one of the transaction's operations, of which it remembers whether it is a reason to run again.
+/// The result of one of the transaction's operations, of which it remembers whether it is a reason to run
+/// again.
 #[inline]
 fn noted<T>(lost: &Cell<Option<ErrorKind>>, result: Result<T>) -> Result<T> {
     if let Err(error) = &result
@@ -138,8 +141,9 @@ impl<'env> Txn<'env> {
         self.inner.env()
     }
 
-    /// Gives the transaction a name, until it ends, that `sablecat processes` and `sablecat locks` show, and so do [`Env::processes`], [`Env::locks`] and errors about locks
-    /// that it holds. Of a longer name the first 56 bytes are kept; an empty one is none.
+    /// Gives the transaction a name, until it ends, that `sablecat processes` and `sablecat locks` show, and
+    /// so do [`Env::processes`], [`Env::locks`] and errors about locks that it holds. Of a longer name the
+    /// first 56 bytes are kept; an empty one is none.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -157,11 +161,13 @@ impl<'env> Txn<'env> {
         self.inner.records.set_name(name);
     }
 
-    /// Opens a database, creating it if there is none of that name. A new one is part of the transaction: others find it, empty or with the
-    /// records that the transaction puts into it, once that has committed, and never if it does not.
+    /// Opens a database, creating it if there is none of that name. A new one is part of the transaction:
+    /// others find it, empty or with the records that the transaction puts into it, once that has committed,
+    /// and never if it does not.
     ///
-    /// The handle of a new one is good in this transaction at once, everywhere after the commit, and nowhere if the creation is undone. Creating
-    /// takes a small commit at once, of which nobody sees anything, and two changes of the catalog in the transaction's own.
+    /// The handle of a new one is good in this transaction at once, everywhere after the commit, and nowhere
+    /// if the creation is undone. Creating takes a small commit at once, of which nobody sees anything, and
+    /// two changes of the catalog in the transaction's own.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -184,15 +190,15 @@ impl<'env> Txn<'env> {
     /// ```
     ///
     /// # Errors
-    /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered; `DiskFull` and `CacheFull`; as
-    /// [`Txn::get`]. Of two transactions that create a database of one name, the second to commit gets a `Conflict` at any isolation; run again,
-    /// it finds the database there.
+    /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered;
+    /// `DiskFull` and `CacheFull`; as [`Txn::get`]. Of two transactions that create a database of one name,
+    /// the second to commit gets a `Conflict` at any isolation; run again, it finds the database there.
     pub fn database(&mut self, name: &str) -> Result<Database> {
         self.database_like(name, Asked::default())
     }
 
-    /// Opens or creates, as [`Txn::database`] does, a database whose keys are ordered by a comparator that was registered with
-    /// [`Builder::comparator`](super::Builder::comparator).
+    /// Opens or creates, as [`Txn::database`] does, a database whose keys are ordered by a comparator that
+    /// was registered with [`Builder::comparator`](super::Builder::comparator).
     ///
     /// # Errors
     /// As [`Txn::database`]; `Invalid` if the database exists with another order.
@@ -202,7 +208,8 @@ impl<'env> Txn<'env> {
 
     /// Opens or creates, as [`Txn::database`] does, what was asked for.
     pub(super) fn database_like(&mut self, name: &str, asked: Asked<'_>) -> Result<Database> {
-        noted(&self.lost, self.inner.database_or_new(name, asked)).map(|named| Database::new(self.env().clone(), named))
+        noted(&self.lost, self.inner.database_or_new(name, asked))
+            .map(|named| Database::new(self.env().clone(), named))
     }
 
     /// Opens a database if the transaction sees one of that name.
@@ -240,52 +247,62 @@ impl<'env> Txn<'env> {
     /// ```
     ///
     /// # Errors
-    /// `NotFound` if there is none of the first name, `Exists` if there is one of the second; `Invalid` for a name that cannot be; as
-    /// [`Txn::get`]. The commit gets a `Conflict` if another transaction has changed what one of the names stands for.
+    /// `NotFound` if there is none of the first name, `Exists` if there is one of the second; `Invalid` for a
+    /// name that cannot be; as [`Txn::get`]. The commit gets a `Conflict` if another transaction has changed
+    /// what one of the names stands for.
     pub fn rename_database(&mut self, from: &str, to: &str) -> Result<()> {
         noted(&self.lost, self.inner.rename_database(from, to))
     }
 
-    /// Removes a database with all its records, as part of the transaction; false if there is none. From then on handles to it get `NotFound` in
-    /// this transaction, and everywhere once it has committed, but in transactions with an older snapshot.
+    /// Removes a database with all its records, as part of the transaction; false if there is none. From then
+    /// on handles to it get `NotFound` in this transaction, and everywhere once it has committed, but in
+    /// transactions with an older snapshot.
     ///
-    /// Removing costs the same however large the database is. Its pages are freed by the commit, after it is visible.
+    /// Removing costs the same however large the database is. Its pages are freed by the commit, after it is
+    /// visible.
     ///
     /// # Errors
-    /// `Invalid` for a name that cannot be; as [`Txn::get`]. The commit gets a `Conflict` if another transaction has changed what the name stands
-    /// for.
+    /// `Invalid` for a name that cannot be; as [`Txn::get`]. The commit gets a `Conflict` if another
+    /// transaction has changed what the name stands for.
     pub fn remove_database(&mut self, name: &str) -> Result<bool> {
         noted(&self.lost, self.inner.remove_database(name))
     }
 
-    /// Locks the record and reads it. Until the transaction ends, no other transaction can lock it: so none that reads it *for update* changes it.
-    /// Waits for the holder of the lock, if there is one.
+    /// Locks the record and reads it. Until the transaction ends, no other transaction can lock it: so none
+    /// that reads it *for update* changes it. Waits for the holder of the lock, if there is one.
     ///
     /// # Errors
-    /// `Timeout`, `Deadlock`; `Conflict` if the record was changed since the transaction first read or wrote something; as [`Txn::get`].
+    /// `Timeout`, `Deadlock`; `Conflict` if the record was changed since the transaction first read or wrote
+    /// something; as [`Txn::get`].
     pub fn get_for_update(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let tree = self.tree(db)?;
-        within::refuse_around(self.inner.core(), None, Some(self.slot()), || format!("locking a record of the database {:?}", db.name()))?;
+        within::refuse_around(self.inner.core(), None, Some(self.slot()), || {
+            format!("locking a record of the database {:?}", db.name())
+        })?;
         noted(&self.lost, self.inner.records.lock(tree, key.as_ref()))?;
         self.get(db, key)
     }
 
-    /// Locks the record of a key if that is to be had at once; false if another transaction has it locked, or if it was changed since the transaction
-    /// first read or wrote something. As [`Txn::get_for_update`], but without waiting: to look for a record that nobody else works on.
+    /// Locks the record of a key if that is to be had at once; false if another transaction has it locked, or
+    /// if it was changed since the transaction first read or wrote something. As [`Txn::get_for_update`], but
+    /// without waiting: to look for a record that nobody else works on.
     ///
     /// # Errors
     /// As [`Txn::get`].
     pub fn try_lock(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<bool> {
         let tree = self.tree(db)?;
-        within::refuse_around(self.inner.core(), None, Some(self.slot()), || format!("locking a record of the database {:?}", db.name()))?;
+        within::refuse_around(self.inner.core(), None, Some(self.slot()), || {
+            format!("locking a record of the database {:?}", db.name())
+        })?;
         noted(&self.lost, self.inner.records.try_lock(tree, key.as_ref()))
     }
 
-    /// Removes the first record that nobody else [locks](Txn::get_for_update), and returns it: what several consumers take from a queue without waiting for each
-    /// other. It stays locked until the transaction ends.
+    /// Removes the first record that nobody else [locks](Txn::get_for_update), and returns it: what several
+    /// consumers take from a queue without waiting for each other. It stays locked until the transaction
+    /// ends.
     ///
-    /// At [`Isolation::Snapshot`](crate::Isolation::Snapshot) or below; a serialisable transaction has read all the records that it skipped, and conflicts with the
-    /// transactions that remove them.
+    /// At [`Isolation::Snapshot`](crate::Isolation::Snapshot) or below; a serialisable transaction has read
+    /// all the records that it skipped, and conflicts with the transactions that remove them.
     ///
     /// ```
     /// # use sablecat::{Isolation, TxnOptions};
@@ -323,8 +340,9 @@ impl<'env> Txn<'env> {
     /// Sets the value of a key.
     ///
     /// # Errors
-    /// `Invalid` for a key or value that is too long, or a database of another environment; `DiskFull` and `Io` where so much was set before that it goes to
-    /// a file, which fails. After any error the transaction is as it was.
+    /// `Invalid` for a key or value that is too long, or a database of another environment; `DiskFull` and
+    /// `Io` where so much was set before that it goes to a file, which fails. After any error the transaction
+    /// is as it was.
     pub fn insert(&mut self, db: &Database, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let tree = self.tree(db)?;
         self.inner.records.set(tree, key.as_ref(), Some(value.as_ref()))
@@ -345,8 +363,8 @@ impl<'env> Txn<'env> {
 
     writing!(Env);
 
-    /// The records of some keys, its own changes included, in order, from either end. Several ranges may be walked at once; to change
-    /// records meanwhile, use a [`Cursor`](crate::Cursor).
+    /// The records of some keys, its own changes included, in order, from either end. Several ranges may be
+    /// walked at once; to change records meanwhile, use a [`Cursor`](crate::Cursor).
     ///
     /// # Errors
     /// As [`Read::range`].
@@ -361,17 +379,18 @@ impl<'env> Txn<'env> {
         Savepoint(self.inner.records.position())
     }
 
-    /// Undoes all changes made since a savepoint, of records and of which databases there are. The savepoint stays: more changes may be made, and
-    /// undone again. Savepoints taken since it are gone.
+    /// Undoes all changes made since a savepoint, of records and of which databases there are. The savepoint
+    /// stays: more changes may be made, and undone again. Savepoints taken since it are gone.
     ///
     /// # Errors
-    /// `Invalid`, and nothing is undone: for a savepoint of another transaction, or of an earlier run of this one; for one that is gone; in
-    /// [`Txn::nested`], for one from before it.
+    /// `Invalid`, and nothing is undone: for a savepoint of another transaction, or of an earlier run of this
+    /// one; for one that is gone; in [`Txn::nested`], for one from before it.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
         self.inner.roll_back_to(savepoint.0)
     }
 
-    /// Runs `work` as a transaction within this one: if it fails, what it changed is undone, and this transaction may go on.
+    /// Runs `work` as a transaction within this one: if it fails, what it changed is undone, and this
+    /// transaction may go on.
     ///
     /// # Errors
     /// What `work` returns.
@@ -395,14 +414,16 @@ impl<'env> Txn<'env> {
         Ok(made)
     }
 
-    /// Commits. When it returns, every transaction that begins sees the changes, and they are as durable as the transaction's
-    /// [`Durability`] says. Blocks for a flush at [`Durability::Sync`]. Says at which LSN, which others can wait for ([`Env::wait_visible`],
-    /// [`Env::make_durable`]); of a transaction that changed nothing, the LSN of the state that it saw.
+    /// Commits. When it returns, every transaction that begins sees the changes, and they are as durable as
+    /// the transaction's [`Durability`] says. Blocks for a flush at [`Durability::Sync`]. Says at which LSN,
+    /// which others can wait for ([`Env::wait_visible`], [`Env::make_durable`]); of a transaction that
+    /// changed nothing, the LSN of the state that it saw.
     ///
     /// # Errors
-    /// `Conflict` if another transaction got in the way: nothing was changed, run it again. `Poisoned` after a failed flush: the changes are
-    /// visible but may not survive; reopen the environment. `NotDurable`: the changes are visible, and will be durable once a later sync or commit
-    /// finds room; do not run it again. `DiskFull` and `CacheFull`: nothing was changed.
+    /// `Conflict` if another transaction got in the way: nothing was changed, run it again. `Poisoned` after
+    /// a failed flush: the changes are visible but may not survive; reopen the environment. `NotDurable`: the
+    /// changes are visible, and will be durable once a later sync or commit finds room; do not run it again.
+    /// `DiskFull` and `CacheFull`: nothing was changed.
     pub fn commit(mut self) -> Result<Lsn> {
         self.commit_once()
     }
@@ -426,8 +447,11 @@ impl<'env> Txn<'env> {
         }
         let slot = Some(self.slot());
         let mut trees = self.inner.records.trees();
-        trees
-            .try_for_each(|tree| within::refuse_around(self.inner.core(), Some(tree), slot, || "committing another transaction".to_owned()))
+        trees.try_for_each(|tree| {
+            within::refuse_around(self.inner.core(), Some(tree), slot, || {
+                "committing another transaction".to_owned()
+            })
+        })
     }
 
     pub(super) fn commit_once(&mut self) -> Result<Lsn> {
@@ -456,7 +480,8 @@ impl<'env> Txn<'env> {
         self.inner.give_up();
     }
 
-    /// Gives up what it does, and waits until something that it has read may have changed; false: not before the deadline.
+    /// Gives up what it does, and waits until something that it has read may have changed; false: not before
+    /// the deadline.
     pub(super) fn wait_for_change(&mut self, deadline: Option<Duration>) -> Result<bool> {
         self.lost.set(None);
         self.inner.wait_for_change(deadline)
@@ -486,7 +511,8 @@ impl<'env> Txn<'env> {
     }
 }
 
-/// A transaction within a transaction. Dropped without [`Nested::stands`], as when its work panics, what it changed is undone.
+/// A transaction within a transaction. Dropped without [`Nested::stands`], as when its work panics, what it
+/// changed is undone.
 struct Nested<'t, 'env> {
     txn: &'t mut Txn<'env>,
     before: Savepoint,
@@ -503,7 +529,8 @@ impl Nested<'_, '_> {
 impl Drop for Nested<'_, '_> {
     fn drop(&mut self) {
         self.txn.inner.records.keep_only(self.kept);
-        // Nobody could roll back over it meanwhile. It fails if the transaction was exchanged for another one, which has none of the changes.
+        // Nobody could roll back over it meanwhile. It fails if the transaction was exchanged for another
+        // one, which has none of the changes.
         let _ = self.txn.rollback_to(&self.before);
     }
 }

@@ -9,8 +9,9 @@ use crate::error::Result;
 use crate::txn::Isolation;
 
 impl Env {
-    /// As [`Env::write`], for work that may have to wait for something: where `work` returns none, nothing of what it did is kept, and it runs again when something that it has read may have changed, in
-    /// this process or in another that shares the environment. It sleeps meanwhile; nothing is polled.
+    /// As [`Env::write`], for work that may have to wait for something: where `work` returns none, nothing of
+    /// what it did is kept, and it runs again when something that it has read may have changed, in this
+    /// process or in another that shares the environment. It sleeps meanwhile; nothing is polled.
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {
@@ -27,9 +28,12 @@ impl Env {
     /// # }
     /// ```
     ///
-    /// It is serialisable. What it has read is told as for conflicts, by records and ranges: a `get` of a key that is not there waits for that key, a range for anything in it. A record that another transaction had
-    /// locked, so that [`Txn::try_lock`] or [`Txn::pop_first_unlocked`] passed it over, it waits for as well: also where that transaction gives up, or its process is killed. `work` may run again although nothing of it has changed, since
-    /// what lies beside it did. While it sleeps it keeps no snapshot and no locks. A commit is seen whatever its rung, as it is by who reads.
+    /// It is serialisable. What it has read is told as for conflicts, by records and ranges: a `get` of a key
+    /// that is not there waits for that key, a range for anything in it. A record that another transaction
+    /// had locked, so that [`Txn::try_lock`] or [`Txn::pop_first_unlocked`] passed it over, it waits for as
+    /// well: also where that transaction gives up, or its process is killed. `work` may run again although
+    /// nothing of it has changed, since what lies beside it did. While it sleeps it keeps no snapshot and no
+    /// locks. A commit is seen whatever its rung, as it is by who reads.
     ///
     /// # Errors
     /// As [`Env::write`]; `NotAllowed` if `work` returned none and had read nothing by the transaction;
@@ -39,11 +43,16 @@ impl Env {
         Ok(made.expect("it is waited for without end"))
     }
 
-    /// As [`Env::write_when`], for no longer than this: none if `work` had nothing to return by then. Runs `work` at least once.
+    /// As [`Env::write_when`], for no longer than this: none if `work` had nothing to return by then. Runs
+    /// `work` at least once.
     ///
     /// # Errors
     /// As [`Env::write_when`].
-    pub fn write_when_within<T>(&self, time: Duration, work: impl FnMut(&mut Txn<'_>) -> Result<Option<T>>) -> Result<Option<T>> {
+    pub fn write_when_within<T>(
+        &self,
+        time: Duration,
+        work: impl FnMut(&mut Txn<'_>) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
         self.write_until(serializable(), Some(clock::monotonic().saturating_add(time)), work)
     }
 }

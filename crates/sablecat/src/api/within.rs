@@ -1,16 +1,19 @@
-//! What this thread is in the middle of: calls that run the caller's code between the beginning and the end of something.
+//! What this thread is in the middle of: calls that run the caller's code between the beginning and the end
+//! of something.
 //!
-//! Within [`Env::write`](super::Env::write) the caller's code has a transaction, and changes the environment through that. If it used the environment
-//! around it, that would be another transaction, committed by itself: the outer one would lose to it, run again and lose again, and once it
-//! has the environment to itself, or has locked the record, the inner one would wait for the outer, which waits for the inner. Nobody can end such a wait, and
-//! all others wait with them. So whatever commits, or waits for a record, is refused within, each time and at once: not only when there happens to be
-//! somebody who gets in the way.
+//! Within [`Env::write`](super::Env::write) the caller's code has a transaction, and changes the environment
+//! through that. If it used the environment around it, that would be another transaction, committed by
+//! itself: the outer one would lose to it, run again and lose again, and once it has the environment to
+//! itself, or has locked the record, the inner one would wait for the outer, which waits for the inner.
+//! Nobody can end such a wait, and all others wait with them. So whatever commits, or waits for a record, is
+//! refused within, each time and at once: not only when there happens to be somebody who gets in the way.
 //!
 //! The same goes for a database and its own bulk load, which needs it to be empty.
 //!
-//! Reading waits for nobody, whoever holds what: it stays allowed, and so do the environment's own methods for databases, which pass the gate and
-//! lock nothing, other environments, and what others do in other threads. A transaction begun by hand may be moved to another thread while it is in
-//! progress, so of what it holds nothing is known here: who waits for that waits until the time allowed is over.
+//! Reading waits for nobody, whoever holds what: it stays allowed, and so do the environment's own methods
+//! for databases, which pass the gate and lock nothing, other environments, and what others do in other
+//! threads. A transaction begun by hand may be moved to another thread while it is in progress, so of what it
+//! holds nothing is known here: who waits for that waits until the time allowed is over.
 //!
 //! Costs: a load from memory of the thread's own, for each change.
 
@@ -72,13 +75,18 @@ pub(super) fn any() -> bool {
     DEPTH.get() != 0
 }
 
-/// Refuses a change that this thread makes, within what it does, around that: of `tree`, if it is of one; by the transaction in `slot`, if it is by one
-/// that was begun before.
+/// Refuses a change that this thread makes, within what it does, around that: of `tree`, if it is of one; by
+/// the transaction in `slot`, if it is by one that was begun before.
 ///
 /// # Errors
 /// `NotAllowed`. `what` says what was tried.
 #[inline]
-pub(super) fn refuse_around(core: &Core, tree: Option<TreeId>, slot: Option<u16>, what: impl FnOnce() -> String) -> Result<()> {
+pub(super) fn refuse_around(
+    core: &Core,
+    tree: Option<TreeId>,
+    slot: Option<u16>,
+    what: impl FnOnce() -> String,
+) -> Result<()> {
     if any()
         && let Some(around) = found(core, tree, slot)
     {
@@ -97,7 +105,10 @@ fn found(core: &Core, tree: Option<TreeId>, slot: Option<u16>) -> Option<Doing> 
                 Doing::Load(loaded) => tree == Some(loaded),
             }
     };
-    STACK.try_with(|stack| stack.borrow().iter().rev().find(in_the_way).map(|&(_, doing)| doing)).ok().flatten()
+    STACK
+        .try_with(|stack| stack.borrow().iter().rev().find(in_the_way).map(|&(_, doing)| doing))
+        .ok()
+        .flatten()
 }
 
 #[cold]

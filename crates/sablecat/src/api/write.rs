@@ -4,8 +4,9 @@ use super::read::{Read, Record};
 use super::{Database, KeyRange};
 use crate::error::{Error, Result};
 
-/// What can be written to: a [`Txn`](crate::Txn), or a [`DataStore`](crate::DataStore). Both have these methods as their own as well, and an environment's
-/// [`Database`] has them by itself, each a transaction of its own: the trait is for code that is to write to either.
+/// What can be written to: a [`Txn`](crate::Txn), or a [`DataStore`](crate::DataStore). Both have these
+/// methods as their own as well, and an environment's [`Database`] has them by itself, each a transaction of
+/// its own: the trait is for code that is to write to either.
 ///
 /// ```
 /// use sablecat::{Database, Env, Result, Write};
@@ -31,8 +32,14 @@ pub trait Write: Read {
     /// Sets the value of a key, whether or not there was one.
     ///
     /// # Errors
-    /// `Invalid` for a key or value that is too long, or a database of another environment; those of a full disk or cache, and of reading pages.
-    fn insert(&mut self, db: &Database<Self::Of>, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()>;
+    /// `Invalid` for a key or value that is too long, or a database of another environment; those of a full
+    /// disk or cache, and of reading pages.
+    fn insert(
+        &mut self,
+        db: &Database<Self::Of>,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()>;
 
     /// Removes a record; false if there is none.
     ///
@@ -56,7 +63,12 @@ pub trait Write: Read {
     ///
     /// # Errors
     /// As [`Write::remove`].
-    fn replace(&mut self, db: &Database<Self::Of>, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+    fn replace(
+        &mut self,
+        db: &Database<Self::Of>,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<Option<Vec<u8>>> {
         let before = self.get(db, key.as_ref())?;
         self.insert(db, key, value)?;
         Ok(before)
@@ -66,7 +78,12 @@ pub trait Write: Read {
     ///
     /// # Errors
     /// As [`Write::remove`].
-    fn insert_new(&mut self, db: &Database<Self::Of>, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
+    fn insert_new(
+        &mut self,
+        db: &Database<Self::Of>,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<bool> {
         let is_new = !self.contains_key(db, key.as_ref())?;
         if is_new {
             self.insert(db, key, value)?;
@@ -74,7 +91,8 @@ pub trait Write: Read {
         Ok(is_new)
     }
 
-    /// Sets the value of a key to what `change` makes of the one that it has; none means that there is no record, before as after. What it is then.
+    /// Sets the value of a key to what `change` makes of the one that it has; none means that there is no
+    /// record, before as after. What it is then.
     ///
     /// # Errors
     /// As [`Write::remove`].
@@ -94,7 +112,8 @@ pub trait Write: Read {
         Ok(after)
     }
 
-    /// Sets the value of a key to `new` if it is `expected`, or removes the record; none means that there is no record, before and after. Whether it was.
+    /// Sets the value of a key to `new` if it is `expected`, or removes the record; none means that there is
+    /// no record, before and after. Whether it was.
     ///
     /// # Errors
     /// As [`Write::remove`].
@@ -114,7 +133,8 @@ pub trait Write: Read {
         Ok(is_so)
     }
 
-    /// Adds to the number that a value is: eight bytes, an `i64`, the lowest byte first. Without a record it is 0 before. What it is then.
+    /// Adds to the number that a value is: eight bytes, an `i64`, the lowest byte first. Without a record it
+    /// is 0 before. What it is then.
     ///
     /// # Errors
     /// `Invalid` if the value has another length, or the sum is no `i64`; as [`Write::remove`].
@@ -127,22 +147,36 @@ pub trait Write: Read {
             )));
         };
         let Some(after) = before.checked_add(by) else {
-            return Err(Error::invalid(format!("{before} and {by}, in the database {:?}, are more than 64 bits can have", db.name())));
+            return Err(Error::invalid(format!(
+                "{before} and {by}, in the database {:?}, are more than 64 bits can have",
+                db.name()
+            )));
         };
         self.insert(db, key, after.to_le_bytes())?;
         Ok(after)
     }
 
-    /// Puts bytes in the place of others of a value: of `len` bytes from `offset` on, or as many as there are. A value that ends before `offset` is filled up with zeros; without
-    /// a record it is empty before. How long it is then. The whole value is written.
+    /// Puts bytes in the place of others of a value: of `len` bytes from `offset` on, or as many as there
+    /// are. A value that ends before `offset` is filled up with zeros; without a record it is empty before.
+    /// How long it is then. The whole value is written.
     ///
     /// # Errors
     /// As [`Write::remove`]; `Invalid` if the value would be too long.
-    fn splice(&mut self, db: &Database<Self::Of>, key: impl AsRef<[u8]>, offset: u64, len: u64, bytes: impl AsRef<[u8]>) -> Result<u64> {
+    fn splice(
+        &mut self,
+        db: &Database<Self::Of>,
+        key: impl AsRef<[u8]>,
+        offset: u64,
+        len: u64,
+        bytes: impl AsRef<[u8]>,
+    ) -> Result<u64> {
         let bytes = bytes.as_ref();
         let after = offset.saturating_add(bytes.len() as u64);
         if after > u64::from(u32::MAX) {
-            return Err(Error::invalid(format!("a value of {after} bytes; values can have {} at most", u32::MAX)));
+            return Err(Error::invalid(format!(
+                "a value of {after} bytes; values can have {} at most",
+                u32::MAX
+            )));
         }
         let mut value = self.get(db, key.as_ref())?.unwrap_or_default();
         let offset = offset as usize;
@@ -192,8 +226,8 @@ pub trait Write: Read {
         Ok(count)
     }
 
-    /// Removes all records, one after the other; how many there were. To be rid of a database, with all that is in it, remove that: it costs
-    /// the same however large it is.
+    /// Removes all records, one after the other; how many there were. To be rid of a database, with all that
+    /// is in it, remove that: it costs the same however large it is.
     ///
     /// # Errors
     /// As [`Write::remove`].
@@ -239,7 +273,12 @@ macro_rules! writing {
         ///
         /// # Errors
         /// As [`Write::remove`](crate::Write::remove).
-        pub fn replace(&mut self, db: &Database<$of>, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        pub fn replace(
+            &mut self,
+            db: &Database<$of>,
+            key: impl AsRef<[u8]>,
+            value: impl AsRef<[u8]>,
+        ) -> Result<Option<Vec<u8>>> {
             crate::api::Write::replace(self, db, key, value)
         }
 
@@ -247,11 +286,17 @@ macro_rules! writing {
         ///
         /// # Errors
         /// As [`Write::remove`](crate::Write::remove).
-        pub fn insert_new(&mut self, db: &Database<$of>, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
+        pub fn insert_new(
+            &mut self,
+            db: &Database<$of>,
+            key: impl AsRef<[u8]>,
+            value: impl AsRef<[u8]>,
+        ) -> Result<bool> {
             crate::api::Write::insert_new(self, db, key, value)
         }
 
-        /// Sets the value of a key to what `change` makes of the one that it has: see [`Write::update`](crate::Write::update).
+        /// Sets the value of a key to what `change` makes of the one that it has: see
+        /// [`Write::update`](crate::Write::update).
         ///
         /// # Errors
         /// As [`Write::remove`](crate::Write::remove).
@@ -264,7 +309,8 @@ macro_rules! writing {
             crate::api::Write::update(self, db, key, change)
         }
 
-        /// Sets the value of a key if it is what is expected: see [`Write::compare_and_swap`](crate::Write::compare_and_swap).
+        /// Sets the value of a key if it is what is expected: see
+        /// [`Write::compare_and_swap`](crate::Write::compare_and_swap).
         ///
         /// # Errors
         /// As [`Write::remove`](crate::Write::remove).
@@ -290,7 +336,14 @@ macro_rules! writing {
         ///
         /// # Errors
         /// As [`Write::splice`](crate::Write::splice).
-        pub fn splice(&mut self, db: &Database<$of>, key: impl AsRef<[u8]>, offset: u64, len: u64, bytes: impl AsRef<[u8]>) -> Result<u64> {
+        pub fn splice(
+            &mut self,
+            db: &Database<$of>,
+            key: impl AsRef<[u8]>,
+            offset: u64,
+            len: u64,
+            bytes: impl AsRef<[u8]>,
+        ) -> Result<u64> {
             crate::api::Write::splice(self, db, key, offset, len, bytes)
         }
 

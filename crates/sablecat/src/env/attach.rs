@@ -1,13 +1,15 @@
 //! Shared environments: joining the processes that have one open, and leaving them.
 //!
-//! What the processes share lies in one file on a file system in memory, named after the directory's device and inode. Every process holds
-//! a lock on a byte of its own in the environment's lock file, which says that it lives; entering and leaving happen one at a time
-//! (env/entrance.rs). A process that has the environment for itself holds the whole file locked.
+//! What the processes share lies in one file on a file system in memory, named after the directory's device
+//! and inode. Every process holds a lock on a byte of its own in the environment's lock file, which says that
+//! it lives; entering and leaving happen one at a time (env/entrance.rs). A process that has the environment
+//! for itself holds the whole file locked.
 //!
-//! Who enters and finds others alive attaches to their region, if it is what they use: of this environment, this build and this run of the machine, not
-//! poisoned, and over the files that are there now. Otherwise that is an error: nothing can be done about it as long as they live. Who
-//! enters alone ends what dead processes may have left (env/left.rs), makes a new region, and recovers the environment from its files. The region
-//! gets its name only when that is done, so a half-made one is never found.
+//! Who enters and finds others alive attaches to their region, if it is what they use: of this environment,
+//! this build and this run of the machine, not poisoned, and over the files that are there now. Otherwise
+//! that is an error: nothing can be done about it as long as they live. Who enters alone ends what dead
+//! processes may have left (env/left.rs), makes a new region, and recovers the environment from its files.
+//! The region gets its name only when that is done, so a half-made one is never found.
 //!
 //! Who leaves last flushes the log, removes the region, and writes a last checkpoint, in this order.
 
@@ -37,7 +39,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// Opens an environment that other processes may have open.
 pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> Result<Arc<Core>> {
     if mode == Mode::DataStore {
-        return Err(Error::invalid("a Data Store has one handle; open the environment with transactions to share it"));
+        return Err(Error::invalid(
+            "a Data Store has one handle; open the environment with transactions to share it",
+        ));
     }
     let volume_path = directory.join(VOLUME);
     let looking = |e| Error::io("looking into", directory, e);
@@ -70,33 +74,41 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
     let file = create_region(&unfinished, config.file_mode)?;
     let membership = entrance.first_member()?;
     let sizes = geometry(&config, superblock.codec, false).with_volumes(volume.count()).shared();
-    let made = Region::create_shared((file, &unfinished), sizes, identity, membership)
-        .and_then(|region| assemble(Some((directory, volume)), None, Some((region, region_path.clone())), config, mode));
+    let made = Region::create_shared((file, &unfinished), sizes, identity, membership).and_then(|region| {
+        assemble(Some((directory, volume)), None, Some((region, region_path.clone())), config, mode)
+    });
     let core = match made {
         Ok(core) => core,
         Err(error) => {
             let _ = fs::remove_file(&unfinished);
             // Where to make room, or what to mount larger.
             let is_full = error.kind() == ErrorKind::MemoryFull;
-            return Err(if is_full { Error::memory_full(format!("making {}: {error}", region_path.display())) } else { error });
+            return Err(if is_full {
+                Error::memory_full(format!("making {}: {error}", region_path.display()))
+            } else {
+                error
+            });
         }
     };
     let region = &core.kernel.pages.region;
     enter(region, id);
     region.header().set_ready();
-    fs::rename(&unfinished, &region_path).map_err(|e| Error::io("naming the shared memory", &region_path, e))?;
+    fs::rename(&unfinished, &region_path)
+        .map_err(|e| Error::io("naming the shared memory", &region_path, e))?;
     core.watch_stalls();
     drop(entrance);
     Ok(core)
 }
 
-/// The region that living processes use, if it is one that this process can use with them: of this environment, this build and this run of the
-/// machine, in order, and over the files that are there.
+/// The region that living processes use, if it is one that this process can use with them: of this
+/// environment, this build and this run of the machine, in order, and over the files that are there.
 ///
 /// # Errors
 /// `InUse` and `Poisoned`, saying why it cannot be joined; those of the system.
 fn judge(file: (File, &Path), volume: &Path, config: &Config, entrance: &Entrance) -> Result<Region> {
-    let refused = |error: Error| if error.kind() == ErrorKind::Invalid { entrance.cannot_join(&error.to_string()) } else { error };
+    let refused = |error: Error| {
+        if error.kind() == ErrorKind::Invalid { entrance.cannot_join(&error.to_string()) } else { error }
+    };
     let uuid = Volume::look(&*config.disk, volume)?.uuid;
     let region = Region::attach(file, this_boots(uuid)?).map_err(refused)?;
     let (header, memory) = (region.header(), log_memory(&region));
@@ -117,7 +129,8 @@ fn judge(file: (File, &Path), volume: &Path, config: &Config, entrance: &Entranc
     let here = config.disk.id(volume).map_err(|e| Error::io("looking at", volume, e))?;
     let is_elsewhere = |number| {
         let member = region.member(number);
-        let has_another = member.is_used() && member.volume().zip(here).is_some_and(|(theirs, here)| theirs != here);
+        let has_another =
+            member.is_used() && member.volume().zip(here).is_some_and(|(theirs, here)| theirs != here);
         Ok::<_, Error>(has_another && entrance.is_alive(number)?)
     };
     let mut are_elsewhere = false;
@@ -138,7 +151,14 @@ fn judge(file: (File, &Path), volume: &Path, config: &Config, entrance: &Entranc
 }
 
 /// Becomes one of those who have the environment open.
-fn join(directory: &Path, volume: Volume, region: Region, region_path: PathBuf, config: Config, mode: Mode) -> Result<Arc<Core>> {
+fn join(
+    directory: &Path,
+    volume: Volume,
+    region: Region,
+    region_path: PathBuf,
+    config: Config,
+    mode: Mode,
+) -> Result<Arc<Core>> {
     let region = Arc::new(region);
     enter(&region, volume.file().id().map_err(|e| Error::io("looking at", volume.path(), e))?);
     let journal = volume.superblock().journal;
@@ -190,7 +210,8 @@ fn enter(region: &Region, volume: Option<FileId>) {
 fn create_region(path: &Path, file_mode: Option<u32>) -> Result<File> {
     let io = |e| Error::io("creating the shared memory", path, e);
     // Nobody else's until it has the bits it is to have: its records are the files' records.
-    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path).map_err(io)?;
+    let file =
+        OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path).map_err(io)?;
     file_mode.map_or(Ok(()), |mode| file.set_permissions(fs::Permissions::from_mode(mode))).map_err(io)?;
     Ok(file)
 }
@@ -207,11 +228,15 @@ impl Core {
         });
     }
 
-    /// Finds out whether others would take this process for dead, as its lock is gone. Then it counts itself among them, at once: nothing of it is
-    /// mended before somebody else comes, but nothing is spoilt either.
+    /// Finds out whether others would take this process for dead, as its lock is gone. Then it counts itself
+    /// among them, at once: nothing of it is mended before somebody else comes, but nothing is spoilt either.
     pub(super) fn check_own_lock(&self) {
         let region = &self.kernel.pages.region;
-        let (Some(directory), Some(_), Some(membership)) = (&self.directory, &self.shared, region.membership()) else { return };
+        let (Some(directory), Some(_), Some(membership)) =
+            (&self.directory, &self.shared, region.membership())
+        else {
+            return;
+        };
         if !region.is_fenced() && membership.seems_dead(&directory.join(LOCK)) {
             region.fence_itself();
         }
@@ -225,14 +250,21 @@ impl Core {
         let entrance = Entrance::enter(&directory.join(LOCK), self.config.file_mode)?;
         {
             let seat = self.kernel.pages.participants.sit()?;
-            let is_alive = |n| n != region.number() && region.member(n).is_used() && region.membership().is_some_and(|own| own.is_alive(n));
-            // What somebody else is mending, or is in the way of, is mended without this one: that may be stopped.
+            let is_alive = |n| {
+                n != region.number()
+                    && region.member(n).is_used()
+                    && region.membership().is_some_and(|own| own.is_alive(n))
+            };
+            // What somebody else is mending, or is in the way of, is mended without this one: that may be
+            // stopped.
             while self.kernel.reap(&seat) && !(0..region.geometry().members).any(is_alive) {
                 sablecat_os::atomic::pause(LOOK_AGAIN);
             }
         }
-        let others = (0..region.geometry().members).any(|n| n != region.number() && region.member(n).is_used());
-        let healthy = || self.kernel.log.fail_if_poisoned().and_then(|()| self.kernel.pages.fail_if_poisoned());
+        let others =
+            (0..region.geometry().members).any(|n| n != region.number() && region.member(n).is_used());
+        let healthy =
+            || self.kernel.log.fail_if_poisoned().and_then(|()| self.kernel.pages.fail_if_poisoned());
         let left = if others { healthy() } else { self.end_region(region_path) };
         self.kernel.pages.participants.leave();
         region.leave();
@@ -243,12 +275,14 @@ impl Core {
         left
     }
 
-    /// The last thing done with a shared environment. The region goes as soon as nothing hangs on it: who found it after the last checkpoint
-    /// would log on behind a superblock which says that no log is needed, and in files that are not there any more. It stays where it is if the log could
-    /// not be written out this time and nothing is lost: who opens the environment next has that done (env/left.rs).
+    /// The last thing done with a shared environment. The region goes as soon as nothing hangs on it: who
+    /// found it after the last checkpoint would log on behind a superblock which says that no log is needed,
+    /// and in files that are not there any more. It stays where it is if the log could not be written out
+    /// this time and nothing is lost: who opens the environment next has that done (env/left.rs).
     fn end_region(&self, path: &Path) -> Result<()> {
         let flushed = self.flush_log();
-        // Somebody may have removed it; and where it was, there may be that of another environment, if this one's directory was removed as well.
+        // Somebody may have removed it; and where it was, there may be that of another environment, if this
+        // one's directory was removed as well.
         if self.kernel.pages.region.is_at(path)? {
             match &flushed {
                 Ok(()) => remove(path)?,
@@ -261,7 +295,8 @@ impl Core {
         self.checkpoint_and_remove_log()
     }
 
-    /// Makes everything committed so far durable, unless the log is poisoned: then it is not known what the files have of it.
+    /// Makes everything committed so far durable, unless the log is poisoned: then it is not known what the
+    /// files have of it.
     fn flush_log(&self) -> Result<()> {
         self.kernel.log.fail_if_poisoned()?;
         self.flush_log_to(self.kernel.log.tail())
@@ -328,7 +363,9 @@ mod tests {
         let core = place.open();
         let records = core.database_or_new("records", Asked::default()).unwrap();
         for n in 0..200u8 {
-            core.kernel.change_one(&records.tree, &[n], RecordChange::Put(&[7; 300]), Durability::NoSync).unwrap();
+            core.kernel
+                .change_one(&records.tree, &[n], RecordChange::Put(&[7; 300]), Durability::NoSync)
+                .unwrap();
         }
         drop(records);
         let tail = core.kernel.log.tail();

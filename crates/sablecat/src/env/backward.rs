@@ -1,17 +1,19 @@
 //! Backward recovery: to an epoch, and from there forwards over the log to a time or a commit.
 //!
-//! Nothing is undone: the epoch's blocks were kept. What is written goes to blocks that nothing uses, and one superblock makes the whole
-//! the present state, in the place of the one that is left behind:
+//! Nothing is undone: the epoch's blocks were kept. What is written goes to blocks that nothing uses, and one
+//! superblock makes the whole the present state, in the place of the one that is left behind:
 //!
 //! ```text
 //! map of the epoch ─▶ replay in memory, up to the target ─▶ checkpoint: changed pages, map, flush, superblock, flush ─▶ archive the log
 //! ```
 //!
-//! Before the superblock is durable the environment is as it was, after it as it is to be. It says that the log ends at the target and goes
-//! on above all LSNs that were ever given (its floor); so whatever the log's files say of the time after the target counts for nothing, and
-//! they are archived, by this or by the next opening.
+//! Before the superblock is durable the environment is as it was, after it as it is to be. It says that the
+//! log ends at the target and goes on above all LSNs that were ever given (its floor); so whatever the log's
+//! files say of the time after the target counts for nothing, and they are archived, by this or by the next
+//! opening.
 //!
-//! The newest state need not be sound, nor the log beyond the target: neither is looked at but to say what will be lost.
+//! The newest state need not be sound, nor the log beyond the target: neither is looked at but to say what
+//! will be lost.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -81,8 +83,8 @@ pub struct Recovery {
     superblock: Superblock,
     base: volume::Epoch,
     plan: RecoveryPlan,
-    /// The end of the last record that is kept: where the log goes on from. Below the plan's LSN if that is the checkpoint of a life in which
-    /// nothing was logged, and which has no file.
+    /// The end of the last record that is kept: where the log goes on from. Below the plan's LSN if that is
+    /// the checkpoint of a life in which nothing was logged, and which has no file.
     position: Lsn,
     _lock: Arc<dyn File>,
 }
@@ -102,7 +104,16 @@ pub(crate) fn prepare(directory: &Path, mut config: Config, target: Target) -> R
     };
     let base = choose(&history::epochs(&superblock), target)?;
     let (plan, position) = plan(directory, &config, &superblock, &base, target)?;
-    Ok(Recovery { directory: directory.to_owned(), config, journal, superblock, base, plan, position, _lock: lock })
+    Ok(Recovery {
+        directory: directory.to_owned(),
+        config,
+        journal,
+        superblock,
+        base,
+        plan,
+        position,
+        _lock: lock,
+    })
 }
 
 /// The newest epoch at or before the target.
@@ -116,7 +127,12 @@ fn choose(epochs: &[volume::Epoch], target: Target) -> Result<volume::Epoch> {
         return Ok(*epoch);
     }
     let oldest = epochs.first().map(|oldest| {
-        format!("the oldest epoch is number {}, at LSN {}, of {}", oldest.generation, oldest.checkpoint, Moment { ms: oldest.time_ms })
+        format!(
+            "the oldest epoch is number {}, at LSN {}, of {}",
+            oldest.generation,
+            oldest.checkpoint,
+            Moment { ms: oldest.time_ms }
+        )
     });
     let oldest = oldest.unwrap_or_default();
     Err(Error::new(
@@ -138,7 +154,13 @@ fn known_end(superblock: &Superblock) -> Option<Lsn> {
 }
 
 /// Goes over the log from the epoch on. Also says where the last record that is kept ends.
-fn plan(directory: &Path, config: &Config, superblock: &Superblock, base: &volume::Epoch, target: Target) -> Result<(RecoveryPlan, Lsn)> {
+fn plan(
+    directory: &Path,
+    config: &Config,
+    superblock: &Superblock,
+    base: &volume::Epoch,
+    target: Target,
+) -> Result<(RecoveryPlan, Lsn)> {
     let segments = history::segments(directory, config, superblock)?;
     let mut plan = RecoveryPlan {
         epoch: Epoch::of(superblock, base),
@@ -227,15 +249,17 @@ impl Recovery {
         &self.plan
     }
 
-    /// Goes back. Durable when it returns; after a crash or an error the environment is as it was or as it was to be, as a whole. What was
-    /// committed after the target stays in the journal, to be looked at: the environment cannot go forward to it again.
+    /// Goes back. Durable when it returns; after a crash or an error the environment is as it was or as it
+    /// was to be, as a whole. What was committed after the target stays in the journal, to be looked at: the
+    /// environment cannot go forward to it again.
     ///
     /// # Errors
-    /// `Corruption` if the epoch or the log up to the target is damaged, or a journal is missing, naming it; `Invalid` if the replay needs a
-    /// comparator that the builder was not given; `Io`, `DiskFull`.
+    /// `Corruption` if the epoch or the log up to the target is damaged, or a journal is missing, naming it;
+    /// `Invalid` if the replay needs a comparator that the builder was not given; `Io`, `DiskFull`.
     pub fn apply(self) -> Result<RecoveryPlan> {
         let Recovery { directory, config, journal, superblock, base, plan, position, .. } = &self;
-        let volume = Volume::open_with(&*config.disk, &directory.join(VOLUME), config.direct_io, &config.declared)?;
+        let volume =
+            Volume::open_with(&*config.disk, &directory.join(VOLUME), config.direct_io, &config.declared)?;
         // Also where it is in doubt whether there was a newer checkpoint: who goes back has decided.
         volume.end_passed_by()?;
         let segments = history::segments(directory, config, superblock)?;
@@ -243,8 +267,15 @@ impl Recovery {
         let time_ms = superblock.time_ms.max(sablecat_os::clock::wall_coarse().ms);
         volume.go_back_to(base);
         let from = volume.superblock();
-        let region = Arc::new(Region::private(geometry(config, from.codec, false).with_volumes(volume.count()))?);
-        let kernel = build_kernel(Some(directory), Some(volume), &region, config, (Mode::Transactional, Some(journal)))?;
+        let region =
+            Arc::new(Region::private(geometry(config, from.codec, false).with_volumes(volume.count()))?);
+        let kernel = build_kernel(
+            Some(directory),
+            Some(volume),
+            &region,
+            config,
+            (Mode::Transactional, Some(journal)),
+        )?;
         begin_from(&kernel, &from)?;
         let header = region.header();
         // What the epoch does not use others do, until the switch: only blocks beyond all of them are free.

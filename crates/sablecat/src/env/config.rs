@@ -108,7 +108,9 @@ impl Default for Config {
 /// Refuses a path that is none: it would be the current directory, which nobody means by it.
 pub(super) fn check_directory(directory: &Path) -> Result<()> {
     if directory.as_os_str().is_empty() {
-        return Err(Error::invalid("an empty path for the directory of an environment; say \".\" for the current directory"));
+        return Err(Error::invalid(
+            "an empty path for the directory of an environment; say \".\" for the current directory",
+        ));
     }
     Ok(())
 }

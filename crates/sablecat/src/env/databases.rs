@@ -1,7 +1,8 @@
 //! Databases as a process knows them: by name, and what their handles hold.
 //!
-//! Which databases there are the catalog says; it is read and changed by transactions (transaction.rs). What an environment's own methods do is a
-//! transaction of its own. The process remembers what it has found under a name, for as long as no name is taken away.
+//! Which databases there are the catalog says; it is read and changed by transactions (transaction.rs). What
+//! an environment's own methods do is a transaction of its own. The process remembers what it has found under
+//! a name, for as long as no name is taken away.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -50,7 +51,10 @@ impl Named {
     pub(super) fn gone(&self) -> Error {
         Error::new(
             ErrorKind::NotFound,
-            format!("the database {:?} was removed after this handle was opened, or what created it was undone", self.name),
+            format!(
+                "the database {:?} was removed after this handle was opened, or what created it was undone",
+                self.name
+            ),
         )
     }
 
@@ -59,7 +63,10 @@ impl Named {
     pub(super) fn not_yet(&self) -> Error {
         Error::new(
             ErrorKind::NotAllowed,
-            format!("the database {:?} was created in a transaction that has not committed; until it has, use it in that one", self.name),
+            format!(
+                "the database {:?} was created in a transaction that has not committed; until it has, use it in that one",
+                self.name
+            ),
         )
     }
 }
@@ -67,7 +74,8 @@ impl Named {
 /// What a database is asked for as.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Asked<'a> {
-    /// The comparator that its keys are to be ordered by; none: whatever it has, and the order of bytes if it is made.
+    /// The comparator that its keys are to be ordered by; none: whatever it has, and the order of bytes if it
+    /// is made.
     pub(crate) comparator: Option<&'a str>,
     /// How its records are to be arranged if it is made; none: as the environment has it.
     pub(crate) method: Option<Method>,
@@ -92,7 +100,8 @@ impl Core {
     /// The tree of a database, if that is there.
     ///
     /// # Errors
-    /// `NotFound` if it was removed, `NotAllowed` if a transaction is only just creating it; those of reading the catalog.
+    /// `NotFound` if it was removed, `NotAllowed` if a transaction is only just creating it; those of reading
+    /// the catalog.
     #[inline]
     pub(crate) fn tree<'n>(&self, named: &'n Named) -> Result<&'n TreeRef> {
         if self.kernel.is_surely_there(&named.presence) { Ok(&named.tree) } else { self.tree_if_there(named) }
@@ -167,7 +176,12 @@ impl Core {
     }
 
     /// The database of a catalog entry.
-    pub(super) fn name(&self, name: &str, entry: &CatalogEntry, presence: Arc<Presence>) -> Result<Arc<Named>> {
+    pub(super) fn name(
+        &self,
+        name: &str,
+        entry: &CatalogEntry,
+        presence: Arc<Presence>,
+    ) -> Result<Arc<Named>> {
         entry.method(name.as_bytes())?;
         let comparator = entry.comparator.as_deref().map(|wanted| {
             self.comparator(wanted).map_err(|_| {
@@ -177,7 +191,10 @@ impl Core {
             })
         });
         let keys = volumes::keys(&self.kernel.pages, name, entry)?;
-        let tree = TreeRef { presence: Some(Arc::clone(&presence)), ..entry.tree(name.as_bytes(), comparator.transpose()?, keys)? };
+        let tree = TreeRef {
+            presence: Some(Arc::clone(&presence)),
+            ..entry.tree(name.as_bytes(), comparator.transpose()?, keys)?
+        };
         Ok(Arc::new(Named { name: name.to_owned(), tree, presence }))
     }
 
@@ -193,17 +210,29 @@ impl Core {
     pub(super) fn make_tree(&self, me: &Participant, name: &str, asked: Asked<'_>) -> Result<CatalogEntry> {
         asked.comparator.map(|comparator| self.comparator(comparator)).transpose()?;
         if asked.comparator.is_some_and(|comparator| comparator.len() > OPTION_BYTES_MAX) {
-            return Err(Error::invalid(format!("the name of a comparator with more than {OPTION_BYTES_MAX} bytes")));
+            return Err(Error::invalid(format!(
+                "the name of a comparator with more than {OPTION_BYTES_MAX} bytes"
+            )));
         }
         let how = (asked.method.unwrap_or(self.config.method), asked.comparator);
-        let tree = TreeId(self.kernel.pages.region.header().tree_next.0.fetch_add(1, atomic::Ordering::AcqRel));
-        let volume = self.kernel.pages.volume().map_or(VolumeId::MAIN, |volume| volume.superblock().placement.of_database(name));
+        let tree =
+            TreeId(self.kernel.pages.region.header().tree_next.0.fetch_add(1, atomic::Ordering::AcqRel));
+        let volume = self
+            .kernel
+            .pages
+            .volume()
+            .map_or(VolumeId::MAIN, |volume| volume.superblock().placement.of_database(name));
         self.kernel.patiently(|| self.kernel.create_tree(me, tree, volume, how))
     }
 
-    /// Frees the pages of trees that have no name any more, or never got one. What cannot be freed now is when the environment is next opened afresh, or compacted
-    /// by others once this process has ended: their notes stay.
-    pub(super) fn free_trees<'e>(&self, me: &Participant, entries: impl IntoIterator<Item = &'e CatalogEntry>) {
+    /// Frees the pages of trees that have no name any more, or never got one. What cannot be freed now is
+    /// when the environment is next opened afresh, or compacted by others once this process has ended: their
+    /// notes stay.
+    pub(super) fn free_trees<'e>(
+        &self,
+        me: &Participant,
+        entries: impl IntoIterator<Item = &'e CatalogEntry>,
+    ) {
         for entry in entries {
             let _ = self.kernel.free_tree(me, entry);
         }
@@ -256,15 +285,21 @@ impl Core {
         EnvTxn::begin(self, options)?.run(options.durability, work)
     }
 
-    /// The same with a durability of its own, for who may be within a transaction that has the environment to itself.
-    pub(crate) fn write_beside<T>(&self, durability: Durability, work: impl FnMut(&mut EnvTxn<'_>) -> Result<T>) -> Result<T> {
+    /// The same with a durability of its own, for who may be within a transaction that has the environment to
+    /// itself.
+    pub(crate) fn write_beside<T>(
+        &self,
+        durability: Durability,
+        work: impl FnMut(&mut EnvTxn<'_>) -> Result<T>,
+    ) -> Result<T> {
         let own = self.own_options(false);
         let durability = if self.kernel.log.keeps_records() { durability } else { own.durability };
         EnvTxn::begin(self, own)?.run(durability, work)
     }
 
     fn own_options(&self, read_only: bool) -> Options {
-        let durability = if self.kernel.log.keeps_records() { self.config.durability } else { Durability::Memory };
+        let durability =
+            if self.kernel.log.keeps_records() { self.config.durability } else { Durability::Memory };
         Options { isolation: Isolation::Snapshot, durability, read_only, patience: self.config.lock_timeout }
     }
 }

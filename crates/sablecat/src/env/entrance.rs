@@ -1,12 +1,15 @@
 //! The entrance: entering and leaving a shared environment, one process at a time.
 //!
-//! A byte of the lock file is the entrance's, one is each member's; a process that has the environment for itself holds all of them. Who is at
-//! the entrance sees who lives, and nobody comes or goes meanwhile, but by dying.
+//! A byte of the lock file is the entrance's, one is each member's; a process that has the environment for
+//! itself holds all of them. Who is at the entrance sees who lives, and nobody comes or goes meanwhile, but
+//! by dying.
 //!
-//! Whoever is inside needs no entrance, and is held up by nobody there. Who wants to enter or leave is, for as long as another does that: the lock is the kernel's,
-//! and cannot be taken from a process that lives; nor would it do any good, since whoever is stopped at the entrance may be in the middle of a recovery. So a wait ends: soon, if
-//! the process at the entrance is seen to be stopped, else after so long as no recovery takes; and the error says which process it is. That is what the process left in the lock file
-//! for others to read, as long as it is there.
+//! Whoever is inside needs no entrance, and is held up by nobody there. Who wants to enter or leave is, for
+//! as long as another does that: the lock is the kernel's, and cannot be taken from a process that lives; nor
+//! would it do any good, since whoever is stopped at the entrance may be in the middle of a recovery. So a
+//! wait ends: soon, if the process at the entrance is seen to be stopped, else after so long as no recovery
+//! takes; and the error says which process it is. That is what the process left in the lock file for others
+//! to read, as long as it is there.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -38,13 +41,19 @@ impl Entrance {
     /// Waits for those who enter or leave at the moment.
     ///
     /// # Errors
-    /// `InUse` if a process has the environment for itself alone, or one at the entrance does not go on; those of the system.
+    /// `InUse` if a process has the environment for itself alone, or one at the entrance does not go on;
+    /// those of the system.
     pub(super) fn enter(path: &Path, file_mode: Option<u32>) -> Result<Entrance> {
         Entrance::enter_within(path, file_mode, ATTACH_PATIENCE, STOPPED_PATIENCE)
     }
 
     /// As [`Entrance::enter`], waiting for at most so long, and for a process that is stopped for so long.
-    fn enter_within(path: &Path, file_mode: Option<u32>, patience: Duration, stopped: Duration) -> Result<Entrance> {
+    fn enter_within(
+        path: &Path,
+        file_mode: Option<u32>,
+        patience: Duration,
+        stopped: Duration,
+    ) -> Result<Entrance> {
         let began = clock::monotonic();
         let lock = Membership::outside(open_lock(path, file_mode)?);
         let (mut looks, mut since) = (0u32, None);
@@ -97,7 +106,13 @@ impl Entrance {
     /// The membership of the first who enters.
     pub(super) fn first_member(&self) -> Result<Membership> {
         self.try_member(0)?.ok_or_else(|| {
-            Error::new(ErrorKind::InUse, format!("{}: processes have the environment open, but not its shared memory", self.path.display()))
+            Error::new(
+                ErrorKind::InUse,
+                format!(
+                    "{}: processes have the environment open, but not its shared memory",
+                    self.path.display()
+                ),
+            )
         })
     }
 
@@ -108,14 +123,20 @@ impl Entrance {
                 return Ok(region.joined_as(membership));
             }
         }
-        Err(Error::too_many_at_once(format!("{} processes have the environment open already", region.geometry().members)))
+        Err(Error::too_many_at_once(format!(
+            "{} processes have the environment open already",
+            region.geometry().members
+        )))
     }
 
     /// The error of who cannot join those who have the environment open.
     pub(super) fn cannot_join(&self, why: &str) -> Error {
         Error::new(
             ErrorKind::InUse,
-            format!("{}: processes have the environment open in a way that this one cannot join: {why}", self.path.display()),
+            format!(
+                "{}: processes have the environment open in a way that this one cannot join: {why}",
+                self.path.display()
+            ),
         )
     }
 }
@@ -126,7 +147,8 @@ impl Drop for Entrance {
     }
 }
 
-/// What a process says of itself at the entrance: its number, among which processes it has that, and the beginning of its command.
+/// What a process says of itself at the entrance: its number, among which processes it has that, and the
+/// beginning of its command.
 fn own_note() -> String {
     let among = machine::process_namespace().unwrap_or_default();
     let command: String = machine::command().chars().take(COMMAND_CHARS).collect();
@@ -184,21 +206,33 @@ mod tests {
     fn who_waits_at_the_entrance_is_told_which_process_is_stopped_there() {
         let path = std::env::temp_dir().join(format!("sablecat-entrance-{}", std::process::id()));
         let there = Entrance::enter(&path, Some(0o600)).unwrap();
-        let refused = |stopped| Entrance::enter_within(&path, None, Duration::from_millis(10), stopped).err().expect("somebody is there");
+        let refused = |stopped| {
+            Entrance::enter_within(&path, None, Duration::from_millis(10), stopped)
+                .err()
+                .expect("somebody is there")
+        };
         let error = refused(Duration::MAX);
         assert!(error.to_string().contains(&format!("process {} (", std::process::id())), "{error}");
 
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
-        let kill = |signal: &str| assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        let kill = |signal: &str| {
+            assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success())
+        };
         kill("-STOP");
         while !liveness::is_stopped(child.id()) {
             std::thread::yield_now();
         }
         let note = own_note().replacen(&std::process::id().to_string(), &child.id().to_string(), 1);
         Membership::outside(open_lock(&path, None).unwrap()).leave_note(&note);
-        let error = Entrance::enter_within(&path, None, Duration::MAX, Duration::ZERO).err().expect("somebody is there");
+        let error = Entrance::enter_within(&path, None, Duration::MAX, Duration::ZERO)
+            .err()
+            .expect("somebody is there");
         assert_eq!(error.kind(), ErrorKind::InUse);
-        assert!(error.to_string().contains(&format!("process {} (", child.id())) && error.to_string().contains("is stopped"), "{error}");
+        assert!(
+            error.to_string().contains(&format!("process {} (", child.id()))
+                && error.to_string().contains("is stopped"),
+            "{error}"
+        );
         child.kill().unwrap();
         child.wait().unwrap();
 

@@ -47,8 +47,8 @@ pub struct JournalFile {
     pub first: Lsn,
     /// The first LSN of the life of the log that it belongs to: the stretch between two openings.
     pub life: Lsn,
-    /// Where the life before ended. With `first` and `life` it says what the file's predecessor is: in the same life the one that ends at
-    /// `first`; for the first of a life the one that holds this LSN.
+    /// Where the life before ended. With `first` and `life` it says what the file's predecessor is: in the
+    /// same life the one that ends at `first`; for the first of a life the one that holds this LSN.
     pub continues: Lsn,
     /// Bytes of the file.
     pub bytes: u64,
@@ -76,14 +76,21 @@ pub(super) fn epochs(superblock: &Superblock) -> Vec<volume::Epoch> {
 /// The files of the log of an environment with this superblock.
 pub(super) fn segments(directory: &Path, config: &Config, superblock: &Superblock) -> Result<Segments> {
     let archive = superblock.journal.as_ref().map(|journal| directory.join(&journal.directory));
-    Segments::open(Arc::clone(&config.disk), directory.join(LOG), archive, config.log_segment_bytes, superblock.uuid)
+    Segments::open(
+        Arc::clone(&config.disk),
+        directory.join(LOG),
+        archive,
+        config.log_segment_bytes,
+        superblock.uuid,
+    )
 }
 
 /// Looks at what an environment has kept, and changes nothing. Others may have it open.
 pub(crate) fn history(directory: &Path, config: &Config) -> Result<History> {
     let path = existing_volume(directory, config)?;
     let superblock = Volume::look(&*config.disk, &path)?;
-    let has_log = config.disk.exists(&directory.join(LOG)).map_err(|e| Error::io("looking into", directory, e))?;
+    let has_log =
+        config.disk.exists(&directory.join(LOG)).map_err(|e| Error::io("looking into", directory, e))?;
     let files = if has_log { segments(directory, config, &superblock)?.files()? } else { Vec::new() };
     let files = files.into_iter().map(|file| JournalFile {
         path: file.path,

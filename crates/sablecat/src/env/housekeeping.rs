@@ -1,16 +1,20 @@
-//! The housekeeping thread: hands the log to the operating system and flushes it every interval, prepares the next log segment, and
-//! writes checkpoints when the interval has passed or the log has grown enough. When nothing was logged for an interval, it goes on
-//! with making the volume smaller, if there is something to gain, and gives back the log's spare segments.
+//! The housekeeping thread: hands the log to the operating system and flushes it every interval, prepares the
+//! next log segment, and writes checkpoints when the interval has passed or the log has grown enough. When
+//! nothing was logged for an interval, it goes on with making the volume smaller, if there is something to
+//! gain, and gives back the log's spare segments.
 //!
 //! Errors do not end it: what went wrong poisons the log or the volume, and the next commit reports it.
 //!
-//! One process at a time keeps house. One that has done so for long without an end is stopped, perhaps, or makes a long checkpoint: then another does,
-//! beside it. No harm comes of two: all that they do has turns and roles of its own, of which housekeeping waits for the flush alone. (A process that is stopped
-//! in that holds up all who commit durably.)
+//! One process at a time keeps house. One that has done so for long without an end is stopped, perhaps, or
+//! makes a long checkpoint: then another does, beside it. No harm comes of two: all that they do has turns
+//! and roles of its own, of which housekeeping waits for the flush alone. (A process that is stopped in that
+//! holds up all who commit durably.)
 //!
-//! A second thread, which nothing of that can hold up, writes dirty pages ahead of need while the cache is too small for what is in use.
+//! A second thread, which nothing of that can hold up, writes dirty pages ahead of need while the cache is
+//! too small for what is in use.
 //!
-//! A program that may not have threads calls [`Core::keep_house`] instead, now and then; its operations write dirty pages themselves.
+//! A program that may not have threads calls [`Core::keep_house`] instead, now and then; its operations write
+//! dirty pages themselves.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -23,7 +27,8 @@ use crate::pages::{Bell, Participant};
 use crate::region::{Held, Watch};
 use crate::txn::{Kernel, caller};
 
-/// How long the cleaning thread sleeps when nobody calls it: only to see whether the environment is still there.
+/// How long the cleaning thread sleeps when nobody calls it: only to see whether the environment is still
+/// there.
 const CLEANER_SLEEP: Duration = Duration::from_secs(1);
 
 /// Who keeps house in this process.
@@ -33,7 +38,8 @@ pub(super) struct Keeper {
     done: Mutex<Done>,
     /// Who had the role when this process last wanted it.
     other: Watch,
-    /// When this process last made sure that others know that it lives, in milliseconds of the monotonic clock.
+    /// When this process last made sure that others know that it lives, in milliseconds of the monotonic
+    /// clock.
     asked: AtomicU64,
 }
 
@@ -60,14 +66,25 @@ impl Default for Keeper {
 impl Keeper {
     pub(super) fn start(&self, core: &Arc<Core>) -> Result<()> {
         let interval = core.config.flush_interval.max(Duration::from_millis(1));
-        // What fails poisons the log, or is tried again by the commit that needs it: either way a committer is told.
+        // What fails poisons the log, or is tried again by the commit that needs it: either way a committer
+        // is told.
         self.spawn("sablecat", core, &core.kernel.bell, interval, |core| drop(core.keep_house()))?;
-        // What could not be written is written by the operation that needs its frame, which is told what is wrong.
-        self.spawn("sablecat-clean", core, &core.kernel.pages.cleaner, CLEANER_SLEEP, |core| drop(core.clean()))
+        // What could not be written is written by the operation that needs its frame, which is told what is
+        // wrong.
+        self.spawn("sablecat-clean", core, &core.kernel.pages.cleaner, CLEANER_SLEEP, |core| {
+            drop(core.clean())
+        })
     }
 
     /// Starts a thread that works whenever the bell is rung, and every so often.
-    fn spawn(&self, name: &str, core: &Arc<Core>, bell: &Arc<Bell>, every: Duration, work: fn(&Core)) -> Result<()> {
+    fn spawn(
+        &self,
+        name: &str,
+        core: &Arc<Core>,
+        bell: &Arc<Bell>,
+        every: Duration,
+        work: fn(&Core),
+    ) -> Result<()> {
         let (weak, bell) = (Arc::downgrade(core), Arc::clone(bell));
         let keep = move || {
             while bell.listen(every) {
@@ -76,7 +93,8 @@ impl Keeper {
             }
         };
         let started = std::thread::Builder::new().name(name.to_owned()).spawn(keep);
-        let thread = started.map_err(|e| Error::new(ErrorKind::Io, format!("starting the thread {name}: {e}")))?;
+        let thread =
+            started.map_err(|e| Error::new(ErrorKind::Io, format!("starting the thread {name}: {e}")))?;
         lock(&self.threads).push(thread);
         Ok(())
     }
@@ -119,7 +137,8 @@ impl Core {
         let Some(_keeper) = self.take_house(&seat) else { return Ok(()) };
         let mut done = lock(&self.keeper.done);
         let caller = caller(&self.kernel.pages.region, seat.number());
-        // One failure does not keep the rest from being done: a checkpoint may be what makes room for the next segment.
+        // One failure does not keep the rest from being done: a checkpoint may be what makes room for the
+        // next segment.
         let prepared = log.prepare_next(caller);
         let now = sablecat_os::clock::monotonic();
         let written = if now.saturating_sub(done.flush) >= self.config.flush_interval {
@@ -142,8 +161,8 @@ impl Core {
         prepared.and(written).and(checkpointed)
     }
 
-    /// The role of who keeps house, if nobody has it; or from another process that has had it for long: it is stopped, or making a long checkpoint, and the
-    /// log is to be flushed every interval all the same.
+    /// The role of who keeps house, if nobody has it; or from another process that has had it for long: it is
+    /// stopped, or making a long checkpoint, and the log is to be flushed every interval all the same.
     fn take_house(&self, me: &Participant) -> Option<Held<'_>> {
         let holding = match self.kernel.keep(me) {
             Ok(held) => return Some(held),
@@ -179,7 +198,9 @@ mod tests {
         let cleaned = || core.kernel.pages.region.header().cleaned.0.load(Ordering::Relaxed);
         for n in (0..300_000u32).take_while(|_| cleaned() == 0) {
             let key = n.wrapping_mul(2_654_435_761).to_be_bytes();
-            core.kernel.change_one(&records.tree, &key, RecordChange::Put(&[7; 300]), Durability::Memory).unwrap();
+            core.kernel
+                .change_one(&records.tree, &key, RecordChange::Put(&[7; 300]), Durability::Memory)
+                .unwrap();
         }
         assert_ne!(cleaned(), 0, "frames that the thread has seen to");
         core.close().unwrap();
@@ -200,7 +221,9 @@ mod tests {
         let records = core.database_or_new("records", Asked::default()).unwrap();
         let log = &core.kernel.log;
         for n in (0..u32::MAX).take_while(|_| !log.wants_segment()) {
-            core.kernel.change_one(&records.tree, &n.to_be_bytes(), RecordChange::Put(&[7; 300]), Durability::NoSync).unwrap();
+            core.kernel
+                .change_one(&records.tree, &n.to_be_bytes(), RecordChange::Put(&[7; 300]), Durability::NoSync)
+                .unwrap();
         }
         core.sync().unwrap();
         // A segment that cannot be flushed is made once more; its name is there, and may be lost.
@@ -208,7 +231,10 @@ mod tests {
             disk.fail_at(disk.calls() + call, sablecat_os::sim::Fault::SyncFails);
             core.keep_house().unwrap_err().kind()
         });
-        assert_eq!(failed.filter(|kind| *kind != crate::ErrorKind::Io).take(1).collect::<Vec<_>>(), [crate::ErrorKind::Poisoned]);
+        assert_eq!(
+            failed.filter(|kind| *kind != crate::ErrorKind::Io).take(1).collect::<Vec<_>>(),
+            [crate::ErrorKind::Poisoned]
+        );
         assert_eq!(log.durable(), log.tail());
         assert_eq!(core.sync().unwrap_err().kind(), crate::ErrorKind::Poisoned);
     }
@@ -227,7 +253,10 @@ mod tests {
         let supplying = stopped.kernel.log.hold_supply(caller(&stopped.kernel.pages.region, seat.number()));
         let log = &other.kernel.log;
         for n in 0..3u8 {
-            other.kernel.change_one(&records.tree, &[n], RecordChange::Put(&[7; 300]), Durability::NoSync).unwrap();
+            other
+                .kernel
+                .change_one(&records.tree, &[n], RecordChange::Put(&[7; 300]), Durability::NoSync)
+                .unwrap();
             let committed = log.tail();
             while log.durable() < committed {
                 other.keep_house().unwrap();
@@ -238,13 +267,20 @@ mod tests {
         [stopped, other].into_iter().for_each(|core| core.close().unwrap());
     }
 
-    /// While one process keeps house the commits of all others leave their threads asleep; afterwards they call for what is still wanted.
+    /// While one process keeps house the commits of all others leave their threads asleep; afterwards they
+    /// call for what is still wanted.
     #[test]
     fn nobody_is_called_while_somebody_keeps_house() {
         let config = Config { disk: Arc::new(SimDisk::new(1)), background: false, ..Config::default() };
         let core = open(Path::new("calling"), config, Mode::Transactional).unwrap();
         let records = core.database_or_new("records", Asked::default()).unwrap();
-        let commit = || assert!(core.kernel.change_one(&records.tree, b"key", RecordChange::Put(&[7; 300]), Durability::NoSync).unwrap());
+        let commit = || {
+            assert!(
+                core.kernel
+                    .change_one(&records.tree, b"key", RecordChange::Put(&[7; 300]), Durability::NoSync)
+                    .unwrap()
+            )
+        };
         let seat = core.kernel.pages.participants.sit().unwrap();
         let keeping = core.kernel.keep(&seat).unwrap();
         while !core.kernel.log.wants_segment() {

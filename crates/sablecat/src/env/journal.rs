@@ -1,8 +1,9 @@
-//! The journal: what is kept so that the environment can go back. Which checkpoints are retained as epochs, and which of the old log is kept.
+//! The journal: what is kept so that the environment can go back. Which checkpoints are retained as epochs,
+//! and which of the old log is kept.
 //!
-//! Both are decided by each checkpoint: its superblock says which of the ones before it stay. A checkpoint becomes an epoch when
-//! the next one takes its place, if it is far enough from the last epoch and holds another state. Old segments are archived, and removed
-//! from the archive, after it, by whoever wrote it.
+//! Both are decided by each checkpoint: its superblock says which of the ones before it stay. A checkpoint
+//! becomes an epoch when the next one takes its place, if it is far enough from the last epoch and holds
+//! another state. Old segments are archived, and removed from the archive, after it, by whoever wrote it.
 
 use sablecat_os::calendar::Moment;
 
@@ -31,15 +32,24 @@ impl Core {
         }
     }
 
-    /// Gives up the log that nothing needs after a checkpoint from which recovery begins at `needed`, and that nobody reads.
+    /// Gives up the log that nothing needs after a checkpoint from which recovery begins at `needed`, and
+    /// that nobody reads.
     pub(super) fn let_go_of_log(&self, needed: Lsn, me: &Participant) -> Result<()> {
         let caller = caller(&self.kernel.pages.region, me.number());
         let log = &self.kernel.log;
-        let wanted = self.kernel.pages.region.log_wanted(log.tail()).map_or(needed, |wanted| wanted.min(needed));
+        let wanted =
+            self.kernel.pages.region.log_wanted(log.tail()).map_or(needed, |wanted| wanted.min(needed));
         // Who reads what is archived finds it there.
         log.recycle_before(if self.journal.is_some() { needed } else { wanted }, caller)?;
-        let (Some(journal), Some(volume)) = (&self.journal, self.kernel.pages.volume()) else { return Ok(()) };
-        let oldest = volume.superblock().epochs.first().map_or(needed, |oldest| oldest.log_position.min(needed)).min(wanted);
+        let (Some(journal), Some(volume)) = (&self.journal, self.kernel.pages.volume()) else {
+            return Ok(());
+        };
+        let oldest = volume
+            .superblock()
+            .epochs
+            .first()
+            .map_or(needed, |oldest| oldest.log_position.min(needed))
+            .min(wanted);
         let limit = |limit: u64| (limit != 0).then_some(limit);
         let kept = Kept {
             bytes_max: limit(journal.bytes_max),
@@ -56,11 +66,14 @@ fn retained(journal: &Journal, before: &Superblock, at: Lsn, now_ms: u64) -> Vec
     // Of a checkpoint without a journal the log is not kept.
     let is_possible = before.journal.is_some() && before.map_height > 0;
     let is_new = before.checkpoint < at && last.is_none_or(|last| last.map_root != before.map_root);
-    let is_spaced = last.is_none_or(|last| before.time_ms >= last.time_ms.saturating_add(journal.epoch_spacing_ms));
+    let is_spaced =
+        last.is_none_or(|last| before.time_ms >= last.time_ms.saturating_add(journal.epoch_spacing_ms));
     if is_possible && is_new && is_spaced {
         epochs.push(before.epoch());
     }
-    epochs.retain(|epoch| journal.epoch_age_max_ms == 0 || epoch.time_ms.saturating_add(journal.epoch_age_max_ms) >= now_ms);
+    epochs.retain(|epoch| {
+        journal.epoch_age_max_ms == 0 || epoch.time_ms.saturating_add(journal.epoch_age_max_ms) >= now_ms
+    });
     let too_many = epochs.len().saturating_sub(journal.epochs_max as usize);
     epochs.drain(..too_many);
     epochs
@@ -121,7 +134,11 @@ mod tests {
         assert_eq!(first.len(), 1);
         let same_map = Superblock { map_root: SealedBlock(1001), ..superblock(2, first.clone()) };
         assert_eq!(retained(&journal, &same_map, Lsn(300), 3000), first);
-        assert_eq!(retained(&journal, &superblock(2, first.clone()), Lsn(200), 3000), first, "nothing was committed since");
+        assert_eq!(
+            retained(&journal, &superblock(2, first.clone()), Lsn(200), 3000),
+            first,
+            "nothing was committed since"
+        );
         let without = Superblock { journal: None, ..superblock(2, Vec::new()) };
         assert_eq!(retained(&journal, &without, Lsn(300), 3000), [], "its log was not kept");
     }
@@ -145,7 +162,8 @@ mod tests {
         ["log", "journal"].map(|name| disk.list(&Path::new(DIRECTORY).join(name)).unwrap_or_default())
     }
 
-    /// Those of the journal come when the checkpoint stands. Nothing that is asked for afterwards is said to be durable, and nothing more is done with the files of the log.
+    /// Those of the journal come when the checkpoint stands. Nothing that is asked for afterwards is said to
+    /// be durable, and nothing more is done with the files of the log.
     #[test]
     fn a_checkpoint_after_a_flush_of_the_log_failed_does_not_say_that_all_is_well() {
         let mut of_the_journal = 0;
@@ -153,7 +171,9 @@ mod tests {
             let disk = SimDisk::new(nth);
             let core = core(&disk);
             let records = core.database_or_new("records", Asked::default()).unwrap();
-            let put = |n: u32, rung| core.kernel.change_one(&records.tree, &n.to_be_bytes(), RecordChange::Put(&[7; 1000]), rung);
+            let put = |n: u32, rung| {
+                core.kernel.change_one(&records.tree, &n.to_be_bytes(), RecordChange::Put(&[7; 1000]), rung)
+            };
             (0..200).for_each(|n| assert!(put(n, Durability::NoSync).unwrap()));
             core.sync().unwrap();
             disk.fail_at(disk.calls() + nth, Fault::SyncFails);
@@ -167,7 +187,13 @@ mod tests {
             }
             of_the_journal += u32::from(failed.to_string().contains("journal"));
             let left = names(&disk);
-            let refused = [core.checkpoint(false).map(drop), core.compact().map(drop), core.recycle_log(), core.sync(), core.close()];
+            let refused = [
+                core.checkpoint(false).map(drop),
+                core.compact().map(drop),
+                core.recycle_log(),
+                core.sync(),
+                core.close(),
+            ];
             for (n, refused) in refused.into_iter().enumerate() {
                 assert!(refused.is_err_and(|error| error.kind() == ErrorKind::Poisoned), "flush {nth}, {n}");
             }
@@ -177,7 +203,9 @@ mod tests {
             for survival in Survival::ALL {
                 let core = self::core(&disk.crash_as(survival, nth));
                 let records = core.database("records").unwrap().unwrap();
-                let is_there = |n: &u32| core.kernel.read_one(&records.tree, &n.to_be_bytes(), |value| value.is_some()).unwrap();
+                let is_there = |n: &u32| {
+                    core.kernel.read_one(&records.tree, &n.to_be_bytes(), |value| value.is_some()).unwrap()
+                };
                 assert_eq!((0..200).filter(is_there).count(), 200, "flush {nth}, {survival:?}");
             }
         }

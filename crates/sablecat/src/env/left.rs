@@ -1,17 +1,21 @@
 //! What is left of a shared environment whose processes were all killed: a region that nobody uses.
 //!
-//! It may have commits that are nowhere else: those that were not handed over to the operating system yet. And it is a cache over files that
-//! anybody may have changed since nobody had them open: a backup was put back, a snapshot of the file system, an older state; somebody had the
-//! environment for himself. What its pages say of the files cannot be held against them at any price worth paying; what its log says can
-//! (log/rescue.rs). So nobody goes on with such a region. Whoever opens the environment next, in whatever way, first
+//! It may have commits that are nowhere else: those that were not handed over to the operating system yet.
+//! And it is a cache over files that anybody may have changed since nobody had them open: a backup was put
+//! back, a snapshot of the file system, an older state; somebody had the environment for himself. What its
+//! pages say of the files cannot be held against them at any price worth paying; what its log says can
+//! (log/rescue.rs). So nobody goes on with such a region. Whoever opens the environment next, in whatever
+//! way, first
 //!
 //! ```text
 //! has the rest of its log written to the files ─▶ removes it ─▶ recovers from the files
 //! ```
 //!
-//! before anything else of the files is changed. If both copies of the last superblock are damaged, the region has its bytes, and it is put back
-//! (pages/volume/lost.rs): what can be read is older, and the log may not reach back that far. If region and files do not belong together it is *set aside*, and the files are what counts: they were put
-//! there by somebody, or are all there is. So is one whose log is poisoned, since it is not known what the files have of it, and one that cannot be read.
+//! before anything else of the files is changed. If both copies of the last superblock are damaged, the
+//! region has its bytes, and it is put back (pages/volume/lost.rs): what can be read is older, and the log
+//! may not reach back that far. If region and files do not belong together it is *set aside*, and the files
+//! are what counts: they were put there by somebody, or are all there is. So is one whose log is poisoned,
+//! since it is not known what the files have of it, and one that cannot be read.
 //!
 //! Nobody enters meanwhile: the caller has the entrance, and nobody lives.
 
@@ -47,7 +51,8 @@ pub(super) fn region_path(directory: &Path, config: &Config) -> Result<PathBuf> 
 /// What a region of this environment, made since the machine was started, says of itself.
 ///
 /// # Errors
-/// Those of the system, which does not tell when that was: then nothing may be done about a region that is there.
+/// Those of the system, which does not tell when that was: then nothing may be done about a region that is
+/// there.
 pub(super) fn this_boots(uuid: [u8; 16]) -> Result<Identity> {
     let boot = machine::boot_id().map_err(|e| Error::io("reading", Path::new(machine::BOOT_ID), e))?;
     Ok(Identity { uuid, boot })
@@ -70,7 +75,8 @@ pub(super) fn take_alone(directory: &Path, config: &Config) -> Result<Arc<dyn Di
     }
     let region_path = region_path(directory, config)?;
     let unfinished = unfinished(&region_path);
-    let is_left = || region_path.try_exists().map_err(|e| Error::io("looking for the shared memory", &region_path, e));
+    let is_left =
+        || region_path.try_exists().map_err(|e| Error::io("looking for the shared memory", &region_path, e));
     loop {
         if (is_left()? || unfinished.exists())
             && let Some(entrance) = Entrance::enter_if_nobody_lives(&directory.join(LOCK), config.file_mode)?
@@ -85,9 +91,16 @@ pub(super) fn take_alone(directory: &Path, config: &Config) -> Result<Arc<dyn Di
     }
 }
 
-/// Ends the region of processes that are all dead, if there is one: nothing that it has is lost, or it is set aside.
-pub(super) fn end_what_is_left(_nobody_enters: &Entrance, directory: &Path, region_path: &Path, config: &Config) -> Result<()> {
-    // Killed while it made one. It knows nothing, and if it cannot be removed it is only in the way of who makes another.
+/// Ends the region of processes that are all dead, if there is one: nothing that it has is lost, or it is set
+/// aside.
+pub(super) fn end_what_is_left(
+    _nobody_enters: &Entrance,
+    directory: &Path,
+    region_path: &Path,
+    config: &Config,
+) -> Result<()> {
+    // Killed while it made one. It knows nothing, and if it cannot be removed it is only in the way of who
+    // makes another.
     let _ = remove(&unfinished(region_path));
     let Some(file) = open_region(region_path)? else { return Ok(()) };
     match rescue((file, region_path), directory, config) {
@@ -100,8 +113,8 @@ pub(super) fn end_what_is_left(_nobody_enters: &Entrance, directory: &Path, regi
 /// Has what a region knows of the log and of the last checkpoint, and the files do not, written to them.
 ///
 /// # Errors
-/// Invalid if region and files do not belong together; Poisoned if the log is. Others say only that it could not be done: no reason to do without
-/// what is in it.
+/// Invalid if region and files do not belong together; Poisoned if the log is. Others say only that it could
+/// not be done: no reason to do without what is in it.
 fn rescue((file, region_path): (File, &Path), directory: &Path, config: &Config) -> Result<()> {
     let volume = directory.join(VOLUME);
     if !config.disk.exists(&volume).map_err(|e| Error::io("looking into", directory, e))? {
@@ -109,7 +122,8 @@ fn rescue((file, region_path): (File, &Path), directory: &Path, config: &Config)
     }
     let found = Volume::look_closely(&*config.disk, &volume)?;
     let region = Region::attach((file, region_path), this_boots(found.superblock.uuid)?)?;
-    // Whoever was taken for dead and lives must commit nothing more behind what is read of the log from here on.
+    // Whoever was taken for dead and lives must commit nothing more behind what is read of the log from here
+    // on.
     (0..region.geometry().members)
         .map(|number| region.member(number))
         .for_each(|member| _ = member.fence(member.incarnation().load(Ordering::SeqCst)));
@@ -122,7 +136,8 @@ fn rescue((file, region_path): (File, &Path), directory: &Path, config: &Config)
         return Err(Error::invalid("the environment was closed without it"));
     }
     let log = log_config(config, superblock.uuid, Some(directory), superblock.journal.as_ref());
-    Log::open(Some(Arc::clone(&config.disk)), &directory.join(LOG), log, memory)?.rescue(superblock.log_position)?;
+    Log::open(Some(Arc::clone(&config.disk)), &directory.join(LOG), log, memory)?
+        .rescue(superblock.log_position)?;
     // After the log, which tells whether these are the files.
     lost.map_or(Ok(()), |lost| Volume::put_back(&*config.disk, &volume, &lost))
 }

@@ -106,7 +106,8 @@ pub(crate) struct Core {
     readers: Mutex<stream::Readers>,
     /// Whether the last checkpoint of this process left blocks to be moved.
     moving: AtomicBool,
-    /// Locked against other processes for as long as the environment is open. After the volume and the log, so that it is let go last.
+    /// Locked against other processes for as long as the environment is open. After the volume and the log,
+    /// so that it is let go last.
     _lock: Option<Arc<dyn File>>,
     /// The file of the shared region; none when the environment is private.
     shared: Option<PathBuf>,
@@ -147,19 +148,22 @@ pub struct CompactReport {
     pub bytes_after: u64,
     /// Pages moved, counting one as often as it was moved.
     pub moved: u64,
-    /// Pages freed that nothing led to: what bulk loads that were cut short had left, and killed processes that were at a large commit, or at making or removing
-    /// a database.
+    /// Pages freed that nothing led to: what bulk loads that were cut short had left, and killed processes
+    /// that were at a large commit, or at making or removing a database.
     pub pages_freed: u64,
     /// Page numbers given back that were in the hands of processes when these died.
     pub page_numbers_freed: u64,
-    /// Blocks given back that were: copies that a checkpoint was making or about to free, large values that were being stored.
+    /// Blocks given back that were: copies that a checkpoint was making or about to free, large values that
+    /// were being stored.
     pub blocks_freed: u64,
-    /// Whether it could not be told what was in the hands of the dead: somebody was stopped, stored a large value, or made a large commit or a checkpoint, for seconds. Then none of it was
-    /// given back, and compacting again may.
+    /// Whether it could not be told what was in the hands of the dead: somebody was stopped, stored a large
+    /// value, or made a large commit or a checkpoint, for seconds. Then none of it was given back, and
+    /// compacting again may.
     pub undecided: bool,
 }
 
-/// Rounds of compaction after which it ends although others keep changing pages: each has looked at all of them.
+/// Rounds of compaction after which it ends although others keep changing pages: each has looked at all of
+/// them.
 const COMPACT_FRUITLESS_MAX: u32 = 2;
 
 /// After which pause who waits for a commit looks for the first time; twice as long each time after,
@@ -173,7 +177,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Core {
     /// An environment over a kernel, which keeps no house yet.
-    fn new(kernel: Kernel, config: Config, (mode, journal): (Mode, Option<Journal>), recovery: RecoveryReport, place: Place) -> Arc<Core> {
+    fn new(
+        kernel: Kernel,
+        config: Config,
+        (mode, journal): (Mode, Option<Journal>),
+        recovery: RecoveryReport,
+        place: Place,
+    ) -> Arc<Core> {
         Arc::new(Core {
             kernel,
             config,
@@ -196,7 +206,12 @@ impl Core {
         self.checkpoint_as(&seat, clean, Moving::Little)
     }
 
-    fn checkpoint_as(&self, me: &pages::Participant, clean: bool, moving: Moving) -> Result<CheckpointReport> {
+    fn checkpoint_as(
+        &self,
+        me: &pages::Participant,
+        clean: bool,
+        moving: Moving,
+    ) -> Result<CheckpointReport> {
         let _checkpoint = trace::begin(Doing::Checkpoint);
         let captured = self.kernel.pages.checkpoint(me, moving, |at, superblock| {
             self.describe(at, clean, superblock);
@@ -207,8 +222,15 @@ impl Core {
             // The log up to the snapshot must be durable before a superblock says that the pages hold it.
             let flushed = self.kernel.log.make_durable(at, caller(&self.kernel.pages.region, me.number()));
             // Nothing was committed here that could be short of something: the checkpoint may be tried again.
-            flushed.map_err(|error| if error.kind() == ErrorKind::NotDurable { Error::new(ErrorKind::DiskFull, error) } else { error })?;
-            // Also when all of it was durable before it was poisoned: whoever was told of that is not to hear that all is well again.
+            flushed.map_err(|error| {
+                if error.kind() == ErrorKind::NotDurable {
+                    Error::new(ErrorKind::DiskFull, error)
+                } else {
+                    error
+                }
+            })?;
+            // Also when all of it was durable before it was poisoned: whoever was told of that is not to hear
+            // that all is well again.
             self.kernel.log.fail_if_poisoned()
         });
         let captured = captured.inspect_err(|error| trace::tell(Happened::NotCheckpointed(error)))?;
@@ -222,10 +244,16 @@ impl Core {
         }
         self.let_go_of_log(captured.needed, me)?;
         self.moving.store(captured.moving, Ordering::Relaxed);
-        Ok(CheckpointReport { lsn: captured.at, pages: captured.pages, written: captured.written, moved: captured.moved })
+        Ok(CheckpointReport {
+            lsn: captured.at,
+            pages: captured.pages,
+            written: captured.written,
+            moved: captured.moved,
+        })
     }
 
-    /// Frees what nothing leads to, and writes checkpoints that move pages down, until the file gets no shorter.
+    /// Frees what nothing leads to, and writes checkpoints that move pages down, until the file gets no
+    /// shorter.
     pub(crate) fn compact(&self) -> Result<CompactReport> {
         let Some(volume) = self.kernel.pages.volume() else {
             return Ok(CompactReport::default());
@@ -255,10 +283,19 @@ impl Core {
         let undecided = lost.is_none();
         let pages::Lost { pages, blocks } = lost.unwrap_or_default();
         let bytes_after = volume.file_bytes()?;
-        Ok(CompactReport { bytes_before, bytes_after, moved, pages_freed, page_numbers_freed: pages, blocks_freed: blocks, undecided })
+        Ok(CompactReport {
+            bytes_before,
+            bytes_after,
+            moved,
+            pages_freed,
+            page_numbers_freed: pages,
+            blocks_freed: blocks,
+            undecided,
+        })
     }
 
-    /// Gives back what is lost; none if that cannot be told at the moment. Nothing is if the map is damaged, or in a Data Store, which one process has.
+    /// Gives back what is lost; none if that cannot be told at the moment. Nothing is if the map is damaged,
+    /// or in a Data Store, which one process has.
     fn free_lost(&self, me: &pages::Participant) -> Result<Option<pages::Lost>> {
         if self.mode == Mode::DataStore {
             return Ok(Some(pages::Lost::default()));
@@ -339,7 +376,9 @@ impl Core {
             if left.is_zero() {
                 return Err(Error::new(
                     ErrorKind::Timeout,
-                    format!("waited {time:?} to see what was committed at LSN {lsn}: the newest commit to be seen here is at {visible}"),
+                    format!(
+                        "waited {time:?} to see what was committed at LSN {lsn}: the newest commit to be seen here is at {visible}"
+                    ),
                 ));
             }
             pages.region.check_fence()?;
@@ -348,8 +387,8 @@ impl Core {
         }
     }
 
-    /// Stops the housekeeping thread, writes a last checkpoint, and removes the log, of which nothing is needed then; when the environment is
-    /// shared, the last to leave does.
+    /// Stops the housekeeping thread, writes a last checkpoint, and removes the log, of which nothing is
+    /// needed then; when the environment is shared, the last to leave does.
     pub(crate) fn close(&self) -> Result<()> {
         if self.kernel.pages.participants.is_inherited() {
             // In a child made by fork nothing of this is the child's.
@@ -363,7 +402,8 @@ impl Core {
         if self.shared.is_some() {
             return self.detach();
         }
-        // Also when nothing was committed since the last checkpoint: the next opening then knows that there is no log to look at.
+        // Also when nothing was committed since the last checkpoint: the next opening then knows that there
+        // is no log to look at.
         if self.kernel.pages.volume().is_some() { self.checkpoint_and_remove_log() } else { Ok(()) }
     }
 
@@ -371,7 +411,8 @@ impl Core {
     fn checkpoint_and_remove_log(&self) -> Result<()> {
         let seat = self.kernel.pages.participants.sit()?;
         let last = self.checkpoint_as(&seat, true, Moving::Little)?;
-        let given_up = self.kernel.log.give_up_files(last.lsn, caller(&self.kernel.pages.region, seat.number()));
+        let given_up =
+            self.kernel.log.give_up_files(last.lsn, caller(&self.kernel.pages.region, seat.number()));
         // After that: there may be room for the reserve now.
         self.kernel.pages.give_back_tail();
         given_up

@@ -1,12 +1,16 @@
 //! Databases by name, along the log.
 //!
-//! The log says trees by their numbers. Who reads it knows which name each has at the place that it has come to: the catalog of some later state says the names of then, and every commit that takes
-//! one away says which tree had it ([`catalog::former_key`](crate::txn::catalog::former_key)). So the names at the beginning are those of the later state, but for the trees that lost one in
-//! between: of these the first one that was lost. From there on each commit is followed.
+//! The log says trees by their numbers. Who reads it knows which name each has at the place that it has come
+//! to: the catalog of some later state says the names of then, and every commit that takes one away says
+//! which tree had it ([`catalog::former_key`](crate::txn::catalog::former_key)). So the names at the
+//! beginning are those of the later state, but for the trees that lost one in between: of these the first one
+//! that was lost. From there on each commit is followed.
 //!
-//! Of a tree that has no name at a commit nothing is said: it is being made, or is a list of the engine's own.
+//! Of a tree that has no name at a commit nothing is said: it is being made, or is a list of the engine's
+//! own.
 //!
-//! What a commit does about databases is put into an order in which it can be done one after the other. Where names are exchanged in a circle, one is given another name in between.
+//! What a commit does about databases is put into an order in which it can be done one after the other. Where
+//! names are exchanged in a circle, one is given another name in between.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -58,7 +62,11 @@ impl Said {
             match Meaning::of(operation)? {
                 Meaning::Record { .. } => break,
                 Meaning::Stands { key, entry } => match Key::of(key) {
-                    Key::Name(name) => said.named.push((text(name)?, entry.tree, (entry.comparator.clone(), entry.method(key)?))),
+                    Key::Name(name) => said.named.push((
+                        text(name)?,
+                        entry.tree,
+                        (entry.comparator.clone(), entry.method(key)?),
+                    )),
                     _ => said.noted.push(entry.tree),
                 },
                 Meaning::Unnamed { .. } => said.takes_names = true,
@@ -77,7 +85,8 @@ impl Said {
 }
 
 fn text(name: &[u8]) -> Result<String> {
-    String::from_utf8(name.to_vec()).map_err(|_| Error::corruption("a name of a database in the log is not text"))
+    String::from_utf8(name.to_vec())
+        .map_err(|_| Error::corruption("a name of a database in the log is not text"))
 }
 
 /// Which tree has which name, at a place in the log.
@@ -107,15 +116,23 @@ impl Names {
         let (mut removed, mut renamed, mut created) = (Vec::new(), Vec::new(), Vec::new());
         for (name, tree, (comparator, method)) in &said.named {
             let before = self.now.insert(*tree, name.clone());
-            let before = if said.unnoted.contains(tree) { None } else { said.former(*tree).map(str::to_owned).or(before) };
+            let before = if said.unnoted.contains(tree) {
+                None
+            } else {
+                said.former(*tree).map(str::to_owned).or(before)
+            };
             match before {
                 Some(before) if before == *name => {}
                 Some(before) => renamed.push((before, name.clone())),
-                None => created.push(Deed::Created { name: name.clone(), comparator: comparator.clone(), method: *method }),
+                None => created.push(Deed::Created {
+                    name: name.clone(),
+                    comparator: comparator.clone(),
+                    method: *method,
+                }),
             }
         }
-        // What has a note and no name, and had one, is removed. If nothing is said of that, and no name taken away, it is only just made, and what is known of it is of a
-        // later state.
+        // What has a note and no name, and had one, is removed. If nothing is said of that, and no name taken
+        // away, it is only just made, and what is known of it is of a later state.
         for tree in said.noted.iter().filter(|tree| said.named.iter().all(|(_, named, _)| named != *tree)) {
             let known = self.now.remove(tree).filter(|_| said.takes_names);
             let before = said.former(*tree).map(str::to_owned).or(known);
@@ -139,7 +156,10 @@ fn in_turn(mut renamed: Vec<(String, String)>) -> Vec<Deed> {
             }
             None => {
                 // Whatever of these names is not in use in this circle: nobody else gives such names.
-                let between = (0..).map(|n| format!("\u{1}renamed {n}")).find(|name| is_free(name)).expect("there are always more numbers");
+                let between = (0..)
+                    .map(|n| format!("\u{1}renamed {n}"))
+                    .find(|name| is_free(name))
+                    .expect("there are always more numbers");
                 let from = std::mem::replace(&mut renamed[0].0, between.clone());
                 deeds.push(Deed::Renamed { from, to: between });
             }
@@ -201,9 +221,16 @@ mod tests {
 
     #[test]
     fn names_are_exchanged_one_after_the_other() {
-        let renamed = |pairs: &[(&str, &str)]| pairs.iter().map(|&(from, to)| (from.to_owned(), to.to_owned())).collect::<Vec<_>>();
-        for pairs in [&[("a", "b"), ("b", "c")][..], &[("a", "b"), ("b", "a")], &[("a", "b"), ("b", "c"), ("c", "a"), ("x", "y")]] {
-            let mut names: Vec<(String, String)> = pairs.iter().map(|&(from, _)| (from.to_owned(), from.to_owned())).collect();
+        let renamed = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|&(from, to)| (from.to_owned(), to.to_owned())).collect::<Vec<_>>()
+        };
+        for pairs in [
+            &[("a", "b"), ("b", "c")][..],
+            &[("a", "b"), ("b", "a")],
+            &[("a", "b"), ("b", "c"), ("c", "a"), ("x", "y")],
+        ] {
+            let mut names: Vec<(String, String)> =
+                pairs.iter().map(|&(from, _)| (from.to_owned(), from.to_owned())).collect();
             for deed in in_turn(renamed(pairs)) {
                 let Deed::Renamed { from, to } = deed else { panic!("{deed:?}") };
                 assert!(names.iter().all(|(_, now)| *now != to), "{to} is in use in {names:?}");

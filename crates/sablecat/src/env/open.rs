@@ -113,14 +113,17 @@ pub(super) fn open_volume(exists: bool, path: &Path, config: &Config) -> Result<
 pub(crate) fn in_memory(mut config: Config, mode: Mode) -> Result<Arc<Core>> {
     config.check()?;
     if !config.declared.is_empty() {
-        return Err(Error::invalid("an environment in memory alone has no volumes; place nothing, or open it in a directory"));
+        return Err(Error::invalid(
+            "an environment in memory alone has no volumes; place nothing, or open it in a directory",
+        ));
     }
     if config.read_only {
         return Err(Error::invalid(
             "an environment in memory alone would stay empty if it were read-only; open it without Builder::read_only, or in a directory",
         ));
     }
-    // Nothing can be evicted, so the cache is all there is: unless a limit was asked for, room for as much as the machine has. It is taken as it is used.
+    // Nothing can be evicted, so the cache is all there is: unless a limit was asked for, room for as much as
+    // the machine has. It is taken as it is used.
     config.cache_bytes.get_or_insert_with(sablecat_os::machine::memory_bytes);
     assemble(None, None, None, config, mode)
 }
@@ -156,7 +159,10 @@ pub(super) fn take_lock(config: &Config, directory: &Path) -> Result<Arc<dyn Fil
     };
     Err(Error::new(
         ErrorKind::InUse,
-        format!("the environment in {} is open already, {who}; close it there first, or open it read-only", directory.display()),
+        format!(
+            "the environment in {} is open already, {who}; close it there first, or open it read-only",
+            directory.display()
+        ),
     ))
 }
 
@@ -178,13 +184,20 @@ fn who_locked(file: &dyn File) -> Option<u32> {
 
 /// Where a region has the log's words and ring. What is made of it must not outlive the region.
 pub(super) fn log_memory(region: &Region) -> LogMemory {
-    // SAFETY: the ring and the words lie in the region at the addresses and sizes the log asks for, are used by nothing else, and live as
-    // long as the region, which its users hold beside this.
-    unsafe { LogMemory::new(region.log_words().cast(), Ring::new(region.ring(), region.geometry().ring_bytes)) }
+    // SAFETY: the ring and the words lie in the region at the addresses and sizes the log asks for, are used
+    // by nothing else, and live as long as the region, which its users hold beside this.
+    unsafe {
+        LogMemory::new(region.log_words().cast(), Ring::new(region.ring(), region.geometry().ring_bytes))
+    }
 }
 
 /// How the log of an environment is kept.
-pub(super) fn log_config(config: &Config, uuid: [u8; 16], directory: Option<&Path>, journal: Option<&Journal>) -> LogConfig {
+pub(super) fn log_config(
+    config: &Config,
+    uuid: [u8; 16],
+    directory: Option<&Path>,
+    journal: Option<&Journal>,
+) -> LogConfig {
     LogConfig {
         segment_bytes: config.log_segment_bytes,
         uuid,
@@ -209,12 +222,18 @@ pub(super) fn build_kernel(
     (mode, journal): (Mode, Option<&Journal>),
 ) -> Result<Kernel> {
     // A part of the cache, within bounds.
-    let bytes_max = (region.geometry().frames * region.page_size() / 4).clamp(SPILL_BYTES_MIN, SPILL_BYTES_MAX);
-    let spill = directory.map(|directory| txn::runs::Place { disk: Arc::clone(&config.disk), directory: directory.to_owned(), bytes_max });
+    let bytes_max =
+        (region.geometry().frames * region.page_size() / 4).clamp(SPILL_BYTES_MIN, SPILL_BYTES_MAX);
+    let spill = directory.map(|directory| txn::runs::Place {
+        disk: Arc::clone(&config.disk),
+        directory: directory.to_owned(),
+        bytes_max,
+    });
     let log_disk = directory.filter(|_| mode == Mode::Transactional).map(|_| Arc::clone(&config.disk));
     let uuid = volume.as_ref().map_or([0; 16], |volume| volume.superblock().uuid);
     let log_config = log_config(config, uuid, directory, journal);
-    let log = Log::open(log_disk, &directory.unwrap_or(Path::new("")).join(LOG), log_config, log_memory(region))?;
+    let log =
+        Log::open(log_disk, &directory.unwrap_or(Path::new("")).join(LOG), log_config, log_memory(region))?;
     let locks = LockTable::new(region).with_policy(config.deadlock_policy);
     let pages = Pages::new(Arc::clone(region), volume, access::check_page)?;
     Ok(Kernel {
@@ -229,7 +248,8 @@ pub(super) fn build_kernel(
     })
 }
 
-/// Makes an environment of a volume (none: in memory alone) in a region that nobody uses yet (none: a private one is made).
+/// Makes an environment of a volume (none: in memory alone) in a region that nobody uses yet (none: a private
+/// one is made).
 pub(super) fn assemble(
     place: Option<(&Path, Volume)>,
     lock: Option<Arc<dyn File>>,
@@ -255,7 +275,8 @@ pub(super) fn assemble(
         .as_ref()
         .map(|directory| directory.join(LOG))
         .filter(|log| mode == Mode::DataStore && config.disk.exists(log).unwrap_or(false));
-    let journal = config.journaling.over(superblock.as_ref().and_then(|superblock| superblock.journal.clone()));
+    let journal =
+        config.journaling.over(superblock.as_ref().and_then(|superblock| superblock.journal.clone()));
     if journal.is_some() && (mode == Mode::DataStore || directory.is_none()) {
         return Err(Error::invalid(
             "a Data Store has no log, so it cannot keep a journal; open the environment once with transactions and turn the journal off",
@@ -267,7 +288,10 @@ pub(super) fn assemble(
         // It would not go on with what is to come.
         return Err(Error::new(
             ErrorKind::Exists,
-            format!("{} belongs to an earlier journal; move it away, or keep the new journal in another directory", old.display()),
+            format!(
+                "{} belongs to an earlier journal; move it away, or keep the new journal in another directory",
+                old.display()
+            ),
         ));
     }
 
@@ -302,7 +326,9 @@ pub(super) fn assemble(
         let mut direct = unsafe { Direct::new(&kernel.pages, &seat) };
         let root = direct.allocate(VolumeId::MAIN)?;
         if root != CATALOG_ROOT {
-            return Err(Error::corruption(format!("the superblock says that there are no pages, and that ids below {root} may be in use")));
+            return Err(Error::corruption(format!(
+                "the superblock says that there are no pages, and that ids below {root} may be in use"
+            )));
         }
         catalog_tree().tree().format(direct.write(root)?);
     }
@@ -316,7 +342,8 @@ pub(super) fn assemble(
     if let Some(superblock) = superblock.as_ref().filter(|_| kernel.log.keeps_records()) {
         floor = superblock.checkpoint.max(superblock.log_floor);
         if superblock.log_floor > superblock.log_position {
-            // Taken back to an earlier time, and the files that say what came after it are still where the log goes on.
+            // Taken back to an earlier time, and the files that say what came after it are still where the
+            // log goes on.
             kernel.log.give_up_files(superblock.log_floor, caller)?;
         }
     }
@@ -329,7 +356,8 @@ pub(super) fn assemble(
     header.checkpointed.store(start.0, Ordering::Release);
     core.find_room_for_log()?;
     if changed || core.kernel.log.keeps_records() {
-        // So that the log before this life is not needed again, and the next recovery begins where this life does.
+        // So that the log before this life is not needed again, and the next recovery begins where this life
+        // does.
         core.checkpoint(false)?;
     }
     core.finish_drops()?;
@@ -338,12 +366,16 @@ pub(super) fn assemble(
     Ok(core)
 }
 
-/// Goes on from a checkpoint although a later one may have been, of which nothing can be read. With a log nothing is lost by that, if the blocks are
-/// those of this checkpoint still; without one whatever came after it is.
+/// Goes on from a checkpoint although a later one may have been, of which nothing can be read. With a log
+/// nothing is lost by that, if the blocks are those of this checkpoint still; without one whatever came after
+/// it is.
 fn go_back(kernel: &Kernel, me: &Participant, mode: Mode) -> Result<()> {
     let Some(volume) = kernel.pages.volume() else { return Ok(()) };
     let (path, generation) = (volume.path().display(), volume.generation());
-    let why = format!("{path}: {}; a checkpoint later than {generation} may have been lost", volume.complaints().join("; "));
+    let why = format!(
+        "{path}: {}; a checkpoint later than {generation} may have been lost",
+        volume.complaints().join("; ")
+    );
     if mode == Mode::DataStore {
         return Err(Error::corruption(format!(
             "{why}; restore a backup, or, to go on with checkpoint {generation} nevertheless, open the environment once without Data Store mode and close it"
@@ -353,7 +385,8 @@ fn go_back(kernel: &Kernel, me: &Participant, mode: Mode) -> Result<()> {
     volume.scan().map_err(broken)?;
     kernel.pages.check_blocks(me, &mut |_, error| Err(broken(error)))?;
     recover::check_log(kernel, &volume.superblock())?;
-    // That is decided. What is about to be written takes blocks which the later one may have had: it must not be found again.
+    // That is decided. What is about to be written takes blocks which the later one may have had: it must not
+    // be found again.
     volume.end_passed_by()
 }
 
@@ -371,12 +404,14 @@ pub(super) fn begin_from(kernel: &Kernel, superblock: &Superblock) -> Result<()>
 /// What a region is sized for.
 pub(super) fn geometry(config: &Config, codec: Codec, bounded: bool) -> Geometry {
     let block_size = codec.block_size();
-    Geometry::new(block_size, config.cache_for(block_size), config.log_buffer_bytes, bounded).with_pages_of(codec.page_size())
+    Geometry::new(block_size, config.cache_for(block_size), config.log_buffer_bytes, bounded)
+        .with_pages_of(codec.page_size())
 }
 
 impl Core {
-    /// Makes sure that commits have some room in the log. If the disk has none, the log of the life before has: everything is written to the
-    /// volume as if to be closed, which takes free blocks there, and that log is removed. Or else half of the volume's reserve is given up.
+    /// Makes sure that commits have some room in the log. If the disk has none, the log of the life before
+    /// has: everything is written to the volume as if to be closed, which takes free blocks there, and that
+    /// log is removed. Or else half of the volume's reserve is given up.
     fn find_room_for_log(&self) -> Result<()> {
         let log = &self.kernel.log;
         if !log.keeps_records() || log.has_room(1) {
@@ -385,8 +420,8 @@ impl Core {
         self.checkpoint_and_remove_log()?;
         let seat = self.kernel.pages.participants.sit()?;
         let prepare = || log.prepare_next(txn::caller(&self.kernel.pages.region, seat.number()));
-        // Whatever the reason, the next checkpoint must not say that there is a log where there is no segment. What little there is room for is
-        // enough to delete something.
+        // Whatever the reason, the next checkpoint must not say that there is a log where there is no
+        // segment. What little there is room for is enough to delete something.
         match prepare() {
             Err(error) if error.is_full() && !log.has_room(1) => {
                 self.kernel.pages.give_back_reserve(&seat);
@@ -397,7 +432,8 @@ impl Core {
         }
     }
 
-    /// Takes away what a process that was killed has left of a file for a large transaction. A name that stays does no harm.
+    /// Takes away what a process that was killed has left of a file for a large transaction. A name that
+    /// stays does no harm.
     pub(super) fn remove_names_left(&self) {
         if let Some(place) = &self.kernel.spill {
             let _ = place.remove_name();
@@ -429,7 +465,13 @@ mod tests {
     const CUTS: u64 = 30;
 
     fn config(disk: &SimDisk) -> Config {
-        Config { disk: Arc::new(disk.clone()), background: false, page_size: 512, cache_bytes: Some(0), ..Config::default() }
+        Config {
+            disk: Arc::new(disk.clone()),
+            background: false,
+            page_size: 512,
+            cache_bytes: Some(0),
+            ..Config::default()
+        }
     }
 
     fn open_on(disk: &SimDisk) -> Result<Arc<Core>> {
@@ -454,14 +496,22 @@ mod tests {
         file(disk).sync().unwrap();
     }
 
-    /// A disk with more than the cache holds, changed and changed again between two checkpoints, the second of which is the last; where its superblock is, and what was there before.
+    /// A disk with more than the cache holds, changed and changed again between two checkpoints, the second
+    /// of which is the last; where its superblock is, and what was there before.
     fn with_two_checkpoints() -> (SimDisk, Berth, [Vec<u8>; 2]) {
         let disk = SimDisk::new(1);
         let core = open_on(&disk).unwrap();
         let records = core.database_or_new("records", Asked::default()).unwrap();
         let change = |stamp: u8| {
             for n in 0..RECORDS {
-                core.kernel.change_one(&records.tree, &n.to_be_bytes(), RecordChange::Put(&[stamp; 100]), Durability::NoSync).unwrap();
+                core.kernel
+                    .change_one(
+                        &records.tree,
+                        &n.to_be_bytes(),
+                        RecordChange::Put(&[stamp; 100]),
+                        Durability::NoSync,
+                    )
+                    .unwrap();
             }
         };
         change(1);
@@ -475,7 +525,8 @@ mod tests {
         (disk.crash_as(Survival::Nothing, 1), berth, before)
     }
 
-    /// Of the last superblock one copy is there, or none can be read: in one opening, which is cut short, and not in the next.
+    /// Of the last superblock one copy is there, or none can be read: in one opening, which is cut short, and
+    /// not in the next.
     #[test]
     fn a_superblock_that_cannot_be_read_for_a_moment_is_not_believed_after_others_have_been_built_upon() {
         let (whole, berth, before) = with_two_checkpoints();
@@ -491,7 +542,13 @@ mod tests {
             let disk = begun();
             disk.fail_at(disk.calls() + call, Fault::Error(std::io::ErrorKind::Other));
             let says = |core: Arc<Core>| {
-                core.kernel.pages.volume().unwrap().complaints().iter().any(|one| one.contains(&format!("byte {first}:")))
+                core.kernel
+                    .pages
+                    .volume()
+                    .unwrap()
+                    .complaints()
+                    .iter()
+                    .any(|one| one.contains(&format!("byte {first}:")))
             };
             open_on(&disk).is_ok_and(says)
         };
@@ -521,7 +578,8 @@ mod tests {
                 if in_doubt && copies(&disk, berth) == [[0xa5; 4096]; 2] {
                     put(&disk, first, &last[0]);
                 }
-                let core = open_on(&disk).unwrap_or_else(|error| panic!("in doubt: {in_doubt}, cut at {cut}: {error}"));
+                let core = open_on(&disk)
+                    .unwrap_or_else(|error| panic!("in doubt: {in_doubt}, cut at {cut}: {error}"));
                 let records = core.database("records").unwrap().unwrap();
                 for n in 0..RECORDS {
                     let value = core.kernel.get_one(&records.tree, &n.to_be_bytes()).unwrap();

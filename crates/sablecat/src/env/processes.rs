@@ -1,4 +1,5 @@
-//! Who has the environment open, and what each holds: a look at the shared words while everybody goes on, from inside or from outside.
+//! Who has the environment open, and what each holds: a look at the shared words while everybody goes on,
+//! from inside or from outside.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -30,7 +31,8 @@ pub struct Process {
     pub alive: bool,
     /// Whether it is the process that called this.
     pub asking: bool,
-    /// What its operations and transactions hold. A process that does nothing at the moment has none, or idle ones.
+    /// What its operations and transactions hold. A process that does nothing at the moment has none, or idle
+    /// ones.
     pub participants: Vec<Participant>,
 }
 
@@ -52,14 +54,16 @@ pub struct Participant {
     pub in_operation: bool,
     /// Whether it is past the commit point and publishing.
     pub committing: bool,
-    /// Pages it has latched: to change them in a commit, to read them in, to evict them, to write them for a checkpoint.
+    /// Pages it has latched: to change them in a commit, to read them in, to evict them, to write them for a
+    /// checkpoint.
     pub pages_latched: usize,
     /// Record locks it has.
     pub record_locks: usize,
     /// Whether it waits for a record lock.
     pub waits_for_lock: bool,
-    /// Work that one participant does at a time, and this one does: `commit`, `checkpoint`, `housekeeping`, `reaping`, `serial`, `unreachable`
-    /// (looking for pages that nothing leads to), `log flush`, `log supply`; and `structure` (of trees) and `lock table`, once for each latch held.
+    /// Work that one participant does at a time, and this one does: `commit`, `checkpoint`, `housekeeping`,
+    /// `reaping`, `serial`, `unreachable` (looking for pages that nothing leads to), `log flush`,
+    /// `log supply`; and `structure` (of trees) and `lock table`, once for each latch held.
     pub roles: Vec<&'static str>,
 }
 
@@ -67,8 +71,8 @@ pub struct Participant {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordLock {
-    /// The record, as the lock table knows it: 44 bits of a hash of database and key, which do not tell either. [`Database::lock_number`] is the
-    /// other direction.
+    /// The record, as the lock table knows it: 44 bits of a hash of database and key, which do not tell
+    /// either. [`Database::lock_number`] is the other direction.
     ///
     /// [`Database::lock_number`]: crate::Database::lock_number
     pub record: u64,
@@ -94,26 +98,31 @@ struct Shared<'a> {
     turns: [(&'static str, u16); 2],
 }
 
-/// The processes that share an environment, and what they hold: see [`Builder::activity`](crate::Builder::activity).
+/// The processes that share an environment, and what they hold: see
+/// [`Builder::activity`](crate::Builder::activity).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Activity {
     /// The processes that have it open.
     pub processes: Vec<Process>,
-    /// All record locks that anybody has or waits for; those of one record stand together, the holder before those that wait.
+    /// All record locks that anybody has or waits for; those of one record stand together, the holder before
+    /// those that wait.
     pub locks: Vec<RecordLock>,
 }
 
 /// Looks at who shares the environment in a directory, from outside.
 pub(crate) fn activity(directory: &Path, config: &Config) -> Result<Activity> {
     let Some(region) = region_from_outside(directory, config)? else { return Ok(Activity::default()) };
-    let shared = Shared { region: &region, locks: &LockTable::new(&region), turns: log_memory(&region).turns() };
+    let shared =
+        Shared { region: &region, locks: &LockTable::new(&region), turns: log_memory(&region).turns() };
     let locks = shared.record_locks();
     Ok(Activity { processes: shared.processes(&locks), locks })
 }
 
-/// The region of those who share the environment in a directory, to look at from outside: takes no number and no lock, waits for nobody and changes nothing. What is
-/// read there others write meanwhile, or have damaged: nothing of it is to be believed to be within bounds. None if nobody has the environment open, and nobody was killed who had.
+/// The region of those who share the environment in a directory, to look at from outside: takes no number and
+/// no lock, waits for nobody and changes nothing. What is read there others write meanwhile, or have damaged:
+/// nothing of it is to be believed to be within bounds. None if nobody has the environment open, and nobody
+/// was killed who had.
 pub(super) fn region_from_outside(directory: &Path, config: &Config) -> Result<Option<Arc<Region>>> {
     let volume = existing_volume(directory, config)?;
     let (lock_path, region_path) = (directory.join(LOCK), region_path(directory, config)?);
@@ -126,14 +135,20 @@ pub(super) fn region_from_outside(directory: &Path, config: &Config) -> Result<O
     let file = match File::open(&region_path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let taken = lock.whole_file_is_taken().map_err(|e| Error::io("asking after the locks of", &lock_path, e))?;
+            let taken = lock
+                .whole_file_is_taken()
+                .map_err(|e| Error::io("asking after the locks of", &lock_path, e))?;
             return if taken { Err(taken_alone(&lock_path, &lock.attach_note())) } else { Ok(None) };
         }
         Err(error) => return Err(Error::io("opening the shared memory", &region_path, error)),
     };
     let uuid = Volume::look(&*config.disk, &volume)?.uuid;
-    let region = Region::look_at((file, &region_path), this_boots(uuid)?, lock)
-        .map_err(|error| Error::new(error.kind(), format!("the shared memory {} cannot be looked at: {error}", region_path.display())))?;
+    let region = Region::look_at((file, &region_path), this_boots(uuid)?, lock).map_err(|error| {
+        Error::new(
+            error.kind(),
+            format!("the shared memory {} cannot be looked at: {error}", region_path.display()),
+        )
+    })?;
     Ok(Some(Arc::new(region)))
 }
 
@@ -150,7 +165,11 @@ pub(super) fn pid_of(region: &Region, slot: u16) -> u32 {
 
 impl Core {
     fn shared(&self) -> Shared<'_> {
-        Shared { region: &self.kernel.pages.region, locks: &self.kernel.locks, turns: self.kernel.log.turns() }
+        Shared {
+            region: &self.kernel.pages.region,
+            locks: &self.kernel.locks,
+            turns: self.kernel.log.turns(),
+        }
     }
 
     /// Everybody who has the environment open.
@@ -210,7 +229,9 @@ impl Shared<'_> {
             record: seen.record,
             slot: seen.slot,
             pid: pid_of(self.region, seen.slot),
-            name: (seen.slot < self.region.geometry().slots).then(|| self.region.slot(seen.slot).name()).flatten(),
+            name: (seen.slot < self.region.geometry().slots)
+                .then(|| self.region.slot(seen.slot).name())
+                .flatten(),
             exclusive: seen.mode == Mode::Exclusive,
             coarse: seen.coarse,
             waits_for: seen.waits_for,
@@ -222,7 +243,8 @@ impl Shared<'_> {
 
     /// How many pages each participant has latched. A participant's list knows only those of a commit.
     fn latches(&self) -> HashMap<u16, usize> {
-        let pages = self.region.header().page_high.load(Ordering::SeqCst).min(self.region.geometry().pages_max);
+        let pages =
+            self.region.header().page_high.load(Ordering::SeqCst).min(self.region.geometry().pages_max);
         let mut latches = HashMap::new();
         for page in 1..pages {
             match self.region.entry(PageId(page as u32)).word().owner() {
@@ -245,7 +267,10 @@ impl Shared<'_> {
             ("unreachable", region.role(Work::Unreachable).look().owner()),
         ];
         roles.extend(self.turns);
-        roles.extend((0..STRUCTURE_LATCHES).map(|index| ("structure", region.role(Work::Structure(index)).look().owner())));
+        roles.extend(
+            (0..STRUCTURE_LATCHES)
+                .map(|index| ("structure", region.role(Work::Structure(index)).look().owner())),
+        );
         roles.extend(self.locks.look_at_latches().map(|owner| ("lock table", owner)));
         roles
     }
@@ -269,9 +294,16 @@ impl Shared<'_> {
                     in_operation: slot.epoch() != NO_EPOCH,
                     committing: slot.phase() == Phase::Committing,
                     pages_latched: latches.get(&number).copied().unwrap_or_default(),
-                    record_locks: locks.iter().filter(|lock| lock.slot == number && lock.waits_for.is_none()).count(),
+                    record_locks: locks
+                        .iter()
+                        .filter(|lock| lock.slot == number && lock.waits_for.is_none())
+                        .count(),
                     waits_for_lock: slot.waits_for.load(Ordering::Acquire) != 0,
-                    roles: roles.iter().filter(|(_, owner)| *owner == number).map(|&(name, _)| name).collect(),
+                    roles: roles
+                        .iter()
+                        .filter(|(_, owner)| *owner == number)
+                        .map(|&(name, _)| name)
+                        .collect(),
                 }
             })
             .collect()

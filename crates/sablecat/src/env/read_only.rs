@@ -1,5 +1,5 @@
-//! Reading the last checkpoint of an environment, for who may not write: no lock, no log, a region of its own, and nothing written anywhere
-//! (pages/store/follow.rs).
+//! Reading the last checkpoint of an environment, for who may not write: no lock, no log, a region of its
+//! own, and nothing written anywhere (pages/store/follow.rs).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,9 @@ use crate::region::Region;
 /// Opens an environment at its last checkpoint.
 pub(super) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<Core>> {
     if mode == Mode::DataStore {
-        return Err(Error::invalid("a Data Store cannot be opened read-only; open the environment with Builder::open to read it"));
+        return Err(Error::invalid(
+            "a Data Store cannot be opened read-only; open the environment with Builder::open to read it",
+        ));
     }
     let path = existing_volume(directory, &config)?;
     let volume = Volume::read(&*config.disk, &path, &config.declared)?;
@@ -24,10 +26,14 @@ pub(super) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<C
     if superblock.map_height == 0 {
         return Err(Error::new(
             ErrorKind::NotFound,
-            format!("the environment in {} has no checkpoint to read; its creation was never finished", directory.display()),
+            format!(
+                "the environment in {} has no checkpoint to read; its creation was never finished",
+                directory.display()
+            ),
         ));
     }
-    let region = Arc::new(Region::private(geometry(&config, superblock.codec, false).with_volumes(volume.count()))?);
+    let region =
+        Arc::new(Region::private(geometry(&config, superblock.codec, false).with_volumes(volume.count()))?);
     // Without the directory: there is no log.
     let kernel = build_kernel(None, Some(volume), &region, &config, (mode, None))?;
     kernel.pages.catch_up()?;
@@ -41,7 +47,8 @@ pub(super) fn open(directory: &Path, config: Config, mode: Mode) -> Result<Arc<C
     Ok(Core::new(kernel, config, (mode, None), report, place))
 }
 
-/// The error of who could not open an environment to write: if that was not permitted and reading is, it says so.
+/// The error of who could not open an environment to write: if that was not permitted and reading is, it says
+/// so.
 pub(super) fn explain(error: Error, directory: &Path, disk: &dyn Disk) -> Error {
     if error.is_not_permitted() && Volume::join(disk, &directory.join(VOLUME), false, true).is_ok() {
         let message = format!("{error}; opened read-only, the environment shows its last checkpoint");

@@ -1,7 +1,7 @@
 //! Recovery: the last checkpoint, and the log from there on, forwards.
 //!
-//! Only committed records are in the log, so there is nothing to undo; only committed data is in the volume, so there is nothing to
-//! repair. Replay writes pages in place, since nobody else is there.
+//! Only committed records are in the log, so there is nothing to undo; only committed data is in the volume,
+//! so there is nothing to repair. Replay writes pages in place, since nobody else is there.
 
 use std::collections::HashMap;
 
@@ -22,10 +22,11 @@ use crate::types::{Lsn, TreeId};
 pub struct RecoveryReport {
     /// The environment was new.
     pub created: bool,
-    /// It had been closed by its last user: its last checkpoint had everything. If it was opened read-only: the last checkpoint has everything that was committed
-    /// before.
+    /// It had been closed by its last user: its last checkpoint had everything. If it was opened read-only:
+    /// the last checkpoint has everything that was committed before.
     pub closed: bool,
-    /// Other processes had it open, and this one joined them: there was nothing to recover. The checkpoint and the end are those of that moment.
+    /// Other processes had it open, and this one joined them: there was nothing to recover. The checkpoint
+    /// and the end are those of that moment.
     pub joined: bool,
     /// The environment had not been closed, or not by its last user: the log was replayed.
     pub recovered: bool,
@@ -39,8 +40,8 @@ pub struct RecoveryReport {
     pub operations: u64,
     /// The log ended in remains of commits that had not been made durable.
     pub torn: bool,
-    /// One of the two places for checkpoints could not be read: a newer checkpoint than the one that replay began from may have been lost. No commit was:
-    /// the log had all of them.
+    /// One of the two places for checkpoints could not be read: a newer checkpoint than the one that replay
+    /// began from may have been lost. No commit was: the log had all of them.
     pub doubt: bool,
 }
 
@@ -70,8 +71,10 @@ pub(super) fn replay(
     }
     check_segments(kernel)?;
     let from = superblock.map_or(Lsn(0), |superblock| superblock.log_position);
-    // Below the checkpoint there may be chunks of write sets that were committed above it; all else there is in the pages already.
-    let mut commits = Commits::new(kernel.log.scan(from)?, superblock.map_or(Lsn(0), |superblock| superblock.checkpoint));
+    // Below the checkpoint there may be chunks of write sets that were committed above it; all else there is
+    // in the pages already.
+    let mut commits =
+        Commits::new(kernel.log.scan(from)?, superblock.map_or(Lsn(0), |superblock| superblock.checkpoint));
     replay_commits(kernel, me, config, &mut commits, Lsn::MAX, report)?;
     let end = commits.end().ok_or_else(|| Error::corruption("the log's end was not found"))?;
     // The next life and the next checkpoint build upon it.
@@ -82,7 +85,8 @@ pub(super) fn replay(
     Ok(report.commits > 0)
 }
 
-/// That the log has everything since a superblock, of which nobody knows whether it is the newest. Nothing is changed.
+/// That the log has everything since a superblock, of which nobody knows whether it is the newest. Nothing is
+/// changed.
 ///
 /// # Errors
 /// `Corruption` if not; those of the files.
@@ -96,7 +100,8 @@ pub(super) fn check_log(kernel: &Kernel, superblock: &Superblock) -> Result<()> 
     Ok(())
 }
 
-/// Closed by its last user: whatever the log had is in the pages. Every later life began with a checkpoint before it logged anything.
+/// Closed by its last user: whatever the log had is in the pages. Every later life began with a checkpoint
+/// before it logged anything.
 fn check_closed(kernel: &Kernel, superblock: &Superblock) -> Result<()> {
     if kernel.log.goes_on_after(superblock.log_position, superblock.log_floor)? {
         return Err(Error::corruption(
@@ -145,7 +150,8 @@ struct Replay<'a> {
     kernel: &'a Kernel,
     me: &'a Participant,
     config: &'a Config,
-    /// Trees met so far. None: it was removed later on, before the checkpoint; what the log says of it is void.
+    /// Trees met so far. None: it was removed later on, before the checkpoint; what the log says of it is
+    /// void.
     trees: HashMap<TreeId, Option<TreeRef>>,
     report: &'a mut RecoveryReport,
 }
@@ -157,8 +163,9 @@ impl Replay<'_> {
             Meaning::Record { tree, key, value } => self.change(tree, key, value),
             Meaning::Stands { key, entry } => self.put_catalog(key, entry),
             Meaning::Unnamed { name } => self.delete_catalog(name),
-            // A tree's pages are free. Here they are not yet, since no record tells of each, so the note that they are to be freed stays; whoever
-            // opens the environment acts upon it (`Core::finish_drops`). Or else the tree is given a name, in the same commit.
+            // A tree's pages are free. Here they are not yet, since no record tells of each, so the note that
+            // they are to be freed stays; whoever opens the environment acts upon it (`Core::finish_drops`).
+            // Or else the tree is given a name, in the same commit.
             Meaning::Unnoted { .. } => Ok(()),
             Meaning::Formerly { .. } | Meaning::Nothing => Ok(()),
         }
@@ -175,7 +182,8 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// A record of the catalog. A tree that is not known yet gets a root here, and the record is made to say so.
+    /// A record of the catalog. A tree that is not known yet gets a root here, and the record is made to say
+    /// so.
     fn put_catalog(&mut self, key: &[u8], mut entry: CatalogEntry) -> Result<()> {
         let next = &self.kernel.pages.region.header().tree_next.0;
         next.fetch_max(entry.tree.0 + 1, sablecat_os::atomic::Ordering::AcqRel);
@@ -210,7 +218,8 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Before a record of the catalog goes or is another tree's: its tree may come back in the same commit, under another name. It is what it was then.
+    /// Before a record of the catalog goes or is another tree's: its tree may come back in the same commit,
+    /// under another name. It is what it was then.
     fn remember(&mut self, key: &[u8]) -> Result<()> {
         if let Some(entry) = catalog::record(&mut self.committed(), key)? {
             let tree = self.resolve(key, &entry)?;

@@ -1,4 +1,5 @@
-//! A place for tests of shared environments: the files are on a simulated disk, the memory and the locks in directories of the machine's.
+//! A place for tests of shared environments: the files are on a simulated disk, the memory and the locks in
+//! directories of the machine's.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -4,12 +4,18 @@
 //! log/tail.rs ─▶ commits ─▶ naming.rs ─▶ what of it can be seen, by name ─▶ api/changes.rs
 //! ```
 //!
-//! *What is kept.* Who reads says from where on, in a word of its process's member ([`Region::want_log`](crate::region::Region::want_log)); of several in one process the one that is furthest
-//! behind. Whoever lets go of old log leaves what is wanted, up to a limit: of who lags too far behind it keeps as much as that, which others in the process may want. The word counts until the process has left or was found dead: who is killed keeps nothing.
-//! It is raised when the next commit is asked for: what was given last may be asked for again until then. And it is raised in steps, since log is kept by segments.
+//! *What is kept.* Who reads says from where on, in a word of its process's member
+//! ([`Region::want_log`](crate::region::Region::want_log)); of several in one process the one that is
+//! furthest behind. Whoever lets go of old log leaves what is wanted, up to a limit: of who lags too far
+//! behind it keeps as much as that, which others in the process may want. The word counts until the process
+//! has left or was found dead: who is killed keeps nothing. It is raised when the next commit is asked for:
+//! what was given last may be asked for again until then. And it is raised in steps, since log is kept by
+//! segments.
 //!
-//! It is said before the log is looked for. Who lets go of log at that moment, and has not seen it, lets go of what was not needed before; if that is what was asked for it is gone.
-//! Who begins between the chunks of a commit that is to come wants those before it as well: whoever logs them keeps them until the commit, and not until it is read.
+//! It is said before the log is looked for. Who lets go of log at that moment, and has not seen it, lets go
+//! of what was not needed before; if that is what was asked for it is gone. Who begins between the chunks of
+//! a commit that is to come wants those before it as well: whoever logs them keeps them until the commit, and
+//! not until it is read.
 //!
 //! *What waits.* Nobody for who reads.
 
@@ -203,7 +209,8 @@ impl<'c> Stream<'c> {
         kernel.log.fail_if_poisoned()?;
         let committed = || kernel.pages.region.header().visible();
         let open = kernel.pages.log_needed_from();
-        // Before it is known what that is. Whoever lets go of log, and has not seen this, needs no more than what is committed by then.
+        // Before it is known what that is. Whoever lets go of log, and has not seen this, needs no more than
+        // what is committed by then.
         let mut hold = Hold::begin(core, from.unwrap_or_else(committed).min(open))?;
         let from = from.unwrap_or_else(committed);
         let tail = kernel.log.tail_from(from, reach)?;
@@ -211,7 +218,19 @@ impl<'c> Stream<'c> {
         let before = Some(hold.from).filter(|&before| before < began);
         hold.set(before.unwrap_or(began))?;
         let names = core.names_at(began)?;
-        Ok(Stream { core, reach, tail, names, hold, void: None, began, before, deeds: Vec::new(), position: began, failed: false })
+        Ok(Stream {
+            core,
+            reach,
+            tail,
+            names,
+            hold,
+            void: None,
+            began,
+            before,
+            deeds: Vec::new(),
+            position: began,
+            failed: false,
+        })
     }
 
     /// Everything at or below has been given, or cannot be seen.
@@ -219,11 +238,14 @@ impl<'c> Stream<'c> {
         self.position
     }
 
-    /// Goes on to the next commit of which something can be seen. False if there is none yet. After an error it does not go on.
+    /// Goes on to the next commit of which something can be seen. False if there is none yet. After an error
+    /// it does not go on.
     pub(crate) fn advance(&mut self) -> Result<bool> {
         if self.failed {
             let position = self.position;
-            return Err(Error::invalid(format!("an earlier error ended the changes; begin them again, after LSN {position}")));
+            return Err(Error::invalid(format!(
+                "an earlier error ended the changes; begin them again, after LSN {position}"
+            )));
         }
         self.failed = true;
         let is_there = self.advance_once()?;
@@ -244,14 +266,21 @@ impl<'c> Stream<'c> {
             let Some(commit) = self.tail.commit() else { return Ok(false) };
             self.deeds = self.names.follow(&commit).map_err(|error| self.tail.explain(error))?;
             let is_seen = |tree| self.names.get(tree).is_some();
-            if !self.deeds.is_empty() || commit.operations().next_of(is_seen).map_err(|error| self.tail.explain(error))?.is_some() {
+            if !self.deeds.is_empty()
+                || commit.operations().next_of(is_seen).map_err(|error| self.tail.explain(error))?.is_some()
+            {
                 return Ok(true);
             }
         }
     }
 
-    /// The same, waiting for it until the monotonic clock has come to `deadline` (none: however long it takes), or `stopped` says so.
-    pub(crate) fn advance_until(&mut self, deadline: Option<Duration>, stopped: impl Fn() -> bool) -> Result<bool> {
+    /// The same, waiting for it until the monotonic clock has come to `deadline` (none: however long it
+    /// takes), or `stopped` says so.
+    pub(crate) fn advance_until(
+        &mut self,
+        deadline: Option<Duration>,
+        stopped: impl Fn() -> bool,
+    ) -> Result<bool> {
         let kernel = &self.core.kernel;
         loop {
             if stopped() {
@@ -266,8 +295,11 @@ impl<'c> Stream<'c> {
             let at = self.tail.at();
             let is_over = || deadline.is_some_and(|deadline| clock::monotonic() >= deadline);
             let log = &kernel.log;
-            let is_ended =
-                || log.fail_if_poisoned().is_err() || kernel.pages.fail_if_poisoned().is_err() || kernel.pages.region.is_fenced();
+            let is_ended = || {
+                log.fail_if_poisoned().is_err()
+                    || kernel.pages.fail_if_poisoned().is_err()
+                    || kernel.pages.region.is_fenced()
+            };
             let look = || (stopped() || log.reached(self.reach) > at || is_ended()).then_some(());
             if log.listen(self.reach, deadline, look).is_none() && is_over() {
                 return Ok(false);
@@ -293,7 +325,8 @@ impl<'c> Stream<'c> {
                 }
                 Some((passed, open)) if at >= passed => {
                     self.tail.forget_chunks(open);
-                    self.before = self.before.map(|before| before.max(open)).filter(|&before| before < self.began);
+                    self.before =
+                        self.before.map(|before| before.max(open)).filter(|&before| before < self.began);
                     self.void = None;
                 }
                 Some(_) => {}
@@ -311,7 +344,8 @@ impl<'c> Stream<'c> {
 impl Core {
     /// The names of databases at a place in the log.
     fn names_at(&self, from: Lsn) -> Result<Names> {
-        let (records, at) = self.read(|txn| Ok((catalog::records(&mut txn.records.committed())?, txn.records.at())))?;
+        let (records, at) =
+            self.read(|txn| Ok((catalog::records(&mut txn.records.committed())?, txn.records.at())))?;
         let later = Names::of(records)?;
         // In this order: what was committed up to that state has raised it.
         // What ends a little above it may be the time that was logged with the commit that did.
@@ -344,7 +378,11 @@ impl<'s> Changed<'s> {
 
     /// What it changes, from the beginning.
     pub(crate) fn changes(&self) -> ChangedRecords<'s> {
-        ChangedRecords { deeds: self.stream.deeds.iter(), operations: self.commit.operations(), stream: self.stream }
+        ChangedRecords {
+            deeds: self.stream.deeds.iter(),
+            operations: self.commit.operations(),
+            stream: self.stream,
+        }
     }
 }
 

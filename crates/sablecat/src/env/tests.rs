@@ -20,8 +20,12 @@ fn dies(core: &Arc<Core>) {
 }
 
 fn begin(core: &Core) -> EnvTxn<'_> {
-    let options =
-        Options { isolation: Isolation::Snapshot, durability: Durability::Memory, read_only: false, patience: Duration::from_secs(60) };
+    let options = Options {
+        isolation: Isolation::Snapshot,
+        durability: Durability::Memory,
+        read_only: false,
+        patience: Duration::from_secs(60),
+    };
     EnvTxn::begin(core, options).unwrap()
 }
 
@@ -45,7 +49,14 @@ fn in_use(core: &Core) -> (u64, u64) {
 fn fill(core: &Core, name: &str, records: u32) {
     let database = core.database_or_new(name, Asked::default()).unwrap();
     for n in 0..records {
-        core.kernel.change_one(&database.tree, &n.to_be_bytes(), RecordChange::Put(&[n as u8; 300]), Durability::Memory).unwrap();
+        core.kernel
+            .change_one(
+                &database.tree,
+                &n.to_be_bytes(),
+                RecordChange::Put(&[n as u8; 300]),
+                Durability::Memory,
+            )
+            .unwrap();
     }
 }
 
@@ -162,7 +173,8 @@ fn what_a_commit_larger_than_the_cache_had_made_is_freed_beside_others_once_its_
         dies(&dead);
         assert_eq!(lives.compact().unwrap().pages_freed > 0, is_noted);
         assert_eq!((notes(&lives), in_use(&lives)), (0, before), "after {comparisons} comparisons");
-        let first = lives.kernel.read_one(&database.tree, &[0; 4], |value| value.map(|value| value[0])).unwrap();
+        let first =
+            lives.kernel.read_one(&database.tree, &[0; 4], |value| value.map(|value| value[0])).unwrap();
         assert_eq!(first, Some(if died.is_err() { 1 } else { 2 }));
         forget(txn);
         forget(dead);
@@ -200,7 +212,12 @@ fn what_a_commit_larger_than_the_cache_replaced_is_freed_once_its_maker_is_dead_
 #[test]
 fn notes_of_processes_that_were_all_killed_are_acted_upon_by_the_next_to_open() {
     let disk = Arc::new(SimDisk::new(1));
-    let config = || Config { disk: Arc::clone(&disk) as Arc<_>, cache_bytes: Some(0), background: false, ..Config::default() };
+    let config = || Config {
+        disk: Arc::clone(&disk) as Arc<_>,
+        cache_bytes: Some(0),
+        background: false,
+        ..Config::default()
+    };
     let core = open(Path::new("alone"), config(), Mode::Transactional).unwrap();
     begin(&core).database_or_new("half made", Asked::default()).map(drop).unwrap();
     let mut txn = begin(&core);
@@ -216,7 +233,8 @@ fn notes_of_processes_that_were_all_killed_are_acted_upon_by_the_next_to_open() 
     core.close().unwrap();
 }
 
-/// Until it is known what is free, nothing below the marks of the opening is anybody's, and all above them is of who took it.
+/// Until it is known what is free, nothing below the marks of the opening is anybody's, and all above them is
+/// of who took it.
 #[test]
 fn what_others_have_in_hand_at_a_checkpoint_of_nothing_stays_theirs() {
     let place = SharedPlace::new("in-hand", &Arc::new(SimDisk::new(1)));
@@ -229,7 +247,8 @@ fn what_others_have_in_hand_at_a_checkpoint_of_nothing_stays_theirs() {
     // Another is about to publish them.
     let seat = pages.participants.sit().unwrap();
     let hand = seat.in_hand();
-    let (page, block) = (pages.allocate_page().unwrap(), pages.blocks().allocate(VolumeId::MAIN).unwrap().unwrap());
+    let (page, block) =
+        (pages.allocate_page().unwrap(), pages.blocks().allocate(VolumeId::MAIN).unwrap().unwrap());
     env.checkpoint(false).unwrap();
     fill(&env, "more records", 100);
     env.checkpoint(false).unwrap();

@@ -1,7 +1,7 @@
 //! A transaction on an environment: on records, and on which databases there are.
 //!
-//! The catalog is a tree like any other, so its changes are part of the transaction's write set and its reads, and are isolated, committed, rolled
-//! back and logged with everything else:
+//! The catalog is a tree like any other, so its changes are part of the transaction's write set and its
+//! reads, and are isolated, committed, rolled back and logged with everything else:
 //!
 //! ```text
 //! create    tree and note made at once, in a commit of its own;    pending: name put, note deleted
@@ -9,16 +9,18 @@
 //! remove                                                           pending: name deleted, note put;    tree freed after the commit
 //! ```
 //!
-//! So a tree that is made is nobody's until the transaction commits: if it does not, the note says that it is to be freed, and whoever gives up the
-//! transaction frees it. If it is killed first, the next to open the environment afresh does, or who compacts it (txn/notes.rs).
+//! So a tree that is made is nobody's until the transaction commits: if it does not, the note says that it is
+//! to be freed, and whoever gives up the transaction frees it. If it is killed first, the next to open the
+//! environment afresh does, or who compacts it (txn/notes.rs).
 //!
-//! Where a name is taken away, another deletion says for who reads the log which tree had it ([`former_key`]).
+//! Where a name is taken away, another deletion says for who reads the log which tree had it
+//! ([`former_key`]).
 //!
-//! What a transaction does about a database is what it has pending for its note: deleted, it creates it; put, it removes it. There is no other
-//! account of it, so rolling back needs none.
+//! What a transaction does about a database is what it has pending for its note: deleted, it creates it; put,
+//! it removes it. There is no other account of it, so rolling back needs none.
 //!
-//! Names that are to change are *claimed*: whatever the isolation, the commit fails if another has changed them first. Two transactions
-//! that create one name never both commit.
+//! Names that are to change are *claimed*: whatever the isolation, the commit fails if another has changed
+//! them first. Two transactions that create one name never both commit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,9 +75,14 @@ impl<'e> EnvTxn<'e> {
         Ok(EnvTxn { core, records: Transaction::begin(&core.kernel, options)?, made: Vec::new() })
     }
 
-    /// Begins at the snapshot of another one, which only reads and lasts longer: see [`Transaction::begin_beside`].
+    /// Begins at the snapshot of another one, which only reads and lasts longer: see
+    /// [`Transaction::begin_beside`].
     pub(crate) fn begin_beside(core: &'e Core, options: Options, beside: (u16, Lsn)) -> Result<EnvTxn<'e>> {
-        Ok(EnvTxn { core, records: Transaction::begin_beside(&core.kernel, options, beside)?, made: Vec::new() })
+        Ok(EnvTxn {
+            core,
+            records: Transaction::begin_beside(&core.kernel, options, beside)?,
+            made: Vec::new(),
+        })
     }
 
     /// The environment.
@@ -87,8 +94,8 @@ impl<'e> EnvTxn<'e> {
     /// The tree of a database, if the transaction has that.
     ///
     /// # Errors
-    /// `NotFound` if it was removed, by this transaction or before its snapshot, or its creation was rolled back; `NotAllowed` if another
-    /// transaction is only just creating it; those of reading the catalog.
+    /// `NotFound` if it was removed, by this transaction or before its snapshot, or its creation was rolled
+    /// back; `NotAllowed` if another transaction is only just creating it; those of reading the catalog.
     #[inline]
     pub(crate) fn tree<'n>(&self, named: &'n Named) -> Result<&'n TreeRef> {
         if self.core.kernel.is_surely_there(&named.presence) && !self.changes_databases() {
@@ -163,7 +170,10 @@ impl<'e> EnvTxn<'e> {
 
     fn make(&mut self, name: &str, asked: Asked<'_>) -> Result<CatalogEntry> {
         let entry = self.core.make_tree(self.records.committed().me, name, asked)?;
-        self.made.push(Made { entry: entry.clone(), presence: Arc::new(Presence::made_in(self.records.number())) });
+        self.made.push(Made {
+            entry: entry.clone(),
+            presence: Arc::new(Presence::made_in(self.records.number())),
+        });
         self.records.set(&catalog_tree(), name.as_bytes(), Some(&entry.named().encode()))?;
         self.records.set(&catalog_tree(), &note_key(entry.tree), None)?;
         Ok(entry)
@@ -173,11 +183,14 @@ impl<'e> EnvTxn<'e> {
     pub(crate) fn database_names(&self) -> Result<Vec<String>> {
         use std::ops::Bound::{Included, Unbounded};
         let tree = catalog_tree();
-        // Notes come before all names, and are not looked at: others may make and free trees without being in this transaction's way.
+        // Notes come before all names, and are not looked at: others may make and free trees without being in
+        // this transaction's way.
         let mut scan = Scan::new(Included(vec![1]), Unbounded);
         let mut names = Vec::new();
         while let Some((key, _)) = self.records.next(&tree, &mut scan, true)? {
-            names.push(String::from_utf8(key).map_err(|_| Error::corruption("a name in the catalog is not text"))?);
+            names.push(
+                String::from_utf8(key).map_err(|_| Error::corruption("a name in the catalog is not text"))?,
+            );
         }
         Ok(names)
     }
@@ -223,24 +236,35 @@ impl<'e> EnvTxn<'e> {
         if self.records.changes_of_catalog().any(|(key, _)| is_said(key)) {
             return Ok(());
         }
-        self.records.set(&catalog_tree(), &former_key(tree, if is_committed { name.as_bytes() } else { b"" }), None)
+        self.records.set(
+            &catalog_tree(),
+            &former_key(tree, if is_committed { name.as_bytes() } else { b"" }),
+            None,
+        )
     }
 
     /// The trees that the transaction removes.
     fn removed(&self) -> Result<Vec<CatalogEntry>> {
         let notes = self.records.changes_of_catalog().filter(|(key, _)| !catalog::is_name(key));
-        notes.filter_map(|(key, value)| value.as_deref().map(|value| CatalogEntry::decode(key, value))).collect()
+        notes
+            .filter_map(|(key, value)| value.as_deref().map(|value| CatalogEntry::decode(key, value)))
+            .collect()
     }
 
     /// Commits: see [`Transaction::commit`]. Then the pages of what was removed are freed.
     #[inline]
     pub(crate) fn commit(&mut self, durability: Durability) -> Result<Lsn> {
-        if self.changes_databases() { self.commit_with_databases(durability) } else { self.records.commit(durability) }
+        if self.changes_databases() {
+            self.commit_with_databases(durability)
+        } else {
+            self.records.commit(durability)
+        }
     }
 
     fn commit_with_databases(&mut self, durability: Durability) -> Result<Lsn> {
         let removed = self.removed()?;
-        let created: Vec<bool> = self.made.iter().map(|made| self.fate(made.entry.tree) == Fate::Created).collect();
+        let created: Vec<bool> =
+            self.made.iter().map(|made| self.fate(made.entry.tree) == Fate::Created).collect();
         let committed = self.records.commit(durability);
         if self.records.has_changes() {
             return committed;
@@ -264,7 +288,9 @@ impl<'e> EnvTxn<'e> {
     /// As [`Transaction::roll_back_to`].
     pub(crate) fn roll_back_to(&mut self, position: Position) -> Result<()> {
         self.records.roll_back_to(position)?;
-        let (undone, made) = std::mem::take(&mut self.made).into_iter().partition(|made| self.fate(made.entry.tree) == Fate::Kept);
+        let (undone, made) = std::mem::take(&mut self.made)
+            .into_iter()
+            .partition(|made| self.fate(made.entry.tree) == Fate::Kept);
         self.made = made;
         self.unmake(undone);
         Ok(())
@@ -277,7 +303,8 @@ impl<'e> EnvTxn<'e> {
         self.unmake(made);
     }
 
-    /// Gives up what it does, and waits until something that it has read may have changed: see [`Transaction::wait_for_change`].
+    /// Gives up what it does, and waits until something that it has read may have changed: see
+    /// [`Transaction::wait_for_change`].
     pub(crate) fn wait_for_change(&mut self, deadline: Option<Duration>) -> Result<bool> {
         let made = std::mem::take(&mut self.made);
         self.unmake(made);
@@ -289,8 +316,13 @@ impl<'e> EnvTxn<'e> {
         self.core.free_trees(self.records.committed().me, made.iter().map(|made| &made.entry));
     }
 
-    /// Runs `work` and commits, again when others get in the way. Passes the serial gate: who calls may be within a transaction that has it.
-    pub(super) fn run<T>(mut self, durability: Durability, mut work: impl FnMut(&mut Self) -> Result<T>) -> Result<T> {
+    /// Runs `work` and commits, again when others get in the way. Passes the serial gate: who calls may be
+    /// within a transaction that has it.
+    pub(super) fn run<T>(
+        mut self,
+        durability: Durability,
+        mut work: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<T> {
         self.records.pass_gate();
         loop {
             match work(&mut self).and_then(|made| self.commit(durability).map(|_| made)) {
@@ -319,13 +351,26 @@ mod tests {
     use crate::types::VolumeId;
 
     fn core() -> Arc<Core> {
-        let config = Config { disk: Arc::new(SimDisk::new(1)), cache_bytes: Some(4 << 20), background: false, ..Config::default() };
+        let config = Config {
+            disk: Arc::new(SimDisk::new(1)),
+            cache_bytes: Some(4 << 20),
+            background: false,
+            ..Config::default()
+        };
         open(Path::new("databases"), config, Mode::Transactional).unwrap()
     }
 
     fn begin(core: &Core, isolation: Isolation) -> EnvTxn<'_> {
-        EnvTxn::begin(core, Options { isolation, durability: Durability::Memory, read_only: false, patience: Duration::from_secs(60) })
-            .unwrap()
+        EnvTxn::begin(
+            core,
+            Options {
+                isolation,
+                durability: Durability::Memory,
+                read_only: false,
+                patience: Duration::from_secs(60),
+            },
+        )
+        .unwrap()
     }
 
     /// Pages in use.
@@ -363,17 +408,24 @@ mod tests {
         assert_eq!((notes(&core), pages(&core)), (0, 1), "the catalog");
     }
 
-    /// What is done about a database is several records of the catalog. If not all of them are set, a tree has a name and is freed, or has none and is not.
+    /// What is done about a database is several records of the catalog. If not all of them are set, a tree
+    /// has a name and is freed, or has none and is not.
     #[test]
     fn no_half_of_what_is_done_about_a_database_is_left_by_a_disk_that_is_full() {
         let disk = SimDisk::new(1);
-        let config = Config { disk: Arc::new(disk.clone()), cache_bytes: Some(0), background: false, ..Config::default() };
+        let config = Config {
+            disk: Arc::new(disk.clone()),
+            cache_bytes: Some(0),
+            background: false,
+            ..Config::default()
+        };
         let core = open(Path::new("databases"), config, Mode::Transactional).unwrap();
         let full = core.database_or_new("full", Asked::default()).unwrap();
         core.database_or_new("old", Asked::default()).unwrap();
         let mut txn = begin(&core, Isolation::Snapshot);
         disk.fill_up();
-        let refused = (0..u32::MAX).find_map(|n| txn.records.set(&full.tree, &n.to_le_bytes(), Some(&[1; 1000])).err());
+        let refused =
+            (0..u32::MAX).find_map(|n| txn.records.set(&full.tree, &n.to_le_bytes(), Some(&[1; 1000])).err());
         assert_eq!(refused.expect("memory has an end").kind(), ErrorKind::DiskFull);
         assert!(txn.remove_database("old").unwrap());
         txn.rename_database("full", "renamed").unwrap();
@@ -399,13 +451,21 @@ mod tests {
     fn a_database_of_an_unknown_method_is_left_as_it_is_and_all_others_go_on() {
         let disk = SimDisk::new(1);
         let opened = || {
-            let config = Config { disk: Arc::new(disk.clone()), cache_bytes: Some(4 << 20), background: false, ..Config::default() };
+            let config = Config {
+                disk: Arc::new(disk.clone()),
+                cache_bytes: Some(4 << 20),
+                background: false,
+                ..Config::default()
+            };
             open(Path::new("databases"), config, Mode::Transactional).unwrap()
         };
         let core = opened();
-        let [known, unknown] = ["known", "unknown"].map(|name| core.database_or_new(name, Asked::default()).unwrap());
+        let [known, unknown] =
+            ["known", "unknown"].map(|name| core.database_or_new(name, Asked::default()).unwrap());
         let put = |core: &Core, named: &Named, n: u32| {
-            core.kernel.change_one(&named.tree, &n.to_be_bytes(), RecordChange::Put(&[1; 100]), Durability::Memory).map(drop)
+            core.kernel
+                .change_one(&named.tree, &n.to_be_bytes(), RecordChange::Put(&[1; 100]), Durability::Memory)
+                .map(drop)
         };
         (0..200).for_each(|n| [&known, &unknown].into_iter().for_each(|named| put(&core, named, n).unwrap()));
         // And a tree without a name, which nobody here can free.
@@ -418,8 +478,12 @@ mod tests {
         set_method(&core, &note, 99);
 
         let check = |core: &Core| {
-            let refused =
-                |error: Error| assert!(error.is_not_known() && error.to_string().contains("\"unknown\" has access method 99"), "{error}");
+            let refused = |error: Error| {
+                assert!(
+                    error.is_not_known() && error.to_string().contains("\"unknown\" has access method 99"),
+                    "{error}"
+                )
+            };
             refused(core.database("unknown").unwrap_err());
             refused(core.database_or_new("unknown", Asked::default()).unwrap_err());
             refused(core.rename_database("unknown", "other").unwrap_err());
@@ -429,7 +493,10 @@ mod tests {
             let known = core.database("known").unwrap().expect("there");
             put(core, &known, 1000).unwrap();
             let report = core.verify(&mut |_| {}).unwrap();
-            assert_eq!((report.problems, report.not_known, report.databases), (Vec::new(), vec!["unknown".to_owned()], 1));
+            assert_eq!(
+                (report.problems, report.not_known, report.databases),
+                (Vec::new(), vec!["unknown".to_owned()], 1)
+            );
             assert_eq!((report.pages_unreachable, core.compact().unwrap().pages_freed), (0, 0));
         };
         check(&core);
@@ -461,18 +528,29 @@ mod tests {
         assert_eq!((notes(&core), core.database_names().unwrap()), (0, vec!["new".to_owned()]));
     }
 
-    /// The state between a removal and the freeing of the pages, in which they would be lost if anybody added to them.
+    /// The state between a removal and the freeing of the pages, in which they would be lost if anybody added
+    /// to them.
     #[test]
     fn nothing_is_committed_to_a_tree_that_is_about_to_be_freed() {
         for isolation in [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable] {
             let core = core();
-            let (full, empty) =
-                (core.database_or_new("full", Asked::default()).unwrap(), core.database_or_new("empty", Asked::default()).unwrap());
-            let put = |n: u32| core.kernel.change_one(&full.tree, &n.to_be_bytes(), RecordChange::Put(&[1; 100]), Durability::Memory);
+            let (full, empty) = (
+                core.database_or_new("full", Asked::default()).unwrap(),
+                core.database_or_new("empty", Asked::default()).unwrap(),
+            );
+            let put = |n: u32| {
+                core.kernel.change_one(
+                    &full.tree,
+                    &n.to_be_bytes(),
+                    RecordChange::Put(&[1; 100]),
+                    Durability::Memory,
+                )
+            };
             assert!((0..200).all(|n| put(n).unwrap()));
             let (mut small, mut large) = (begin(&core, isolation), begin(&core, isolation));
             small.records.set(&full.tree, b"k", Some(b"v")).unwrap();
-            (0..500u32).for_each(|n| large.records.set(&full.tree, &n.to_le_bytes(), Some(&[2; 500])).unwrap());
+            (0..500u32)
+                .for_each(|n| large.records.set(&full.tree, &n.to_le_bytes(), Some(&[2; 500])).unwrap());
 
             let mut removal = begin(&core, Isolation::Snapshot);
             assert!(removal.remove_database("full").unwrap() && removal.remove_database("empty").unwrap());
@@ -483,9 +561,18 @@ mod tests {
             assert_eq!(kind(large.commit(Durability::Memory)), ErrorKind::Conflict);
             assert_eq!(put(7).expect_err("it has no name").kind(), ErrorKind::Conflict);
             assert_eq!(put(u32::MAX).expect_err("it has no name").kind(), ErrorKind::Conflict);
-            let long = core.kernel.change_one(&full.tree, b"long", RecordChange::Put(&[1; 9000]), Durability::Memory);
+            let long = core.kernel.change_one(
+                &full.tree,
+                b"long",
+                RecordChange::Put(&[1; 9000]),
+                Durability::Memory,
+            );
             assert_eq!(long.expect_err("it has no name").kind(), ErrorKind::Conflict);
-            let loaded = core.kernel.bulk_load(&empty.tree, (0..5000u32).map(|n| (n.to_be_bytes(), [1; 100])), Durability::Memory);
+            let loaded = core.kernel.bulk_load(
+                &empty.tree,
+                (0..5000u32).map(|n| (n.to_be_bytes(), [1; 100])),
+                Durability::Memory,
+            );
             assert_eq!(loaded.expect_err("it has no name").kind(), ErrorKind::Conflict);
             drop((small, large, removal));
             core.finish_drops().unwrap();

@@ -1,4 +1,5 @@
-//! Verification: every invariant of pages, trees, map and catalog, at one snapshot, while others work; and whether the epochs are whole.
+//! Verification: every invariant of pages, trees, map and catalog, at one snapshot, while others work; and
+//! whether the epochs are whole.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -35,18 +36,21 @@ pub struct VerifyReport {
     pub records: u64,
     /// Pages that trees consist of.
     pub pages: u64,
-    /// Pages in use that nothing leads to, because a bulk load was killed, or is in progress: room lost, but nothing else. [`Env::compact`](crate::Env::compact)
-    /// frees them.
+    /// Pages in use that nothing leads to, because a bulk load was killed, or is in progress: room lost, but
+    /// nothing else. [`Env::compact`](crate::Env::compact) frees them.
     pub pages_unreachable: u64,
-    /// Databases whose comparator was not given to the builder: their pages were checked, and the order of their records was not.
+    /// Databases whose comparator was not given to the builder: their pages were checked, and the order of
+    /// their records was not.
     pub order_not_checked: Vec<String>,
-    /// Databases arranged in a way that this version of the library does not know. They were not looked at; nor were pages that nothing leads to, which may be theirs.
+    /// Databases arranged in a way that this version of the library does not know. They were not looked at;
+    /// nor were pages that nothing leads to, which may be theirs.
     pub not_known: Vec<String>,
     /// Retained epochs looked at.
     pub epochs: u64,
 }
 
-/// An order for which any is right: whatever checks compare, what should be lower stands first. Nothing can be looked for by it.
+/// An order for which any is right: whatever checks compare, what should be lower stands first. Nothing can
+/// be looked for by it.
 fn any_order(name: &str) -> Arc<Comparator> {
     Arc::new(Comparator { name: name.to_owned(), compare: Box::new(|_, _| Ordering::Less) })
 }
@@ -77,10 +81,13 @@ impl Core {
         for (key, entry) in catalog::records(&mut txn.committed())? {
             if entry.method(&key).is_err() {
                 all_known = false;
-                report.not_known.extend(catalog::is_name(&key).then(|| String::from_utf8_lossy(&key).into_owned()));
+                report
+                    .not_known
+                    .extend(catalog::is_name(&key).then(|| String::from_utf8_lossy(&key).into_owned()));
                 continue;
             }
-            let comparator = entry.comparator.as_ref().and_then(|wanted| self.config.comparators.get(wanted).cloned());
+            let comparator =
+                entry.comparator.as_ref().and_then(|wanted| self.config.comparators.get(wanted).cloned());
             if !catalog::is_name(&key) {
                 // It may be half freed: its pages are accounted for, and that is all.
                 let tree = entry.tree(&key, comparator, None)?;
@@ -100,7 +107,8 @@ impl Core {
         }
         for (name, tree) in &trees {
             let mut problems = Vec::new();
-            let shape = tree.tree().verify(&txn.committed(), &mut seen, &mut |why| problems.push(why), &mut count);
+            let shape =
+                tree.tree().verify(&txn.committed(), &mut seen, &mut |why| problems.push(why), &mut count);
             // A snapshot that was given up meanwhile makes sound pages look as if they were not there.
             txn.check_snapshot()?;
             report.problems.extend(problems.into_iter().map(|why| format!("{name}: {why}")));
@@ -123,8 +131,9 @@ impl Core {
         Ok(report)
     }
 
-    /// Checks that everything that the maps of retained epochs name is as it was written, and is not free. What several of them name is read
-    /// once. No checkpoint is written while the blocks of one epoch are read.
+    /// Checks that everything that the maps of retained epochs name is as it was written, and is not free.
+    /// What several of them name is read once. No checkpoint is written while the blocks of one epoch are
+    /// read.
     fn verify_epochs(&self, report: &mut VerifyReport) -> Result<()> {
         let Some(volume) = self.kernel.pages.volume() else { return Ok(()) };
         let seat = self.kernel.pages.participants.sit()?;
@@ -172,8 +181,9 @@ impl Core {
         Ok(())
     }
 
-    /// Reads the block of every page that the last checkpoint's map names: most pages looked at so far may have been in memory, and recovery will find
-    /// what is on the disk. Checkpoints wait for the pages of one map leaf.
+    /// Reads the block of every page that the last checkpoint's map names: most pages looked at so far may
+    /// have been in memory, and recovery will find what is on the disk. Checkpoints wait for the pages of one
+    /// map leaf.
     fn verify_blocks(&self, report: &mut VerifyReport) -> Result<()> {
         let seat = self.kernel.pages.participants.sit()?;
         self.kernel.pages.check_blocks(&seat, &mut |page, error| {
@@ -242,7 +252,9 @@ mod tests {
         let core = open(Path::new("verified"), config, Mode::Transactional).unwrap();
         let records = core.database_or_new("records", Asked::default()).unwrap();
         for round in 0..3u8 {
-            core.kernel.change_one(&records.tree, b"key", RecordChange::Put(&[round]), Durability::Memory).unwrap();
+            core.kernel
+                .change_one(&records.tree, b"key", RecordChange::Put(&[round]), Durability::Memory)
+                .unwrap();
             core.checkpoint(false).unwrap();
         }
         let problems = || core.verify(&mut |_| {}).unwrap().problems;
@@ -272,7 +284,10 @@ mod tests {
         assert_ne!(old, new);
         let seat = pages.participants.sit().unwrap();
         let hand = seat.in_hand();
-        for (block, what) in [(old, format!("block {old} is free")), (new, format!("block {new} is free and the map names it"))] {
+        for (block, what) in [
+            (old, format!("block {old} is free")),
+            (new, format!("block {new} is free and the map names it")),
+        ] {
             assert!(pages.blocks().release(block));
             let problems = problems();
             assert!(problems.iter().any(|problem| problem.contains(&what)), "{problems:?}");

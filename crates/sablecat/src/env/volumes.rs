@@ -40,7 +40,8 @@ pub(super) fn keys(pages: &Pages, name: &str, entry: &CatalogEntry) -> Result<Op
     }
     let Some(volume) = pages.volume().filter(|_| entry.comparator.is_none()) else { return Ok(None) };
     let placement = volume.superblock().placement;
-    let rules: Arc<[KeyRule]> = placement.keys_of(name).map(|(prefix, volume)| KeyRule::new(prefix, volume)).collect();
+    let rules: Arc<[KeyRule]> =
+        placement.keys_of(name).map(|(prefix, volume)| KeyRule::new(prefix, volume)).collect();
     Ok((!rules.is_empty()).then_some(rules))
 }
 
@@ -49,13 +50,20 @@ impl Core {
     pub(crate) fn volumes(&self) -> Result<Vec<VolumeStats>> {
         let Some(volume) = self.kernel.pages.volume() else { return Ok(Vec::new()) };
         let (blocks, placement) = (self.kernel.pages.blocks(), volume.superblock().placement);
-        let names = std::iter::once(MAIN_NAME).chain(placement.volumes.iter().map(|volume| volume.name.as_str()));
-        let volumes = blocks.volumes().zip(names).zip(volume.files()?).map(|((number, name), (path, bytes))| VolumeStats {
-            name: name.to_owned(),
-            path: path.to_owned(),
-            blocks: blocks.of(number).used_count().saturating_sub(first_within(number, volume.block_size())),
-            bytes,
-        });
+        let names =
+            std::iter::once(MAIN_NAME).chain(placement.volumes.iter().map(|volume| volume.name.as_str()));
+        let volumes =
+            blocks.volumes().zip(names).zip(volume.files()?).map(|((number, name), (path, bytes))| {
+                VolumeStats {
+                    name: name.to_owned(),
+                    path: path.to_owned(),
+                    blocks: blocks
+                        .of(number)
+                        .used_count()
+                        .saturating_sub(first_within(number, volume.block_size())),
+                    bytes,
+                }
+            });
         Ok(volumes.collect())
     }
 }

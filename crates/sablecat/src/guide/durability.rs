@@ -1,7 +1,9 @@
 //! Durability: what is safe when a commit returns, and how to pay less for it.
 //!
-//! Every commit is *atomic* and *visible* when it returns. How safe it is then is its [`Durability`](crate::Durability), of which there are four rungs. The environment has one
-//! ([`Builder::durability`](crate::Builder::durability), `Sync` if nothing is said), and a transaction may have its own ([`TxnOptions::durability`](crate::TxnOptions::durability)).
+//! Every commit is *atomic* and *visible* when it returns. How safe it is then is its
+//! [`Durability`](crate::Durability), of which there are four rungs. The environment has one
+//! ([`Builder::durability`](crate::Builder::durability), `Sync` if nothing is said), and a transaction may
+//! have its own ([`TxnOptions::durability`](crate::TxnOptions::durability)).
 //!
 //! # The rungs
 //!
@@ -14,10 +16,12 @@
 //!
 //! 50 ms is the [flush interval](crate::Builder::flush_interval). A disk that is slow makes it longer.
 //!
-//! *Unless shared*: if an environment is [shared](super::processes), its memory survives its processes. Nothing that was committed is lost by killing them, at any rung, for as long as the machine runs and the file
-//! in memory is there.
+//! *Unless shared*: if an environment is [shared](super::processes), its memory survives its processes.
+//! Nothing that was committed is lost by killing them, at any rung, for as long as the machine runs and the
+//! file in memory is there.
 //!
-//! Whatever is lost, what is left is a state that there was: all commits up to one of them, and none after. If a commit is on the disk, so are all before it, whatever their rungs.
+//! Whatever is lost, what is left is a state that there was: all commits up to one of them, and none after.
+//! If a commit is on the disk, so are all before it, whatever their rungs.
 //!
 //! ```
 //! # fn main() -> sablecat::Result<()> {
@@ -47,14 +51,19 @@
 //!
 //! # Paying less
 //!
-//! A flush takes as long as the disk takes: some tens of microseconds to some ten milliseconds. A commit at any other rung takes microseconds.
+//! A flush takes as long as the disk takes: some tens of microseconds to some ten milliseconds. A commit at
+//! any other rung takes microseconds.
 //!
-//! - *Commit from several threads or processes.* Those that wait for the disk at the same time share one flush. There is nothing to turn on.
-//! - *Put more into a transaction.* One flush for a thousand records costs what one for a single record does. [`Database::insert_batch`](crate::Database::insert_batch),
+//! - *Commit from several threads or processes.* Those that wait for the disk at the same time share one
+//!   flush. There is nothing to turn on.
+//! - *Put more into a transaction.* One flush for a thousand records costs what one for a single record does.
+//!   [`Database::insert_batch`](crate::Database::insert_batch),
 //!   [`Database::bulk_load`](crate::Database::bulk_load).
-//! - *Wait later.* Commit at `NoSync`, go on, and wait once before telling anybody: [`Env::make_durable`](crate::Env::make_durable) with the LSN that the last commit returned, or
+//! - *Wait later.* Commit at `NoSync`, go on, and wait once before telling anybody:
+//!   [`Env::make_durable`](crate::Env::make_durable) with the LSN that the last commit returned, or
 //!   [`Env::sync`](crate::Env::sync) for all there is.
-//! - *Ask for less where less is enough.* What can be computed again may be at `NoSync`, beside orders at `Sync`, in the same environment.
+//! - *Ask for less where less is enough.* What can be computed again may be at `NoSync`, beside orders at
+//!   `Sync`, in the same environment.
 //!
 //! ```
 //! # fn main() -> sablecat::Result<()> {
@@ -79,20 +88,27 @@
 //!
 //! # Waiting for others' commits
 //!
-//! [`Env::wait_visible`](crate::Env::wait_visible) waits until what was committed at an LSN is seen here. In processes that share an environment that is so when the commit returns; in one that
-//! [reads only](crate::Builder::read_only) after the next checkpoint. [`Env::changes`](crate::Env::changes) gives commits as they become durable.
+//! [`Env::wait_visible`](crate::Env::wait_visible) waits until what was committed at an LSN is seen here. In
+//! processes that share an environment that is so when the commit returns; in one that [reads
+//! only](crate::Builder::read_only) after the next checkpoint. [`Env::changes`](crate::Env::changes) gives
+//! commits as they become durable.
 //!
 //! # Checkpoints, closing
 //!
-//! A checkpoint says from where recovery begins, so it bounds how long that takes and how much log there is. What was committed before it is on the disk after it, at any rung. Checkpoints come by themselves
-//! ([`Builder::checkpoint_interval`](crate::Builder::checkpoint_interval)), and with the close of the environment. What is durable needs neither: a program may be killed at any moment instead of closing, and the next opening recovers.
+//! A checkpoint says from where recovery begins, so it bounds how long that takes and how much log there is.
+//! What was committed before it is on the disk after it, at any rung. Checkpoints come by themselves
+//! ([`Builder::checkpoint_interval`](crate::Builder::checkpoint_interval)), and with the close of the
+//! environment. What is durable needs neither: a program may be killed at any moment instead of closing, and
+//! the next opening recovers.
 //!
-//! An environment in memory alone ends with its last handle. A [`DataStore`](crate::DataStore) has no log: safe is what its last checkpoint wrote.
+//! An environment in memory alone ends with its last handle. A [`DataStore`](crate::DataStore) has no log:
+//! safe is what its last checkpoint wrote.
 //!
 //! # When durability fails
 //!
-//! [`NotDurable`](crate::ErrorKind::NotDurable): the commit is there and visible, and could not be written for now, as the disk is full. Do not commit it again; make room and call
-//! [`Env::sync`](crate::Env::sync). [`Poisoned`](crate::ErrorKind::Poisoned): a write or flush failed, and nobody knows what is on the disk. Close the environment everywhere and open it again: see
-//! [`errors`](super::errors).
+//! [`NotDurable`](crate::ErrorKind::NotDurable): the commit is there and visible, and could not be written
+//! for now, as the disk is full. Do not commit it again; make room and call [`Env::sync`](crate::Env::sync).
+//! [`Poisoned`](crate::ErrorKind::Poisoned): a write or flush failed, and nobody knows what is on the disk.
+//! Close the environment everywhere and open it again: see [`errors`](super::errors).
 //!
 //! A flush is as good as the disk. One that says "done" and does not do it loses what it was given last.

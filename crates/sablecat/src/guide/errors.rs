@@ -1,7 +1,8 @@
 //! Errors: the kinds, which to retry, what to do about the others.
 //!
-//! There is one type, [`Error`](crate::Error). Its [`kind`](crate::Error::kind) is for programs; its text, for people, says what was tried, on what, and what to do. Damaged bytes, full disks and killed
-//! processes are errors, never panics.
+//! There is one type, [`Error`](crate::Error). Its [`kind`](crate::Error::kind) is for programs; its text,
+//! for people, says what was tried, on what, and what to do. Damaged bytes, full disks and killed processes
+//! are errors, never panics.
 //!
 //! # The kinds
 //!
@@ -23,7 +24,8 @@
 //! | `ReadOnly` | nothing can be written here | |
 //! | `Invalid`, `NotAllowed` | the call is wrong: a mistake in the program | mend the program |
 //!
-//! Kinds may be added. Match on those you know, and treat the others by their predicates: [`is_retryable`](crate::Error::is_retryable), [`is_full`](crate::Error::is_full),
+//! Kinds may be added. Match on those you know, and treat the others by their predicates:
+//! [`is_retryable`](crate::Error::is_retryable), [`is_full`](crate::Error::is_full),
 //! [`is_corruption`](crate::Error::is_corruption).
 //!
 //! ```
@@ -63,13 +65,17 @@
 //!
 //! # After an error
 //!
-//! Setting a record in a transaction, if it fails, leaves the transaction as it was; it may go on or be dropped. A commit that failed has changed nothing, with two exceptions that say so: `NotDurable`, and `Poisoned`,
-//! after which the changes may be visible and may not survive. An operation of a [`Database`](crate::Database) by itself is a commit.
+//! Setting a record in a transaction, if it fails, leaves the transaction as it was; it may go on or be
+//! dropped. A commit that failed has changed nothing, with two exceptions that say so: `NotDurable`, and
+//! `Poisoned`, after which the changes may be visible and may not survive. An operation of a
+//! [`Database`](crate::Database) by itself is a commit.
 //!
 //! # A full disk
 //!
-//! Nothing is lost. Reading goes on. Commits fail with `DiskFull`, or with `NotDurable` if they had been made when the room ended. Make room: elsewhere on the disk, or in the environment by removing records or a
-//! database and [`Env::compact`](crate::Env::compact), which makes the file smaller. That much works on a disk without a free byte, also after closing or a crash.
+//! Nothing is lost. Reading goes on. Commits fail with `DiskFull`, or with `NotDurable` if they had been made
+//! when the room ended. Make room: elsewhere on the disk, or in the environment by removing records or a
+//! database and [`Env::compact`](crate::Env::compact), which makes the file smaller. That much works on a
+//! disk without a free byte, also after closing or a crash.
 //!
 //! ```
 //! # fn main() -> sablecat::Result<()> {
@@ -107,10 +113,12 @@
 //!
 //! # A full cache
 //!
-//! On disk the cache need not hold the data. It is full of what cannot leave it at the moment: versions that old snapshots keep, pages of operations in progress. Waiting, ending snapshots and smaller transactions help; so does
-//! a larger cache.
+//! On disk the cache need not hold the data. It is full of what cannot leave it at the moment: versions that
+//! old snapshots keep, pages of operations in progress. Waiting, ending snapshots and smaller transactions
+//! help; so does a larger cache.
 //!
-//! In memory alone the cache is all there is, and `CacheFull` means that it holds as much as it can. Records can still be removed then.
+//! In memory alone the cache is all there is, and `CacheFull` means that it holds as much as it can. Records
+//! can still be removed then.
 //!
 //! ```
 //! # fn main() -> sablecat::Result<()> {
@@ -137,8 +145,11 @@
 //!
 //! # Poisoned
 //!
-//! A write or flush failed in a way that leaves unknown what is on the disk. The operating system may have dropped what it could not write, and to flush again would only seem to help. So the environment stops promising: every commit at
-//! `WriteNoSync` or `Sync` fails from then on, in all processes. Drop all handles, in all processes; see to the cause; open again. Opening recovers: what was acknowledged as durable is there.
+//! A write or flush failed in a way that leaves unknown what is on the disk. The operating system may have
+//! dropped what it could not write, and to flush again would only seem to help. So the environment stops
+//! promising: every commit at `WriteNoSync` or `Sync` fails from then on, in all processes. Drop all handles,
+//! in all processes; see to the cause; open again. Opening recovers: what was acknowledged as durable is
+//! there.
 //!
 //! ```
 //! # fn main() -> sablecat::Result<()> {
@@ -170,5 +181,7 @@
 //!
 //! # Damage
 //!
-//! `Corruption` names the file, the page and what is wrong with it. Records in other pages can still be read. [`Env::verify`](crate::Env::verify), `sablecat verify`, says how much is damaged. Then read out what can be read, or
-//! go back to a backup, or to an earlier time if a journal is kept ([`Builder::journal`](crate::Builder::journal)). There is no repair that guesses.
+//! `Corruption` names the file, the page and what is wrong with it. Records in other pages can still be read.
+//! [`Env::verify`](crate::Env::verify), `sablecat verify`, says how much is damaged. Then read out what can
+//! be read, or go back to a backup, or to an earlier time if a journal is kept
+//! ([`Builder::journal`](crate::Builder::journal)). There is no repair that guesses.

@@ -1,7 +1,9 @@
 //! Isolation: which level for what, what each allows, what runs again.
 //!
-//! Any number of transactions run at the same time, in any number of threads and processes. What one has changed nobody sees before it commits, and then everybody sees all of it.
-//! How far they are kept apart besides is the transaction's [`Isolation`](crate::Isolation). Readers never wait, and nobody waits for readers.
+//! Any number of transactions run at the same time, in any number of threads and processes. What one has
+//! changed nobody sees before it commits, and then everybody sees all of it. How far they are kept apart
+//! besides is the transaction's [`Isolation`](crate::Isolation). Readers never wait, and nobody waits for
+//! readers.
 //!
 //! # The levels
 //!
@@ -20,11 +22,14 @@
 //! | `ReadCommitted` | setting records whatever they were before; a long walk that may see new records as it goes |
 //! | [`Env::snapshot`](crate::Env::snapshot) | reading alone: one state, for as long as wanted, never a conflict |
 //!
-//! The level is that of the environment ([`Builder::isolation`](crate::Builder::isolation)), unless a transaction has its own
-//! ([`TxnOptions::isolation`](crate::TxnOptions::isolation)). Transactions of different levels run beside each other; each is protected as it asked.
+//! The level is that of the environment ([`Builder::isolation`](crate::Builder::isolation)), unless a
+//! transaction has its own ([`TxnOptions::isolation`](crate::TxnOptions::isolation)). Transactions of
+//! different levels run beside each other; each is protected as it asked.
 //!
-//! A single operation of a [`Database`](crate::Database) is a transaction too. Those that read and write one record, such as [`Database::update`](crate::Database::update),
-//! [`Database::insert_new`](crate::Database::insert_new) and [`Entry`](crate::Entry), lose no update, whatever the environment's level is.
+//! A single operation of a [`Database`](crate::Database) is a transaction too. Those that read and write one
+//! record, such as [`Database::update`](crate::Database::update),
+//! [`Database::insert_new`](crate::Database::insert_new) and [`Entry`](crate::Entry), lose no update,
+//! whatever the environment's level is.
 //!
 //! ```
 //! # use sablecat::{ErrorKind, Isolation, TxnOptions};
@@ -71,23 +76,30 @@
 //!
 //! # What counts as getting in the way
 //!
-//! At `Snapshot`, a record that the transaction changes was changed by another since it began. At `Serializable`, moreover, anything it has read reads otherwise when it commits: a record, its
-//! absence, a range with all that was or was not in it. That is compared record by record: a neighbour in the same page does not matter. At any level, of two transactions that create,
-//! rename or remove a database of one name, the second to commit is refused.
+//! At `Snapshot`, a record that the transaction changes was changed by another since it began. At
+//! `Serializable`, moreover, anything it has read reads otherwise when it commits: a record, its absence, a
+//! range with all that was or was not in it. That is compared record by record: a neighbour in the same page
+//! does not matter. At any level, of two transactions that create, rename or remove a database of one name,
+//! the second to commit is refused.
 //!
-//! So read what you need and no more. A serialisable transaction that has read a whole database conflicts with every change of any record in it.
+//! So read what you need and no more. A serialisable transaction that has read a whole database conflicts
+//! with every change of any record in it.
 //!
 //! # What runs again
 //!
-//! [`Env::write`](crate::Env::write) runs its closure again when another transaction got in the way: on a new snapshot, with all that the lost run did undone. After a few losses it gets the
-//! environment to itself for one run, so everyone gets through. It gives up after a minute ([`TxnOptions::give_up_after`](crate::TxnOptions::give_up_after)).
+//! [`Env::write`](crate::Env::write) runs its closure again when another transaction got in the way: on a new
+//! snapshot, with all that the lost run did undone. After a few losses it gets the environment to itself for
+//! one run, so everyone gets through. It gives up after a minute
+//! ([`TxnOptions::give_up_after`](crate::TxnOptions::give_up_after)).
 //!
 //! - Do in the closure only what may be done more than once. Send the letter after `write` has returned.
-//! - Use the transaction that the closure is given. A `db.insert` in the closure would be another transaction, and is refused ([`NotAllowed`](crate::ErrorKind::NotAllowed)).
-//! - Errors of the program's own end it: [`Env::try_write`](crate::Env::try_write). Nothing of that run is kept.
+//! - Use the transaction that the closure is given. A `db.insert` in the closure would be another
+//!   transaction, and is refused ([`NotAllowed`](crate::ErrorKind::NotAllowed)).
+//! - Errors of the program's own end it: [`Env::try_write`](crate::Env::try_write). Nothing of that run is
+//!   kept.
 //!
-//! Transactions begun by hand ([`Env::begin`](crate::Env::begin)) are not run again: after a failed [`Txn::commit`](crate::Txn::commit), ask
-//! [`Error::is_retryable`](crate::Error::is_retryable).
+//! Transactions begun by hand ([`Env::begin`](crate::Env::begin)) are not run again: after a failed
+//! [`Txn::commit`](crate::Txn::commit), ask [`Error::is_retryable`](crate::Error::is_retryable).
 //!
 //! ```
 //! # fn main() -> sablecat::Result<()> {
@@ -114,11 +126,16 @@
 //!
 //! # For update
 //!
-//! A transaction that is about to change a record which others want to change as well can lock it first: [`Txn::get_for_update`](crate::Txn::get_for_update). Others that lock it wait, instead of doing their work in
-//! vain. The lock ends with the transaction, also if its process is killed. Waiting ends with [`Timeout`](crate::ErrorKind::Timeout) after ten seconds
-//! ([`Builder::lock_timeout`](crate::Builder::lock_timeout)), or with [`Deadlock`](crate::ErrorKind::Deadlock) if some wait for each other in a circle; `Env::write` deals with both.
+//! A transaction that is about to change a record which others want to change as well can lock it first:
+//! [`Txn::get_for_update`](crate::Txn::get_for_update). Others that lock it wait, instead of doing their work
+//! in vain. The lock ends with the transaction, also if its process is killed. Waiting ends with
+//! [`Timeout`](crate::ErrorKind::Timeout) after ten seconds
+//! ([`Builder::lock_timeout`](crate::Builder::lock_timeout)), or with
+//! [`Deadlock`](crate::ErrorKind::Deadlock) if some wait for each other in a circle; `Env::write` deals with
+//! both.
 //!
-//! A lock does not stop a transaction that asks for none. It saves work; what may be committed is decided when a transaction commits.
+//! A lock does not stop a transaction that asks for none. It saves work; what may be committed is decided
+//! when a transaction commits.
 //!
 //! ```
 //! # use sablecat::ErrorKind;
@@ -139,11 +156,15 @@
 //!
 //! # Skipping what is locked
 //!
-//! Several workers that take jobs from one queue should not wait for each other. [`Txn::pop_first_unlocked`](crate::Txn::pop_first_unlocked) takes the first record that nobody has locked;
-//! [`Txn::try_lock`](crate::Txn::try_lock) asks for one lock, and waits for nobody. Use them at `Snapshot`: a serialisable transaction has read the records that it passed by, and conflicts with their
-//! removal. See `examples/job_queue.rs`.
+//! Several workers that take jobs from one queue should not wait for each other.
+//! [`Txn::pop_first_unlocked`](crate::Txn::pop_first_unlocked) takes the first record that nobody has locked;
+//! [`Txn::try_lock`](crate::Txn::try_lock) asks for one lock, and waits for nobody. Use them at `Snapshot`: a
+//! serialisable transaction has read the records that it passed by, and conflicts with their removal. See
+//! `examples/job_queue.rs`.
 //!
 //! # Long transactions
 //!
-//! A snapshot keeps the old versions of all pages that others change. When these fill the cache, the oldest snapshot is given up: [`SnapshotTooOld`](crate::ErrorKind::SnapshotTooOld). Begin a new one,
-//! read in smaller parts, or enlarge the cache. A transaction may change more than memory holds; on disk, not in memory alone.
+//! A snapshot keeps the old versions of all pages that others change. When these fill the cache, the oldest
+//! snapshot is given up: [`SnapshotTooOld`](crate::ErrorKind::SnapshotTooOld). Begin a new one, read in
+//! smaller parts, or enlarge the cache. A transaction may change more than memory holds; on disk, not in
+//! memory alone.

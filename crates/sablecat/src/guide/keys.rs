@@ -1,7 +1,8 @@
 //! Keys: how they are ordered, and how to write numbers and tuples so that they sort.
 //!
-//! A key is bytes. A database is sorted by them: byte by byte, as numbers from 0 to 255. Where one key ends and the other goes on, the shorter one comes first. That is the order of
-//! `&[u8]` in Rust, and of `str`. The empty key is a key, and the first one.
+//! A key is bytes. A database is sorted by them: byte by byte, as numbers from 0 to 255. Where one key ends
+//! and the other goes on, the shorter one comes first. That is the order of `&[u8]` in Rust, and of `str`.
+//! The empty key is a key, and the first one.
 //!
 //! ```
 //! # fn main() -> sablecat::Result<()> {
@@ -18,11 +19,13 @@
 //!
 //! # Numbers
 //!
-//! Write unsigned integers with the highest byte first, always in the same number of bytes: `to_be_bytes`. With the lowest byte first (`to_le_bytes`) they do not sort. Nor do
-//! decimal digits, unless they are padded to one length.
+//! Write unsigned integers with the highest byte first, always in the same number of bytes: `to_be_bytes`.
+//! With the lowest byte first (`to_le_bytes`) they do not sort. Nor do decimal digits, unless they are padded
+//! to one length.
 //!
-//! Signed integers sort when their highest bit is flipped. Floating-point numbers sort, as by `total_cmp`, when the highest bit of positive ones and all bits of
-//! negative ones are flipped. To sort from the greatest to the least, flip all bits of what would sort the other way.
+//! Signed integers sort when their highest bit is flipped. Floating-point numbers sort, as by `total_cmp`,
+//! when the highest bit of positive ones and all bits of negative ones are flipped. To sort from the greatest
+//! to the least, flip all bits of what would sort the other way.
 //!
 //! ```
 //! fn unsigned(number: u64) -> [u8; 8] {
@@ -47,11 +50,14 @@
 //!
 //! # Tuples
 //!
-//! Several values in one key: [`tuple::pack`](crate::tuple::pack) writes them so that keys sort element by element, texts of any length and numbers of any size among them, and
-//! [`tuple::unpack`](crate::tuple::unpack) reads them back. [`tuple::beginning_with`](crate::tuple::beginning_with) are those whose first elements are the same.
+//! Several values in one key: [`tuple::pack`](crate::tuple::pack) writes them so that keys sort element by
+//! element, texts of any length and numbers of any size among them, and
+//! [`tuple::unpack`](crate::tuple::unpack) reads them back.
+//! [`tuple::beginning_with`](crate::tuple::beginning_with) are those whose first elements are the same.
 //!
-//! By hand: parts of a fixed length are written one after the other. A part of any length must say where it ends, in a way that sorts: if it never has a zero byte, as most text,
-//! end it with one. Do not write the length before a text: then all short ones come before all long ones.
+//! By hand: parts of a fixed length are written one after the other. A part of any length must say where it
+//! ends, in a way that sorts: if it never has a zero byte, as most text, end it with one. Do not write the
+//! length before a text: then all short ones come before all long ones.
 //!
 //! ```
 //! use sablecat::tuple::{pack, unpack};
@@ -65,8 +71,9 @@
 //!
 //! # What begins alike
 //!
-//! All keys with one beginning stand together: [`Prefix`](crate::Prefix). So a tuple's first parts are what can be looked for. With the end of a part in the prefix exactly that
-//! part is found, without it all that begin so.
+//! All keys with one beginning stand together: [`Prefix`](crate::Prefix). So a tuple's first parts are what
+//! can be looked for. With the end of a part in the prefix exactly that part is found, without it all that
+//! begin so.
 //!
 //! ```
 //! # use sablecat::Prefix;
@@ -86,15 +93,20 @@
 //! # }
 //! ```
 //!
-//! To find records by something else, keep a second database whose keys begin with that, and change both in one transaction: see `examples/secondary_index.rs`.
+//! To find records by something else, keep a second database whose keys begin with that, and change both in
+//! one transaction: see `examples/secondary_index.rs`.
 //!
 //! # Long keys and long values
 //!
-//! Keys have up to 65,536 bytes, values up to 4,294,967,295. A longer one is [`Invalid`](crate::ErrorKind::Invalid).
+//! Keys have up to 65,536 bytes, values up to 4,294,967,295. A longer one is
+//! [`Invalid`](crate::ErrorKind::Invalid).
 //!
-//! Short keys are cheap, and what the keys of a page have in common is stored once. From an eighth of a page less 16 bytes on (496, with pages of 4,096) keys cost more: each such
-//! part of a key takes a search of its own, and a page if no other key begins with it. So file paths of usual lengths are fine, and thousands of long keys with nothing in common waste
-//! most of a page each. For these choose larger pages ([`Builder::page_size`](crate::Builder::page_size)), or keep a hash as the key and the long one in the value.
+//! Short keys are cheap, and what the keys of a page have in common is stored once. From an eighth of a page
+//! less 16 bytes on (496, with pages of 4,096) keys cost more: each such part of a key takes a search of its
+//! own, and a page if no other key begins with it. So file paths of usual lengths are fine, and thousands of
+//! long keys with nothing in common waste most of a page each. For these choose larger pages
+//! ([`Builder::page_size`](crate::Builder::page_size)), or keep a hash as the key and the long one in the
+//! value.
 //!
 //! ```
 //! # fn main() -> sablecat::Result<()> {
@@ -110,9 +122,10 @@
 //!
 //! # Another order
 //!
-//! A database may have an order of the program's own: [`Builder::comparator`](crate::Builder::comparator). It must be registered, and be the same, whenever the environment is opened by
-//! whomever: without it the database cannot be opened. Its keys have at most an eighth of a page less 16 bytes, it cannot be asked for prefixes, and every search calls the function. Keys that
-//! sort by themselves are simpler.
+//! A database may have an order of the program's own: [`Builder::comparator`](crate::Builder::comparator). It
+//! must be registered, and be the same, whenever the environment is opened by whomever: without it the
+//! database cannot be opened. Its keys have at most an eighth of a page less 16 bytes, it cannot be asked for
+//! prefixes, and every search calls the function. Keys that sort by themselves are simpler.
 //!
 //! ```
 //! # use sablecat::{Env, ErrorKind, Prefix};

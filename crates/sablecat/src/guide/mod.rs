@@ -11,8 +11,8 @@
 //!
 //! There is no code in these modules. All that is claimed in an example is run as a test.
 //!
-//! Programs to start from are in the directory `examples` of the crate: a queue of jobs, an inverted index, a cache with deadlines, a secondary index, several
-//! processes, following changes.
+//! Programs to start from are in the directory `examples` of the crate: a queue of jobs, an inverted index, a
+//! cache with deadlines, a secondary index, several processes, following changes.
 
 pub mod containers;
 pub mod durability;

@@ -1,18 +1,21 @@
-//! The archive: segments that recovery does not need any more, kept so that the environment can be taken back, or its history looked at.
+//! The archive: segments that recovery does not need any more, kept so that the environment can be taken
+//! back, or its history looked at.
 //!
 //! ```text
 //! <journal directory>/<when it was archived, UTC>-<number, 16 hex digits>.journal      20261121T170405Z-000000000000002a.journal
 //! ```
 //!
-//! Archiving is renaming: the file is the segment, header and all. What its predecessor is the header says: within a life the segment with
-//! the number before, and for the first one of a life that which holds the LSN at which the life before ended (`continues`). No LSN and
-//! no number is given twice, so the chain is unambiguous ([`super::scan`] follows it).
+//! Archiving is renaming: the file is the segment, header and all. What its predecessor is the header says:
+//! within a life the segment with the number before, and for the first one of a life that which holds the LSN
+//! at which the life before ended (`continues`). No LSN and no number is given twice, so the chain is
+//! unambiguous ([`super::scan`] follows it).
 //!
-//! A rename is there as a whole or not at all, so whoever finds a segment where it was archives it again. The last segment of a life is cut to
-//! what it holds first: a short life costs what it logged, not a segment.
+//! A rename is there as a whole or not at all, so whoever finds a segment where it was archives it again. The
+//! last segment of a life is cut to what it holds first: a short life costs what it logged, not a segment.
 //!
-//! Prewritten files that are archived do not come back as spares, so all segments of an archived log are written twice, once with zeros:
-//! the supply turn does that, ahead of the tail and off the commit path, as for a log that is growing.
+//! Prewritten files that are archived do not come back as spares, so all segments of an archived log are
+//! written twice, once with zeros: the supply turn does that, ahead of the tail and off the commit path, as
+//! for a log that is growing.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,8 +31,8 @@ use crate::error::{Error, Result};
 pub(super) struct Archive {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
-    /// What was there when last looked for: who reads a long log does not list it once a segment. A segment that is archived stays so under its
-    /// name until it is removed.
+    /// What was there when last looked for: who reads a long log does not list it once a segment. A segment
+    /// that is archived stays so under its name until it is removed.
     seen: Mutex<Vec<Archived>>,
     /// Whether this process has made the directory's name last.
     lasts: AtomicBool,
@@ -51,7 +54,15 @@ impl Archived {
         let number = u64::from_str_radix(number, 16).ok().filter(|_| is_number)?;
         // 20261121T170405Z
         let at = |range| time.get(range);
-        let spread = format!("{}-{}-{}T{}:{}:{}Z", at(0..4)?, at(4..6)?, at(6..8)?, at(9..11)?, at(11..13)?, at(13..15)?);
+        let spread = format!(
+            "{}-{}-{}T{}:{}:{}Z",
+            at(0..4)?,
+            at(4..6)?,
+            at(6..8)?,
+            at(9..11)?,
+            at(11..13)?,
+            at(13..15)?
+        );
         let time = Moment::parse(&spread).filter(|moment| moment.compact() == time)?;
         Some(Archived { number, file_name: name.to_owned(), time })
     }
@@ -65,10 +76,13 @@ impl Archive {
 
     /// Makes the directory, if there is none.
     pub(super) fn create(&self) -> Result<()> {
-        self.disk.create_dir_all(&self.directory).map_err(|e| Error::io("creating the journal directory", &self.directory, e))
+        self.disk
+            .create_dir_all(&self.directory)
+            .map_err(|e| Error::io("creating the journal directory", &self.directory, e))
     }
 
-    /// Makes the directory's name last. Once for each who archives: whoever made it may have died before this.
+    /// Makes the directory's name last. Once for each who archives: whoever made it may have died before
+    /// this.
     pub(super) fn make_last(&self) -> Result<()> {
         if self.lasts.load(Ordering::Relaxed) {
             return Ok(());
@@ -99,7 +113,9 @@ impl Archive {
     /// The archived segment of a number.
     pub(super) fn find(&self, number: u64) -> Result<Option<Archived>> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = |seen: &[Archived]| seen.binary_search_by_key(&number, |one| one.number).ok().map(|at| seen[at].clone());
+        let known = |seen: &[Archived]| {
+            seen.binary_search_by_key(&number, |one| one.number).ok().map(|at| seen[at].clone())
+        };
         if let Some(found) = known(&seen) {
             return Ok(Some(found));
         }
@@ -132,7 +148,9 @@ impl Archive {
 
     /// Makes what was taken in and removed durable.
     pub(super) fn sync(&self) -> Result<()> {
-        self.disk.sync_dir(&self.directory).map_err(|e| Error::io("flushing the journal directory", &self.directory, e))
+        self.disk
+            .sync_dir(&self.directory)
+            .map_err(|e| Error::io("flushing the journal directory", &self.directory, e))
     }
 }
 

@@ -5,10 +5,11 @@
 //! CommitChunked body:  chain u64 │ chunks u64 │ bytes u64
 //! ```
 //!
-//! The bytes of a chain's chunks, one after the other, are what the body of a `Commit` would have been; an operation may begin in one
-//! chunk and end in another. Chunks are appended before the commit step, between other transactions' records; without their `CommitChunked`
-//! they mean nothing. A reader keeps only where the chunks are and reads them again when the commit comes: its memory is bounded by
-//! one chunk and one operation, however large the transaction.
+//! The bytes of a chain's chunks, one after the other, are what the body of a `Commit` would have been; an
+//! operation may begin in one chunk and end in another. Chunks are appended before the commit step, between
+//! other transactions' records; without their `CommitChunked` they mean nothing. A reader keeps only where
+//! the chunks are and reads them again when the commit comes: its memory is bounded by one chunk and one
+//! operation, however large the transaction.
 
 use std::collections::HashMap;
 
@@ -59,7 +60,10 @@ impl<'a> Record<'a> {
 
     fn as_commit_chunked(&self) -> Result<(u64, u64, u64)> {
         if self.kind != Kind::CommitChunked || self.body.len() != 24 {
-            return Err(operation::damaged(self.start, "the commit of a large transaction without its chain"));
+            return Err(operation::damaged(
+                self.start,
+                "the commit of a large transaction without its chain",
+            ));
         }
         Ok((u64_at(self.body, 0), u64_at(self.body, 8), u64_at(self.body, 16)))
     }
@@ -79,8 +83,9 @@ impl Chains {
         Ok(())
     }
 
-    /// The chain that a `CommitChunked` record commits. Every chunk has been [added](Chains::add): scanning began no later than the
-    /// transaction's first chunk (a checkpoint's log position is below the chunks of all transactions that were open at it).
+    /// The chain that a `CommitChunked` record commits. Every chunk has been [added](Chains::add): scanning
+    /// began no later than the transaction's first chunk (a checkpoint's log position is below the chunks of
+    /// all transactions that were open at it).
     ///
     /// # Errors
     /// `Corruption` when chunks are missing.
@@ -88,8 +93,13 @@ impl Chains {
         self.take_with(record, |_, _| Ok(Vec::new()))
     }
 
-    /// The same, for who may have begun to read between the chunks: `look_for` finds so many of a chain, if they are there.
-    pub(super) fn take_with(&mut self, record: &Record<'_>, look_for: impl FnOnce(u64, u64) -> Result<Vec<Lsn>>) -> Result<Chain> {
+    /// The same, for who may have begun to read between the chunks: `look_for` finds so many of a chain, if
+    /// they are there.
+    pub(super) fn take_with(
+        &mut self,
+        record: &Record<'_>,
+        look_for: impl FnOnce(u64, u64) -> Result<Vec<Lsn>>,
+    ) -> Result<Chain> {
         let (chain, chunks, bytes) = record.as_commit_chunked()?;
         let mut places = self.open.remove(&chain).unwrap_or_default();
         if places.len() as u64 != chunks {
@@ -97,7 +107,8 @@ impl Chains {
             places = if found.is_empty() { places } else { found };
         }
         if places.len() as u64 != chunks {
-            let why = format!("it has {chunks} chunks and {} of them are in the log that was read", places.len());
+            let why =
+                format!("it has {chunks} chunks and {} of them are in the log that was read", places.len());
             return Err(operation::damaged(record.start, &why));
         }
         Ok(Chain { lsn: record.start, places, bytes })
@@ -132,11 +143,20 @@ impl Chain {
 
     /// The operations in them, from the first on.
     pub(super) fn operations<'a>(&'a self, source: ChunkSource<'a>) -> ChainOperations<'a> {
-        ChainOperations { source, lsn: self.lsn, places: self.places.iter(), expected: self.bytes, seen: 0, buffer: Vec::new(), used: 0 }
+        ChainOperations {
+            source,
+            lsn: self.lsn,
+            places: self.places.iter(),
+            expected: self.bytes,
+            seen: 0,
+            buffer: Vec::new(),
+            used: 0,
+        }
     }
 }
 
-/// Where chunks are read: from the ring of a log that others append to what it still has, else from the files.
+/// Where chunks are read: from the ring of a log that others append to what it still has, else from the
+/// files.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChunkSource<'a> {
     pub(super) segments: &'a Segments,
@@ -175,7 +195,8 @@ impl ChainOperations<'_> {
         // Decoded again for the borrow's sake: the loop above changes the buffer.
         let before = &self.buffer[self.used..];
         let mut rest = before;
-        let operation = operation::decode(&mut rest).map_err(|_| operation::damaged(self.lsn, "an operation that changed"))?;
+        let operation = operation::decode(&mut rest)
+            .map_err(|_| operation::damaged(self.lsn, "an operation that changed"))?;
         self.used += before.len() - rest.len();
         Ok(Some(operation))
     }
@@ -190,7 +211,12 @@ impl ChainOperations<'_> {
         let bytes = segments.read_record(place, self.lsn, ring)?;
         let (_, chunk) = match Record::parse(&bytes, place)? {
             Some(record) => record.as_chunk()?,
-            None => return Err(operation::damaged(self.lsn, "a chunk that was good when it was scanned is not any more")),
+            None => {
+                return Err(operation::damaged(
+                    self.lsn,
+                    "a chunk that was good when it was scanned is not any more",
+                ));
+            }
         };
         self.seen += chunk.len() as u64;
         self.buffer.extend_from_slice(chunk);

@@ -1,9 +1,11 @@
 //! Commits: the log as what was committed, one after the other, whatever of it stands where.
 //!
-//! The one reader of commits. Recovery replays them, going back counts and replays them, and a stream hands them on (tail.rs). It goes over the records of a
-//! [`Scan`], notes where chunks are, keeps the time that time records tell, and passes by what changes nothing.
+//! The one reader of commits. Recovery replays them, going back counts and replays them, and a stream hands
+//! them on (tail.rs). It goes over the records of a [`Scan`], notes where chunks are, keeps the time that
+//! time records tell, and passes by what changes nothing.
 //!
-//! What a commit changes is read when it is asked for, and again if it is asked for again: of a commit that was logged in chunks one chunk at a time.
+//! What a commit changes is read when it is asked for, and again if it is asked for again: of a commit that
+//! was logged in chunks one chunk at a time.
 
 use sablecat_os::calendar::Moment;
 
@@ -66,10 +68,20 @@ pub(crate) enum Operations<'a> {
 }
 
 impl<'l> Commits<'l> {
-    /// The commits of a scan, which has not begun, that begin at or above `after`. The scan begins no later than the first chunk of any of them.
+    /// The commits of a scan, which has not begun, that begin at or above `after`. The scan begins no later
+    /// than the first chunk of any of them.
     pub(crate) fn new(scan: Scan<'l>, after: Lsn) -> Commits<'l> {
         let from = scan.at();
-        Commits { scan, after, chains: Chains::default(), passed: from, last: from, time: None, found: None, looks_back: false }
+        Commits {
+            scan,
+            after,
+            chains: Chains::default(),
+            passed: from,
+            last: from,
+            time: None,
+            found: None,
+            looks_back: false,
+        }
     }
 
     /// The commits of a scan of a log that others append to, wherever it begins.
@@ -132,7 +144,9 @@ impl<'l> Commits<'l> {
                 Kind::Commit | Kind::CommitChunked if record.start < self.after => continue,
                 Kind::Commit => None,
                 Kind::CommitChunked if self.looks_back => {
-                    Some(self.chains.take_with(&record, |chain, count| segments.chunks_before(chain, count, record.start))?)
+                    Some(self.chains.take_with(&record, |chain, count| {
+                        segments.chunks_before(chain, count, record.start)
+                    })?)
                 }
                 Kind::CommitChunked => Some(self.chains.take(&record)?),
                 Kind::Filler | Kind::Checkpoint | Kind::Time => continue,
@@ -158,7 +172,8 @@ impl<'l> Commits<'l> {
         self.time
     }
 
-    /// Where the last record ends that was passed by, for it ends at or below where commits are wanted; or where the scan began.
+    /// Where the last record ends that was passed by, for it ends at or below where commits are wanted; or
+    /// where the scan began.
     pub(crate) fn passed(&self) -> Lsn {
         self.passed
     }

@@ -1,7 +1,9 @@
-//! Flushing: making room in the ring, handing bytes to the operating system, making them durable, for whole groups at a time.
+//! Flushing: making room in the ring, handing bytes to the operating system, making them durable, for whole
+//! groups at a time.
 //!
-//! One participant at a time holds the flush turn. A flush takes everything appended when it starts, so all who commit while one
-//! flush runs share the next; nobody waits on purpose for company, since the flush in progress is that wait.
+//! One participant at a time holds the flush turn. A flush takes everything appended when it starts, so all
+//! who commit while one flush runs share the next; nobody waits on purpose for company, since the flush in
+//! progress is that wait.
 
 use std::sync::TryLockError;
 
@@ -23,18 +25,27 @@ impl Log {
     /// Returns once everything below `lsn` is durable.
     ///
     /// # Errors
-    /// `Poisoned` when a write or a flush has failed, now or earlier; `NotDurable` when it was refused and may be tried again.
+    /// `Poisoned` when a write or a flush has failed, now or earlier; `NotDurable` when it was refused and
+    /// may be tried again.
     pub(crate) fn make_durable(&self, lsn: Lsn, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         debug_assert!(lsn <= self.tail());
         let target = &self.words().target.0;
-        // A target left by an earlier flush is no larger than `durable`, which has been looked at by then. Whoever looks just before the
-        // holder raises it sleeps for the turn, and passes that on when it finds itself covered.
+        // A target left by an earlier flush is no larger than `durable`, which has been looked at by then.
+        // Whoever looks just before the holder raises it sleeps for the turn, and passes that on when it
+        // finds itself covered.
         let covered = || lsn.0 <= target.load(Ordering::SeqCst);
-        self.until(caller, SPINS_DURABLE, || self.durable() >= lsn, covered, |held| self.flush(files, held).map_err(after_the_commit))
+        self.until(
+            caller,
+            SPINS_DURABLE,
+            || self.durable() >= lsn,
+            covered,
+            |held| self.flush(files, held).map_err(after_the_commit),
+        )
     }
 
-    /// Returns once everything below `lsn` is with the operating system: it survives the death of every process, not of the machine.
+    /// Returns once everything below `lsn` is with the operating system: it survives the death of every
+    /// process, not of the machine.
     ///
     /// # Errors
     /// As for [`Log::make_durable`].
@@ -49,13 +60,15 @@ impl Log {
     /// Whether enough stands in the ring that somebody should [drain](Log::drain) it.
     #[inline]
     pub(crate) fn wants_drain(&self) -> bool {
-        self.files.is_some() && self.tail().0.saturating_sub(self.written().0) >= (self.memory.ring.len() / 2) as u64
+        self.files.is_some()
+            && self.tail().0.saturating_sub(self.written().0) >= (self.memory.ring.len() / 2) as u64
     }
 
     /// Hands everything appended to the operating system, unless somebody is writing already.
     ///
     /// # Errors
-    /// `Poisoned`, as for [`Log::make_durable`]; `DiskFull` or `Io` when it was refused and may be tried again.
+    /// `Poisoned`, as for [`Log::make_durable`]; `DiskFull` or `Io` when it was refused and may be tried
+    /// again.
     pub(crate) fn drain(&self, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         let words = self.words();
@@ -74,12 +87,13 @@ impl Log {
         }
     }
 
-    /// Returns once a record of `len` bytes fits: into the ring, and into segments that exist. To be called before the commit role is
-    /// taken; others may use the room up before it is, so ask [`Log::has_room`] under it and come back if it says no.
+    /// Returns once a record of `len` bytes fits: into the ring, and into segments that exist. To be called
+    /// before the commit role is taken; others may use the room up before it is, so ask [`Log::has_room`]
+    /// under it and come back if it says no.
     ///
     /// # Errors
-    /// `DiskFull` (or `Io`) when no further segment can be made, or the ring not be written out: nothing has happened then, and it may be tried
-    /// again later. `Poisoned`, as for [`Log::make_durable`].
+    /// `DiskFull` (or `Io`) when no further segment can be made, or the ring not be written out: nothing has
+    /// happened then, and it may be tried again later. `Poisoned`, as for [`Log::make_durable`].
     #[inline]
     pub(crate) fn ensure_room(&self, len: usize, caller: Caller<'_>) -> Result<()> {
         self.words().check()?;
@@ -92,13 +106,20 @@ impl Log {
         assert!(len <= self.record_bytes_max() + self.stamp_bytes(), "long write sets are logged in chunks");
         while !self.has_room(len) {
             self.prepare_to(Lsn(self.tail().0 + len as u64), caller)?;
-            self.until(caller, SPINS_HAND_OVER, || self.ring_has_room(len), || false, |held| self.write_cached(files, held))?;
+            self.until(
+                caller,
+                SPINS_HAND_OVER,
+                || self.ring_has_room(len),
+                || false,
+                |held| self.write_cached(files, held),
+            )?;
         }
         Ok(())
     }
 
-    /// Takes the flush turn and does `work` under it, until `done`. While another has the turn, waits for its end if what it does will
-    /// make this caller `covered`, and for the turn otherwise; but not for ever for one who does not move.
+    /// Takes the flush turn and does `work` under it, until `done`. While another has the turn, waits for its
+    /// end if what it does will make this caller `covered`, and for the turn otherwise; but not for ever for
+    /// one who does not move.
     #[inline]
     pub(super) fn until(
         &self,
@@ -129,13 +150,15 @@ impl Log {
                 }
             };
             if let Some(mut held) = held {
-                // Having had the turn is what a sleeper was woken for: nothing to pass on, the end of the holding wakes the others.
+                // Having had the turn is what a sleeper was woken for: nothing to pass on, the end of the
+                // holding wakes the others.
                 slept = None;
                 if let Err(error) = caller.check_fence().and_then(|()| work(&mut held)) {
                     break Err(error);
                 }
                 drop(held);
-                // After the turn, whose end comes between this look and the raising: either this sees who sleeps, or that sees what was written.
+                // After the turn, whose end comes between this look and the raising: either this sees who
+                // sleeps, or that sees what was written.
                 words.written.1.wake();
             }
         };
@@ -167,13 +190,15 @@ impl Log {
     }
 
     fn write_out(&self, files: &Files, held: &Held<'_>, to: Lsn, way: Way, sync: bool) -> Result<()> {
-        // Once poisoned, the files say nothing any more; whoever takes the turn after a failed holder must not go on.
+        // Once poisoned, the files say nothing any more; whoever takes the turn after a failed holder must
+        // not go on.
         self.words().check()?;
         with_lane(files, |lane| self.write_with(files, lane, held, to, way, sync))
     }
 
-    /// What becomes of the error of an opening or a write. It is of no consequence if the call was refused, since the ring still has the bytes, and whoever has
-    /// the turn next writes them to the same place; nor if another has the turn by now, who may have taken the file away.
+    /// What becomes of the error of an opening or a write. It is of no consequence if the call was refused,
+    /// since the ring still has the bytes, and whoever has the turn next writes them to the same place; nor
+    /// if another has the turn by now, who may have taken the file away.
     #[cold]
     fn refused(&self, held: &Held<'_>, error: Error) -> Result<()> {
         match error {
@@ -184,9 +209,18 @@ impl Log {
     }
 
     #[inline]
-    fn write_with(&self, files: &Files, lane: &mut Lane, held: &Held<'_>, to: Lsn, way: Way, sync: bool) -> Result<()> {
+    fn write_with(
+        &self,
+        files: &Files,
+        lane: &mut Lane,
+        held: &Held<'_>,
+        to: Lsn,
+        way: Way,
+        sync: bool,
+    ) -> Result<()> {
         let words = self.words();
-        // Acquire: pairs with who adds to it, under the turn. If that is this caller's still when it is looked at before the write, this is the number of now.
+        // Acquire: pairs with who adds to it, under the turn. If that is this caller's still when it is
+        // looked at before the write, this is the number of now.
         let successions = words.successions.0.load(Ordering::Acquire);
         lane.adopt(successions);
         let from = self.written();
@@ -198,9 +232,13 @@ impl Log {
                 words.cached.0.raise(to.0, successions);
             }
             let is_mine = || !held.is_succeeded();
-            // SAFETY: who has the flush turn has the ring from the block of `written`, which it has looked at, to the tail: see `has_room`.
-            match unsafe { lane.write(&files.segments, self.memory.ring, &words.counters.0, (from, to), (way, is_mine)) } {
-                // Who was taken for dead meanwhile must not lower what others have raised: they have used the ring again since.
+            // SAFETY: who has the flush turn has the ring from the block of `written`, which it has looked
+            // at, to the tail: see `has_room`.
+            match unsafe {
+                lane.write(&files.segments, self.memory.ring, &words.counters.0, (from, to), (way, is_mine))
+            } {
+                // Who was taken for dead meanwhile must not lower what others have raised: they have used the
+                // ring again since.
                 Ok(true) if is_mine() => {}
                 Ok(_) => return Ok(()),
                 Err(error) => return self.refused(held, error),
@@ -215,12 +253,14 @@ impl Log {
                     return self.refused(held, error);
                 }
                 // Whatever the reason, something may be lost: also if another has the turn by now.
-                lane.sync(&files.segments, &words.counters.0, unflushed).map_err(|error| words.poison(&error))?;
+                lane.sync(&files.segments, &words.counters.0, unflushed)
+                    .map_err(|error| words.poison(&error))?;
             }
             if held.is_succeeded() {
                 return Ok(());
             }
-            // SeqCst: in one order with the waiters' looks before they sleep. Others may have raised it further, if this one has been succeeded since.
+            // SeqCst: in one order with the waiters' looks before they sleep. Others may have raised it
+            // further, if this one has been succeeded since.
             words.durable.0.fetch_max(to.0, Ordering::SeqCst);
             words.durable.1.wake();
             lane.close_before(&files.segments, to);
@@ -236,22 +276,33 @@ fn after_the_commit(error: Error) -> Error {
 }
 
 impl Log {
-    /// Writes what the files lack up to the tail, and makes all of it durable, for who is alone with a memory whose users are dead: whatever
-    /// turns they had. The words stay as they are, so that another may do the same again.
+    /// Writes what the files lack up to the tail, and makes all of it durable, for who is alone with a memory
+    /// whose users are dead: whatever turns they had. The words stay as they are, so that another may do the
+    /// same again.
     pub(super) fn write_rest(&self, files: &Files) -> Result<()> {
         let words = self.words();
         let (durable, written, tail) = (self.durable(), self.written(), self.tail());
         with_lane(files, |lane| {
-            // SAFETY: nobody else uses the log; the ring has everything from the block of `written` to the tail.
-            unsafe { lane.write(&files.segments, self.memory.ring, &words.counters.0, (written, tail), (Way::Cached, || true))? };
+            // SAFETY: nobody else uses the log; the ring has everything from the block of `written` to the
+            // tail.
+            unsafe {
+                lane.write(
+                    &files.segments,
+                    self.memory.ring,
+                    &words.counters.0,
+                    (written, tail),
+                    (Way::Cached, || true),
+                )?
+            };
             lane.open_all(&files.segments, (durable, tail))?;
-            lane.sync(&files.segments, &words.counters.0, (durable, tail)).map_err(|error| words.poison(&error))
+            lane.sync(&files.segments, &words.counters.0, (durable, tail))
+                .map_err(|error| words.poison(&error))
         })
     }
 }
 
-/// Does the work of the holder of the turn with this process's lane; or with one for this time only, while a thread of this process that was succeeded, or
-/// taken for dead, still has that.
+/// Does the work of the holder of the turn with this process's lane; or with one for this time only, while a
+/// thread of this process that was succeeded, or taken for dead, still has that.
 pub(super) fn with_lane<T>(files: &Files, work: impl FnOnce(&mut Lane) -> T) -> T {
     match files.lane.try_lock() {
         Ok(mut lane) => work(&mut lane),

@@ -1,7 +1,8 @@
 //! The lane: how the holder of the flush turn gets bytes from the ring into segment files.
 //!
-//! Everything here belongs to one process and is used only under the turn. What it keeps between turns (open files, the block it cached
-//! last) are shortcuts: another process may take the turn in between, and then they are merely not used or cost a little more.
+//! Everything here belongs to one process and is used only under the turn. What it keeps between turns (open
+//! files, the block it cached last) are shortcuts: another process may take the turn in between, and then
+//! they are merely not used or cost a little more.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use super::words::{Counters, count};
 use crate::error::{Error, Result};
 use crate::types::Lsn;
 
-/// More open segments than this, none of them flushed, and whoever writes next flushes. Only reached by those who never ask for a flush.
+/// More open segments than this, none of them flushed, and whoever writes next flushes. Only reached by those
+/// who never ask for a flush.
 pub(super) const OPEN_MAX: usize = 64;
 
 /// By which way bytes go out.
@@ -25,8 +27,8 @@ pub(super) enum Way {
     Direct,
     /// Through the page cache, in whole blocks.
     Cached,
-    /// Through the page cache, the block cached last by stores: the quickest when no flush follows, but a flush has to write-protect the
-    /// page again and costs half as much more after it.
+    /// Through the page cache, the block cached last by stores: the quickest when no flush follows, but a
+    /// flush has to write-protect the page again and costs half as much more after it.
     Stored,
 }
 
@@ -34,13 +36,15 @@ pub(super) enum Way {
 #[derive(Debug)]
 pub(super) struct Lane {
     open: Vec<OpenSegment>,
-    /// The first LSN of the block that this lane put into the page cache last, unless it is full or went out another way since.
+    /// The first LSN of the block that this lane put into the page cache last, unless it is full or went out
+    /// another way since.
     resident: Option<Lsn>,
     /// The last block of a write, with zeros behind the tail.
     last_block: AlignedBuf,
     /// Direct writes are durable when they return.
     sync_io: bool,
-    /// The number of successions before anything here was opened: after another the names are those of other files.
+    /// The number of successions before anything here was opened: after another the names are those of other
+    /// files.
     successions: u64,
 }
 
@@ -64,7 +68,13 @@ pub(super) fn numbers(segments: &Segments, from: Lsn, to: Lsn) -> std::ops::Rang
 
 impl Lane {
     pub(super) fn new(sync_io: bool) -> Lane {
-        Lane { open: Vec::new(), resident: None, last_block: AlignedBuf::new(BLOCK as usize), sync_io, successions: 0 }
+        Lane {
+            open: Vec::new(),
+            resident: None,
+            last_block: AlignedBuf::new(BLOCK as usize),
+            sync_io,
+            successions: 0,
+        }
     }
 
     /// How many segments are open.
@@ -101,7 +111,8 @@ impl Lane {
             Some(index) => index,
             None => {
                 let cached = segments.open_file(Name::Log(number), false, false)?;
-                // Stores go to the newest segment only. The others stay open until they are flushed, so that no error of theirs is missed.
+                // Stores go to the newest segment only. The others stay open until they are flushed, so that
+                // no error of theirs is missed.
                 for older in &mut self.open {
                     older.window = OnceCell::new();
                 }
@@ -112,11 +123,13 @@ impl Lane {
         Ok(&mut self.open[index])
     }
 
-    /// Brings the ring's bytes [from, to) out, and with them what the block of `from` holds before it. On return they are with the
-    /// operating system; or false: the turn is not the caller's any more, and nothing goes on.
+    /// Brings the ring's bytes [from, to) out, and with them what the block of `from` holds before it. On
+    /// return they are with the operating system; or false: the turn is not the caller's any more, and
+    /// nothing goes on.
     ///
-    /// Between a look at `is_mine` that says so and what is written then nothing is opened. So whoever takes the turn after that look has only to put other
-    /// files under the names: what is written later, of bytes that may be others by then, goes to a file without a name.
+    /// Between a look at `is_mine` that says so and what is written then nothing is opened. So whoever takes
+    /// the turn after that look has only to put other files under the names: what is written later, of bytes
+    /// that may be others by then, goes to a file without a name.
     ///
     /// # Safety
     /// While `is_mine` says so, [from rounded down to a block, to) is in the ring.
@@ -135,8 +148,8 @@ impl Lane {
                 if !is_mine() {
                     return Ok(false);
                 }
-                // SAFETY: by the caller's promise no committer writes here; or else the bytes go where nobody reads them. One block does not wrap: the ring's
-                // length is a multiple of it.
+                // SAFETY: by the caller's promise no committer writes here; or else the bytes go where nobody
+                // reads them. One block does not wrap: the ring's length is a multiple of it.
                 let [bytes, _] = unsafe { ring.slices(from, stop) };
                 window.write((from.0 % segments.bytes()) as usize, bytes);
                 count(&counters.stores, 1);
@@ -150,7 +163,9 @@ impl Lane {
         while from < to {
             let stop = to.min(segments.first_lsn(segments.number_of(from) + 1));
             // SAFETY: as the caller promised.
-            if !unsafe { self.write_blocks(segments, ring, counters, (block_of(from), stop), (way, &is_mine))? } {
+            if !unsafe {
+                self.write_blocks(segments, ring, counters, (block_of(from), stop), (way, &is_mine))?
+            } {
                 return Ok(false);
             }
             from = stop;
@@ -201,9 +216,13 @@ impl Lane {
         }
         count(&counters.writes, 1);
         count(&counters.write_bytes, pieces.iter().map(|piece| piece.len() as u64).sum());
-        file.write_all_at(pieces, segments.offset_of(from))
-            .map(|()| true)
-            .map_err(|e| Error::io(format_args!("writing LSNs {from}..{to} to log segment"), &segments.path(Name::Log(number)), e))
+        file.write_all_at(pieces, segments.offset_of(from)).map(|()| true).map_err(|e| {
+            Error::io(
+                format_args!("writing LSNs {from}..{to} to log segment"),
+                &segments.path(Name::Log(number)),
+                e,
+            )
+        })
     }
 
     /// Opens the segments that hold [from, to).
@@ -211,13 +230,19 @@ impl Lane {
         numbers(segments, from, to).try_for_each(|number| self.segment(segments, number).map(drop))
     }
 
-    /// Flushes the segments that hold [from, to), [which are open](Lane::open_all), whichever way the bytes went. Any error means that something
-    /// may be lost.
-    pub(super) fn sync(&mut self, segments: &Segments, counters: &Counters, (from, to): (Lsn, Lsn)) -> Result<()> {
+    /// Flushes the segments that hold [from, to), [which are open](Lane::open_all), whichever way the bytes
+    /// went. Any error means that something may be lost.
+    pub(super) fn sync(
+        &mut self,
+        segments: &Segments,
+        counters: &Counters,
+        (from, to): (Lsn, Lsn),
+    ) -> Result<()> {
         for number in numbers(segments, from, to) {
             count(&counters.flushes, 1);
             let file = &self.segment(segments, number)?.cached;
-            file.sync().map_err(|e| Error::io("flushing log segment", &segments.path(Name::Log(number)), e))?;
+            file.sync()
+                .map_err(|e| Error::io("flushing log segment", &segments.path(Name::Log(number)), e))?;
         }
         Ok(())
     }

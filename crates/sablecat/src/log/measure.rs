@@ -1,4 +1,5 @@
-//! Measurements, not tests: `cargo test --release -p sablecat log::measure -- --ignored --nocapture --test-threads 1`.
+//! Measurements, not tests:
+//! `cargo test --release -p sablecat log::measure -- --ignored --nocapture --test-threads 1`.
 //!
 //! They write below the system's temporary directory, or where `SABLECAT_MEASURE_DIR` says.
 
@@ -85,8 +86,15 @@ fn sync_alone_against_the_device() {
             times.push(begun.elapsed());
         }
     }
-    for (name, times) in [("raw device", &mut raw), ("make_durable", &mut ours), ("without O_DIRECT", &mut cached)] {
-        println!("{name:18} p10 {:?} p50 {:?} p90 {:?}", percentile(times, 10), percentile(times, 50), percentile(times, 90));
+    for (name, times) in
+        [("raw device", &mut raw), ("make_durable", &mut ours), ("without O_DIRECT", &mut cached)]
+    {
+        println!(
+            "{name:18} p10 {:?} p50 {:?} p90 {:?}",
+            percentile(times, 10),
+            percentile(times, 50),
+            percentile(times, 90)
+        );
     }
 }
 
@@ -97,7 +105,8 @@ fn hand_over_alone() {
         let log = log(&directory("hand-over"), true);
         let mut record = small();
         if recycled {
-            // Go through some segments by direct writes first, so that reused files are not in the page cache.
+            // Go through some segments by direct writes first, so that reused files are not in the page
+            // cache.
             for _ in 0..(6 * SEGMENT / 72) {
                 let lsn = log.append(&mut record, me(1)).expect("appended");
                 if lsn.0 % (1 << 20) < 72 {
@@ -113,7 +122,9 @@ fn hand_over_alone() {
             if batch % 10 == 0 {
                 let begun = Instant::now();
                 log.log.prepare_next(me(1)).expect("prepared");
-                log.log.recycle_before(Lsn(log.log.written().0.saturating_sub(SEGMENT)), me(1)).expect("recycled");
+                log.log
+                    .recycle_before(Lsn(log.log.written().0.saturating_sub(SEGMENT)), me(1))
+                    .expect("recycled");
                 other += begun.elapsed();
             }
             let begun = Instant::now();
@@ -123,7 +134,10 @@ fn hand_over_alone() {
             }
             all += begun.elapsed();
         }
-        let log = super::tests::TestLog::open(None, std::path::Path::new(""), config(SEGMENT), RING).map(|l| (l, log)).expect("memory").1;
+        let log = super::tests::TestLog::open(None, std::path::Path::new(""), config(SEGMENT), RING)
+            .map(|l| (l, log))
+            .expect("memory")
+            .1;
         for _ in 0..rounds / 1000 {
             let begun = Instant::now();
             for _ in 0..1000 {
@@ -181,7 +195,12 @@ fn groups() {
         for threads in [1, 2, 4, 16, 50, 100] {
             let flushes = log.log.words().counters.0.flushes.load(Ordering::Relaxed);
             let used = processor_time();
-            let rate = many(threads, 1500, |log, lsn, caller| log.log.make_durable(lsn, caller).expect("durable"), &log);
+            let rate = many(
+                threads,
+                1500,
+                |log, lsn, caller| log.log.make_durable(lsn, caller).expect("durable"),
+                &log,
+            );
             let flushes = log.log.words().counters.0.flushes.load(Ordering::Relaxed) - flushes;
             let each = (processor_time() - used).as_secs_f64() * 1e6 / (rate * 1.5);
             let flushes = flushes as f64 / 1.5;
@@ -197,7 +216,8 @@ fn groups() {
 fn hand_over_from_many() {
     let log = log(&directory("many"), true);
     for threads in [1, 2, 4, 16, 50] {
-        let rate = many(threads, 500, |log, lsn, caller| log.log.hand_over(lsn, caller).expect("handed over"), &log);
+        let rate =
+            many(threads, 500, |log, lsn, caller| log.log.hand_over(lsn, caller).expect("handed over"), &log);
         println!("write-no-sync, {threads:3} threads: {rate:9.0} commits/s");
     }
 }

@@ -1,7 +1,7 @@
 //! The log: what makes a commit survive.
 //!
-//! Committers copy a record each into a ring in the region and move `tail` over it; everything else is about getting the ring's bytes to
-//! files and saying truthfully how far they got:
+//! Committers copy a record each into a ring in the region and move `tail` over it; everything else is about
+//! getting the ring's bytes to files and saying truthfully how far they got:
 //!
 //! ```text
 //!      durable      written        tail
@@ -10,71 +10,83 @@
 //!  flushed   with the OS   in the ring   free
 //! ```
 //!
-//! An LSN's place in the ring is `lsn mod ring length`; in the files, segment `lsn / segment_bytes` at `4096 + lsn mod segment_bytes`. All
-//! three lengths are multiples of 4096, so a 4 KiB block of the log is a block of the ring and a block of a file, and can be written
-//! from the ring as it is.
+//! An LSN's place in the ring is `lsn mod ring length`; in the files, segment `lsn / segment_bytes` at
+//! `4096 + lsn mod segment_bytes`. All three lengths are multiples of 4096, so a 4 KiB block of the log is a
+//! block of the ring and a block of a file, and can be written from the ring as it is.
 //!
 //! # One way to write
 //!
-//! Whoever holds the flush turn writes, nobody else, and always whole blocks from the one that holds `written`; the last block is padded
-//! with zeros in a private copy (nothing beyond the tail reaches a file, and no buffer changes under a write). A block half filled is
-//! written again with more in it. The bytes below the old `written` are the same each time, so a torn rewrite cannot hurt them. Two ways
-//! out:
+//! Whoever holds the flush turn writes, nobody else, and always whole blocks from the one that holds
+//! `written`; the last block is padded with zeros in a private copy (nothing beyond the tail reaches a file,
+//! and no buffer changes under a write). A block half filled is written again with more in it. The bytes
+//! below the old `written` are the same each time, so a torn rewrite cannot hurt them. Two ways out:
 //!
-//! - *Direct* (O_DIRECT, then fdatasync; or O_DIRECT and O_DSYNC alone, if so configured), for a flush while nothing of the log is dirty in
-//!   the page cache.
-//! - *Cached* (page cache), for everything else. One shortcut: while the block holding `written` is the one this process cached last,
-//!   the new bytes go in by a store through a mapped window, where the file system lets nobody share the block meanwhile
-//!   ([decision 24](../../../../docs/decisions/0024-in-each-others-way.md)).
+//! - *Direct* (O_DIRECT, then fdatasync; or O_DIRECT and O_DSYNC alone, if so configured), for a flush while
+//!   nothing of the log is dirty in the page cache.
+//! - *Cached* (page cache), for everything else. One shortcut: while the block holding `written` is the one
+//!   this process cached last, the new bytes go in by a store through a mapped window, where the file system
+//!   lets nobody share the block meanwhile ([decision
+//!   24](../../../../docs/decisions/0024-in-each-others-way.md)).
 //!
-//! The word `cached` says up to where bytes went through the page cache; `cached <= durable` is when direct writes are allowed. So a direct
-//! write never meets a dirty page of the same file, which is what the kernel asks of those who mix the two; and since cached blocks are
-//! first written whole, no store through the window ever has to read a page in.
+//! The word `cached` says up to where bytes went through the page cache; `cached <= durable` is when direct
+//! writes are allowed. So a direct write never meets a dirty page of the same file, which is what the kernel
+//! asks of those who mix the two; and since cached blocks are first written whole, no store through the
+//! window ever has to read a page in.
 //!
 //! # Sketch
 //!
-//! - Sync, alone: one 4 KiB direct write and one flush, 80-100 us; the log's own part is 1 us (measure.rs). In a group: the same for all of
-//!   it, and about 10 us of processor for each who sleeps and is woken.
-//! - WriteNoSync, 72-byte records: a compare-and-swap to take the turn, one to give it back, 72 bytes stored; and every 57th record a
-//!   4 KiB cached write and a page fault, 2 us or 35 ns a record. Measured 135-190 ns on a busy machine, where a write call each takes 1,100.
-//! - NoSync: nothing but the copy into the ring, with its checksum 35 ns; megabytes at a time are drained by somebody else.
+//! - Sync, alone: one 4 KiB direct write and one flush, 80-100 us; the log's own part is 1 us (measure.rs).
+//!   In a group: the same for all of it, and about 10 us of processor for each who sleeps and is woken.
+//! - WriteNoSync, 72-byte records: a compare-and-swap to take the turn, one to give it back, 72 bytes stored;
+//!   and every 57th record a 4 KiB cached write and a page fault, 2 us or 35 ns a record. Measured 135-190 ns
+//!   on a busy machine, where a write call each takes 1,100.
+//! - NoSync: nothing but the copy into the ring, with its checksum 35 ns; megabytes at a time are drained by
+//!   somebody else.
 //!
 //! # Failure
 //!
-//! A write or flush that fails poisons the log for good: the page cache may have dropped what it could not write, so trying again would
-//! lie. What was durable stays acknowledged, nothing else will be. A full disk seldom comes to that: segments are prewritten before a
-//! record may get an LSN inside them ([`Log::ensure_room`]), so it is an error before the commit point.
+//! A write or flush that fails poisons the log for good: the page cache may have dropped what it could not
+//! write, so trying again would lie. What was durable stays acknowledged, nothing else will be. A full disk
+//! seldom comes to that: segments are prewritten before a record may get an LSN inside them
+//! ([`Log::ensure_room`]), so it is an error before the commit point.
 //!
-//! A call that is refused loses nothing: a file that cannot be opened because there are too many, a write for which there is no room after all
-//! (a snapshot of the file system shares the segment's blocks), a limit of one process. `written` and `durable` stay, the ring has the bytes, and
-//! whoever has the turn next writes them to the same place. Who has committed is told that it is not durable yet. Never so for a flush, whatever its
-//! error says: where zeros are filled in, too, and for directories.
+//! A call that is refused loses nothing: a file that cannot be opened because there are too many, a write for
+//! which there is no room after all (a snapshot of the file system shares the segment's blocks), a limit of
+//! one process. `written` and `durable` stay, the ring has the bytes, and whoever has the turn next writes
+//! them to the same place. Who has committed is told that it is not durable yet. Never so for a flush,
+//! whatever its error says: where zeros are filled in, too, and for directories.
 //!
 //! # Lives
 //!
-//! After each recovery the log goes on at the start of a segment number never used before. Each such stretch is a *life*; its
-//! segments name its first LSN and the LSN at which the life before ended. So torn remains of one life are never taken for records of the
-//! next, and a scan crosses from one to the next without guessing. What the new life builds upon is written again first: it may have been in the
-//! page cache alone ([decision 23](../../../../docs/decisions/0023-what-recovery-believed.md)).
+//! After each recovery the log goes on at the start of a segment number never used before. Each such stretch
+//! is a *life*; its segments name its first LSN and the LSN at which the life before ended. So torn remains
+//! of one life are never taken for records of the next, and a scan crosses from one to the next without
+//! guessing. What the new life builds upon is written again first: it may have been in the page cache alone
+//! ([decision 23](../../../../docs/decisions/0023-what-recovery-believed.md)).
 //!
 //! # Who reads on
 //!
-//! Others may read the log while it is appended to, up to what is written or durable: from the ring what it still has, else from the files. They sleep on a word
-//! beside that position, and whoever raises it wakes them (tail.rs).
+//! Others may read the log while it is appended to, up to what is written or durable: from the ring what it
+//! still has, else from the files. They sleep on a word beside that position, and whoever raises it wakes
+//! them (tail.rs).
 //!
 //! # Archive
 //!
-//! Where a journal is kept, segments that would be used again are renamed into a directory instead (archive.rs), time records stand
-//! between the others (stamp.rs), and a scan can go through both, along the lives that lead to the present one.
+//! Where a journal is kept, segments that would be used again are renamed into a directory instead
+//! (archive.rs), time records stand between the others (stamp.rs), and a scan can go through both, along the
+//! lives that lead to the present one.
 //!
 //! # Who is stopped
 //!
-//! A process that is stopped in one of the turns keeps nobody waiting for long: another takes over, and what the stopped one does when it goes on is harmless
-//! (succession.rs, supply.rs; [decision 24](../../../../docs/decisions/0024-in-each-others-way.md)).
+//! A process that is stopped in one of the turns keeps nobody waiting for long: another takes over, and what
+//! the stopped one does when it goes on is harmless (succession.rs, supply.rs; [decision
+//! 24](../../../../docs/decisions/0024-in-each-others-way.md)).
 //!
-//! What this module does not do: decide when to commit, when to checkpoint, or what a record's operations mean.
+//! What this module does not do: decide when to commit, when to checkpoint, or what a record's operations
+//! mean.
 //!
-//! `unsafe` here: the pointers into the region (this file) and the copies in and out of the ring (ring.rs, and those who call it).
+//! `unsafe` here: the pointers into the region (this file) and the copies in and out of the ring (ring.rs,
+//! and those who call it).
 
 mod archive;
 mod chunk;
@@ -134,7 +146,8 @@ pub(crate) const BLOCK: u64 = 4096;
 /// How a log is kept.
 #[derive(Clone, Debug)]
 pub(crate) struct LogConfig {
-    /// Bytes of log in a segment file: a multiple of 4096. A log that exists keeps the size it was created with.
+    /// Bytes of log in a segment file: a multiple of 4096. A log that exists keeps the size it was created
+    /// with.
     pub(crate) segment_bytes: u64,
     /// The environment's own number; segments of another environment are refused.
     pub(crate) uuid: [u8; 16],
@@ -170,13 +183,15 @@ impl LogMemory {
     /// The log's memory at these addresses.
     ///
     /// # Safety
-    /// `words` points to [`LogWords`] (all bytes zero when created; any state later) that outlive every `Log` made of this value, and
-    /// are accessed as `LogWords` only, by all processes. `ring` fulfils [`Ring::new`] for as long.
+    /// `words` points to [`LogWords`] (all bytes zero when created; any state later) that outlive every `Log`
+    /// made of this value, and are accessed as `LogWords` only, by all processes. `ring` fulfils
+    /// [`Ring::new`] for as long.
     pub(crate) unsafe fn new(words: NonNull<LogWords>, ring: Ring) -> LogMemory {
         LogMemory { words, ring }
     }
 
-    /// Whether the positions are such as they can be while the log is in use, with everything up to `visible` published.
+    /// Whether the positions are such as they can be while the log is in use, with everything up to `visible`
+    /// published.
     ///
     /// # Errors
     /// Invalid, saying what is impossible.
@@ -207,7 +222,8 @@ impl LogMemory {
     }
 }
 
-// SAFETY: the words are atomics, and the ring is copied in and out under the rules of ring.rs, whichever thread does it.
+// SAFETY: the words are atomics, and the ring is copied in and out under the rules of ring.rs, whichever
+// thread does it.
 unsafe impl Send for LogMemory {}
 // SAFETY: as above.
 unsafe impl Sync for LogMemory {}
@@ -242,18 +258,30 @@ impl fmt::Debug for Log {
 }
 
 impl Log {
-    /// The log in `directory` of `disk` (created if need be), or in memory alone without a disk. Reads at most one segment's header and
-    /// touches no words: follow it with [`Log::scan`] and [`Log::start_fresh`], or use it as it is on a region that is already in use.
+    /// The log in `directory` of `disk` (created if need be), or in memory alone without a disk. Reads at
+    /// most one segment's header and touches no words: follow it with [`Log::scan`] and [`Log::start_fresh`],
+    /// or use it as it is on a region that is already in use.
     ///
     /// # Errors
-    /// `Invalid` for a segment size that is not a multiple of 4096; `Io`; `Corruption` when the newest segment's header is damaged or is
-    /// of another environment.
-    pub(crate) fn open(disk: Option<Arc<dyn Disk>>, directory: &Path, config: LogConfig, memory: LogMemory) -> Result<Log> {
+    /// `Invalid` for a segment size that is not a multiple of 4096; `Io`; `Corruption` when the newest
+    /// segment's header is damaged or is of another environment.
+    pub(crate) fn open(
+        disk: Option<Arc<dyn Disk>>,
+        directory: &Path,
+        config: LogConfig,
+        memory: LogMemory,
+    ) -> Result<Log> {
         let is_archived = disk.is_some() && config.archive.is_some();
         let files = match disk {
             None => None,
             Some(disk) => Some(Files {
-                segments: Segments::open(disk, PathBuf::from(directory), config.archive, config.segment_bytes, config.uuid)?,
+                segments: Segments::open(
+                    disk,
+                    PathBuf::from(directory),
+                    config.archive,
+                    config.segment_bytes,
+                    config.uuid,
+                )?,
                 spares_max: config.spares_max,
                 direct: config.direct,
                 sync_io: config.sync_io,
@@ -264,11 +292,16 @@ impl Log {
         Ok(Log { memory, files, is_archived })
     }
 
-    /// Where recovery of an environment that is closed now is to begin: where the log ended, which is in an earlier life if this one has no
-    /// commit below `visible`. So a life in which nothing happened leaves no trace.
+    /// Where recovery of an environment that is closed now is to begin: where the log ended, which is in an
+    /// earlier life if this one has no commit below `visible`. So a life in which nothing happened leaves no
+    /// trace.
     pub(crate) fn closing_position(&self, visible: Lsn) -> Lsn {
         let words = self.words();
-        if visible.0 == words.life.0.load(Ordering::Acquire) { Lsn(words.continues.load(Ordering::Acquire)) } else { visible }
+        if visible.0 == words.life.0.load(Ordering::Acquire) {
+            Lsn(words.continues.load(Ordering::Acquire))
+        } else {
+            visible
+        }
     }
 
     /// Where this life of the log began.
@@ -306,7 +339,8 @@ impl Log {
         if self.files.is_none() {
             return self.tail();
         }
-        // Acquire, pairing with the Release after the write: whoever reuses ring space does so after it was read.
+        // Acquire, pairing with the Release after the write: whoever reuses ring space does so after it was
+        // read.
         Lsn(self.words().written.0.get())
     }
 
@@ -319,20 +353,22 @@ impl Log {
         Lsn(self.words().durable.0.load(Ordering::Acquire))
     }
 
-    /// Copies a sealed record to its place in the ring. The caller holds the commit role, has seen [`Log::has_room`] under it for all it
-    /// copies, and passes the tail as `start`, or the end of the last record copied; it counts once [`Log::advance_tail`] has moved over it.
+    /// Copies a sealed record to its place in the ring. The caller holds the commit role, has seen
+    /// [`Log::has_room`] under it for all it copies, and passes the tail as `start`, or the end of the last
+    /// record copied; it counts once [`Log::advance_tail`] has moved over it.
     #[inline]
     pub(crate) fn copy_record(&self, start: Lsn, record: &[u8]) {
         debug_assert!(start >= self.tail());
         if self.files.is_some() {
             debug_assert!(self.has_room((start.0 - self.tail().0) as usize + record.len()));
-            // SAFETY: the commit role makes this the only writer of the ring; `has_room` kept [start, start + len) clear of the block that
-            // holds `written` and all after it, which is what flushers read.
+            // SAFETY: the commit role makes this the only writer of the ring; `has_room` kept [start, start +
+            // len) clear of the block that holds `written` and all after it, which is what flushers read.
             unsafe { self.memory.ring.copy_in(start, record) };
         }
     }
 
-    /// Copies out what the ring has of the log from `from` on, if it has it all still. The caller knows that it was appended.
+    /// Copies out what the ring has of the log from `from` on, if it has it all still. The caller knows that
+    /// it was appended.
     pub(super) fn copy_from_ring(&self, from: Lsn, bytes: &mut [u8]) -> bool {
         // A record, with the time in front, that is being copied in reaches no further beyond the tail.
         let ahead = (self.record_bytes_max() + self.stamp_bytes()) as u64;
@@ -342,22 +378,26 @@ impl Log {
         if self.files.is_none() || bytes.len() > self.memory.ring.len() || !is_of_this_life || !is_there() {
             return false;
         }
-        // SAFETY: the bytes are taken for nothing if somebody may have written their places meanwhile, and for a record only if its checksum is right.
+        // SAFETY: the bytes are taken for nothing if somebody may have written their places meanwhile, and
+        // for a record only if its checksum is right.
         unsafe { self.memory.ring.copy_out(from, bytes) };
         // What was copied out was before this look.
         fence(Ordering::Acquire);
         is_there()
     }
 
-    /// Moves the tail: the commit point. The caller holds the commit role and has copied a record to each byte up to `to`.
+    /// Moves the tail: the commit point. The caller holds the commit role and has copied a record to each
+    /// byte up to `to`.
     #[inline]
     pub(crate) fn advance_tail(&self, to: Lsn) {
         debug_assert!(to >= self.tail());
-        // SeqCst store: Release, pairing with the Acquire of `tail`, and in one order with the commit protocol's other words.
+        // SeqCst store: Release, pairing with the Acquire of `tail`, and in one order with the commit
+        // protocol's other words.
         self.words().tail.0.store(to.0, Ordering::SeqCst);
     }
 
-    /// Whether a record of `len` bytes may be appended at the tail now. Exact while the caller holds the commit role; otherwise a hint.
+    /// Whether a record of `len` bytes may be appended at the tail now. Exact while the caller holds the
+    /// commit role; otherwise a hint.
     #[inline]
     pub(crate) fn has_room(&self, len: usize) -> bool {
         // Acquire: pairs with the Release in supply.rs; the segment is there before a record is inside it.
@@ -382,7 +422,8 @@ impl Log {
 
     /// A number for a new chain of chunks, never given before in this environment.
     pub(crate) fn new_chain(&self) -> u64 {
-        // Relaxed: only uniqueness matters. Starts at the life's first LSN and grows slower than the tail, so lives cannot collide.
+        // Relaxed: only uniqueness matters. Starts at the life's first LSN and grows slower than the tail, so
+        // lives cannot collide.
         self.words().chains.0.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -414,6 +455,8 @@ impl Log {
 
     /// The files, or the mistake of asking a log in memory for them.
     fn files(&self) -> Result<&Files> {
-        self.files.as_ref().ok_or_else(|| Error::invalid("the environment is kept in memory alone and has no log files"))
+        self.files
+            .as_ref()
+            .ok_or_else(|| Error::invalid("the environment is kept in memory alone and has no log files"))
     }
 }

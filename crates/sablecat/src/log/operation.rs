@@ -98,7 +98,8 @@ pub(super) fn decode_varint(bytes: &mut &[u8]) -> std::result::Result<u64, Bad> 
 }
 
 fn decode_bytes<'a>(bytes: &mut &'a [u8]) -> std::result::Result<&'a [u8], Bad> {
-    let len = usize::try_from(decode_varint(bytes)?).map_err(|_| Bad::Malformed("a length beyond this machine's memory"))?;
+    let len = usize::try_from(decode_varint(bytes)?)
+        .map_err(|_| Bad::Malformed("a length beyond this machine's memory"))?;
     let (taken, rest) = bytes.split_at_checked(len).ok_or(Bad::Short)?;
     *bytes = rest;
     Ok(taken)
@@ -112,16 +113,24 @@ pub(super) fn decode<'a>(bytes: &mut &'a [u8]) -> std::result::Result<Operation<
     if code != PUT && code != DELETE {
         return Err(Bad::Malformed("an unknown operation"));
     }
-    let tree = TreeId(u32::try_from(decode_varint(&mut rest)?).map_err(|_| Bad::Malformed("a tree number of more than 32 bits"))?);
+    let tree = TreeId(
+        u32::try_from(decode_varint(&mut rest)?)
+            .map_err(|_| Bad::Malformed("a tree number of more than 32 bits"))?,
+    );
     let key = decode_bytes(&mut rest)?;
-    let operation =
-        if code == PUT { Operation::Put { tree, key, value: decode_bytes(&mut rest)? } } else { Operation::Delete { tree, key } };
+    let operation = if code == PUT {
+        Operation::Put { tree, key, value: decode_bytes(&mut rest)? }
+    } else {
+        Operation::Delete { tree, key }
+    };
     *bytes = rest;
     Ok(operation)
 }
 
 pub(super) fn damaged(lsn: Lsn, why: &str) -> Error {
-    Error::corruption(format!("the commit logged at LSN {lsn} has a right checksum but wrong contents: {why}"))
+    Error::corruption(format!(
+        "the commit logged at LSN {lsn} has a right checksum but wrong contents: {why}"
+    ))
 }
 
 /// The operations of a commit, in order.

@@ -9,9 +9,9 @@
 //! 24 body, padding
 //! ```
 //!
-//! Integers are little-endian. The checksum covers the body first, so that all but 20 bytes of it is computed before the commit role is
-//! taken. `distance` is how a scan tells damage from a torn end: a good record knows that everything below `lsn - 8 * distance` was
-//! durable.
+//! Integers are little-endian. The checksum covers the body first, so that all but 20 bytes of it is computed
+//! before the commit role is taken. `distance` is how a scan tells damage from a torn end: a good record
+//! knows that everything below `lsn - 8 * distance` was durable.
 //!
 //! A record's end is the next one's beginning. A commit's LSN is the end of its record.
 
@@ -98,7 +98,8 @@ impl RecordBuilder {
         operation::encode_put(&mut self.bytes, tree, key, value);
     }
 
-    /// Adds the beginning of a put, whose value of `value_len` bytes is to follow by [`RecordBuilder::raw`], in this record or the next.
+    /// Adds the beginning of a put, whose value of `value_len` bytes is to follow by [`RecordBuilder::raw`],
+    /// in this record or the next.
     pub(crate) fn begin_put(&mut self, tree: TreeId, key: &[u8], value_len: usize) {
         operation::encode_put_up_to_value(&mut self.bytes, tree, key, value_len);
     }
@@ -135,13 +136,15 @@ impl RecordBuilder {
         self.finished = true;
     }
 
-    /// The record's bytes in the log: exact after [`RecordBuilder::finish_body`], and what they would be then if asked before.
+    /// The record's bytes in the log: exact after [`RecordBuilder::finish_body`], and what they would be then
+    /// if asked before.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.bytes.len().next_multiple_of(8)
     }
 
-    /// Gives the record its place: `lsn` is where it begins, `durable` any LSN known to be durable. May be done again for another place.
+    /// Gives the record its place: `lsn` is where it begins, `durable` any LSN known to be durable. May be
+    /// done again for another place.
     #[inline]
     pub(crate) fn seal(&mut self, lsn: Lsn, durable: Lsn) -> &[u8] {
         assert!(self.finished, "the body is finished before the record is sealed");
@@ -213,7 +216,8 @@ impl<'a> Record<'a> {
     /// # Errors
     /// `Invalid` for a good record of a kind, version or codec that this library does not know.
     pub(crate) fn parse(bytes: &'a [u8], lsn: Lsn) -> Result<Option<Record<'a>>> {
-        let record = claimed_len(bytes, lsn).and_then(|len| bytes.get(..len)).filter(|record| is_good(record));
+        let record =
+            claimed_len(bytes, lsn).and_then(|len| bytes.get(..len)).filter(|record| is_good(record));
         match record {
             Some(record) => Record::decode(record, lsn),
             None => Ok(None),
@@ -225,8 +229,9 @@ impl<'a> Record<'a> {
         let word = u64_at(record, 16);
         let (distance, [kind, version, padding, codec]) = (word as u32, ((word >> 32) as u32).to_le_bytes());
         let unknown = |what: &str, value: u8| {
-            let what =
-                format!("the log record at LSN {lsn} has {what} {value}, which this version of the library does not know; use a newer one");
+            let what = format!(
+                "the log record at LSN {lsn} has {what} {value}, which this version of the library does not know; use a newer one"
+            );
             Error::new(ErrorKind::Invalid, what)
         };
         if version != VERSION {
@@ -236,9 +241,11 @@ impl<'a> Record<'a> {
             return Err(unknown("codec", codec));
         }
         let kind = Kind::from_byte(kind).ok_or_else(|| unknown("kind", kind))?;
-        let body = record.len().checked_sub(usize::from(padding)).and_then(|end| record.get(HEADER_BYTES..end));
+        let body =
+            record.len().checked_sub(usize::from(padding)).and_then(|end| record.get(HEADER_BYTES..end));
         let (Some(body), Some(end)) = (body, lsn.0.checked_add(record.len() as u64)) else { return Ok(None) };
-        let durable = if distance == DISTANCE_UNKNOWN { 0 } else { lsn.0.saturating_sub(u64::from(distance) * 8) };
+        let durable =
+            if distance == DISTANCE_UNKNOWN { 0 } else { lsn.0.saturating_sub(u64::from(distance) * 8) };
         Ok(Some(Record { kind, start: lsn, end: Lsn(end), durable: Lsn(durable), body }))
     }
 }
@@ -263,7 +270,10 @@ mod tests {
         let bytes = builder.seal(Lsn(8000), Lsn(7000)).to_vec();
         assert_eq!(bytes.len(), builder.len());
         let record = Record::parse(&bytes, Lsn(8000)).unwrap().unwrap();
-        assert_eq!((record.kind, record.end, record.durable), (Kind::Commit, Lsn(8000 + bytes.len() as u64), Lsn(7000)));
+        assert_eq!(
+            (record.kind, record.end, record.durable),
+            (Kind::Commit, Lsn(8000 + bytes.len() as u64), Lsn(7000))
+        );
         assert_eq!(Record::parse(&bytes, Lsn(8008)).unwrap(), None, "not at another place");
     }
 

@@ -1,15 +1,18 @@
 //! Rescue: what the memory of dead processes has of the log and the files have not, brought to the files.
 //!
-//! All that was ever committed is either in the ring or in a segment file: the ring is used again only behind `written`. So the ring's bytes
-//! from there to the tail, written where they belong, make the files say all that the memory knew, and recovery does the rest. Nothing else of
-//! the memory is needed, and nothing else of it is believed.
+//! All that was ever committed is either in the ring or in a segment file: the ring is used again only behind
+//! `written`. So the ring's bytes from there to the tail, written where they belong, make the files say all
+//! that the memory knew, and recovery does the rest. Nothing else of the memory is needed, and nothing else
+//! of it is believed.
 //!
-//! But the files may be others by now: a backup put back, a copy, those of a life that somebody began without this memory. Bytes of one
-//! history in the files of another would be damage. A life of the log belongs to one memory, so they belong together if
+//! But the files may be others by now: a backup put back, a copy, those of a life that somebody began without
+//! this memory. Bytes of one history in the files of another would be damage. A life of the log belongs to
+//! one memory, so they belong together if
 //!
 //! - the newest segment is of the memory's life, and those that hold the bytes to be written are there; and
-//! - the log in the files, read from the checkpoint on as recovery will, ends at or after `written`. Older files end before it. It may end
-//!   later, by as much as somebody wrote who died before it was counted; not beyond the tail.
+//! - the log in the files, read from the checkpoint on as recovery will, ends at or after `written`. Older
+//!   files end before it. It may end later, by as much as somebody wrote who died before it was counted; not
+//!   beyond the tail.
 //!
 //! Dying anywhere leaves bytes that the next rescue writes again.
 
@@ -20,11 +23,13 @@ use crate::error::{Error, Result};
 use crate::types::Lsn;
 
 impl Log {
-    /// Makes everything that was committed durable. All who used the log's memory are dead; recovery will read the files from `from`.
+    /// Makes everything that was committed durable. All who used the log's memory are dead; recovery will
+    /// read the files from `from`.
     ///
     /// # Errors
-    /// `Invalid` if the files are not the ones that this memory logged to, or not as it left them: nothing was written then. `Poisoned` if the
-    /// log is, or comes to be because a flush fails. `Corruption` and `Io`, as of a [scan](Log::scan), and if writing fails: it may be tried again.
+    /// `Invalid` if the files are not the ones that this memory logged to, or not as it left them: nothing
+    /// was written then. `Poisoned` if the log is, or comes to be because a flush fails. `Corruption` and
+    /// `Io`, as of a [scan](Log::scan), and if writing fails: it may be tried again.
     pub(crate) fn rescue(&self, from: Lsn) -> Result<()> {
         let words = self.words();
         words.check()?;
@@ -38,15 +43,19 @@ impl Log {
         while scan.next()?.is_some() {}
         let end = scan.end().map_or(from, |end| end.lsn);
         if !(written..=tail).contains(&end) {
-            return Err(Error::invalid(format!("the log in the files ends at LSN {end}, and it had been written to LSN {written}")));
+            return Err(Error::invalid(format!(
+                "the log in the files ends at LSN {end}, and it had been written to LSN {written}"
+            )));
         }
         self.write_rest(self.files()?)
     }
 
-    /// Whether the newest segment is of the life that the words are of, and those that the rest of the log goes to are there.
+    /// Whether the newest segment is of the life that the words are of, and those that the rest of the log
+    /// goes to are there.
     fn check_segments(&self) -> Result<()> {
         let (words, segments) = (self.words(), self.segments()?);
-        let (life, continues) = (words.life.0.load(Ordering::Acquire), words.continues.load(Ordering::Acquire));
+        let (life, continues) =
+            (words.life.0.load(Ordering::Acquire), words.continues.load(Ordering::Acquire));
         let numbers = segments.numbers()?;
         let newest = numbers.last().map(|&newest| segments.read_header(newest)).transpose()?;
         if newest.is_none_or(|newest| (newest.life, newest.continues) != (life, continues)) {
@@ -55,12 +64,15 @@ impl Log {
         let (from, to) = (self.written().0 & !(BLOCK - 1), self.tail().0);
         let mut needed = segments.number_of(Lsn(from))..segments.number_of(Lsn(to.saturating_sub(1))) + 1;
         match needed.find(|number| from < to && !numbers.contains(number)) {
-            Some(missing) => Err(Error::invalid(format!("log segment {} is missing", segments.path_of(missing).display()))),
+            Some(missing) => {
+                Err(Error::invalid(format!("log segment {} is missing", segments.path_of(missing).display())))
+            }
             None => Ok(()),
         }
     }
 
-    /// Whether the files have the life that the words are of as their newest. While others use the log they always do, once it has a segment.
+    /// Whether the files have the life that the words are of as their newest. While others use the log they
+    /// always do, once it has a segment.
     ///
     /// # Errors
     /// As [`Log::open`].

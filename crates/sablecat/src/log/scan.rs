@@ -1,24 +1,28 @@
 //! Scanning: the records from a position on, and the truth about where they end.
 //!
-//! The log of the last life ends where no good record begins. Whether that is an end or damage, the records after it tell: each says what
-//! was durable when it was appended. If any good record further on says so of the bad place, bytes that had been flushed are gone, and that
-//! is an error; if none does, the bad place is the torn remains of a write that nobody was promised.
+//! The log of the last life ends where no good record begins. Whether that is an end or damage, the records
+//! after it tell: each says what was durable when it was appended. If any good record further on says so of
+//! the bad place, bytes that had been flushed are gone, and that is an error; if none does, the bad place is
+//! the torn remains of a write that nobody was promised.
 //!
-//! A life that another one follows has a known end, since the recovery between them read up to there and flushed it. Any bad place
-//! before it is damage.
+//! A life that another one follows has a known end, since the recovery between them read up to there and
+//! flushed it. Any bad place before it is damage.
 //!
-//! Which lives lead to the end is found backwards: each says where the one before it ended (`continues`), and the life that holds that place
-//! is the one that begins last at or below it. Lives that lie between were cut off, when the environment was taken back to a
-//! time before them.
+//! Which lives lead to the end is found backwards: each says where the one before it ended (`continues`), and
+//! the life that holds that place is the one that begins last at or below it. Lives that lie between were cut
+//! off, when the environment was taken back to a time before them.
 //!
-//! What is read comes from the page cache, and may be nowhere else: after a failed flush the system takes for clean what it could not write. So
-//! before anything durable builds upon the end that was found, what no record says was flushed is written again, flushed and looked at once
-//! more ([`Segments::make_last`]). A last life without a record may be in a file whose very name is not durable: nothing builds upon that, and the
-//! log ends where the life before it did.
+//! What is read comes from the page cache, and may be nowhere else: after a failed flush the system takes for
+//! clean what it could not write. So before anything durable builds upon the end that was found, what no
+//! record says was flushed is written again, flushed and looked at once more ([`Segments::make_last`]). A
+//! last life without a record may be in a file whose very name is not durable: nothing builds upon that, and
+//! the log ends where the life before it did.
 //!
-//! A scan may also go over a log that others append to, up to where they have come (tail.rs): there nothing is at its end, and nothing to be judged.
+//! A scan may also go over a log that others append to, up to where they have come (tail.rs): there nothing
+//! is at its end, and nothing to be judged.
 //!
-//! Nothing here trusts a byte: lengths are bounded, places checked, and whatever is wrong becomes an error or the end.
+//! Nothing here trusts a byte: lengths are bounded, places checked, and whatever is wrong becomes an error or
+//! the end.
 
 use std::sync::Arc;
 
@@ -67,7 +71,8 @@ pub(super) struct Life {
 pub(super) enum Broken {
     /// This segment is missing.
     Missing(u64),
-    /// This segment, of the life that comes after the place to begin from, says that it goes on from a place before that.
+    /// This segment, of the life that comes after the place to begin from, says that it goes on from a place
+    /// before that.
     Contradicts { number: u64, continues: Lsn },
     /// It could not be found out.
     Unknown(Error),
@@ -107,8 +112,8 @@ pub(crate) struct Scan<'l> {
 }
 
 impl Log {
-    /// The records that begin at `from` (the end of a record, or the start of a life) or later, as the files have them. Nobody may be
-    /// appending meanwhile.
+    /// The records that begin at `from` (the end of a record, or the start of a life) or later, as the files
+    /// have them. Nobody may be appending meanwhile.
     ///
     /// # Errors
     /// `Corruption` when a segment is missing or its header is damaged; `Io`; `Invalid` in memory alone.
@@ -116,8 +121,8 @@ impl Log {
         self.segments()?.scan(from)
     }
 
-    /// Whether a life that followed the one which ended at `end`, and that begins at `floor` or later, has a record: whether anything was
-    /// logged since.
+    /// Whether a life that followed the one which ended at `end`, and that begins at `floor` or later, has a
+    /// record: whether anything was logged since.
     ///
     /// # Errors
     /// As [`Log::scan`].
@@ -129,12 +134,17 @@ impl Log {
                 continue;
             }
             let header = segments.read_header(number)?;
-            // One that begins at the end itself goes on from the life before only by its header: it was given up before it had a record, and begun again.
+            // One that begins at the end itself goes on from the life before only by its header: it was given
+            // up before it had a record, and begun again.
             let follows = header.life == begins.0 && (header.continues >= end.0 || begins == end);
             // Who was giving it up may have cut it to what it holds.
             let path = segments.path_of(number);
-            let bytes = segments.open_to_read(number)?.len().map_err(|e| Error::io("asking the length of", &path, e))?;
-            let limit = Lsn(begins.0 + bytes.saturating_sub(segments.offset_of(begins)).min(segments.bytes()));
+            let bytes = segments
+                .open_to_read(number)?
+                .len()
+                .map_err(|e| Error::io("asking the length of", &path, e))?;
+            let limit =
+                Lsn(begins.0 + bytes.saturating_sub(segments.offset_of(begins)).min(segments.bytes()));
             if follows && Reader::new(segments).good_len(begins, limit)?.is_some() {
                 return Ok(true);
             }
@@ -146,17 +156,19 @@ impl Log {
 impl Segments {
     /// As [`Log::scan`].
     pub(super) fn scan(&self, from: Lsn) -> Result<Scan<'_>> {
-        let lives = lives(self, &self.numbers()?, from, None).map_err(|broken| broken.into_error(self, from))?;
+        let lives =
+            lives(self, &self.numbers()?, from, None).map_err(|broken| broken.into_error(self, from))?;
         Ok(self.scan_lives(Reader::new(self), lives, from))
     }
 
-    /// The records from `from` on in all segments there are, archived ones included; up to `end` if that is where the log ends, and otherwise
-    /// to where no good record begins.
+    /// The records from `from` on in all segments there are, archived ones included; up to `end` if that is
+    /// where the log ends, and otherwise to where no good record begins.
     ///
     /// # Errors
     /// As [`Log::scan`].
     pub(crate) fn scan_kept(&self, from: Lsn, end: Option<Lsn>) -> Result<Scan<'_>> {
-        let lives = lives(self, &self.numbers_kept()?, from, end).map_err(|broken| broken.into_error(self, from))?;
+        let lives =
+            lives(self, &self.numbers_kept()?, from, end).map_err(|broken| broken.into_error(self, from))?;
         Ok(self.scan_lives(Reader::new(self), lives, from))
     }
 
@@ -166,7 +178,8 @@ impl Segments {
         Scan { reader, lives, life, at: life.from, flushed: from, last: from, end: None, is_live: false }
     }
 
-    /// The lives that a scan from `from` goes through up to `end`, in all segments there are, archived ones included.
+    /// The lives that a scan from `from` goes through up to `end`, in all segments there are, archived ones
+    /// included.
     pub(super) fn lives_kept(&self, from: Lsn, end: Lsn) -> std::result::Result<Vec<Life>, Broken> {
         lives(self, &self.numbers_kept()?, from, Some(end))
     }
@@ -186,13 +199,14 @@ impl Segments {
     pub(super) fn has_record(&self, at: Lsn) -> Result<bool> {
         let number = self.number_of(at);
         let path = self.path_of(number);
-        let bytes = self.open_to_read(number)?.len().map_err(|e| Error::io("asking the length of", &path, e))?;
+        let bytes =
+            self.open_to_read(number)?.len().map_err(|e| Error::io("asking the length of", &path, e))?;
         let limit = Lsn(self.first_lsn(number).0 + bytes.saturating_sub(HEADER_BYTES).min(self.bytes()));
         Ok(Reader::new(self).good_len(at, limit)?.is_some())
     }
 
-    /// Where the last `count` chunks of a chain begin that was committed at `before`, as far as they are there: looked for backwards, segment by segment. For who began to read
-    /// between them.
+    /// Where the last `count` chunks of a chain begin that was committed at `before`, as far as they are
+    /// there: looked for backwards, segment by segment. For who began to read between them.
     ///
     /// # Errors
     /// `LogGone` if segments that may have some of them are not kept any more; those of reading.
@@ -248,7 +262,8 @@ impl Segments {
         Ok(places)
     }
 
-    /// Makes what was read between `flushed` and `end` last: writes it again, flushes, and sees that it is still the same.
+    /// Makes what was read between `flushed` and `end` last: writes it again, flushes, and sees that it is
+    /// still the same.
     ///
     /// # Errors
     /// `Io`, `DiskFull`: it may be tried again, from reading on; what is read then may be less.
@@ -270,11 +285,14 @@ impl Segments {
             while at.0 < stop {
                 let offset = self.offset_of(at);
                 buffer.resize(READ_BYTES.min((stop - at.0) as usize), 0);
-                let got = file.read_at(&mut buffer, offset).map_err(|e| Error::io("reading log segment", &path, e))?;
+                let got = file
+                    .read_at(&mut buffer, offset)
+                    .map_err(|e| Error::io("reading log segment", &path, e))?;
                 if got == 0 {
                     return Err(damaged(self, at, "the file is shorter than a segment"));
                 }
-                file.write_at(&buffer[..got], offset).map_err(|e| Error::io("writing again log segment", &path, e))?;
+                file.write_at(&buffer[..got], offset)
+                    .map_err(|e| Error::io("writing again log segment", &path, e))?;
                 at.0 += got as u64;
             }
             file.sync().map_err(|e| Error::io("flushing log segment", &path, e))?;
@@ -285,8 +303,10 @@ impl Segments {
             // No other record was ever at this LSN, so a good one is the one that was read.
             let Some(len) = reader.good_len(at, end)? else {
                 let path = self.path(Name::Log(self.number_of(at)));
-                let message =
-                    format!("{}: what was read of the log at LSN {at} is not there any more; open the environment again", path.display());
+                let message = format!(
+                    "{}: what was read of the log at LSN {at} is not there any more; open the environment again",
+                    path.display()
+                );
                 return Err(Error::new(ErrorKind::Io, message));
             };
             at.0 += len as u64;
@@ -294,7 +314,8 @@ impl Segments {
         Ok(())
     }
 
-    /// The bytes of the record that begins at `lsn` and ends by `limit`, from the ring of the log if it still has them, else from the files.
+    /// The bytes of the record that begins at `lsn` and ends by `limit`, from the ring of the log if it still
+    /// has them, else from the files.
     ///
     /// # Errors
     /// `Corruption` when no record does.
@@ -311,8 +332,8 @@ impl<'l> Scan<'l> {
     /// The next record, or nothing at the end: [`Scan::end`] then says where and how.
     ///
     /// # Errors
-    /// `Corruption`, naming segment file, offset and LSN, when bytes that had been flushed are damaged; `Invalid` for a record of a newer
-    /// version; `Io`.
+    /// `Corruption`, naming segment file, offset and LSN, when bytes that had been flushed are damaged;
+    /// `Invalid` for a record of a newer version; `Io`.
     pub(crate) fn next(&mut self) -> Result<Option<Record<'_>>> {
         if self.end.is_some() {
             return Ok(None);
@@ -340,7 +361,8 @@ impl<'l> Scan<'l> {
             if self.at >= self.life.limit {
                 return Ok(None);
             }
-            let why = format!("no good record begins there, although the log goes on to LSN {}", self.life.limit);
+            let why =
+                format!("no good record begins there, although the log goes on to LSN {}", self.life.limit);
             return Err(damaged(self.reader.segments, self.at, &why));
         }
         if self.life.followed && self.at != self.life.limit {
@@ -358,8 +380,11 @@ impl<'l> Scan<'l> {
     /// Lets a scan of a log that others append to go on up to `to`, which is where a record ends.
     pub(super) fn extend(&mut self, to: Lsn) {
         debug_assert!(self.is_live);
-        let last =
-            if self.lives.as_slice().is_empty() { &mut self.life } else { self.lives.as_mut_slice().last_mut().expect("it is not empty") };
+        let last = if self.lives.as_slice().is_empty() {
+            &mut self.life
+        } else {
+            self.lives.as_mut_slice().last_mut().expect("it is not empty")
+        };
         last.limit = last.limit.max(to);
     }
 
@@ -375,7 +400,10 @@ impl<'l> Scan<'l> {
 
     /// Where chunks are read that it has met.
     pub(super) fn chunks(&self) -> ChunkSource<'l> {
-        ChunkSource { segments: self.reader.segments, ring: self.is_live.then_some(self.reader.ring).flatten() }
+        ChunkSource {
+            segments: self.reader.segments,
+            ring: self.is_live.then_some(self.reader.ring).flatten(),
+        }
     }
 
     /// Bytes of the record that [`Scan::next`] returned last.
@@ -429,7 +457,11 @@ fn parts_gone(commit: Lsn) -> Error {
 
 fn damaged(segments: &Segments, lsn: Lsn, why: &str) -> Error {
     let path = segments.path_of(segments.number_of(lsn));
-    Error::corruption(format!("log segment {} is damaged at offset {} (LSN {lsn}): {why}", path.display(), segments.offset_of(lsn)))
+    Error::corruption(format!(
+        "log segment {} is damaged at offset {} (LSN {lsn}): {why}",
+        path.display(),
+        segments.offset_of(lsn)
+    ))
 }
 
 /// A life, as its segments' headers have it.
@@ -442,7 +474,8 @@ struct Stretch {
 }
 
 impl Stretch {
-    /// Checks that the segments from `first` on reach `end`, or are without a gap if that is not known; says how far they reach.
+    /// Checks that the segments from `first` on reach `end`, or are without a gap if that is not known; says
+    /// how far they reach.
     fn reach(&self, segments: &Segments, first: u64, end: Option<Lsn>) -> std::result::Result<Lsn, Broken> {
         let mut next = first;
         for &number in self.numbers.iter().filter(|&&number| number >= first) {
@@ -457,13 +490,22 @@ impl Stretch {
     }
 }
 
-/// The lives that a scan of these segments from `from` goes through: those that lead to `end`, or else to the newest. None when there is
-/// nothing and should be nothing.
-fn lives(segments: &Segments, numbers: &[u64], from: Lsn, end: Option<Lsn>) -> std::result::Result<Vec<Life>, Broken> {
+/// The lives that a scan of these segments from `from` goes through: those that lead to `end`, or else to the
+/// newest. None when there is nothing and should be nothing.
+fn lives(
+    segments: &Segments,
+    numbers: &[u64],
+    from: Lsn,
+    end: Option<Lsn>,
+) -> std::result::Result<Vec<Life>, Broken> {
     let wanted = segments.number_of(from);
     let at_start = segments.first_lsn(wanted) == from;
     // A log that ended exactly with a segment may have no next one yet.
-    let Some(first) = [Some(wanted), wanted.checked_sub(1).filter(|_| at_start)].into_iter().flatten().find(|n| numbers.contains(n)) else {
+    let Some(first) = [Some(wanted), wanted.checked_sub(1).filter(|_| at_start)]
+        .into_iter()
+        .flatten()
+        .find(|n| numbers.contains(n))
+    else {
         if from.0 == 0 && numbers.is_empty() {
             return Ok(Vec::new());
         }
@@ -474,7 +516,11 @@ fn lives(segments: &Segments, numbers: &[u64], from: Lsn, end: Option<Lsn>) -> s
         let header = segments.read_header(number)?;
         match stretches.last_mut() {
             Some(last) if last.life.0 == header.life => last.numbers.push(number),
-            _ => stretches.push(Stretch { life: Lsn(header.life), continues: Lsn(header.continues), numbers: vec![number] }),
+            _ => stretches.push(Stretch {
+                life: Lsn(header.life),
+                continues: Lsn(header.continues),
+                numbers: vec![number],
+            }),
         }
     }
     let mut lives = Vec::new();
@@ -487,7 +533,8 @@ fn lives(segments: &Segments, numbers: &[u64], from: Lsn, end: Option<Lsn>) -> s
         };
         let stretch = &stretches[n];
         let is_first = stretch.life <= from;
-        let (begins, first_number) = if is_first { (from, first) } else { (stretch.life, segments.number_of(stretch.life)) };
+        let (begins, first_number) =
+            if is_first { (from, first) } else { (stretch.life, segments.number_of(stretch.life)) };
         let followed = limit.is_some();
         lives.push(Life { from: begins, limit: stretch.reach(segments, first_number, limit)?, followed });
         if is_first {
@@ -535,7 +582,9 @@ impl<'l> Reader<'l> {
 
     /// The length of the good record at `at`, if there is one that ends by `limit`.
     fn good_len(&mut self, at: Lsn, limit: Lsn) -> Result<Option<usize>> {
-        let Some(len) = record::claimed_len(self.bytes(at, record::HEADER_BYTES, limit)?, at) else { return Ok(None) };
+        let Some(len) = record::claimed_len(self.bytes(at, record::HEADER_BYTES, limit)?, at) else {
+            return Ok(None);
+        };
         let bytes = self.bytes(at, len, limit)?;
         Ok((bytes.len() == len && record::is_good(bytes)).then_some(len))
     }
@@ -563,7 +612,8 @@ impl<'l> Reader<'l> {
             }
             // Every place in reach whose header is in reach as well.
             let places = (bytes.len() - record::HEADER_BYTES) / 8 + 1;
-            let found = (0..places).find(|place| record::u64_at(bytes, place * 8 + 8) == at.0 + *place as u64 * 8);
+            let found =
+                (0..places).find(|place| record::u64_at(bytes, place * 8 + 8) == at.0 + *place as u64 * 8);
             let Some(place) = found else {
                 at.0 += places as u64 * 8;
                 continue;
@@ -620,9 +670,13 @@ impl<'l> Reader<'l> {
             let filled = self.buffer.len();
             self.buffer.resize(filled + piece, 0);
             let offset = self.segments.offset_of(at);
-            let got = file
-                .read_at(&mut self.buffer[filled..], offset)
-                .map_err(|e| Error::io(format_args!("reading at offset {offset} of log segment"), &self.segments.path_of(number), e))?;
+            let got = file.read_at(&mut self.buffer[filled..], offset).map_err(|e| {
+                Error::io(
+                    format_args!("reading at offset {offset} of log segment"),
+                    &self.segments.path_of(number),
+                    e,
+                )
+            })?;
             if got < piece {
                 let whole = Lsn(at.0 + got as u64);
                 if whole.0 >= needed {

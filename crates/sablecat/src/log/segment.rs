@@ -13,9 +13,10 @@
 //!
 //! Archived segments have other names (archive.rs) and are the same files, the last one of a life cut short.
 //!
-//! All integers are little-endian; the checksum covers the header block with the checksum itself zero. `life` is the first LSN of the
-//! stretch between two recoveries that the segment belongs to, `continues` the LSN at which the stretch before ended. A file has a `.log`
-//! name only when its whole length has been made and its header written, both flushed, so a bad header is damage, never an accident of timing.
+//! All integers are little-endian; the checksum covers the header block with the checksum itself zero. `life`
+//! is the first LSN of the stretch between two recoveries that the segment belongs to, `continues` the LSN at
+//! which the stretch before ended. A file has a `.log` name only when its whole length has been made and its
+//! header written, both flushed, so a bad header is damage, never an accident of timing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -127,7 +128,9 @@ impl Header {
             return Err(format!("its format version is {version}, and this library knows {VERSION}"));
         }
         if block[USED_BYTES..].iter().any(|&byte| byte != 0) {
-            return Err("its header uses parts of the format that this library does not know; use a newer one".into());
+            return Err(
+                "its header uses parts of the format that this library does not know; use a newer one".into(),
+            );
         }
         let mut uuid = [0; 16];
         uuid.copy_from_slice(&block[16..32]);
@@ -159,14 +162,22 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    /// The segments in `directory`, with those in `archive`. The header of the newest one in use says how long they are, or of the newest
-    /// archived; `bytes` does when there is none.
-    pub(crate) fn open(disk: Arc<dyn Disk>, directory: PathBuf, archive: Option<PathBuf>, bytes: u64, uuid: [u8; 16]) -> Result<Segments> {
+    /// The segments in `directory`, with those in `archive`. The header of the newest one in use says how
+    /// long they are, or of the newest archived; `bytes` does when there is none.
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        directory: PathBuf,
+        archive: Option<PathBuf>,
+        bytes: u64,
+        uuid: [u8; 16],
+    ) -> Result<Segments> {
         check_size(bytes).map_err(Error::invalid)?;
-        disk.create_dir_all(&directory).map_err(|e| Error::io("creating the log directory", &directory, e))?;
+        disk.create_dir_all(&directory)
+            .map_err(|e| Error::io("creating the log directory", &directory, e))?;
         let archive = archive.map(|directory| Archive::new(Arc::clone(&disk), directory));
         let mut segments = Segments { disk, directory, archive, bytes, uuid };
-        // Those who have the environment open may take a segment out of use under a look at it, and what was the newest when they were listed.
+        // Those who have the environment open may take a segment out of use under a look at it, and what was
+        // the newest when they were listed.
         loop {
             let seen = segments.newest()?;
             let header = seen.map(|newest| segments.read_header(newest)).transpose();
@@ -227,14 +238,20 @@ impl Segments {
 
     /// All files of the log.
     pub(super) fn list(&self) -> Result<Vec<Name>> {
-        let names = self.disk.list(&self.directory).map_err(|e| Error::io("listing the log directory", &self.directory, e))?;
+        let names = self
+            .disk
+            .list(&self.directory)
+            .map_err(|e| Error::io("listing the log directory", &self.directory, e))?;
         Ok(names.iter().filter_map(|name| Name::parse(name)).collect())
     }
 
     /// The numbers of the segments in use, ascending.
     pub(super) fn numbers(&self) -> Result<Vec<u64>> {
-        let mut numbers: Vec<u64> =
-            self.list()?.into_iter().filter_map(|name| if let Name::Log(number) = name { Some(number) } else { None }).collect();
+        let mut numbers: Vec<u64> = self
+            .list()?
+            .into_iter()
+            .filter_map(|name| if let Name::Log(number) = name { Some(number) } else { None })
+            .collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
@@ -254,12 +271,20 @@ impl Segments {
     pub(crate) fn files(&self) -> Result<Vec<SegmentFile>> {
         let mut files = Vec::new();
         for number in self.numbers_kept()? {
-            let archived = self.archive.as_ref().map(|archive| archive.find(number)).transpose()?.flatten().map(|archived| archived.time);
+            let archived = self
+                .archive
+                .as_ref()
+                .map(|archive| archive.find(number))
+                .transpose()?
+                .flatten()
+                .map(|archived| archived.time);
             let path = self.path_of(number);
             let Ok(file) = self.open_to_read(number) else { continue };
             let bytes = file.len().map_err(|e| Error::io("asking the length of", &path, e))?;
             let header = match self.read_header(number) {
-                Err(error) if error.kind() == ErrorKind::Io || !self.numbers_kept()?.contains(&number) => continue,
+                Err(error) if error.kind() == ErrorKind::Io || !self.numbers_kept()?.contains(&number) => {
+                    continue;
+                }
                 header => header?,
             };
             let (life, continues) = (Lsn(header.life), Lsn(header.continues));
@@ -293,7 +318,8 @@ impl Segments {
 
     /// Where a segment is, or would be in use.
     pub(super) fn path_of(&self, number: u64) -> PathBuf {
-        let archived = self.archive.as_ref().and_then(|archive| Some(archive.path(&archive.find(number).ok()??)));
+        let archived =
+            self.archive.as_ref().and_then(|archive| Some(archive.path(&archive.find(number).ok()??)));
         archived.unwrap_or_else(|| self.path(Name::Log(number)))
     }
 
@@ -304,7 +330,8 @@ impl Segments {
         self.disk.open(&path, how).map_err(|e| Error::io("opening log segment", &path, e))
     }
 
-    /// Opens a segment to write it around the page cache; `durable`: each write so that it is durable when it returns.
+    /// Opens a segment to write it around the page cache; `durable`: each write so that it is durable when it
+    /// returns.
     pub(super) fn open_direct(&self, number: u64, durable: bool) -> Result<Arc<dyn File>> {
         let path = self.path(Name::Log(number));
         let how = How { create: false, create_new: false, read_only: false, direct: true, durable };
@@ -314,7 +341,8 @@ impl Segments {
     /// False: it is not there any more. Who was succeeded in the supply turn may be at the same files still.
     pub(super) fn rename(&self, from: Name, to: Name) -> Result<bool> {
         let path = self.path(from);
-        is_there(self.disk.rename(&path, &self.path(to))).map_err(|e| Error::io("renaming log segment", &path, e))
+        is_there(self.disk.rename(&path, &self.path(to)))
+            .map_err(|e| Error::io("renaming log segment", &path, e))
     }
 
     /// Gives a file a name that no other has. False: another has it.
@@ -333,7 +361,8 @@ impl Segments {
         is_there(self.disk.remove(&path)).map(drop).map_err(|e| Error::io("removing log segment", &path, e))
     }
 
-    /// Cuts a segment off at `end`, which lies within it: a block may stay that is only part of the log up to there. Durable when it returns.
+    /// Cuts a segment off at `end`, which lies within it: a block may stay that is only part of the log up to
+    /// there. Durable when it returns.
     pub(super) fn cut(&self, number: u64, end: Lsn) -> Result<()> {
         let path = self.path(Name::Log(number));
         let io = |e| Error::io("shortening log segment", &path, e);
@@ -347,7 +376,9 @@ impl Segments {
 
     /// Makes creations, renames and removals durable.
     pub(super) fn sync_directory(&self) -> Result<()> {
-        self.disk.sync_dir(&self.directory).map_err(|e| Error::io("flushing the log directory", &self.directory, e))
+        self.disk
+            .sync_dir(&self.directory)
+            .map_err(|e| Error::io("flushing the log directory", &self.directory, e))
     }
 
     /// Makes the log directory itself durable.
@@ -361,8 +392,11 @@ impl Segments {
         let file = self.open_to_read(number)?;
         let path = self.path_of(number);
         let mut block = vec![0; HEADER_BYTES as usize];
-        let got = file.read_at(&mut block, 0).map_err(|e| Error::io("reading the header of log segment", &path, e))?;
-        let damaged = |why: &str| Error::corruption(format!("log segment {} cannot be used: {why}", path.display()));
+        let got = file
+            .read_at(&mut block, 0)
+            .map_err(|e| Error::io("reading the header of log segment", &path, e))?;
+        let damaged =
+            |why: &str| Error::corruption(format!("log segment {} cannot be used: {why}", path.display()));
         let header = Header::decode(&block[..got.min(block.len())]).map_err(|why| damaged(&why))?;
         if header.uuid != self.uuid {
             return Err(damaged("it belongs to another environment"));

@@ -4,10 +4,10 @@
 //! body: milliseconds since 1970, u64
 //! ```
 //!
-//! Where a journal is kept, a commit that comes [`INTERVAL_MS`] or more after the last time record puts one in front of its own record, in the same
-//! commit step. So what stands between two time records was committed at the first of them or up to the interval later, however rarely
-//! or often commits come; and it costs 32 bytes an interval at most, and a look at the clock a commit. Commits do not say each when they
-//! were.
+//! Where a journal is kept, a commit that comes [`INTERVAL_MS`] or more after the last time record puts one
+//! in front of its own record, in the same commit step. So what stands between two time records was committed
+//! at the first of them or up to the interval later, however rarely or often commits come; and it costs 32
+//! bytes an interval at most, and a look at the clock a commit. Commits do not say each when they were.
 //!
 //! Times in the log never go back. While a clock that was set back catches up, the time stands still.
 
@@ -40,8 +40,9 @@ impl Log {
         if self.is_archived { STAMP_BYTES } else { 0 }
     }
 
-    /// Puts a time record at the tail, if one is due: the caller's own record comes after it, at the LSN returned, and the tail moves over
-    /// both at once. The caller holds the commit role and has seen that there is room for both.
+    /// Puts a time record at the tail, if one is due: the caller's own record comes after it, at the LSN
+    /// returned, and the tail moves over both at once. The caller holds the commit role and has seen that
+    /// there is room for both.
     #[inline]
     pub(crate) fn stamp(&self) -> Lsn {
         let tail = self.tail();

@@ -1,8 +1,9 @@
 //! Succession: going on for who has the flush turn, lives, and does not move.
 //!
-//! Whoever is stopped there may go on at any moment, at any instruction: write from the ring, at a place that was right when it was stopped, bytes that have
-//! been used again since. That is made harmless before anything else is done under the turn: the successor puts other files under the names of all those that
-//! the stopped one may still write to.
+//! Whoever is stopped there may go on at any moment, at any instruction: write from the ring, at a place that
+//! was right when it was stopped, bytes that have been used again since. That is made harmless before
+//! anything else is done under the turn: the successor puts other files under the names of all those that the
+//! stopped one may still write to.
 //!
 //! ```text
 //! 1 the turn, with the word that this is owed: by compare-and-swap
@@ -14,41 +15,51 @@
 //! 7 no longer owed
 //! ```
 //!
-//! The stopped one looks at the turn after it has opened a file and before it writes (lane.rs). Had it the turn then, the file is one that has no name after
-//! step 4, or loses it before; and it has read a tail that is no later than the one of step 3. So of what it does when it goes on,
+//! The stopped one looks at the turn after it has opened a file and before it writes (lane.rs). Had it the
+//! turn then, the file is one that has no name after step 4, or loses it before; and it has read a tail that
+//! is no later than the one of step 3. So of what it does when it goes on,
 //!
-//! - its writes and stores through a window are of what is right, before step 6, since nobody uses the ring again before that; later they go to a file without
-//!   a name;
-//! - `written` and `durable`, raised to its tail, say the truth: its file has all up to there, flushed for `durable`, and each file put in its place has more,
-//!   flushed. `durable` is raised by maximum, `written` and `cached` by stores to words of their own ([`Reached`](super::words::Reached)): only who found no
+//! - its writes and stores through a window are of what is right, before step 6, since nobody uses the ring
+//!   again before that; later they go to a file without a name;
+//! - `written` and `durable`, raised to its tail, say the truth: its file has all up to there, flushed for
+//!   `durable`, and each file put in its place has more, flushed. `durable` is raised by maximum, `written`
+//!   and `cached` by stores to words of their own ([`Reached`](super::words::Reached)): only who found no
 //!   succession counted does that, of whom there is one;
 //! - `target` says little at any time: somebody sleeps on the other bell;
-//! - its flushes, of files with names or without, do no harm. If one fails it poisons, as what was copied may have been what could not be written;
+//! - its flushes, of files with names or without, do no harm. If one fails it poisons, as what was copied may
+//!   have been what could not be written;
 //! - other errors count for nothing;
 //! - its lane is emptied before it is used again, as successions have been counted.
 //!
-//! A successor may be stopped, or die, at any point, and be succeeded: the turn says what is owed whoever has it, and all is done again. Its copy bears the
-//! number of its holding, is made, and then it looks at the turn before it goes on; the next one removes all copies of lower numbers before it reads what the
-//! names lead to. So a rename of one who was succeeded is done by then, of a file that has all that the one before had and more; or it never is. What it adds
-//! to the number of successions costs others their open files, and what it raises `written` to is true from step 5 on, whichever copy has the name.
+//! A successor may be stopped, or die, at any point, and be succeeded: the turn says what is owed whoever has
+//! it, and all is done again. Its copy bears the number of its holding, is made, and then it looks at the
+//! turn before it goes on; the next one removes all copies of lower numbers before it reads what the names
+//! lead to. So a rename of one who was succeeded is done by then, of a file that has all that the one before
+//! had and more; or it never is. What it adds to the number of successions costs others their open files, and
+//! what it raises `written` to is true from step 5 on, whichever copy has the name.
 //!
-//! If the power fails, a name leads to the old file, which has all that was durable, or to a copy, which was flushed before it got the name. Segments below
-//! `written` are not replaced, as nobody writes to them. One that all of this is too late for, since the stopped one went on, finished, and had it taken out of
-//! use, appears once more, and goes again as any that is out of use.
+//! If the power fails, a name leads to the old file, which has all that was durable, or to a copy, which was
+//! flushed before it got the name. Segments below `written` are not replaced, as nobody writes to them. One
+//! that all of this is too late for, since the stopped one went on, finished, and had it taken out of use,
+//! appears once more, and goes again as any that is out of use.
 //!
 //! # In the supply turn
 //!
-//! Who is stopped while it fills the rest of a segment in use with zeros is succeeded by one who owes as well, and can do anything but fill that segment: nothing is
-//! given an LSN where the zeros come. Who needs more of it puts another file under its name, under the flush turn and in the same steps, with zeros to the end of
-//! the segment, and then raises `prepared` to that end (step 6). It is nobody's debt in the flush turn until the first name is given. So the late one
+//! Who is stopped while it fills the rest of a segment in use with zeros is succeeded by one who owes as
+//! well, and can do anything but fill that segment: nothing is given an LSN where the zeros come. Who needs
+//! more of it puts another file under its name, under the flush turn and in the same steps, with zeros to the
+//! end of the segment, and then raises `prepared` to that end (step 6). It is nobody's debt in the flush turn
+//! until the first name is given. So the late one
 //!
-//! - writes zeros where there are no records, or to a file without a name, or finds that it was succeeded: it has opened the file before it looks;
-//! - raises `prepared` from what it found, which is true of both files, or not at all: `prepared` is at the end of the segment by then, and only grows. There nothing
-//!   is owed for it any more, whoever raised it;
+//! - writes zeros where there are no records, or to a file without a name, or finds that it was succeeded: it
+//!   has opened the file before it looks;
+//! - raises `prepared` from what it found, which is true of both files, or not at all: `prepared` is at the
+//!   end of the segment by then, and only grows. There nothing is owed for it any more, whoever raised it;
 //! - poisons, if its flush fails: what was copied may be what could not be written.
 //!
-//! It costs the writing of one segment, mostly, and later for each hand-over two locked instructions instead of two stores, until the region is made anew.
-//! Without room for the copies nobody is succeeded in the flush turn, and others wait; in the supply turn who needs more of the segment is told that the disk is full.
+//! It costs the writing of one segment, mostly, and later for each hand-over two locked instructions instead
+//! of two stores, until the region is made anew. Without room for the copies nobody is succeeded in the flush
+//! turn, and others wait; in the supply turn who needs more of the segment is told that the disk is full.
 
 use std::time::Duration;
 
@@ -64,9 +75,9 @@ use super::{BLOCK, Files, Log};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::Lsn;
 
-/// So many times more patience has who cannot tell whether the holder is stopped; twice as much after each succession, so many times: a device on which every
-/// flush
-/// takes so long must not have a segment to write each time.
+/// So many times more patience has who cannot tell whether the holder is stopped; twice as much after each
+/// succession, so many times: a device on which every flush takes so long must not have a segment to write
+/// each time.
 const UNKNOWN: u32 = 20;
 const DOUBLED_MAX: u64 = 6;
 
@@ -98,23 +109,34 @@ impl Log {
 
     /// Takes the turn from a holder who has not moved for long, if there is room for what that takes.
     #[cold]
-    pub(super) fn succeed_if_stuck(&self, watch: &mut Watch, seen: Holding, caller: Caller<'_>) -> Option<Held<'_>> {
+    pub(super) fn succeed_if_stuck(
+        &self,
+        watch: &mut Watch,
+        seen: Holding,
+        caller: Caller<'_>,
+    ) -> Option<Held<'_>> {
         let (words, files) = (self.words(), self.files.as_ref()?);
         let is_stuck = words.flush.is_stuck(watch, seen, caller, self.patience(files));
         if is_stuck && self.has_room_for_copies(files) { words.flush.succeed(seen, caller) } else { None }
     }
 
-    /// Whether there is room for copies of the segments that would be replaced now. Where nobody can tell, the copying will.
+    /// Whether there is room for copies of the segments that would be replaced now. Where nobody can tell,
+    /// the copying will.
     fn has_room_for_copies(&self, files: &Files) -> bool {
         let segments = &files.segments;
         let count = numbers(segments, block_of(self.written()), self.tail()).count() as u64;
-        segments.disk().free_bytes(segments.directory()).map_or(true, |free| free >= count * (HEADER_BYTES + segments.bytes()))
+        segments
+            .disk()
+            .free_bytes(segments.directory())
+            .map_or(true, |free| free >= count * (HEADER_BYTES + segments.bytes()))
     }
 
-    /// Puts another file under the name of a segment that somebody succeeded in the supply turn may fill, ready to its end.
+    /// Puts another file under the name of a segment that somebody succeeded in the supply turn may fill,
+    /// ready to its end.
     ///
     /// # Errors
-    /// `DiskFull` or `Io`: nothing is lost, and whoever needs more of that segment tries again. `Poisoned` if a flush failed.
+    /// `DiskFull` or `Io`: nothing is lost, and whoever needs more of that segment tries again. `Poisoned` if
+    /// a flush failed.
     #[cold]
     pub(super) fn replace_unfilled(&self, files: &Files, number: u64, caller: Caller<'_>) -> Result<()> {
         let end = files.segments.first_lsn(number + 1);
@@ -135,10 +157,12 @@ impl Log {
         )
     }
 
-    /// Does what is [owed](Held::owes) about who was succeeded. False if the caller has been succeeded itself, and all is the next one's.
+    /// Does what is [owed](Held::owes) about who was succeeded. False if the caller has been succeeded
+    /// itself, and all is the next one's.
     ///
     /// # Errors
-    /// `Full` or `Io`: it is owed still, nothing is lost, and whoever has the turn next tries again. `Poisoned` if a flush failed.
+    /// `Full` or `Io`: it is owed still, nothing is lost, and whoever has the turn next tries again.
+    /// `Poisoned` if a flush failed.
     #[cold]
     pub(super) fn replace_files(&self, files: &Files, held: &mut Held<'_>, which: Which) -> Result<bool> {
         self.words().check()?;
@@ -170,18 +194,28 @@ impl Log {
                 replaced => return replaced,
             }
         };
-        // SeqCst: rare. Before the turn is another's, who looks at it: pairs with the Acquire in `write_with`.
+        // SeqCst: rare. Before the turn is another's, who looks at it: pairs with the Acquire in
+        // `write_with`.
         let successions = words.successions.0.fetch_add(1, Ordering::SeqCst) + 1;
         match which {
             Which::Unwritten => words.written.0.raise(copied.to.0, successions),
-            // Release: pairs with the Acquire in `has_room`. Whoever has been succeeded here finds it raised as far, or it is true of the file of its successor.
-            Which::Unfilled(number) => _ = words.prepared.0.fetch_max(segments.first_lsn(number + 1).0, Ordering::Release),
+            // Release: pairs with the Acquire in `has_room`. Whoever has been succeeded here finds it raised
+            // as far, or it is true of the file of its successor.
+            Which::Unfilled(number) => {
+                _ = words.prepared.0.fetch_max(segments.first_lsn(number + 1).0, Ordering::Release)
+            }
         }
         Ok(true)
     }
 
-    /// Puts other files under the names of all segments that hold something of what was copied, or of the one that is to be filled.
-    fn replace_files_of(&self, files: &Files, copied: &Copied, (held, which): (&mut Held<'_>, Which)) -> Result<bool> {
+    /// Puts other files under the names of all segments that hold something of what was copied, or of the one
+    /// that is to be filled.
+    fn replace_files_of(
+        &self,
+        files: &Files,
+        copied: &Copied,
+        (held, which): (&mut Held<'_>, Which),
+    ) -> Result<bool> {
         let numbers = match which {
             // If nothing was appended since, nobody is about to write.
             Which::Unwritten if copied.written == copied.to => return Ok(true),
@@ -198,7 +232,8 @@ impl Log {
         Ok(true)
     }
 
-    /// Copies what the ring has. The tail is read under the turn, so it is no earlier than any that an earlier holder has read and may act upon.
+    /// Copies what the ring has. The tail is read under the turn, so it is no earlier than any that an
+    /// earlier holder has read and may act upon.
     fn copy_ring(&self) -> Copied {
         loop {
             let (written, to) = (self.written(), self.tail());
@@ -206,7 +241,8 @@ impl Log {
             let mut bytes = AlignedBuf::new((to.0 - from.0).next_multiple_of(BLOCK) as usize);
             // SAFETY: until `written` moves nobody writes there; if it has, the bytes are not used.
             unsafe { self.memory.ring.copy_out(from, &mut bytes[..(to.0 - from.0) as usize]) };
-            // Acquire: the copy is made before the look. Who has written over what was copied had seen `written` raised.
+            // Acquire: the copy is made before the look. Who has written over what was copied had seen
+            // `written` raised.
             fence(Ordering::Acquire);
             if self.written() == written {
                 return Copied { from, written, to, bytes };
@@ -214,7 +250,8 @@ impl Log {
         }
     }
 
-    /// Flushes what is copied of the files and may not be durable: the system may have failed to write it, and forget it, and a copy would not show that.
+    /// Flushes what is copied of the files and may not be durable: the system may have failed to write it,
+    /// and forget it, and a copy would not show that.
     fn flush_copied(&self, files: &Files, copied: &Copied) -> Result<()> {
         let (words, segments) = (self.words(), &files.segments);
         let first = segments.first_lsn(segments.number_of(copied.from));
@@ -227,13 +264,23 @@ impl Log {
     }
 
     /// Puts another file under the name of a segment. False if the caller has been succeeded.
-    fn replace_file(&self, files: &Files, number: u64, copied: &Copied, (held, which): (&mut Held<'_>, Which)) -> Result<bool> {
+    fn replace_file(
+        &self,
+        files: &Files,
+        number: u64,
+        copied: &Copied,
+        (held, which): (&mut Held<'_>, Which),
+    ) -> Result<bool> {
         let segments = &files.segments;
         let (name, copy) = (Name::Log(number), Name::Copy(held.number()));
         let path = segments.path(copy);
         let old = segments.open_file(name, false, true)?;
-        let how = How { create: false, create_new: true, read_only: false, direct: files.direct, durable: false };
-        let file = segments.disk().open(&path, how).map_err(|e| Error::io("making a copy of a log segment", &path, e))?;
+        let how =
+            How { create: false, create_new: true, read_only: false, direct: files.direct, durable: false };
+        let file = segments
+            .disk()
+            .open(&path, how)
+            .map_err(|e| Error::io("making a copy of a log segment", &path, e))?;
         // Had this one the turn until now, its successor finds the copy, and takes the name away.
         if held.is_succeeded() {
             return Ok(false);
@@ -246,7 +293,11 @@ impl Log {
         }
         let renamed = segments.rename(copy, name)?;
         if !renamed && !held.is_succeeded() {
-            return Err(Error::io("renaming a copy of a log segment", &path, std::io::ErrorKind::NotFound.into()));
+            return Err(Error::io(
+                "renaming a copy of a log segment",
+                &path,
+                std::io::ErrorKind::NotFound.into(),
+            ));
         }
         Ok(renamed)
     }
@@ -279,7 +330,10 @@ impl Log {
             at += piece as u64;
         }
         if from < to {
-            file.write_at(&copied.bytes[(from.0 - copied.from.0) as usize..(to.0 - copied.from.0) as usize], before)?;
+            file.write_at(
+                &copied.bytes[(from.0 - copied.from.0) as usize..(to.0 - copied.from.0) as usize],
+                before,
+            )?;
         }
         let ready = match which {
             Which::Unwritten => Lsn(self.words().prepared.0.load(Ordering::Acquire)).min(end),

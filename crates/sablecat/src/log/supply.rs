@@ -1,25 +1,32 @@
-//! The supply of segments: made ahead of the tail, reused behind the checkpoint, begun afresh after recovery, removed after a clean close.
+//! The supply of segments: made ahead of the tail, reused behind the checkpoint, begun afresh after recovery,
+//! removed after a clean close.
 //!
-//! A segment is a file of zeros written and flushed once, since a flush after overwriting costs a fraction of one after growing; or a file
-//! whose old contents nobody needs. Old contents do no harm: every record names its LSN, and no LSN is given twice. A file system that writes
-//! nothing over what is there (btrfs) is asked to make an exception: there each flush would give blocks new places, and zeros would have been for nothing
+//! A segment is a file of zeros written and flushed once, since a flush after overwriting costs a fraction of
+//! one after growing; or a file whose old contents nobody needs. Old contents do no harm: every record names
+//! its LSN, and no LSN is given twice. A file system that writes nothing over what is there (btrfs) is asked
+//! to make an exception: there each flush would give blocks new places, and zeros would have been for nothing
 //! ([decision 18](../../../../docs/decisions/0018-log-in-place.md)).
 //!
-//! Order of events, each step flushed before the next: the file made in its whole length under a name that means nothing, with its header
-//! and its first zeros; the name changed to that of the next segment; the directory flushed; `prepared` raised, from which moment commits
-//! may get LSNs inside. A file that was not filled to its end is filled on, and `prepared` raised again: no record is where zeros are still
-//! to be written. The supply turn has one participant at a time do this. Whoever dies in it leaves a file that the next one removes, or a segment that is
-//! ready and only not counted yet. Whoever is stopped in it is succeeded after a while, and may go on at any moment: so files in the making have names of
-//! their own, the name of a segment is given only if nobody has it, and `prepared` is raised only from what it was. Zeros into a segment in use would not
-//! be harmless then: who writes them insists on the turn. So whoever takes that from it owes something, and before anybody else fills that segment
-//! another file takes its name, ready to the end (succession.rs, [decision 24](../../../../docs/decisions/0024-in-each-others-way.md)).
+//! Order of events, each step flushed before the next: the file made in its whole length under a name that
+//! means nothing, with its header and its first zeros; the name changed to that of the next segment; the
+//! directory flushed; `prepared` raised, from which moment commits may get LSNs inside. A file that was not
+//! filled to its end is filled on, and `prepared` raised again: no record is where zeros are still to be
+//! written. The supply turn has one participant at a time do this. Whoever dies in it leaves a file that the
+//! next one removes, or a segment that is ready and only not counted yet. Whoever is stopped in it is
+//! succeeded after a while, and may go on at any moment: so files in the making have names of their own, the
+//! name of a segment is given only if nobody has it, and `prepared` is raised only from what it was. Zeros
+//! into a segment in use would not be harmless then: who writes them insists on the turn. So whoever takes
+//! that from it owes something, and before anybody else fills that segment another file takes its name, ready
+//! to the end (succession.rs, [decision 24](../../../../docs/decisions/0024-in-each-others-way.md)).
 //!
-//! How much is made ready follows the need: as much ahead as this life has used, from half a megabyte to half a segment. So opening costs
-//! a megabyte of zeros, a short life never fills a segment, and after some megabytes of log whole segments are made. Likewise as many
-//! spares are kept as the last stretch between two checkpoints used up. Where segments are archived none becomes a spare, and all are made anew.
+//! How much is made ready follows the need: as much ahead as this life has used, from half a megabyte to half
+//! a segment. So opening costs a megabyte of zeros, a short life never fills a segment, and after some
+//! megabytes of log whole segments are made. Likewise as many spares are kept as the last stretch between two
+//! checkpoints used up. Where segments are archived none becomes a spare, and all are made anew.
 //!
-//! On a disk without room for a segment one is made all the same, with a hole for its end, and as much of it made ready as there is room for: a full disk must
-//! not keep anybody from opening the environment and deleting something. When the hole is reached there is room by then, or commits end in `DiskFull`.
+//! On a disk without room for a segment one is made all the same, with a hole for its end, and as much of it
+//! made ready as there is room for: a full disk must not keep anybody from opening the environment and
+//! deleting something. When the hole is reached there is room by then, or commits end in `DiskFull`.
 
 use std::io;
 use std::path::PathBuf;
@@ -76,10 +83,12 @@ impl Log {
         used.max(AHEAD_MIN).min(files.segments.bytes() / 2)
     }
 
-    /// Makes the next segment ready if it [is wanted](Log::wants_segment), unless somebody is at that already. For whoever keeps house, off the commit path.
+    /// Makes the next segment ready if it [is wanted](Log::wants_segment), unless somebody is at that
+    /// already. For whoever keeps house, off the commit path.
     ///
     /// # Errors
-    /// `DiskFull` or `Io`; nothing is lost and it may be tried again. `Poisoned` when a flush of what was in use has failed, now or earlier.
+    /// `DiskFull` or `Io`; nothing is lost and it may be tried again. `Poisoned` when a flush of what was in
+    /// use has failed, now or earlier.
     pub(crate) fn prepare_next(&self, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         if !self.wants_segment() {
@@ -87,21 +96,29 @@ impl Log {
         }
         // Not waited for: it may be stopped, and its caller has the log to flush.
         let Ok(held) = self.words().supply.try_take(caller) else { return Ok(()) };
-        self.unless_succeeded(
-            held,
-            caller,
-            |held| if self.wants_segment() { self.prepare_one(files, held, Spares::Used, caller) } else { Ok(()) },
-        )
+        self.unless_succeeded(held, caller, |held| {
+            if self.wants_segment() { self.prepare_one(files, held, Spares::Used, caller) } else { Ok(()) }
+        })
     }
 
     /// Does `work` under the supply turn.
-    fn supplying(&self, files: &Files, caller: Caller<'_>, work: impl FnOnce(&mut Held<'_>) -> Result<()>) -> Result<()> {
+    fn supplying(
+        &self,
+        files: &Files,
+        caller: Caller<'_>,
+        work: impl FnOnce(&mut Held<'_>) -> Result<()>,
+    ) -> Result<()> {
         self.unless_succeeded(self.words().supply.take_over(caller, self.patience(files)), caller, work)
     }
 
-    /// Does `work` under the turn. Errors of who has been succeeded meanwhile count for nothing, since the successor may have been at the same files; but a
-    /// failed flush is one whoever asked for it.
-    fn unless_succeeded(&self, mut held: Held<'_>, caller: Caller<'_>, work: impl FnOnce(&mut Held<'_>) -> Result<()>) -> Result<()> {
+    /// Does `work` under the turn. Errors of who has been succeeded meanwhile count for nothing, since the
+    /// successor may have been at the same files; but a failed flush is one whoever asked for it.
+    fn unless_succeeded(
+        &self,
+        mut held: Held<'_>,
+        caller: Caller<'_>,
+        work: impl FnOnce(&mut Held<'_>) -> Result<()>,
+    ) -> Result<()> {
         self.check_supplier(caller)?;
         match work(&mut held) {
             Err(error) if error.kind() != ErrorKind::Poisoned && held.is_succeeded() => Ok(()),
@@ -109,8 +126,10 @@ impl Log {
         }
     }
 
-    /// Whether who has just got the turn may do anything with it. Once a flush has failed nobody knows which names will be there tomorrow, and the next flush, which may
-    /// succeed, says nothing of them: so files are neither made, nor renamed, nor removed any more. Not before the turn: who had it may just have found out.
+    /// Whether who has just got the turn may do anything with it. Once a flush has failed nobody knows which
+    /// names will be there tomorrow, and the next flush, which may succeed, says nothing of them: so files
+    /// are neither made, nor renamed, nor removed any more. Not before the turn: who had it may just have
+    /// found out.
     fn check_supplier(&self, caller: Caller<'_>) -> Result<()> {
         caller.check_fence()?;
         self.words().check()
@@ -140,7 +159,13 @@ impl Log {
     }
 
     /// Makes more of the last segment ready, or of the one after it when it is ready to its end.
-    fn prepare_one(&self, files: &Files, held: &mut Held<'_>, spares: Spares, caller: Caller<'_>) -> Result<()> {
+    fn prepare_one(
+        &self,
+        files: &Files,
+        held: &mut Held<'_>,
+        spares: Spares,
+        caller: Caller<'_>,
+    ) -> Result<()> {
         let (words, segments) = (self.words(), &files.segments);
         let from = Lsn(words.prepared.0.load(Ordering::Acquire));
         let number = segments.number_of(from);
@@ -157,36 +182,57 @@ impl Log {
             }
             let path = segments.path(Name::Log(number));
             let file = segments.open_file(Name::Log(number), files.direct, false)?;
-            let filled =
-                fill_some(&*file, segments.offset_of(from), piece, held).map_err(|e| Error::io("filling log segment", &path, e))?;
-            // The segment is in use, and its flush is of all that was written to it, by whomever: what was handed over is lost with the zeros. Also if another
-            // has the turn by now: what it copied may be what was lost.
+            let filled = fill_some(&*file, segments.offset_of(from), piece, held)
+                .map_err(|e| Error::io("filling log segment", &path, e))?;
+            // The segment is in use, and its flush is of all that was written to it, by whomever: what was
+            // handed over is lost with the zeros. Also if another has the turn by now: what it copied may be
+            // what was lost.
             file.sync().map_err(|e| words.poison(&Error::io("flushing log segment", &path, e)))?;
             filled
         } else {
-            // Who was succeeded has raised it so far, and does nothing more; or it fills a file without a name.
+            // Who was succeeded has raised it so far, and does nothing more; or it fills a file without a
+            // name.
             if held.owes() && !held.settle() {
                 return Ok(());
             }
             self.begin_segment(files, number, piece, (held, spares))?
         };
-        // Release: pairs with the Acquire in `has_room`; a commit inside comes after all of the above. Who has been succeeded may find it raised
-        // already; it only grows, so it is not raised twice for one thing.
-        let _ = words.prepared.0.compare_exchange(from.0, from.0 + ready, Ordering::Release, Ordering::Relaxed);
+        // Release: pairs with the Acquire in `has_room`; a commit inside comes after all of the above. Who
+        // has been succeeded may find it raised already; it only grows, so it is not raised twice for one
+        // thing.
+        let _ =
+            words.prepared.0.compare_exchange(from.0, from.0 + ready, Ordering::Release, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Makes segment `number`, of a spare or anew, with `piece` bytes of zeros in the latter case. Returns how much of it is ready.
-    fn begin_segment(&self, files: &Files, number: u64, piece: u64, (held, spares): (&Held<'_>, Spares)) -> Result<u64> {
+    /// Makes segment `number`, of a spare or anew, with `piece` bytes of zeros in the latter case. Returns
+    /// how much of it is ready.
+    fn begin_segment(
+        &self,
+        files: &Files,
+        number: u64,
+        piece: u64,
+        (held, spares): (&Held<'_>, Spares),
+    ) -> Result<u64> {
         let (words, segments) = (self.words(), &files.segments);
         let ready = segments.path(Name::Log(number));
-        let header = segments.header(number, words.life.0.load(Ordering::Acquire), words.continues.load(Ordering::Acquire));
-        let exists = segments.disk().exists(&ready).map_err(|e| Error::io("looking for log segment", &ready, e))?;
-        let made = if exists { None } else { self.make_segment(files, number, &header.encode(), piece, (held, spares))? };
+        let header = segments.header(
+            number,
+            words.life.0.load(Ordering::Acquire),
+            words.continues.load(Ordering::Acquire),
+        );
+        let exists =
+            segments.disk().exists(&ready).map_err(|e| Error::io("looking for log segment", &ready, e))?;
+        let made = if exists {
+            None
+        } else {
+            self.make_segment(files, number, &header.encode(), piece, (held, spares))?
+        };
         let bytes = match made {
             Some(bytes) => bytes,
             None => {
-                // Somebody may have died, or have been quicker, who had just made it; anything else is not this life's.
+                // Somebody may have died, or have been quicker, who had just made it; anything else is not
+                // this life's.
                 if segments.read_header(number)? != header {
                     return Err(Error::corruption(format!(
                         "log segment {} is there already, of another life: files were replaced, or added, while the environment was open",
@@ -201,7 +247,8 @@ impl Log {
         Ok(bytes)
     }
 
-    /// Makes a file of a spare or anew, and gives it the name of segment `number`. Returns how much of it is ready; none: another was quicker.
+    /// Makes a file of a spare or anew, and gives it the name of segment `number`. Returns how much of it is
+    /// ready; none: another was quicker.
     fn make_segment(
         &self,
         files: &Files,
@@ -215,21 +262,24 @@ impl Log {
         let is_spare = spares == Spares::Used && self.take_spare(files, held)?;
         let made = if is_spare {
             // Its old name must be gone for good; whoever took that away may have died before this.
-            self.sync_directory(files).and_then(|()| rewrite_header(segments, mine, header)).map(|()| segments.bytes())
+            self.sync_directory(files)
+                .and_then(|()| rewrite_header(segments, mine, header))
+                .map(|()| segments.bytes())
         } else {
             self.make_new(files, mine, header, piece, held)
         };
         held.move_on();
         let named = made.and_then(|ready| Ok(segments.rename_new(mine, Name::Log(number))?.then_some(ready)));
         if !matches!(named, Ok(Some(_))) {
-            // Best effort: on a full disk what was written should not stay, nor what another was quicker with.
+            // Best effort: on a full disk what was written should not stay, nor what another was quicker
+            // with.
             let _ = segments.remove(mine);
         }
         named
     }
 
-    /// How much of a segment is ready, up to `piece`, that another made and that may be in use. On a full disk there may be a hole in it. Nothing is
-    /// written: that would not be harmless.
+    /// How much of a segment is ready, up to `piece`, that another made and that may be in use. On a full
+    /// disk there may be a hole in it. Nothing is written: that would not be harmless.
     fn ready_in(&self, files: &Files, number: u64, piece: u64) -> Result<u64> {
         let segments = &files.segments;
         let path = segments.path(Name::Log(number));
@@ -238,15 +288,18 @@ impl Log {
         loop {
             match file.preallocate(HEADER_BYTES, ready) {
                 Err(e) if is_full(&e) && ready > BLOCK => ready = (ready / 2).next_multiple_of(BLOCK),
-                reserved => break reserved.map_err(|e| Error::io("taking space for log segment", &path, e))?,
+                reserved => {
+                    break reserved.map_err(|e| Error::io("taking space for log segment", &path, e))?;
+                }
             }
         }
         file.sync().map_err(|e| self.words().poison(&Error::io("flushing log segment", &path, e)))?;
         Ok(ready)
     }
 
-    /// Gives a spare file of the right size, without holes, the name that it has while it is made ready, if there is one: of two who want it one
-    /// gets it. Others found on the way are removed, and what earlier holders of the turn left unfinished; if they live, they have been succeeded.
+    /// Gives a spare file of the right size, without holes, the name that it has while it is made ready, if
+    /// there is one: of two who want it one gets it. Others found on the way are removed, and what earlier
+    /// holders of the turn left unfinished; if they live, they have been succeeded.
     fn take_spare(&self, files: &Files, held: &Held<'_>) -> Result<bool> {
         let segments = &files.segments;
         for name in segments.list()? {
@@ -259,7 +312,8 @@ impl Log {
                         continue;
                     }
                     let file = segments.open_file(mine, false, false)?;
-                    let len = file.len().map_err(|e| Error::io("asking the length of", &segments.path(mine), e))?;
+                    let len =
+                        file.len().map_err(|e| Error::io("asking the length of", &segments.path(mine), e))?;
                     // One that was made on a full disk has a hole, which must be filled first.
                     let whole = HEADER_BYTES + segments.bytes();
                     if len == whole && file.preallocate(0, whole).is_ok() {
@@ -273,17 +327,26 @@ impl Log {
         Ok(false)
     }
 
-    /// Makes a new file in its whole length, its header and `piece` zeros written and flushed, or as many as there is room for, under a name that
-    /// means nothing yet. Says how many those were.
-    fn make_new(&self, files: &Files, name: Name, header: &AlignedBuf, piece: u64, held: &Held<'_>) -> Result<u64> {
+    /// Makes a new file in its whole length, its header and `piece` zeros written and flushed, or as many as
+    /// there is room for, under a name that means nothing yet. Says how many those were.
+    fn make_new(
+        &self,
+        files: &Files,
+        name: Name,
+        header: &AlignedBuf,
+        piece: u64,
+        held: &Held<'_>,
+    ) -> Result<u64> {
         let segments = &files.segments;
         let path = segments.path(name);
-        let how = How { create: true, create_new: false, read_only: false, direct: files.direct, durable: false };
+        let how =
+            How { create: true, create_new: false, read_only: false, direct: files.direct, durable: false };
         let made = segments.disk().open(&path, how).and_then(|file| {
             file.keep_in_place();
             let whole = HEADER_BYTES + segments.bytes();
             match file.preallocate(0, whole) {
-                // What the disk has room for is filled; the rest when it is wanted, if there is room for that then.
+                // What the disk has room for is filled; the rest when it is wanted, if there is room for that
+                // then.
                 Err(e) if is_full(&e) => file.set_len(0).and_then(|()| file.set_len(whole))?,
                 preallocated => preallocated?,
             }
@@ -295,12 +358,14 @@ impl Log {
         made.map_err(|e| Error::io("making log segment", &path, e))
     }
 
-    /// Gives back the segments that lie wholly below `lsn`: to the archive if there is one, else for reuse or to the disk. As many spares are
-    /// kept as segments are given back now, that is, as were used up since the last time. The caller knows that nothing below `lsn` will
-    /// be read again for recovery: a durable checkpoint begins there or above.
+    /// Gives back the segments that lie wholly below `lsn`: to the archive if there is one, else for reuse or
+    /// to the disk. As many spares are kept as segments are given back now, that is, as were used up since
+    /// the last time. The caller knows that nothing below `lsn` will be read again for recovery: a durable
+    /// checkpoint begins there or above.
     ///
     /// # Errors
-    /// `Io`; what was not given back this time will be the next. `Poisoned` if a flush of the log or of its directories has failed, now or earlier.
+    /// `Io`; what was not given back this time will be the next. `Poisoned` if a flush of the log or of its
+    /// directories has failed, now or earlier.
     pub(crate) fn recycle_before(&self, lsn: Lsn, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         // What is not durable yet will be flushed by name.
@@ -313,7 +378,8 @@ impl Log {
         let names = segments.list()?;
         // Strictly below: a scan from exactly the end of a segment wants to see that it was there.
         let is_over = |name: &Name| matches!(name, Name::Log(number) if segments.first_lsn(number + 1) < lsn);
-        let mut over: Vec<u64> = names.iter().filter(|name| is_over(name)).filter_map(|name| name.number_used()).collect();
+        let mut over: Vec<u64> =
+            names.iter().filter(|name| is_over(name)).filter_map(|name| name.number_used()).collect();
         over.sort_unstable();
         let mut wanted = over.len().min(files.spares_max);
         let mut changed = false;
@@ -345,9 +411,10 @@ impl Log {
         if changed { self.sync_directory(files) } else { Ok(()) }
     }
 
-    /// Gives up all files of the log, after the last commit of a life: to the archive, if there is one, those that hold something of what
-    /// was logged before `end`. The caller knows that a durable checkpoint holds everything and says so. The names need not be gone for
-    /// good: whichever a crash brings back, the next life passes them by.
+    /// Gives up all files of the log, after the last commit of a life: to the archive, if there is one, those
+    /// that hold something of what was logged before `end`. The caller knows that a durable checkpoint holds
+    /// everything and says so. The names need not be gone for good: whichever a crash brings back, the next
+    /// life passes them by.
     ///
     /// # Errors
     /// `Io`; what is left is of no use, and does no harm. `Poisoned` as for [`Log::recycle_before`].
@@ -357,18 +424,27 @@ impl Log {
         let held = self.words().supply.take(caller);
         self.check_supplier(caller)?;
         if let Some(archive) = segments.archive() {
-            let kept: Vec<u64> = segments.numbers()?.into_iter().filter(|&number| segments.first_lsn(number) < end).collect();
+            let kept: Vec<u64> =
+                segments.numbers()?.into_iter().filter(|&number| segments.first_lsn(number) < end).collect();
             self.archive(files, archive, &kept, Some(end), &held)?;
         }
         let mut names = segments.list()?;
-        // Oldest first, so that a log of which a part is left lacks its beginning, and is not taken for a shorter one.
+        // Oldest first, so that a log of which a part is left lacks its beginning, and is not taken for a
+        // shorter one.
         names.sort_unstable_by_key(|name| name.number_used());
         names.into_iter().try_for_each(|name| segments.remove(name))
     }
 
-    /// Archives segments, given in ascending order. A life of which the end is known, from the life after it or because it is `end`, is cut
-    /// off there. The caller has the supply turn.
-    fn archive(&self, files: &Files, archive: &Archive, numbers: &[u64], end: Option<Lsn>, held: &Held<'_>) -> Result<()> {
+    /// Archives segments, given in ascending order. A life of which the end is known, from the life after it
+    /// or because it is `end`, is cut off there. The caller has the supply turn.
+    fn archive(
+        &self,
+        files: &Files,
+        archive: &Archive,
+        numbers: &[u64],
+        end: Option<Lsn>,
+        held: &Held<'_>,
+    ) -> Result<()> {
         if numbers.is_empty() {
             return Ok(());
         }
@@ -386,8 +462,14 @@ impl Log {
             }
             let taken = self.archive_one(files, archive, number, (&in_use, end, now));
             let path = segments.path(Name::Log(number));
-            // A late one may have been quicker: then it is there under the other name, which is flushed below.
-            if taken.is_err() && segments.disk().exists(&path).map_err(|e| Error::io("looking for log segment", &path, e))? {
+            // A late one may have been quicker: then it is there under the other name, which is flushed
+            // below.
+            if taken.is_err()
+                && segments
+                    .disk()
+                    .exists(&path)
+                    .map_err(|e| Error::io("looking for log segment", &path, e))?
+            {
                 return taken;
             }
         }
@@ -396,9 +478,19 @@ impl Log {
         self.sync_directory(files)
     }
 
-    fn archive_one(&self, files: &Files, archive: &Archive, number: u64, (in_use, end, now): (&[u64], Option<Lsn>, Moment)) -> Result<()> {
+    fn archive_one(
+        &self,
+        files: &Files,
+        archive: &Archive,
+        number: u64,
+        (in_use, end, now): (&[u64], Option<Lsn>, Moment),
+    ) -> Result<()> {
         let segments = &files.segments;
-        let next = in_use.iter().find(|&&other| other > number).map(|&next| segments.read_header(next)).transpose()?;
+        let next = in_use
+            .iter()
+            .find(|&&other| other > number)
+            .map(|&next| segments.read_header(next))
+            .transpose()?;
         let own = segments.read_header(number)?;
         let ends = match next {
             Some(next) if next.life == own.life => None,
@@ -417,25 +509,32 @@ impl Log {
     /// # Errors
     /// `Io`.
     pub(crate) fn oldest_archived(&self) -> Result<Option<PathBuf>> {
-        let Some(archive) = self.files.as_ref().and_then(|files| files.segments.archive()) else { return Ok(None) };
+        let Some(archive) = self.files.as_ref().and_then(|files| files.segments.archive()) else {
+            return Ok(None);
+        };
         Ok(archive.list()?.first().map(|oldest| archive.path(oldest)))
     }
 
-    /// Removes archived segments, the oldest first, as long as they are more than is to be kept and lie wholly below `needed`.
+    /// Removes archived segments, the oldest first, as long as they are more than is to be kept and lie
+    /// wholly below `needed`.
     ///
     /// # Errors
     /// `Io`; what was not removed this time will be the next. `Poisoned` as for [`Log::recycle_before`].
     pub(crate) fn prune_archive(&self, kept: Kept, needed: Lsn, caller: Caller<'_>) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         let segments = &files.segments;
-        let Some(archive) = segments.archive().filter(|_| kept.bytes_max.is_some() || kept.since.is_some()) else { return Ok(()) };
+        let Some(archive) = segments.archive().filter(|_| kept.bytes_max.is_some() || kept.since.is_some())
+        else {
+            return Ok(());
+        };
         self.supplying(files, caller, |held| {
             let archived = archive.list()?;
             let lengths = archived.iter().map(|one| archive.len(one)).collect::<Result<Vec<_>>>()?;
             let mut bytes: u64 = lengths.iter().sum();
             for (one, len) in archived.iter().zip(lengths) {
                 let is_needed = segments.first_lsn(one.number + 1) >= needed;
-                let is_too_much = kept.bytes_max.is_some_and(|max| bytes > max) || kept.since.is_some_and(|since| one.time < since);
+                let is_too_much = kept.bytes_max.is_some_and(|max| bytes > max)
+                    || kept.since.is_some_and(|since| one.time < since);
                 if is_needed || !is_too_much {
                     break;
                 }
@@ -460,16 +559,17 @@ impl Log {
         files.segments.sync_directory().map_err(|error| self.unflushed(error))
     }
 
-    /// The error of a directory's flush. If it failed, nobody knows which names will be there tomorrow, and asking again does not help: it poisons.
-    /// Not so if it was never tried.
+    /// The error of a directory's flush. If it failed, nobody knows which names will be there tomorrow, and
+    /// asking again does not help: it poisons. Not so if it was never tried.
     #[cold]
     fn unflushed(&self, error: Error) -> Error {
         if error.is_untried() { error } else { self.words().poison(&error) }
     }
 
-    /// Begins a new life of the log that goes on after `end`, which is where a [scan](Log::scan) ended (0 for a new environment), at `floor`
-    /// or above, and returns its first LSN. From here on commits may come; on a full disk there may be no room ready for them yet. The caller has
-    /// [made](super::Segments::make_last) everything below `end` last, and is alone.
+    /// Begins a new life of the log that goes on after `end`, which is where a [scan](Log::scan) ended (0 for
+    /// a new environment), at `floor` or above, and returns its first LSN. From here on commits may come; on
+    /// a full disk there may be no room ready for them yet. The caller has [made](super::Segments::make_last)
+    /// everything below `end` last, and is alone.
     ///
     /// # Errors
     /// `Io`; it may be tried again.
@@ -490,22 +590,25 @@ impl Log {
         };
         let number = number.max(floor.0.div_ceil(segments.bytes()));
         let life = number.checked_mul(segments.bytes()).filter(|&life| life < 1 << 62);
-        let life = life.ok_or_else(|| Error::exhausted("the log has used up its numbers; back up and restore into a new environment"))?;
+        let life = life.ok_or_else(|| {
+            Error::exhausted("the log has used up its numbers; back up and restore into a new environment")
+        })?;
         let mut newest_first = names;
         newest_first.sort_unstable_by_key(|name| std::cmp::Reverse(name.number_used()));
         let mut of_no_use = Vec::new();
         for name in newest_first {
             match name {
                 Name::New(_) | Name::Copy(_) => segments.remove(name)?,
-                // Made ahead, or torn remains beyond the end. `number` stays above them under either name. One by one, newest first, so that
-                // a crash never leaves a gap.
+                // Made ahead, or torn remains beyond the end. `number` stays above them under either name.
+                // One by one, newest first, so that a crash never leaves a gap.
                 Name::Log(number) if number > last => {
                     segments.rename(name, Name::Spare(number))?;
                     self.sync_directory(files)?;
                     of_no_use.push(Name::Spare(number));
                 }
                 Name::Log(_) => {}
-                // Where the flush of the directory failed that made it a spare, its old name is the one that lasts, whatever can be seen now.
+                // Where the flush of the directory failed that made it a spare, its old name is the one that
+                // lasts, whatever can be seen now.
                 Name::Spare(_) => of_no_use.push(name),
             }
         }
@@ -542,8 +645,8 @@ fn fill_some(file: &dyn File, offset: u64, mut bytes: u64, held: &Held<'_>) -> i
     }
 }
 
-/// Writes `bytes` zeros at `offset`. Who insists looks at the turn before each write, and has opened the file before that: so after it was succeeded it writes once at
-/// most, to a file that had the name before.
+/// Writes `bytes` zeros at `offset`. Who insists looks at the turn before each write, and has opened the file
+/// before that: so after it was succeeded it writes once at most, to a file that had the name before.
 pub(super) fn fill(file: &dyn File, offset: u64, bytes: u64, held: &Held<'_>) -> io::Result<()> {
     let zeros = AlignedBuf::new(FILL_BYTES.min(usize::try_from(bytes).unwrap_or(FILL_BYTES)));
     let mut done = 0;

@@ -6,18 +6,21 @@
 //!      given        to be given
 //! ```
 //!
-//! Nothing is given that a crash might take back: of the machine, up to `durable`; of all processes, up to `written`. Who has been given everything sleeps on the
-//! word beside that position ([`Log::listen`]).
+//! Nothing is given that a crash might take back: of the machine, up to `durable`; of all processes, up to
+//! `written`. Who has been given everything sleeps on the word beside that position ([`Log::listen`]).
 //!
-//! *Where it may begin.* At the end of any record, in any life of the log that leads to the present one, if the segments from there on are kept. A life in which nothing was logged leaves no
-//! trace; what began there goes on where the life before it ended. It cannot begin in what was cut off: in commits that a crash took back, or in a time that the environment was
-//! taken back from.
+//! *Where it may begin.* At the end of any record, in any life of the log that leads to the present one, if
+//! the segments from there on are kept. A life in which nothing was logged leaves no trace; what began there
+//! goes on where the life before it ended. It cannot begin in what was cut off: in commits that a crash took
+//! back, or in a time that the environment was taken back from.
 //!
-//! *Where it reads.* From the ring what it still has, and else from the files; there are no records in the files that the ring had not, and a record is one only if it is good. What
-//! is not there any more is known by its segment: no segment of that number is kept, in use or archived.
+//! *Where it reads.* From the ring what it still has, and else from the files; there are no records in the
+//! files that the ring had not, and a record is one only if it is good. What is not there any more is known
+//! by its segment: no segment of that number is kept, in use or archived.
 //!
-//! *Large commits.* Chunks that were passed are remembered until their commit comes. Who began between chunks and their commit looks for them backwards. Chunks of which no commit will
-//! come are [forgotten](Tail::forget_chunks), by who knows which these are.
+//! *Large commits.* Chunks that were passed are remembered until their commit comes. Who began between chunks
+//! and their commit looks for them backwards. Chunks of which no commit will come are
+//! [forgotten](Tail::forget_chunks), by who knows which these are.
 
 use std::time::Duration;
 
@@ -58,9 +61,15 @@ impl Log {
         }
     }
 
-    /// Sleeps until `done` gives something, looking whenever more has been reached, or until the monotonic clock has come to `deadline` (none: never). Also looks when the
-    /// log is poisoned, when somebody who was at it died, and now and then.
-    pub(crate) fn listen<T>(&self, reach: Reach, deadline: Option<Duration>, done: impl FnMut() -> Option<T>) -> Option<T> {
+    /// Sleeps until `done` gives something, looking whenever more has been reached, or until the monotonic
+    /// clock has come to `deadline` (none: never). Also looks when the log is poisoned, when somebody who was
+    /// at it died, and now and then.
+    pub(crate) fn listen<T>(
+        &self,
+        reach: Reach,
+        deadline: Option<Duration>,
+        done: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
         match reach {
             Reach::Written => self.words().written.1.listen(deadline, done),
             Reach::Durable => self.words().durable.1.listen(deadline, done),
@@ -75,12 +84,15 @@ impl Log {
     /// The commits after `from`, where a record ends or a life begins.
     ///
     /// # Errors
-    /// `LogGone` if the log is not kept from there on, or does not lead here from there; `Invalid` if it does not reach there, and in memory alone; `Io`; `Corruption`.
+    /// `LogGone` if the log is not kept from there on, or does not lead here from there; `Invalid` if it does
+    /// not reach there, and in memory alone; `Io`; `Corruption`.
     pub(crate) fn tail_from(&self, from: Lsn, reach: Reach) -> Result<Tail<'_>> {
         let segments = self.segments()?;
         let tail = self.tail();
         if from > tail {
-            return Err(Error::invalid(format!("LSN {from} as a place in the log to go on from: the log ends at {tail}")));
+            return Err(Error::invalid(format!(
+                "LSN {from} as a place in the log to go on from: the log ends at {tail}"
+            )));
         }
         let lives = self.lives_from(from)?;
         let scan = segments.scan_live(self, lives, from)?;
@@ -106,14 +118,18 @@ impl Log {
             let found = match at.cmp(&continues) {
                 std::cmp::Ordering::Less => segments.lives_kept(at, continues),
                 std::cmp::Ordering::Equal => Ok(Vec::new()),
-                std::cmp::Ordering::Greater => Err(Broken::Contradicts { number: segments.number_of(life), continues }),
+                std::cmp::Ordering::Greater => {
+                    Err(Broken::Contradicts { number: segments.number_of(life), continues })
+                }
             };
             match found {
                 Ok(mut lives) => {
                     lives.push(present(life));
                     return Ok(lives);
                 }
-                Err(Broken::Contradicts { continues, .. }) if segments.is_idle(continues, at)? => at = continues,
+                Err(Broken::Contradicts { continues, .. }) if segments.is_idle(continues, at)? => {
+                    at = continues
+                }
                 Err(Broken::Contradicts { continues, .. }) => {
                     return Err(Error::new(
                         ErrorKind::LogGone,
@@ -150,7 +166,8 @@ impl Log {
         let segments = self.segments()?;
         let kept = segments.numbers_kept()?;
         let words = self.words();
-        let (mut life, mut continues) = (words.life.0.load(Ordering::Acquire), words.continues.load(Ordering::Acquire));
+        let (mut life, mut continues) =
+            (words.life.0.load(Ordering::Acquire), words.continues.load(Ordering::Acquire));
         let mut end = self.written();
         loop {
             let first = segments.number_of(Lsn(life));
@@ -181,11 +198,13 @@ impl Segments {
         Ok(self.numbers_kept()?.contains(&self.number_of(at)))
     }
 
-    /// Whether nothing was ever logged between `end`, where a life ended, and `begin`, where one began that left no trace.
+    /// Whether nothing was ever logged between `end`, where a life ended, and `begin`, where one began that
+    /// left no trace.
     fn is_idle(&self, end: Lsn, begin: Lsn) -> Result<bool> {
         let begins_one = self.first_lsn(self.number_of(begin)) == begin;
         let kept = self.numbers_kept()?;
-        let between = kept.iter().any(|&number| self.first_lsn(number) > end && self.first_lsn(number) <= begin);
+        let between =
+            kept.iter().any(|&number| self.first_lsn(number) > end && self.first_lsn(number) <= begin);
         if !begins_one || between {
             return Ok(false);
         }
@@ -200,7 +219,8 @@ impl Tail<'_> {
     /// Goes on to the next commit that has been reached. False if there is none yet.
     ///
     /// # Errors
-    /// `LogGone` if it is not kept any more; `Invalid` if no commit ends where this began; `Corruption`, `Io`.
+    /// `LogGone` if it is not kept any more; `Invalid` if no commit ends where this began; `Corruption`,
+    /// `Io`.
     pub(crate) fn advance(&mut self) -> Result<bool> {
         self.commits.extend(self.log.reached(self.reach));
         self.commits.advance().map_err(|error| self.explain(error))

@@ -1,25 +1,29 @@
 //! A turn: a role that one participant has at a time, with a line of waiters.
 //!
-//! The word is {sequence 46 | owes 1 | insists 1 | owner slot 16}; the sequence grows with every taking, so a release meant for an older holding fails, and
-//! waiters can say which holding they wait for the end of.
+//! The word is {sequence 46 | owes 1 | insists 1 | owner slot 16}; the sequence grows with every taking, so a
+//! release meant for an older holding fails, and waiters can say which holding they wait for the end of.
 //!
-//! There are two bells, rung in turns. Who needs only the end of the present holding (its flush covers them) sleeps on the bell of the
-//! present sequence; who will need the turn after it sleeps on the other. The end of a holding wakes all of the first and one of the
-//! second: that one takes the turn, and its end wakes the others. So nobody is woken to find that it is not finished yet. Whoever was
-//! woken as the one and did not take the turn after all wakes another in its place ([`Turn::pass_on`]).
+//! There are two bells, rung in turns. Who needs only the end of the present holding (its flush covers them)
+//! sleeps on the bell of the present sequence; who will need the turn after it sleeps on the other. The end
+//! of a holding wakes all of the first and one of the second: that one takes the turn, and its end wakes the
+//! others. So nobody is woken to find that it is not finished yet. Whoever was woken as the one and did not
+//! take the turn after all wakes another in its place ([`Turn::pass_on`]).
 //!
-//! A sleeper looks up every few milliseconds, and if the holder it waits for is dead it takes the turn from it; all work done under a turn can be done again.
-//! Should the dead live after all, it is fenced before the turn is taken.
+//! A sleeper looks up every few milliseconds, and if the holder it waits for is dead it takes the turn from
+//! it; all work done under a turn can be done again. Should the dead live after all, it is fenced before the
+//! turn is taken.
 //!
-//! A turn can also be taken from a holder that lives and does not move, because its process is stopped, say. It may find, whenever it goes on, that it has been
-//! [succeeded](Held::is_succeeded).
+//! A turn can also be taken from a holder that lives and does not move, because its process is stopped, say.
+//! It may find, whenever it goes on, that it has been [succeeded](Held::is_succeeded).
 //!
-//! - Where the work does no harm when it is done by two at once, the turn is just [taken over](Turn::take_over). The holder [says that it
-//!   moves](Held::move_on). While it does what must not be done by two it [insists](Held::insist) on the turn, which the word says as well: so nobody can take
-//!   it over in that way between its saying so and its doing it.
-//! - Where the work does harm unless something is done about it first, the successor [owes](Held::owes) that. So the word says from the moment it is
-//!   [his](Turn::succeed), and goes on saying it whoever has the turn next, by whatever way, until somebody [has done it](Held::settle). In this way who insists
-//!   is taken over as well, once it seems to be stopped.
+//! - Where the work does no harm when it is done by two at once, the turn is just [taken
+//!   over](Turn::take_over). The holder [says that it moves](Held::move_on). While it does what must not be
+//!   done by two it [insists](Held::insist) on the turn, which the word says as well: so nobody can take it
+//!   over in that way between its saying so and its doing it.
+//! - Where the work does harm unless something is done about it first, the successor [owes](Held::owes) that.
+//!   So the word says from the moment it is [his](Turn::succeed), and goes on saying it whoever has the turn
+//!   next, by whatever way, until somebody [has done it](Held::settle). In this way who insists is taken over
+//!   as well, once it seems to be stopped.
 
 use std::fmt;
 use std::time::Duration;
@@ -40,7 +44,8 @@ const SEQUENCE_MASK: u64 = !((1 << SEQUENCE_SHIFT) - 1);
 /// The longest sleep before a waiter asks whether the holder still lives.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Who calls: the participant slot that turns are held as, and how to tell whether another slot's participant lives.
+/// Who calls: the participant slot that turns are held as, and how to tell whether another slot's participant
+/// lives.
 #[derive(Clone, Copy)]
 pub(crate) struct Caller<'a> {
     owner: u16,
@@ -49,8 +54,8 @@ pub(crate) struct Caller<'a> {
 
 /// Who knows whether the participant in a slot lives.
 pub(crate) trait Living {
-    /// Whether it is dead. Should it live after all, it touches nothing that is shared from now on. Asked about who holds something, and
-    /// `holds_still` says whether it still does: so it has not left by itself.
+    /// Whether it is dead. Should it live after all, it touches nothing that is shared from now on. Asked
+    /// about who holds something, and `holds_still` says whether it still does: so it has not left by itself.
     fn is_dead(&self, slot: u16, holds_still: &dyn Fn() -> bool) -> bool;
 
     /// What can be seen of one that lives and does not move.
@@ -204,14 +209,16 @@ impl Held<'_> {
         self.holding.insists() && self.is_succeeded()
     }
 
-    /// Says that whoever takes over from this one, while it lives, owes something for it. False if one has done so already.
+    /// Says that whoever takes over from this one, while it lives, owes something for it. False if one has
+    /// done so already.
     #[must_use]
     pub(crate) fn insist(&mut self) -> bool {
         // Either this is first, and who would take over finds another word, or that is.
         self.becomes(self.holding.0 | INSISTS)
     }
 
-    /// From here on something has to be done, by this one or whoever has the turn next. False if another has taken over.
+    /// From here on something has to be done, by this one or whoever has the turn next. False if another has
+    /// taken over.
     #[must_use]
     pub(crate) fn owe(&mut self) -> bool {
         self.becomes(self.holding.0 | OWES)
@@ -232,7 +239,8 @@ impl Held<'_> {
     /// Changes the word, unless it is another's by now, which is false.
     fn becomes(&mut self, word: u64) -> bool {
         // SeqCst: in one order with those who take over, and Release for what was done before.
-        let done = self.turn.word.compare_exchange(self.holding.0, word, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        let done =
+            self.turn.word.compare_exchange(self.holding.0, word, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         if done {
             self.holding = Holding(word);
         }
@@ -284,7 +292,8 @@ impl Turn {
     #[inline]
     fn take_free(&self, seen: u64, caller: Caller<'_>) -> std::result::Result<Held<'_>, u64> {
         let mine = Holding(seen).next(caller.owner);
-        // Acquire side: the new holder sees all that the last one did. SeqCst: in one order with the sleepers' counts.
+        // Acquire side: the new holder sees all that the last one did. SeqCst: in one order with the
+        // sleepers' counts.
         match self.word.compare_exchange(seen, mine.0, Ordering::SeqCst, Ordering::Acquire) {
             Ok(_) => Ok(Held { turn: self, holding: mine }),
             Err(now) => Err(now),
@@ -305,8 +314,9 @@ impl Turn {
         }
     }
 
-    /// Takes the turn, waiting for it; also from a holder that lives and has not moved for the first of these times. Its work under the turn must do no harm beside
-    /// the caller's, but where it insists: then it is [succeeded](Turn::succeed) if it [is stuck](Turn::is_stuck).
+    /// Takes the turn, waiting for it; also from a holder that lives and has not moved for the first of these
+    /// times. Its work under the turn must do no harm beside the caller's, but where it insists: then it is
+    /// [succeeded](Turn::succeed) if it [is stuck](Turn::is_stuck).
     pub(crate) fn take_over(&self, caller: Caller<'_>, patience: (Duration, Duration)) -> Held<'_> {
         let mut watch = Watch::default();
         loop {
@@ -317,7 +327,8 @@ impl Turn {
             let taken = if seen.insists() {
                 self.is_stuck(&mut watch, seen, caller, patience).then(|| self.succeed(seen, caller))
             } else {
-                (self.unmoved(&mut watch, seen) >= patience.0).then(|| self.seize(seen, seen.next(caller.owner)))
+                (self.unmoved(&mut watch, seen) >= patience.0)
+                    .then(|| self.seize(seen, seen.next(caller.owner)))
             };
             if let Some(Some(held)) = taken {
                 return held;
@@ -337,10 +348,17 @@ impl Turn {
         now.saturating_sub(watch.since)
     }
 
-    /// Whether the holder of `seen`, who lives, should be [succeeded](Turn::succeed): it has not moved for so long, and its process is stopped; or for so much
-    /// longer, and nobody can tell. A device that takes its time is no reason: so who owes, and may be waiting for just that, is succeeded only if it
-    /// is seen to be stopped.
-    pub(crate) fn is_stuck(&self, watch: &mut Watch, seen: Holding, caller: Caller<'_>, (stopped, unknown): (Duration, Duration)) -> bool {
+    /// Whether the holder of `seen`, who lives, should be [succeeded](Turn::succeed): it has not moved for so
+    /// long, and its process is stopped; or for so much longer, and nobody can tell. A device that takes its
+    /// time is no reason: so who owes, and may be waiting for just that, is succeeded only if it is seen to
+    /// be stopped.
+    pub(crate) fn is_stuck(
+        &self,
+        watch: &mut Watch,
+        seen: Holding,
+        caller: Caller<'_>,
+        (stopped, unknown): (Duration, Duration),
+    ) -> bool {
         let unmoved = self.unmoved(watch, seen);
         let now = watch.since + unmoved;
         // Looking costs a system call or three.
@@ -355,8 +373,8 @@ impl Turn {
         }
     }
 
-    /// Takes the turn from a holder that lives, unless that holding has ended. The caller [owes](Held::owes) what must be done about the holder, who may go on
-    /// at any moment.
+    /// Takes the turn from a holder that lives, unless that holding has ended. The caller [owes](Held::owes)
+    /// what must be done about the holder, who may go on at any moment.
     pub(crate) fn succeed(&self, seen: Holding, caller: Caller<'_>) -> Option<Held<'_>> {
         self.seize(seen, Holding(seen.next(caller.owner).0 | OWES))
     }
@@ -368,7 +386,8 @@ impl Turn {
         if !taken {
             return None;
         }
-        // Its holding has ended, so its waiters are woken as its release would have done; the one for the turn is this caller.
+        // Its holding has ended, so its waiters are woken as its release would have done; the one for the
+        // turn is this caller.
         self.ring(seen.bell(), u32::MAX);
         Some(Held { turn: self, holding: mine })
     }
@@ -388,14 +407,15 @@ impl Turn {
 
     #[inline]
     fn release(&self, holding: Holding) {
-        // SeqCst: Release for what was done under the turn, and in one order with the sleepers' counts: either the sleeper's second look
-        // sees the turn free, or this sees the sleeper.
+        // SeqCst: Release for what was done under the turn, and in one order with the sleepers' counts:
+        // either the sleeper's second look sees the turn free, or this sees the sleeper.
         let free = holding.0 & (SEQUENCE_MASK | OWES);
         let ended = self.word.compare_exchange(holding.0, free, Ordering::SeqCst, Ordering::Relaxed).is_ok();
         if ended {
-            // The many first, although the device waits meanwhile: by the time the next holder runs some of them have committed again and
-            // are in its group. With 50 threads and a flush simulated by a sleep of 60 us: 210-230 K commits a second, against 180 K the
-            // other way round. Real devices were too busy to tell the two apart.
+            // The many first, although the device waits meanwhile: by the time the next holder runs some of
+            // them have committed again and are in its group. With 50 threads and a flush simulated by a
+            // sleep of 60 us: 210-230 K commits a second, against 180 K the other way round. Real devices
+            // were too busy to tell the two apart.
             self.ring(holding.bell(), u32::MAX);
             self.ring(holding.bell() ^ 1, 1);
         }
@@ -409,10 +429,17 @@ impl Turn {
         }
     }
 
-    /// Sleeps until the holding `seen` has ended, or for a few milliseconds; returns at once if it has ended or `done` says so. If the
-    /// holder turns out to be dead the turn is the caller's. Hands back what to [`Turn::pass_on`].
+    /// Sleeps until the holding `seen` has ended, or for a few milliseconds; returns at once if it has ended
+    /// or `done` says so. If the holder turns out to be dead the turn is the caller's. Hands back what to
+    /// [`Turn::pass_on`].
     #[cold]
-    pub(crate) fn wait(&self, seen: Holding, until: Until, caller: Caller<'_>, done: impl Fn() -> bool) -> (Option<Held<'_>>, Slept) {
+    pub(crate) fn wait(
+        &self,
+        seen: Holding,
+        until: Until,
+        caller: Caller<'_>,
+        done: impl Fn() -> bool,
+    ) -> (Option<Held<'_>>, Slept) {
         debug_assert_ne!(seen.owner(), 0);
         let bell = match until {
             Until::End => seen.bell(),

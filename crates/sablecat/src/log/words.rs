@@ -10,11 +10,11 @@
 //! | `life`, `continues` | whoever recovers, alone | where this stretch of the log began and the one before ended |
 //! | `poisoned`, `cause` | the holder of the flush turn | why nothing more is acknowledged |
 //!
-//! Beside `written` and `durable` each there is a word on which sleep who wait for it to be raised, to read on in the log (tail.rs). It is on the same cache line, which
-//! whoever raises them has at hand.
+//! Beside `written` and `durable` each there is a word on which sleep who wait for it to be raised, to read
+//! on in the log (tail.rs). It is on the same cache line, which whoever raises them has at hand.
 //!
-//! All LSNs only grow. A holder that dies leaves them at the last thing that was true; its successor does the same work again.
-//! All-zero words are valid: a log that has not started.
+//! All LSNs only grow. A holder that dies leaves them at the last thing that was true; its successor does the
+//! same work again. All-zero words are valid: a log that has not started.
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -34,9 +34,10 @@ pub(crate) struct Line<T>(pub(super) T);
 #[derive(Debug, Default)]
 pub(crate) struct Followed<T>(pub(super) T, pub(super) Sleepers);
 
-/// A position that the holder of the flush turn raises, again and again: by a store, the cheapest way, as long as nobody alive has been succeeded in the turn.
-/// Who has been may do its one store later, below what others have raised since. So these leave that word alone and raise another, never to less than it is.
-/// The position is the greater of the two.
+/// A position that the holder of the flush turn raises, again and again: by a store, the cheapest way, as
+/// long as nobody alive has been succeeded in the turn. Who has been may do its one store later, below what
+/// others have raised since. So these leave that word alone and raise another, never to less than it is. The
+/// position is the greater of the two.
 #[derive(Debug, Default)]
 pub(crate) struct Reached {
     stored: AtomicU64,
@@ -50,7 +51,8 @@ impl Reached {
         self.stored.load(Ordering::Acquire).max(self.raised.load(Ordering::Acquire))
     }
 
-    /// Raises it to `to`. The caller has, or had, the flush turn, and has seen the number of `successions` under it.
+    /// Raises it to `to`. The caller has, or had, the flush turn, and has seen the number of `successions`
+    /// under it.
     #[inline]
     pub(super) fn raise(&self, to: u64, successions: u64) {
         // Release: what was done before is seen by who finds it raised.
@@ -84,7 +86,8 @@ pub(crate) struct LogWords {
     pub(super) target: Line<AtomicU64>,
     /// Up to where bytes went through the page cache.
     pub(super) cached: Line<Reached>,
-    /// How often other files were put under the names of those that somebody succeeded in the flush turn may still write to.
+    /// How often other files were put under the names of those that somebody succeeded in the flush turn may
+    /// still write to.
     pub(super) successions: Line<AtomicU64>,
     pub(super) prepared: Line<AtomicU64>,
     pub(super) flush: Turn,
@@ -103,7 +106,8 @@ pub(crate) struct LogWords {
 // The region keeps one page for them.
 const _: () = assert!(size_of::<LogWords>() <= 4096);
 
-/// What the log has done since the region was created. Written by holders of the flush turn; `late_segments` of the supply turn.
+/// What the log has done since the region was created. Written by holders of the flush turn; `late_segments`
+/// of the supply turn.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -138,18 +142,27 @@ impl LogWords {
         self.cached.0.start(life);
     }
 
-    /// Whether the positions are such as they can be with a ring of so many bytes and everything up to `visible` published, whatever their
-    /// writers are doing.
+    /// Whether the positions are such as they can be with a ring of so many bytes and everything up to
+    /// `visible` published, whatever their writers are doing.
     ///
     /// # Errors
     /// Invalid, naming what is impossible.
     pub(super) fn check_positions(&self, visible: Lsn, ring_bytes: u64) -> Result<()> {
         let at = |word: &AtomicU64| word.load(Ordering::SeqCst);
-        // Each only grows and follows the next one, so they are read in this order; the ring's bound the other way round.
-        let (life, durable, written, tail, prepared) =
-            (at(&self.life.0), at(&self.durable.0), self.written.0.get(), at(&self.tail.0), at(&self.prepared.0));
+        // Each only grows and follows the next one, so they are read in this order; the ring's bound the
+        // other way round.
+        let (life, durable, written, tail, prepared) = (
+            at(&self.life.0),
+            at(&self.durable.0),
+            self.written.0.get(),
+            at(&self.tail.0),
+            at(&self.prepared.0),
+        );
         let unwritten = tail.saturating_sub(self.written.0.get());
-        if !(life..=tail).contains(&visible.0) || ![life, durable, written, tail, prepared].is_sorted() || unwritten > ring_bytes {
+        if !(life..=tail).contains(&visible.0)
+            || ![life, durable, written, tail, prepared].is_sorted()
+            || unwritten > ring_bytes
+        {
             return Err(Error::invalid("the positions of its log are impossible"));
         }
         Ok(())

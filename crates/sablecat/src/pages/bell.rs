@@ -1,6 +1,6 @@
-//! Bells, by which work in the background is called for before its time: commits ring for the housekeeping thread when the log's buffer is
-//! half full, or its next segment is wanted; sweeps for the cleaning thread, when dirty frames are in their way. Ringing again before it was
-//! answered costs one load.
+//! Bells, by which work in the background is called for before its time: commits ring for the housekeeping
+//! thread when the log's buffer is half full, or its next segment is wanted; sweeps for the cleaning thread,
+//! when dirty frames are in their way. Ringing again before it was answered costs one load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -27,7 +27,8 @@ impl Bell {
     #[cold]
     fn ring_loudly(&self) {
         if !self.rung.swap(true, Ordering::AcqRel) {
-            // A listener between its look at the word and its sleep holds the lock: it is asleep afterwards, and hears.
+            // A listener between its look at the word and its sleep holds the lock: it is asleep afterwards,
+            // and hears.
             drop(self.stopped.lock().unwrap_or_else(PoisonError::into_inner));
             self.heard.notify_one();
         }
@@ -49,7 +50,8 @@ impl Bell {
     pub(crate) fn listen(&self, interval: Duration) -> bool {
         let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = |stopped: &mut bool| !*stopped && !self.rung.load(Ordering::Acquire);
-        let (stopped, _) = self.heard.wait_timeout_while(stopped, interval, waiting).unwrap_or_else(PoisonError::into_inner);
+        let (stopped, _) =
+            self.heard.wait_timeout_while(stopped, interval, waiting).unwrap_or_else(PoisonError::into_inner);
         self.rung.store(false, Ordering::Release);
         !*stopped
     }

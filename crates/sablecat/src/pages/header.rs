@@ -9,7 +9,8 @@
 //!  21  ..   as the kind says
 //! ```
 //!
-//! A *free* version is the last one of its page, which says "nothing from here on"; other pages may end with it:
+//! A *free* version is the last one of its page, which says "nothing from here on"; other pages may end with
+//! it:
 //!
 //! ```text
 //!  24  u32  freed after          how many pages with the numbers that follow are free with it

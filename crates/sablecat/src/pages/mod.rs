@@ -1,18 +1,20 @@
 //! Pages: from a page id to the bytes of the version one may see.
 //!
-//! A logical page has a stable id. Its current version is in a frame of the pool or on a block of the volume; older versions that a
-//! snapshot may still need hang behind it, newest first. A published version never changes, so a page is a plain `&[u8]`.
+//! A logical page has a stable id. Its current version is in a frame of the pool or on a block of the volume;
+//! older versions that a snapshot may still need hang behind it, newest first. A published version never
+//! changes, so a page is a plain `&[u8]`.
 //!
 //! Two protections, both announced in the participant's slot, both one store and a fence:
 //! - a *pin* at LSN S keeps every version valid at S from being reclaimed, for as long as a snapshot lives;
-//! - an *operation* (its epoch) keeps every frame that was reachable when it began from being used for something else, for as long as
-//!   one call lasts. Eviction needs it: a page may leave the pool although a snapshot could read it, since it can be read in again.
+//! - an *operation* (its epoch) keeps every frame that was reachable when it began from being used for
+//!   something else, for as long as one call lasts. Eviction needs it: a page may leave the pool although a
+//!   snapshot could read it, since it can be read in again.
 //!
-//! A version superseded at `c` is freed when no pin is below `c` (the *horizon*), or when no pin lies in [born, c); the latter also
-//! waits for the operations in progress, because chain walkers may be on it.
+//! A version superseded at `c` is freed when no pin is below `c` (the *horizon*), or when no pin lies in
+//! [born, c); the latter also waits for the operations in progress, because chain walkers may be on it.
 //!
-//! Inside an operation nothing waits for frames: what runs out of them gets an error that [`Pages::operate`] answers by leaving the
-//! operation, sweeping, and running it again. So a sweep never waits for itself.
+//! Inside an operation nothing waits for frames: what runs out of them gets an error that [`Pages::operate`]
+//! answers by leaving the operation, sweeping, and running it again. So a sweep never waits for itself.
 
 mod allocation;
 mod bell;
@@ -75,7 +77,8 @@ pub(crate) struct Pages {
     pub(crate) cleaner: Arc<Bell>,
     /// None: what is in the region is the newest state, not the volume's.
     following: Option<follow::Following>,
-    /// Whether others may fence this process's operations, so that what these say of themselves can be relied upon.
+    /// Whether others may fence this process's operations, so that what these say of themselves can be relied
+    /// upon.
     says_what_it_looks_at: bool,
     /// Before a page is latched to be told where it was moved, and before it is told.
     #[cfg(test)]
@@ -83,7 +86,8 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// Pages over a region: of `volume`, or of memory alone. A volume that may only be read is followed (follow.rs).
+    /// Pages over a region: of `volume`, or of memory alone. A volume that may only be read is followed
+    /// (follow.rs).
     pub(crate) fn new(region: Arc<Region>, volume: Option<Volume>, check: PageCheck) -> Result<Pages> {
         let header = region.header();
         let of_pages = Arc::clone(&region);
@@ -95,7 +99,14 @@ impl Pages {
             Ok(())
         });
         // SAFETY: the bitmaps and their words lie in the region, which lives as long as `Pages` holds it.
-        let page_ids = unsafe { BitSpace::new(region.page_bits(), (&header.page_hint.0).into(), (&header.page_high).into(), make_certain) };
+        let page_ids = unsafe {
+            BitSpace::new(
+                region.page_bits(),
+                (&header.page_hint.0).into(),
+                (&header.page_high).into(),
+                make_certain,
+            )
+        };
         let blocks = (0..region.geometry().volumes as u8).map(VolumeId).map(|volume| {
             let (words, of_blocks) = (&header.blocks[volume.index()].0, Arc::clone(&region));
             let make_certain = Box::new(move |numbers: Range<u64>| {
@@ -105,7 +116,14 @@ impl Pages {
                 Ok(())
             });
             // SAFETY: as above.
-            unsafe { BitSpace::new(region.block_bits(volume), (&words.hint).into(), (&words.high).into(), make_certain) }
+            unsafe {
+                BitSpace::new(
+                    region.block_bits(volume),
+                    (&words.hint).into(),
+                    (&words.high).into(),
+                    make_certain,
+                )
+            }
         });
         let blocks = blocks.collect();
         let fence = Arc::clone(&region);
@@ -117,12 +135,22 @@ impl Pages {
             }),
         );
         let participants = Participants::new(&region)?;
-        let following = volume.as_ref().filter(|volume| volume.is_read_only()).map(|_| follow::Following::default());
+        let following =
+            volume.as_ref().filter(|volume| volume.is_read_only()).map(|_| follow::Following::default());
         if let Some(volume) = &volume {
-            assert_eq!(volume.count(), region.geometry().volumes, "the region was made for the volumes there are");
+            assert_eq!(
+                volume.count(),
+                region.geometry().volumes,
+                "the region was made for the volumes there are"
+            );
             // Whoever made the region says which generation is in force; later only checkpointers do.
             let generation = volume.generation();
-            if header.generation.0.compare_exchange(0, generation, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+            if header
+                .generation
+                .0
+                .compare_exchange(0, generation, Ordering::SeqCst, Ordering::Relaxed)
+                .is_ok()
+            {
                 header.generation_first.store(generation, Ordering::Relaxed);
             }
         }
@@ -167,7 +195,9 @@ impl Pages {
         hand::assert_in_hand();
         match self.page_ids.allocate_one()? {
             Some(id) if id < self.region.geometry().pages_max => Ok(PageId(id as u32)),
-            _ => Err(Error::exhausted("all 4,294,967,295 page numbers of the environment are in use; use a larger page size")),
+            _ => Err(Error::exhausted(
+                "all 4,294,967,295 page numbers of the environment are in use; use a larger page size",
+            )),
         }
     }
 
@@ -176,7 +206,9 @@ impl Pages {
         hand::assert_in_hand();
         match self.page_ids.allocate_run(count)? {
             Some(first) if first + count <= self.region.geometry().pages_max => Ok(PageId(first as u32)),
-            _ => Err(Error::exhausted(format!("no {count} page numbers in a row are left in the environment; use a larger page size"))),
+            _ => Err(Error::exhausted(format!(
+                "no {count} page numbers in a row are left in the environment; use a larger page size"
+            ))),
         }
     }
 

@@ -30,8 +30,8 @@ pub(crate) struct Census {
 }
 
 impl Pages {
-    /// Counts the frames by state, while nobody is at work. Fails if a frame is lost (current by its own word, but of a page that has
-    /// another) or named by two pages, or a latch is held.
+    /// Counts the frames by state, while nobody is at work. Fails if a frame is lost (current by its own
+    /// word, but of a page that has another) or named by two pages, or a latch is held.
     pub(crate) fn census(&self) -> Census {
         let mut census = Census::default();
         for frame in (1..self.region.geometry().frames as u32).map(FrameId) {
@@ -44,7 +44,12 @@ impl Pages {
                 FrameState::Published if desc.superseded() != Lsn::MAX => census.old += 1,
                 FrameState::Published => {
                     let named = self.region.entry(desc.page()).word();
-                    assert_eq!(named, EntryWord::new(frame, 0), "{frame:?} says it is current for {:?}", desc.page());
+                    assert_eq!(
+                        named,
+                        EntryWord::new(frame, 0),
+                        "{frame:?} says it is current for {:?}",
+                        desc.page()
+                    );
                     census.current += 1;
                 }
             }
@@ -165,7 +170,9 @@ fn commit(pages: &Pages, page: PageId, stamp: Option<u64>, me: &Participant) -> 
     let bytes = unsafe { pages.region.page_mut(new) };
     bytes.fill(0);
     match stamp {
-        Some(stamp) => bytes[64..].chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&stamp.to_le_bytes())),
+        Some(stamp) => {
+            bytes[64..].chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&stamp.to_le_bytes()))
+        }
         None => header::form_free(bytes, page, 0),
     }
     pages.region.frame(new).describe(page, old, BlockWord::NOTHING);
@@ -193,8 +200,8 @@ fn read(pages: &Pages, page: u32, at: Lsn, me: &Participant) -> Result<u64, crat
     Ok(u64::from_le_bytes(bytes[64..72].try_into().expect("eight bytes")))
 }
 
-/// Random commits and frees by one participant, snapshots of others, sweeps: every snapshot sees its state to the end, or is told that it
-/// was given up; at the end no frame is lost and no page id is.
+/// Random commits and frees by one participant, snapshots of others, sweeps: every snapshot sees its state to
+/// the end, or is told that it was given up; at the end no frame is lost and no page id is.
 fn random_life(seed: u64, frames: usize, steps: u64) {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut dice = |bound: u64| {
@@ -247,9 +254,15 @@ fn random_life(seed: u64, frames: usize, steps: u64) {
                 let mut gone = false;
                 for (&page, &stamp) in then {
                     match read(&pages, page, *at, &readers[n]) {
-                        Ok(found) => assert_eq!(found, stamp, "seed {seed}, step {step}: page {page} at {at:?}"),
+                        Ok(found) => {
+                            assert_eq!(found, stamp, "seed {seed}, step {step}: page {page} at {at:?}")
+                        }
                         Err(error) => {
-                            assert_eq!(error.kind(), crate::error::ErrorKind::SnapshotTooOld, "seed {seed}, step {step}: {error}");
+                            assert_eq!(
+                                error.kind(),
+                                crate::error::ErrorKind::SnapshotTooOld,
+                                "seed {seed}, step {step}: {error}"
+                            );
                             gone = true;
                         }
                     }
@@ -263,14 +276,21 @@ fn random_life(seed: u64, frames: usize, steps: u64) {
         }
         pages.census();
     }
-    assert!(full == 0 || frames < 16, "seed {seed}: half of the pool was free or old, but {full} commits found it full");
+    assert!(
+        full == 0 || frames < 16,
+        "seed {seed}: half of the pool was free or old, but {full} commits found it full"
+    );
     let _ = revoked;
     readers.iter().for_each(|reader| reader.slot().unpin());
     pages.sweep_all(&writer);
     let census = pages.census();
     let whole = Census { free: frames - now.len(), current: now.len(), ..Census::default() };
     assert_eq!(census, whole, "seed {seed}: with no snapshot left, a frame is free or holds what is current");
-    assert_eq!(pages.page_ids.used_count(), 1 + now.len() as u64, "seed {seed}: the ids in use are those of the pages there are");
+    assert_eq!(
+        pages.page_ids.used_count(),
+        1 + now.len() as u64,
+        "seed {seed}: the ids in use are those of the pages there are"
+    );
     for (&page, &stamp) in &now {
         let snapshot = pages.snapshot(&writer);
         let at = snapshot.at;
@@ -291,7 +311,11 @@ fn snapshots_see_their_state_and_no_frame_is_lost() {
 #[test]
 fn a_version_that_no_snapshot_sees_is_taken_from_the_middle_of_its_chain() {
     let pages = pool(16);
-    let (writer, first, last) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
+    let (writer, first, last) = (
+        pages.participants.sit().unwrap(),
+        pages.participants.sit().unwrap(),
+        pages.participants.sit().unwrap(),
+    );
     let page = pretend(|| pages.allocate_page().unwrap());
     commit(&pages, page, Some(1), &writer).unwrap();
     let oldest = pages.pin(&first);
@@ -315,16 +339,18 @@ fn a_version_that_no_snapshot_sees_is_taken_from_the_middle_of_its_chain() {
     assert_eq!(pages.census(), Census { free: 15, current: 1, ..Census::default() });
 }
 
-/// Between a sweep's walk along a chain and what it does there the pins may go, and the version in front of the one that it wants be freed, its
-/// frame be used for another page: that page's chain is left as it is.
+/// Between a sweep's walk along a chain and what it does there the pins may go, and the version in front of
+/// the one that it wants be freed, its frame be used for another page: that page's chain is left as it is.
 #[test]
 fn a_chain_that_has_been_freed_under_a_sweep_is_left_alone() {
     let pages = pool(16);
     let [writer, idle, sweeper, reader] = [(); 4].map(|()| pages.participants.sit().unwrap());
-    let (page, other) = (pretend(|| pages.allocate_page().unwrap()), pretend(|| pages.allocate_page().unwrap()));
+    let (page, other) =
+        (pretend(|| pages.allocate_page().unwrap()), pretend(|| pages.allocate_page().unwrap()));
     commit(&pages, page, Some(1), &writer).unwrap();
     pages.pin(&reader);
-    // Who supersedes a version is the first to free it: one remains, of an older state than one that is freed.
+    // Who supersedes a version is the first to free it: one remains, of an older state than one that is
+    // freed.
     for seat in [&writer, &idle, &writer] {
         commit(&pages, page, Some(2), seat).unwrap();
     }
@@ -337,9 +363,13 @@ fn a_chain_that_has_been_freed_under_a_sweep_is_left_alone() {
     reader.slot().unpin();
     assert!(pages.reclaim_own(&writer));
     pages.pin(&reader);
-    let reused = || pages.region.frame(newer).state() == FrameState::Published && pages.region.frame(newer).page() == other;
-    let stamp =
-        (0..16).find(|&stamp| commit(&pages, other, Some(stamp), &writer).is_ok() && reused()).expect("a frame that is free is used");
+    let reused = || {
+        pages.region.frame(newer).state() == FrameState::Published
+            && pages.region.frame(newer).page() == other
+    };
+    let stamp = (0..16)
+        .find(|&stamp| commit(&pages, other, Some(stamp), &writer).is_ok() && reused())
+        .expect("a frame that is free is used");
     let before = pages.region.frame(newer).previous();
     let at = pages.pin(&sweeper);
     commit(&pages, other, Some(99), &writer).unwrap();
@@ -352,8 +382,8 @@ fn a_chain_that_has_been_freed_under_a_sweep_is_left_alone() {
     assert_eq!(pages.census(), Census { free: 14, current: 2, ..Census::default() });
 }
 
-/// A process that dies as it takes a version out of the middle of its chain leaves it claimed until that is mended. Who holds the latch, to commit, may have to
-/// read what is behind it first.
+/// A process that dies as it takes a version out of the middle of its chain leaves it claimed until that is
+/// mended. Who holds the latch, to commit, may have to read what is behind it first.
 #[test]
 fn a_version_claimed_by_the_dead_is_read_and_passed_by_who_holds_the_latch() {
     for claimed in 0..3 {
@@ -372,13 +402,18 @@ fn a_version_claimed_by_the_dead_is_read_and_passed_by_who_holds_the_latch() {
         assert!(pages.region.frame(claim).change(FrameState::Published, FrameState::Claimed(dead.number())));
         assert_eq!(read(&pages, page.0, at, &writer).unwrap(), 1);
         pages.free_frames_of(dead.number(), &dead);
-        assert_eq!(pages.region.frame(claim).state(), FrameState::Published, "nobody waits for who has the latch");
+        assert_eq!(
+            pages.region.frame(claim).state(),
+            FrameState::Published,
+            "nobody waits for who has the latch"
+        );
         assert_eq!(read(&pages, page.0, at, &writer).unwrap(), 1);
         pages.unlatch(page, &writer);
     }
 }
 
-/// Versions that a pin has held back come to who superseded them when it is gone; nobody has to sweep for them.
+/// Versions that a pin has held back come to who superseded them when it is gone; nobody has to sweep for
+/// them.
 #[test]
 fn own_versions_come_back_after_a_pin() {
     let pages = pool(1024);
@@ -398,7 +433,8 @@ fn own_versions_come_back_after_a_pin() {
     assert!(pages.census().old <= LIMBO_BATCH, "{:?}", pages.census());
 }
 
-/// Snapshots that come and go cannot make frames run out: none of them needs more than the frame of one old version.
+/// Snapshots that come and go cannot make frames run out: none of them needs more than the frame of one old
+/// version.
 #[test]
 fn snapshots_that_end_in_time_leave_room() {
     const COMMITS: u64 = 200_000;
@@ -423,7 +459,8 @@ fn snapshots_that_end_in_time_leave_room() {
     });
 }
 
-/// A snapshot that another's sweep gave up while its owner looked for frames is what the owner is told of, not a cache that is too small.
+/// A snapshot that another's sweep gave up while its owner looked for frames is what the owner is told of,
+/// not a cache that is too small.
 #[test]
 fn who_finds_no_frame_after_its_snapshot_was_given_up_is_told_so() {
     let pages = pool(4);
@@ -438,7 +475,8 @@ fn who_finds_no_frame_after_its_snapshot_was_given_up_is_told_so() {
     assert_eq!(pages.refill(&two, 1, 1).unwrap_err().kind(), ErrorKind::CacheFull);
 }
 
-/// Others are given the processor for every so many versions that a pin holds back, and no more often however long it lasts.
+/// Others are given the processor for every so many versions that a pin holds back, and no more often however
+/// long it lasts.
 #[test]
 fn who_is_held_up_by_a_pin_gives_way_now_and_then() {
     let pages = pool(8192);
@@ -495,7 +533,8 @@ fn a_frame_has_one_owner_though_several_remember_it_as_free() {
     assert_eq!(take(&two).len(), free);
 }
 
-/// An operation that lasts keeps the page that it looks at, and the versions of its snapshot; the others use all other frames again and again.
+/// An operation that lasts keeps the page that it looks at, and the versions of its snapshot; the others use
+/// all other frames again and again.
 #[test]
 fn an_operation_that_lasts_keeps_the_one_frame_it_looks_at() {
     const FRAMES: usize = 64;
@@ -507,7 +546,8 @@ fn an_operation_that_lasts_keeps_the_one_frame_it_looks_at() {
     let mut snapshot = pages.at_pin(&reader, at).unwrap();
     let seen = snapshot.page(all[0]).unwrap();
     for stamp in 0..10 * FRAMES as u64 {
-        commit(&pages, all[stamp as usize % all.len()], Some(100 + stamp), &writer).expect("frames come back");
+        commit(&pages, all[stamp as usize % all.len()], Some(100 + stamp), &writer)
+            .expect("frames come back");
         assert!(seen[64..].chunks_exact(8).all(|word| word == 7u64.to_le_bytes()), "what is looked at stays");
     }
     for &page in &all {
@@ -516,14 +556,16 @@ fn an_operation_that_lasts_keeps_the_one_frame_it_looks_at() {
     drop(snapshot);
     // One that may look at anything keeps everything.
     let operation = pages.enter(&reader);
-    let refused = (0..10 * FRAMES as u64).find(|&stamp| commit(&pages, all[0], Some(stamp), &writer).is_err());
+    let refused =
+        (0..10 * FRAMES as u64).find(|&stamp| commit(&pages, all[0], Some(stamp), &writer).is_err());
     assert!(refused.is_some(), "what is linked nowhere any more may still be looked at");
     drop(operation);
     reader.slot().unpin();
     commit(&pages, all[0], Some(1), &writer).unwrap();
 }
 
-/// What a walk along a chain has come upon counts only if it is still that: in a frame that was used again meanwhile may be anything.
+/// What a walk along a chain has come upon counts only if it is still that: in a frame that was used again
+/// meanwhile may be anything.
 #[test]
 fn a_version_is_what_it_was_until_its_frame_is_used_again() {
     let pages = pool(16);
@@ -551,7 +593,8 @@ fn a_version_is_what_it_was_until_its_frame_is_used_again() {
     pages.drop_frame(frame, &writer);
 }
 
-/// Memory that was not asked for beforehand may not be there when it is touched, and then the process is killed.
+/// Memory that was not asked for beforehand may not be there when it is touched, and then the process is
+/// killed.
 #[test]
 fn nothing_of_a_shared_region_is_touched_before_its_memory_is_certain() {
     let path = Path::new("/dev/shm").join(format!("sablecat-touched-{}", std::process::id()));
@@ -560,16 +603,25 @@ fn nothing_of_a_shared_region_is_touched_before_its_memory_is_certain() {
     let membership = Membership::new(LockFile::open(&lock, Some(0o600)).unwrap(), 0);
     [&path, &lock].into_iter().for_each(|path| std::fs::remove_file(path).unwrap());
     let geometry = Geometry::new(512, 1 << 20, 65536, false).with_volumes(3).shared();
-    let region = Region::create_shared((file.try_clone().unwrap(), &path), geometry, Identity::default(), membership).unwrap();
-    let volume =
-        Volume::create(&SimDisk::new(1), Path::new("sablecat.db"), crate::pages::volume::tests::plain(512), [7; 16], false).unwrap();
+    let region =
+        Region::create_shared((file.try_clone().unwrap(), &path), geometry, Identity::default(), membership)
+            .unwrap();
+    let volume = Volume::create(
+        &SimDisk::new(1),
+        Path::new("sablecat.db"),
+        crate::pages::volume::tests::plain(512),
+        [7; 16],
+        false,
+    )
+    .unwrap();
     let region = Arc::new(region);
     let check = |what: &str| {
         const PAGE: usize = 4096;
         let certain = region.certain();
         let is_certain = |at: usize| certain.iter().any(|bytes| bytes.start < at + PAGE && at < bytes.end);
         for extent in sparse::extents(&file).unwrap() {
-            let touched = (extent.start as usize..extent.end as usize).step_by(PAGE).find(|&at| !is_certain(at));
+            let touched =
+                (extent.start as usize..extent.end as usize).step_by(PAGE).find(|&at| !is_certain(at));
             assert_eq!(touched, None, "{what}: within {extent:?}");
         }
     };

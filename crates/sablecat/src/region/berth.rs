@@ -6,16 +6,21 @@
 //!                         over ──────over ──▶ free: the one who had it has seen that
 //! ```
 //!
-//! The file knows no compare-and-swap: what a process was told to write it writes, however long it was stopped before. So a checkpointer takes a berth
-//! before it writes anything that names its generation, and puts the bytes of its superblock, its *draft*, beside the berth's word before it says that the berth is *set*. It writes the
-//! superblock only after that. Who takes its role over finds one of two things, and decides it by compare-and-swap:
+//! The file knows no compare-and-swap: what a process was told to write it writes, however long it was
+//! stopped before. So a checkpointer takes a berth before it writes anything that names its generation, and
+//! puts the bytes of its superblock, its *draft*, beside the berth's word before it says that the berth is
+//! *set*. It writes the superblock only after that. Who takes its role over finds one of two things, and
+//! decides it by compare-and-swap:
 //!
-//! - *drafting*: now it is *over*, and the one who was stopped will never write the superblock, for it cannot set the berth any more;
-//! - *set*: the successor writes the same bytes to the same berth, flushes, and goes on from that generation. Then it is over: what the other may still write are those
-//!   bytes, at that place.
+//! - *drafting*: now it is *over*, and the one who was stopped will never write the superblock, for it cannot
+//!   set the berth any more;
+//! - *set*: the successor writes the same bytes to the same berth, flushes, and goes on from that generation.
+//!   Then it is over: what the other may still write are those bytes, at that place.
 //!
-//! So of one generation there is one superblock only, whoever wrote it. A berth that is over is used for nothing else until the one who had it is seen to have
-//! given up: by itself, or by being reaped. The draft is stored by who drafts, who looks before each word whether the berth is still its own, and by nobody after that.
+//! So of one generation there is one superblock only, whoever wrote it. A berth that is over is used for
+//! nothing else until the one who had it is seen to have given up: by itself, or by being reaped. The draft
+//! is stored by who drafts, who looks before each word whether the berth is still its own, and by nobody
+//! after that.
 
 use sablecat_os::atomic::{AtomicU64, Ordering};
 
@@ -110,7 +115,9 @@ impl BerthWords {
     /// Takes a berth for a generation, if nobody has it.
     pub(crate) fn take(&self, berth: Berth, owner: u16, generation: u64) -> Option<Moored<'_>> {
         let mooring = Mooring::new(owner, generation);
-        let taken = self.words[berth.index()].compare_exchange(0, mooring.0, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        let taken = self.words[berth.index()]
+            .compare_exchange(0, mooring.0, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok();
         taken.then_some(Moored { words: self, berth, mooring })
     }
 
@@ -132,7 +139,8 @@ impl BerthWords {
     pub(crate) fn draft(&self, berth: Berth) -> [u8; DRAFT_BYTES] {
         let mut bytes = [0; DRAFT_BYTES];
         for (eight, word) in bytes.chunks_exact_mut(8).zip(&self.drafts[berth.index()]) {
-            // Relaxed: stored before the berth was set, which was seen, or the generation be said to be in force.
+            // Relaxed: stored before the berth was set, which was seen, or the generation be said to be in
+            // force.
             eight.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
         }
         bytes
@@ -145,11 +153,13 @@ impl Moored<'_> {
         self.berth
     }
 
-    /// Says what the superblock is to be, and that it may be written from now on. False if it is over: then it must not be.
+    /// Says what the superblock is to be, and that it may be written from now on. False if it is over: then
+    /// it must not be.
     #[must_use]
     pub(crate) fn set(&mut self, draft: &[u8; DRAFT_BYTES]) -> bool {
         for (word, eight) in self.words.drafts[self.berth.index()].iter().zip(draft.as_chunks::<8>().0) {
-            // Each time: who was taken for dead meanwhile must not write over what another drafts in its place.
+            // Each time: who was taken for dead meanwhile must not write over what another drafts in its
+            // place.
             if self.words.words[self.berth.index()].load(Ordering::SeqCst) != self.mooring.0 {
                 return false;
             }
@@ -207,7 +217,10 @@ mod tests {
         assert!(moored.set(&[8; DRAFT_BYTES]));
         assert!(!words.end(berth, seen), "another's");
         let seen = words.look(berth).expect("taken");
-        assert_eq!((seen.owner(), seen.generation(), seen.stage(), words.draft(berth)), (6, 78, Stage::Set, [8; DRAFT_BYTES]));
+        assert_eq!(
+            (seen.owner(), seen.generation(), seen.stage(), words.draft(berth)),
+            (6, 78, Stage::Set, [8; DRAFT_BYTES])
+        );
         assert!(words.end(berth, seen));
         assert!(words.look(berth).is_some(), "it may still be written");
         drop(moored);

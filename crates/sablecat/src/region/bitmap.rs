@@ -1,11 +1,13 @@
-//! The layout of a bitmap with summaries: which of its words a range of numbers needs. What the words mean: pages/allocation/space.rs.
+//! The layout of a bitmap with summaries: which of its words a range of numbers needs. What the words mean:
+//! pages/allocation/space.rs.
 //!
 //! ```text
 //! level 0: one bit a number | level 1: one bit a word of level 0 | level 2: of level 1 | ... | one word
 //! ```
 //!
-//! All levels lie one after another. Level 0 takes 63 of 64 parts of the memory, and capacity is what level 0 holds. The memory may be terabytes, of
-//! which only words near numbers in use are ever looked at; in a shared region it must be made certain of before they are, on every level.
+//! All levels lie one after another. Level 0 takes 63 of 64 parts of the memory, and capacity is what level 0
+//! holds. The memory may be terabytes, of which only words near numbers in use are ever looked at; in a
+//! shared region it must be made certain of before they are, on every level.
 
 use std::ops::Range;
 
@@ -47,7 +49,8 @@ fn stack(bottom: usize) -> ([Level; LEVELS_MAX], usize) {
     }
 }
 
-/// The words of a bitmap of so many bits that are looked at while numbers from `from` to `to` are given out, and the next is looked for.
+/// The words of a bitmap of so many bits that are looked at while numbers from `from` to `to` are given out,
+/// and the next is looked for.
 pub(super) fn words_for(bits: u64, from: u64, to: u64) -> impl Iterator<Item = Range<usize>> {
     let (levels, depth) = divide((bits / 64) as usize);
     (0..depth).map(move |level| {

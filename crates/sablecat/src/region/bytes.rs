@@ -8,7 +8,8 @@ use sablecat_os::prefetch::Ahead;
 use super::{BORN_AT, Region};
 use crate::types::FrameId;
 
-/// Cache lines at the start of a page that a search looks at: 128 bytes of header and hints, and six bytes a record for some 85 records.
+/// Cache lines at the start of a page that a search looks at: 128 bytes of header and hints, and six bytes a
+/// record for some 85 records.
 const SEARCH_LINES: usize = 10;
 
 /// More than this of a page is not fetched ahead: the processor follows by itself.
@@ -26,9 +27,9 @@ impl Region {
     /// A published frame as a page.
     ///
     /// # Safety
-    /// The frame is published, and for the whole of the returned lifetime the caller is protected from its reuse: by a pin that its
-    /// version covers and the operation's epoch, by its page's latch, or because it is the caller's own building frame and nothing
-    /// writes it meanwhile.
+    /// The frame is published, and for the whole of the returned lifetime the caller is protected from its
+    /// reuse: by a pin that its version covers and the operation's epoch, by its page's latch, or because it
+    /// is the caller's own building frame and nothing writes it meanwhile.
     #[inline]
     pub(crate) unsafe fn page(&self, frame: FrameId) -> &[u8] {
         // SAFETY: in bounds (frame_pointer); unchanged and not reused by the caller's obligation.
@@ -38,8 +39,8 @@ impl Region {
     /// A building frame as writable bytes.
     ///
     /// # Safety
-    /// The caller alone holds the frame: it is in state building with the caller's slot, or the caller has the environment exclusively;
-    /// and no other reference to its bytes lives.
+    /// The caller alone holds the frame: it is in state building with the caller's slot, or the caller has
+    /// the environment exclusively; and no other reference to its bytes lives.
     #[inline]
     #[expect(clippy::mut_from_ref, reason = "the frame's state, not the borrow, says who may write it")]
     pub(crate) unsafe fn page_mut(&self, frame: FrameId) -> &mut [u8] {
@@ -54,26 +55,32 @@ impl Region {
     #[expect(clippy::mut_from_ref, reason = "the frame's state, not the borrow, says who may write it")]
     pub(crate) unsafe fn frame_mut(&self, frame: FrameId) -> &mut [u8] {
         // SAFETY: in bounds; exclusive by the caller's obligation.
-        unsafe { std::slice::from_raw_parts_mut(self.frame_pointer(frame).as_ptr(), self.geometry.block_size) }
+        unsafe {
+            std::slice::from_raw_parts_mut(self.frame_pointer(frame).as_ptr(), self.geometry.block_size)
+        }
     }
 
-    /// The LSN at which a frame's version became current: bytes 8..16 of its page, an atomic because chain walkers may look at a frame
-    /// that is being reused under them (and then start again).
+    /// The LSN at which a frame's version became current: bytes 8..16 of its page, an atomic because chain
+    /// walkers may look at a frame that is being reused under them (and then start again).
     #[inline]
     pub(crate) fn born(&self, frame: FrameId) -> &AtomicU64 {
-        // SAFETY: frames are at least 512-aligned, so this offset is aligned; these eight bytes are only accessed as an atomic while shared.
+        // SAFETY: frames are at least 512-aligned, so this offset is aligned; these eight bytes are only
+        // accessed as an atomic while shared.
         unsafe { &*self.frame_pointer(frame).as_ptr().add(BORN_AT).cast::<AtomicU64>() }
     }
 
-    /// The `index`-th 32-bit word of a frame that holds no page but the rest of a publish list: read by helpers, so atomic.
+    /// The `index`-th 32-bit word of a frame that holds no page but the rest of a publish list: read by
+    /// helpers, so atomic.
     pub(crate) fn frame_word(&self, frame: FrameId, index: usize) -> &AtomicU32 {
         assert!(index < self.geometry.page_size / 4);
-        // SAFETY: in bounds and aligned; such frames are only accessed through this function while they are building.
+        // SAFETY: in bounds and aligned; such frames are only accessed through this function while they are
+        // building.
         unsafe { &*self.frame_pointer(frame).as_ptr().cast::<AtomicU32>().add(index) }
     }
 
-    /// Asks the processor to fetch what a search in a frame will look at: header, hints, heads and offsets of a page of up to 4 KiB. They
-    /// come together, instead of one after the other as the search finds out where to look.
+    /// Asks the processor to fetch what a search in a frame will look at: header, hints, heads and offsets of
+    /// a page of up to 4 KiB. They come together, instead of one after the other as the search finds out
+    /// where to look.
     #[inline]
     pub(crate) fn prefetch(&self, frame: FrameId) {
         let start = self.frame_pointer(frame).as_ptr();

@@ -1,11 +1,14 @@
 //! What participants have counted since the region was made.
 //!
-//! Each counts in its own slot, by plain stores, on lines that it has at hand. No slot's counts are ever taken back, whoever has it: so nobody who leaves or dies has anything to hand over,
-//! nothing is counted twice, and a sum over the slots that were ever used is all there is to looking: 10 ns each, about.
+//! Each counts in its own slot, by plain stores, on lines that it has at hand. No slot's counts are ever
+//! taken back, whoever has it: so nobody who leaves or dies has anything to hand over, nothing is counted
+//! twice, and a sum over the slots that were ever used is all there is to looking: 10 ns each, about.
 //!
-//! Costs, counted by callgrind with everything in the cache: 4 of the 1,385 instructions of a get of any record, 7 of the 4,108 of a put.
+//! Costs, counted by callgrind with everything in the cache: 4 of the 1,385 instructions of a get of any
+//! record, 7 of the 4,108 of a put.
 //!
-//! What a process was about to count when it was killed is not counted, but for commits: these are counted by the word that says how far they have come.
+//! What a process was about to count when it was killed is not counted, but for commits: these are counted by
+//! the word that says how far they have come.
 
 use sablecat_os::atomic::Ordering;
 
@@ -33,7 +36,9 @@ pub(crate) struct Counts {
 impl Region {
     /// What was counted since the region was made, each as of some moment of the look.
     pub(crate) fn counts(&self) -> Counts {
-        let all = |of: &dyn Fn(&Slot) -> u64| self.slots_used().map(|slot| of(self.slot(slot))).fold(0, u64::wrapping_add);
+        let all = |of: &dyn Fn(&Slot) -> u64| {
+            self.slots_used().map(|slot| of(self.slot(slot))).fold(0, u64::wrapping_add)
+        };
         let counted = |what| all(&|slot| slot.counted(what));
         Counts {
             commits: all(&Slot::committed),

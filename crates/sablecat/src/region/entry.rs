@@ -1,12 +1,13 @@
 //! The page table: one 16-byte entry a page id.
 //!
-//! Word A = {frame 32 | latch owner 16 | unused 16}: the frame of the page's current version (0: not in memory) and the slot that holds
-//! its latch (0: nobody). Word B = {block 40 | seal 20 | flags 4}: where the current version can be read from when A names no frame, and the seal that it is
-//! to have there. While it is being written its seal is not known: there stands {block 40 | writer 16 | 0 4 | flags 4}.
+//! Word A = {frame 32 | latch owner 16 | unused 16}: the frame of the page's current version (0: not in
+//! memory) and the slot that holds its latch (0: nobody). Word B = {block 40 | seal 20 | flags 4}: where the
+//! current version can be read from when A names no frame, and the seal that it is to have there. While it is
+//! being written its seal is not known: there stands {block 40 | writer 16 | 0 4 | flags 4}.
 //!
-//! A is written by compare-and-swap only: to latch, to unlatch, and by the commit step from {old, owner} to {new, nobody}.
-//! B is written by the holder of the latch, once from zero by whoever reads the page's map leaf, and for a page whose id nobody knows yet
-//! by whoever is storing it (pages/store/run.rs).
+//! A is written by compare-and-swap only: to latch, to unlatch, and by the commit step from {old, owner} to
+//! {new, nobody}. B is written by the holder of the latch, once from zero by whoever reads the page's map
+//! leaf, and for a page whose id nobody knows yet by whoever is storing it (pages/store/run.rs).
 
 use sablecat_os::atomic::{AtomicU64, Ordering};
 
@@ -39,7 +40,8 @@ impl EntryWord {
     }
 }
 
-/// Bits of a word B for the block's number; where the version is on no block, they say in which volume it is to be.
+/// Bits of a word B for the block's number; where the version is on no block, they say in which volume it is
+/// to be.
 const BLOCK_BITS: u32 = 40;
 
 /// A block and what is known of it: word B of an entry, and the same word in a frame's descriptor.
@@ -53,8 +55,8 @@ impl BlockWord {
     const CAPTURED: u64 = 1 << 62;
     /// The block is allocated but its write has not finished.
     const WRITING: u64 = 1 << 61;
-    /// The page belongs to the run of the page before it and was written past the pool (pages/store/run.rs): captured with the run's first page,
-    /// and of no meaning after that.
+    /// The page belongs to the run of the page before it and was written past the pool (pages/store/run.rs):
+    /// captured with the run's first page, and of no meaning after that.
     const REST: u64 = 1 << 60;
     const BLOCK: u64 = (1 << BLOCK_BITS) - 1;
     /// While it is being written: by the participant of which slot.
@@ -153,20 +155,22 @@ impl BlockWord {
 }
 
 impl PageEntry {
-    /// Word A. Acquire: pairs with the swing in the commit step and with page-in, so the frame's bytes are seen.
+    /// Word A. Acquire: pairs with the swing in the commit step and with page-in, so the frame's bytes are
+    /// seen.
     #[inline]
     pub(crate) fn word(&self) -> EntryWord {
         EntryWord(self.a.load(Ordering::Acquire))
     }
 
-    /// Word A, in one order with all changes of entries and looks at the count of epochs (pages/visibility/unchanged.rs).
+    /// Word A, in one order with all changes of entries and looks at the count of epochs
+    /// (pages/visibility/unchanged.rs).
     #[inline]
     pub(crate) fn word_in_order(&self) -> EntryWord {
         EntryWord(self.a.load(Ordering::SeqCst))
     }
 
-    /// Replaces word A if it still is `from`. Sequentially consistent: the unsaved-bit protocol needs the swing and the later look at the
-    /// bit in order (pages/store/checkpoint.rs).
+    /// Replaces word A if it still is `from`. Sequentially consistent: the unsaved-bit protocol needs the
+    /// swing and the later look at the bit in order (pages/store/checkpoint.rs).
     #[inline]
     pub(crate) fn change(&self, from: EntryWord, to: EntryWord) -> bool {
         self.a.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::Relaxed).is_ok()

@@ -7,12 +7,14 @@
 //!                                                             └──▶ Retired ──epoch passed──▶ Free
 //! ```
 //!
-//! State and owner are one word, changed by compare-and-swap, so nothing leaks: a sweep finds every frame in every state. `superseded` is
-//! MAX while the version is current; in a retired frame it is the epoch that must pass. Only the holder of the page's latch, the commit
-//! step and the sweep that won the state word write the rest.
+//! State and owner are one word, changed by compare-and-swap, so nothing leaks: a sweep finds every frame in
+//! every state. `superseded` is MAX while the version is current; in a retired frame it is the epoch that
+//! must pass. Only the holder of the page's latch, the commit step and the sweep that won the state word
+//! write the rest.
 //!
-//! The state alone says what a frame is to whoever finds its owner dead: in a *claimed* one there is a version, whole, which readers may need; in a *building*
-//! one there is nothing that anybody can come upon any more, or yet.
+//! The state alone says what a frame is to whoever finds its owner dead: in a *claimed* one there is a
+//! version, whole, which readers may need; in a *building* one there is nothing that anybody can come upon
+//! any more, or yet.
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -26,7 +28,8 @@ pub(crate) enum FrameState {
     Free,
     /// Being filled by the participant of this slot.
     Building(u16),
-    /// A version of a page, which the participant of this slot looks at closer, to take it out of the pool perhaps. Nobody else does meanwhile.
+    /// A version of a page, which the participant of this slot looks at closer, to take it out of the pool
+    /// perhaps. Nobody else does meanwhile.
     Claimed(u16),
     /// A version of a page.
     Published,

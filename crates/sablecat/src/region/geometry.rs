@@ -74,9 +74,11 @@ pub(super) struct Offsets {
 }
 
 impl Geometry {
-    /// The geometry for a pool of `cache_bytes` in frames of `block_size`, with pages as large, and a ring of `ring_bytes`.
+    /// The geometry for a pool of `cache_bytes` in frames of `block_size`, with pages as large, and a ring of
+    /// `ring_bytes`.
     ///
-    /// `bounded` says that pages are nowhere but in frames, so that no more ids are needed than there are frames.
+    /// `bounded` says that pages are nowhere but in frames, so that no more ids are needed than there are
+    /// frames.
     pub(crate) fn new(block_size: usize, cache_bytes: u64, ring_bytes: usize, bounded: bool) -> Geometry {
         assert!(block_size.is_power_of_two() && (512..=65536).contains(&block_size));
         assert!(ring_bytes.is_power_of_two() && RING_BYTES.contains(&ring_bytes));

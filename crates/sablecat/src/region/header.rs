@@ -1,7 +1,7 @@
 //! The header: the few words that everybody reads.
 //!
-//! It begins with what is fixed once the region is made, under a checksum: who attaches believes nothing else of a region before that is
-//! right, and looks then whether what varies is within its bounds.
+//! It begins with what is fixed once the region is made, under a checksum: who attaches believes nothing else
+//! of a region before that is right, and looks then whether what varies is within its bounds.
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 use sablecat_os::clock;
@@ -13,7 +13,8 @@ use crate::types::{Berth, Lsn};
 /// What the ready word holds when the region has been created completely ("sablecat", layout 4).
 pub(crate) const READY: u64 = u64::from_le_bytes(*b"sblcat\x00\x04");
 
-/// Which environment a region belongs to, and which run of the machine: with another, its contents mean nothing.
+/// Which environment a region belongs to, and which run of the machine: with another, its contents mean
+/// nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Identity {
     /// The environment's own number.
@@ -32,7 +33,8 @@ pub(crate) const RECENT_MAX: usize = 4096;
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub(crate) struct Recent {
-    /// Commits that begin in the log before this LSN are listed. Written by who wants that, in the commit role; only grows.
+    /// Commits that begin in the log before this LSN are listed. Written by who wants that, in the commit
+    /// role; only grows.
     pub(crate) wanted: AtomicU64,
     /// How many entries there have been. Written in the commit step; only grows.
     pub(crate) head: AtomicU64,
@@ -47,8 +49,8 @@ pub(crate) struct Recent {
 #[derive(Debug)]
 pub(crate) struct Line<T>(pub(crate) T);
 
-/// The newest published commit and, on the same cache lines, whether what was learnt of where leaves are still holds (txn/rebuilt.rs): who reads the one
-/// has the other at hand.
+/// The newest published commit and, on the same cache lines, whether what was learnt of where leaves are
+/// still holds (txn/rebuilt.rs): who reads the one has the other at hand.
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub(crate) struct Visible(pub(crate) AtomicU64, pub(crate) Rebuilds);
@@ -57,14 +59,17 @@ pub(crate) struct Visible(pub(crate) AtomicU64, pub(crate) Rebuilds);
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Rebuilds {
-    /// States at or above this LSN come after the last commit that switched trees to pages built beside the old ones: a leaf that was found in a state
-    /// below may be no page of its tree any more. Written in the commit step, before the commit point; only grows.
+    /// States at or above this LSN come after the last commit that switched trees to pages built beside the
+    /// old ones: a leaf that was found in a state below may be no page of its tree any more. Written in the
+    /// commit step, before the commit point; only grows.
     pub(crate) since: AtomicU64,
-    /// Leaves that were found in a state below this LSN are not to be remembered: pages have been made since that look like leaves of a tree and are none, or
-    /// not yet, perhaps under the number of one that is gone. Never below `since`; written in commit steps; only grows.
+    /// Leaves that were found in a state below this LSN are not to be remembered: pages have been made since
+    /// that look like leaves of a tree and are none, or not yet, perhaps under the number of one that is
+    /// gone. Never below `since`; written in commit steps; only grows.
     pub(crate) leaves: AtomicU64,
-    /// The structure latches, one bit each, under which trees are being built anew: no leaf of these may change without the latch. A bit is set and
-    /// cleared by who has the latch; one that the dead left, by the next to have it.
+    /// The structure latches, one bit each, under which trees are being built anew: no leaf of these may
+    /// change without the latch. A bit is set and cleared by who has the latch; one that the dead left, by
+    /// the next to have it.
     pub(crate) frozen: AtomicU64,
 }
 
@@ -114,14 +119,16 @@ pub(crate) struct Header {
     fixed: Fixed,
     /// When the region was made: milliseconds since 1970. For people.
     pub(crate) made: AtomicU64,
-    /// Published commits: every commit with an LSN at or below it is swung. Written in the commit step and by helpers; only grows.
+    /// Published commits: every commit with an LSN at or below it is swung. Written in the commit step and by
+    /// helpers; only grows.
     pub(crate) visible: Visible,
     /// Who is in the commit step.
     pub(crate) commit: Line<RoleWord>,
     /// Who is making a checkpoint.
     pub(crate) checkpoint: Line<RoleWord>,
-    /// How far a checkpoint has come: {tag of the role's holding 32 | words of the bits of changed pages that it has dealt with, all ones: all 32}. Written by who has the role,
-    /// by compare-and-swap; it counts only for the holding that it names.
+    /// How far a checkpoint has come: {tag of the role's holding 32 | words of the bits of changed pages that
+    /// it has dealt with, all ones: all 32}. Written by who has the role, by compare-and-swap; it counts only
+    /// for the holding that it names.
     pub(crate) captured_below: Line<AtomicU64>,
     /// Grows while who has the checkpoint role gets on. Written by it; one that was succeeded too.
     pub(crate) checkpoint_moves: AtomicU64,
@@ -150,12 +157,14 @@ pub(crate) struct Header {
     pub(crate) generation_first: AtomicU64,
     /// The LSN of the last checkpoint.
     pub(crate) checkpointed: AtomicU64,
-    /// 1 once the free page ids and blocks below the opening high-water marks are known. Written by the checkpointer.
+    /// 1 once the free page ids and blocks below the opening high-water marks are known. Written by the
+    /// checkpointer.
     pub(crate) free_known: AtomicU32,
     /// 1 once a write to the volume has failed in a way that leaves unknown what is on it.
     pub(crate) volume_poisoned: AtomicU32,
-    /// States at or above this LSN come after the last commit that took a name from a database: who has seen one in a state below looks for it
-    /// again. Written in the commit step, before the commit point. 1 at first, so that 0 is a state that nobody has seen.
+    /// States at or above this LSN come after the last commit that took a name from a database: who has seen
+    /// one in a state below looks for it again. Written in the commit step, before the commit point. 1 at
+    /// first, so that 0 is a state that nobody has seen.
     pub(crate) names_since: AtomicU64,
     /// Frames below this have memory for certain, and so page ids their places in the tables. Only grow.
     pub(crate) frames_ready: Line<AtomicU64>,
@@ -172,9 +181,11 @@ pub(crate) struct Header {
     pub(crate) unreachable: Line<RoleWord>,
     /// How many bulk loads have begun. Written by them, each before it publishes anything.
     pub(crate) loads_begun: AtomicU64,
-    /// Which holding of the role of who frees what nothing leads to looks for what is lost (pages/allocation/lost.rs), and one; 0: none.
+    /// Which holding of the role of who frees what nothing leads to looks for what is lost
+    /// (pages/allocation/lost.rs), and one; 0: none.
     pub(crate) suspecting: Line<AtomicU64>,
-    /// How often page ids and blocks of each group were taken while somebody looked for what is lost. Written by who takes them, before it does.
+    /// How often page ids and blocks of each group were taken while somebody looked for what is lost. Written
+    /// by who takes them, before it does.
     pub(crate) taken: [AtomicU32; TAKEN_GROUPS],
     /// Which pages were published of late.
     pub(crate) recent: Recent,
@@ -199,8 +210,8 @@ impl Header {
         self.ready.store(READY, Ordering::Release);
     }
 
-    /// Whether the region was made completely, by a build that lays it out as this one, for this environment in this run of the machine; and
-    /// what it was sized for.
+    /// Whether the region was made completely, by a build that lays it out as this one, for this environment
+    /// in this run of the machine; and what it was sized for.
     ///
     /// # Errors
     /// Invalid, saying what is different.
@@ -212,8 +223,8 @@ impl Header {
         self.fixed.judge(identity)
     }
 
-    /// Whether the words that vary are such as they can be in a region of these sizes, whatever its users are doing: so that nobody who
-    /// goes by them leaves the region.
+    /// Whether the words that vary are such as they can be in a region of these sizes, whatever its users are
+    /// doing: so that nobody who goes by them leaves the region.
     ///
     /// # Errors
     /// Invalid, naming the word.
@@ -234,22 +245,29 @@ impl Header {
         for volume in &self.blocks[..geometry.volumes] {
             for (what, value) in [("blocks with memory", &volume.0.ready), ("blocks used", &volume.0.high)] {
                 if word(value) > geometry.blocks_max {
-                    return Err(Error::invalid(format!("its number of {what}, {}, is impossible", word(value))));
+                    return Err(Error::invalid(format!(
+                        "its number of {what}, {}, is impossible",
+                        word(value)
+                    )));
                 }
             }
         }
-        let roles = [&self.commit, &self.checkpoint, &self.housekeep, &self.reap, &self.serial, &self.unreachable];
+        let roles =
+            [&self.commit, &self.checkpoint, &self.housekeep, &self.reap, &self.serial, &self.unreachable];
         if roles.iter().any(|role| role.0.look().owner() >= geometry.slots) {
             return Err(Error::invalid("a role's owner is impossible"));
         }
-        if Berth::all().filter_map(|berth| self.berths.look(berth)).any(|mooring| mooring.owner() >= geometry.slots) {
+        if Berth::all()
+            .filter_map(|berth| self.berths.look(berth))
+            .any(|mooring| mooring.owner() >= geometry.slots)
+        {
             return Err(Error::invalid("a berth's owner is impossible"));
         }
         Ok(())
     }
 
-    /// The LSN of the newest published commit. Acquire: pairs with the Release in the commit step, so that whoever sees the LSN sees
-    /// the entries it swung.
+    /// The LSN of the newest published commit. Acquire: pairs with the Release in the commit step, so that
+    /// whoever sees the LSN sees the entries it swung.
     #[inline]
     pub(crate) fn visible(&self) -> Lsn {
         Lsn(self.visible.0.load(Ordering::Acquire))
@@ -258,7 +276,8 @@ impl Header {
     /// States at or above this LSN come after the last commit that switched trees to other pages.
     #[inline]
     pub(crate) fn rebuilt_since(&self) -> Lsn {
-        // Acquire: pairs with the Release in `say_rebuilt`. Whoever has pinned that commit or a later one sees it, since it was stored before `visible` was raised.
+        // Acquire: pairs with the Release in `say_rebuilt`. Whoever has pinned that commit or a later one
+        // sees it, since it was stored before `visible` was raised.
         Lsn(self.visible.1.since.load(Ordering::Acquire))
     }
 
@@ -312,13 +331,23 @@ impl Fixed {
 
     /// All words but the checksum, in their order.
     fn words(&self) -> impl Iterator<Item = &AtomicU64> {
-        let sizes = [&self.build, &self.block_size, &self.page_size, &self.frames, &self.slots, &self.ring_bytes, &self.lock_words];
+        let sizes = [
+            &self.build,
+            &self.block_size,
+            &self.page_size,
+            &self.frames,
+            &self.slots,
+            &self.ring_bytes,
+            &self.lock_words,
+        ];
         let more = [&self.pages_max, &self.blocks_max, &self.volumes, &self.members];
         sizes.into_iter().chain(more).chain(&self.identity)
     }
 
     fn sum(&self) -> u64 {
-        let sum = self.words().fold(0, |sum, word| crc32c::crc32c_append(sum, &word.load(Ordering::Relaxed).to_le_bytes()));
+        let sum = self
+            .words()
+            .fold(0, |sum, word| crc32c::crc32c_append(sum, &word.load(Ordering::Relaxed).to_le_bytes()));
         u64::from(sum)
     }
 }
@@ -344,7 +373,8 @@ fn values(geometry: &Geometry, identity: Identity) -> impl Iterator<Item = u64> 
 impl Identity {
     fn words(self) -> impl Iterator<Item = u64> {
         let word = |bytes: &[u8]| u64::from_le_bytes(std::array::from_fn(|n| bytes[n]));
-        [word(&self.uuid[..8]), word(&self.uuid[8..]), word(&self.boot[..8]), word(&self.boot[8..])].into_iter()
+        [word(&self.uuid[..8]), word(&self.uuid[8..]), word(&self.boot[..8]), word(&self.boot[8..])]
+            .into_iter()
     }
 }
 
@@ -354,7 +384,8 @@ const SOURCES: u64 = match u64::from_str_radix(env!("SABLECAT_SOURCES"), 16) {
     Err(_) => panic!("the build script wrote a number"),
 };
 
-/// A number that differs for builds of different sources, and for those of the same in which the types in the region have different sizes.
+/// A number that differs for builds of different sources, and for those of the same in which the types in the
+/// region have different sizes.
 fn build() -> u64 {
     let parts = [size_of::<Header>(), size_of::<Slot>(), size_of::<Member>(), size_of::<WaitQueue>()];
     let sources = SOURCES.wrapping_mul(65599).wrapping_add(sablecat_os::SOURCES);

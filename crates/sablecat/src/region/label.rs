@@ -1,6 +1,7 @@
 //! Labels: what a transaction says of itself, for people who look at who does what.
 //!
-//! Nothing is decided by one. It is written by the owner of its slot alone; who reads it meanwhile gets it whole or not at all.
+//! Nothing is decided by one. It is written by the owner of its slot alone; who reads it meanwhile gets it
+//! whole or not at all.
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -20,7 +21,10 @@ pub(super) struct Label {
 impl Label {
     /// Says as much of `text` as there is room for, in whole characters.
     pub(super) fn set(&self, text: &str) {
-        let end = (0..=text.len().min(LABEL_BYTES)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or_default();
+        let end = (0..=text.len().min(LABEL_BYTES))
+            .rev()
+            .find(|&end| text.is_char_boundary(end))
+            .unwrap_or_default();
         let text = &text[..end];
         let mut bytes = [0; LABEL_BYTES];
         bytes[..text.len()].copy_from_slice(text.as_bytes());
@@ -30,7 +34,10 @@ impl Label {
         fence(Ordering::Release);
         self.len.store(text.len() as u32, Ordering::Relaxed);
         for (word, part) in self.words.iter().zip(bytes.chunks_exact(8)) {
-            word.store(part.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)), Ordering::Relaxed);
+            word.store(
+                part.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+                Ordering::Relaxed,
+            );
         }
         self.version.store((version | 1).wrapping_add(1), Ordering::Release);
     }
@@ -47,7 +54,8 @@ impl Label {
     pub(super) fn get(&self) -> Option<String> {
         let version = self.version.load(Ordering::Acquire);
         let len = self.len.load(Ordering::Relaxed) as usize;
-        let bytes: Vec<u8> = self.words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
+        let bytes: Vec<u8> =
+            self.words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
         fence(Ordering::Acquire);
         if version & 1 != 0 || self.version.load(Ordering::Relaxed) != version {
             return None;
@@ -75,7 +83,11 @@ mod tests {
         label.set(&"ä".repeat(100));
         assert_eq!(label.get(), Some("ä".repeat(LABEL_BYTES / 2)));
         label.set(&format!("x{}", "ä".repeat(100)));
-        assert_eq!(label.get(), Some(format!("x{}", "ä".repeat(LABEL_BYTES / 2 - 1))), "no half of a character");
+        assert_eq!(
+            label.get(),
+            Some(format!("x{}", "ä".repeat(LABEL_BYTES / 2 - 1))),
+            "no half of a character"
+        );
         label.clear();
         assert_eq!(label.get(), None);
     }

@@ -1,16 +1,20 @@
 //! Members: the attached processes.
 //!
-//! A member's number is the byte it holds locked in the environment's lock file for as long as it is attached; whether it lives is asked of
-//! that lock, never of what stands here. The rest is for people, but for which file it has open: who enters compares that. Written under the attach lock: by the member when it enters and leaves,
-//! and by whoever has reaped it.
+//! A member's number is the byte it holds locked in the environment's lock file for as long as it is
+//! attached; whether it lives is asked of that lock, never of what stands here. The rest is for people, but
+//! for which file it has open: who enters compares that. Written under the attach lock: by the member when it
+//! enters and leaves, and by whoever has reaped it.
 //!
-//! The *incarnation* is for processes that live although they were taken for dead, since the lock was closed behind their backs. Who reaps a member makes it another before
-//! anything else; a process whose member has another incarnation than when it entered touches nothing that is shared any more. An odd one is that of a process, an even one
-//! that of nobody, or of a process found dead. It changes by compare-and-swap, and whoever enters makes it another too, its lock held: so who has found a process dead, and comes
-//! late to say so, does not say it of the next one.
+//! The *incarnation* is for processes that live although they were taken for dead, since the lock was closed
+//! behind their backs. Who reaps a member makes it another before anything else; a process whose member has
+//! another incarnation than when it entered touches nothing that is shared any more. An odd one is that of a
+//! process, an even one that of nobody, or of a process found dead. It changes by compare-and-swap, and
+//! whoever enters makes it another too, its lock held: so who has found a process dead, and comes late to say
+//! so, does not say it of the next one.
 //!
-//! A process whose threads read the log says from where on they do, so that whoever lets go of old log leaves that. What it says names its incarnation, and counts as long as
-//! that is in force: it ends with the process's death being noted, and nothing that a process says late is taken for what the next one says.
+//! A process whose threads read the log says from where on they do, so that whoever lets go of old log leaves
+//! that. What it says names its incarnation, and counts as long as that is in force: it ends with the
+//! process's death being noted, and nothing that a process says late is taken for what the next one says.
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 use sablecat_os::disk::FileId;
@@ -20,7 +24,8 @@ use crate::types::Lsn;
 /// Words kept of the command a member runs.
 const COMMAND_WORDS: usize = 12;
 
-/// A process as what may outlive it names it: the number of its member, and the low half of the incarnation that it is.
+/// A process as what may outlive it names it: the number of its member, and the low half of the incarnation
+/// that it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Standing {
     pub(crate) member: u16,
@@ -37,7 +42,8 @@ pub(crate) struct Member {
     /// The main volume's file as this process has it open: file system and number, 0 if it has none.
     volume: [AtomicU64; 2],
     incarnation: AtomicU64,
-    /// From where on this process reads the log ([`said`], in blocks and one more; 0: it does not). Written by the process alone, read by who lets go of log.
+    /// From where on this process reads the log ([`said`], in blocks and one more; 0: it does not). Written
+    /// by the process alone, read by who lets go of log.
     log_wanted: AtomicU64,
     /// How much of it, from the end, it wants at most ([`said`], in blocks). Written before the other.
     log_lag_max: AtomicU64,
@@ -84,8 +90,8 @@ impl Member {
         self.used.store(used_as(self.incarnation.load(Ordering::SeqCst)), Ordering::SeqCst);
     }
 
-    /// Strikes out the process that stood here as this incarnation, or whom this one says to be dead; unless another stands here by now. None of its slots is in use any
-    /// more. False if that was done already.
+    /// Strikes out the process that stood here as this incarnation, or whom this one says to be dead; unless
+    /// another stands here by now. None of its slots is in use any more. False if that was done already.
     pub(crate) fn leave(&self, incarnation: u64) -> bool {
         self.used.compare_exchange(used_as(incarnation), 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
@@ -106,31 +112,45 @@ impl Member {
         }
     }
 
-    /// From now on the process that stands here as this incarnation counts for nothing: the incarnation that says so. None if another stands here by now.
+    /// From now on the process that stands here as this incarnation counts for nothing: the incarnation that
+    /// says so. None if another stands here by now.
     pub(crate) fn fence(&self, seen: u64) -> Option<u64> {
         let fenced = seen.wrapping_add(seen & 1);
-        self.incarnation.compare_exchange(seen, fenced, Ordering::SeqCst, Ordering::SeqCst).is_ok().then_some(fenced)
+        self.incarnation
+            .compare_exchange(seen, fenced, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok()
+            .then_some(fenced)
     }
 
     /// The same, unless another incarnation than this one stands here by now.
     pub(crate) fn fence_from(&self, incarnation: u64) {
-        let _ = self.incarnation.compare_exchange(incarnation, incarnation + 1, Ordering::SeqCst, Ordering::SeqCst);
+        let _ = self.incarnation.compare_exchange(
+            incarnation,
+            incarnation + 1,
+            Ordering::SeqCst,
+            Ordering::SeqCst,
+        );
     }
 
-    /// Says from where on the process that entered as this incarnation reads the log (none: nowhere), and that it wants no more of it than `lag_max` bytes. False if
-    /// it counts for nothing by now.
+    /// Says from where on the process that entered as this incarnation reads the log (none: nowhere), and
+    /// that it wants no more of it than `lag_max` bytes. False if it counts for nothing by now.
     pub(crate) fn want_log(&self, incarnation: u64, from: Option<Lsn>, lag_max: u64) -> bool {
         let say = |word: &AtomicU64, number: u64| loop {
             let seen = word.load(Ordering::SeqCst);
-            // In this order: another incarnation's first word changes what was seen, so what this one says late does not take its place.
+            // In this order: another incarnation's first word changes what was seen, so what this one says
+            // late does not take its place.
             if self.incarnation.load(Ordering::SeqCst) != incarnation {
                 return false;
             }
-            if word.compare_exchange(seen, said(incarnation, number), Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            if word
+                .compare_exchange(seen, said(incarnation, number), Ordering::SeqCst, Ordering::SeqCst)
+                .is_ok()
+            {
                 return true;
             }
         };
-        say(&self.log_lag_max, lag_max / LOG_BLOCK) && say(&self.log_wanted, from.map_or(0, |from| from.0 / LOG_BLOCK + 1))
+        say(&self.log_lag_max, lag_max / LOG_BLOCK)
+            && say(&self.log_wanted, from.map_or(0, |from| from.0 / LOG_BLOCK + 1))
     }
 
     /// From where on the process here wants the log, of which the end is `tail`; none if it does not read it.
@@ -149,8 +169,8 @@ impl Member {
         self.used.load(Ordering::SeqCst) != 0
     }
 
-    /// Whether the process still stands here that was this incarnation: it has not left, and was not reaped. SeqCst: who finds it gone finds all that it, or who
-    /// reaped it, has done.
+    /// Whether the process still stands here that was this incarnation: it has not left, and was not reaped.
+    /// SeqCst: who finds it gone finds all that it, or who reaped it, has done.
     pub(super) fn stands_as(&self, incarnation: u32) -> bool {
         self.used.load(Ordering::SeqCst) == incarnation
     }
@@ -168,7 +188,8 @@ impl Member {
 
     /// The beginning of its command.
     pub(crate) fn command(&self) -> String {
-        let bytes: Vec<u8> = self.command.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
+        let bytes: Vec<u8> =
+            self.command.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
         String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()
     }
 }

@@ -15,7 +15,8 @@ fn member_byte(number: u16) -> u64 {
 /// The number of no member.
 const OUTSIDE: u16 = u16::MAX;
 
-/// This process as a member: its number, and the lock that says it lives. Ends when dropped, or with the process.
+/// This process as a member: its number, and the lock that says it lives. Ends when dropped, or with the
+/// process.
 #[derive(Debug)]
 pub(crate) struct Membership {
     lock: LockFile,
@@ -64,7 +65,8 @@ impl Membership {
         Ok(self.lock.holder(ATTACH_BYTE)? == Holder::Whole)
     }
 
-    /// Tries to be the one who enters or leaves, and leaves a note of who that is. True if it is this process now.
+    /// Tries to be the one who enters or leaves, and leaves a note of who that is. True if it is this process
+    /// now.
     pub(crate) fn try_attach_lock(&self, note: impl FnOnce() -> String) -> std::io::Result<bool> {
         let is_mine = self.lock.try_lock(ATTACH_BYTE)?;
         if is_mine {
@@ -85,7 +87,8 @@ impl Membership {
 
     /// Whether others, who open the lock file at `path`, do not find this member's byte locked.
     pub(crate) fn seems_dead(&self, path: &Path) -> bool {
-        LockFile::open_to_ask(path).is_ok_and(|others| matches!(others.holder(member_byte(self.number)), Ok(Holder::Nobody)))
+        LockFile::open_to_ask(path)
+            .is_ok_and(|others| matches!(others.holder(member_byte(self.number)), Ok(Holder::Nobody)))
     }
 
     /// The lock is not this process's any more.

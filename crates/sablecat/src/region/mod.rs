@@ -5,20 +5,21 @@
 //!   ─ page table ─ page-id bits ─ block bits ─ unsaved bits ─ capturing bits ─ (2 MiB boundary) frames
 //! ```
 //!
-//! Every reference inside it is an offset or an index, never a pointer, so the same bytes work at whatever address a process maps them.
-//! The page table and the bitmaps are sized for the largest volume and touched only where used: the mapping is lazy, and an untouched
-//! page of it costs nothing.
+//! Every reference inside it is an offset or an index, never a pointer, so the same bytes work at whatever
+//! address a process maps them. The page table and the bitmaps are sized for the largest volume and touched
+//! only where used: the mapping is lazy, and an untouched page of it costs nothing.
 //!
-//! A shared region is a file in memory, which the kernel keeps in small pages unless told otherwise. So what all processes use is gathered in large
-//! pages when its memory is made certain: the parts before the page table at creation, frames as they come into use
-//! ([decision 17](../../../../docs/decisions/0017-large-pages.md)).
+//! A shared region is a file in memory, which the kernel keeps in small pages unless told otherwise. So what
+//! all processes use is gathered in large pages when its memory is made certain: the parts before the page
+//! table at creation, frames as they come into use ([decision
+//! 17](../../../../docs/decisions/0017-large-pages.md)).
 //!
-//! Rules of the region: every word is an atomic; each type says who may write its words and what a reader finds if that writer dies.
-//! The bytes of a frame are plain memory, written only by the one participant that holds the frame as *building*, and immutable from
-//! its publication until the frame is freed.
+//! Rules of the region: every word is an atomic; each type says who may write its words and what a reader
+//! finds if that writer dies. The bytes of a frame are plain memory, written only by the one participant that
+//! holds the frame as *building*, and immutable from its publication until the frame is freed.
 //!
-//! This module and its children hold the casts between the mapping and its types; `unsafe` stands here and nowhere above, except for
-//! the modules that turn a frame into a page.
+//! This module and its children hold the casts between the mapping and its types; `unsafe` stands here and
+//! nowhere above, except for the modules that turn a frame into a page.
 
 mod berth;
 mod bitmap;
@@ -41,7 +42,9 @@ pub(crate) use berth::{BerthWords, DRAFT_BYTES, Moored, Stage};
 pub(crate) use bitmap::{LEVELS_MAX, Level, divide};
 pub(crate) use entry::{BlockWord, EntryWord, PageEntry};
 pub(crate) use frame::{FrameDesc, FrameState};
-pub(crate) use geometry::{Geometry, LOG_WORDS_BYTES, PAGE_QUEUES, RING_BYTES, STRUCTURE_LATCHES, VOLUMES_MAX};
+pub(crate) use geometry::{
+    Geometry, LOG_WORDS_BYTES, PAGE_QUEUES, RING_BYTES, STRUCTURE_LATCHES, VOLUMES_MAX,
+};
 pub(crate) use header::{Header, Identity, RECENT_MAX, Recent, TAKEN_GROUPS};
 pub(crate) use member::{Member, Standing};
 pub(crate) use membership::Membership;
@@ -87,11 +90,13 @@ pub(crate) struct Region {
     offsets: geometry::Offsets,
     /// Which of the processes that share the region this is; none when it is private.
     membership: Option<Membership>,
-    /// What says whether this process was taken for dead; nothing if it is no member. At hand, since it is asked before nearly everything.
+    /// What says whether this process was taken for dead; nothing if it is no member. At hand, since it is
+    /// asked before nearly everything.
     fence: Option<Fence>,
     /// What to do when a wait takes long: somebody who died may be in the way.
     stalled: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    /// Until when, by the monotonic clock in milliseconds, this process asks for no memory for more frames. A hint.
+    /// Until when, by the monotonic clock in milliseconds, this process asks for no memory for more frames. A
+    /// hint.
     refused_until: AtomicU64,
 }
 
@@ -102,7 +107,8 @@ struct Fence {
     incarnation: u64,
 }
 
-// SAFETY: all state behind `base` and in the fence is atomics, or frame bytes under the publication protocol of the module essay.
+// SAFETY: all state behind `base` and in the fence is atomics, or frame bytes under the publication protocol
+// of the module essay.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -124,7 +130,8 @@ impl Region {
         Ok(region)
     }
 
-    /// A new region in a file that other processes will map, for which there is room for the least it needs. It is not ready yet.
+    /// A new region in a file that other processes will map, for which there is room for the least it needs.
+    /// It is not ready yet.
     ///
     /// # Errors
     /// Full if the file system that holds it is too small; those of the system.
@@ -146,8 +153,8 @@ impl Region {
         Ok(region)
     }
 
-    /// A region that others made, if it is for this environment and this build: to look at, until [`Region::joined_as`]. Nothing but its
-    /// header is mapped before that is found to be so.
+    /// A region that others made, if it is for this environment and this build: to look at, until
+    /// [`Region::joined_as`]. Nothing but its header is mapped before that is found to be so.
     ///
     /// # Errors
     /// Invalid, saying why it is not such a region; others are the system's, and say nothing about it.
@@ -155,8 +162,8 @@ impl Region {
         Region::attach_by(Mapping::file, file, identity)
     }
 
-    /// The same, to look at and nothing else: for who may perhaps not even write to it. Whatever of it is changed through this is a fault of the
-    /// process.
+    /// The same, to look at and nothing else: for who may perhaps not even write to it. Whatever of it is
+    /// changed through this is a fault of the process.
     ///
     /// # Errors
     /// As [`Region::attach`].
@@ -164,14 +171,20 @@ impl Region {
         Region::attach_by(Mapping::file_to_look_at, file, identity).map(|region| region.joined_as(outside))
     }
 
-    fn attach_by(map: fn(File, usize) -> std::io::Result<Mapping>, (file, path): (File, &Path), identity: Identity) -> Result<Region> {
+    fn attach_by(
+        map: fn(File, usize) -> std::io::Result<Mapping>,
+        (file, path): (File, &Path),
+        identity: Identity,
+    ) -> Result<Region> {
         let looking = |e| Error::io("looking at the shared memory", path, e);
         let length = file.metadata().map_err(looking)?.len();
         if length < size_of::<Header>() as u64 {
             return Err(Error::invalid("it is too short"));
         }
-        let start = map(file.try_clone().map_err(looking)?, size_of::<Header>()).map_err(|e| no_memory(size_of::<Header>(), &e))?;
-        // SAFETY: the mapping is long enough for a header, page-aligned, and a header consists of atomics, valid for any bytes.
+        let start = map(file.try_clone().map_err(looking)?, size_of::<Header>())
+            .map_err(|e| no_memory(size_of::<Header>(), &e))?;
+        // SAFETY: the mapping is long enough for a header, page-aligned, and a header consists of atomics,
+        // valid for any bytes.
         let geometry = unsafe { start.base().cast::<Header>().as_ref() }.judge(identity)?;
         let end = geometry.offsets().end;
         if end as u64 != length {
@@ -239,8 +252,8 @@ impl Region {
         }
     }
 
-    /// Fills in what is not zero in a fresh region; memory comes zeroed. `ready` is below what there is memory for certain: everything, or
-    /// nothing yet. A private region is ready with that.
+    /// Fills in what is not zero in a fresh region; memory comes zeroed. `ready` is below what there is
+    /// memory for certain: everything, or nothing yet. A private region is ready with that.
     fn create(&self, identity: Identity, ready: u64) {
         for slot in 0..self.geometry.slots {
             self.slot(slot).reset();
@@ -249,7 +262,10 @@ impl Region {
         header.create(&self.geometry, identity);
         header.frames_ready.0.store(ready.clamp(1, self.geometry.frames as u64), Ordering::Relaxed);
         header.pages_ready.store(ready, Ordering::Relaxed);
-        header.blocks.iter().for_each(|volume| volume.0.ready.store(ready.min(self.geometry.blocks_max), Ordering::Relaxed));
+        header
+            .blocks
+            .iter()
+            .for_each(|volume| volume.0.ready.store(ready.min(self.geometry.blocks_max), Ordering::Relaxed));
         if self.membership.is_none() {
             header.set_ready();
         }
@@ -262,8 +278,9 @@ impl Region {
         })
     }
 
-    /// Has memory for some more frames made certain, those of a large page: which; none if all have it, or there is none left for more. Some is left to the
-    /// tables, which grow with the files: what the cache does not have it can do without.
+    /// Has memory for some more frames made certain, those of a large page: which; none if all have it, or
+    /// there is none left for more. Some is left to the tables, which grow with the files: what the cache
+    /// does not have it can do without.
     pub(crate) fn more_frames(&self) -> Option<Range<u32>> {
         let ready = &self.header().frames_ready.0;
         let from = ready.load(Ordering::SeqCst);
@@ -301,14 +318,20 @@ impl Region {
     /// Full when there is none left.
     #[inline]
     pub(crate) fn reserve_pages(&self, end: u64) -> Result<()> {
-        if end > self.header().pages_ready.load(Ordering::Relaxed) { self.reserve_pages_slowly(end) } else { Ok(()) }
+        if end > self.header().pages_ready.load(Ordering::Relaxed) {
+            self.reserve_pages_slowly(end)
+        } else {
+            Ok(())
+        }
     }
 
     #[cold]
     fn reserve_pages_slowly(&self, end: u64) -> Result<()> {
         let ready = &self.header().pages_ready;
         let (from, to) = step(ready, end, self.geometry.pages_max);
-        self.places_of_pages(from, to).into_iter().try_for_each(|bytes| self.reserve(bytes.start, bytes.len()))?;
+        self.places_of_pages(from, to)
+            .into_iter()
+            .try_for_each(|bytes| self.reserve(bytes.start, bytes.len()))?;
         ready.fetch_max(to, Ordering::SeqCst);
         Ok(())
     }
@@ -316,10 +339,12 @@ impl Region {
     /// All bytes that are looked at because of page ids from `from` to `to`.
     fn places_of_pages(&self, from: u64, to: u64) -> Vec<Range<usize>> {
         let geometry::Offsets { table, page_bits, unsaved, capturing, .. } = self.offsets;
-        let rows = [(table, 8 * size_of::<PageEntry>()), (unsaved, 2), (capturing, 2)].into_iter().map(|(offset, bits)| {
-            let byte = |place: u64| offset + place as usize * bits / 8;
-            byte(from)..byte(to).max(byte(from))
-        });
+        let rows = [(table, 8 * size_of::<PageEntry>()), (unsaved, 2), (capturing, 2)].into_iter().map(
+            |(offset, bits)| {
+                let byte = |place: u64| offset + place as usize * bits / 8;
+                byte(from)..byte(to).max(byte(from))
+            },
+        );
         rows.chain(places_of_bits(page_bits, self.geometry.pages_max, from, to)).collect()
     }
 
@@ -343,10 +368,12 @@ impl Region {
         Ok(())
     }
 
-    /// Counts that some of these numbers, page ids or blocks of one of the volumes, are about to be taken, if anybody looks for what is lost.
+    /// Counts that some of these numbers, page ids or blocks of one of the volumes, are about to be taken, if
+    /// anybody looks for what is lost.
     #[inline]
     pub(crate) fn count_taken(&self, space: usize, numbers: Range<u64>) {
-        // SeqCst: see `Slot::begin_hand`. So is the count, before the number is taken: who finds that taken finds it counted.
+        // SeqCst: see `Slot::begin_hand`. So is the count, before the number is taken: who finds that taken
+        // finds it counted.
         if self.header().suspecting.0.load(Ordering::SeqCst) != 0 {
             let words = numbers.start / 64..numbers.end.div_ceil(64);
             for word in words.take(TAKEN_GROUPS) {
@@ -380,7 +407,8 @@ impl Region {
         self.part(self.offsets.members, usize::from(number))
     }
 
-    /// Whether the participant in a slot lives. One that cannot be asked after counts as alive: nothing is ever taken from the living.
+    /// Whether the participant in a slot lives. One that cannot be asked after counts as alive: nothing is
+    /// ever taken from the living.
     pub(crate) fn is_alive(&self, slot: u16) -> bool {
         match (self.slot(slot).member(), &self.membership) {
             (None, _) => false,
@@ -389,18 +417,23 @@ impl Region {
         }
     }
 
-    /// Whether the participant in a slot, who holds something, is dead. If so its member is another incarnation when this returns: should its process live
-    /// after all, it touches nothing shared any more. `holds_still` says whether it still holds it.
+    /// Whether the participant in a slot, who holds something, is dead. If so its member is another
+    /// incarnation when this returns: should its process live after all, it touches nothing shared any more.
+    /// `holds_still` says whether it still holds it.
     ///
-    /// A member that has left by itself, or was reaped, holds nothing, and who has its number since must not be fenced. So the incarnation is read first, and
-    /// changed from that only: whoever reaps has changed it before.
+    /// A member that has left by itself, or was reaped, holds nothing, and who has its number since must not
+    /// be fenced. So the incarnation is read first, and changed from that only: whoever reaps has changed it
+    /// before.
     pub(crate) fn is_dead_and_fenced(&self, slot: u16, holds_still: &dyn Fn() -> bool) -> bool {
-        let (Some(member), Some(membership)) = (self.slot(slot).member(), &self.membership) else { return !self.is_alive(slot) };
+        let (Some(member), Some(membership)) = (self.slot(slot).member(), &self.membership) else {
+            return !self.is_alive(slot);
+        };
         if member >= self.geometry.members {
             return !membership.is_alive(member);
         }
         let incarnation = self.member(member).incarnation().load(Ordering::SeqCst);
-        let is_dead = self.slot(slot).member() == Some(member) && !membership.is_alive(member) && holds_still();
+        let is_dead =
+            self.slot(slot).member() == Some(member) && !membership.is_alive(member) && holds_still();
         if is_dead {
             self.member(member).fence_from(incarnation);
         }
@@ -415,14 +448,18 @@ impl Region {
         is_other.then(|| sablecat_os::liveness::is_stopped(self.member(member).pid()))
     }
 
-    /// Whether this process was taken for dead: what it held is others' by now. One load of a line that nobody writes.
+    /// Whether this process was taken for dead: what it held is others' by now. One load of a line that
+    /// nobody writes.
     ///
-    /// SeqCst: with [`Member::fence`] in one order with the taking of slots, latches and frames and the reaper's looks at them. What a process takes and finds
-    /// itself unfenced after, the reaper finds; what the reaper may have missed, the process finds itself fenced after.
+    /// SeqCst: with [`Member::fence`] in one order with the taking of slots, latches and frames and the
+    /// reaper's looks at them. What a process takes and finds itself unfenced after, the reaper finds; what
+    /// the reaper may have missed, the process finds itself fenced after.
     #[inline(always)]
     pub(crate) fn is_fenced(&self) -> bool {
-        // SAFETY: the word is part of a member, which lies in the mapping (`joined_as`), and that lives as long as `self`.
-        self.fence.is_some_and(|fence| unsafe { fence.word.as_ref() }.load(Ordering::SeqCst) != fence.incarnation)
+        // SAFETY: the word is part of a member, which lies in the mapping (`joined_as`), and that lives as
+        // long as `self`.
+        self.fence
+            .is_some_and(|fence| unsafe { fence.word.as_ref() }.load(Ordering::SeqCst) != fence.incarnation)
     }
 
     /// An error if this process was taken for dead.
@@ -440,7 +477,8 @@ impl Region {
         Error::fenced()
     }
 
-    /// This process counts as dead from now on: it is not what its member stands for any more, or its lock is gone.
+    /// This process counts as dead from now on: it is not what its member stands for any more, or its lock is
+    /// gone.
     pub(crate) fn fence_itself(&self) {
         self.as_member().into_iter().for_each(|(member, incarnation)| _ = member.fence(incarnation));
     }
@@ -452,20 +490,28 @@ impl Region {
 
     /// This process, as what may outlive it names it.
     pub(crate) fn standing(&self) -> Standing {
-        Standing { member: self.number(), incarnation: self.as_member().map_or(0, |(_, incarnation)| member::used_as(incarnation)) }
+        Standing {
+            member: self.number(),
+            incarnation: self.as_member().map_or(0, |(_, incarnation)| member::used_as(incarnation)),
+        }
     }
 
-    /// Whether a process is a member still. If not nothing that it began is going on: it has left, or was reaped, or was a member of another region.
+    /// Whether a process is a member still. If not nothing that it began is going on: it has left, or was
+    /// reaped, or was a member of another region.
     pub(crate) fn stands(&self, standing: Standing) -> bool {
-        self.membership.is_none() || standing.member < self.geometry.members && self.member(standing.member).stands_as(standing.incarnation)
+        self.membership.is_none()
+            || standing.member < self.geometry.members
+                && self.member(standing.member).stands_as(standing.incarnation)
     }
 
     fn as_member(&self) -> Option<(&Member, u64)> {
-        let membership = self.membership.as_ref().filter(|membership| membership.number < self.geometry.members)?;
+        let membership =
+            self.membership.as_ref().filter(|membership| membership.number < self.geometry.members)?;
         Some((self.member(membership.number), self.fence.as_ref()?.incarnation))
     }
 
-    /// Says from where on this process reads the log (none: nowhere), and that it wants no more of it than `lag_max` bytes.
+    /// Says from where on this process reads the log (none: nowhere), and that it wants no more of it than
+    /// `lag_max` bytes.
     ///
     /// # Errors
     /// `Poisoned` if this process was taken for dead.
@@ -506,8 +552,9 @@ impl Region {
 
     #[inline]
     fn part<T>(&self, offset: usize, index: usize) -> &T {
-        // SAFETY: `offset` is the start of an array of `T` inside the mapping (geometry.rs lays the parts out with their sizes and
-        // alignments); callers bound `index` by the array's length. All `T` used here consist of atomics, valid for any bytes.
+        // SAFETY: `offset` is the start of an array of `T` inside the mapping (geometry.rs lays the parts out
+        // with their sizes and alignments); callers bound `index` by the array's length. All `T` used here
+        // consist of atomics, valid for any bytes.
         unsafe { &*self.base.as_ptr().add(offset).cast::<T>().add(index) }
     }
 
@@ -623,12 +670,15 @@ fn step(ready: &AtomicU64, end: u64, max: u64) -> (u64, u64) {
     (from, end.div_ceil(TABLE_STEP).saturating_mul(TABLE_STEP).min(max))
 }
 
-/// The bytes of a bitmap with summaries, at `offset` and of so many bits, that are looked at because of numbers from `from` to `to`.
+/// The bytes of a bitmap with summaries, at `offset` and of so many bits, that are looked at because of
+/// numbers from `from` to `to`.
 fn places_of_bits(offset: usize, bits: u64, from: u64, to: u64) -> impl Iterator<Item = Range<usize>> {
     let byte = move |word: usize| offset + word * size_of::<AtomicU64>();
     bitmap::words_for(bits, from, to).map(move |words| byte(words.start)..byte(words.end))
 }
 
 fn no_memory(bytes: usize, source: &std::io::Error) -> Error {
-    Error::memory_full(format!("reserving {bytes} bytes of address space for the environment's region: {source}; choose a smaller cache"))
+    Error::memory_full(format!(
+        "reserving {bytes} bytes of address space for the environment's region: {source}; choose a smaller cache"
+    ))
 }

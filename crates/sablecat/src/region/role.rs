@@ -1,11 +1,13 @@
 //! Roles: work that one participant does at a time.
 //!
-//! A role word is {owner slot, sequence}. The sequence changes with every acquisition, so a release or a help that was meant for an older
-//! holding fails. Writer: whoever acquires or releases; if the owner dies the word still names it, and the finder decides by the rules of
-//! that role what to finish before it ends the holding for the dead.
+//! A role word is {owner slot, sequence}. The sequence changes with every acquisition, so a release or a help
+//! that was meant for an older holding fails. Writer: whoever acquires or releases; if the owner dies the
+//! word still names it, and the finder decides by the rules of that role what to finish before it ends the
+//! holding for the dead.
 //!
-//! Who has a role has it until its [`Held`] is dropped. The words are given and taken here and nowhere else, so a thread that unwinds, because a
-//! caller's closure or comparator panicked, gives up every role on its way. What a role's holder has half done then is for whatever guards that.
+//! Who has a role has it until its [`Held`] is dropped. The words are given and taken here and nowhere else,
+//! so a thread that unwinds, because a caller's closure or comparator panicked, gives up every role on its
+//! way. What a role's holder has half done then is for whatever guards that.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -90,7 +92,8 @@ impl RoleWord {
             return Err(Holding(seen));
         }
         let mine = seen.wrapping_add(1 << OWNER_BITS) | u64::from(slot);
-        // SeqCst, so also: the new holder sees all that the last one did; its claim is ordered before what it does.
+        // SeqCst, so also: the new holder sees all that the last one did; its claim is ordered before what it
+        // does.
         match self.0.compare_exchange(seen, mine, Ordering::SeqCst, Ordering::Acquire) {
             Ok(_) => Ok(Holding(mine)),
             Err(now) => Err(Holding(now)),
@@ -101,15 +104,20 @@ impl RoleWord {
     fn take_over(&self, from: Holding, slot: u16) -> Option<Holding> {
         debug_assert_ne!(slot, 0);
         let mine = (from.0 & !OWNER_MASK).wrapping_add(1 << OWNER_BITS) | u64::from(slot);
-        self.0.compare_exchange(from.0, mine, Ordering::SeqCst, Ordering::Relaxed).is_ok().then_some(Holding(mine))
+        self.0
+            .compare_exchange(from.0, mine, Ordering::SeqCst, Ordering::Relaxed)
+            .is_ok()
+            .then_some(Holding(mine))
     }
 
     /// Ends one holding. False if it had ended already.
     #[inline]
     fn release(&self, holding: Holding) -> bool {
-        // SeqCst: Release for what was done in the role, and before the look at the queue: either the sleeper's last look finds the role free, or the
-        // look at the queue finds the sleeper.
-        self.0.compare_exchange(holding.0, holding.0 & !OWNER_MASK, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+        // SeqCst: Release for what was done in the role, and before the look at the queue: either the
+        // sleeper's last look finds the role free, or the look at the queue finds the sleeper.
+        self.0
+            .compare_exchange(holding.0, holding.0 & !OWNER_MASK, Ordering::SeqCst, Ordering::Relaxed)
+            .is_ok()
     }
 }
 
@@ -158,9 +166,10 @@ impl<'a> Role<'a> {
         self.word.acquire(slot).map(|holding| Held { role: self, holding })
     }
 
-    /// Takes it for `slot` from somebody alive, unless that holding has ended. That one may go on with what it does, and does not know: so this is for
-    /// work of which no harm comes if two do it: because all that it changes has a role or turn of its own, or is changed by compare-and-swap in the name of a
-    /// holding (pages/store/succession.rs) or of the dead (txn/reap.rs).
+    /// Takes it for `slot` from somebody alive, unless that holding has ended. That one may go on with what
+    /// it does, and does not know: so this is for work of which no harm comes if two do it: because all that
+    /// it changes has a role or turn of its own, or is changed by compare-and-swap in the name of a holding
+    /// (pages/store/succession.rs) or of the dead (txn/reap.rs).
     pub(crate) fn take_over(self, from: Holding, slot: u16) -> Option<Held<'a>> {
         assert!(
             matches!(self.work, Work::Housekeeping | Work::Checkpoint | Work::Reaping),
@@ -169,7 +178,8 @@ impl<'a> Role<'a> {
         self.word.take_over(from, slot).map(|holding| Held { role: self, holding })
     }
 
-    /// Takes it for `slot` from somebody dead, who has been fenced, unless that holding has ended: to finish what that one left.
+    /// Takes it for `slot` from somebody dead, who has been fenced, unless that holding has ended: to finish
+    /// what that one left.
     pub(crate) fn inherit(self, from: Holding, slot: u16) -> Option<Held<'a>> {
         self.word.take_over(from, slot).map(|holding| Held { role: self, holding })
     }
@@ -177,12 +187,14 @@ impl<'a> Role<'a> {
     /// Takes it for `slot`, waiting for whoever has it.
     ///
     /// # Errors
-    /// `Poisoned` if this process was taken for dead, meanwhile perhaps: its slot is another's then, and the role is not held in its name.
+    /// `Poisoned` if this process was taken for dead, meanwhile perhaps: its slot is another's then, and the
+    /// role is not held in its name.
     pub(crate) fn take(self, slot: u16) -> Result<Held<'a>> {
         self.wait_for(|| self.try_take_unfenced(slot).transpose())
     }
 
-    /// [`Role::try_take`] for who has waited, for how long nobody knows: looks, before and after, whether the slot is this process's still.
+    /// [`Role::try_take`] for who has waited, for how long nobody knows: looks, before and after, whether the
+    /// slot is this process's still.
     ///
     /// # Errors
     /// As [`Role::take`].
@@ -238,7 +250,8 @@ impl Held<'_> {
 
     /// Whether another has taken it over.
     pub(crate) fn is_succeeded(&self) -> bool {
-        // SeqCst: who finds that it still has the role has come before its successor, in one order with all that is changed in the name of holdings.
+        // SeqCst: who finds that it still has the role has come before its successor, in one order with all
+        // that is changed in the name of holdings.
         self.role.word.0.load(Ordering::SeqCst) != self.holding.0
     }
 }

@@ -1,10 +1,12 @@
 //! Participant slots: what each operation or transaction in progress has announced.
 //!
-//! A slot is written by its owner alone, except for `revoked` (set by a sweep that needs the room) and what menders end of the dead's. Everything in it
-//! that others act upon is written before the act it announces, so that a finder of a dead owner's slot knows all that may be half done.
+//! A slot is written by its owner alone, except for `revoked` (set by a sweep that needs the room) and what
+//! menders end of the dead's. Everything in it that others act upon is written before the act it announces,
+//! so that a finder of a dead owner's slot knows all that may be half done.
 //!
-//! Whose it is one word says, by compare-and-swap only: {taking 45 | mended 1 | dead 1 | member and one 17}. Each taking has another number; so whoever acts upon a tenant
-//! that it saw a while ago finds that there is another.
+//! Whose it is one word says, by compare-and-swap only: {taking 45 | mended 1 | dead 1 | member and one 17}.
+//! Each taking has another number; so whoever acts upon a tenant that it saw a while ago finds that there is
+//! another.
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering, fence_behind_swap};
 
@@ -80,7 +82,8 @@ impl Tenant {
     }
 }
 
-/// What participants count, beside their commits and the pages that they find in the cache: rare enough to be on lines of its own.
+/// What participants count, beside their commits and the pages that they find in the cache: rare enough to be
+/// on lines of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Counted {
     /// Pages that were not in the cache, and were read in.
@@ -101,8 +104,9 @@ impl Counted {
 
 /// One participant's slot.
 ///
-/// What is counted in it is never taken back: it goes on with the next tenant's. So nothing is to be done about it when somebody leaves or dies, and the sum over all slots is what
-/// was counted since the region was made (counts.rs).
+/// What is counted in it is never taken back: it goes on with the next tenant's. So nothing is to be done
+/// about it when somebody leaves or dies, and the sum over all slots is what was counted since the region was
+/// made (counts.rs).
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub(crate) struct Slot {
@@ -114,14 +118,16 @@ pub(crate) struct Slot {
     revoked: AtomicU32,
     /// The snapshot of a transaction or an operation.
     pinned: AtomicU64,
-    /// A second pin, held through the commit step or through helping, whatever snapshot the transaction keeps.
+    /// A second pin, held through the commit step or through helping, whatever snapshot the transaction
+    /// keeps.
     guard: AtomicU64,
     epoch: AtomicU64,
-    /// Twice the commits that whoever had this slot has published; one more from before the commit point of the next until that is published. Who mends
-    /// what the dead left says by compare-and-swap which it was.
+    /// Twice the commits that whoever had this slot has published; one more from before the commit point of
+    /// the next until that is published. Who mends what the dead left says by compare-and-swap which it was.
     commits: AtomicU64,
     commit: AtomicU64,
-    /// Where the log of this participant's large, uncommitted write set begins at the earliest: recovery must read from there.
+    /// Where the log of this participant's large, uncommitted write set begins at the earliest: recovery must
+    /// read from there.
     chain: AtomicU64,
     list_len: AtomicU32,
     /// The first frame of the rest of a long publish list (its layout: txn/publish.rs), 0 if none.
@@ -132,18 +138,21 @@ pub(crate) struct Slot {
     settles: AtomicU32,
     /// 1 while the owner publishes pages that nothing leads to yet: those of a bulk load.
     loads: AtomicU32,
-    /// Odd while the owner has page ids or blocks in hand (pages/allocation/hand.rs). Another number each time.
+    /// Odd while the owner has page ids or blocks in hand (pages/allocation/hand.rs). Another number each
+    /// time.
     hand: AtomicU32,
-    /// Pages looked at and found in the cache, by whoever had this slot. Beside `looked_at`, which a look writes anyway.
+    /// Pages looked at and found in the cache, by whoever had this slot. Beside `looked_at`, which a look
+    /// writes anyway.
     hits: AtomicU64,
     list: [ListWords; SLOT_LIST_INLINE],
     /// What else whoever had this slot has counted ([`Counted`]).
     counts: [AtomicU64; Counted::KINDS],
-    /// The record lock that the owner waits for, 0 if none, encoded by txn/locks. Written by the owner; a deadlock detector may mark
-    /// it by compare-and-swap. If the owner dies it stays, and says nothing that the lock table does not.
+    /// The record lock that the owner waits for, 0 if none, encoded by txn/locks. Written by the owner; a
+    /// deadlock detector may mark it by compare-and-swap. If the owner dies it stays, and says nothing that
+    /// the lock table does not.
     pub(crate) waits_for: AtomicU64,
-    /// When that wait began, and when the transaction took its first lock, both counted by the lock table. Written by the owner before
-    /// `waits_for`.
+    /// When that wait began, and when the transaction took its first lock, both counted by the lock table.
+    /// Written by the owner before `waits_for`.
     pub(crate) waits_since: AtomicU64,
     pub(crate) locks_since: AtomicU64,
     /// Where the owner sleeps while it waits for a record lock.
@@ -200,8 +209,8 @@ impl Slot {
         self.tenant.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
-    /// Says that the owner mends, before it looks for whom. SeqCst: who has marked a slot as mended, and then sees nobody who mends, knows that whoever begins later finds
-    /// the mark.
+    /// Says that the owner mends, before it looks for whom. SeqCst: who has marked a slot as mended, and then
+    /// sees nobody who mends, knows that whoever begins later finds the mark.
     pub(crate) fn begin_mending(&self) {
         self.mends.store(1, Ordering::SeqCst);
     }
@@ -214,7 +223,8 @@ impl Slot {
         self.mends.load(Ordering::SeqCst) != 0
     }
 
-    /// The pinned snapshot, if any. SeqCst: the reclaimer's scan must not miss a pin that was stored before its fence.
+    /// The pinned snapshot, if any. SeqCst: the reclaimer's scan must not miss a pin that was stored before
+    /// its fence.
     #[inline]
     pub(crate) fn pinned(&self) -> Option<Lsn> {
         match self.pinned.load(Ordering::SeqCst) {
@@ -268,8 +278,9 @@ impl Slot {
         }
     }
 
-    /// Announces that the superblock that another set in this berth will be written; before the berth is looked at. SeqCst: then either the berth is another's by now, or
-    /// whoever takes it after that sees this.
+    /// Announces that the superblock that another set in this berth will be written; before the berth is
+    /// looked at. SeqCst: then either the berth is another's by now, or whoever takes it after that sees
+    /// this.
     pub(crate) fn begin_settling(&self, berth: Berth) {
         self.settles.store(berth.index() as u32 + 1, Ordering::SeqCst);
     }
@@ -282,8 +293,9 @@ impl Slot {
         self.settles.load(Ordering::SeqCst) == berth.index() as u32 + 1
     }
 
-    /// Announces pages that are published before anything leads to them; before the first of them is. SeqCst: who looks for pages that nothing
-    /// leads to pins its state first, and then sees this or a state that does not have the pages.
+    /// Announces pages that are published before anything leads to them; before the first of them is. SeqCst:
+    /// who looks for pages that nothing leads to pins its state first, and then sees this or a state that
+    /// does not have the pages.
     pub(crate) fn begin_load(&self) {
         self.loads.store(1, Ordering::SeqCst);
     }
@@ -296,8 +308,9 @@ impl Slot {
         self.loads.load(Ordering::SeqCst) != 0
     }
 
-    /// From now on the owner may have page ids and blocks in hand. SeqCst: who looks for what is lost says so first and then looks at all hands; so either it finds this,
-    /// or what the owner takes from now on is counted.
+    /// From now on the owner may have page ids and blocks in hand. SeqCst: who looks for what is lost says so
+    /// first and then looks at all hands; so either it finds this, or what the owner takes from now on is
+    /// counted.
     pub(crate) fn begin_hand(&self) {
         let hand = self.hand.load(Ordering::Relaxed);
         self.hand.store(hand.wrapping_add(1) | 1, Ordering::SeqCst);
@@ -316,7 +329,8 @@ impl Slot {
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::SeqCst)
     }
-    /// Announces that an operation runs, without a fence: the caller's pin or [`Slot::enter_fenced`] supplies it.
+    /// Announces that an operation runs, without a fence: the caller's pin or [`Slot::enter_fenced`] supplies
+    /// it.
     #[inline]
     pub(crate) fn enter(&self, epoch: u64) {
         self.epoch.store(epoch, Ordering::Relaxed);
@@ -327,8 +341,8 @@ impl Slot {
         self.epoch.swap(epoch, Ordering::SeqCst);
         fence_behind_swap();
     }
-    /// Says which frame the operation looks at from now on, until it says another. What it then loads, behind a light fence, shows whether the frame
-    /// was still to be had.
+    /// Says which frame the operation looks at from now on, until it says another. What it then loads, behind
+    /// a light fence, shows whether the frame was still to be had.
     #[inline]
     pub(crate) fn look_at(&self, frame: FrameId) {
         // Release: what was looked at before has been.
@@ -347,11 +361,13 @@ impl Slot {
     pub(crate) fn is_revoked(&self) -> bool {
         self.revoked.load(Ordering::Acquire) != 0
     }
-    /// Tells the owner that its snapshot is given up; its next operation will see it. False if somebody has said so.
+    /// Tells the owner that its snapshot is given up; its next operation will see it. False if somebody has
+    /// said so.
     pub(crate) fn mark_revoked(&self) -> bool {
         self.revoked.swap(1, Ordering::SeqCst) == 0
     }
-    /// Ends the pin of a revoked owner that is in no operation, unless it is another one by now: pins never return to an old LSN.
+    /// Ends the pin of a revoked owner that is in no operation, unless it is another one by now: pins never
+    /// return to an old LSN.
     pub(crate) fn unpin_for_owner(&self, pin: Lsn) {
         let _ = self.pinned.compare_exchange(pin.0, NO_PIN, Ordering::SeqCst, Ordering::Relaxed);
     }
@@ -367,8 +383,9 @@ impl Slot {
     pub(crate) fn commit(&self) -> Lsn {
         Lsn(self.commit.load(Ordering::Acquire))
     }
-    /// Announces the commit at `at`; the Release of the phase orders the list and the LSN before it. That of the LSN, as with the list's words: who reads what
-    /// belongs to a holding of the commit role finds the one before it ended.
+    /// Announces the commit at `at`; the Release of the phase orders the list and the LSN before it. That of
+    /// the LSN, as with the list's words: who reads what belongs to a holding of the commit role finds the
+    /// one before it ended.
     #[inline]
     pub(crate) fn begin_commit(&self, at: Lsn) {
         self.commit.store(at.0, Ordering::Release);
@@ -384,8 +401,8 @@ impl Slot {
     pub(crate) fn begun(&self) -> Begun {
         Begun(self.commits.load(Ordering::Acquire))
     }
-    /// Ends the commit that a dead owner had begun, if it was published or is not going to be. Several may say so: one of them is heard, since the word never comes to be
-    /// the same again while anybody mends.
+    /// Ends the commit that a dead owner had begun, if it was published or is not going to be. Several may
+    /// say so: one of them is heard, since the word never comes to be the same again while anybody mends.
     pub(crate) fn end_commit_of(&self, begun: Begun, is_published: bool) {
         if !begun.0.is_multiple_of(2) {
             let ended = if is_published { begun.0.wrapping_add(1) } else { begun.0 - 1 };
@@ -393,7 +410,8 @@ impl Slot {
         }
     }
 
-    /// Gives the transaction a name that others can see, or an empty one for none: as much of it as there is room for.
+    /// Gives the transaction a name that others can see, or an empty one for none: as much of it as there is
+    /// room for.
     pub(crate) fn set_name(&self, name: &str) {
         self.label.set(name);
     }
@@ -405,7 +423,8 @@ impl Slot {
     /// The transaction as an error names it, whose slot has this number.
     #[cold]
     pub(crate) fn called(&self, number: u16) -> String {
-        self.name().map_or_else(|| format!("participant {number}"), |name| format!("participant {number} {name:?}"))
+        self.name()
+            .map_or_else(|| format!("participant {number}"), |name| format!("participant {number} {name:?}"))
     }
 
     /// Counts something that the owner did.
@@ -446,8 +465,8 @@ impl Slot {
     pub(crate) fn set_list_more(&self, frame: FrameId) {
         self.list_more.store(frame.0, Ordering::Release);
     }
-    /// An item of the list, as it is at the moment. Acquire: a helper looks at the commit role afterwards, and if it has met a word of its owner's next commit
-    /// finds that the holding it helps has ended.
+    /// An item of the list, as it is at the moment. Acquire: a helper looks at the commit role afterwards,
+    /// and if it has met a word of its owner's next commit finds that the holding it helps has ended.
     #[inline]
     pub(crate) fn item(&self, index: usize) -> ListItem {
         let words = &self.list[index];
@@ -467,7 +486,8 @@ impl Slot {
     }
 }
 
-/// Adds to what only its owner adds to: so a plain load and store do, which are one instruction and no locked one.
+/// Adds to what only its owner adds to: so a plain load and store do, which are one instruction and no locked
+/// one.
 #[inline(always)]
 fn add(count: &AtomicU64, more: u64) {
     // Relaxed: nobody concludes anything from it.

@@ -99,7 +99,9 @@ fn a_role_is_released_once_for_each_holding() {
 #[test]
 fn a_role_is_given_up_by_who_unwinds() {
     let region = Region::private(small()).unwrap();
-    for work in [Work::Commit, Work::Checkpoint, Work::Serial, Work::Housekeeping, Work::Reaping, Work::Structure(5)] {
+    for work in
+        [Work::Commit, Work::Checkpoint, Work::Serial, Work::Housekeeping, Work::Reaping, Work::Structure(5)]
+    {
         std::thread::scope(|scope| {
             let died = scope.spawn(|| {
                 let _held = region.role(work).take(2);
@@ -123,7 +125,8 @@ fn left_behind(name: &str, identity: Identity) -> (File, Vec<u8>) {
     let lock = path.with_extension("lock");
     let open = || File::options().read(true).write(true).create(true).truncate(false).open(&path).unwrap();
     let membership = Membership::new(LockFile::open(&lock, Some(0o600)).unwrap(), 0);
-    let region = Region::create_shared((open(), Path::new("region")), shared(), identity, membership).unwrap();
+    let region =
+        Region::create_shared((open(), Path::new("region")), shared(), identity, membership).unwrap();
     assert!(why_not(&open()).contains("never finished"));
     region.header().set_ready();
     drop(region);
@@ -136,7 +139,8 @@ fn left_behind(name: &str, identity: Identity) -> (File, Vec<u8>) {
 }
 
 fn why_not(file: &File) -> String {
-    let refused = Region::attach((file.try_clone().unwrap(), Path::new("region")), OURS).expect_err("nobody's region");
+    let refused =
+        Region::attach((file.try_clone().unwrap(), Path::new("region")), OURS).expect_err("nobody's region");
     assert_eq!(refused.kind(), crate::error::ErrorKind::Invalid, "{refused}");
     refused.to_string()
 }

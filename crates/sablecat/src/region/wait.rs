@@ -1,14 +1,15 @@
 //! Wait queues: futex words that waiters for latches and roles hash to.
 //!
-//! Pages hash to the lower half of the queues; each structure latch and role has one of the upper half to itself, so that those who sleep there all wait
-//! for the same thing.
+//! Pages hash to the lower half of the queues; each structure latch and role has one of the upper half to
+//! itself, so that those who sleep there all wait for the same thing.
 //!
-//! Waiting is always bounded: a waiter that missed its wake (its owner died, or two things hashed to one queue) looks again after a
-//! few milliseconds.
+//! Waiting is always bounded: a waiter that missed its wake (its owner died, or two things hashed to one
+//! queue) looks again after a few milliseconds.
 //!
-//! A queue is one word: the lowest bit says that somebody may be asleep, the rest counts wakes. Who is about to sleep sets the bit; who wakes clears
-//! it and counts, in one step, so that of many releases only the first asks the kernel to wake anybody, however long the woken take to run,
-//! and a sleeper that is killed costs one such call, not one with every release ever after.
+//! A queue is one word: the lowest bit says that somebody may be asleep, the rest counts wakes. Who is about
+//! to sleep sets the bit; who wakes clears it and counts, in one step, so that of many releases only the
+//! first asks the kernel to wake anybody, however long the woken take to run, and a sleeper that is killed
+//! costs one such call, not one with every release ever after.
 
 use std::time::Duration;
 
@@ -52,7 +53,11 @@ impl Queue<'_> {
     }
 
     /// [`WaitQueue::wait_until`].
-    pub(crate) fn wait_until<T>(&self, deadline: Option<Duration>, done: impl FnMut(Look) -> Option<T>) -> Option<T> {
+    pub(crate) fn wait_until<T>(
+        &self,
+        deadline: Option<Duration>,
+        done: impl FnMut(Look) -> Option<T>,
+    ) -> Option<T> {
         self.words.wait_until(deadline, || self.region.stall(), done)
     }
 
@@ -93,7 +98,8 @@ pub(crate) struct Sleepers {
 const ASLEEP: u32 = 1;
 
 impl WaitQueue {
-    /// Waits until `done` gives something: spins briefly, then sleeps between looks, and calls `stalled` now and then when nobody wakes it.
+    /// Waits until `done` gives something: spins briefly, then sleeps between looks, and calls `stalled` now
+    /// and then when nobody wakes it.
     pub(crate) fn wait_for<T>(&self, stalled: impl Fn(), mut done: impl FnMut() -> Option<T>) -> T {
         let (mut tries, mut sleeps) = (0, 0);
         loop {
@@ -119,8 +125,8 @@ impl WaitQueue {
         }
     }
 
-    /// As [`WaitQueue::wait_for`], for waits that may be long: `done` is told what follows, and none is returned when the monotonic clock
-    /// has reached `deadline` (none: never).
+    /// As [`WaitQueue::wait_for`], for waits that may be long: `done` is told what follows, and none is
+    /// returned when the monotonic clock has reached `deadline` (none: never).
     pub(crate) fn wait_until<T>(
         &self,
         deadline: Option<Duration>,
@@ -165,13 +171,19 @@ impl WaitQueue {
 }
 
 impl Sleepers {
-    /// Sleeps until `done` gives something, looking whenever the sleepers are woken; or until the monotonic clock has reached `deadline` (none: never). For who waits
-    /// for what may be long in coming, and whom it does no harm to hear of it late, should whoever was to wake it have died just then.
-    pub(crate) fn listen<T>(&self, deadline: Option<Duration>, mut done: impl FnMut() -> Option<T>) -> Option<T> {
+    /// Sleeps until `done` gives something, looking whenever the sleepers are woken; or until the monotonic
+    /// clock has reached `deadline` (none: never). For who waits for what may be long in coming, and whom it
+    /// does no harm to hear of it late, should whoever was to wake it have died just then.
+    pub(crate) fn listen<T>(
+        &self,
+        deadline: Option<Duration>,
+        mut done: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
         loop {
             let seen = self.announce();
             let got = done();
-            let left = deadline.map_or(LOOK_AGAIN_IDLE, |end| end.saturating_sub(clock::monotonic()).min(LOOK_AGAIN_IDLE));
+            let left = deadline
+                .map_or(LOOK_AGAIN_IDLE, |end| end.saturating_sub(clock::monotonic()).min(LOOK_AGAIN_IDLE));
             if got.is_some() || left.is_zero() {
                 return got;
             }
@@ -199,13 +211,15 @@ impl Sleepers {
     #[cold]
     fn wake_sleepers(&self, seen: u32) {
         // Who fails here: another did it, after the caller's change.
-        if self.word.compare_exchange(seen, seen.wrapping_add(1), Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+        if self.word.compare_exchange(seen, seen.wrapping_add(1), Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        {
             futex::wake(&self.word, u32::MAX);
         }
     }
 
-    /// Wakes one of those who sleep here, if all wait for the same thing and one alone can have it: that one does the same when it gives it
-    /// back. If it is killed before it has it, the others look again by themselves.
+    /// Wakes one of those who sleep here, if all wait for the same thing and one alone can have it: that one
+    /// does the same when it gives it back. If it is killed before it has it, the others look again by
+    /// themselves.
     #[inline]
     pub(crate) fn wake_one(&self) {
         let seen = self.word.load(Ordering::SeqCst);
@@ -216,12 +230,14 @@ impl Sleepers {
 
     #[cold]
     fn wake_one_sleeper(&self, seen: u32) {
-        // The bit stays, for there may be more of them. Who fails here: another did it, for this change or a later one.
+        // The bit stays, for there may be more of them. Who fails here: another did it, for this change or a
+        // later one.
         let next = seen.wrapping_add(2);
         let counted = self.word.compare_exchange(seen, next, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         if counted && futex::wake(&self.word, 1) == 0 {
             // Nobody sleeps; who is about to finds the word changed.
-            let _ = self.word.compare_exchange(next, next.wrapping_add(1), Ordering::SeqCst, Ordering::SeqCst);
+            let _ =
+                self.word.compare_exchange(next, next.wrapping_add(1), Ordering::SeqCst, Ordering::SeqCst);
         }
     }
 }
@@ -243,9 +259,16 @@ mod tests {
         assert_eq!(queue.sleepers.announce(), seen, "two sleep on one word");
         queue.wake();
         let woken = queue.sleepers.word.load(Ordering::SeqCst);
-        assert!(woken != seen && woken & ASLEEP == 0, "who sleeps on the old word wakes, or does not fall asleep");
+        assert!(
+            woken != seen && woken & ASLEEP == 0,
+            "who sleeps on the old word wakes, or does not fall asleep"
+        );
         queue.wake();
-        assert_eq!(queue.sleepers.word.load(Ordering::SeqCst), woken, "a second release, or one long after a sleeper was killed");
+        assert_eq!(
+            queue.sleepers.word.load(Ordering::SeqCst),
+            woken,
+            "a second release, or one long after a sleeper was killed"
+        );
     }
 
     #[test]
@@ -267,7 +290,11 @@ mod tests {
         });
         queue.sleepers.announce();
         queue.wake_one();
-        assert_eq!(queue.sleepers.word.load(Ordering::SeqCst) & ASLEEP, 0, "whoever announced itself was killed");
+        assert_eq!(
+            queue.sleepers.word.load(Ordering::SeqCst) & ASLEEP,
+            0,
+            "whoever announced itself was killed"
+        );
     }
 
     #[test]
@@ -278,7 +305,10 @@ mod tests {
                 let (queue, turn) = (&queue, &turn);
                 scope.spawn(move || {
                     for round in 0..200 {
-                        queue.wait_for(|| (), || (turn.load(Ordering::SeqCst) == 3 * round + me).then_some(()));
+                        queue.wait_for(
+                            || (),
+                            || (turn.load(Ordering::SeqCst) == 3 * round + me).then_some(()),
+                        );
                         turn.fetch_add(1, Ordering::SeqCst);
                         queue.wake();
                     }

@@ -5,7 +5,8 @@ use std::fmt;
 
 use super::Integer;
 
-/// One value of a tuple, of any kind: for tuples that are not of a type of the program. Sorts as its bytes do.
+/// One value of a tuple, of any kind: for tuples that are not of a type of the program. Sorts as its bytes
+/// do.
 ///
 /// ```
 /// use sablecat::tuple::{Element, pack, unpack};

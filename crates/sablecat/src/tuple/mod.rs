@@ -1,7 +1,9 @@
 //! Tuples: several values in one key, whose bytes sort as the values do.
 //!
-//! A database sorts keys by their bytes. Numbers and texts written one after the other do not sort as they should: `"10"` comes before `"9"`, and of `("a", "bc")` and
-//! `("ab", "c")` nobody could tell which is which. A tuple's bytes do both: they sort element by element, each by its value, and they can be read back.
+//! A database sorts keys by their bytes. Numbers and texts written one after the other do not sort as they
+//! should: `"10"` comes before `"9"`, and of `("a", "bc")` and `("ab", "c")` nobody could tell which is
+//! which. A tuple's bytes do both: they sort element by element, each by its value, and they can be read
+//! back.
 //!
 //! ```
 //! # fn main() -> sablecat::Result<()> {
@@ -34,11 +36,13 @@
 //! | `bool` | false or true | false first |
 //! | [`Uuid`] | 16 bytes | by bytes |
 //!
-//! Values of different kinds sort by kind, in the order of this table. The bytes are those of FoundationDB's tuple layer (its document `design/tuple.md`), so keys written by
-//! its libraries are read, and the other way round. (For the two integers of eight bytes that are all ones, 18446744073709551615 and its opposite, its Python library writes other bytes than
-//! the document says. They are read.)
+//! Values of different kinds sort by kind, in the order of this table. The bytes are those of FoundationDB's
+//! tuple layer (its document `design/tuple.md`), so keys written by its libraries are read, and the other way
+//! round. (For the two integers of eight bytes that are all ones, 18446744073709551615 and its opposite, its
+//! Python library writes other bytes than the document says. They are read.)
 //!
-//! An integer takes one byte and as many as its value needs; a text or bytes, its length and two, and one more for each zero byte in it.
+//! An integer takes one byte and as many as its value needs; a text or bytes, its length and two, and one
+//! more for each zero byte in it.
 
 mod element;
 mod integer;
@@ -103,7 +107,8 @@ pub fn unpack<'b, T: UnpackElements<'b>>(bytes: &'b [u8]) -> Result<T> {
 
 /// The keys of all tuples that begin with these elements, and of the tuple that has no others: for ranges.
 ///
-/// This is not the [`Prefix`](crate::Prefix) of the tuple's bytes, which texts and bytes that go on with a zero have as well.
+/// This is not the [`Prefix`](crate::Prefix) of the tuple's bytes, which texts and bytes that go on with a
+/// zero have as well.
 pub fn beginning_with(tuple: &impl PackElements) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     let from = pack(tuple);
     let mut to = from.clone();

@@ -33,7 +33,8 @@ pub trait Pack {
     fn pack(&self, packer: &mut Packer);
 }
 
-/// Values that can be the elements of a tuple: a Rust tuple of up to twelve, a slice or vector of [`Element`]s.
+/// Values that can be the elements of a tuple: a Rust tuple of up to twelve, a slice or vector of
+/// [`Element`]s.
 pub trait PackElements {
     /// Adds them to a tuple.
     fn pack_elements(&self, packer: &mut Packer);

@@ -1,4 +1,5 @@
-//! Bytes that are published, or that another implementation makes; order and return trip of any values; bytes that are none.
+//! Bytes that are published, or that another implementation makes; order and return trip of any values; bytes
+//! that are none.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -19,7 +20,10 @@ fn published_examples_are_packed_as_they_should() {
 }
 
 fn bytes_of(hexadecimal: &str) -> Vec<u8> {
-    (0..hexadecimal.len()).step_by(2).map(|at| u8::from_str_radix(&hexadecimal[at..at + 2], 16).unwrap()).collect()
+    (0..hexadecimal.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&hexadecimal[at..at + 2], 16).unwrap())
+        .collect()
 }
 
 /// A packed tuple as both read it: what its Python library writes of what it has unpacked.
@@ -35,9 +39,9 @@ fn shown_one(element: &Element) -> String {
         Element::Bytes(bytes) => format!("b{}", hex(bytes)),
         Element::Text(text) => format!("t{}", hex(text.as_bytes())),
         Element::Nested(elements) => shown(elements),
-        Element::Integer(integer) => {
-            integer.with_bytes(|digits| format!("i{}{}", if integer.is_negative() { "-" } else { "+" }, hex(digits)))
-        }
+        Element::Integer(integer) => integer.with_bytes(|digits| {
+            format!("i{}{}", if integer.is_negative() { "-" } else { "+" }, hex(digits))
+        }),
         Element::Float(float) => format!("f{:08x}", float.to_bits()),
         Element::Double(double) => format!("d{:016x}", double.to_bits()),
         Element::Bool(truth) => truth.to_string(),
@@ -45,7 +49,8 @@ fn shown_one(element: &Element) -> String {
     }
 }
 
-/// Tuples that FoundationDB's Python library 7.3 packed, in its order: `tests/data/tuples.txt` has a line for each, of its bytes and what they are.
+/// Tuples that FoundationDB's Python library 7.3 packed, in its order: `tests/data/tuples.txt` has a line for
+/// each, of its bytes and what they are.
 #[test]
 fn what_another_implementation_packed_is_the_same_here() {
     let lines = include_str!("../../tests/data/tuples.txt");
@@ -86,7 +91,11 @@ fn integers_of_all_types_and_sizes_come_back() {
     assert_eq!(pack(&(u64::MAX,)), b"\x1c\xff\xff\xff\xff\xff\xff\xff\xff");
     let least_of_eight_bytes = -i128::from(u64::MAX);
     assert_eq!(pack(&(least_of_eight_bytes,)), b"\x0c\0\0\0\0\0\0\0\0");
-    assert_eq!(unpack::<(i128,)>(b"\x0b\xf7\0\0\0\0\0\0\0\0").unwrap(), (least_of_eight_bytes,), "as another implementation has it");
+    assert_eq!(
+        unpack::<(i128,)>(b"\x0b\xf7\0\0\0\0\0\0\0\0").unwrap(),
+        (least_of_eight_bytes,),
+        "as another implementation has it"
+    );
     assert_eq!(unpack::<(u64,)>(&pack(&(-1,))).unwrap_err().kind(), ErrorKind::Invalid);
     assert_eq!(Integer::from_bytes(true, &[0, 0]).unwrap(), Integer::from(0));
     assert_eq!(Integer::from_bytes(false, &[1; 256]).unwrap_err().kind(), ErrorKind::Invalid);
@@ -110,7 +119,10 @@ fn what_is_nothing_is_told_from_what_is_missing() {
     assert!(unpack::<(Option<u8>,)>(b"").is_err());
     type Within = ((Option<String>, Option<u8>), u8);
     assert_eq!(unpack::<Within>(&pack(&((None::<&str>, None::<u8>), 1))).unwrap(), ((None, None), 1));
-    assert!(unpack::<((Option<u8>, Option<u8>),)>(&pack(&((None::<u8>,),))).is_err(), "the inner tuple has one element");
+    assert!(
+        unpack::<((Option<u8>, Option<u8>),)>(&pack(&((None::<u8>,),))).is_err(),
+        "the inner tuple has one element"
+    );
     assert_eq!(unpack::<((), u8)>(&pack(&((), 1))).unwrap(), ((), 1));
     assert_eq!(unpack::<()>(&pack(&())).unwrap(), ());
 }
@@ -133,35 +145,53 @@ fn bytes_that_are_no_tuple_are_refused_with_the_place() {
     says(b"\x20\x00\x00", "cut off");
     says(b"\x30\x00", "cut off");
     says(&[5; 200], "more than 100 tuples within each other, at byte 100");
-    assert!(unpack::<(u8,)>(&pack(&(1, 2))).unwrap_err().to_string().contains("where the end of the tuple should be"));
-    assert!(unpack::<(u8, u8)>(&pack(&(1,))).unwrap_err().to_string().contains("the end of a tuple where an integer should be"));
+    assert!(
+        unpack::<(u8,)>(&pack(&(1, 2)))
+            .unwrap_err()
+            .to_string()
+            .contains("where the end of the tuple should be")
+    );
+    assert!(
+        unpack::<(u8, u8)>(&pack(&(1,)))
+            .unwrap_err()
+            .to_string()
+            .contains("the end of a tuple where an integer should be")
+    );
 }
 
 #[test]
 fn a_range_has_the_tuples_that_begin_alike_and_no_others() {
     let has = |(from, to): (Bound<Vec<u8>>, Bound<Vec<u8>>), key: &[u8]| {
-        let (Bound::Included(from), Bound::Excluded(to)) = (from, to) else { panic!("another kind of range") };
+        let (Bound::Included(from), Bound::Excluded(to)) = (from, to) else {
+            panic!("another kind of range")
+        };
         (&from[..]..&to[..]).contains(&key)
     };
     let of_a = || beginning_with(&("a",));
-    for within in [pack(&("a",)), pack(&("a", None::<u8>)), pack(&("a", "z")), pack(&("a", Uuid([0xff; 16]), true))] {
+    for within in
+        [pack(&("a",)), pack(&("a", None::<u8>)), pack(&("a", "z")), pack(&("a", Uuid([0xff; 16]), true))]
+    {
         assert!(has(of_a(), &within));
     }
-    for without in [pack(&("a\0b",)), pack(&("a\0",)), pack(&("ab",)), pack(&("",)), pack(&(b"a",)), pack(&(("a",),))] {
+    for without in
+        [pack(&("a\0b",)), pack(&("a\0",)), pack(&("ab",)), pack(&("",)), pack(&(b"a",)), pack(&(("a",),))]
+    {
         assert!(!has(of_a(), &without), "{without:02x?}");
     }
     assert!(has(beginning_with(&()), &pack(&(true, 3))));
 }
 
 fn element() -> impl Strategy<Value = Element> {
-    let digits = || prop_oneof![prop::collection::vec(any::<u8>(), 0..4), prop::collection::vec(any::<u8>(), 6..20)];
+    let digits =
+        || prop_oneof![prop::collection::vec(any::<u8>(), 0..4), prop::collection::vec(any::<u8>(), 6..20)];
     let bytes = || prop::collection::vec(prop_oneof![Just(0), Just(1), Just(0xff), any::<u8>()], 0..6);
     let leaf = prop_oneof![
         Just(Element::Null),
         bytes().prop_map(Element::Bytes),
         prop::collection::vec(prop_oneof![Just('\0'), Just('a'), any::<char>()], 0..4)
             .prop_map(|text| Element::Text(text.iter().collect())),
-        (any::<bool>(), digits()).prop_map(|(negative, digits)| Element::Integer(Integer::from_bytes(negative, &digits).unwrap())),
+        (any::<bool>(), digits())
+            .prop_map(|(negative, digits)| Element::Integer(Integer::from_bytes(negative, &digits).unwrap())),
         any::<i16>().prop_map(Element::from),
         any::<u32>().prop_map(|bits| Element::Float(f32::from_bits(bits))),
         any::<u64>().prop_map(|bits| Element::Double(f64::from_bits(bits))),

@@ -16,7 +16,8 @@ pub struct Unpacker<'b> {
     depth: usize,
 }
 
-/// A value that can be read from an element of a tuple: what [`Pack`](super::Pack) makes one of, and text and bytes also as `Cow`s, which borrow where they can.
+/// A value that can be read from an element of a tuple: what [`Pack`](super::Pack) makes one of, and text and
+/// bytes also as `Cow`s, which borrow where they can.
 pub trait Unpack<'b>: Sized {
     /// Takes the next element.
     ///
@@ -68,13 +69,24 @@ impl<'b> Unpacker<'b> {
             None => "the end of a tuple".to_owned(),
             Some(code) => format!("an element of kind 0x{code:02x}"),
         };
-        let message = format!("byte {} of a tuple of {} bytes: {what} where {wanted} should be", self.at, self.bytes.len());
+        let message = format!(
+            "byte {} of a tuple of {} bytes: {what} where {wanted} should be",
+            self.at,
+            self.bytes.len()
+        );
         Error::new(ErrorKind::Invalid, message)
     }
 
     #[cold]
     fn cut_off(&self) -> Error {
-        Error::new(ErrorKind::Invalid, format!("a tuple of {} bytes is cut off within the element at byte {}", self.bytes.len(), self.at))
+        Error::new(
+            ErrorKind::Invalid,
+            format!(
+                "a tuple of {} bytes is cut off within the element at byte {}",
+                self.bytes.len(),
+                self.at
+            ),
+        )
     }
 
     /// Takes an element's code, if it is this one.
@@ -110,7 +122,11 @@ impl<'b> Unpacker<'b> {
             let (part, after) = (&rest[..end], rest.get(end + 1));
             self.at += end + 1;
             if after != Some(&code::ESCAPE) {
-                return Ok(if whole.is_empty() { Cow::Borrowed(part) } else { Cow::Owned([&whole, part].concat()) });
+                return Ok(if whole.is_empty() {
+                    Cow::Borrowed(part)
+                } else {
+                    Cow::Owned([&whole, part].concat())
+                });
             }
             self.at += 1;
             let so_far = whole.to_mut();
@@ -121,7 +137,9 @@ impl<'b> Unpacker<'b> {
 
     fn text(&mut self) -> Result<Cow<'b, str>> {
         let begun = self.clone();
-        let not_text = |_| Error::new(ErrorKind::Invalid, format!("the text at byte {} of a tuple is not UTF-8", begun.at));
+        let not_text = |_| {
+            Error::new(ErrorKind::Invalid, format!("the text at byte {} of a tuple is not UTF-8", begun.at))
+        };
         match self.escaped(code::TEXT, "text")? {
             Cow::Borrowed(bytes) => std::str::from_utf8(bytes).map(Cow::Borrowed).map_err(|_| not_text(())),
             Cow::Owned(bytes) => String::from_utf8(bytes).map(Cow::Owned).map_err(|_| not_text(())),
@@ -132,7 +150,10 @@ impl<'b> Unpacker<'b> {
         let begun = self.clone();
         self.code(code::NESTED, "a tuple")?;
         if self.depth == DEPTH_MAX {
-            return Err(Error::new(ErrorKind::Invalid, format!("more than {DEPTH_MAX} tuples within each other, at byte {}", begun.at)));
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!("more than {DEPTH_MAX} tuples within each other, at byte {}", begun.at),
+            ));
         }
         self.depth += 1;
         let tuple = elements(self)?;

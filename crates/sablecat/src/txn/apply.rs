@@ -1,10 +1,11 @@
 //! Prepare: turning a write set into new page versions.
 //!
-//! Leaves are latched in key order, trees in the order of their numbers, so that two commits never wait for each other. While every leaf
-//! has room, leaves are all a commit touches. As soon as one has none (or should be merged) everything is undone, the structure latches
-//! of the trees are taken, in the order of the latches, and the same is done again with inner pages included: the new pages and separators
-//! are published in the same step as the records. (Not as publishes of their own beforehand: between two neighbouring keys a write set
-//! may need several new leaves, which no content-neutral split can make room for.)
+//! Leaves are latched in key order, trees in the order of their numbers, so that two commits never wait for
+//! each other. While every leaf has room, leaves are all a commit touches. As soon as one has none (or should
+//! be merged) everything is undone, the structure latches of the trees are taken, in the order of the
+//! latches, and the same is done again with inner pages included: the new pages and separators are published
+//! in the same step as the records. (Not as publishes of their own beforehand: between two neighbouring keys
+//! a write set may need several new leaves, which no content-neutral split can make room for.)
 
 use sablecat_os::atomic::Ordering;
 
@@ -31,7 +32,11 @@ impl Kernel {
     ///
     /// # Errors
     /// `Poisoned` if this process was taken for dead.
-    pub(crate) fn hold_structure(&self, trees: impl Iterator<Item = TreeId>, me: &Participant) -> Result<StructureHold<'_>> {
+    pub(crate) fn hold_structure(
+        &self,
+        trees: impl Iterator<Item = TreeId>,
+        me: &Participant,
+    ) -> Result<StructureHold<'_>> {
         let mut indexes: Vec<usize> = trees.map(|tree| tree.0 as usize % STRUCTURE_LATCHES).collect();
         indexes.sort_unstable();
         indexes.dedup();
@@ -57,14 +62,21 @@ impl Kernel {
         self.pages.region.role(Work::Structure(tree.0 as usize % STRUCTURE_LATCHES)).look().owner() != 0
     }
 
-    /// Applies one change, its tree's structure latch being held. `run` is the value's if it was stored past the pool. False if there was
-    /// nothing to remove.
-    pub(super) fn apply_one(&self, changes: &mut Changes<'_>, tree: &Tree<'_>, change: Change<'_>, run: Option<&Run<'_>>) -> Result<bool> {
+    /// Applies one change, its tree's structure latch being held. `run` is the value's if it was stored past
+    /// the pool. False if there was nothing to remove.
+    pub(super) fn apply_one(
+        &self,
+        changes: &mut Changes<'_>,
+        tree: &Tree<'_>,
+        change: Change<'_>,
+        run: Option<&Run<'_>>,
+    ) -> Result<bool> {
         let mut nowhere = PageId::NONE;
         self.apply_next(changes, tree, change, run, &mut nowhere)
     }
 
-    /// As [`Kernel::apply_one`], for one change after another: `last` is the page of the one before, then of this one.
+    /// As [`Kernel::apply_one`], for one change after another: `last` is the page of the one before, then of
+    /// this one.
     fn apply_next(
         &self,
         changes: &mut Changes<'_>,
@@ -81,9 +93,16 @@ impl Kernel {
     }
 
     /// Applies a write set with structure latches held.
-    pub(super) fn apply_shape(&self, changes: &mut Changes<'_>, writes: &WriteSet, large: &Large<'_>, check: WriteCheck<'_>) -> Result<()> {
+    pub(super) fn apply_shape(
+        &self,
+        changes: &mut Changes<'_>,
+        writes: &WriteSet,
+        large: &Large<'_>,
+        check: WriteCheck<'_>,
+    ) -> Result<()> {
         if check.matters() {
-            // Before anything is applied: a split would move records away from the version they are compared with.
+            // Before anything is applied: a split would move records away from the version they are compared
+            // with.
             for (tree, records) in writes.trees().filter(|(tree, _)| !tree.is_new()) {
                 let view = tree.tree();
                 for (key, _) in records.iter() {
@@ -108,10 +127,17 @@ impl Kernel {
     }
 
     /// Applies a write set as long as leaves alone suffice.
-    pub(super) fn apply_leaves(&self, changes: &mut Changes<'_>, writes: &WriteSet, mut at: Lsn, check: WriteCheck<'_>) -> Result<Tried> {
+    pub(super) fn apply_leaves(
+        &self,
+        changes: &mut Changes<'_>,
+        writes: &WriteSet,
+        mut at: Lsn,
+        check: WriteCheck<'_>,
+    ) -> Result<Tried> {
         for (tree, records) in writes.trees() {
             let view = tree.tree();
-            // A tree that the snapshot does not have, but the newest state, at which it is looked for: the catalog's leaf is held by now.
+            // A tree that the snapshot does not have, but the newest state, at which it is looked for: the
+            // catalog's leaf is held by now.
             let check = if tree.is_new() { WriteCheck::None } else { check };
             let mut last = PageId::NONE;
             for (key, value) in records.iter() {
@@ -129,12 +155,21 @@ impl Kernel {
         Ok(Tried::Done)
     }
 
-    /// The latched leaf for `key`: the one before, or found anew, at `at` or at a newer state, which `at` then is.
+    /// The latched leaf for `key`: the one before, or found anew, at `at` or at a newer state, which `at`
+    /// then is.
     ///
-    /// Whoever holds leaves looks for the next one at the newest state. Pages keep their lower ends, so what follows a held leaf there follows
-    /// it still; in a snapshot the key may lie in a page that has since been split, and ends before the held leaf: to wait for that would be
-    /// out of order. Nor does any sweep give this state up, as it may a snapshot, and the page be used elsewhere while it is waited for.
-    pub(super) fn leaf_for(&self, changes: &mut Changes<'_>, tree: &Tree<'_>, key: &[u8], last: PageId, at: &mut Lsn) -> Result<PageId> {
+    /// Whoever holds leaves looks for the next one at the newest state. Pages keep their lower ends, so what
+    /// follows a held leaf there follows it still; in a snapshot the key may lie in a page that has since
+    /// been split, and ends before the held leaf: to wait for that would be out of order. Nor does any sweep
+    /// give this state up, as it may a snapshot, and the page be used elsewhere while it is waited for.
+    pub(super) fn leaf_for(
+        &self,
+        changes: &mut Changes<'_>,
+        tree: &Tree<'_>,
+        key: &[u8],
+        last: PageId,
+        at: &mut Lsn,
+    ) -> Result<PageId> {
         let me = changes.participant();
         if last != PageId::NONE && changes.read(last, |bytes| tree.covers(bytes, key))? {
             return Ok(last);
@@ -153,22 +188,24 @@ impl Kernel {
                 let is_newer = header::born(bytes) > *at;
                 changes.release_last();
                 if !is_newer {
-                    // The way at this very state leads to it: the tree is damaged, or partly freed after its removal.
+                    // The way at this very state leads to it: the tree is damaged, or partly freed after its
+                    // removal.
                     return Err(Error::corruption(format!(
                         "page {page} should be the leaf of tree {} for a key, and does not cover it",
                         tree.id
                     )));
                 }
             }
-            // A split moved the key after `at`. Look at the newest state: shapes only ever change in published steps.
+            // A split moved the key after `at`. Look at the newest state: shapes only ever change in
+            // published steps.
             me.hints.forget(tree.id);
             self.help_committer(me);
             *at = changes.guard();
         }
     }
 
-    /// Snapshot isolation's first-committer-wins: the record must be as the snapshot saw it. The leaf is latched; it knows the key, or what of a
-    /// nested one is left, as `rest`.
+    /// Snapshot isolation's first-committer-wins: the record must be as the snapshot saw it. The leaf is
+    /// latched; it knows the key, or what of a nested one is left, as `rest`.
     pub(super) fn check_write(
         &self,
         changes: &Changes<'_>,
@@ -180,20 +217,27 @@ impl Kernel {
     ) -> Result<()> {
         let WriteCheck::AsOf { at, me } = check else { return Ok(()) };
         if tree.id == CATALOG && !catalog::is_name(key) {
-            // The note of a tree that this transaction made, in a commit that its snapshot does not have, or removes: nobody else touches it.
+            // The note of a tree that this transaction made, in a commit that its snapshot does not have, or
+            // removes: nobody else touches it.
             return Ok(());
         }
         let Some(item) = changes.items().iter().rev().find(|item| item.page == page) else { return Ok(()) };
-        // A page that replaced others is younger than what it says of its records; one that was loaded is older than that it is a page of its tree.
+        // A page that replaced others is younger than what it says of its records; one that was loaded is
+        // older than that it is a page of its tree.
         let is_in_place = at >= self.pages.region.header().rebuilt_since();
-        if item.old == FrameId::NONE || is_in_place && self.pages.region.born(item.old).load(Ordering::Acquire) <= at.0 {
+        if item.old == FrameId::NONE
+            || is_in_place && self.pages.region.born(item.old).load(Ordering::Acquire) <= at.0
+        {
             return Ok(());
         }
         let now = changes.read_old(page, |bytes| tree.get(bytes, rest).map(OwnedValue::of));
         if now.flatten() != self.value_at(tree, key, at, me)? {
-            // The next snapshot must have what this one lacks, however long the committer is kept from making it visible.
+            // The next snapshot must have what this one lacks, however long the committer is kept from making
+            // it visible.
             self.help_committer(me);
-            return Err(conflict("another transaction changed a record that this one changes, and committed first; run it again"));
+            return Err(conflict(
+                "another transaction changed a record that this one changes, and committed first; run it again",
+            ));
         }
         Ok(())
     }
@@ -222,7 +266,8 @@ impl WriteCheck<'_> {
     }
 }
 
-/// A value by which two states of a record are compared. Long values never change in place, so their place stands for them.
+/// A value by which two states of a record are compared. Long values never change in place, so their place
+/// stands for them.
 #[derive(PartialEq, Eq)]
 pub(super) enum OwnedValue {
     Inline(Vec<u8>),
@@ -240,7 +285,14 @@ impl OwnedValue {
 
 impl Kernel {
     /// Whether a record is the same at two moments.
-    pub(super) fn record_is_same(&self, tree: &TreeRef, key: &[u8], at: Lsn, now: Lsn, me: &Participant) -> Result<bool> {
+    pub(super) fn record_is_same(
+        &self,
+        tree: &TreeRef,
+        key: &[u8],
+        at: Lsn,
+        now: Lsn,
+        me: &Participant,
+    ) -> Result<bool> {
         let view = tree.tree();
         Ok(self.value_at(&view, key, at, me)? == self.value_at(&view, key, now, me)?)
     }

@@ -7,23 +7,28 @@
 //! 4 batch by batch: copies of what is on the way, changed; published       7 what was replaced is freed once no snapshot sees it
 //! ```
 //!
-//! A page that is to change is copied to a page with a number of its own, and the page above it, which is such a copy too, is made to lead there. What does not
-//! change is shared by both. So the pages of a batch are reached by nobody until the root of their tree is: they are published as any others, by
-//! commit steps of a few pages whose log record says nothing, written and evicted as any others, and named by checkpoints, as is the list that says
-//! that they are to be freed. The commit step of the whole is that of any commit: its pages are the roots, the leaf of the catalog with the note, and those that
-//! databases are created or removed by. However large it is, it needs the frames of a batch.
+//! A page that is to change is copied to a page with a number of its own, and the page above it, which is
+//! such a copy too, is made to lead there. What does not change is shared by both. So the pages of a batch
+//! are reached by nobody until the root of their tree is: they are published as any others, by commit steps
+//! of a few pages whose log record says nothing, written and evicted as any others, and named by checkpoints,
+//! as is the list that says that they are to be freed. The commit step of the whole is that of any commit:
+//! its pages are the roots, the leaf of the catalog with the note, and those that databases are created or
+//! removed by. However large it is, it needs the frames of a batch.
 //!
-//! *Readers* go by their snapshot's root, old or new, and find all pages of it where they were: no snapshot is given up, and nobody waits. *Writers* of the same
-//! trees wait for the structure latch; of others, not at all.
+//! *Readers* go by their snapshot's root, old or new, and find all pages of it where they were: no snapshot
+//! is given up, and nobody waits. *Writers* of the same trees wait for the structure latch; of others, not at
+//! all.
 //!
-//! *Death* anywhere before 5 leaves pages that nothing leads to and a note that says so; at and after 5 a commit like any other, and a note that
-//! tells of the old pages. Whoever opens the environment afresh acts upon notes (env/databases.rs). Checkpoints name one state or the other,
-//! each with its note. Replay of the log does what the record says to the old trees, in place.
+//! *Death* anywhere before 5 leaves pages that nothing leads to and a note that says so; at and after 5 a
+//! commit like any other, and a note that tells of the old pages. Whoever opens the environment afresh acts
+//! upon notes (env/databases.rs). Checkpoints name one state or the other, each with its note. Replay of the
+//! log does what the record says to the old trees, in place.
 //!
-//! A tree's pages are told apart by when they were born: none of those that were there is younger than the state in which the tree was frozen.
+//! A tree's pages are told apart by when they were born: none of those that were there is younger than the
+//! state in which the tree was frozen.
 //!
-//! Costs (sketch): a copy of each page that changes, its entry in the list twice (20 bytes), and the freeing of the old one: three times
-//! what an ordinary commit takes, and no limit but the disk's.
+//! Costs (sketch): a copy of each page that changes, its entry in the list twice (20 bytes), and the freeing
+//! of the old one: three times what an ordinary commit takes, and no limit but the disk's.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -45,7 +50,8 @@ use crate::types::{Lsn, PageId};
 /// Pages that a batch has before it is published: a part of the pool, within these bounds.
 const BATCH_PART: usize = 16;
 const BATCH: std::ops::RangeInclusive<usize> = 4..=512;
-/// The part of the pool that an ordinary commit may have pages latched in, each with a version before and one to be.
+/// The part of the pool that an ordinary commit may have pages latched in, each with a version before and one
+/// to be.
 const ORDINARY_PART: usize = 4;
 /// However small the pool is.
 const ORDINARY_MIN: usize = 16;
@@ -60,9 +66,15 @@ pub(super) struct Switched {
 impl Kernel {
     /// How many pages an ordinary commit of these changes may have; more are built beside the old ones.
     pub(super) fn pages_in_place_max(&self, writes: &WriteSet) -> usize {
-        // In memory alone there is nothing but frames; and what is only in the catalog is applied in the commit step either way.
-        let can_go_beside = self.pages.volume().is_some() && writes.trees().any(|(tree, _)| tree.id != CATALOG);
-        if can_go_beside { (self.pages.region.geometry().frames / ORDINARY_PART).max(ORDINARY_MIN) } else { usize::MAX }
+        // In memory alone there is nothing but frames; and what is only in the catalog is applied in the
+        // commit step either way.
+        let can_go_beside =
+            self.pages.volume().is_some() && writes.trees().any(|(tree, _)| tree.id != CATALOG);
+        if can_go_beside {
+            (self.pages.region.geometry().frames / ORDINARY_PART).max(ORDINARY_MIN)
+        } else {
+            usize::MAX
+        }
     }
 
     /// Commits a write set of any size. The caller holds no latch.
@@ -98,7 +110,15 @@ impl Kernel {
         let _structure = self.hold_structure(self.trees_of(writes).chain([note.tree]), me)?;
         let rebuilt = || writes.trees().filter(|(tree, _)| tree.id != CATALOG);
         let (_frozen, frozen) = self.freeze(rebuilt().map(|(tree, _)| tree.id), me)?;
-        let mut build = Build { kernel: self, me, check, frozen, list: note.tree_of_note()?, runs: large.into_runs(), roots: Vec::new() };
+        let mut build = Build {
+            kernel: self,
+            me,
+            check,
+            frozen,
+            list: note.tree_of_note()?,
+            runs: large.into_runs(),
+            roots: Vec::new(),
+        };
         for (tree, records) in rebuilt() {
             build.tree(tree, records)?;
         }
@@ -150,8 +170,14 @@ impl<'a> Build<'a> {
         Ok(())
     }
 
-    /// Applies some of the records after a key to the tree at a root beside that of the tree, which is made if there is none yet.
-    fn batch(&mut self, tree: &TreeRef, root: Option<PageId>, (records, after): (&Records, Option<&[u8]>)) -> Result<Batch> {
+    /// Applies some of the records after a key to the tree at a root beside that of the tree, which is made
+    /// if there is none yet.
+    fn batch(
+        &mut self,
+        tree: &TreeRef,
+        root: Option<PageId>,
+        (records, after): (&Records, Option<&[u8]>),
+    ) -> Result<Batch> {
         let kernel = self.kernel;
         let most = (kernel.pages.region.geometry().frames / BATCH_PART).clamp(*BATCH.start(), *BATCH.end());
         let (mut changes, now) = self.changes();
@@ -199,10 +225,14 @@ impl<'a> Build<'a> {
             snapshot.covering(&place.tree, place.rest).map(header::born)
         })?;
         let is_in_place = at >= kernel.pages.region.header().rebuilt_since();
-        if is_in_place && born <= at || kernel.value_at(&view, key, now, me)? == kernel.value_at(&view, key, at, me)? {
+        if is_in_place && born <= at
+            || kernel.value_at(&view, key, now, me)? == kernel.value_at(&view, key, at, me)?
+        {
             return Ok(());
         }
-        Err(conflict("another transaction changed a record that this one changes, and committed first; run it again"))
+        Err(conflict(
+            "another transaction changed a record that this one changes, and committed first; run it again",
+        ))
     }
 
     /// The commit step: the roots take over what is in those beside them.
@@ -215,7 +245,8 @@ impl<'a> Build<'a> {
     ) -> Result<Lsn> {
         let kernel = self.kernel;
         let (mut changes, mut now) = self.changes();
-        let (key, value) = (note_key(note.tree), CatalogEntry { list: Some(Listed::Replaced), ..note.clone() }.encode());
+        let (key, value) =
+            (note_key(note.tree), CatalogEntry { list: Some(Listed::Replaced), ..note.clone() }.encode());
         let catalog = catalog_tree();
         match writes.trees().find(|(tree, _)| tree.id == CATALOG) {
             // The catalog first: leaves are latched in the order of trees and keys.
@@ -223,7 +254,10 @@ impl<'a> Build<'a> {
             None => {
                 let leaf = kernel.leaf_for(&mut changes, &catalog.tree(), &key, PageId::NONE, &mut now)?;
                 if catalog.tree().try_change(&mut changes, leaf, (&key, Some(&value)))? != Tried::Done {
-                    return Err(Error::corruption(format!("the catalog has lost the note of the list of pages in tree {}", note.tree)));
+                    return Err(Error::corruption(format!(
+                        "the catalog has lost the note of the list of pages in tree {}",
+                        note.tree
+                    )));
                 }
             }
         }
@@ -241,9 +275,15 @@ impl<'a> Build<'a> {
     }
 
     /// Changes the catalog's records and the note, in key order. The catalog's structure latch is held.
-    fn change_catalog(&self, changes: &mut Changes<'_>, records: &Records, (key, value): (&[u8], &[u8])) -> Result<()> {
+    fn change_catalog(
+        &self,
+        changes: &mut Changes<'_>,
+        records: &Records,
+        (key, value): (&[u8], &[u8]),
+    ) -> Result<()> {
         let catalog = catalog_tree();
-        let mut all: Vec<(&[u8], Option<&[u8]>)> = records.iter().map(|(key, value)| (key, value.as_deref())).collect();
+        let mut all: Vec<(&[u8], Option<&[u8]>)> =
+            records.iter().map(|(key, value)| (key, value.as_deref())).collect();
         all.push((key, Some(value)));
         all.sort_unstable();
         for &(key, _) in all.iter().filter(|(key, _)| catalog::is_name(key)) {
@@ -251,6 +291,7 @@ impl<'a> Build<'a> {
             changes.latched(leaf)?;
             self.kernel.check_write(changes, leaf, &catalog.tree(), key, key, self.check)?;
         }
-        all.into_iter().try_for_each(|change| self.kernel.apply_one(changes, &catalog.tree(), change, None).map(drop))
+        all.into_iter()
+            .try_for_each(|change| self.kernel.apply_one(changes, &catalog.tree(), change, None).map(drop))
     }
 }

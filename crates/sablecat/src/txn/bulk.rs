@@ -1,13 +1,16 @@
-//! Bulk loading in a transaction: pages are built directly and published as they fill, unreachable; the last commit publishes the root.
+//! Bulk loading in a transaction: pages are built directly and published as they fill, unreachable; the last
+//! commit publishes the root.
 //!
-//! The records come from the caller's iterator, which may take its time and do with the environment what it likes. So some are drawn while nothing is
-//! held, neither a latch nor a snapshot; then pages are made of them and published, which takes moments; and so on. The tree's structure latch is taken at the very end, for the
-//! root. Nobody knows the pages before that, so nothing can come between but a change of the tree itself: it is found when the next pages are published, at
-//! the latest with the latch held, and the load has failed.
+//! The records come from the caller's iterator, which may take its time and do with the environment what it
+//! likes. So some are drawn while nothing is held, neither a latch nor a snapshot; then pages are made of
+//! them and published, which takes moments; and so on. The tree's structure latch is taken at the very end,
+//! for the root. Nobody knows the pages before that, so nothing can come between but a change of the tree
+//! itself: it is found when the next pages are published, at the latest with the latch held, and the load has
+//! failed.
 //!
-//! What was loaded is in the log as one large write set, so that it is as durable as any commit and recovery replays it. When loading
-//! fails, or the caller's iterator panics, the pages published so far are freed. When the process dies meanwhile, they stay in use until they
-//! are looked for (unreachable.rs).
+//! What was loaded is in the log as one large write set, so that it is as durable as any commit and recovery
+//! replays it. When loading fails, or the caller's iterator panics, the pages published so far are freed.
+//! When the process dies meanwhile, they stay in use until they are looked for (unreachable.rs).
 
 use sablecat_os::atomic::Ordering;
 
@@ -25,7 +28,8 @@ use crate::types::{FrameId, Lsn, PageId, TreeId, VolumeId};
 const PAGES_AT_ONCE: usize = 64;
 
 impl Kernel {
-    /// Loads records that come in ascending order into an empty tree: one commit. Returns how many there were.
+    /// Loads records that come in ascending order into an empty tree: one commit. Returns how many there
+    /// were.
     pub(crate) fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         tree: &TreeRef,
@@ -38,7 +42,8 @@ impl Kernel {
         let seat = self.pages.participants.sit()?;
         let me: &Participant = &seat;
         let pinned = self.pages.pinned(me);
-        // In this order: who looks for what nothing leads to sees the slot, or another count than before (unreachable.rs).
+        // In this order: who looks for what nothing leads to sees the slot, or another count than before
+        // (unreachable.rs).
         me.slot().begin_load();
         self.pages.region.header().loads_begun.fetch_add(1, Ordering::SeqCst);
         let mut loading = Loading {
@@ -62,13 +67,15 @@ impl Kernel {
     }
 }
 
-/// A load in progress. Dropped before its last commit, which a panic brings about, it frees what it has published.
+/// A load in progress. Dropped before its last commit, which a panic brings about, it frees what it has
+/// published.
 struct Loading<'a> {
     kernel: &'a Kernel,
     me: &'a Participant,
     at: Lsn,
     tree: &'a TreeRef,
-    /// Pages and runs that nothing leads to before the last commit, by their first page, with how many pages they have.
+    /// Pages and runs that nothing leads to before the last commit, by their first page, with how many pages
+    /// they have.
     published: Vec<(PageId, u64)>,
     /// When the root's version was born that was there when leaves were last said not to be remembered.
     root_born: Option<Lsn>,
@@ -82,7 +89,10 @@ impl<'a> Loading<'a> {
         Changes::new(&self.kernel.pages, self.me, self.at)
     }
 
-    fn run<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, records: impl IntoIterator<Item = (K, V)>) -> Result<(u64, Lsn)> {
+    fn run<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        records: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<(u64, Lsn)> {
         let kernel = self.kernel;
         if !self.is_empty(&self.changes())? {
             return Err(not_empty());
@@ -103,7 +113,8 @@ impl<'a> Loading<'a> {
             drop(changes);
         }
         let _structure = kernel.hold_structure(std::iter::once(self.tree.id), self.me)?;
-        // Pinned with the latch held: if the tree is there now, nobody frees it before the latch is given back.
+        // Pinned with the latch held: if the tree is there now, nobody frees it before the latch is given
+        // back.
         self.at = kernel.pages.pin(self.me);
         if !kernel.is_there(self.tree, self.at, self.me)? {
             return Err(removed());
@@ -113,7 +124,8 @@ impl<'a> Loading<'a> {
             return Err(filled());
         }
         let records = load.finish(&mut changes)?;
-        // The tree's shape is held, but a commit that needs one leaf alone may have found the root, which was a leaf until now.
+        // The tree's shape is held, but a commit that needs one leaf alone may have found the root, which was
+        // a leaf until now.
         if !changes.read_old(self.tree.root, |root| self.tree.tree().is_as_made(root)).unwrap_or(false) {
             return Err(filled());
         }
@@ -121,7 +133,8 @@ impl<'a> Loading<'a> {
         let lsn = publish::publish(&kernel.pages, &kernel.log, changes, self.log.finish(), |_| {
             kernel.check_there(tree, me)?;
             if is_published {
-                // Snapshots of since those pages were published are younger than they are, and do not have them.
+                // Snapshots of since those pages were published are younger than they are, and do not have
+                // them.
                 kernel.say_rebuilt();
             }
             Ok(())
@@ -139,7 +152,9 @@ impl<'a> Loading<'a> {
             let (key, value) = (key.as_ref(), value.as_ref());
             kernel.check_record(self.tree, key, value.len())?;
             let home = self.tree.tree().home.of_key(key);
-            load.push(&mut changes, key, value, |changes, within, value| self.store(changes, (within, home), value))?;
+            load.push(&mut changes, key, value, |changes, within, value| {
+                self.store(changes, (within, home), value)
+            })?;
             self.log.record.begin_put(self.tree.id, key, value.len());
             for part in value.chunks(kernel.log.record_bytes_max() / 4) {
                 self.log.record.raw(part);
@@ -166,7 +181,12 @@ impl<'a> Loading<'a> {
     }
 
     /// Stores a long value in pages of its own, past the pool if it is large, and says which is the first.
-    fn store(&mut self, changes: &mut Changes<'a>, (within, home): (TreeId, VolumeId), value: &[u8]) -> Result<PageId> {
+    fn store(
+        &mut self,
+        changes: &mut Changes<'a>,
+        (within, home): (TreeId, VolumeId),
+        value: &[u8],
+    ) -> Result<PageId> {
         if !self.kernel.is_large(value) {
             return long::store(changes, (within, home), value);
         }
@@ -184,7 +204,9 @@ impl<'a> Loading<'a> {
         let (pages, log) = (&self.kernel.pages, &self.kernel.log);
         publish::publish(pages, log, changes, record, |changes| self.be_alone(changes))?;
         for run in self.large.drain(..) {
-            made.iter_mut().filter(|(page, _)| *page == run.first()).for_each(|(_, count)| *count = run.count());
+            made.iter_mut()
+                .filter(|(page, _)| *page == run.first())
+                .for_each(|(_, count)| *count = run.count());
             run.keep();
         }
         self.published.extend(made);
@@ -197,14 +219,18 @@ impl<'a> Loading<'a> {
         self.changes()
     }
 
-    /// In the commit step of who publishes pages that look like leaves of the tree: nobody takes one of them for a leaf that was there before.
+    /// In the commit step of who publishes pages that look like leaves of the tree: nobody takes one of them
+    /// for a leaf that was there before.
     ///
-    /// Up to now the tree has no leaf but its root, and has had none since that was last changed. If that was after leaves were said not to be remembered, it may have had others
-    /// in between, which were, and which the pages have their numbers from.
+    /// Up to now the tree has no leaf but its root, and has had none since that was last changed. If that was
+    /// after leaves were said not to be remembered, it may have had others in between, which were, and which
+    /// the pages have their numbers from.
     fn be_alone(&mut self, changes: &mut Changes<'_>) -> Result<()> {
         changes.guard();
-        let newest = Committed { kernel: self.kernel, me: self.me, at: self.kernel.pages.region.header().visible() };
-        let (is_as_made, born) = newest.read(self.tree.root, |root| (self.tree.tree().is_as_made(root), header::born(root)))?;
+        let newest =
+            Committed { kernel: self.kernel, me: self.me, at: self.kernel.pages.region.header().visible() };
+        let (is_as_made, born) =
+            newest.read(self.tree.root, |root| (self.tree.tree().is_as_made(root), header::born(root)))?;
         if !is_as_made {
             return Err(filled());
         }
@@ -252,7 +278,11 @@ impl Drop for Loading<'_> {
 }
 
 /// Draws records for as many bytes, one at least unless there is none.
-fn draw<K: AsRef<[u8]>, V: AsRef<[u8]>>(records: &mut impl Iterator<Item = (K, V)>, bytes: usize, drawn: &mut Vec<(K, V)>) {
+fn draw<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    records: &mut impl Iterator<Item = (K, V)>,
+    bytes: usize,
+    drawn: &mut Vec<(K, V)>,
+) {
     drawn.clear();
     let mut have = 0;
     while have < bytes
@@ -265,7 +295,9 @@ fn draw<K: AsRef<[u8]>, V: AsRef<[u8]>>(records: &mut impl Iterator<Item = (K, V
 
 #[cold]
 fn filled() -> Error {
-    super::conflict("another transaction inserted into the database while it was being loaded; empty it, or load a new one")
+    super::conflict(
+        "another transaction inserted into the database while it was being loaded; empty it, or load a new one",
+    )
 }
 
 /// A record that says nothing: it gives a publish its LSN.

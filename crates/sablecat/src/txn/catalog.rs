@@ -5,15 +5,18 @@
 //! value  what there is to say of the tree (entry.rs)
 //! ```
 //!
-//! Names are UTF-8, not empty, and do not begin with a zero byte. A tree has a name or a note, never both and, as long as it has pages, never
-//! neither: so whatever cuts short the making or the removal of a database leaves a note that says what is to be freed. Removing takes the name
-//! and leaves a note; making leaves a note with an empty tree, in a commit of its own, and then gives the tree a name instead.
+//! Names are UTF-8, not empty, and do not begin with a zero byte. A tree has a name or a note, never both
+//! and, as long as it has pages, never neither: so whatever cuts short the making or the removal of a
+//! database leaves a note that says what is to be freed. Removing takes the name and leaves a note; making
+//! leaves a note with an empty tree, in a commit of its own, and then gives the tree a name instead.
 //!
-//! Changes of the catalog are logged as ordinary changes of tree 1. The log cannot know at which page a replayed tree's root will be, so replay
-//! gives a tree it has not seen a root of its own, and writes that into the record.
+//! Changes of the catalog are logged as ordinary changes of tree 1. The log cannot know at which page a
+//! replayed tree's root will be, so replay gives a tree it has not seen a root of its own, and writes that
+//! into the record.
 //!
-//! The log does not say what a record was before it changed. So whoever takes a name from a tree also deletes a third kind of key, which is never in the catalog: for who reads
-//! the log it says which name the tree had until then. Nothing else heeds it.
+//! The log does not say what a record was before it changed. So whoever takes a name from a tree also deletes
+//! a third kind of key, which is never in the catalog: for who reads the log it says which name the tree had
+//! until then. Nothing else heeds it.
 //!
 //! ```text
 //! key    0x00 'w' tree-number (big-endian) name; without a name: it had none, and the same transaction made it
@@ -21,8 +24,8 @@
 //!
 //! A note says which process sees to it (notes.rs).
 //!
-//! Up to version 2 of entries a tree was made together with its name, and what replayed a log took no heed of notes that were deleted: it would free what has been given a
-//! name since.
+//! Up to version 2 of entries a tree was made together with its name, and what replayed a log took no heed of
+//! notes that were deleted: it would free what has been given a name since.
 
 use std::ops::Bound::{Included, Unbounded};
 
@@ -45,7 +48,16 @@ const NAME_BYTES_MAX: usize = 48;
 /// The catalog as a tree.
 pub(crate) fn catalog_tree() -> TreeRef {
     let (comparator, keys, presence, follower) = (None, None, None, None);
-    TreeRef { id: CATALOG, root: CATALOG_ROOT, method: Method::Btree, comparator, volume: VolumeId::MAIN, keys, presence, follower }
+    TreeRef {
+        id: CATALOG,
+        root: CATALOG_ROOT,
+        method: Method::Btree,
+        comparator,
+        volume: VolumeId::MAIN,
+        keys,
+        presence,
+        follower,
+    }
 }
 
 /// Refuses names that the catalog cannot hold.

@@ -1,13 +1,16 @@
-//! The changes of one commit while they are being prepared: latched pages and the new versions built for them.
+//! The changes of one commit while they are being prepared: latched pages and the new versions built for
+//! them.
 //!
-//! A page is announced in the slot's publish list before its latch is taken, and the list names its old and new frame before anything
-//! can be published, so that whoever finds the slot's owner dead can undo, and whoever finds it slow past the commit point can finish.
-//! The list is kept here as well, where it can be searched.
+//! A page is announced in the slot's publish list before its latch is taken, and the list names its old and
+//! new frame before anything can be published, so that whoever finds the slot's owner dead can undo, and
+//! whoever finds it slow past the commit point can finish. The list is kept here as well, where it can be
+//! searched.
 //!
-//! While changes are held nothing of the pool can be waited for inside an operation; so reads here begin an operation of their own, and
-//! frames are taken outside of any.
+//! While changes are held nothing of the pool can be waited for inside an operation; so reads here begin an
+//! operation of their own, and frames are taken outside of any.
 //!
-//! `unsafe` here: building frames as bytes; each is owned by this participant, and the borrow of `self` keeps two references apart.
+//! `unsafe` here: building frames as bytes; each is owned by this participant, and the borrow of `self` keeps
+//! two references apart.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -83,7 +86,8 @@ impl<'a> Changes<'a> {
         self.at
     }
 
-    /// Moves the participant's guard to the newest state, until these changes are published or dropped; says which that is.
+    /// Moves the participant's guard to the newest state, until these changes are published or dropped; says
+    /// which that is.
     pub(super) fn guard(&self) -> Lsn {
         self.pages.guard(self.me)
     }
@@ -111,7 +115,11 @@ impl<'a> Changes<'a> {
     /// The page's new version, if it is changed here.
     #[inline]
     fn find(&self, page: PageId) -> Option<usize> {
-        if self.items.len() <= LINEAR_MAX { self.items.iter().rposition(|item| item.page == page) } else { self.index.get(&page).copied() }
+        if self.items.len() <= LINEAR_MAX {
+            self.items.iter().rposition(|item| item.page == page)
+        } else {
+            self.index.get(&page).copied()
+        }
     }
 
     /// Whether the page is among the changes already.
@@ -120,7 +128,8 @@ impl<'a> Changes<'a> {
         self.find(page).is_some()
     }
 
-    /// Holds a page whose id nobody else knows, with a building frame for its first version. The id is for the caller to give back.
+    /// Holds a page whose id nobody else knows, with a building frame for its first version. The id is for
+    /// the caller to give back.
     fn add(&mut self, page: PageId, home: VolumeId) -> Result<()> {
         let index = self.items.len();
         self.set(index, ListItem { page, old: FrameId::NONE, new: FrameId::NONE })?;
@@ -137,7 +146,8 @@ impl<'a> Changes<'a> {
         self.set(index, item)
     }
 
-    /// Holds the first page of a run whose rest is stored, and forms it. Who has the run gives all its ids back, or keeps it.
+    /// Holds the first page of a run whose rest is stored, and forms it. Who has the run gives all its ids
+    /// back, or keeps it.
     pub(super) fn add_run(&mut self, run: &Run<'_>, tree: TreeId, value: &[u8]) -> Result<PageId> {
         let first = run.first();
         self.add(first, run.home())?;
@@ -205,7 +215,9 @@ impl<'a> Changes<'a> {
     fn frame(&mut self) -> Result<FrameId> {
         let (pages, me) = (self.pages, self.me);
         if me.removes.get() {
-            return pages.take_frame(me).or_else(|error| if error.is_out_of_frames() { pages.frame_to_remove(me) } else { Err(error) });
+            return pages.take_frame(me).or_else(|error| {
+                if error.is_out_of_frames() { pages.frame_to_remove(me) } else { Err(error) }
+            });
         }
         pages.with_frames(me, || pages.take_frame(me))
     }
@@ -261,8 +273,8 @@ impl<'a> Changes<'a> {
         if item.new != FrameId::NONE {
             return Ok(item.new);
         }
-        // Latched, so the version has a block or is to have one: which volume that is in does not change. Loaded before the copy, so that one miss
-        // of the cache hides behind the other.
+        // Latched, so the version has a block or is to have one: which volume that is in does not change.
+        // Loaded before the copy, so that one miss of the cache hides behind the other.
         let home = self.pages.region.frame(item.old).block().dropped();
         let new = self.frame()?;
         // SAFETY: the new frame is building and ours; the old one is current and latched by us.
@@ -308,7 +320,8 @@ impl Hasher for PageHasher {
 
     #[inline]
     fn finish(&self) -> u64 {
-        // The table looks at the lowest and the highest bits, and the multiplication leaves the best in the highest half.
+        // The table looks at the lowest and the highest bits, and the multiplication leaves the best in the
+        // highest half.
         self.0.rotate_left(32)
     }
 }
@@ -375,7 +388,8 @@ impl PageWrite for Changes<'_> {
         let index = self.hold(page, true)?.expect("waiting ends with the latch");
         let item = self.items[index];
         let frame = if item.new == FrameId::NONE { item.old } else { item.new };
-        // SAFETY: the page is latched by us, so its current version stays; or the frame is our own building one.
+        // SAFETY: the page is latched by us, so its current version stays; or the frame is our own building
+        // one.
         Ok(unsafe { self.pages.region.page(frame) })
     }
 

@@ -9,7 +9,8 @@ use crate::pages::Participant;
 use crate::types::{Lsn, TreeId};
 
 impl Kernel {
-    /// The log record of a write set. When it is too long for the ring, it is logged in chunks now, and the record only names them.
+    /// The log record of a write set. When it is too long for the ring, it is logged in chunks now, and the
+    /// record only names them.
     pub(super) fn write_record<'a>(
         &'a self,
         writes: &WriteSet,
@@ -17,9 +18,18 @@ impl Kernel {
         me: &'a Participant,
     ) -> Result<Option<ChainHold<'a>>> {
         record.begin(Kind::Commit);
-        let records = || writes.trees().flat_map(|(tree, records)| records.iter().map(move |(key, value)| (tree.id, key, value)));
-        let bytes = |(_, key, value): (_, &[u8], &Pending)| operation_bytes_max(key.len(), value.as_deref().map_or(0, <[u8]>::len));
-        if !writes.is_spilled() && records().map(bytes).sum::<usize>() + RecordBuilder::OVERHEAD_MAX <= self.log.record_bytes_max() {
+        let records = || {
+            writes
+                .trees()
+                .flat_map(|(tree, records)| records.iter().map(move |(key, value)| (tree.id, key, value)))
+        };
+        let bytes = |(_, key, value): (_, &[u8], &Pending)| {
+            operation_bytes_max(key.len(), value.as_deref().map_or(0, <[u8]>::len))
+        };
+        if !writes.is_spilled()
+            && records().map(bytes).sum::<usize>() + RecordBuilder::OVERHEAD_MAX
+                <= self.log.record_bytes_max()
+        {
             for (tree, key, value) in records() {
                 match value {
                     Some(value) => record.put(tree, key, value),
@@ -42,8 +52,8 @@ impl Kernel {
     }
 }
 
-/// A write set on its way to the log in chunks: one chunk at a time is put together, so a value is never copied whole. A chunk may end
-/// anywhere, also within a key.
+/// A write set on its way to the log in chunks: one chunk at a time is put together, so a value is never
+/// copied whole. A chunk may end anywhere, also within a key.
 struct Chunks<'a, 'r> {
     kernel: &'a Kernel,
     me: &'a Participant,

@@ -1,8 +1,10 @@
 //! Records that a transaction means to change, as it found them.
 //!
-//! A transaction that found no database of a name, or found one, acts upon that: it gives the name to a tree that it made, or takes it away. So the
-//! name must still stand for what it was found to when the transaction commits, whatever its isolation; else two trees might get one name,
-//! and one of them be lost. It is the same with a record of which a follower made something (follow.rs). What was found is kept, and compared in the commit step.
+//! A transaction that found no database of a name, or found one, acts upon that: it gives the name to a tree
+//! that it made, or takes it away. So the name must still stand for what it was found to when the transaction
+//! commits, whatever its isolation; else two trees might get one name, and one of them be lost. It is the
+//! same with a record of which a follower made something (follow.rs). What was found is kept, and compared in
+//! the commit step.
 
 use std::collections::BTreeMap;
 
@@ -40,8 +42,9 @@ impl Claims {
 }
 
 impl Kernel {
-    /// In the commit step, as the last part of it that may fail: a conflict if a record that was claimed, and is to change, is not what
-    /// it was found to be. If a name stood for a database, that loses it, for another name or for good, and others are told.
+    /// In the commit step, as the last part of it that may fail: a conflict if a record that was claimed, and
+    /// is to change, is not what it was found to be. If a name stood for a database, that loses it, for
+    /// another name or for good, and others are told.
     pub(super) fn settle_claims(&self, claims: &Claims, writes: &WriteSet, me: &Participant) -> Result<()> {
         let newest = self.pages.region.header().visible();
         let mut takes_names = false;

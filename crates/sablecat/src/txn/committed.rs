@@ -45,7 +45,12 @@ impl PageRead for Committed<'_> {
 
 impl Committed<'_> {
     /// Copies the wanted page, and says which that is.
-    pub(super) fn copy_page(&self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<PageId> {
+    pub(super) fn copy_page(
+        &self,
+        part: &Part<'_>,
+        wanted: Wanted<'_>,
+        into: &mut PageCopy,
+    ) -> Result<PageId> {
         self.operate(|snapshot| {
             let page = part.tree.wanted(snapshot, wanted)?;
             into.fill(snapshot.page(page)?);
@@ -69,17 +74,27 @@ impl Kernel {
     pub(crate) fn load_long(&self, me: &Participant, at: Lsn, first: PageId, len: u64) -> Result<Vec<u8>> {
         // Before there is memory for so much: a damaged leaf may say anything.
         self.pages.check_run(first, long::page_count(len, self.page_size()))?;
-        let bytes = usize::try_from(len).map_err(|_| Error::corruption(format!("a value says it has {len} bytes")))?;
+        let bytes = usize::try_from(len)
+            .map_err(|_| Error::corruption(format!("a value says it has {len} bytes")))?;
         let mut value = vec![0; bytes];
         self.read_long(me, at, first, len, 0, &mut value)?;
         Ok(value)
     }
 
-    pub(super) fn read_long(&self, me: &Participant, at: Lsn, first: PageId, len: u64, offset: u64, into: &mut [u8]) -> Result<usize> {
+    pub(super) fn read_long(
+        &self,
+        me: &Participant,
+        at: Lsn,
+        first: PageId,
+        len: u64,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<usize> {
         let page_size = self.page_size();
         let step = long::payload_bytes(page_size) * PAGES_AN_OPERATION;
         let mut done = 0;
-        // Some pages an operation, so that a long read does not hold up those who wait for frames to become free.
+        // Some pages an operation, so that a long read does not hold up those who wait for frames to become
+        // free.
         while done < into.len() {
             let end = into.len().min(done + step);
             let read = self.pages.operate(me, || {

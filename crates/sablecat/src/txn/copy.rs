@@ -1,8 +1,10 @@
-//! A writer that copies: what it is to change of a frozen tree it changes in copies, with numbers of their own (beside.rs).
+//! A writer that copies: what it is to change of a frozen tree it changes in copies, with numbers of their
+//! own (beside.rs).
 //!
-//! Whoever changes a record has the pages on the way to it copied first, from the root beside the tree's own on. So what the access methods then write are copies,
-//! or pages that they have made; only where they look for a neighbour to merge with they may come to a page that is neither, and do without, unless
-//! that was copied beforehand as well.
+//! Whoever changes a record has the pages on the way to it copied first, from the root beside the tree's own
+//! on. So what the access methods then write are copies, or pages that they have made; only where they look
+//! for a neighbour to merge with they may come to a page that is neither, and do without, unless that was
+//! copied beforehand as well.
 
 use super::Kernel;
 use super::catalog::Listed;
@@ -37,7 +39,8 @@ impl<'c, 'a> Copying<'c, 'a> {
         self.listed.add(Listed::Replaced, first, count);
     }
 
-    /// Copies the root of a tree. If the commit comes about, the root takes over what is in the copy, and that is not needed any more.
+    /// Copies the root of a tree. If the commit comes about, the root takes over what is in the copy, and
+    /// that is not needed any more.
     pub(super) fn copy_root(&mut self, tree: &Tree<'_>) -> Result<PageId> {
         let copy = self.copy_page(tree, tree.root)?;
         self.replaces(copy, 1);
@@ -96,7 +99,10 @@ impl PageWrite for Copying<'_, '_> {
     }
 
     fn write_all<const N: usize>(&mut self, pages: [PageId; N]) -> Result<[&mut [u8]; N]> {
-        match pages.into_iter().find_map(|page| self.is_own(page).map(|own| (!own).then_some(page)).transpose()) {
+        match pages
+            .into_iter()
+            .find_map(|page| self.is_own(page).map(|own| (!own).then_some(page)).transpose())
+        {
             None => self.changes.write_all(pages),
             Some(other) => Err(other.map_or_else(|error| error, not_own)),
         }
@@ -140,8 +146,9 @@ impl PageWrite for Copying<'_, '_> {
 }
 
 impl Kernel {
-    /// Applies one change to a tree whose root is a copy. `run` is the value's if it was stored past the pool; `last` the page of the change before, then
-    /// of this one. False if so far only pages were copied: the same change is to be applied again, in the next batch.
+    /// Applies one change to a tree whose root is a copy. `run` is the value's if it was stored past the
+    /// pool; `last` the page of the change before, then of this one. False if so far only pages were copied:
+    /// the same change is to be applied again, in the next batch.
     pub(super) fn change_copy(
         &self,
         copying: &mut Copying<'_, '_>,

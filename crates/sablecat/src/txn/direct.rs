@@ -1,10 +1,11 @@
 //! Writing in place, for who has the environment to itself: the Data Store, recovery, creation.
 //!
-//! The one exception to "a published page is never modified". It is sound where nobody else can look: no other participant, no snapshot
-//! open. The Data Store's handle proves it by being borrowed exclusively; recovery and creation run before any handle exists.
+//! The one exception to "a published page is never modified". It is sound where nobody else can look: no
+//! other participant, no snapshot open. The Data Store's handle proves it by being borrowed exclusively;
+//! recovery and creation run before any handle exists.
 //!
-//! A page changed in place loses the block that held it (a checkpoint frees it, if a checkpoint has named it) and is written to another
-//! one when it is evicted or captured.
+//! A page changed in place loses the block that held it (a checkpoint frees it, if a checkpoint has named it)
+//! and is written to another one when it is evicted or captured.
 
 use crate::access::{PageRead, PageWrite, Tree, check_different, form_blank, long};
 use crate::error::Result;
@@ -23,7 +24,8 @@ pub(crate) struct Direct<'a> {
 }
 
 impl Drop for Direct<'_> {
-    /// Frees what was loaded, if the load has not come to its end: a page that looks like a leaf, and is none, may have the number of one that somebody remembers.
+    /// Frees what was loaded, if the load has not come to its end: a page that looks like a leaf, and is
+    /// none, may have the number of one that somebody remembers.
     fn drop(&mut self) {
         self.loaded.take().into_iter().flatten().for_each(|page| _ = self.free(page));
     }
@@ -33,7 +35,8 @@ impl<'a> Direct<'a> {
     /// A writer in place.
     ///
     /// # Safety
-    /// For as long as the writer lives, no other participant is in an operation, holds a pin or a latch, or begins to.
+    /// For as long as the writer lives, no other participant is in an operation, holds a pin or a latch, or
+    /// begins to.
     pub(crate) unsafe fn new(pages: &'a Pages, me: &'a Participant) -> Direct<'a> {
         Direct { pages, me, loaded: None, _hand: me.in_hand() }
     }
@@ -88,9 +91,13 @@ impl<'a> Direct<'a> {
     pub(crate) fn change(&mut self, tree: &Tree<'_>, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
         let home = tree.home.of_key(key);
         // What is in no frame may have been freed.
-        let hint = Some(self.me.hints.of(tree.id)).filter(|&hint| hint != PageId::NONE && self.is_resident(hint)).unwrap_or(PageId::NONE);
+        let hint = Some(self.me.hints.of(tree.id))
+            .filter(|&hint| hint != PageId::NONE && self.is_resident(hint))
+            .unwrap_or(PageId::NONE);
         let mut page = hint;
-        let done = tree.change(self, (key, value), &mut page, |direct, within, value| direct.store_long((within, home), value))?;
+        let done = tree.change(self, (key, value), &mut page, |direct, within, value| {
+            direct.store_long((within, home), value)
+        })?;
         if page != PageId::NONE && page != hint {
             self.me.hints.remember(tree.id, page);
         }
@@ -103,7 +110,8 @@ impl<'a> Direct<'a> {
         self.pages.region.entry(page).word().frame() != FrameId::NONE
     }
 
-    /// Loads records that come in ascending order into an empty tree. Returns how many there were. After an error there are none, once the writer is dropped.
+    /// Loads records that come in ascending order into an empty tree. Returns how many there were. After an
+    /// error there are none, once the writer is dropped.
     pub(crate) fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         tree: &Tree<'_>,
@@ -133,13 +141,16 @@ impl<'a> Direct<'a> {
         }
     }
 
-    /// Stores a long value in pages of its own, in a volume, past the pool if it is large, and says which is the first.
+    /// Stores a long value in pages of its own, in a volume, past the pool if it is large, and says which is
+    /// the first.
     fn store_long(&mut self, (tree, home): (TreeId, VolumeId), value: &[u8]) -> Result<PageId> {
         let count = long::page_count(value.len() as u64, self.page_size());
         if !self.pages.passes_pool(count) {
             return long::store(self, (tree, home), value);
         }
-        let run = self.pages.store_run(self.me, home, count, &mut |n, page, bytes| long::form(bytes, page, tree, value, n))?;
+        let run = self
+            .pages
+            .store_run(self.me, home, count, &mut |n, page, bytes| long::form(bytes, page, tree, value, n))?;
         let first_page = run.first();
         self.add(first_page, home)?;
         long::form(self.write(first_page)?, first_page, tree, value, 0);
@@ -154,7 +165,8 @@ impl PageRead for Direct<'_> {
     fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
         let frame = self.resident(page)?;
         self.pages.region.prefetch(frame);
-        // SAFETY: nobody else is here, and the sweeps of this participant, which might evict the page, come between reads only.
+        // SAFETY: nobody else is here, and the sweeps of this participant, which might evict the page, come
+        // between reads only.
         Ok(look(unsafe { self.pages.region.page(frame) }))
     }
 
@@ -184,7 +196,9 @@ impl PageWrite for Direct<'_> {
             pages.iter().try_for_each(|&page| self.frame(page).map(drop))?;
             // Reading in one may have swept another out again.
             let frames = pages.map(|page| self.pages.region.entry(page).word().frame());
-            let is_there = |&frame: &FrameId| frame != FrameId::NONE && self.pages.region.frame(frame).block().block() == BlockId::NONE;
+            let is_there = |&frame: &FrameId| {
+                frame != FrameId::NONE && self.pages.region.frame(frame).block().block() == BlockId::NONE
+            };
             if frames.iter().all(is_there) {
                 // SAFETY: different frames; otherwise as in `write`.
                 return Ok(frames.map(|frame| unsafe { self.pages.region.page_mut(frame) }));
@@ -246,7 +260,8 @@ impl PageWrite for Direct<'_> {
     }
 
     fn give_back(&mut self, first: PageId, count: u64) {
-        // What was loaded goes with all of the load. What cannot be freed is found by who looks for what nothing leads to.
+        // What was loaded goes with all of the load. What cannot be freed is found by who looks for what
+        // nothing leads to.
         if self.loaded.is_none() {
             (0..count).for_each(|n| _ = self.free(PageId(first.0 + n as u32)));
         }

@@ -6,11 +6,14 @@
 //! option  tag u8 | length u16 | so many bytes; with bit 7 of the tag nothing may be done with the tree by who does not know the tag
 //! ```
 //!
-//! An option that a build does not know, and need not, goes with the entry wherever that goes. A tree whose method or whose option is not known cannot be opened, renamed, removed,
-//! freed or replayed; all others can, so nothing here fails before somebody asks for that tree ([`CatalogEntry::method`]).
+//! An option that a build does not know, and need not, goes with the entry wherever that goes. A tree whose
+//! method or whose option is not known cannot be opened, renamed, removed, freed or replayed; all others can,
+//! so nothing here fails before somebody asks for that tree ([`CatalogEntry::method`]).
 //!
-//! Up to version 5 all trees were B+trees without options, and the comparator's name stood at the end, if flag 1 was set: in names at 11, in notes of version 5, which say who made them,
-//! at 17. Version 4 was that of notes of lists alone, so that a build which did not know of them freed none and kept what they name. Version 1 had no volume; everything was in the main one.
+//! Up to version 5 all trees were B+trees without options, and the comparator's name stood at the end, if
+//! flag 1 was set: in names at 11, in notes of version 5, which say who made them, at 17. Version 4 was that
+//! of notes of lists alone, so that a build which did not know of them freed none and kept what they name.
+//! Version 1 had no volume; everything was in the main one.
 
 use std::sync::Arc;
 
@@ -100,7 +103,8 @@ impl CatalogEntry {
             Some(Listed::Made) => MADE,
             Some(Listed::Replaced) => REPLACED,
         };
-        let mut bytes = vec![VERSION, list | self.other_flags | if self.maker.is_some() { HAS_MAKER } else { 0 }];
+        let mut bytes =
+            vec![VERSION, list | self.other_flags | if self.maker.is_some() { HAS_MAKER } else { 0 }];
         bytes.extend(self.tree.0.to_le_bytes());
         bytes.extend(self.root.0.to_le_bytes());
         bytes.extend([self.volume.0, self.method]);
@@ -120,7 +124,9 @@ impl CatalogEntry {
 
     /// The entry that a key of the catalog has.
     pub(crate) fn decode(key: &[u8], bytes: &[u8]) -> Result<CatalogEntry> {
-        let wrong = |why: &str| Error::corruption(format!("the catalog's entry for {:?} {why}", String::from_utf8_lossy(key)));
+        let wrong = |why: &str| {
+            Error::corruption(format!("the catalog's entry for {:?} {why}", String::from_utf8_lossy(key)))
+        };
         let version = bytes.first().copied().unwrap_or_default();
         if !(VERSION_MIN..=VERSION).contains(&version) {
             return Err(wrong("has a version this build does not know"));
@@ -133,7 +139,8 @@ impl CatalogEntry {
         };
         let head = left.take(head).ok_or_else(|| wrong("is too short"))?;
         let flags = head[FLAGS_AT];
-        let has_maker = if version == VERSION { flags & HAS_MAKER != 0 } else { version == NOTE_WITHOUT_METHOD };
+        let has_maker =
+            if version == VERSION { flags & HAS_MAKER != 0 } else { version == NOTE_WITHOUT_METHOD };
         let maker = if has_maker {
             let (member, incarnation) = left.maker().ok_or_else(|| wrong("is too short"))?;
             Some(Standing { member, incarnation })
@@ -147,7 +154,10 @@ impl CatalogEntry {
             REPLACED => Some(Listed::Replaced),
             _ => return Err(wrong("is a list and does not say of what")),
         };
-        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| wrong("names its comparator in bytes that are no text"));
+        let text = |bytes: &[u8]| {
+            String::from_utf8(bytes.to_vec())
+                .map_err(|_| wrong("names its comparator in bytes that are no text"))
+        };
         let (mut comparator, mut others) = (None, Vec::new());
         if version == VERSION {
             while !left.0.is_empty() {
@@ -183,16 +193,20 @@ impl CatalogEntry {
     /// How its records are arranged.
     ///
     /// # Errors
-    /// `Invalid`, naming the database by the entry's key, if this build does not know that, or something else about it that it would have to.
+    /// `Invalid`, naming the database by the entry's key, if this build does not know that, or something else
+    /// about it that it would have to.
     pub(crate) fn method(&self, key: &[u8]) -> Result<Method> {
         let unknown = |what: String| {
             let whose = match Key::of(key) {
                 Key::Name(name) => format!("the database {:?}", String::from_utf8_lossy(name)),
                 _ => format!("tree {}, which has no name any more", self.tree),
             };
-            Error::not_known(format!("{whose} has {what}, which this version of the library does not know; use it with a newer one"))
+            Error::not_known(format!(
+                "{whose} has {what}, which this version of the library does not know; use it with a newer one"
+            ))
         };
-        let method = Method::of(self.method).ok_or_else(|| unknown(format!("access method {}", self.method)))?;
+        let method =
+            Method::of(self.method).ok_or_else(|| unknown(format!("access method {}", self.method)))?;
         if self.other_flags != 0 {
             return Err(unknown(format!("flags {:#x}", self.other_flags)));
         }
@@ -209,19 +223,36 @@ impl CatalogEntry {
 
     /// What to call its method, for people.
     pub(crate) fn method_name(&self) -> String {
-        Method::of(self.method).map_or_else(|| format!("unknown method {}", self.method), |method| method.to_string())
+        Method::of(self.method)
+            .map_or_else(|| format!("unknown method {}", self.method), |method| method.to_string())
     }
 
-    /// The tree of a key of the catalog, once its comparator has been found, and which of its records go into other volumes than it.
+    /// The tree of a key of the catalog, once its comparator has been found, and which of its records go into
+    /// other volumes than it.
     ///
     /// # Errors
     /// As [`CatalogEntry::method`].
-    pub(crate) fn tree(&self, key: &[u8], comparator: Option<Arc<Comparator>>, keys: Option<Arc<[KeyRule]>>) -> Result<TreeRef> {
+    pub(crate) fn tree(
+        &self,
+        key: &[u8],
+        comparator: Option<Arc<Comparator>>,
+        keys: Option<Arc<[KeyRule]>>,
+    ) -> Result<TreeRef> {
         let method = self.method(key)?;
-        Ok(TreeRef { id: self.tree, root: self.root, method, comparator, volume: self.volume, keys, presence: None, follower: None })
+        Ok(TreeRef {
+            id: self.tree,
+            root: self.root,
+            method,
+            comparator,
+            volume: self.volume,
+            keys,
+            presence: None,
+            follower: None,
+        })
     }
 
-    /// The tree of a note. What is done with it looks at pages, not keys, so neither order nor placement matters.
+    /// The tree of a note. What is done with it looks at pages, not keys, so neither order nor placement
+    /// matters.
     ///
     /// # Errors
     /// As [`CatalogEntry::method`].
@@ -262,7 +293,11 @@ mod tests {
     use super::*;
 
     fn entry(volume: VolumeId) -> CatalogEntry {
-        CatalogEntry { root: PageId(4711), comparator: Some("order".into()), ..CatalogEntry::new(TreeId(17), volume, Method::Btree) }
+        CatalogEntry {
+            root: PageId(4711),
+            comparator: Some("order".into()),
+            ..CatalogEntry::new(TreeId(17), volume, Method::Btree)
+        }
     }
 
     fn decode(bytes: &[u8]) -> CatalogEntry {
@@ -284,7 +319,15 @@ mod tests {
         }
         let note = CatalogEntry { maker, ..entry(VolumeId(3)) }.encode();
         assert_eq!(note, b"\x06\x08\x11\0\0\0\x67\x12\0\0\x03\x01\x02\x01\x07\x05\x04\x03\x81\x05\0order");
-        let cut = [&bytes[..11], &bytes[..13], &bytes[..14], &bytes[..19], &note[..16], b"", b"\x07\0\x11\0\0\0\x67\x12\0\0\x03\x01"];
+        let cut = [
+            &bytes[..11],
+            &bytes[..13],
+            &bytes[..14],
+            &bytes[..19],
+            &note[..16],
+            b"",
+            b"\x07\0\x11\0\0\0\x67\x12\0\0\x03\x01",
+        ];
         for wrong in cut.into_iter().map(<[u8]>::to_vec).chain([[&bytes[..], &bytes[12..]].concat()]) {
             assert!(CatalogEntry::decode(b"d", &wrong).expect_err("wrong").is_corruption());
         }
@@ -295,7 +338,10 @@ mod tests {
         assert_eq!(decode(b"\x03\x01\x11\0\0\0\x67\x12\0\0\x03order"), entry(VolumeId(3)));
         assert_eq!(decode(b"\x02\x01\x11\0\0\0\x67\x12\0\0\x03order"), entry(VolumeId(3)));
         assert_eq!(decode(b"\x01\x01\x11\0\0\0\x67\x12\0\0order"), entry(VolumeId::MAIN));
-        assert_eq!(decode(b"\x03\0\x11\0\0\0\x67\x12\0\0\x03"), CatalogEntry { comparator: None, ..entry(VolumeId(3)) });
+        assert_eq!(
+            decode(b"\x03\0\x11\0\0\0\x67\x12\0\0\x03"),
+            CatalogEntry { comparator: None, ..entry(VolumeId(3)) }
+        );
         let list = |list| CatalogEntry { list: Some(list), ..entry(VolumeId(3)) };
         assert_eq!(decode(b"\x04\x03\x11\0\0\0\x67\x12\0\0\x03order"), list(Listed::Made));
         assert_eq!(decode(b"\x04\x05\x11\0\0\0\x67\x12\0\0\x03order"), list(Listed::Replaced));
@@ -306,20 +352,29 @@ mod tests {
             decode(b"\x05\x03\x11\0\0\0\x67\x12\0\0\x03\x02\x01\x07\x05\x04\x03order"),
             CatalogEntry { maker, ..list(Listed::Made) }
         );
-        for wrong in [&b"\x01\x01\x11"[..], b"\x03\x01\x11\0\0\0\x67\x12\0\0", b"\x04\x01\x11\0\0\0\x67\x12\0\0\x03", &of_version_5[..16]] {
+        for wrong in [
+            &b"\x01\x01\x11"[..],
+            b"\x03\x01\x11\0\0\0\x67\x12\0\0",
+            b"\x04\x01\x11\0\0\0\x67\x12\0\0\x03",
+            &of_version_5[..16],
+        ] {
             assert!(CatalogEntry::decode(b"d", wrong).expect_err("wrong").is_corruption());
         }
     }
 
     #[test]
     fn what_need_not_be_known_is_kept_and_what_must_be_is_refused_by_name() {
-        let bytes = |method: u8, options: &[u8]| [b"\x06\0\x11\0\0\0\x67\x12\0\0\x03", &[method][..], options].concat();
+        let bytes = |method: u8, options: &[u8]| {
+            [b"\x06\0\x11\0\0\0\x67\x12\0\0\x03", &[method][..], options].concat()
+        };
         let kept = bytes(1, b"\x05\x03\0abc\x06\0\0");
         let entry = decode(&kept);
         assert_eq!(entry.method(b"d").expect("nothing must be known"), Method::Btree);
         let renamed = CatalogEntry { root: PageId(0x1268), ..entry }.named();
         assert_eq!(renamed.encode()[12..], kept[12..]);
-        for (unknown, what) in [(bytes(9, b""), "access method 9"), (bytes(1, b"\x85\x03\0abc"), "option 0x85")] {
+        for (unknown, what) in
+            [(bytes(9, b""), "access method 9"), (bytes(1, b"\x85\x03\0abc"), "option 0x85")]
+        {
             let entry = decode(&unknown);
             assert_eq!(entry.encode(), unknown);
             let message = entry.method(b"letters").expect_err("unknown").to_string();

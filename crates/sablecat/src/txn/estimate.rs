@@ -7,7 +7,12 @@ use crate::error::{ErrorKind, Result};
 impl Kernel {
     /// How large a tree is: the same for the same state.
     pub(crate) fn estimate(&self, tree: &TreeRef) -> Result<Estimate> {
-        let options = Options { isolation: Isolation::Snapshot, durability: Durability::Memory, read_only: true, patience: self.patience };
+        let options = Options {
+            isolation: Isolation::Snapshot,
+            durability: Durability::Memory,
+            read_only: true,
+            patience: self.patience,
+        };
         loop {
             let txn = Transaction::begin(self, options)?;
             let seed = txn.at().0 ^ u64::from(tree.id.0) << 32;

@@ -1,7 +1,8 @@
 //! Finding a record: the page that covers its key, and what that says.
 //!
-//! Often it is the page that was used last in the same tree, which is asked whether it covers the key; else it is found from the root. A key too long for a page is first
-//! taken to the innermost subtree that it leads to.
+//! Often it is the page that was used last in the same tree, which is asked whether it covers the key; else
+//! it is found from the root. A key too long for a page is first taken to the innermost subtree that it leads
+//! to.
 
 use super::Kernel;
 use super::apply::OwnedValue;
@@ -42,9 +43,16 @@ impl Kernel {
         })
     }
 
-    /// Where a key belongs at an LSN that `me` has pinned: for a nested one the innermost subtree, going down one operation a page.
+    /// Where a key belongs at an LSN that `me` has pinned: for a nested one the innermost subtree, going down
+    /// one operation a page.
     #[inline]
-    pub(crate) fn place<'t, 'k>(&self, tree: &Tree<'t>, key: &'k [u8], at: Lsn, me: &Participant) -> Result<Place<'t, 'k>> {
+    pub(crate) fn place<'t, 'k>(
+        &self,
+        tree: &Tree<'t>,
+        key: &'k [u8],
+        at: Lsn,
+        me: &Participant,
+    ) -> Result<Place<'t, 'k>> {
         tree.place(&Committed { kernel: self, me, at }, key)
     }
 
@@ -55,7 +63,13 @@ impl Kernel {
     }
 
     /// The value of a record at an LSN that `me` has pinned.
-    pub(super) fn value_at(&self, tree: &Tree<'_>, key: &[u8], at: Lsn, me: &Participant) -> Result<Option<OwnedValue>> {
+    pub(super) fn value_at(
+        &self,
+        tree: &Tree<'_>,
+        key: &[u8],
+        at: Lsn,
+        me: &Participant,
+    ) -> Result<Option<OwnedValue>> {
         let place = self.place(tree, key, at, me)?;
         self.pages.operate(me, || {
             let mut snapshot = self.pages.at_pin(me, at)?;

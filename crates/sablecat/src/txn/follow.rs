@@ -1,17 +1,21 @@
 //! Who follows the records of a database: an index, say, which keeps records of its own with them.
 //!
-//! A tree may have a follower ([`TreeRef::follower`]). Then each change of one of its records comes to it, by whatever way it is made, and what it wants set in other trees is part of the same transaction:
-//! committed, rolled back, logged and in conflict with others as that is. There is one place for it, [`followed`], and both kinds of writers come there:
+//! A tree may have a follower ([`TreeRef::follower`]). Then each change of one of its records comes to it, by
+//! whatever way it is made, and what it wants set in other trees is part of the same transaction: committed,
+//! rolled back, logged and in conflict with others as that is. There is one place for it, [`followed`], and
+//! both kinds of writers come there:
 //!
 //! ```text
 //! transactions      in Transaction::set. What else would change such a tree becomes a transaction: single operations, bulk loads
 //! the Data Store    before it writes in place
 //! ```
 //!
-//! Replay does not come here, nor does who applies the log to another environment: what a follower has set is in the log too.
+//! Replay does not come here, nor does who applies the log to another environment: what a follower has set is
+//! in the log too.
 //!
-//! What the record was is looked for only if the follower asks. It must still be that when the transaction commits, or what was made of it would be wrong. Snapshot and serializable
-//! transactions make sure of that as of all that they change or read; read committed ones claim it (claims.rs).
+//! What the record was is looked for only if the follower asks. It must still be that when the transaction
+//! commits, or what was made of it would be wrong. Snapshot and serializable transactions make sure of that
+//! as of all that they change or read; read committed ones claim it (claims.rs).
 //!
 //! Costs: of a tree that nobody follows, the test of a pointer that came with the tree.
 
@@ -24,18 +28,24 @@ use crate::error::{Error, Result};
 
 /// Follows the records of a tree.
 pub(crate) trait Follow: fmt::Debug + Send + Sync {
-    /// A record is to be set or removed. `before` says what it was; what is to be set or removed in other trees with it goes to `also`.
+    /// A record is to be set or removed. `before` says what it was; what is to be set or removed in other
+    /// trees with it goes to `also`.
     ///
     /// # Errors
     /// Whatever it fails with, nothing is changed.
-    fn follow(&self, change: Change<'_>, before: &mut dyn FnMut() -> Result<Option<Vec<u8>>>, also: &mut Vec<Also>) -> Result<()>;
+    fn follow(
+        &self,
+        change: Change<'_>,
+        before: &mut dyn FnMut() -> Result<Option<Vec<u8>>>,
+        also: &mut Vec<Also>,
+    ) -> Result<()>;
 }
 
 /// A record of a tree, and what it is to become.
 pub(crate) type Also = (TreeRef, Vec<u8>, Option<Vec<u8>>);
 
-/// What of other trees changes with a record: what is to be set before that is, and what is to go after it. So who is cut short in place leaves entries that lead nowhere, and no record
-/// without its own.
+/// What of other trees changes with a record: what is to be set before that is, and what is to go after it.
+/// So who is cut short in place leaves entries that lead nowhere, and no record without its own.
 pub(crate) fn followed(
     follower: &dyn Follow,
     change: Change<'_>,
@@ -55,7 +65,12 @@ impl Kernel {
         durability: Durability,
     ) -> Result<u64> {
         // That nothing was there has been read, and is validated.
-        let options = Options { isolation: Isolation::Serializable, durability, read_only: false, patience: self.patience };
+        let options = Options {
+            isolation: Isolation::Serializable,
+            durability,
+            read_only: false,
+            patience: self.patience,
+        };
         let mut txn = Transaction::begin(self, options)?;
         if txn.next_found(tree, &mut Scan::new(Bound::Unbounded, Bound::Unbounded), true)?.is_some() {
             return Err(not_empty());
@@ -72,7 +87,9 @@ impl Kernel {
 /// The error of who loads what is not empty.
 #[cold]
 pub(crate) fn not_empty() -> Error {
-    Error::invalid("a bulk load into a database that is not empty; insert the records, or load a new database")
+    Error::invalid(
+        "a bulk load into a database that is not empty; insert the records, or load a new database",
+    )
 }
 
 /// An index for tests: for each record an entry of the first bytes of its value and its key.
@@ -99,7 +116,12 @@ impl ByValue {
 
 #[cfg(feature = "seam")]
 impl Follow for ByValue {
-    fn follow(&self, (key, value): Change<'_>, before: &mut dyn FnMut() -> Result<Option<Vec<u8>>>, also: &mut Vec<Also>) -> Result<()> {
+    fn follow(
+        &self,
+        (key, value): Change<'_>,
+        before: &mut dyn FnMut() -> Result<Option<Vec<u8>>>,
+        also: &mut Vec<Also>,
+    ) -> Result<()> {
         let old = before()?.map(|value| Self::entry(key, &value));
         let new = value.map(|value| Self::entry(key, value));
         if old != new {

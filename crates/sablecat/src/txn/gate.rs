@@ -39,16 +39,17 @@ impl Kernel {
 }
 
 impl Transaction<'_> {
-    /// Takes the serial gate: until this transaction ends, nobody else begins a commit. The snapshot has been given up: others may have the gate
-    /// for long, and one from before would have missed what they commit. False if they had it for all of `time`, or this process
-    /// was taken for dead meanwhile.
+    /// Takes the serial gate: until this transaction ends, nobody else begins a commit. The snapshot has been
+    /// given up: others may have the gate for long, and one from before would have missed what they commit.
+    /// False if they had it for all of `time`, or this process was taken for dead meanwhile.
     pub(crate) fn take_gate(&mut self, time: Duration) -> bool {
         if self.gate.is_none() {
             // Whoever has the gate now may be waiting for them.
             self.release_locks();
             let gate = self.kernel.pages.region.role(Work::Serial);
             let me = self.seat.number();
-            self.gate = at_the_gate(gate, time, || gate.try_take_unfenced(me).transpose()).and_then(Result::ok);
+            self.gate =
+                at_the_gate(gate, time, || gate.try_take_unfenced(me).transpose()).and_then(Result::ok);
         }
         self.has_gate()
     }

@@ -1,8 +1,9 @@
 //! Large values on their way: stored past the pool before anything is latched.
 //!
-//! Writing gigabytes takes seconds, in which nobody should wait for a latch. So a commit that has large values stores them first, where
-//! nobody can know of them, and then prepares as ever: of each such value it publishes one page, and the cell that names it. An attempt
-//! that fails for want of room or for a full leaf is repeated with the values as they are. If the commit fails, they go.
+//! Writing gigabytes takes seconds, in which nobody should wait for a latch. So a commit that has large
+//! values stores them first, where nobody can know of them, and then prepares as ever: of each such value it
+//! publishes one page, and the cell that names it. An attempt that fails for want of room or for a full leaf
+//! is repeated with the values as they are. If the commit fails, they go.
 
 use std::collections::VecDeque;
 
@@ -42,13 +43,18 @@ impl Kernel {
     }
 
     /// Stores a large value in a volume. The caller holds no latch.
-    pub(super) fn store_large<'a>(&'a self, me: &'a Participant, (tree, home): (TreeId, VolumeId), value: &[u8]) -> Result<Run<'a>> {
+    pub(super) fn store_large<'a>(
+        &'a self,
+        me: &'a Participant,
+        (tree, home): (TreeId, VolumeId),
+        value: &[u8],
+    ) -> Result<Run<'a>> {
         let count = long::page_count(value.len() as u64, self.page_size());
         self.pages.store_run(me, home, count, &mut |n, page, bytes| long::form(bytes, page, tree, value, n))
     }
 
-    /// Stores the large values of a write set. Their pages say they are of the outermost tree: which subtrees a commit makes shows later.
-    /// The caller holds no latch.
+    /// Stores the large values of a write set. Their pages say they are of the outermost tree: which subtrees
+    /// a commit makes shows later. The caller holds no latch.
     pub(super) fn store_all_large<'a>(&'a self, me: &'a Participant, writes: &WriteSet) -> Result<Large<'a>> {
         let mut large = Large { runs: Vec::new() };
         for (tree, records) in writes.trees() {

@@ -5,14 +5,16 @@
 //! value  how many pages in a row u32
 //! ```
 //!
-//! A list is a tree of its own that only a note in the catalog names (catalog.rs), and the note says which of the two are to be freed with it: those made,
-//! until the commit's own step changes that to those replaced. What is added to the list is published in the same step as the pages that it tells of.
-//! So in every state, and so in every checkpoint, list and pages fit each other: whoever finds the note, however the commit was cut short, frees what
-//! nothing leads to in that state and nothing else. The log knows of neither. A replayed commit changes the trees in place, and
-//! what had been made for it by the checkpoint is freed.
+//! A list is a tree of its own that only a note in the catalog names (catalog.rs), and the note says which of
+//! the two are to be freed with it: those made, until the commit's own step changes that to those replaced.
+//! What is added to the list is published in the same step as the pages that it tells of. So in every state,
+//! and so in every checkpoint, list and pages fit each other: whoever finds the note, however the commit was
+//! cut short, frees what nothing leads to in that state and nothing else. The log knows of neither. A
+//! replayed commit changes the trees in place, and what had been made for it by the checkpoint is freed.
 //!
-//! A page is freed and taken off the list in one step, so freeing can be cut short as well. No snapshot may be left that sees what is freed: freeing
-//! gives the page a last version, and would keep the one before in the cache for it.
+//! A page is freed and taken off the list in one step, so freeing can be cut short as well. No snapshot may
+//! be left that sees what is freed: freeing gives the page a last version, and would keep the one before in
+//! the cache for it.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -23,7 +25,9 @@ use sablecat_os::atomic::Ordering;
 use super::catalog::{CATALOG, CatalogEntry, Listed};
 use super::changes::Changes;
 use super::{Committed, Durability, Kernel, TreeRef};
-use crate::access::{Change, Found, Method, PageCopy, PageRead, PageWrite, Part, PendingRecord, Scan, Source, Tree, Wanted};
+use crate::access::{
+    Change, Found, Method, PageCopy, PageRead, PageWrite, Part, PendingRecord, Scan, Source, Tree, Wanted,
+};
 use crate::error::{Error, Result};
 use crate::log;
 use crate::pages::Participant;
@@ -70,7 +74,9 @@ impl Additions {
 
 /// Sets or removes an entry. `last` is the page of the one before, then of this one.
 fn change(changes: &mut Changes<'_>, list: &Tree<'_>, change: Change<'_>, last: &mut PageId) -> Result<()> {
-    let too_long = |_: &mut Changes<'_>, _, _: &[u8]| Err(Error::corruption("an entry of a list of pages is too long for a page"));
+    let too_long = |_: &mut Changes<'_>, _, _: &[u8]| {
+        Err(Error::corruption("an entry of a list of pages is too long for a page"))
+    };
     list.change(changes, change, last, too_long).map(drop)
 }
 
@@ -78,16 +84,27 @@ fn change(changes: &mut Changes<'_>, list: &Tree<'_>, change: Change<'_>, last: 
 pub(super) fn each(state: &Committed<'_>, entry: &CatalogEntry, tell: &mut impl FnMut(PageId)) -> Result<()> {
     match entry.list {
         None => Ok(()),
-        Some(_) => [Listed::Made, Listed::Replaced].into_iter().try_for_each(|listed| each_of(state, entry, listed, tell)),
+        Some(_) => [Listed::Made, Listed::Replaced]
+            .into_iter()
+            .try_for_each(|listed| each_of(state, entry, listed, tell)),
     }
 }
 
 /// Tells of the pages that are to be freed with a list.
-pub(crate) fn each_to_be_freed(state: &Committed<'_>, entry: &CatalogEntry, tell: &mut impl FnMut(PageId)) -> Result<()> {
+pub(crate) fn each_to_be_freed(
+    state: &Committed<'_>,
+    entry: &CatalogEntry,
+    tell: &mut impl FnMut(PageId),
+) -> Result<()> {
     entry.list.map_or(Ok(()), |listed| each_of(state, entry, listed, tell))
 }
 
-fn each_of(state: &Committed<'_>, entry: &CatalogEntry, listed: Listed, tell: &mut impl FnMut(PageId)) -> Result<()> {
+fn each_of(
+    state: &Committed<'_>,
+    entry: &CatalogEntry,
+    listed: Listed,
+    tell: &mut impl FnMut(PageId),
+) -> Result<()> {
     let list = entry.tree_of_note()?;
     let mut from = PageId::NONE;
     loop {
@@ -116,9 +133,19 @@ impl<R: PageRead> Source for Scanned<'_, R> {
 }
 
 /// Entries of one kind that follow each other, from the first of that kind on, up to `most` of them.
-fn entries<R: PageRead>(reader: &R, list: &Tree<'_>, listed: Listed, from: PageId, most: usize) -> Result<Vec<(PageId, u64)>> {
-    let wrong = || Error::corruption(format!("the list of pages in tree {} has an entry that is none", list.id));
-    let bounds = (Bound::Included(key(listed, from).to_vec()), Bound::Included(key(listed, PageId(u32::MAX)).to_vec()));
+fn entries<R: PageRead>(
+    reader: &R,
+    list: &Tree<'_>,
+    listed: Listed,
+    from: PageId,
+    most: usize,
+) -> Result<Vec<(PageId, u64)>> {
+    let wrong =
+        || Error::corruption(format!("the list of pages in tree {} has an entry that is none", list.id));
+    let bounds = (
+        Bound::Included(key(listed, from).to_vec()),
+        Bound::Included(key(listed, PageId(u32::MAX)).to_vec()),
+    );
     let mut scan = Scan::new(bounds.0, bounds.1);
     let mut found = Vec::new();
     while found.len() < most
@@ -143,7 +170,11 @@ impl Kernel {
     pub(super) fn create_list(&self, me: &Participant) -> Result<CatalogEntry> {
         let tree = TreeId(self.pages.region.header().tree_next.0.fetch_add(1, Ordering::AcqRel));
         let maker = Some(self.pages.region.standing());
-        let entry = CatalogEntry { list: Some(Listed::Made), maker, ..CatalogEntry::new(tree, VolumeId::MAIN, Method::Btree) };
+        let entry = CatalogEntry {
+            list: Some(Listed::Made),
+            maker,
+            ..CatalogEntry::new(tree, VolumeId::MAIN, Method::Btree)
+        };
         self.patiently(|| self.create_noted(me, entry.clone()))
     }
 
@@ -166,8 +197,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Frees a list and what goes with it, unless some snapshot from before `at` still sees that, or there is no room to: then later (`free_pages_later`), or
-    /// when the environment is next opened afresh.
+    /// Frees a list and what goes with it, unless some snapshot from before `at` still sees that, or there is
+    /// no room to: then later (`free_pages_later`), or when the environment is next opened afresh.
     pub(super) fn free_pages_of(&self, me: &Participant, entry: CatalogEntry, at: Lsn) {
         if !self.comes_unseen(at) || self.free_tree(me, &entry).is_err() {
             self.unfreed().push((entry, at));
@@ -187,13 +218,15 @@ impl Kernel {
         true
     }
 
-    /// Frees what could not be freed before. What goes wrong is tried again; so is what somebody is in the way of, who may be stopped.
+    /// Frees what could not be freed before. What goes wrong is tried again; so is what somebody is in the
+    /// way of, who may be stopped.
     pub(crate) fn free_pages_later(&self) {
         let Ok(seat) = self.pages.participants.sit() else { return };
         let noted = std::mem::take(&mut *self.unfreed());
         for (entry, at) in noted {
-            let would_wait =
-                self.is_structure_held(CATALOG) || self.is_structure_held(entry.tree) || self.pages.is_checkpoint_in_progress();
+            let would_wait = self.is_structure_held(CATALOG)
+                || self.is_structure_held(entry.tree)
+                || self.pages.is_checkpoint_in_progress();
             if would_wait { self.unfreed().push((entry, at)) } else { self.free_pages_of(&seat, entry, at) }
         }
     }

@@ -1,7 +1,8 @@
 //! What the operations of the log mean, apart from how it is carried out.
 //!
-//! The rules of the catalog stand here once. Recovery carries out what they come to in place, on pages (env/recover.rs); who follows the log says it by the names of
-//! databases (env/naming.rs), and sets it in transactions elsewhere (api/follower.rs).
+//! The rules of the catalog stand here once. Recovery carries out what they come to in place, on pages
+//! (env/recover.rs); who follows the log says it by the names of databases (env/naming.rs), and sets it in
+//! transactions elsewhere (api/follower.rs).
 
 use super::catalog::{CATALOG, CatalogEntry, Key};
 use crate::error::Result;
@@ -13,7 +14,8 @@ use crate::types::TreeId;
 pub(crate) enum Meaning<'a> {
     /// A record of a tree has this value from here on; none: it is gone.
     Record { tree: TreeId, key: &'a [u8], value: Option<&'a [u8]> },
-    /// A name of a database, or the note that a tree is to be freed, stands for a tree from here on. A tree that was not there is made, empty.
+    /// A name of a database, or the note that a tree is to be freed, stands for a tree from here on. A tree
+    /// that was not there is made, empty.
     Stands { key: &'a [u8], entry: CatalogEntry },
     /// A name stands for nothing from here on.
     Unnamed { name: &'a [u8] },
@@ -30,7 +32,9 @@ impl<'a> Meaning<'a> {
     /// `Corruption` if a record of the catalog is none.
     pub(crate) fn of(operation: Operation<'a>) -> Result<Meaning<'a>> {
         Ok(match operation {
-            Operation::Put { tree: CATALOG, key, value } => Meaning::Stands { key, entry: CatalogEntry::decode(key, value)? },
+            Operation::Put { tree: CATALOG, key, value } => {
+                Meaning::Stands { key, entry: CatalogEntry::decode(key, value)? }
+            }
             Operation::Delete { tree: CATALOG, key } => match Key::of(key) {
                 Key::Name(name) => Meaning::Unnamed { name },
                 Key::Note(tree) => Meaning::Unnoted { tree },

@@ -38,14 +38,20 @@ impl Source for Merged<'_> {
             Ok(page)
         })?;
         if let Some(reads) = self.reads {
-            // What of this page lies between the bounds counts as read, whether or not the scan gets that far.
+            // What of this page lies between the bounds counts as read, whether or not the scan gets that
+            // far.
             let (lower, upper) = part.tree.covered(into, part);
             reads.borrow_mut().note(self.tree, part.stems, page, lower, upper);
         }
         Ok(())
     }
 
-    fn pending(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, forward: bool) -> Result<Option<PendingRecord>> {
+    fn pending(
+        &self,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        forward: bool,
+    ) -> Result<Option<PendingRecord>> {
         self.writes.records(self.tree.id).map_or(Ok(None), |records| records.edge(lower, upper, forward))
     }
 }

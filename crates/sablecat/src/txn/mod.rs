@@ -118,7 +118,8 @@ pub enum Durability {
 pub enum Isolation {
     /// Each operation sees the newest committed state.
     ReadCommitted,
-    /// All reads see one state; of two transactions that change the same record, the second to commit gets a conflict.
+    /// All reads see one state; of two transactions that change the same record, the second to commit gets a
+    /// conflict.
     Snapshot,
     /// As if transactions ran one after the other.
     Serializable,
@@ -188,8 +189,8 @@ impl TreeRef {
     }
 }
 
-/// How often an operation that finds no room begins anew, its latches released, before it gives up; and how long it pauses the first
-/// time, twice as long each time after, unless there is a checkpoint to wait for.
+/// How often an operation that finds no room begins anew, its latches released, before it gives up; and how
+/// long it pauses the first time, twice as long each time after, unless there is a checkpoint to wait for.
 const TRIES_FOR_ROOM: u32 = 8;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
@@ -212,8 +213,8 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// Runs `work`, which holds no latch when it returns, and again when others, who may have waited for its latches, kept the cache full
-    /// under it.
+    /// Runs `work`, which holds no latch when it returns, and again when others, who may have waited for its
+    /// latches, kept the cache full under it.
     #[inline]
     pub(crate) fn patiently<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         let mut tries = 1;
@@ -245,11 +246,13 @@ impl Kernel {
         if durability < Durability::WriteNoSync { Ok(()) } else { self.pages.fail_if_poisoned() }
     }
 
-    /// Calls this process's housekeeping thread, unless somebody keeps house already, here or in another process.
+    /// Calls this process's housekeeping thread, unless somebody keeps house already, here or in another
+    /// process.
     ///
-    /// Who is called meanwhile finds the role taken and sleeps again, and every commit would call anew, for as long as the one at it waits for the
-    /// disk: with eight processes a sixth of all processor time. What is still wanted afterwards the next commit calls for; if the one at it is dead,
-    /// whoever's interval ends first takes over.
+    /// Who is called meanwhile finds the role taken and sleeps again, and every commit would call anew, for
+    /// as long as the one at it waits for the disk: with eight processes a sixth of all processor time. What
+    /// is still wanted afterwards the next commit calls for; if the one at it is dead, whoever's interval
+    /// ends first takes over.
     fn call_keeper(&self) {
         if self.pages.region.role(Work::Housekeeping).look().owner() == 0 {
             self.bell.ring();
@@ -274,7 +277,9 @@ impl Kernel {
 fn check_record(tree: &Tree<'_>, page_size: usize, key: &[u8], value_len: usize) -> Result<()> {
     tree.check_key(page_size, key)?;
     if value_len as u64 > u64::from(u32::MAX) {
-        return Err(Error::invalid(format!("a value of {value_len} bytes; values can have 4294967295 at most")));
+        return Err(Error::invalid(format!(
+            "a value of {value_len} bytes; values can have 4294967295 at most"
+        )));
     }
     Ok(())
 }

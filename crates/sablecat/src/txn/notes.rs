@@ -1,18 +1,23 @@
 //! Notes that nobody sees to any more: acting upon them while others work.
 //!
-//! Whatever has pages and no name has a note in the catalog (catalog.rs), and as a rule a process is about to see to it: a transaction has made the tree, or
-//! has removed it and frees it; a large commit has made the list, or waits for snapshots to end before what it replaced can go. The note says which process
-//! that is, as a member of the region. Once that member has left or was reaped, nothing of its making is going on, and no commit of its is to come: a
-//! note that is there in a state pinned *after* that is nobody's, and stays until somebody acts upon it. The next to open the environment afresh does so for all notes
+//! Whatever has pages and no name has a note in the catalog (catalog.rs), and as a rule a process is about to
+//! see to it: a transaction has made the tree, or has removed it and frees it; a large commit has made the
+//! list, or waits for snapshots to end before what it replaced can go. The note says which process that is,
+//! as a member of the region. Once that member has left or was reaped, nothing of its making is going on, and
+//! no commit of its is to come: a note that is there in a state pinned *after* that is nobody's, and stays
+//! until somebody acts upon it. The next to open the environment afresh does so for all notes
 //! (env/databases.rs), and whoever compacts it while others work for those of processes that are gone.
 //!
-//! A note of an earlier life of the environment has no living maker. Opening has seen to these before anybody joins; should one be left it names a
-//! member of a region that is gone, who may seem to be one of this: then it stays. So do those that do not say who made them.
+//! A note of an earlier life of the environment has no living maker. Opening has seen to these before anybody
+//! joins; should one be left it names a member of a region that is gone, who may seem to be one of this: then
+//! it stays. So do those that do not say who made them.
 //!
-//! Nobody else acts upon such a note meanwhile: whoever does has the role of who frees what nothing leads to. What is cut short goes on where it was, as all freeing does.
+//! Nobody else acts upon such a note meanwhile: whoever does has the role of who frees what nothing leads to.
+//! What is cut short goes on where it was, as all freeing does.
 //!
-//! A tree that was removed is freed while snapshots still see it, as by who removed it. Pages that a large commit replaced are not: as long as a snapshot may be left from before they are
-//! left to the next who looks.
+//! A tree that was removed is freed while snapshots still see it, as by who removed it. Pages that a large
+//! commit replaced are not: as long as a snapshot may be left from before they are left to the next who
+//! looks.
 
 use super::catalog::{self, CatalogEntry, Listed};
 use super::committed::Committed;
@@ -23,13 +28,16 @@ use crate::region::Work;
 use crate::types::Lsn;
 
 impl Kernel {
-    /// Frees what notes name whose makers are gone; says how many pages that were. `me` is pinned to nothing. Nothing is freed while somebody else is at it, what is damaged or not known to this build is not, and
+    /// Frees what notes name whose makers are gone; says how many pages that were. `me` is pinned to nothing.
+    /// Nothing is freed while somebody else is at it, what is damaged or not known to this build is not, and
     /// a list not as long as some snapshot may see its pages.
     ///
     /// # Errors
     /// Those of reading, but for damage and for a snapshot that is given up, and those of committing.
     pub(crate) fn free_noted(&self, me: &Participant) -> Result<u64> {
-        let Ok(_freeing) = self.pages.region.role(Work::Unreachable).try_take(me.number()) else { return Ok(0) };
+        let Ok(_freeing) = self.pages.region.role(Work::Unreachable).try_take(me.number()) else {
+            return Ok(0);
+        };
         let mut freed = 0;
         let Some((at, notes)) = or_none(self.forsaken_notes(me))? else { return Ok(0) };
         for note in notes {
@@ -82,7 +90,11 @@ impl Kernel {
 fn or_none<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(had) => Ok(Some(had)),
-        Err(error) if error.kind() == ErrorKind::SnapshotTooOld || error.is_corruption() || error.is_not_known() => Ok(None),
+        Err(error)
+            if error.kind() == ErrorKind::SnapshotTooOld || error.is_corruption() || error.is_not_known() =>
+        {
+            Ok(None)
+        }
         Err(error) => Err(error),
     }
 }

@@ -1,15 +1,18 @@
 //! Whether a database is still there.
 //!
-//! Databases are removed and renamed by commits that take a name away, and whoever has a handle of one does not hear of it. So the region says from
-//! which LSN on no name has been taken away (`names_since` in its header), and each process remembers of a database a state that had it. If that is
-//! not older, the database is there; else the catalog is looked at again. On the ordinary path this is one comparison.
+//! Databases are removed and renamed by commits that take a name away, and whoever has a handle of one does
+//! not hear of it. So the region says from which LSN on no name has been taken away (`names_since` in its
+//! header), and each process remembers of a database a state that had it. If that is not older, the database
+//! is there; else the catalog is looked at again. On the ordinary path this is one comparison.
 //!
-//! *Why nothing is written to a tree that is being freed.* A commit that takes a name away raises the word in its commit step, before its commit
-//! point. A commit that changes a tree compares in its own commit step. One of the two steps comes first: so a change is published before the
-//! name is gone, or not at all. Pages are freed after that.
+//! *Why nothing is written to a tree that is being freed.* A commit that takes a name away raises the word in
+//! its commit step, before its commit point. A commit that changes a tree compares in its own commit step.
+//! One of the two steps comes first: so a change is published before the name is gone, or not at all. Pages
+//! are freed after that.
 //!
-//! *Why a look at any snapshot will do.* The word is raised above everything visible. So what was seen in a snapshot from before the commit counts
-//! as older, even if the look came after the word was raised; and who dies between raising it and the commit point costs others a look.
+//! *Why a look at any snapshot will do.* The word is raised above everything visible. So what was seen in a
+//! snapshot from before the commit counts as older, even if the look came after the word was raised; and who
+//! dies between raising it and the commit point costs others a look.
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -22,7 +25,8 @@ use crate::types::Lsn;
 /// What a process knows of whether a database is there; all its handles share it.
 #[derive(Debug)]
 pub(crate) struct Presence {
-    /// The LSN of a state that had it; 0: none is known. Relaxed: what it says is true by itself, and whoever needs more asks the region's word.
+    /// The LSN of a state that had it; 0: none is known. Relaxed: what it says is true by itself, and whoever
+    /// needs more asks the region's word.
     seen: AtomicU64,
     /// [`THERE`], [`GONE`], or the slot of the transaction that is making it.
     state: AtomicU32,
@@ -54,7 +58,8 @@ impl Presence {
     }
 
     pub(crate) fn state(&self) -> State {
-        // Acquire and Release only for the sake of whoever reasons from one handle to another: each state is true by itself.
+        // Acquire and Release only for the sake of whoever reasons from one handle to another: each state is
+        // true by itself.
         match self.state.load(Ordering::Acquire) {
             THERE => State::There,
             GONE => State::Gone,
@@ -91,7 +96,8 @@ impl Kernel {
         presence.seen() >= self.names_since()
     }
 
-    /// States at or above this LSN come after the last commit that took a name from a database: what one of them had the newest one has.
+    /// States at or above this LSN come after the last commit that took a name from a database: what one of
+    /// them had the newest one has.
     #[inline]
     pub(crate) fn names_since(&self) -> Lsn {
         // Acquire pairs with the Release in `take_names`; for who commits, the commit role orders the two.
@@ -118,15 +124,19 @@ impl Kernel {
         }
     }
 
-    /// A conflict if a tree that was found not to be there is there in the newest state, which the participant has pinned or which nobody can change. One that is not will never be again.
+    /// A conflict if a tree that was found not to be there is there in the newest state, which the
+    /// participant has pinned or which nobody can change. One that is not will never be again.
     pub(super) fn check_absent(&self, tree: &TreeRef, newest: Lsn, me: &Participant) -> Result<()> {
         if !self.is_there(tree, newest, me)? {
             return Ok(());
         }
-        Err(conflict("another transaction created a database that this one found not to be there, and committed first; run it again"))
+        Err(conflict(
+            "another transaction created a database that this one found not to be there, and committed first; run it again",
+        ))
     }
 
-    /// Whether a database is there in the newest state, which the participant has pinned or which nobody can change.
+    /// Whether a database is there in the newest state, which the participant has pinned or which nobody can
+    /// change.
     pub(crate) fn is_there(&self, tree: &TreeRef, at: Lsn, me: &Participant) -> Result<bool> {
         match &tree.presence {
             Some(presence) if !self.is_surely_there(presence) => match presence.state() {
@@ -146,7 +156,8 @@ impl Kernel {
         }
     }
 
-    /// Whether a tree had a name at an LSN that is pinned, or that nobody can change: it had no note, and was not freed.
+    /// Whether a tree had a name at an LSN that is pinned, or that nobody can change: it had no note, and was
+    /// not freed.
     pub(crate) fn has_name(&self, tree: &TreeRef, at: Lsn, me: &Participant) -> Result<bool> {
         if self.value_at(&catalog::catalog_tree().tree(), &catalog::note_key(tree.id), at, me)?.is_some() {
             return Ok(false);
@@ -157,9 +168,15 @@ impl Kernel {
         }
     }
 
-    /// Tells a commit that failed over pages which had been freed from one that met damage: the first is a conflict.
+    /// Tells a commit that failed over pages which had been freed from one that met damage: the first is a
+    /// conflict.
     #[cold]
-    pub(super) fn explain<'t>(&self, error: Error, mut trees: impl Iterator<Item = &'t TreeRef>, me: &Participant) -> Error {
+    pub(super) fn explain<'t>(
+        &self,
+        error: Error,
+        mut trees: impl Iterator<Item = &'t TreeRef>,
+        me: &Participant,
+    ) -> Error {
         if !matches!(error.kind(), ErrorKind::Corruption | ErrorKind::NotFound) {
             return error;
         }
@@ -172,5 +189,7 @@ impl Kernel {
 
 #[cold]
 pub(super) fn removed() -> Error {
-    conflict("another transaction removed a database that this one works on, and committed first; run it again")
+    conflict(
+        "another transaction removed a database that this one works on, and committed first; run it again",
+    )
 }

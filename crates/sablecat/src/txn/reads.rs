@@ -1,15 +1,19 @@
 //! What a serialisable transaction has seen, and whether it still stands when the transaction commits.
 //!
-//! Each read is noted with the leaf it came from. In the commit step nobody else can commit, so a leaf whose current version is one that the snapshot
-//! has cannot have changed; for any other leaf the read is done again, at the
-//! snapshot and at the newest state, and the two are compared record by record. So a neighbour's change in the same page, a split, or an
-//! eviction and reload is no conflict, and there are no phantoms: what is compared is the range that was read, not the records found.
-//! A leaf that has not changed is still where it was, in a subtree too: what unmakes a subtree frees its pages.
+//! Each read is noted with the leaf it came from. In the commit step nobody else can commit, so a leaf whose
+//! current version is one that the snapshot has cannot have changed; for any other leaf the read is done
+//! again, at the snapshot and at the newest state, and the two are compared record by record. So a
+//! neighbour's change in the same page, a split, or an eviction and reload is no conflict, and there are no
+//! phantoms: what is compared is the range that was read, not the records found. A leaf that has not changed
+//! is still where it was, in a subtree too: what unmakes a subtree frees its pages.
 //!
-//! Who has read many leaves does all this before it takes the commit role, at a state of that moment, and again of what was published meanwhile (recent.rs) until that is
-//! little; under the role what was published since is all that is looked at, or, where that is not known, whether each leaf has changed since
-//! (pages/visibility/unchanged.rs). A leaf that has changed by then, and still reads the same, may have been split, or joined to others: so the leaves that have what was read of it
-//! are noted beside it, and a change of these counts as well. What was read of one leaf is kept in one place, so that reading the same again and again takes no memory.
+//! Who has read many leaves does all this before it takes the commit role, at a state of that moment, and
+//! again of what was published meanwhile (recent.rs) until that is little; under the role what was published
+//! since is all that is looked at, or, where that is not known, whether each leaf has changed since
+//! (pages/visibility/unchanged.rs). A leaf that has changed by then, and still reads the same, may have been
+//! split, or joined to others: so the leaves that have what was read of it are noted beside it, and a change
+//! of these counts as well. What was read of one leaf is kept in one place, so that reading the same again
+//! and again takes no memory.
 //!
 //! (Kung and Robinson's backward validation; the leaf test is Silo's node set.)
 
@@ -47,7 +51,9 @@ impl Span {
     fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
         match self {
             Span::Key(key) => (Bound::Included(key), Bound::Included(key)),
-            Span::Range(lower, upper) => (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice)),
+            Span::Range(lower, upper) => {
+                (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice))
+            }
         }
     }
 
@@ -94,10 +100,14 @@ impl Read {
     fn join(&mut self, tree: &Tree<'_>) {
         let (mut lower, mut upper) = self.span.bounds();
         for (from, to) in self.more.iter().map(Span::bounds) {
-            if matches!(from, Bound::Unbounded) || matches!(from, Bound::Included(key) | Bound::Excluded(key) if !tree.above(key, lower)) {
+            if matches!(from, Bound::Unbounded)
+                || matches!(from, Bound::Included(key) | Bound::Excluded(key) if !tree.above(key, lower))
+            {
                 lower = from;
             }
-            if matches!(to, Bound::Unbounded) || matches!(to, Bound::Included(key) | Bound::Excluded(key) if !tree.below(key, upper)) {
+            if matches!(to, Bound::Unbounded)
+                || matches!(to, Bound::Included(key) | Bound::Excluded(key) if !tree.below(key, upper))
+            {
                 upper = to;
             }
         }
@@ -136,7 +146,8 @@ pub(crate) struct Watch<'a> {
     published: Published<'a>,
 }
 
-/// Which states come after trees were built anew, and after names of databases were taken away: then what was read may be no page of its tree, or of no database, and never change.
+/// Which states come after trees were built anew, and after names of databases were taken away: then what was
+/// read may be no page of its tree, or of no database, and never change.
 fn elsewhere(kernel: &Kernel) -> (Lsn, Lsn) {
     (kernel.pages.region.header().rebuilt_since(), kernel.names_since())
 }
@@ -171,7 +182,12 @@ impl Source for Compared<'_> {
         Ok(())
     }
 
-    fn pending(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, forward: bool) -> Result<Option<PendingRecord>> {
+    fn pending(
+        &self,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        forward: bool,
+    ) -> Result<Option<PendingRecord>> {
         self.state.pending(lower, upper, forward)
     }
 }
@@ -189,8 +205,16 @@ impl ReadSet {
         }
     }
 
-    /// Notes that the keys between the bounds were read from this leaf page, of the subtree that `stems` lead to.
-    pub(crate) fn note(&mut self, tree: &TreeRef, stems: &[u8], page: PageId, lower: Bound<&[u8]>, upper: Bound<&[u8]>) {
+    /// Notes that the keys between the bounds were read from this leaf page, of the subtree that `stems` lead
+    /// to.
+    pub(crate) fn note(
+        &mut self,
+        tree: &TreeRef,
+        stems: &[u8],
+        page: PageId,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+    ) {
         let view = tree.tree();
         let (lower, upper) = (view.bound_read(lower, self.page_size), view.bound_read(upper, self.page_size));
         if let Some(at) = self.find(page) {
@@ -220,7 +244,11 @@ impl ReadSet {
 
     /// Where in `reads` a leaf is, if it is there.
     fn find(&self, page: PageId) -> Option<usize> {
-        if self.reads.len() <= LINEAR_MAX { self.reads.iter().rposition(|read| read.page == page) } else { self.index.get(&page).copied() }
+        if self.reads.len() <= LINEAR_MAX {
+            self.reads.iter().rposition(|read| read.page == page)
+        } else {
+            self.index.get(&page).copied()
+        }
     }
 
     /// Keeps the way to a subtree.
@@ -285,8 +313,14 @@ impl ReadSet {
         self.homes.clear();
     }
 
-    /// Validates before the commit step, if that would take long there: with many leaves, which may have to be read in. Waits for the commit role.
-    pub(crate) fn validate_ahead<'k>(&mut self, kernel: &'k Kernel, at: Lsn, me: &Participant) -> Result<Ahead<'k>> {
+    /// Validates before the commit step, if that would take long there: with many leaves, which may have to
+    /// be read in. Waits for the commit role.
+    pub(crate) fn validate_ahead<'k>(
+        &mut self,
+        kernel: &'k Kernel,
+        at: Lsn,
+        me: &Participant,
+    ) -> Result<Ahead<'k>> {
         self.homes.clear();
         if self.reads.len() <= AHEAD {
             return Ok(Ahead { since: at, published: None });
@@ -313,7 +347,8 @@ impl ReadSet {
         Ok(Ahead { since, published: Some(RefCell::new(published)) })
     }
 
-    /// Has it told from now on when something is published where anything is that was read at `at`. Waits for the commit role.
+    /// Has it told from now on when something is published where anything is that was read at `at`. Waits for
+    /// the commit role.
     ///
     /// # Errors
     /// A conflict if something would read differently already.
@@ -337,13 +372,26 @@ impl ReadSet {
     }
 
     /// Whether anything that was read may read differently by now.
-    pub(crate) fn is_disturbed(&self, kernel: &Kernel, watch: &mut Watch<'_>, me: &Participant) -> Result<bool> {
+    pub(crate) fn is_disturbed(
+        &self,
+        kernel: &Kernel,
+        watch: &mut Watch<'_>,
+        me: &Participant,
+    ) -> Result<bool> {
         let pages = watch.published.take_so_far(me)?;
-        Ok(elsewhere(kernel) != watch.elsewhere || pages.is_none_or(|pages| self.reads_on(pages.into_iter()).next().is_some()))
+        Ok(elsewhere(kernel) != watch.elsewhere
+            || pages.is_none_or(|pages| self.reads_on(pages.into_iter()).next().is_some()))
     }
 
-    /// Compares everything that was read at `at`, and has changed since, with the newest state. Returns the one up to which all of it still stands.
-    fn validate_all(&mut self, kernel: &Kernel, at: Lsn, published: &mut Published<'_>, me: &Participant) -> Result<Lsn> {
+    /// Compares everything that was read at `at`, and has changed since, with the newest state. Returns the
+    /// one up to which all of it still stands.
+    fn validate_all(
+        &mut self,
+        kernel: &Kernel,
+        at: Lsn,
+        published: &mut Published<'_>,
+        me: &Participant,
+    ) -> Result<Lsn> {
         let header = kernel.pages.region.header();
         let since = header.visible();
         // Behind that look: who has seen a state of after trees were built anew sees that.
@@ -369,30 +417,48 @@ impl ReadSet {
         })
     }
 
-    /// A conflict if anything read at `at`, which still stood as far as `ahead` says, would read differently now. Called in the commit step, so "now" holds still: the
-    /// guard pin of the commit step, or the snapshot itself, holds the newest state, since nobody else publishes meanwhile.
-    pub(crate) fn validate(&self, kernel: &Kernel, at: Lsn, ahead: &Ahead<'_>, me: &Participant) -> Result<()> {
+    /// A conflict if anything read at `at`, which still stood as far as `ahead` says, would read differently
+    /// now. Called in the commit step, so "now" holds still: the guard pin of the commit step, or the
+    /// snapshot itself, holds the newest state, since nobody else publishes meanwhile.
+    pub(crate) fn validate(
+        &self,
+        kernel: &Kernel,
+        at: Lsn,
+        ahead: &Ahead<'_>,
+        me: &Participant,
+    ) -> Result<()> {
         let (header, since) = (kernel.pages.region.header(), ahead.since);
         let now = header.visible();
         if now == since {
             return Ok(());
         }
-        // What was read before trees were built anew may be no page of its tree any more, and so never change.
+        // What was read before trees were built anew may be no page of its tree any more, and so never
+        // change.
         let mut published = ahead.published.as_ref().map(RefCell::borrow_mut);
         let concerned: BTreeSet<_> = if since < header.rebuilt_since() {
             (0..self.reads.len()).collect()
         } else if let Some(pages) = published.as_mut().and_then(|published| published.rest()) {
             self.reads_on(pages.iter().copied()).collect()
         } else {
-            let places = self.reads.iter().enumerate().map(|(read, of)| (of.page, read)).chain(self.homes.iter().copied());
-            places.filter(|&(page, _)| !kernel.pages.is_unchanged_since(page, since)).map(|(_, read)| read).collect()
+            let places = self
+                .reads
+                .iter()
+                .enumerate()
+                .map(|(read, of)| (of.page, read))
+                .chain(self.homes.iter().copied());
+            places
+                .filter(|&(page, _)| !kernel.pages.is_unchanged_since(page, since))
+                .map(|(_, read)| read)
+                .collect()
         };
         concerned.into_iter().try_for_each(|read| self.compare(kernel, read, (at, now), me).map(drop))
     }
 
-    /// A conflict if what was read at `at` reads differently in the newest state; else it is noted where it is there.
+    /// A conflict if what was read at `at` reads differently in the newest state; else it is noted where it
+    /// is there.
     ///
-    /// That state is pinned for this alone: to look at what is published may mean to help who commits, which takes the guard; and kept for longer it would keep what others free.
+    /// That state is pinned for this alone: to look at what is published may mean to help who commits, which
+    /// takes the guard; and kept for longer it would keep what others free.
     fn compare_with_newest(&mut self, kernel: &Kernel, read: usize, at: Lsn, me: &Participant) -> Result<()> {
         let newest = kernel.pages.guarded(me);
         let leaves = self.compare(kernel, read, (at, newest.at()), me)?;
@@ -401,15 +467,24 @@ impl ReadSet {
         Ok(())
     }
 
-    /// A conflict if a read reads differently at two moments, of which the participant has pinned both; else the leaves that have what was read at the later one.
-    fn compare(&self, kernel: &Kernel, read: usize, (at, now): (Lsn, Lsn), me: &Participant) -> Result<Vec<PageId>> {
+    /// A conflict if a read reads differently at two moments, of which the participant has pinned both; else
+    /// the leaves that have what was read at the later one.
+    fn compare(
+        &self,
+        kernel: &Kernel,
+        read: usize,
+        (at, now): (Lsn, Lsn),
+        me: &Participant,
+    ) -> Result<Vec<PageId>> {
         let compared = |at| Compared { state: Committed { kernel, me, at }, leaves: Vec::new() };
         let read = &self.reads[read];
         let (tree, stems) = (self.trees[read.tree].tree(), &self.stems[read.stems.clone()]);
         let (mut then, mut newest) = (compared(at), compared(now));
         for span in read.spans() {
             if !tree.reads_same(stems, span.bounds(), (&mut then, &mut newest))? {
-                return Err(conflict("another transaction changed what this one has read, and committed first; run it again"));
+                return Err(conflict(
+                    "another transaction changed what this one has read, and committed first; run it again",
+                ));
             }
         }
         Ok(newest.leaves)

@@ -11,21 +11,27 @@
 //! 7 when nobody else mends: the slots are free, the member is struck out
 //! ```
 //!
-//! A reaper may die anywhere, and it may be stopped anywhere, for as long as it likes. So every step can be done again, and *beside* whoever does it at the same time: a
-//! word that names the dead changes by compare-and-swap, once; and only the one who has changed it does what hangs on that. What the reaper needs to have for itself it takes
-//! from the dead in its own name first (the checkpoint role, frames). Nothing is waited for, since who calls a reaper may hold latches.
+//! A reaper may die anywhere, and it may be stopped anywhere, for as long as it likes. So every step can be
+//! done again, and *beside* whoever does it at the same time: a word that names the dead changes by
+//! compare-and-swap, once; and only the one who has changed it does what hangs on that. What the reaper needs
+//! to have for itself it takes from the dead in its own name first (the checkpoint role, frames). Nothing is
+//! waited for, since who calls a reaper may hold latches.
 //!
-//! That is sound for as long as the dead's number names the dead and nobody else. So who mends says so in its own slot, before it looks for the dead; and slots are given
-//! away by somebody who sees, *after* they say that all is mended, that nobody else mends: whoever begins later finds that said, and leaves them alone. The slots and the
-//! number of the dead are therefore all that a stopped reaper keeps from others.
+//! That is sound for as long as the dead's number names the dead and nobody else. So who mends says so in its
+//! own slot, before it looks for the dead; and slots are given away by somebody who sees, *after* they say
+//! that all is mended, that nobody else mends: whoever begins later finds that said, and leaves them alone.
+//! The slots and the number of the dead are therefore all that a stopped reaper keeps from others.
 //!
-//! The role of reaping protects nothing: it keeps processes from doing the same twice. It is taken from the dead, and from who has had it for long.
+//! The role of reaping protects nothing: it keeps processes from doing the same twice. It is taken from the
+//! dead, and from who has had it for long.
 //!
-//! What is not mended: page ids and blocks that were allocated and named nowhere yet. They are lost to use until somebody finds that out (pages/allocation/lost.rs), and to
-//! nothing else. The pages of a bulk load are found when somebody looks for them (unreachable.rs), and so are those of a large commit, or of a database
-//! whose removal or creation was cut short (notes.rs).
+//! What is not mended: page ids and blocks that were allocated and named nowhere yet. They are lost to use
+//! until somebody finds that out (pages/allocation/lost.rs), and to nothing else. The pages of a bulk load
+//! are found when somebody looks for them (unreachable.rs), and so are those of a large commit, or of a
+//! database whose removal or creation was cut short (notes.rs).
 //!
-//! Costs: a look at all members, 0.3 us each, and 1.5 us each if there are 500; for each dead one, a pass over the page table and the frames: 10 ms for a million of either.
+//! Costs: a look at all members, 0.3 us each, and 1.5 us each if there are 500; for each dead one, a pass
+//! over the page table and the frames: 10 ms for a million of either.
 
 use std::time::Duration;
 
@@ -36,7 +42,8 @@ use crate::pages::Participant;
 use crate::region::{Held, Holding, STRUCTURE_LATCHES, Tenant, Work};
 use crate::trace::{self, Happened};
 
-/// The dead are not looked for again within this many milliseconds, and one more for every so many slots in use.
+/// The dead are not looked for again within this many milliseconds, and one more for every so many slots in
+/// use.
 const LOOK_EVERY: u64 = 10;
 const SLOTS_A_MILLISECOND: u64 = 16;
 /// Another may mend for so long, as far as one has looked, before one mends beside it.
@@ -68,21 +75,25 @@ impl Drop for Mending<'_> {
 }
 
 impl Kernel {
-    /// As [`Kernel::reap`], for who asks again and again: does nothing if anybody has looked a moment ago. A look costs the more the more
-    /// processes there are, and so do those who ask: together they would do nothing else.
+    /// As [`Kernel::reap`], for who asks again and again: does nothing if anybody has looked a moment ago. A
+    /// look costs the more the more processes there are, and so do those who ask: together they would do
+    /// nothing else.
     pub(crate) fn reap_now_and_then(&self, me: &Participant) {
         let header = self.pages.region.header();
         let now = sablecat_os::clock::monotonic().as_millis() as u64;
         let last = header.looked.0.load(Ordering::Relaxed);
         let soon = LOOK_EVERY + u64::from(header.slots_high.0.load(Ordering::Relaxed)) / SLOTS_A_MILLISECOND;
-        if now.wrapping_sub(last) < soon || header.looked.0.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        if now.wrapping_sub(last) < soon
+            || header.looked.0.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_err()
+        {
             return;
         }
         // What is left for later is done at a later look.
         let _ = self.reap(me);
     }
 
-    /// Reaps the participants of all members that have died, unless somebody else is at it, and has not been for long. True if there is more to do later.
+    /// Reaps the participants of all members that have died, unless somebody else is at it, and has not been
+    /// for long. True if there is more to do later.
     pub(crate) fn reap(&self, me: &Participant) -> bool {
         let region = &self.pages.region;
         let Some(membership) = region.membership() else { return false };
@@ -91,14 +102,19 @@ impl Kernel {
             return false;
         }
         let _mending = Mending::begin(me);
-        let dead: Vec<_> = (0..region.geometry().members).filter_map(|number| self.fence_if(number, is_dead)).collect();
+        let dead: Vec<_> =
+            (0..region.geometry().members).filter_map(|number| self.fence_if(number, is_dead)).collect();
         let role = region.role(Work::Reaping);
         let _held = loop {
             let other = match role.try_take(me.number()) {
                 Ok(held) => break held,
                 Err(other) => other,
             };
-            if other.owner() != 0 && region.slot(other.owner()).member().is_some_and(|member| dead.iter().any(|dead| dead.member == member))
+            if other.owner() != 0
+                && region
+                    .slot(other.owner())
+                    .member()
+                    .is_some_and(|member| dead.iter().any(|dead| dead.member == member))
             {
                 // A reaper died: this one starts again.
                 role.end(other);
@@ -119,7 +135,8 @@ impl Kernel {
     fn fence_if(&self, number: u16, is_dead: impl Fn(u16) -> bool) -> Option<Dead> {
         let member = self.pages.region.member(number);
         loop {
-            // In this order: who enters has its lock before it is another incarnation. So if it is this one still, it is this one that is dead.
+            // In this order: who enters has its lock before it is another incarnation. So if it is this one
+            // still, it is this one that is dead.
             let seen = member.incarnation().load(Ordering::SeqCst);
             if !is_dead(number) {
                 return None;
@@ -130,11 +147,14 @@ impl Kernel {
         }
     }
 
-    /// Mends what the dead left, and gives their slots away unless somebody else mends. True if there is more to do later. The caller has begun to [mend](Mending).
+    /// Mends what the dead left, and gives their slots away unless somebody else mends. True if there is more
+    /// to do later. The caller has begun to [mend](Mending).
     pub(super) fn reap_members(&self, dead: &[Dead], me: &Participant) -> bool {
         let region = &self.pages.region;
         let high = || region.header().slots_high.0.load(Ordering::SeqCst) as u16;
-        let mut slots: Vec<_> = (1..high()).filter_map(|slot| self.dead_tenant(slot, dead).map(|tenant| (slot, tenant))).collect();
+        let mut slots: Vec<_> = (1..high())
+            .filter_map(|slot| self.dead_tenant(slot, dead).map(|tenant| (slot, tenant)))
+            .collect();
         for (slot, tenant) in slots.iter_mut().filter(|(_, tenant)| !tenant.is_mended()) {
             let is_mended = self.mend_slot(*slot, me);
             if region.is_fenced() {
@@ -173,7 +193,8 @@ impl Kernel {
             // In this order: whoever enters with that number is another incarnation before it has a slot.
             let tenant = slot.tenant();
             let is_dead = |dead: &&Dead| {
-                Some(dead.member) == tenant.member() && region.member(dead.member).incarnation().load(Ordering::SeqCst) == dead.incarnation
+                Some(dead.member) == tenant.member()
+                    && region.member(dead.member).incarnation().load(Ordering::SeqCst) == dead.incarnation
             };
             dead.iter().find(is_dead)?;
             if let Some(dead) = slot.note_dead(tenant) {
@@ -182,7 +203,8 @@ impl Kernel {
         }
     }
 
-    /// Mends what the participant of a dead member left that had this slot, all but the slot. False if what became of its checkpoint is for another to decide, who is at it.
+    /// Mends what the participant of a dead member left that had this slot, all but the slot. False if what
+    /// became of its checkpoint is for another to decide, who is at it.
     pub(super) fn mend_slot(&self, dead: u16, me: &Participant) -> bool {
         let region = &self.pages.region;
         let (slot, role) = (region.slot(dead), region.role(Work::Commit));
@@ -193,17 +215,20 @@ impl Kernel {
         let commit = role.look();
         if commit.owner() == dead {
             publish::help(&self.pages, &self.log, me, commit);
-            // Had it been past the commit point, it would have ended now; but who was taken for dead has not helped.
+            // Had it been past the commit point, it would have ended now; but who was taken for dead has not
+            // helped.
             if region.is_fenced() {
                 return false;
             }
             if role.look() == commit {
-                // While it has the role: after that, whether its commit happened cannot be told from the tail.
+                // While it has the role: after that, whether its commit happened cannot be told from the
+                // tail.
                 slot.end_commit_of(begun, false);
                 role.end(commit);
             }
         }
-        // It was helped, now or before, unless somebody who mends has said otherwise, which was before the role was found to have ended.
+        // It was helped, now or before, unless somebody who mends has said otherwise, which was before the
+        // role was found to have ended.
         slot.end_commit_of(begun, true);
 
         let unpublished = publish::read_list(&self.pages, slot);
@@ -248,7 +273,8 @@ impl Kernel {
         self.pages.region.role(Work::Housekeeping).try_take(me.number())
     }
 
-    /// Takes the role of who keeps house from another process, which has had it for long, until dropped. None if it has let go of it, or is this one.
+    /// Takes the role of who keeps house from another process, which has had it for long, until dropped. None
+    /// if it has let go of it, or is this one.
     pub(crate) fn keep_instead(&self, of: Holding, me: &Participant) -> Option<Held<'_>> {
         let region = &self.pages.region;
         let is_other = of.owner() != 0 && region.slot(of.owner()).member() != Some(region.number());

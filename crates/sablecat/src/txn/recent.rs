@@ -1,5 +1,6 @@
-//! Which pages commits publish, listed while somebody wants to know: so that who has read much is done in the commit step with a look at what has changed since it validated, instead of one at
-//! each leaf that it has read.
+//! Which pages commits publish, listed while somebody wants to know: so that who has read much is done in the
+//! commit step with a look at what has changed since it validated, instead of one at each leaf that it has
+//! read.
 //!
 //! ```text
 //! entries  {position, lower half 32 | page 32}, one for each page published, in a ring
@@ -7,17 +8,23 @@
 //! wanted   commits that begin in the log before this LSN are listed
 //! ```
 //!
-//! A commit lists its pages in the commit step, before its commit point: one that dies in between leaves entries that say too much, or that the next puts its own in the place of. Nobody
-//! needs to end the listing: it ends when the log has passed `wanted`. Whoever wants it holds the commit role as it says so, so that
-//! every later commit sees that; and as it goes on from one state to the next, so that no commit is listed and not visible. It is told that something is missing by the log, which has
-//! passed what it wanted, or by the entries, whose positions are not those looked for.
+//! A commit lists its pages in the commit step, before its commit point: one that dies in between leaves
+//! entries that say too much, or that the next puts its own in the place of. Nobody needs to end the listing:
+//! it ends when the log has passed `wanted`. Whoever wants it holds the commit role as it says so, so that
+//! every later commit sees that; and as it goes on from one state to the next, so that no commit is listed
+//! and not visible. It is told that something is missing by the log, which has passed what it wanted, or by
+//! the entries, whose positions are not those looked for.
 //!
-//! *Who was taken for dead* and goes on may be listing still, beside whoever is in the commit step by now. It changes no entry that the other has changed: each is changed by compare-and-swap
-//! from what stood there before a look at the fence. Nor does it say that there are more, but where the other has not yet; which then lists its pages once more.
+//! *Who was taken for dead* and goes on may be listing still, beside whoever is in the commit step by now. It
+//! changes no entry that the other has changed: each is changed by compare-and-swap from what stood there
+//! before a look at the fence. Nor does it say that there are more, but where the other has not yet; which
+//! then lists its pages once more.
 //!
-//! *Who waits for a change* of what it has read has commits list their pages, too, and sleeps beside the list ([`Recent::sleepers`]) until there is one of its own among them.
+//! *Who waits for a change* of what it has read has commits list their pages, too, and sleeps beside the list
+//! ([`Recent::sleepers`]) until there is one of its own among them.
 //!
-//! Costs: two loads for each commit, of words on one line that is hardly ever written; while it is wanted a swap on a line at hand for each page.
+//! Costs: two loads for each commit, of words on one line that is hardly ever written; while it is wanted a
+//! swap on a line at hand for each page.
 
 use std::collections::HashSet;
 
@@ -103,7 +110,8 @@ impl<'a> Published<'a> {
         self.kernel.pages.region.header().recent.wanted.fetch_max(self.until, Ordering::Relaxed);
     }
 
-    /// Looks at what has been listed meanwhile: of commits that may not be visible yet, too. To be called often.
+    /// Looks at what has been listed meanwhile: of commits that may not be visible yet, too. To be called
+    /// often.
     #[inline]
     pub(super) fn look(&mut self, me: &Participant) -> Result<()> {
         #[cfg(test)]
@@ -119,7 +127,8 @@ impl<'a> Published<'a> {
         Ok(())
     }
 
-    /// Collects what is listed, and whether anything is missing. The caller has the commit role: so all of it is visible, but for what the caller publishes, and none that is visible is not listed.
+    /// Collects what is listed, and whether anything is missing. The caller has the commit role: so all of it
+    /// is visible, but for what the caller publishes, and none that is visible is not listed.
     fn look_in_commit(&mut self) {
         self.collect();
         self.is_broken |= self.kernel.log.tail().0 >= self.until;
@@ -141,7 +150,8 @@ impl<'a> Published<'a> {
         self.from = head;
     }
 
-    /// Takes what was published up to a state that is visible now, and says which; none if something is missing. Everything later is listed after it. Waits for the commit role.
+    /// Takes what was published up to a state that is visible now, and says which; none if something is
+    /// missing. Everything later is listed after it. Waits for the commit role.
     pub(super) fn take(&mut self, me: &Participant) -> Result<Option<(Lsn, HashSet<PageId>)>> {
         let held = publish::acquire(&self.kernel.pages, &self.kernel.log, me)?;
         self.look_in_commit();
@@ -153,7 +163,8 @@ impl<'a> Published<'a> {
         Ok((!self.is_broken).then(|| (at, std::mem::take(&mut self.pages))))
     }
 
-    /// Takes what was published since, of commits that may not be visible yet, too; none if something may be missing.
+    /// Takes what was published since, of commits that may not be visible yet, too; none if something may be
+    /// missing.
     pub(super) fn take_so_far(&mut self, me: &Participant) -> Result<Option<HashSet<PageId>>> {
         self.look(me)?;
         Ok((!self.is_broken).then(|| std::mem::take(&mut self.pages)))

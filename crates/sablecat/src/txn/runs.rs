@@ -6,12 +6,15 @@
 //! entry  what u8 (0: removed, 1: set, 2: nothing pending) | key bytes u32 | value bytes u32 | key | value
 //! ```
 //!
-//! Runs that follow each other in time are merged when there are many of one size, so there are few, and each record is written a few times. A file is
-//! removed from its directory as soon as it is open: it goes with the transaction, however that ends.
+//! Runs that follow each other in time are merged when there are many of one size, so there are few, and each
+//! record is written a few times. A file is removed from its directory as soon as it is open: it goes with
+//! the transaction, however that ends.
 //!
-//! All files have one name, for the moment that each has any. Nobody comes to a file by it, so anybody may take it away, whosever it is: who makes a file and finds the name
-//! taken does, and who opens the environment, enters it or mends what the dead left. A process that is killed as it makes a file so leaves one, empty, for a while; and
-//! processes of one number, in different namespaces, have nothing to choose alike.
+//! All files have one name, for the moment that each has any. Nobody comes to a file by it, so anybody may
+//! take it away, whosever it is: who makes a file and finds the name taken does, and who opens the
+//! environment, enters it or mends what the dead left. A process that is killed as it makes a file so leaves
+//! one, empty, for a while; and processes of one number, in different namespaces, have nothing to choose
+//! alike.
 //!
 //! Nothing here is read by another process or after a crash, so there are no checksums and no versions.
 
@@ -75,11 +78,14 @@ impl Place {
         }
     }
 
-    /// Takes away the name of a file, if there is one: left by a process that was killed, or of one that is about to do the same.
+    /// Takes away the name of a file, if there is one: left by a process that was killed, or of one that is
+    /// about to do the same.
     pub(crate) fn remove_name(&self) -> Result<()> {
         let path = self.path();
         match self.disk.remove(&path) {
-            Err(e) if e.kind() != IoErrorKind::NotFound => Err(Error::io("removing the name of a file for a large transaction", &path, e)),
+            Err(e) if e.kind() != IoErrorKind::NotFound => {
+                Err(Error::io("removing the name of a file for a large transaction", &path, e))
+            }
             _ => Ok(()),
         }
     }
@@ -131,7 +137,8 @@ impl Entry<'_> {
 /// The entry at a place in a block.
 fn entry(block: &[u8], at: usize) -> Option<Entry<'_>> {
     let header = block.get(at..at + HEADER_BYTES)?;
-    let len = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]) as usize;
+    let len =
+        |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]) as usize;
     let (key, value) = (at + HEADER_BYTES, at + HEADER_BYTES + len(1));
     let end = value + len(5);
     Some(Entry { key: block.get(key..value)?, what: header[0], value: block.get(value..end)?, end })
@@ -177,7 +184,11 @@ impl Writer {
         if self.buffer.len() - self.begun >= BLOCK_BYTES {
             self.end_block();
         }
-        if self.buffer.len() >= WRITE_BYTES && self.begun == self.buffer.len() { self.write() } else { Ok(()) }
+        if self.buffer.len() >= WRITE_BYTES && self.begun == self.buffer.len() {
+            self.write()
+        } else {
+            Ok(())
+        }
     }
 
     fn end_block(&mut self) {
@@ -213,10 +224,15 @@ impl Run {
         }
         let block = &self.blocks[index];
         let mut bytes = vec![0; block.len];
-        let read =
-            self.file.read_at(&mut bytes, block.at).map_err(|e| Error::io("reading a part of a large transaction from", &self.path, e))?;
+        let read = self
+            .file
+            .read_at(&mut bytes, block.at)
+            .map_err(|e| Error::io("reading a part of a large transaction from", &self.path, e))?;
         if read < bytes.len() {
-            return Err(Error::corruption(format!("a part of a large transaction in {} is cut off", self.path.display())));
+            return Err(Error::corruption(format!(
+                "a part of a large transaction in {} is cut off",
+                self.path.display()
+            )));
         }
         let bytes = Arc::new(bytes);
         *self.last.borrow_mut() = Some((index, Arc::clone(&bytes)));
@@ -240,7 +256,12 @@ impl Run {
     }
 
     /// The first key beyond the lower bound (`forward`), or the last below the upper.
-    pub(super) fn edge(&self, order: Option<&Comparator>, bound: Bound<&[u8]>, forward: bool) -> Result<Option<Vec<u8>>> {
+    pub(super) fn edge(
+        &self,
+        order: Option<&Comparator>,
+        bound: Bound<&[u8]>,
+        forward: bool,
+    ) -> Result<Option<Vec<u8>>> {
         let is_beyond = |key: &[u8]| match bound {
             Bound::Unbounded => true,
             Bound::Included(bound) if forward => compare(order, key, bound).is_ge(),
@@ -248,8 +269,8 @@ impl Run {
             Bound::Included(bound) => compare(order, key, bound).is_le(),
             Bound::Excluded(bound) => compare(order, key, bound).is_lt(),
         };
-        // The block with the edge: going forward, the last that begins before what is looked for, or the one after; going back, the last that
-        // begins below the bound.
+        // The block with the edge: going forward, the last that begins before what is looked for, or the one
+        // after; going back, the last that begins below the bound.
         let from = if forward {
             self.blocks.partition_point(|block| !is_beyond(&block.first)).saturating_sub(1)
         } else {
@@ -280,11 +301,16 @@ impl Run {
     }
 
     fn cursor(&self, order: Option<&Comparator>, after: Option<&[u8]>) -> Result<Cursor<'_>> {
-        let index =
-            after.map_or(0, |after| self.blocks.partition_point(|block| compare(order, &block.first, after).is_le()).saturating_sub(1));
+        let index = after.map_or(0, |after| {
+            self.blocks.partition_point(|block| compare(order, &block.first, after).is_le()).saturating_sub(1)
+        });
         let mut cursor = Cursor { run: self, index, block: Arc::default(), at: 0, entry: None };
         cursor.load()?;
-        while cursor.entry.as_ref().is_some_and(|(key, _)| after.is_some_and(|after| compare(order, key, after).is_le())) {
+        while cursor
+            .entry
+            .as_ref()
+            .is_some_and(|(key, _)| after.is_some_and(|after| compare(order, key, after).is_le()))
+        {
             cursor.step()?;
         }
         Ok(cursor)
@@ -339,7 +365,11 @@ pub(super) struct Merge<'r> {
 
 impl<'r> Merge<'r> {
     /// Everything after a key; none: from the beginning.
-    pub(super) fn after(order: Option<&'r Comparator>, runs: &'r [Run], after: Option<&[u8]>) -> Result<Merge<'r>> {
+    pub(super) fn after(
+        order: Option<&'r Comparator>,
+        runs: &'r [Run],
+        after: Option<&[u8]>,
+    ) -> Result<Merge<'r>> {
         Ok(Merge { order, cursors: runs.iter().map(|run| run.cursor(order, after)).collect::<Result<_>>()? })
     }
 

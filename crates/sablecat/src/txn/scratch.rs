@@ -1,4 +1,5 @@
-//! The participant's log record in the making: memory that is lent and comes back, so that single operations allocate nothing.
+//! The participant's log record in the making: memory that is lent and comes back, so that single operations
+//! allocate nothing.
 
 use std::ops::{Deref, DerefMut};
 

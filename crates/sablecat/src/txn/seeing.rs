@@ -1,7 +1,8 @@
 //! What a transaction sees: its snapshot, with what it has pending over it.
 //!
-//! Reading changes nothing of it but what it has seen. What is read may be shown in place to a caller's closure, which may read in the same transaction
-//! again; a slot announces one operation at a time, so that is done in another seat, with the same snapshot (*beside*).
+//! Reading changes nothing of it but what it has seen. What is read may be shown in place to a caller's
+//! closure, which may read in the same transaction again; a slot announces one operation at a time, so that
+//! is done in another seat, with the same snapshot (*beside*).
 
 use std::cell::Cell;
 use std::ops::Bound;
@@ -40,7 +41,8 @@ enum Extent<R> {
 }
 
 impl<'k> Transaction<'k> {
-    /// Looks at the committed state that it sees. Read committed: each operation has a snapshot of its own, which may not have the tree any more.
+    /// Looks at the committed state that it sees. Read committed: each operation has a snapshot of its own,
+    /// which may not have the tree any more.
     #[inline]
     pub(crate) fn look<T>(&self, tree: &TreeRef, look: impl FnOnce(Committed<'_>) -> Result<T>) -> Result<T> {
         self.used.set(self.used.get() + 1);
@@ -92,7 +94,12 @@ impl<'k> Transaction<'k> {
     }
 
     /// Shows `look` the value of a record, its own pending one if there is one. A long value is read whole.
-    pub(crate) fn get<R>(&self, tree: &TreeRef, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+    pub(crate) fn get<R>(
+        &self,
+        tree: &TreeRef,
+        key: &[u8],
+        look: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R> {
         let mut look = Some(look);
         match self.show(tree, key, &mut look)? {
             Shown::InPlace(shown) => Ok(shown),
@@ -100,7 +107,8 @@ impl<'k> Transaction<'k> {
         }
     }
 
-    /// The value of a record, its own pending one if there is one. There is one copy of it: the one that is returned.
+    /// The value of a record, its own pending one if there is one. There is one copy of it: the one that is
+    /// returned.
     pub(crate) fn get_owned(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
         match self.show(tree, key, &mut Some(|value: Option<&[u8]>| value.map(<[u8]>::to_vec)))? {
             Shown::InPlace(value) => Ok(value),
@@ -108,8 +116,14 @@ impl<'k> Transaction<'k> {
         }
     }
 
-    fn show<R>(&self, tree: &TreeRef, key: &[u8], look: &mut Option<impl FnOnce(Option<&[u8]>) -> R>) -> Result<Shown<R>> {
-        let mut show = |value: Option<&[u8]>| Shown::InPlace(look.take().expect("the value is shown once")(value));
+    fn show<R>(
+        &self,
+        tree: &TreeRef,
+        key: &[u8],
+        look: &mut Option<impl FnOnce(Option<&[u8]>) -> R>,
+    ) -> Result<Shown<R>> {
+        let mut show =
+            |value: Option<&[u8]>| Shown::InPlace(look.take().expect("the value is shown once")(value));
         if let Some(pending) = self.pending(tree.id, key)? {
             return Ok(show(pending.as_deref()));
         }
@@ -144,12 +158,24 @@ impl<'k> Transaction<'k> {
     #[inline]
     fn note_key(&self, tree: &TreeRef, place: &Place<'_, '_>, page: PageId) {
         if self.tracks_reads() {
-            self.reads.borrow_mut().note(tree, place.stems, page, Bound::Included(place.rest), Bound::Included(place.rest));
+            self.reads.borrow_mut().note(
+                tree,
+                place.stems,
+                page,
+                Bound::Included(place.rest),
+                Bound::Included(place.rest),
+            );
         }
     }
 
     /// Reads part of a value: none if there is no record, else how many bytes were read.
-    pub(crate) fn read_at(&self, tree: &TreeRef, key: &[u8], offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
+    pub(crate) fn read_at(
+        &self,
+        tree: &TreeRef,
+        key: &[u8],
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<Option<usize>> {
         fn part(value: &[u8], offset: u64, into: &mut [u8]) -> usize {
             let rest = usize::try_from(offset).ok().and_then(|from| value.get(from..)).unwrap_or_default();
             let len = rest.len().min(into.len());
@@ -165,7 +191,9 @@ impl<'k> Transaction<'k> {
         self.look(tree, |state| match self.extent(state, tree, key, |value| part(value, offset, into))? {
             None => Ok(None),
             Some(Extent::Inline(read)) => Ok(Some(read)),
-            Some(Extent::Long(first, len)) => state.kernel.read_long(state.me, state.at, first, len, offset, into).map(Some),
+            Some(Extent::Long(first, len)) => {
+                state.kernel.read_long(state.me, state.at, first, len, offset, into).map(Some)
+            }
         })
     }
 
@@ -183,8 +211,15 @@ impl<'k> Transaction<'k> {
         }))
     }
 
-    /// What `look` makes of a committed value, or, if that is long, where it begins and how long it is; none if there is no record.
-    fn extent<R>(&self, state: Committed<'_>, tree: &TreeRef, key: &[u8], mut look: impl FnMut(&[u8]) -> R) -> Result<Option<Extent<R>>> {
+    /// What `look` makes of a committed value, or, if that is long, where it begins and how long it is; none
+    /// if there is no record.
+    fn extent<R>(
+        &self,
+        state: Committed<'_>,
+        tree: &TreeRef,
+        key: &[u8],
+        mut look: impl FnMut(&[u8]) -> R,
+    ) -> Result<Option<Extent<R>>> {
         let Committed { kernel, me, at } = state;
         let view = tree.tree();
         let place = kernel.place(&view, key, at, me)?;
@@ -202,7 +237,12 @@ impl<'k> Transaction<'k> {
     }
 
     /// The next record of a scan, a long value not read.
-    pub(crate) fn next_found(&self, tree: &TreeRef, scan: &mut Scan, forward: bool) -> Result<Option<(Vec<u8>, Found)>> {
+    pub(crate) fn next_found(
+        &self,
+        tree: &TreeRef,
+        scan: &mut Scan,
+        forward: bool,
+    ) -> Result<Option<(Vec<u8>, Found)>> {
         self.look(tree, |state| {
             scan.look_in(self.state(state.at));
             scan.next(&tree.tree(), &mut self.merged(state, tree), forward)
@@ -210,7 +250,12 @@ impl<'k> Transaction<'k> {
     }
 
     /// The next record of a scan, a long value read whole.
-    pub(crate) fn next(&self, tree: &TreeRef, scan: &mut Scan, forward: bool) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    pub(crate) fn next(
+        &self,
+        tree: &TreeRef,
+        scan: &mut Scan,
+        forward: bool,
+    ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         self.look(tree, |state| {
             scan.look_in(self.state(state.at));
             let found = scan.next(&tree.tree(), &mut self.merged(state, tree), forward)?;
@@ -220,10 +265,18 @@ impl<'k> Transaction<'k> {
 
     /// What of the state it sees, with what is pending over it, a scan looks at.
     fn merged<'a>(&'a self, Committed { kernel, me, at }: Committed<'a>, tree: &'a TreeRef) -> Merged<'a> {
-        Merged { kernel, me, at, tree, writes: &self.writes, reads: self.tracks_reads().then_some(&self.reads) }
+        Merged {
+            kernel,
+            me,
+            at,
+            tree,
+            writes: &self.writes,
+            reads: self.tracks_reads().then_some(&self.reads),
+        }
     }
 
-    /// Whether it sees the committed records of a tree and nothing else, and need not note what it reads of them.
+    /// Whether it sees the committed records of a tree and nothing else, and need not note what it reads of
+    /// them.
     pub(crate) fn sees_committed(&self, tree: &TreeRef) -> bool {
         !self.tracks_reads() && !tree.is_new() && self.writes.records(tree.id).is_none()
     }

@@ -1,4 +1,5 @@
-//! Owned bytes that take no allocation while they are few: keys and values of write sets, most of which are short.
+//! Owned bytes that take no allocation while they are few: keys and values of write sets, most of which are
+//! short.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -62,10 +63,12 @@ impl Ord for Short {
     #[inline]
     fn cmp(&self, other: &Short) -> Ordering {
         match (self, other) {
-            // Behind the bytes are zeros: as long as those in both differ from each other they decide, and where one ends it is the smaller.
-            (Short::InPlace(len, place), Short::InPlace(other_len, other_place)) => {
-                first(place).cmp(&first(other_place)).then_with(|| place[8..].cmp(&other_place[8..])).then(len.cmp(other_len))
-            }
+            // Behind the bytes are zeros: as long as those in both differ from each other they decide, and
+            // where one ends it is the smaller.
+            (Short::InPlace(len, place), Short::InPlace(other_len, other_place)) => first(place)
+                .cmp(&first(other_place))
+                .then_with(|| place[8..].cmp(&other_place[8..]))
+                .then(len.cmp(other_len)),
             _ => (**self).cmp(&**other),
         }
     }
@@ -84,11 +87,13 @@ mod tests {
     #[test]
     fn bytes_are_kept_and_ordered_whatever_their_number() {
         assert_eq!(size_of::<Short>(), 24);
-        let mut all: Vec<Vec<u8>> = (0..60).flat_map(|len| [0u8, 7, 255].map(|byte| vec![byte; len])).collect();
+        let mut all: Vec<Vec<u8>> =
+            (0..60).flat_map(|len| [0u8, 7, 255].map(|byte| vec![byte; len])).collect();
         let mut short: Vec<Short> = all.iter().map(|bytes| Short::from(&bytes[..])).collect();
         assert!(all.iter().zip(&short).all(|(bytes, short)| **short == **bytes));
         assert!(
-            short.iter().any(|short| matches!(short, Short::InPlace(..))) && short.iter().any(|short| matches!(short, Short::Allocated(_)))
+            short.iter().any(|short| matches!(short, Short::InPlace(..)))
+                && short.iter().any(|short| matches!(short, Short::Allocated(_)))
         );
         all.sort();
         short.sort();

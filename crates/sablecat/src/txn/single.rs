@@ -1,10 +1,10 @@
 //! Single-record commits: the fast path of auto-commit operations.
 //!
-//! One leaf, one version, one record; no write set, no allocation. When the leaf has no room, or gets so empty that it should be merged, the
-//! same change runs again under the tree's structure latch.
+//! One leaf, one version, one record; no write set, no allocation. When the leaf has no room, or gets so
+//! empty that it should be merged, the same change runs again under the tree's structure latch.
 //!
-//! Costs (sketch, 8 + 32 bytes, all in cache): seat 5 ns, pin 6, hinted leaf 10 or descent 150 random, latch 5, copy 46, change 30,
-//! record and checksum 20, commit step 30: 150 ns in order, 300 at random.
+//! Costs (sketch, 8 + 32 bytes, all in cache): seat 5 ns, pin 6, hinted leaf 10 or descent 150 random, latch
+//! 5, copy 46, change 30, record and checksum 20, commit step 30: 150 ns in order, 300 at random.
 
 use super::changes::Changes;
 use super::scratch::Record;
@@ -49,7 +49,12 @@ enum Attempt {
 impl Kernel {
     /// Shows `look` the newest committed value of a record, in place. A long value is read whole.
     #[inline]
-    pub(crate) fn read_one<R>(&self, tree: &TreeRef, key: &[u8], look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
+    pub(crate) fn read_one<R>(
+        &self,
+        tree: &TreeRef,
+        key: &[u8],
+        look: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R> {
         let mut look = Some(look);
         match self.show_one(tree, key, &mut look)? {
             Some(shown) => Ok(shown),
@@ -71,7 +76,12 @@ impl Kernel {
 
     /// Shows `look` the newest committed value of a record, in place, unless key or value is long.
     #[inline]
-    fn show_one<R>(&self, tree: &TreeRef, key: &[u8], look: &mut Option<impl FnOnce(Option<&[u8]>) -> R>) -> Result<Option<R>> {
+    fn show_one<R>(
+        &self,
+        tree: &TreeRef,
+        key: &[u8],
+        look: &mut Option<impl FnOnce(Option<&[u8]>) -> R>,
+    ) -> Result<Option<R>> {
         let view = tree.tree();
         if self.is_nested(&view, key) {
             return Ok(None);
@@ -88,7 +98,8 @@ impl Kernel {
         })
     }
 
-    /// Runs `read`, an operation at a snapshot of its own, and again when that was given up: nobody has seen anything of it.
+    /// Runs `read`, an operation at a snapshot of its own, and again when that was given up: nobody has seen
+    /// anything of it.
     #[inline]
     fn read_newest<R>(&self, mut read: impl FnMut(&Participant) -> Result<R>) -> Result<R> {
         loop {
@@ -100,7 +111,8 @@ impl Kernel {
         }
     }
 
-    /// How long the newest committed value of a record is; none if there is no record. Reads nothing but the leaf.
+    /// How long the newest committed value of a record is; none if there is no record. Reads nothing but the
+    /// leaf.
     pub(crate) fn value_len(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<u64>> {
         let view = tree.tree();
         if self.is_nested(&view, key) {
@@ -119,7 +131,8 @@ impl Kernel {
         })
     }
 
-    /// The value of a record whose key or value is long: read in a transaction, whose snapshot holds while its pages are gone through.
+    /// The value of a record whose key or value is long: read in a transaction, whose snapshot holds while
+    /// its pages are gone through.
     #[cold]
     pub(super) fn get_one_long(&self, tree: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
         loop {
@@ -144,7 +157,13 @@ impl Kernel {
     }
 
     /// Reads part of a record's newest committed value: see [`Transaction::read_at`].
-    pub(crate) fn read_part(&self, tree: &TreeRef, key: &[u8], offset: u64, into: &mut [u8]) -> Result<Option<usize>> {
+    pub(crate) fn read_part(
+        &self,
+        tree: &TreeRef,
+        key: &[u8],
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<Option<usize>> {
         loop {
             let read = self.begin_read()?.read_at(tree, key, offset, into);
             // As above.
@@ -155,12 +174,23 @@ impl Kernel {
     }
 
     fn begin_read(&self) -> Result<Transaction<'_>> {
-        let options = Options { isolation: Isolation::Snapshot, durability: Durability::Memory, read_only: true, patience: self.patience };
+        let options = Options {
+            isolation: Isolation::Snapshot,
+            durability: Durability::Memory,
+            read_only: true,
+            patience: self.patience,
+        };
         Transaction::begin(self, options)
     }
 
     /// Commits one change by itself. False if it was the removal of a record that was not there.
-    pub(crate) fn change_one(&self, tree: &TreeRef, key: &[u8], change: RecordChange<'_>, durability: Durability) -> Result<bool> {
+    pub(crate) fn change_one(
+        &self,
+        tree: &TreeRef,
+        key: &[u8],
+        change: RecordChange<'_>,
+        durability: Durability,
+    ) -> Result<bool> {
         let view = tree.tree();
         if self.is_nested(&view, key) || self.needs_pages(&view, key, change) || tree.follower.is_some() {
             return self.change_by_transaction(tree, key, change, durability);
@@ -180,14 +210,17 @@ impl Kernel {
                 let pinned = self.pages.pinned(me);
                 self.attempt(tree, key, change, &mut record, pinned.at(), me)
             });
-            // A sweep may give up any snapshot that is not being read at the moment; nobody saw anything of this one yet.
+            // A sweep may give up any snapshot that is not being read at the moment; nobody saw anything of
+            // this one yet.
             if is_too_old(&attempt) {
                 continue;
             }
             match attempt? {
                 Attempt::Done(lsn) => break Some(lsn),
                 Attempt::Nothing => break None,
-                Attempt::Structure => break self.patiently(|| self.change_structure(tree, key, change, &mut record, me))?,
+                Attempt::Structure => {
+                    break self.patiently(|| self.change_structure(tree, key, change, &mut record, me))?;
+                }
                 Attempt::Moved => self.help_committer(me),
             }
         };
@@ -228,11 +261,13 @@ impl Kernel {
             Tried::Done => {}
             Tried::Structure => return Ok(Attempt::Structure),
             Tried::Missing => {
-                // What the latch shows may not be visible yet, and the caller would find the record if it looked.
+                // What the latch shows may not be visible yet, and the caller would find the record if it
+                // looked.
                 if changes.read(page, header::born)? > at {
                     self.help_committer(me);
                 }
-                // If the snapshot was given up before the latch was had, it may be a page being built that has the page's number by now.
+                // If the snapshot was given up before the latch was had, it may be a page being built that
+                // has the page's number by now.
                 let is_of_tree = at >= self.pages.region.header().leaves_since();
                 return Ok(if is_of_tree { Attempt::Nothing } else { Attempt::Structure });
             }
@@ -290,10 +325,17 @@ impl Kernel {
         publish::publish(&self.pages, &self.log, changes, record, |_| self.check_there(tree, me)).map(Some)
     }
 
-    /// Commits one change that takes more: a nested key, a value in pages of its own, or a tree that somebody follows. False if it was the removal of a
-    /// record that was not there.
-    fn change_by_transaction(&self, tree: &TreeRef, key: &[u8], change: RecordChange<'_>, durability: Durability) -> Result<bool> {
-        // Whether there is something to remove must still be so when it is removed; and so must what a follower made something of.
+    /// Commits one change that takes more: a nested key, a value in pages of its own, or a tree that somebody
+    /// follows. False if it was the removal of a record that was not there.
+    fn change_by_transaction(
+        &self,
+        tree: &TreeRef,
+        key: &[u8],
+        change: RecordChange<'_>,
+        durability: Durability,
+    ) -> Result<bool> {
+        // Whether there is something to remove must still be so when it is removed; and so must what a
+        // follower made something of.
         let isolation = match change {
             RecordChange::Put(_) if tree.follower.is_none() => Isolation::ReadCommitted,
             _ => Isolation::Snapshot,
@@ -313,7 +355,12 @@ impl Kernel {
             });
             match done {
                 // Nobody saw anything of the snapshot that was given up, or in which the record was another.
-                Err(error) if matches!(error.kind(), ErrorKind::SnapshotTooOld | ErrorKind::Conflict) && !tree.is_gone() => txn.restart(),
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::SnapshotTooOld | ErrorKind::Conflict)
+                        && !tree.is_gone() =>
+                {
+                    txn.restart()
+                }
                 result => return result,
             }
         }

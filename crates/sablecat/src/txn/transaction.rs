@@ -1,6 +1,7 @@
 //! One transaction: a snapshot, what it would change, what it has seen.
 //!
-//! It runs privately: nothing shared is touched before it commits, and dropping it drops everything. Until then it holds a seat; its pin keeps its snapshot.
+//! It runs privately: nothing shared is touched before it commits, and dropping it drops everything. Until
+//! then it holds a seat; its pin keeps its snapshot.
 //!
 //! What it sees of records is told in seeing.rs.
 
@@ -27,7 +28,8 @@ use crate::pages::{Participant, Seat};
 use crate::region::Held as HeldRole;
 use crate::types::{Lsn, TreeId};
 
-/// Write sets with more records than this are applied with the structure latches from the start: some leaf will be full.
+/// Write sets with more records than this are applied with the structure latches from the start: some leaf
+/// will be full.
 const SHAPE_FIRST: usize = 64;
 
 /// How a transaction is to run.
@@ -65,7 +67,8 @@ pub(crate) struct Transaction<'k> {
     pub(super) busy: Cell<bool>,
     /// Its slot says what it is called.
     pub(super) is_named: Cell<bool>,
-    /// The number of this run of it, if it notes what it reads or has set anything; 0: none was asked for. No other run of a transaction of this process has it.
+    /// The number of this run of it, if it notes what it reads or has set anything; 0: none was asked for. No
+    /// other run of a transaction of this process has it.
     pub(super) run: Cell<u64>,
     /// Counts what was set and rolled back.
     pub(super) sets: u64,
@@ -79,7 +82,10 @@ pub(crate) struct Transaction<'k> {
 
 impl std::fmt::Debug for Transaction<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Transaction").field("at", &self.at).field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("Transaction")
+            .field("at", &self.at)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }
 
@@ -102,8 +108,13 @@ impl<'k> Transaction<'k> {
         Ok(Self::at_pin(kernel, seat, at, options))
     }
 
-    /// Begins at the snapshot of another transaction, which only reads and lasts longer: see [`Pages::sit_beside`](crate::pages::Pages::sit_beside).
-    pub(crate) fn begin_beside(kernel: &'k Kernel, options: Options, (slot, at): (u16, Lsn)) -> Result<Transaction<'k>> {
+    /// Begins at the snapshot of another transaction, which only reads and lasts longer: see
+    /// [`Pages::sit_beside`](crate::pages::Pages::sit_beside).
+    pub(crate) fn begin_beside(
+        kernel: &'k Kernel,
+        options: Options,
+        (slot, at): (u16, Lsn),
+    ) -> Result<Transaction<'k>> {
         Ok(Self::at_pin(kernel, kernel.pages.sit_beside(slot, at)?, at, options))
     }
 
@@ -137,8 +148,9 @@ impl<'k> Transaction<'k> {
         self.seat.slot().set_name(name);
     }
 
-    /// Forgets everything, and the snapshot with it, so that whatever is waited for before [`Transaction::restart`] keeps no old versions. Record
-    /// locks are kept, so that the second attempt finds the records it waited for unchanged.
+    /// Forgets everything, and the snapshot with it, so that whatever is waited for before
+    /// [`Transaction::restart`] keeps no old versions. Record locks are kept, so that the second attempt
+    /// finds the records it waited for unchanged.
     pub(crate) fn give_up(&mut self) {
         self.writes = WriteSet::default();
         self.reads.get_mut().clear();
@@ -180,8 +192,9 @@ impl<'k> Transaction<'k> {
         self.at.get()
     }
 
-    /// What tells the state that it looks at from others: leaves that were copied from another may not be used in this one. Who notes what it reads
-    /// has to see each leaf itself, and what one has set no other has; for all others the snapshot says everything.
+    /// What tells the state that it looks at from others: leaves that were copied from another may not be
+    /// used in this one. Who notes what it reads has to see each leaf itself, and what one has set no other
+    /// has; for all others the snapshot says everything.
     pub(super) fn state(&self, at: Lsn) -> StateId {
         if (self.tracks_reads() || self.sets > 0) && self.run.get() == 0 {
             // Relaxed: the numbers need only differ.
@@ -195,8 +208,8 @@ impl<'k> Transaction<'k> {
         self.run.set(run);
     }
 
-    /// What tells what it sees now from what it sees after others or it itself have changed something. None if that cannot be told: each look may see another
-    /// state.
+    /// What tells what it sees now from what it sees after others or it itself have changed something. None
+    /// if that cannot be told: each look may see another state.
     pub(crate) fn stamp(&self) -> Option<Stamp> {
         self.keeps_snapshot().then(|| (self.state(self.at()), self.sets))
     }
@@ -235,16 +248,20 @@ impl<'k> Transaction<'k> {
         if self.sees_newest_of(tree, key)? {
             Ok(())
         } else {
-            let lost = conflict("a record locked for update had been changed since the transaction began; run it again");
+            let lost = conflict(
+                "a record locked for update had been changed since the transaction began; run it again",
+            );
             Err(count_conflict(lost, &self.seat))
         }
     }
 
-    /// Locks the record if nobody else has it locked. False if somebody has, or if the snapshot does not see its newest state.
+    /// Locks the record if nobody else has it locked. False if somebody has, or if the snapshot does not see
+    /// its newest state.
     pub(crate) fn try_lock(&mut self, tree: &TreeRef, key: &[u8]) -> Result<bool> {
         self.kernel.pages.region.check_fence()?;
         let hash = record_hash(tree.id, key);
-        let is_taken = self.kernel.locks.try_acquire(self.seat.number(), hash, Mode::Exclusive, &mut self.held)?;
+        let is_taken =
+            self.kernel.locks.try_acquire(self.seat.number(), hash, Mode::Exclusive, &mut self.held)?;
         let is_newest = is_taken && self.sees_newest_of(tree, key)?;
         if !is_newest && self.tracks_reads() {
             self.passed.note(is_taken, hash);
@@ -252,10 +269,12 @@ impl<'k> Transaction<'k> {
         Ok(is_newest)
     }
 
-    /// Whether it sees the newest state of a record, which it has locked. One that has not been used yet does from now on.
+    /// Whether it sees the newest state of a record, which it has locked. One that has not been used yet does
+    /// from now on.
     fn sees_newest_of(&mut self, tree: &TreeRef, key: &[u8]) -> Result<bool> {
         if self.used.get() == 0 {
-            // Nothing was read or written yet: the snapshot may as well be one that sees what the last holder did.
+            // Nothing was read or written yet: the snapshot may as well be one that sees what the last holder
+            // did.
             self.at.set(self.kernel.pages.pin(&self.seat));
             return Ok(true);
         }
@@ -267,7 +286,8 @@ impl<'k> Transaction<'k> {
         self.looked(tree, self.kernel.record_is_same(tree, key, self.at(), now.at(), me))
     }
 
-    /// Sets or removes a record. On any error, as when there is no room where much is to go, nothing is set that was not.
+    /// Sets or removes a record. On any error, as when there is no room where much is to go, nothing is set
+    /// that was not.
     pub(crate) fn set(&mut self, tree: &TreeRef, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         if self.options.read_only {
             return Err(Error::new(ErrorKind::NotAllowed, "a write in a read-only transaction"));
@@ -288,7 +308,13 @@ impl<'k> Transaction<'k> {
     }
 
     /// As [`Transaction::set`], with what follows the record.
-    fn set_followed(&mut self, tree: &TreeRef, follower: &dyn Follow, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+    fn set_followed(
+        &mut self,
+        tree: &TreeRef,
+        follower: &dyn Follow,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<()> {
         self.kernel.check_record(tree, key, value.map_or(0, <[u8]>::len))?;
         let mut found = None;
         let (first, last) = followed(follower, (key, value), &mut || {
@@ -303,15 +329,16 @@ impl<'k> Transaction<'k> {
         }
         let begun = self.writes.savepoint();
         let all = first.iter().chain(&last).map(|(tree, key, value)| (tree, &key[..], value.as_deref()));
-        let set = all.chain([(tree, key, value)]).try_for_each(|(tree, key, value)| self.set_one(tree, key, value));
+        let set =
+            all.chain([(tree, key, value)]).try_for_each(|(tree, key, value)| self.set_one(tree, key, value));
         if set.is_err() {
             self.roll_back_to(begun)?;
         }
         set
     }
 
-    /// The value of a name's record in the catalog, which may be changed from then on: only if it is the same when the transaction commits, at
-    /// any isolation.
+    /// The value of a name's record in the catalog, which may be changed from then on: only if it is the same
+    /// when the transaction commits, at any isolation.
     pub(crate) fn claim(&mut self, catalog: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let found = self.get_owned(catalog, key)?;
         if self.pending_in_catalog(key).is_none() {
@@ -369,8 +396,8 @@ impl<'k> Transaction<'k> {
         self.writes.keep_only(kept);
     }
 
-    /// Commits. On success everything is visible to whoever begins afterwards, and as durable as the transaction's rung says. On a conflict
-    /// nothing happened, and the transaction can be restarted.
+    /// Commits. On success everything is visible to whoever begins afterwards, and as durable as the
+    /// transaction's rung says. On a conflict nothing happened, and the transaction can be restarted.
     pub(crate) fn commit(&mut self, durability: Durability) -> Result<Lsn> {
         if self.writes.is_empty() {
             return Ok(self.at());
@@ -411,7 +438,10 @@ impl<'k> Transaction<'k> {
             // Storing and logging may have taken long, and no snapshot of before is to be kept.
             self.at.set(kernel.pages.pin(me));
         } else if me.slot().is_revoked() {
-            return Err(Error::new(ErrorKind::SnapshotTooOld, "the transaction's snapshot was given up for want of cache; run it again"));
+            return Err(Error::new(
+                ErrorKind::SnapshotTooOld,
+                "the transaction's snapshot was given up for want of cache; run it again",
+            ));
         }
         let at = self.at();
         let check = WriteCheck::of(self.options.isolation, at, me);
@@ -419,7 +449,11 @@ impl<'k> Transaction<'k> {
         let (reads, claims, writes) = (&*self.reads.borrow(), &self.claims, &self.writes);
         let validate = |_: &mut Changes<'_>| {
             // Of who has read a database, too: its pages may say the same for long after its removal.
-            writes.trees().map(|(tree, _)| tree).chain(reads.trees()).try_for_each(|tree| kernel.check_there(tree, me))?;
+            writes
+                .trees()
+                .map(|(tree, _)| tree)
+                .chain(reads.trees())
+                .try_for_each(|tree| kernel.check_there(tree, me))?;
             // As in `check_there`: nobody else publishes meanwhile.
             let newest = kernel.pages.region.header().visible();
             reads.absent().try_for_each(|tree| kernel.check_absent(tree, newest, me))?;

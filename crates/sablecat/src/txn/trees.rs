@@ -16,8 +16,8 @@ const CHANGED_PART: usize = 16;
 const CHANGED_MIN: usize = 4;
 
 impl Kernel {
-    /// Makes an empty tree, with a note in the catalog that it is to be freed, for nobody names it yet: one commit. It is as durable as the
-    /// commit that names it will be, since that comes after it in the log.
+    /// Makes an empty tree, with a note in the catalog that it is to be freed, for nobody names it yet: one
+    /// commit. It is as durable as the commit that names it will be, since that comes after it in the log.
     pub(crate) fn create_tree(
         &self,
         me: &Participant,
@@ -31,7 +31,8 @@ impl Kernel {
 
     /// As [`Kernel::create_tree`], for what the note is to say but for the root page.
     pub(super) fn create_noted(&self, me: &Participant, mut entry: CatalogEntry) -> Result<CatalogEntry> {
-        let (tree, volume, method) = (entry.tree, entry.volume, entry.method(&catalog::note_key(entry.tree))?);
+        let (tree, volume, method) =
+            (entry.tree, entry.volume, entry.method(&catalog::note_key(entry.tree))?);
         self.commit_shape(me, &[CATALOG], Durability::Memory, |changes, record| {
             entry.root = changes.allocate(volume)?;
             entry.form_root(method, changes.write(entry.root)?);
@@ -44,7 +45,8 @@ impl Kernel {
         Ok(entry)
     }
 
-    /// Frees a tree of which the catalog has a note, and then the note: some hundred pages a commit. What is cut short goes on where it was.
+    /// Frees a tree of which the catalog has a note, and then the note: some hundred pages a commit. What is
+    /// cut short goes on where it was.
     pub(crate) fn free_tree(&self, me: &Participant, entry: &CatalogEntry) -> Result<()> {
         if let Some(listed) = entry.list {
             self.free_listed(me, entry, listed)?;
@@ -75,8 +77,8 @@ impl Kernel {
         (self.pages.region.geometry().frames / CHANGED_PART).clamp(CHANGED_MIN, CHANGED_AT_ONCE)
     }
 
-    /// Frees a tree's root, the only page it has left, and its note: one commit. If that is lost in a crash, the note is there again and so, as of
-    /// some checkpoint, is the tree.
+    /// Frees a tree's root, the only page it has left, and its note: one commit. If that is lost in a crash,
+    /// the note is there again and so, as of some checkpoint, is the tree.
     fn free_root(&self, me: &Participant, tree: &TreeRef) -> Result<()> {
         let key = catalog::note_key(tree.id);
         self.commit_shape(me, &[CATALOG, tree.id], Durability::Memory, |changes, record| {
@@ -90,8 +92,9 @@ impl Kernel {
         .map(|_| ())
     }
 
-    /// A commit under the structure latches of `trees`. `work` prepares it and begins its record; false: there is nothing to commit. The caller holds no
-    /// latch, and may have a snapshot, which stays: perhaps its seat is the last.
+    /// A commit under the structure latches of `trees`. `work` prepares it and begins its record; false:
+    /// there is nothing to commit. The caller holds no latch, and may have a snapshot, which stays: perhaps
+    /// its seat is the last.
     pub(super) fn commit_shape(
         &self,
         me: &Participant,

@@ -1,17 +1,22 @@
 //! Pages that nothing leads to: finding them, and freeing them, while others work.
 //!
-//! A bulk load publishes pages before anything leads to them; if its process dies and a checkpoint has named them, no tree and no note of the catalog
-//! says that they are there. (What else is cut short leaves a note, or is named by no checkpoint.) They are found by what they are not: *settled* pages
-//! (pages/store/settled.rs) that no tree of the state pinned with these reaches, by any database, the catalog, or a note.
+//! A bulk load publishes pages before anything leads to them; if its process dies and a checkpoint has named
+//! them, no tree and no note of the catalog says that they are there. (What else is cut short leaves a note,
+//! or is named by no checkpoint.) They are found by what they are not: *settled* pages
+//! (pages/store/settled.rs) that no tree of the state pinned with these reaches, by any database, the
+//! catalog, or a note.
 //!
-//! What was in use at a state, published, and not reached, will not be reached at any later one: commits lead to pages that they make, or that
-//! something led to. The exception are the pages of bulk loads in progress. Each says so in its slot before it publishes any, and counts itself
-//! in the header. So nothing is freed unless no slot says so before the state is pinned, and the count is the same before that and after it: then no load was
-//! in progress at that state. Who looks holds a role, so that no two free the same pages.
+//! What was in use at a state, published, and not reached, will not be reached at any later one: commits lead
+//! to pages that they make, or that something led to. The exception are the pages of bulk loads in progress.
+//! Each says so in its slot before it publishes any, and counts itself in the header. So nothing is freed
+//! unless no slot says so before the state is pinned, and the count is the same before that and after it:
+//! then no load was in progress at that state. Who looks holds a role, so that no two free the same pages.
 //!
-//! Pages are freed as all pages are, in commits of which the log says nothing: if they are lost in a crash, the pages are found again.
+//! Pages are freed as all pages are, in commits of which the log says nothing: if they are lost in a crash,
+//! the pages are found again.
 //!
-//! Costs: the map and all pages of all trees are read once; a commit for so many stretches of neighbouring pages.
+//! Costs: the map and all pages of all trees are read once; a commit for so many stretches of neighbouring
+//! pages.
 
 use sablecat_os::atomic::Ordering;
 
@@ -31,20 +36,30 @@ const TRIES: u32 = 3;
 const RUN_MAX: u64 = 1 << 16;
 
 impl Kernel {
-    /// Frees the pages that nothing leads to, of those that the last checkpoint has; says how many. None are found while a bulk load is in progress, while
-    /// somebody else looks for them, or if trees are damaged or of a method that this build does not know. `me` is pinned to nothing, and has the role until all is freed.
+    /// Frees the pages that nothing leads to, of those that the last checkpoint has; says how many. None are
+    /// found while a bulk load is in progress, while somebody else looks for them, or if trees are damaged or
+    /// of a method that this build does not know. `me` is pinned to nothing, and has the role until all is
+    /// freed.
     ///
     /// # Errors
     /// Those of reading the map and of committing.
     pub(crate) fn free_unreachable(&self, me: &Participant) -> Result<u64> {
-        let Ok(_looking) = self.pages.region.role(Work::Unreachable).try_take(me.number()) else { return Ok(0) };
+        let Ok(_looking) = self.pages.region.role(Work::Unreachable).try_take(me.number()) else {
+            return Ok(0);
+        };
         let mut tries = 1;
         let found = loop {
             let found = self.find_unreachable(me);
             me.slot().unpin();
             match found {
                 Err(error) if error.kind() == ErrorKind::SnapshotTooOld && tries < TRIES => tries += 1,
-                Err(error) if error.kind() == ErrorKind::SnapshotTooOld || error.is_corruption() || error.is_not_known() => return Ok(0),
+                Err(error)
+                    if error.kind() == ErrorKind::SnapshotTooOld
+                        || error.is_corruption()
+                        || error.is_not_known() =>
+                {
+                    return Ok(0);
+                }
                 found => break found?,
             }
         };
@@ -97,13 +112,15 @@ impl Kernel {
         Ok(reached)
     }
 
-    /// Pages as stretches of neighbours, so that one frame frees many. The parts of a run that was stored past the pool stay together.
+    /// Pages as stretches of neighbours, so that one frame frees many. The parts of a run that was stored
+    /// past the pool stay together.
     fn in_runs(&self, pages: &PageSet) -> Vec<(PageId, u64)> {
         let mut runs: Vec<(PageId, u64)> = Vec::new();
         for page in pages.iter() {
             match runs.last_mut() {
                 Some((first, count))
-                    if u64::from(first.0) + *count == u64::from(page.0) && (*count < RUN_MAX || self.pages.is_rest(page)) =>
+                    if u64::from(first.0) + *count == u64::from(page.0)
+                        && (*count < RUN_MAX || self.pages.is_rest(page)) =>
                 {
                     *count += 1;
                 }

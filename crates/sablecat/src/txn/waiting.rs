@@ -1,12 +1,15 @@
 //! Waiting for a change of what a transaction has read.
 //!
-//! It is woken by commits that publish pages on which there is something of what it has read; these may have changed beside it, so whoever waits looks again. (The idea is that
-//! of `retry` in Harris, Marlow, Peyton Jones and Herlihy, Composable Memory Transactions, 2005.)
+//! It is woken by commits that publish pages on which there is something of what it has read; these may have
+//! changed beside it, so whoever waits looks again. (The idea is that of `retry` in Harris, Marlow, Peyton
+//! Jones and Herlihy, Composable Memory Transactions, 2005.)
 //!
-//! A record that it passed over, because another transaction had it locked, it looks at as well: the lock's end wakes it, as there may be no commit. So the lock is marked as waited for.
+//! A record that it passed over, because another transaction had it locked, it looks at as well: the lock's
+//! end wakes it, as there may be no commit. So the lock is marked as waited for.
 //!
-//! Nothing is kept meanwhile but the seat and what was read, as keys: no snapshot, no record lock, no gate. Commits of pages elsewhere wake it, too, to look at what they published: some microseconds, and a
-//! system call for the committer.
+//! Nothing is kept meanwhile but the seat and what was read, as keys: no snapshot, no record lock, no gate.
+//! Commits of pages elsewhere wake it, too, to look at what they published: some microseconds, and a system
+//! call for the committer.
 
 use std::time::Duration;
 
@@ -40,18 +43,20 @@ impl PassedOver {
         self.locked.is_empty() && !self.has_changed
     }
 
-    /// Whether one of them may be had by now. Where none is, the end of each of the locks wakes who sleeps until something changes.
+    /// Whether one of them may be had by now. Where none is, the end of each of the locks wakes who sleeps
+    /// until something changes.
     fn may_be_had(&self, kernel: &Kernel, me: u16) -> bool {
         self.has_changed || self.locked.iter().any(|&hash| !kernel.locks.is_barred(me, hash))
     }
 }
 
 impl Transaction<'_> {
-    /// Gives up what it has pending, and waits until something that it has read may have changed, or the monotonic clock has come to `deadline` (none: never), and then none has. To be
-    /// restarted afterwards.
+    /// Gives up what it has pending, and waits until something that it has read may have changed, or the
+    /// monotonic clock has come to `deadline` (none: never), and then none has. To be restarted afterwards.
     ///
     /// # Errors
-    /// `NotAllowed` if it has read nothing, or takes no note of what it reads; `Poisoned` once nothing can change any more; those of reading.
+    /// `NotAllowed` if it has read nothing, or takes no note of what it reads; `Poisoned` once nothing can
+    /// change any more; those of reading.
     pub(crate) fn wait_for_change(&mut self, deadline: Option<Duration>) -> Result<bool> {
         let passed = std::mem::take(&mut self.passed);
         let (mut reads, at) = self.abandon();
@@ -68,14 +73,16 @@ impl Transaction<'_> {
         me.slot().unpin();
         let header = kernel.pages.region.header();
         let disturbed = header.recent.sleepers.listen(deadline, || {
-            // Who has died in the commit step has published nothing that can be seen until somebody has seen to it.
+            // Who has died in the commit step has published nothing that can be seen until somebody has seen
+            // to it.
             kernel.pages.region.stall();
             let ended = kernel
                 .log
                 .fail_if_poisoned()
                 .and_then(|()| kernel.pages.fail_if_poisoned())
                 .and_then(|()| kernel.pages.region.check_fence());
-            let mut is_disturbed = || Ok(reads.is_disturbed(kernel, &mut watch, me)? || passed.may_be_had(kernel, me.number()));
+            let mut is_disturbed =
+                || Ok(reads.is_disturbed(kernel, &mut watch, me)? || passed.may_be_had(kernel, me.number()));
             match ended.and_then(|()| is_disturbed()) {
                 Ok(false) => None,
                 Ok(true) => Some(Ok(())),

@@ -1,11 +1,13 @@
 //! What a transaction would change: its records in key order, tree by tree, in process memory.
 //!
-//! When they are many, those in memory go to a file, as a sorted run, and memory begins anew (runs.rs): of what memory and runs say of a key
-//! the newest counts. Whoever wants all of them goes through both together. The catalog's records, and the journal, stay in memory.
+//! When they are many, those in memory go to a file, as a sorted run, and memory begins anew (runs.rs): of
+//! what memory and runs say of a key the newest counts. Whoever wants all of them goes through both together.
+//! The catalog's records, and the journal, stay in memory.
 //!
-//! Savepoints are positions in a journal of what each entry was before; the journal is kept only once a savepoint has been asked for. A position
-//! names the write set that it is of and the change that it follows: so one of another transaction, or of changes that have been undone, is told
-//! from one that can be rolled back to, however many changes the journal has by then.
+//! Savepoints are positions in a journal of what each entry was before; the journal is kept only once a
+//! savepoint has been asked for. A position names the write set that it is of and the change that it follows:
+//! so one of another transaction, or of changes that have been undone, is told from one that can be rolled
+//! back to, however many changes the journal has by then.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -69,7 +71,9 @@ impl Recent {
     fn after(&self, after: Option<&[u8]>) -> Iter<'_> {
         match (self, after) {
             (_, None) => self.iter(),
-            (Recent::Bytes(map), Some(after)) => Iter::Bytes(map.range::<[u8], _>((Bound::Excluded(after), Bound::Unbounded))),
+            (Recent::Bytes(map), Some(after)) => {
+                Iter::Bytes(map.range::<[u8], _>((Bound::Excluded(after), Bound::Unbounded)))
+            }
             (Recent::Custom(comparator, records), Some(after)) => {
                 let from = records.partition_point(|(key, _)| (comparator.compare)(key, after).is_le());
                 Iter::Custom(records[from..].iter())
@@ -77,14 +81,20 @@ impl Recent {
         }
     }
 
-    fn place(comparator: &Comparator, records: &[(Short, Pending)], key: &[u8]) -> std::result::Result<usize, usize> {
+    fn place(
+        comparator: &Comparator,
+        records: &[(Short, Pending)],
+        key: &[u8],
+    ) -> std::result::Result<usize, usize> {
         records.binary_search_by(|(have, _)| (comparator.compare)(have, key))
     }
 
     fn get(&self, key: &[u8]) -> Option<&Pending> {
         match self {
             Recent::Bytes(map) => map.get(key),
-            Recent::Custom(comparator, records) => Self::place(comparator, records, key).ok().map(|at| &records[at].1),
+            Recent::Custom(comparator, records) => {
+                Self::place(comparator, records, key).ok().map(|at| &records[at].1)
+            }
         }
     }
 
@@ -182,7 +192,8 @@ pub(crate) struct Records {
     recent: Recent,
     /// What is not in memory, the oldest first.
     runs: Vec<Run>,
-    /// Keys of which nothing is pending, whatever the runs say: it was rolled back. In the tree's order, which may take keys for one that are written in different ways.
+    /// Keys of which nothing is pending, whatever the runs say: it was rolled back. In the tree's order,
+    /// which may take keys for one that are written in different ways.
     void: Recent,
 }
 
@@ -232,8 +243,14 @@ impl Records {
         Ok(All { records: self, recent: self.recent.after(after).peekable(), runs })
     }
 
-    /// The first record within the bounds (`forward`), or the last: its key, and whether it is set, and to what.
-    pub(crate) fn edge(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, forward: bool) -> Result<Option<PendingRecord>> {
+    /// The first record within the bounds (`forward`), or the last: its key, and whether it is set, and to
+    /// what.
+    pub(crate) fn edge(
+        &self,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        forward: bool,
+    ) -> Result<Option<PendingRecord>> {
         if self.runs.is_empty() {
             let found = self.recent.edge(lower, upper, forward);
             return Ok(found.map(|(key, value)| (key.to_vec(), value.as_deref().map(<[u8]>::to_vec))));
@@ -252,7 +269,9 @@ impl Records {
                     Bound::Included(bound) => compare(order, &key, bound).is_ge(),
                     Bound::Excluded(bound) => compare(order, &key, bound).is_gt(),
                 };
-                let comes_first = |than: &Vec<u8>| compare(order, &key, than) == if forward { Ordering::Less } else { Ordering::Greater };
+                let comes_first = |than: &Vec<u8>| {
+                    compare(order, &key, than) == if forward { Ordering::Less } else { Ordering::Greater }
+                };
                 if is_within && edge.as_ref().is_none_or(comes_first) {
                     edge = Some(key);
                 }
@@ -284,7 +303,8 @@ impl Records {
     /// Moves what is in memory to a file. If that fails, it stays.
     fn spill(&mut self, place: &Place) -> Result<()> {
         let order = self.recent.order();
-        let mut void = self.void.iter().map(|(key, _)| key).filter(|key| self.recent.get(key).is_none()).peekable();
+        let mut void =
+            self.void.iter().map(|(key, _)| key).filter(|key| self.recent.get(key).is_none()).peekable();
         let mut writer = Writer::begin(place)?;
         for (key, pending) in self.recent.iter() {
             while let Some(void) = void.next_if(|void| compare(order, void, key).is_lt()) {
@@ -336,7 +356,9 @@ impl<'a> All<'a> {
             if order == Ordering::Greater {
                 let Some((key, slot)) = self.runs.next()? else { continue };
                 match slot {
-                    Some(pending) if self.records.void.get(&key).is_none() => return Ok(Some((Cow::Owned(key), Cow::Owned(pending)))),
+                    Some(pending) if self.records.void.get(&key).is_none() => {
+                        return Ok(Some((Cow::Owned(key), Cow::Owned(pending))));
+                    }
                     _ => continue,
                 }
             }
@@ -354,7 +376,9 @@ fn is_empty(lower: Bound<&[u8]>, upper: Bound<&[u8]>, compare: impl Fn(&[u8], &[
     match (lower, upper) {
         (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
         (Bound::Included(a), Bound::Included(b)) => compare(a, b).is_gt(),
-        (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => compare(a, b).is_ge(),
+        (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => {
+            compare(a, b).is_ge()
+        }
     }
 }
 
@@ -401,7 +425,11 @@ impl Journal {
     }
 
     fn position(&self) -> Position {
-        Position { set: self.set, len: self.undos.len(), after: self.undos.last().map_or(0, |undo| undo.change) }
+        Position {
+            set: self.set,
+            len: self.undos.len(),
+            after: self.undos.last().map_or(0, |undo| undo.change),
+        }
     }
 
     /// Refuses a position that cannot be rolled back to.
@@ -409,7 +437,8 @@ impl Journal {
         if position.set != self.set {
             return Err(foreign());
         }
-        let after = position.len.checked_sub(1).map_or(Some(0), |last| self.undos.get(last).map(|undo| undo.change));
+        let after =
+            position.len.checked_sub(1).map_or(Some(0), |last| self.undos.get(last).map(|undo| undo.change));
         if after != Some(position.after) {
             return Err(Error::invalid(
                 "rolling back to a savepoint that is gone: the transaction was rolled back to an earlier one since; nothing was undone",
@@ -449,7 +478,11 @@ impl WriteSet {
 
     /// How many records are pending; any number if some are not in memory.
     pub(crate) fn len(&self) -> usize {
-        if self.is_spilled() { usize::MAX } else { self.trees.iter().map(|(_, records)| records.recent.len()).sum() }
+        if self.is_spilled() {
+            usize::MAX
+        } else {
+            self.trees.iter().map(|(_, records)| records.recent.len()).sum()
+        }
     }
 
     /// Whether some records are not in memory.
@@ -457,19 +490,27 @@ impl WriteSet {
         self.trees.iter().any(|(_, records)| !records.runs.is_empty())
     }
 
-    /// Whether everything is removed that changes, if nothing has gone to files. Taking a name from a database leaves a note that it is to be freed.
+    /// Whether everything is removed that changes, if nothing has gone to files. Taking a name from a
+    /// database leaves a note that it is to be freed.
     pub(crate) fn only_removes(&self) -> bool {
-        let removes = |tree: &TreeRef, key: &[u8], value: &Pending| value.is_none() || tree.id == CATALOG && !catalog::is_name(key);
-        !self.is_spilled() && self.trees().all(|(tree, records)| records.iter().all(|(key, value)| removes(tree, key, value)))
+        let removes = |tree: &TreeRef, key: &[u8], value: &Pending| {
+            value.is_none() || tree.id == CATALOG && !catalog::is_name(key)
+        };
+        !self.is_spilled()
+            && self
+                .trees()
+                .all(|(tree, records)| records.iter().all(|(key, value)| removes(tree, key, value)))
     }
 
-    /// Moves what is in memory to files, if it is much, before a record of a tree is set. Whether that goes well or not, the write set says what it did.
-    /// Nothing is moved for the catalog's records: those stay in memory, and some are set together, which nothing is to come between.
+    /// Moves what is in memory to files, if it is much, before a record of a tree is set. Whether that goes
+    /// well or not, the write set says what it did. Nothing is moved for the catalog's records: those stay in
+    /// memory, and some are set together, which nothing is to come between.
     pub(crate) fn make_room(&mut self, tree: TreeId, place: &Place) -> Result<()> {
         if self.bytes < place.bytes_max || tree == CATALOG {
             return Ok(());
         }
-        let spilled = self.trees.iter_mut().filter(|(tree, records)| tree.id != CATALOG && records.recent.len() > 0);
+        let spilled =
+            self.trees.iter_mut().filter(|(tree, records)| tree.id != CATALOG && records.recent.len() > 0);
         spilled.into_iter().try_for_each(|(_, records)| records.spill(place))?;
         self.bytes = 0;
         Ok(())
@@ -486,7 +527,8 @@ impl WriteSet {
         Ok(())
     }
 
-    /// The trees written to, in the order in which their leaves are latched. Not those of which everything was rolled back: they may be gone.
+    /// The trees written to, in the order in which their leaves are latched. Not those of which everything
+    /// was rolled back: they may be gone.
     pub(crate) fn trees(&self) -> impl Iterator<Item = (&TreeRef, &Records)> {
         self.trees.iter().filter(|(_, records)| records.has_any()).map(|(tree, records)| (tree, records))
     }
@@ -505,8 +547,11 @@ impl WriteSet {
             }
         };
         let records = &mut self.trees[at].1;
-        let spilled =
-            if self.journal.is_some() && records.recent.get(key).is_none() { records.get(key)?.map(Cow::into_owned) } else { None };
+        let spilled = if self.journal.is_some() && records.recent.get(key).is_none() {
+            records.get(key)?.map(Cow::into_owned)
+        } else {
+            None
+        };
         self.bytes += key.len() + value.as_deref().map_or(0, <[u8]>::len) + RECORD_BYTES;
         let before = records.recent.set(key, value).or(spilled);
         if let Some(journal) = &mut self.journal {
@@ -524,13 +569,16 @@ impl WriteSet {
     /// Undoes everything set since the position was taken.
     ///
     /// # Errors
-    /// `Invalid` for a position of another write set, one that was rolled back over, or one before what is kept: nothing is changed.
+    /// `Invalid` for a position of another write set, one that was rolled back over, or one before what is
+    /// kept: nothing is changed.
     pub(crate) fn roll_back_to(&mut self, position: Position) -> Result<()> {
         let Some(journal) = &mut self.journal else { return Err(foreign()) };
         journal.check(position)?;
         while journal.undos.len() > position.len {
             let Some(undo) = journal.undos.pop() else { break };
-            let Some((_, records)) = self.trees.iter_mut().find(|(tree, _)| tree.id == undo.tree) else { continue };
+            let Some((_, records)) = self.trees.iter_mut().find(|(tree, _)| tree.id == undo.tree) else {
+                continue;
+            };
             match undo.before {
                 Some(before) => {
                     records.recent.set(&undo.key, before);

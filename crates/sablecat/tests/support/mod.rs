@@ -48,7 +48,8 @@ impl Place {
         self.builder().shared(false).open(self.env())
     }
 
-    /// What is left of this one when all of its processes are killed at this moment: its files and its region, and nobody who holds a lock.
+    /// What is left of this one when all of its processes are killed at this moment: its files and its
+    /// region, and nobody who holds a lock.
     pub(crate) fn killed(&self, name: &str) -> Place {
         let left = Place::new(name);
         copy(&self.env(), &left.env());
@@ -71,7 +72,10 @@ impl Place {
 
     /// The files beside the environment: its region, and any that was set aside.
     pub(crate) fn regions(&self) -> Vec<PathBuf> {
-        let mut found: Vec<_> = fs::read_dir(self.base.join("region")).expect("there").map(|file| file.expect("read").path()).collect();
+        let mut found: Vec<_> = fs::read_dir(self.base.join("region"))
+            .expect("there")
+            .map(|file| file.expect("read").path())
+            .collect();
         found.sort();
         found
     }
@@ -117,7 +121,8 @@ pub(crate) fn get(env: &Env) -> Option<Vec<u8>> {
 /// With what a process ends that is cut off.
 pub(crate) const CUT_OFF: i32 = 77;
 
-/// The machine's disk, and the end of the process before so many calls that change something have been made on it.
+/// The machine's disk, and the end of the process before so many calls that change something have been made
+/// on it.
 pub(crate) fn cut_off_after(calls: i64) -> Between {
     Between::new(HostDisk, CutOff { left: AtomicI64::new(calls) })
 }

@@ -1,7 +1,9 @@
-//! Changing a tree in copies of its pages: what is to change is copied, from the root down, before it is changed.
+//! Changing a tree in copies of its pages: what is to change is copied, from the root down, before it is
+//! changed.
 //!
-//! The root is a copy already. So what the other functions then write are copies, or pages that they have made; only where they look for a neighbour to merge
-//! with may they come to a page that is neither, and do without, unless that was copied beforehand as well.
+//! The root is a copy already. So what the other functions then write are copies, or pages that they have
+//! made; only where they look for a neighbour to merge with may they come to a page that is neither, and do
+//! without, unless that was copied beforehand as well.
 
 use super::change::{Changed, change_leaf};
 use super::node::{self, Inner, InnerMut, Kind, Leaf, LeafMut, Value};
@@ -13,7 +15,8 @@ use crate::error::{Error, Result};
 use crate::pages::header;
 use crate::types::{PageId, TreeId};
 
-/// Sets or removes a record in a tree whose root is a copy. The way to a leaf is never too long to be copied at once.
+/// Sets or removes a record in a tree whose root is a copy. The way to a leaf is never too long to be copied
+/// at once.
 pub(crate) fn change_beside<W: CopyWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
@@ -42,8 +45,15 @@ pub(crate) fn change_beside<W: CopyWrite>(
     Ok(true)
 }
 
-/// Makes sure that the child in a slot of an inner page, which is a copy, is one as well, and says which page it is.
-fn own_child<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, parent: PageId, slot: usize, child: PageId) -> Result<PageId> {
+/// Makes sure that the child in a slot of an inner page, which is a copy, is one as well, and says which page
+/// it is.
+fn own_child<W: CopyWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    parent: PageId,
+    slot: usize,
+    child: PageId,
+) -> Result<PageId> {
     if writer.is_own(child)? {
         return Ok(child);
     }
@@ -52,7 +62,8 @@ fn own_child<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, parent: PageId, slot
     Ok(copy)
 }
 
-/// Makes sure that all pages from the root, which is a copy, to the leaf for a key are copies, and says which page the leaf is.
+/// Makes sure that all pages from the root, which is a copy, to the leaf for a key are copies, and says which
+/// page the leaf is.
 fn own_leaf<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> Result<PageId> {
     let mut page = tree.root;
     let mut path = Vec::new();
@@ -74,7 +85,8 @@ fn own_neighbours<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> 
         }
         let neighbour = writer.read(parent.page, |bytes| {
             let inner = Inner::new(bytes);
-            let slot = if parent.slot < inner.count() { Some(parent.slot + 1) } else { parent.slot.checked_sub(1) };
+            let slot =
+                if parent.slot < inner.count() { Some(parent.slot + 1) } else { parent.slot.checked_sub(1) };
             slot.map(|slot| (slot, inner.child(slot)))
         })?;
         if let Some((slot, neighbour)) = neighbour {
@@ -103,9 +115,14 @@ fn own_nested<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> Resu
     own_leaf(writer, &tree, rest).map(drop)
 }
 
-/// Copies a whole subtree, whose number is in all of its pages and goes with the root's, and has the record in a slot of a leaf lead to it. What is nested
-/// in it stays.
-fn copy_subtree<'t, W: CopyWrite>(writer: &mut W, old: &Tree<'t>, leaf: PageId, slot: usize) -> Result<Tree<'t>> {
+/// Copies a whole subtree, whose number is in all of its pages and goes with the root's, and has the record
+/// in a slot of a leaf lead to it. What is nested in it stays.
+fn copy_subtree<'t, W: CopyWrite>(
+    writer: &mut W,
+    old: &Tree<'t>,
+    leaf: PageId,
+    slot: usize,
+) -> Result<Tree<'t>> {
     let root = writer.copy(old, old.root)?;
     let new = Tree { root, id: TreeId(!root.0), ..*old };
     let mut left = vec![root];

@@ -24,7 +24,12 @@ pub(super) enum Changed {
 
 /// Sets or removes a record in its leaf, if nothing else has to change.
 #[inline(always)]
-pub(crate) fn try_change<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, page: PageId, (key, value): Change<'_>) -> Result<Tried> {
+pub(crate) fn try_change<W: PageWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    page: PageId,
+    (key, value): Change<'_>,
+) -> Result<Tried> {
     let bytes = writer.latched(page)?;
     let leaf = Leaf::new(bytes);
     let place = leaf.search(key, tree.order);
@@ -37,8 +42,12 @@ pub(crate) fn try_change<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, page: Pa
     // The version that is written has what was read in the same slots.
     let fits = match (value, place) {
         (None, Err(_)) => return Ok(Tried::Missing),
-        (Some(value), Ok(slot)) => LeafMut::new(writer.write(page)?).replace_value(slot, Value::Inline(value)).is_ok(),
-        (Some(value), Err(slot)) => LeafMut::new(writer.write(page)?).insert(slot, key, Value::Inline(value)).is_ok(),
+        (Some(value), Ok(slot)) => {
+            LeafMut::new(writer.write(page)?).replace_value(slot, Value::Inline(value)).is_ok()
+        }
+        (Some(value), Err(slot)) => {
+            LeafMut::new(writer.write(page)?).insert(slot, key, Value::Inline(value)).is_ok()
+        }
         (None, Ok(slot)) => {
             let bytes = writer.write(page)?;
             LeafMut::new(bytes).remove(slot);
@@ -48,7 +57,8 @@ pub(crate) fn try_change<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, page: Pa
     Ok(if fits { Tried::Done } else { Tried::Structure })
 }
 
-/// Sets or removes a record with all that has to change for it. The structure latch is held, or nobody else is there.
+/// Sets or removes a record with all that has to change for it. The structure latch is held, or nobody else
+/// is there.
 pub(crate) fn change<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
@@ -73,8 +83,9 @@ pub(crate) fn change<W: PageWrite>(
     Ok(!matches!(changed, Changed::Missing))
 }
 
-/// Sets or removes a record in the leaf for its key, splitting pages if need be. The pages of the value before are freed last: a writer in place that fails
-/// on the way leaves pages that nothing leads to, and no record without its value.
+/// Sets or removes a record in the leaf for its key, splitting pages if need be. The pages of the value
+/// before are freed last: a writer in place that fails on the way leaves pages that nothing leads to, and no
+/// record without its value.
 pub(super) fn change_leaf<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,

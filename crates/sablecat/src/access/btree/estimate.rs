@@ -1,7 +1,8 @@
 //! How large a tree is, with its subtrees and long values, from some ways down (access/estimate.rs).
 //!
-//! What a descent chooses from is the children of an inner page, and the subtrees that a leaf refers to. Of a tree whose root is a leaf, or has few leaves for children, all are looked at,
-//! unless subtrees make them many.
+//! What a descent chooses from is the children of an inner page, and the subtrees that a leaf refers to. Of a
+//! tree whose root is a leaf, or has few leaves for children, all are looked at, unless subtrees make them
+//! many.
 
 use super::node::{self, Kind, Leaf};
 use super::reach::Step;
@@ -17,7 +18,13 @@ use crate::pages::header;
 /// Those of reading, and corruption if pages that were looked at do not form a tree.
 pub(crate) fn estimate<R: PageRead>(reader: &R, tree: &Tree<'_>, seed: u64) -> Result<Estimate> {
     let root = Step::root(tree);
-    let level = |bytes: &[u8]| if header::tree_id(bytes) == tree.id { Ok(node::level(bytes)) } else { Err(misplaced(tree, tree.root)) };
+    let level = |bytes: &[u8]| {
+        if header::tree_id(bytes) == tree.id {
+            Ok(node::level(bytes))
+        } else {
+            Err(misplaced(tree, tree.root))
+        }
+    };
     let level = reader.read(tree.root, level).map_err(|error| unborn(tree, tree.root, error))??;
     let mut estimate = Estimate { depth: u32::from(level) + 1, ..Estimate::default() };
     let (at_root, below) = look(reader, &root)?;
@@ -65,11 +72,15 @@ fn look<'t, R: PageRead>(reader: &R, step: &Step<'t>) -> Result<(Sum, Vec<Step<'
     let look = |bytes: &[u8]| {
         let (mut below, mut long) = (Vec::new(), Sum::default());
         step.look(bytes, &mut below, &mut |_, len| {
-            long.add(Sum { pages: long::page_count(len, bytes.len()) as f64, records: 0.0, bytes: len as f64 }, 1.0);
+            long.add(
+                Sum { pages: long::page_count(len, bytes.len()) as f64, records: 0.0, bytes: len as f64 },
+                1.0,
+            );
             true
         })?;
         // What is below a leaf its references lead to, which are no records.
-        let records = if node::kind(bytes) == Some(Kind::Leaf) { Leaf::new(bytes).count() - below.len() } else { 0 };
+        let records =
+            if node::kind(bytes) == Some(Kind::Leaf) { Leaf::new(bytes).count() - below.len() } else { 0 };
         let mut sum = Sum { pages: 1.0, records: records as f64, bytes: node::used_bytes(bytes) as f64 };
         sum.add(long, 1.0);
         Ok((sum, below))

@@ -1,14 +1,17 @@
 //! Bulk reading in place: whole leaves, at one snapshot, an operation a leaf.
 //!
-//! A snapshot's tree does not change, so one look at a parent names all the leaves below it that follow; they are visited without a
-//! descent, the next one being fetched into the processor's cache meanwhile, a line or two with each record. Only the leaves at the bounds have keys compared.
+//! A snapshot's tree does not change, so one look at a parent names all the leaves below it that follow; they
+//! are visited without a descent, the next one being fetched into the processor's cache meanwhile, a line or
+//! two with each record. Only the leaves at the bounds have keys compared.
 //!
 //! Keys that are nested (nest.rs) are copied out by a scan of their subtree, between two leaves.
 //!
-//! Records that are cut alike, as those of most databases are, go through a loop of their own, of some 25 instructions beside what the caller does.
+//! Records that are cut alike, as those of most databases are, go through a loop of their own, of some 25
+//! instructions beside what the caller does.
 //!
-//! Costs (8 + 32 bytes, 1 M records, out of the processor's cache): 3.0 ns a record, one of them for the check of the value that the caller did; 2.4 in
-//! the cache; 5.4 if each record is taken apart for itself; 10 if the next leaf is fetched all at once.
+//! Costs (8 + 32 bytes, 1 M records, out of the processor's cache): 3.0 ns a record, one of them for the
+//! check of the value that the caller did; 2.4 in the cache; 5.4 if each record is taken apart for itself; 10
+//! if the next leaf is fetched all at once.
 
 use std::mem;
 use std::ops::{Bound, ControlFlow, Range};
@@ -36,8 +39,8 @@ enum Next {
     Done,
 }
 
-/// Shows all records between the bounds in a state, each with what was made of those before it, `sum` at first.
-/// Returns what was made of the last.
+/// Shows all records between the bounds in a state, each with what was made of those before it, `sum` at
+/// first. Returns what was made of the last.
 pub(crate) fn fold<S: State, B>(
     mut state: S,
     tree: &Tree<'_>,
@@ -45,7 +48,8 @@ pub(crate) fn fold<S: State, B>(
     sum: B,
     each: impl FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
 ) -> Result<B> {
-    if let (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) = (&lower, &upper)
+    if let (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) =
+        (&lower, &upper)
         && tree.order.compare(from, to).is_gt()
     {
         return Ok(sum);
@@ -62,7 +66,10 @@ pub(crate) fn fold<S: State, B>(
             let ahead = leaves.ahead(snapshot);
             let bytes = snapshot.page(page)?;
             if node::kind(bytes) != Some(Kind::Leaf) || header::tree_id(bytes) != tree.id {
-                return Err(Error::corruption(format!("page {page} should be a leaf of tree {} and is not", tree.id)));
+                return Err(Error::corruption(format!(
+                    "page {page} should be a leaf of tree {} and is not",
+                    tree.id
+                )));
             }
             leaves.following.pop();
             let is_last = leaves.following.is_empty();
@@ -88,7 +95,8 @@ pub(crate) fn fold<S: State, B>(
             }
             Next::Below(stem) => {
                 let after = after(&stem);
-                let more = after.as_ref().is_some_and(|after| tree.below(after, upper.as_ref().map(Vec::as_slice)));
+                let more =
+                    after.as_ref().is_some_and(|after| tree.below(after, upper.as_ref().map(Vec::as_slice)));
                 let to = match &after {
                     Some(after) if more => Bound::Excluded(after.clone()),
                     _ => upper.clone(),
@@ -116,14 +124,18 @@ pub(crate) fn fold<S: State, B>(
         sum = Some(before);
         if lower != Bound::Unbounded {
             if !goes_on(tree, &from, &lower) {
-                return Err(Error::corruption(format!("the leaves of tree {} lead back to where a visit has been", tree.id)));
+                return Err(Error::corruption(format!(
+                    "the leaves of tree {} lead back to where a visit has been",
+                    tree.id
+                )));
             }
             from.clone_from(&lower);
         }
     }
 }
 
-/// Whether a descent to the second lower bound goes on from one to the first: leaves whose fences are damaged could be visited for ever.
+/// Whether a descent to the second lower bound goes on from one to the first: leaves whose fences are damaged
+/// could be visited for ever.
 fn goes_on(tree: &Tree<'_>, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> bool {
     let (Bound::Included(key) | Bound::Excluded(key)) = to else { return true };
     match (from.as_ref().map(Vec::as_slice), to) {
@@ -141,7 +153,8 @@ struct Visit<'a, F> {
 }
 
 impl<F> Visit<'_, F> {
-    /// Shows one leaf's records between the bounds, `is_last` of those that its parent names. Returns what was made of them.
+    /// Shows one leaf's records between the bounds, `is_last` of those that its parent names. Returns what
+    /// was made of them.
     #[inline]
     fn leaf<B>(
         &mut self,
@@ -174,7 +187,9 @@ impl<F> Visit<'_, F> {
             _ if next.is_some() => leaf.count(),
             Bound::Unbounded => leaf.count(),
             // The leaf covers the bound, or lies wholly below it.
-            Bound::Included(bound) if leaf.covers(bound, order) => place(bound).map_or_else(|slot| slot, |slot| slot + 1),
+            Bound::Included(bound) if leaf.covers(bound, order) => {
+                place(bound).map_or_else(|slot| slot, |slot| slot + 1)
+            }
             Bound::Excluded(bound) if leaf.covers(bound, order) => place(bound).unwrap_or_else(|slot| slot),
             _ => leaf.count(),
         };
@@ -207,12 +222,18 @@ impl<F> Visit<'_, F> {
         (sum, next)
     }
 
-    /// Shows the first of a range of a leaf's records that are short and alike, mostly all of them. Returns how many these were, and
-    /// what was made of them.
+    /// Shows the first of a range of a leaf's records that are short and alike, mostly all of them. Returns
+    /// how many these were, and what was made of them.
     ///
     /// A function of its own, so that the loop has the registers to itself.
     #[inline(never)]
-    fn show_alike<B>(&mut self, leaf: Leaf<'_>, slots: Range<usize>, ahead: &mut Steps, mut sum: B) -> ControlFlow<B, (B, usize)>
+    fn show_alike<B>(
+        &mut self,
+        leaf: Leaf<'_>,
+        slots: Range<usize>,
+        ahead: &mut Steps,
+        mut sum: B,
+    ) -> ControlFlow<B, (B, usize)>
     where
         F: FnMut(B, &[u8], &[u8]) -> ControlFlow<B, B>,
     {
@@ -238,8 +259,8 @@ impl<F> Visit<'_, F> {
 
 /// Puts whole keys together from a leaf's prefix and each record's suffix.
 ///
-/// A short key is put together in a register and stored at once: a load of bytes that came by two stores would have to wait for both to
-/// reach the cache.
+/// A short key is put together in a register and stored at once: a load of bytes that came by two stores
+/// would have to wait for both to reach the cache.
 #[derive(Default)]
 struct WholeKey {
     short: [u8; SHORT],
@@ -280,7 +301,8 @@ struct Leaves {
 }
 
 impl Leaves {
-    /// The next leaf; it stays in `following` until the caller has read it, since an operation may have to be repeated.
+    /// The next leaf; it stays in `following` until the caller has read it, since an operation may have to be
+    /// repeated.
     fn next(&mut self, snapshot: &Snapshot<'_>, tree: &Tree<'_>, lower: &Bound<Vec<u8>>) -> Result<PageId> {
         if let Some(&page) = self.following.last() {
             return Ok(page);

@@ -1,6 +1,7 @@
 //! Freeing a tree, some pages at a time: from its lower end and its innermost subtrees on.
 //!
-//! What is left is a tree at any time, with some of its first leaves missing: so freeing can be cut short, and goes on where it was.
+//! What is left is a tree at any time, with some of its first leaves missing: so freeing can be cut short,
+//! and goes on where it was.
 
 use super::node::{self, Inner, InnerMut, Kind, Leaf, LeafMut, Order, Value};
 use super::{Tree, find_edge, format_root, nest};
@@ -20,8 +21,9 @@ impl<'t> Freeing<'t> {
         Freeing { outermost: tree, below: Vec::new() }
     }
 
-    /// Frees the first leaf without the rest, or some of its long values if these are many, or the first subtree in it if that is a single leaf, or the same in
-    /// that subtree. False, with nothing freed, if there is nothing but the root.
+    /// Frees the first leaf without the rest, or some of its long values if these are many, or the first
+    /// subtree in it if that is a single leaf, or the same in that subtree. False, with nothing freed, if
+    /// there is nothing but the root.
     pub(crate) fn step<W: PageWrite>(&mut self, writer: &mut W, most: usize) -> Result<bool> {
         let Freeing { outermost, below } = self;
         loop {
@@ -67,7 +69,8 @@ pub(crate) fn free_root<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result
     writer.free(tree.root)
 }
 
-/// Takes the first leaf, which was freed, out of the pages above it, which are freed with their last child. The root becomes a leaf then.
+/// Takes the first leaf, which was freed, out of the pages above it, which are freed with their last child.
+/// The root becomes a leaf then.
 fn drop_first_child<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, mut path: Vec<PageId>) -> Result<()> {
     while let Some(parent) = path.pop() {
         let bytes = writer.write(parent)?;

@@ -1,10 +1,11 @@
 //! Bulk loading: building a tree's pages directly from records that come in order.
 //!
-//! Pages are filled from left to right, each level by a loader of its own; a page is written once and never looked at again. The last page
-//! made, at the top, goes into the tree's root, which until then is an empty leaf.
+//! Pages are filled from left to right, each level by a loader of its own; a page is written once and never
+//! looked at again. The last page made, at the top, goes into the tree's root, which until then is an empty
+//! leaf.
 //!
-//! Records below one stem come one after the other: the subtree for them is loaded in the same way, and when a key comes that does not
-//! belong there, it is finished, and its reference goes to the tree around it.
+//! Records below one stem come one after the other: the subtree for them is loaded in the same way, and when
+//! a key comes that does not belong there, it is finished, and its reference goes to the tree around it.
 
 use super::node::{self, InnerLoader, LeafLoader, Value};
 use super::{Tree, nest};
@@ -21,7 +22,8 @@ pub(crate) struct Load<'t> {
     tree: Tree<'t>,
     stem_bytes: usize,
     outermost: TreeLoad<'t>,
-    /// Subtrees that more records may go to, each in the one before. Their stems are what the last key begins with.
+    /// Subtrees that more records may go to, each in the one before. Their stems are what the last key begins
+    /// with.
     below: Vec<TreeLoad<'static>>,
     taken: InOrder,
 }
@@ -30,10 +32,17 @@ impl<'t> Load<'t> {
     /// Begins to load an empty tree.
     pub(crate) fn new(tree: Tree<'t>, page_size: usize) -> Load<'t> {
         let stem_bytes = nest::stem_bytes(tree.order, page_size);
-        Load { tree, stem_bytes, outermost: TreeLoad::new(tree, page_size), below: Vec::new(), taken: InOrder::default() }
+        Load {
+            tree,
+            stem_bytes,
+            outermost: TreeLoad::new(tree, page_size),
+            below: Vec::new(),
+            taken: InOrder::default(),
+        }
     }
 
-    /// Takes the next record, whose value `store` stores if it is long. Writes pages through `writer` as they fill; they are complete then.
+    /// Takes the next record, whose value `store` stores if it is long. Writes pages through `writer` as they
+    /// fill; they are complete then.
     pub(crate) fn push<W: PageWrite>(
         &mut self,
         writer: &mut W,
@@ -137,10 +146,17 @@ impl<'t> TreeLoad<'t> {
     }
 
     /// A page one below `level` is complete, and `separator` stands between it and the next.
-    fn complete<W: PageWrite>(&mut self, writer: &mut W, level: usize, page: PageId, separator: Vec<u8>) -> Result<()> {
+    fn complete<W: PageWrite>(
+        &mut self,
+        writer: &mut W,
+        level: usize,
+        page: PageId,
+        separator: Vec<u8>,
+    ) -> Result<()> {
         let Some(above) = self.levels.get_mut(level) else {
             let number = level as u8 + 1;
-            let loader = InnerLoader::new(self.page_size, self.tree.id, self.flags, number, FILL_PERCENT, None, page);
+            let loader =
+                InnerLoader::new(self.page_size, self.tree.id, self.flags, number, FILL_PERCENT, None, page);
             self.levels.push(Level { loader, before: separator });
             return Ok(());
         };
@@ -162,7 +178,8 @@ impl<'t> TreeLoad<'t> {
         }
         let mut level = 0;
         while level < self.levels.len() {
-            // The page in hand is the last of the level below: its parent takes it, and is then the last of its own level.
+            // The page in hand is the last of the level below: its parent takes it, and is then the last of
+            // its own level.
             let id = self.place(writer, &mut page)?;
             let before = std::mem::take(&mut self.levels[level].before);
             if self.levels[level].loader.push(&before, id) {

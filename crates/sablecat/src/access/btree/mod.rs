@@ -1,17 +1,19 @@
 //! B+trees over page readers and page writers.
 //!
-//! A tree has a number and a root page; the root's page id never changes, since a root that grows moves its content one level down. Pages
-//! carry their fences, so a remembered leaf can be checked to be the right one without a descent, and neighbours are found through the
-//! fences and the parents: pages have no sibling links, which old versions would make ambiguous.
+//! A tree has a number and a root page; the root's page id never changes, since a root that grows moves its
+//! content one level down. Pages carry their fences, so a remembered leaf can be checked to be the right one
+//! without a descent, and neighbours are found through the fences and the parents: pages have no sibling
+//! links, which old versions would make ambiguous.
 //!
-//! Changing a page's records needs that page alone. Changing the tree's *shape* (split, merge, grow, shrink) also changes inner pages; the
-//! caller sees to it that only one writer at a time changes a tree's shape (the structure latch), and that leaves are written in key
-//! order.
+//! Changing a page's records needs that page alone. Changing the tree's *shape* (split, merge, grow, shrink)
+//! also changes inner pages; the caller sees to it that only one writer at a time changes a tree's shape (the
+//! structure latch), and that leaves are written in key order.
 //!
 //! Keys too long for a page are nested: nest.rs.
 //!
-//! Splits leave room for any entry in both halves (node/limits.rs), so a put splits each level at most once. Merges take a page into
-//! its right neighbour's company when both fit one page, once it is less than a third full.
+//! Splits leave room for any entry in both halves (node/limits.rs), so a put splits each level at most once.
+//! Merges take a page into its right neighbour's company when both fit one page, once it is less than a third
+//! full.
 
 mod beside;
 mod change;
@@ -111,7 +113,10 @@ pub(super) fn find_leaf<R: PageRead>(
 ) -> Result<PageId> {
     let mut page = tree.root;
     for _ in 0..LEVELS_MAX {
-        match reader.read(page, |bytes| look(bytes, tree, key, toward)).map_err(|error| unborn(tree, page, error))? {
+        match reader
+            .read(page, |bytes| look(bytes, tree, key, toward))
+            .map_err(|error| unborn(tree, page, error))?
+        {
             Down::Leaf => return Ok(page),
             Down::Child { slot, page: child } => {
                 path(Step { page, slot });
@@ -125,7 +130,12 @@ pub(super) fn find_leaf<R: PageRead>(
 }
 
 /// The first (`front`) or last leaf of a tree, noting the steps in `path`.
-pub(super) fn find_edge<R: PageRead>(reader: &R, tree: &Tree<'_>, front: bool, mut path: impl FnMut(Step)) -> Result<PageId> {
+pub(super) fn find_edge<R: PageRead>(
+    reader: &R,
+    tree: &Tree<'_>,
+    front: bool,
+    mut path: impl FnMut(Step),
+) -> Result<PageId> {
     let mut page = tree.root;
     for _ in 0..LEVELS_MAX {
         let down = reader
@@ -160,7 +170,9 @@ pub(super) fn find_edge<R: PageRead>(reader: &R, tree: &Tree<'_>, front: bool, m
 /// Whether `bytes` is the leaf of `tree` where `key` belongs.
 #[inline]
 pub(super) fn is_leaf_for(bytes: &[u8], tree: &Tree<'_>, key: &[u8]) -> bool {
-    header::tree_id(bytes) == tree.id && node::kind(bytes) == Some(Kind::Leaf) && Leaf::new(bytes).covers(key, tree.order)
+    header::tree_id(bytes) == tree.id
+        && node::kind(bytes) == Some(Kind::Leaf)
+        && Leaf::new(bytes).covers(key, tree.order)
 }
 
 /// The fences of a page, if it is a leaf.
@@ -186,7 +198,12 @@ pub(super) fn get<'p>(bytes: &'p [u8], key: &[u8], order: Order<'_>) -> Option<V
 
 /// Sets a record in a leaf. Fails, changing nothing, when the leaf has no room.
 #[inline]
-pub(super) fn put_in_leaf(bytes: &mut [u8], key: &[u8], value: Value<'_>, order: Order<'_>) -> std::result::Result<(), node::PageFull> {
+pub(super) fn put_in_leaf(
+    bytes: &mut [u8],
+    key: &[u8],
+    value: Value<'_>,
+    order: Order<'_>,
+) -> std::result::Result<(), node::PageFull> {
     let at = Leaf::new(bytes).search(key, order);
     let mut leaf = LeafMut::new(bytes);
     match at {

@@ -1,22 +1,26 @@
 //! Trees within trees: how keys are held that are too long for a page.
 //!
-//! A tree in the order of bytes holds keys shorter than a *stem* in its own leaves: the stem's length is that of the longest key that a
-//! page can hold. All longer keys that begin with one stem live in a *subtree*, without the stem; what is left of them may be empty, or
-//! be as long as a stem again, and is then nested again. (Masstree's trie of B+trees, Mao, Kohler and Morris 2012, with longer slices.)
-//! In the tree around it the subtree is a record with the stem for its key, and for its value a *reference*:
+//! A tree in the order of bytes holds keys shorter than a *stem* in its own leaves: the stem's length is that
+//! of the longest key that a page can hold. All longer keys that begin with one stem live in a *subtree*,
+//! without the stem; what is left of them may be empty, or be as long as a stem again, and is then nested
+//! again. (Masstree's trie of B+trees, Mao, Kohler and Morris 2012, with longer slices.) In the tree around
+//! it the subtree is a record with the stem for its key, and for its value a *reference*:
 //!
 //! ```text
 //! tree id u32 | root page u32
 //! ```
 //!
-//! So a record whose key is exactly as long as a stem always is a reference, and order is kept: the stem sorts before everything
-//! longer that begins with it, and everything in its place begins with it.
+//! So a record whose key is exactly as long as a stem always is a reference, and order is kept: the stem
+//! sorts before everything longer that begins with it, and everything in its place begins with it.
 //!
-//! * The number of a subtree is its root's page number with all bits flipped. No two trees have one root at a time, so numbers need not be
-//!   given out: they cannot run out, and replaying the log need not find those of before.
-//! * A subtree is never empty: the first put below a stem makes it, the removal of its last record unmakes it, in the same commit.
+//! * The number of a subtree is its root's page number with all bits flipped. No two trees have one root at a
+//!   time, so numbers need not be given out: they cannot run out, and replaying the log need not find those
+//!   of before.
+//! * A subtree is never empty: the first put below a stem makes it, the removal of its last record unmakes
+//!   it, in the same commit.
 //! * References, and all pages of subtrees, change only under the structure latch of the outermost tree.
-//! * Each step down uses up a stem of a key with a limit, so no damage makes a descent endless. A scan, which has no key to use up, counts.
+//! * Each step down uses up a stem of a key with a limit, so no damage makes a descent endless. A scan, which
+//!   has no key to use up, counts.
 //!
 //! A tree with an order of its own compares whole keys: there is no nesting in it.
 //!
@@ -77,7 +81,9 @@ pub(crate) fn reference(root: PageId) -> [u8; REFERENCE_BYTES] {
 
 /// The subtree that a reference names; the error says what is wrong with it, not where it is.
 pub(crate) fn subtree(value: Value<'_>) -> std::result::Result<Tree<'static>, &'static str> {
-    let Value::Inline(&[a, b, c, d, e, f, g, h]) = value else { return Err("where a reference to a subtree should be, has another value") };
+    let Value::Inline(&[a, b, c, d, e, f, g, h]) = value else {
+        return Err("where a reference to a subtree should be, has another value");
+    };
     let (id, root) = (u32::from_le_bytes([a, b, c, d]), PageId(u32::from_le_bytes([e, f, g, h])));
     if root == PageId::NONE || id != !root.0 {
         return Err("has a reference to a subtree whose number and root page do not fit each other");
@@ -88,10 +94,12 @@ pub(crate) fn subtree(value: Value<'_>) -> std::result::Result<Tree<'static>, &'
 
 /// The subtree in a leaf's slot, whose key is a stem.
 pub(crate) fn subtree_at(tree: &Tree<'_>, bytes: &[u8], slot: usize) -> Result<Tree<'static>> {
-    subtree(Leaf::new(bytes).value(slot)).map_err(|why| damaged(tree, header::page_id(bytes), format_args!("{why} (record {slot})")))
+    subtree(Leaf::new(bytes).value(slot))
+        .map_err(|why| damaged(tree, header::page_id(bytes), format_args!("{why} (record {slot})")))
 }
 
-/// Refuses to go deeper than any key does. `bytes` is a leaf, and stems of so many bytes lead to it or further.
+/// Refuses to go deeper than any key does. `bytes` is a leaf, and stems of so many bytes lead to it or
+/// further.
 pub(crate) fn check_depth(tree: &Tree<'_>, bytes: &[u8], stems_len: usize) -> Result<()> {
     if stems_len <= KEY_BYTES_MAX {
         return Ok(());
@@ -101,7 +109,12 @@ pub(crate) fn check_depth(tree: &Tree<'_>, bytes: &[u8], stems_len: usize) -> Re
 
 /// Finds where a key belongs, telling `passed` of the trees around it, from the outermost on.
 #[inline]
-pub(crate) fn find<'t, 'k, R: PageRead>(reader: &R, tree: &Tree<'t>, key: &'k [u8], passed: impl FnMut(Tree<'t>)) -> Result<Place<'t, 'k>> {
+pub(crate) fn find<'t, 'k, R: PageRead>(
+    reader: &R,
+    tree: &Tree<'t>,
+    key: &'k [u8],
+    passed: impl FnMut(Tree<'t>),
+) -> Result<Place<'t, 'k>> {
     if is_nested(tree, key, reader.page_size()) {
         find_nested(reader, tree, key, passed)
     } else {
@@ -110,7 +123,12 @@ pub(crate) fn find<'t, 'k, R: PageRead>(reader: &R, tree: &Tree<'t>, key: &'k [u
 }
 
 #[cold]
-fn find_nested<'t, 'k, R: PageRead>(reader: &R, tree: &Tree<'t>, key: &'k [u8], mut passed: impl FnMut(Tree<'t>)) -> Result<Place<'t, 'k>> {
+fn find_nested<'t, 'k, R: PageRead>(
+    reader: &R,
+    tree: &Tree<'t>,
+    key: &'k [u8],
+    mut passed: impl FnMut(Tree<'t>),
+) -> Result<Place<'t, 'k>> {
     let mut tree = *tree;
     let (mut stems, mut rest) = key.split_at(0);
     while let Some((stem, _)) = rest.split_at_checked(stem_bytes(tree.order, reader.page_size())) {
@@ -131,7 +149,8 @@ fn find_subtree<R: PageRead>(reader: &R, tree: &Tree<'_>, stem: &[u8]) -> Result
     })?
 }
 
-/// A bound on the keys of a subtree that whole keys on this side of `bound` have there, some of them being below `stems`.
+/// A bound on the keys of a subtree that whole keys on this side of `bound` have there, some of them being
+/// below `stems`.
 pub(crate) fn inside<'b>(bound: std::ops::Bound<&'b [u8]>, stems: &[u8]) -> std::ops::Bound<&'b [u8]> {
     use std::ops::Bound::{Excluded, Included, Unbounded};
     match bound {
@@ -141,7 +160,8 @@ pub(crate) fn inside<'b>(bound: std::ops::Bound<&'b [u8]>, stems: &[u8]) -> std:
     }
 }
 
-/// What a leaf keeps of the value of a key with `key_len` bytes: itself, or where its pages are, which `store` puts it in.
+/// What a leaf keeps of the value of a key with `key_len` bytes: itself, or where its pages are, which
+/// `store` puts it in.
 #[inline]
 pub(crate) fn store_value<'v, W: PageWrite>(
     writer: &mut W,
@@ -156,8 +176,8 @@ pub(crate) fn store_value<'v, W: PageWrite>(
     Ok(Value::Long { first_page: store(writer, tree, value)?, len: value.len() as u64 })
 }
 
-/// Sets or removes the record of a nested key, making and unmaking subtrees. `store` stores the value if it is long. False if there was
-/// nothing to remove.
+/// Sets or removes the record of a nested key, making and unmaking subtrees. `store` stores the value if it
+/// is long. False if there was nothing to remove.
 ///
 /// The outermost tree's structure latch is held, or nobody else is there.
 #[cold]
@@ -170,7 +190,11 @@ pub(crate) fn change<W: PageWrite>(
 ) -> Result<bool> {
     let mut around = Vec::new();
     let place = find(writer, tree, key, |tree| around.push(tree))?;
-    let before = if is_nested(&place.tree, place.rest, writer.page_size()) { Before::Nothing } else { before(writer, &place)? };
+    let before = if is_nested(&place.tree, place.rest, writer.page_size()) {
+        Before::Nothing
+    } else {
+        before(writer, &place)?
+    };
     match value {
         Some(value) => {
             insert(writer, &place, value, store)?;
@@ -207,8 +231,8 @@ fn before<R: PageRead>(reader: &R, place: &Place<'_, '_>) -> Result<Before> {
     })
 }
 
-/// Puts a record where it belongs, in new subtrees if need be. These are made from the innermost out, so that nothing leads to them if a writer in place
-/// fails on the way; then they are given back.
+/// Puts a record where it belongs, in new subtrees if need be. These are made from the innermost out, so that
+/// nothing leads to them if a writer in place fails on the way; then they are given back.
 fn insert<W: PageWrite>(
     writer: &mut W,
     place: &Place<'_, '_>,
@@ -224,7 +248,8 @@ fn insert<W: PageWrite>(
     inserted
 }
 
-/// As [`insert`], noting what the value is kept as and the roots of new subtrees as they are made. None of these has more than a page.
+/// As [`insert`], noting what the value is kept as and the roots of new subtrees as they are made. None of
+/// these has more than a page.
 fn insert_noting<'v, W: PageWrite>(
     writer: &mut W,
     place: &Place<'_, '_>,
@@ -256,11 +281,18 @@ pub(super) fn make<W: PageWrite>(writer: &mut W, home: Home<'static>) -> Result<
     Ok(tree)
 }
 
-/// Takes out a record; with it, if it is the only one of its subtree, that, and so on outwards. `around` are the trees around its own.
+/// Takes out a record; with it, if it is the only one of its subtree, that, and so on outwards. `around` are
+/// the trees around its own.
 ///
-/// One record goes, the outermost that leads to nothing else: so a writer in place that fails before has changed nothing, and after that leaves pages that nothing
-/// leads to.
-fn take_out<W: PageWrite>(writer: &mut W, place: &Place<'_, '_>, mut around: Vec<Tree<'_>>, key: &[u8], before: Before) -> Result<()> {
+/// One record goes, the outermost that leads to nothing else: so a writer in place that fails before has
+/// changed nothing, and after that leaves pages that nothing leads to.
+fn take_out<W: PageWrite>(
+    writer: &mut W,
+    place: &Place<'_, '_>,
+    mut around: Vec<Tree<'_>>,
+    key: &[u8],
+    before: Before,
+) -> Result<()> {
     let stem_len = stem_bytes(place.tree.order, writer.page_size());
     let (mut tree, mut gone, mut pages) = (place.tree, place.rest, Vec::new());
     while let Some(outer) = around.pop() {
@@ -275,14 +307,18 @@ fn take_out<W: PageWrite>(writer: &mut W, place: &Place<'_, '_>, mut around: Vec
     .map(drop)
 }
 
-/// The pages of a tree with no record but one, of which it may have several: neighbours that could not be merged when they emptied. None if
-/// there are more records.
+/// The pages of a tree with no record but one, of which it may have several: neighbours that could not be
+/// merged when they emptied. None if there are more records.
 fn pages_if_last<R: PageRead>(reader: &R, tree: &Tree<'_>) -> Result<Option<Vec<PageId>>> {
     let (mut pages, mut records) = (Vec::new(), 0);
     let mut left = vec![(tree.root, None)];
     while let Some((page, expected)) = left.pop() {
         let found = reader.read(page, |bytes| match node::kind(bytes) {
-            _ if header::tree_id(bytes) != tree.id || expected.is_some_and(|level| level != node::level(bytes)) => None,
+            _ if header::tree_id(bytes) != tree.id
+                || expected.is_some_and(|level| level != node::level(bytes)) =>
+            {
+                None
+            }
             Some(Kind::Leaf) => Some(Leaf::new(bytes).count()),
             Some(Kind::Inner) => {
                 let inner = Inner::new(bytes);

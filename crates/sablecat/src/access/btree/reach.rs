@@ -1,5 +1,5 @@
-//! Finding all pages of a tree, with its subtrees and long values, whatever its order: what leads nowhere is to be found by that. And what is right below a page, for who looks at some
-//! of them (estimate.rs).
+//! Finding all pages of a tree, with its subtrees and long values, whatever its order: what leads nowhere is
+//! to be found by that. And what is right below a page, for who looks at some of them (estimate.rs).
 
 use super::node::{self, Inner, Kind, Leaf, Order, Value};
 use super::{Tree, damaged, nest};
@@ -23,16 +23,22 @@ pub(super) struct Step<'t> {
 ///
 /// # Errors
 /// Those of reading, and corruption if the pages do not form a tree: then not all of it was found.
-pub(crate) fn reach<R: PageRead>(reader: &R, tree: &Tree<'_>, met: &mut dyn FnMut(PageId) -> bool) -> Result<()> {
+pub(crate) fn reach<R: PageRead>(
+    reader: &R,
+    tree: &Tree<'_>,
+    met: &mut dyn FnMut(PageId) -> bool,
+) -> Result<()> {
     let mut ahead = vec![Step::root(tree)];
     while let Some(step) = ahead.pop() {
         if !met(step.page) {
             return Err(damaged(&step.tree, step.page, "is reached twice"));
         }
-        let mut long =
-            |first: PageId, pages: u64| (0..pages).all(|n| u32::try_from(u64::from(first.0) + n).map(PageId).is_ok_and(&mut *met));
-        reader
-            .read(step.page, |bytes| step.look(bytes, &mut ahead, &mut |first, len| long(first, long::page_count(len, bytes.len()))))??;
+        let mut long = |first: PageId, pages: u64| {
+            (0..pages).all(|n| u32::try_from(u64::from(first.0) + n).map(PageId).is_ok_and(&mut *met))
+        };
+        reader.read(step.page, |bytes| {
+            step.look(bytes, &mut ahead, &mut |first, len| long(first, long::page_count(len, bytes.len())))
+        })??;
     }
     Ok(())
 }
@@ -43,11 +49,18 @@ impl<'t> Step<'t> {
         Step { tree: *tree, page: tree.root, level: None, stems_len: 0 }
     }
 
-    /// Tells of the long values in a page, by their first pages and their lengths, and adds what is below it to the pages to be looked at.
+    /// Tells of the long values in a page, by their first pages and their lengths, and adds what is below it
+    /// to the pages to be looked at.
     ///
     /// # Errors
-    /// Corruption if it is not the page that it must be, or `long` says of a value that it cannot be where it is.
-    pub(super) fn look(&self, bytes: &[u8], ahead: &mut Vec<Step<'t>>, long: &mut dyn FnMut(PageId, u64) -> bool) -> Result<()> {
+    /// Corruption if it is not the page that it must be, or `long` says of a value that it cannot be where it
+    /// is.
+    pub(super) fn look(
+        &self,
+        bytes: &[u8],
+        ahead: &mut Vec<Step<'t>>,
+        long: &mut dyn FnMut(PageId, u64) -> bool,
+    ) -> Result<()> {
         let Step { tree, page, level, stems_len } = self;
         if header::tree_id(bytes) != tree.id || level.is_some_and(|level| level != node::level(bytes)) {
             return Err(damaged(tree, *page, "belongs to another tree, or to another level of it"));
@@ -71,7 +84,12 @@ impl<'t> Step<'t> {
         }
     }
 
-    fn look_into_leaf(&self, bytes: &[u8], ahead: &mut Vec<Step<'t>>, long: &mut dyn FnMut(PageId, u64) -> bool) -> Result<()> {
+    fn look_into_leaf(
+        &self,
+        bytes: &[u8],
+        ahead: &mut Vec<Step<'t>>,
+        long: &mut dyn FnMut(PageId, u64) -> bool,
+    ) -> Result<()> {
         let Step { tree, page, stems_len, .. } = self;
         let leaf = Leaf::new(bytes);
         nest::check_depth(tree, bytes, *stems_len)?;
@@ -82,11 +100,20 @@ impl<'t> Step<'t> {
             let (prefix, suffix) = leaf.key(slot);
             if prefix.len() + suffix.len() == stem_bytes {
                 let subtree = nest::subtree_at(tree, bytes, slot)?;
-                ahead.push(Step { tree: subtree, page: subtree.root, level: None, stems_len: stems_len + stem_bytes });
+                ahead.push(Step {
+                    tree: subtree,
+                    page: subtree.root,
+                    level: None,
+                    stems_len: stems_len + stem_bytes,
+                });
             } else if let Value::Long { first_page, len } = leaf.value(slot)
                 && !long(first_page, len)
             {
-                return Err(damaged(tree, *page, format_args!("has a value that is not its own (record {slot})")));
+                return Err(damaged(
+                    tree,
+                    *page,
+                    format_args!("has a value that is not its own (record {slot})"),
+                ));
             }
         }
         Ok(())

@@ -1,10 +1,10 @@
 //! Moving through a tree in order, from either end.
 //!
-//! A scan copies one leaf at a time (4 KiB: 46 ns for some eighty records). The next leaf is found by the fence of this one, from the root: some 100 ns a
-//! leaf, with all inner pages in cache.
+//! A scan copies one leaf at a time (4 KiB: 46 ns for some eighty records). The next leaf is found by the
+//! fence of this one, from the root: some 100 ns a leaf, with all inner pages in cache.
 //!
-//! Where a reference to a subtree stands, a scan goes on in the subtree, with a leaf of its own there, and comes back. Bounds know whole keys;
-//! leaves are asked for by what of a key its tree knows.
+//! Where a reference to a subtree stands, a scan goes on in the subtree, with a leaf of its own there, and
+//! comes back. Bounds know whole keys; leaves are asked for by what of a key its tree knows.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -31,12 +31,15 @@ pub(crate) fn wanted<R: PageRead>(reader: &R, tree: &Tree<'_>, wanted: Wanted<'_
 pub(crate) fn bound_read<'b>(order: Order<'_>, bound: Bound<&'b [u8]>, page_size: usize) -> Bound<&'b [u8]> {
     let stem_bytes = nest::stem_bytes(order, page_size);
     match bound {
-        Bound::Included(key) | Bound::Excluded(key) if key.len() >= stem_bytes => Bound::Included(&key[..stem_bytes]),
+        Bound::Included(key) | Bound::Excluded(key) if key.len() >= stem_bytes => {
+            Bound::Included(&key[..stem_bytes])
+        }
         bound => bound,
     }
 }
 
-/// Whether a range reads the same in two states. References to subtrees are compared as what they are: what was read in a subtree was noted by itself.
+/// Whether a range reads the same in two states. References to subtrees are compared as what they are: what
+/// was read in a subtree was noted by itself.
 pub(crate) fn reads_same<S: Source + PageRead>(
     tree: &Tree<'_>,
     stems: &[u8],
@@ -60,7 +63,8 @@ struct Side {
     to: usize,
 }
 
-/// One end of a scan: where it stands in the outermost tree, and in subtrees, each below the slot where the one before stands.
+/// One end of a scan: where it stands in the outermost tree, and in subtrees, each below the slot where the
+/// one before stands.
 #[derive(Debug, Default)]
 struct End {
     outermost: Side,
@@ -86,7 +90,8 @@ impl Ends {
         }
     }
 
-    /// The key of the next record from one end, which then stands at that record's slot; none if no more lie between the bounds.
+    /// The key of the next record from one end, which then stands at that record's slot; none if no more lie
+    /// between the bounds.
     pub(crate) fn next<S: Source>(
         &mut self,
         tree: &Tree<'_>,
@@ -155,7 +160,8 @@ impl Side {
         }
     }
 
-    /// The whole key of the next record within the bounds, or the stems of the next subtree with keys that may be within them.
+    /// The whole key of the next record within the bounds, or the stems of the next subtree with keys that
+    /// may be within them.
     #[inline]
     fn next<S: Source>(
         &mut self,
@@ -185,7 +191,8 @@ impl Side {
                 key.truncate(stems.len());
                 key.extend_from_slice(prefix);
                 key.extend_from_slice(suffix);
-                let is_above = tree.above(&key, lower) || !shallow && self.leads_above(tree, key.len() - stems.len(), &key, lower);
+                let is_above = tree.above(&key, lower)
+                    || !shallow && self.leads_above(tree, key.len() - stems.len(), &key, lower);
                 if is_above && tree.below(&key, upper) {
                     return Ok(Some(key));
                 }
@@ -215,7 +222,11 @@ impl Side {
             let next = if forward { leaf.upper_fence() } else { leaf.lower_fence() };
             let toward = if forward { Ordering::Greater } else { Ordering::Less };
             if next.is_some_and(|next| tree.order.compare(next, &fence) != toward) {
-                return Err(damaged(tree, header::page_id(self.copy.bytes()), "leads a scan back to where it came from"));
+                return Err(damaged(
+                    tree,
+                    header::page_id(self.copy.bytes()),
+                    "leads a scan back to where it came from",
+                ));
             }
         }
     }

@@ -20,12 +20,20 @@ pub(crate) fn put<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8], val
     }
 }
 
-/// Splits `page`, or, when its parent has no room for another separator, the parent; the caller descends again.
-fn split<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, path: &[Step], page: PageId, key: &[u8]) -> Result<()> {
+/// Splits `page`, or, when its parent has no room for another separator, the parent; the caller descends
+/// again.
+fn split<W: PageWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    path: &[Step],
+    page: PageId,
+    key: &[u8],
+) -> Result<()> {
     let Some((parent, above)) = path.split_last() else {
         return grow(writer, tree);
     };
-    let has_room = writer.read(parent.page, |bytes| Inner::new(bytes).fits(node::key_bytes_max(bytes.len())))?;
+    let has_room =
+        writer.read(parent.page, |bytes| Inner::new(bytes).fits(node::key_bytes_max(bytes.len())))?;
     if !has_room {
         return split(writer, tree, above, parent.page, key);
     }
@@ -40,7 +48,11 @@ fn split<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, path: &[Step], page: Pag
         node::split_leaf(&source, left_bytes, right_bytes, right, split_point(&source, tree, key))
     } else {
         let inner = Inner::new(&source);
-        let at = if inner.find(key, tree.order).0 == inner.count() { SplitPoint::Append } else { SplitPoint::Middle };
+        let at = if inner.find(key, tree.order).0 == inner.count() {
+            SplitPoint::Append
+        } else {
+            SplitPoint::Middle
+        };
         node::split_inner(&source, left_bytes, right_bytes, right, at)
     };
     let has_room = InnerMut::new(parent_bytes).insert(parent.slot, &separator, right).is_ok();
@@ -58,7 +70,8 @@ fn settle<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, page: PageId) -> Result
     writer.settle(page, home)
 }
 
-/// Where to split a leaf: in the middle, unless the key goes to one of its ends, as it does when keys come in order.
+/// Where to split a leaf: in the middle, unless the key goes to one of its ends, as it does when keys come in
+/// order.
 fn split_point(source: &[u8], tree: &Tree<'_>, key: &[u8]) -> SplitPoint {
     let leaf = Leaf::new(source);
     match leaf.search(key, tree.order) {
@@ -108,7 +121,8 @@ pub(super) fn remove_with<W: PageWrite>(
     if writer.read(leaf, |bytes| Leaf::new(bytes).search(key, tree.order).is_err())? {
         return Ok(false);
     }
-    // What is written may be a newer version than what was read: others may have changed records beside this one, which then is in another slot.
+    // What is written may be a newer version than what was read: others may have changed records beside this
+    // one, which then is in another slot.
     let bytes = writer.write(leaf)?;
     let Ok(index) = Leaf::new(bytes).search(key, tree.order) else { return Ok(false) };
     LeafMut::new(bytes).remove(index);
@@ -124,7 +138,12 @@ pub(crate) fn merge_up<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]
     merge_path(writer, tree, leaf, path)
 }
 
-fn merge_path<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, leaf: PageId, mut path: Vec<Step>) -> Result<()> {
+fn merge_path<W: PageWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    leaf: PageId,
+    mut path: Vec<Step>,
+) -> Result<()> {
     let mut page = leaf;
     while let Some(parent) = path.pop() {
         if !writer.read(page, should_merge)? || !merge(writer, tree, parent, page)? {
@@ -140,7 +159,8 @@ pub(crate) fn should_merge(bytes: &[u8]) -> bool {
     node::used_bytes(bytes) < bytes.len() / 3
 }
 
-/// Merges `page`, the child that `parent` names, with a neighbour below the same parent, if the two fit one page.
+/// Merges `page`, the child that `parent` names, with a neighbour below the same parent, if the two fit one
+/// page.
 fn merge<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, parent: Step, page: PageId) -> Result<bool> {
     let (left_slot, neighbours) = writer.read(parent.page, |bytes| {
         let inner = Inner::new(bytes);
@@ -155,10 +175,12 @@ fn merge<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, parent: Step, page: Page
     })?;
     let Some((left, right)) = neighbours else { return Ok(false) };
     if left != page && right != page {
-        // The page is no longer where the path says: an earlier merge of this commit moved it. It merges another time.
+        // The page is no longer where the path says: an earlier merge of this commit moved it. It merges
+        // another time.
         return Ok(false);
     }
-    // Leaves are latched in key order, and a neighbour may come before what is held already: so no waiting for it.
+    // Leaves are latched in key order, and a neighbour may come before what is held already: so no waiting
+    // for it.
     if !writer.try_claim(left)? || !writer.try_claim(right)? {
         return Ok(false);
     }

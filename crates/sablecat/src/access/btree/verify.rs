@@ -9,7 +9,8 @@ use crate::access::{PageRead, long};
 use crate::pages::header;
 use crate::types::PageId;
 
-/// Walks a tree and tells `problem` of whatever is wrong, naming page and reason; `seen` collects every page met, to find pages met twice.
+/// Walks a tree and tells `problem` of whatever is wrong, naming page and reason; `seen` collects every page
+/// met, to find pages met twice.
 pub(crate) fn verify<R: PageRead>(
     reader: &R,
     tree: &Tree<'_>,
@@ -17,8 +18,17 @@ pub(crate) fn verify<R: PageRead>(
     problem: &mut dyn FnMut(String),
     progress: &mut dyn FnMut(u64),
 ) -> Shape {
-    let mut walk =
-        Walk { reader, tree: *tree, stems_len: 0, found: 0, below: Vec::new(), seen, problem, progress, shape: Shape::default() };
+    let mut walk = Walk {
+        reader,
+        tree: *tree,
+        stems_len: 0,
+        found: 0,
+        below: Vec::new(),
+        seen,
+        problem,
+        progress,
+        shape: Shape::default(),
+    };
     walk.page(tree.root, None, (None, None));
     // One after the other, however deep they are nested.
     while let Some((subtree, stems_len)) = walk.below.pop() {
@@ -33,7 +43,8 @@ pub(crate) fn verify<R: PageRead>(
 
 struct Walk<'a, R> {
     reader: &'a R,
-    /// The tree or subtree that is being walked, the bytes of the stems that lead to it, and the records found in it, references included.
+    /// The tree or subtree that is being walked, the bytes of the stems that lead to it, and the records
+    /// found in it, references included.
     tree: Tree<'a>,
     stems_len: usize,
     found: u64,
@@ -69,7 +80,10 @@ impl<R: PageRead> Walk<'_, R> {
             return self.wrong(page, format!("belongs to tree {}", header::tree_id(&bytes)));
         }
         if level.is_some_and(|level| level != node::level(&bytes)) {
-            return self.wrong(page, format!("is at level {}, and its parent at one that does not fit", node::level(&bytes)));
+            return self.wrong(
+                page,
+                format!("is at level {}, and its parent at one that does not fit", node::level(&bytes)),
+            );
         }
         self.shape.levels = self.shape.levels.max(u32::from(node::level(&bytes)) + 1);
         let expected = Fences { lower: fences.0.as_deref(), upper: fences.1.as_deref() };
@@ -108,7 +122,13 @@ impl<R: PageRead> Walk<'_, R> {
                 self.wrong(page, format!("record {slot} lies outside the fences"));
             }
             if self.stems_len + key.len() > nest::key_bytes_max(order, bytes.len()) {
-                self.wrong(page, format!("record {slot} has a key of {} bytes, longer than keys can be", self.stems_len + key.len()));
+                self.wrong(
+                    page,
+                    format!(
+                        "record {slot} has a key of {} bytes, longer than keys can be",
+                        self.stems_len + key.len()
+                    ),
+                );
             } else if key.len() == stem_bytes {
                 match nest::subtree(leaf.value(slot)) {
                     Ok(subtree) => self.below.push((subtree, self.stems_len + key.len())),
@@ -131,12 +151,20 @@ impl<R: PageRead> Walk<'_, R> {
             };
             let page = PageId(number);
             if !self.seen.insert(page) {
-                self.wrong(page, format!("is reached twice, now from the value of record {slot} of page {leaf}"));
+                self.wrong(
+                    page,
+                    format!("is reached twice, now from the value of record {slot} of page {leaf}"),
+                );
                 return;
             }
             match self.reader.read(page, |bytes| header::kind(bytes) == Some(long::KIND_LONG)) {
                 Ok(true) => self.shape.long_pages += 1,
-                Ok(false) => return self.wrong(page, format!("should hold part of the value of record {slot} of page {leaf}")),
+                Ok(false) => {
+                    return self.wrong(
+                        page,
+                        format!("should hold part of the value of record {slot} of page {leaf}"),
+                    );
+                }
                 Err(error) => return self.wrong(page, error),
             }
         }

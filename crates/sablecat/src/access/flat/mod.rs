@@ -1,13 +1,16 @@
 //! A flat list of records, in order, in one chain of pages: an access method for tests.
 //!
-//! It is there to show that nothing above `access` takes the pages of a database for a B+tree: the checks of the engine run over it as they do over that. It is as small as it
-//! can be, and as slow: a page is found by going along the chain from the root. Users are not offered it.
+//! It is there to show that nothing above `access` takes the pages of a database for a B+tree: the checks of
+//! the engine run over it as they do over that. It is as small as it can be, and as slow: a page is found by
+//! going along the chain from the root. Users are not offered it.
 //!
-//! Each page says from which key to which it holds the records, so that a page found once can be asked whether it still covers a key. Its lower end never changes. A page that has no room is divided in two;
-//! one that has become empty is taken out, unless it is the root, which is the first. There are no nested keys.
+//! Each page says from which key to which it holds the records, so that a page found once can be asked
+//! whether it still covers a key. Its lower end never changes. A page that has no room is divided in two; one
+//! that has become empty is taken out, unless it is the root, which is the first. There are no nested keys.
 //!
-//! Changing a page in a copy changes the page before it, which leads there, and so all pages up to the root: whoever builds beside what there is copies the chain as far as the
-//! last key that changes, some pages at a time.
+//! Changing a page in a copy changes the page before it, which leads there, and so all pages up to the root:
+//! whoever builds beside what there is copies the chain as far as the last key that changes, some pages at a
+//! time.
 
 mod page;
 mod scan;
@@ -46,7 +49,10 @@ pub(super) fn check_key(page_size: usize, key: &[u8]) -> Result<()> {
     if key.len() <= most {
         return Ok(());
     }
-    Err(Error::invalid(format!("a key of {} bytes; keys of this database can have {most} at most", key.len())))
+    Err(Error::invalid(format!(
+        "a key of {} bytes; keys of this database can have {most} at most",
+        key.len()
+    )))
 }
 
 /// What a page says to who goes along the chain.
@@ -58,7 +64,11 @@ enum Step {
 }
 
 /// Goes along the chain to the first page that is `wanted`, or else to the last.
-fn walk<R: PageRead>(reader: &R, tree: &Tree<'_>, mut wanted: impl FnMut(Page<'_>) -> bool) -> Result<PageId> {
+fn walk<R: PageRead>(
+    reader: &R,
+    tree: &Tree<'_>,
+    mut wanted: impl FnMut(Page<'_>) -> bool,
+) -> Result<PageId> {
     let (mut page, mut begins): (PageId, Option<Vec<u8>>) = (tree.root, None);
     loop {
         let look = |bytes: &[u8]| {
@@ -130,7 +140,12 @@ pub(super) fn get<'p>(bytes: &'p [u8], key: &[u8], order: Order<'_>) -> Option<V
 }
 
 /// Sets or removes a record in its page, if nothing else has to change.
-pub(super) fn try_change<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, page: PageId, (key, value): Change<'_>) -> Result<Tried> {
+pub(super) fn try_change<W: PageWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    page: PageId,
+    (key, value): Change<'_>,
+) -> Result<Tried> {
     if value.is_some_and(|value| value.len() > inline_value_bytes_max(writer.page_size())) {
         return Ok(Tried::Structure);
     }
@@ -180,7 +195,8 @@ pub(super) fn change_beside<W: CopyWrite>(
     change_page(writer, tree, change, last, store).map(|_| true)
 }
 
-/// Makes sure that all pages from the root, which is a copy, to the one for a key are copies, and says which page that is. None if there are more than should be changed at once: some are by now.
+/// Makes sure that all pages from the root, which is a copy, to the one for a key are copies, and says which
+/// page that is. None if there are more than should be changed at once: some are by now.
 fn own<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> Result<Option<PageId>> {
     let end = find(writer, tree, key)?;
     let (mut page, mut is_end) = (tree.root, end == tree.root);
@@ -211,7 +227,8 @@ fn lead_to<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, page: PageId, next: Pa
     Ok(())
 }
 
-/// Sets or removes a record in `last`, the page for its key, which then is none if that changed. The pages of the value before are freed after all else.
+/// Sets or removes a record in `last`, the page for its key, which then is none if that changed. The pages of
+/// the value before are freed after all else.
 fn change_page<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
@@ -236,7 +253,9 @@ fn change_page<W: PageWrite>(
     if content.bytes() > old.len() {
         *last = PageId::NONE;
         let right = writer.allocate(tree.home.volume)?;
-        let (left, second) = content.split(old.len(), right).ok_or_else(|| damaged(tree, page, "has records that are too long"))?;
+        let (left, second) = content
+            .split(old.len(), right)
+            .ok_or_else(|| damaged(tree, page, "has records that are too long"))?;
         // The new page first: who writes in place and fails on the way leaves it to be led to by nobody.
         put(writer, tree, right, &second)?;
         put(writer, tree, page, &left)?;
@@ -287,7 +306,8 @@ fn take_out<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, page: PageId) -> Resu
 pub(super) fn exercise(bytes: &[u8], key: &[u8]) {
     let page = Page::new(bytes);
     let key = &key[..key.len().min(key_bytes_max(bytes.len()))];
-    let _ = (page.get(key, Order::Bytes), page.covers(key, Order::Bytes), page::check_order(page, Order::Bytes));
+    let _ =
+        (page.get(key, Order::Bytes), page.covers(key, Order::Bytes), page::check_order(page, Order::Bytes));
     for value in [None, Some(Value::Inline(b"value"))] {
         let mut content = page.content();
         content.set(Order::Bytes, key, value);

@@ -13,8 +13,9 @@
 //!          a value length of 0xffff: in pages of its own; the value is its first page u32 and its length u64
 //! ```
 //!
-//! A page is written whole, from its *content*. With page size P, ends and keys have P/8 - 16 bytes at most, values in the page P/8: so a record takes at most a third of what the
-//! longest ends leave, and of what is one record too much for a page there always is a first part and a second one that fit.
+//! A page is written whole, from its *content*. With page size P, ends and keys have P/8 - 16 bytes at most,
+//! values in the page P/8: so a record takes at most a third of what the longest ends leave, and of what is
+//! one record too much for a page there always is a first part and a second one that fit.
 
 use std::cmp::Ordering;
 
@@ -109,14 +110,17 @@ impl<'p> Page<'p> {
 /// Takes the first record off some; none if there is none.
 fn take<'p>(left: &mut &'p [u8]) -> Option<Record<'p>> {
     let (head, rest) = left.split_first_chunk::<RECORD_HEADER_BYTES>()?;
-    let (key_len, value_len) = (u16::from_le_bytes([head[0], head[1]]), u16::from_le_bytes([head[2], head[3]]));
+    let (key_len, value_len) =
+        (u16::from_le_bytes([head[0], head[1]]), u16::from_le_bytes([head[2], head[3]]));
     let (key, rest) = rest.split_at_checked(key_len.into())?;
-    let (value, rest) = rest.split_at_checked(if value_len == LONG { LONG_BYTES } else { value_len.into() })?;
+    let (value, rest) =
+        rest.split_at_checked(if value_len == LONG { LONG_BYTES } else { value_len.into() })?;
     *left = rest;
     let value = match value.split_first_chunk::<4>() {
-        Some((first, len)) if value_len == LONG => {
-            Value::Long { first_page: PageId(u32::from_le_bytes(*first)), len: u64::from_le_bytes(*len.first_chunk()?) }
-        }
+        Some((first, len)) if value_len == LONG => Value::Long {
+            first_page: PageId(u32::from_le_bytes(*first)),
+            len: u64::from_le_bytes(*len.first_chunk()?),
+        },
         _ => Value::Inline(value),
     };
     Some((key, value))
@@ -128,13 +132,18 @@ pub(crate) fn check(page: &[u8]) -> Result<(), String> {
         return Err(format!("{} bytes are no page", page.len()));
     }
     let this = Page::new(page);
-    let (begin, end) =
-        (HEADER_BYTES + this.half(LOWER_LEN_AT) + this.half(UPPER_LEN_AT), u32::from_le_bytes(header::at(page, END_AT)) as usize);
-    let Some(mut left) = page.get(begin..end) else { return Err(format!("its records are from {begin} to {end}")) };
+    let (begin, end) = (
+        HEADER_BYTES + this.half(LOWER_LEN_AT) + this.half(UPPER_LEN_AT),
+        u32::from_le_bytes(header::at(page, END_AT)) as usize,
+    );
+    let Some(mut left) = page.get(begin..end) else {
+        return Err(format!("its records are from {begin} to {end}"));
+    };
     while !left.is_empty() {
         let at = end - left.len();
         let (key, value) = take(&mut left).ok_or_else(|| format!("a record at {at} is cut short"))?;
-        let is_long = matches!(value, Value::Inline(value) if value.len() > inline_value_bytes_max(page.len()));
+        let is_long =
+            matches!(value, Value::Inline(value) if value.len() > inline_value_bytes_max(page.len()));
         if key.len() > key_bytes_max(page.len()) || is_long {
             return Err(format!("a record at {at} is longer than records are"));
         }
@@ -169,7 +178,12 @@ pub(super) struct Content<'c> {
 
 impl<'c> Content<'c> {
     /// Sets or removes a record; says what it was.
-    pub(super) fn set(&mut self, order: Order<'_>, key: &'c [u8], value: Option<Value<'c>>) -> Option<Value<'c>> {
+    pub(super) fn set(
+        &mut self,
+        order: Order<'_>,
+        key: &'c [u8],
+        value: Option<Value<'c>>,
+    ) -> Option<Value<'c>> {
         let place = self.records.binary_search_by(|(have, _)| order.compare(have, key));
         match (place, value) {
             (Ok(at), Some(value)) => Some(std::mem::replace(&mut self.records[at].1, value)),
@@ -185,10 +199,14 @@ impl<'c> Content<'c> {
     /// Bytes that it takes of a page.
     pub(super) fn bytes(&self) -> usize {
         let records: usize = self.records.iter().map(record_bytes).sum();
-        HEADER_BYTES + self.lower.map_or(0, <[u8]>::len) + self.upper.map_or(0, |(upper, _)| upper.len()) + records
+        HEADER_BYTES
+            + self.lower.map_or(0, <[u8]>::len)
+            + self.upper.map_or(0, |(upper, _)| upper.len())
+            + records
     }
 
-    /// Divides what is too much for a page between two, of which the second is to be this page. None if it cannot be.
+    /// Divides what is too much for a page between two, of which the second is to be this page. None if it
+    /// cannot be.
     pub(super) fn split(mut self, page_size: usize, second: PageId) -> Option<(Content<'c>, Content<'c>)> {
         let sizes: Vec<usize> = self.records.iter().map(record_bytes).collect();
         let whole: usize = sizes.iter().sum();

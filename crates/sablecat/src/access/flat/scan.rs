@@ -36,7 +36,8 @@ impl Ends {
         }
     }
 
-    /// The key of the next record from one end, which then stands at that record; none if no more lie between the bounds.
+    /// The key of the next record from one end, which then stands at that record; none if no more lie between
+    /// the bounds.
     pub(crate) fn next<S: Source>(
         &mut self,
         tree: &Tree<'_>,
@@ -59,22 +60,40 @@ impl Ends {
         }
         loop {
             let page = Page::new(end.copy.bytes());
-            let within = page.records().enumerate().filter(|(_, (key, _))| tree.above(key, lower) && tree.below(key, upper));
+            let within = page
+                .records()
+                .enumerate()
+                .filter(|(_, (key, _))| tree.above(key, lower) && tree.below(key, upper));
             if let Some((at, key)) = edge_of(within.map(|(at, (key, _))| (at, key.to_vec())), forward) {
                 end.at = at;
                 return Ok(Some(key));
             }
-            let edge =
-                |page: Page<'_>| if forward { page.upper().map(|(upper, _)| upper.to_vec()) } else { page.lower().map(<[u8]>::to_vec) };
+            let edge = |page: Page<'_>| {
+                if forward {
+                    page.upper().map(|(upper, _)| upper.to_vec())
+                } else {
+                    page.lower().map(<[u8]>::to_vec)
+                }
+            };
             let Some(last) = edge(page) else { return Ok(None) };
             if !(if forward { tree.below(&last, upper) } else { tree.above(&last, lower) }) {
                 return Ok(None);
             }
-            source.copy(&part, if forward { Wanted::At(&last) } else { Wanted::Before(&last) }, &mut end.copy)?;
+            source.copy(
+                &part,
+                if forward { Wanted::At(&last) } else { Wanted::Before(&last) },
+                &mut end.copy,
+            )?;
             // Only damage leads back to where the scan came from; it would go round for ever.
             let toward = if forward { Ordering::Greater } else { Ordering::Less };
-            if edge(Page::new(end.copy.bytes())).is_some_and(|edge| tree.order.compare(&edge, &last) != toward) {
-                return Err(damaged(tree, header::page_id(end.copy.bytes()), "leads a scan back to where it came from"));
+            if edge(Page::new(end.copy.bytes()))
+                .is_some_and(|edge| tree.order.compare(&edge, &last) != toward)
+            {
+                return Err(damaged(
+                    tree,
+                    header::page_id(end.copy.bytes()),
+                    "leads a scan back to where it came from",
+                ));
             }
         }
     }

@@ -44,7 +44,16 @@ pub(crate) struct Load<'t> {
 
 impl<'t> Load<'t> {
     pub(crate) fn new(tree: Tree<'t>, page_size: usize) -> Load<'t> {
-        Load { tree, page_size, page: tree.root, begins: None, records: Vec::new(), bytes: 0, root: None, taken: InOrder::default() }
+        Load {
+            tree,
+            page_size,
+            page: tree.root,
+            begins: None,
+            records: Vec::new(),
+            bytes: 0,
+            root: None,
+            taken: InOrder::default(),
+        }
     }
 
     pub(crate) fn push<W: PageWrite>(
@@ -61,7 +70,9 @@ impl<'t> Load<'t> {
             Kept::Inline(value.to_vec())
         };
         let bytes = record_bytes(&(key, kept.value()));
-        let ends = Content { lower: self.begins.as_deref(), upper: Some((key, PageId::NONE)), records: Vec::new() }.bytes();
+        let ends =
+            Content { lower: self.begins.as_deref(), upper: Some((key, PageId::NONE)), records: Vec::new() }
+                .bytes();
         if ends + self.bytes + bytes > self.page_size {
             let next = writer.allocate(self.tree.home.volume)?;
             // It may be published before it is full.
@@ -122,7 +133,8 @@ impl<'t> Freeing<'t> {
     }
 }
 
-/// Frees some long values of a page, and removes its records up to the last of these. False if there are no records.
+/// Frees some long values of a page, and removes its records up to the last of these. False if there are no
+/// records.
 fn thin_out<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, page: PageId, most: usize) -> Result<bool> {
     let old = writer.latched(page)?.to_vec();
     if !is_of_chain(&old) || header::tree_id(&old) != tree.id {
@@ -158,7 +170,11 @@ fn pages_of(first: PageId, len: u64, page_size: usize) -> impl Iterator<Item = O
 }
 
 /// Tells `met` of every page; it says whether that is news.
-pub(crate) fn reach<R: PageRead>(reader: &R, tree: &Tree<'_>, met: &mut dyn FnMut(PageId) -> bool) -> Result<()> {
+pub(crate) fn reach<R: PageRead>(
+    reader: &R,
+    tree: &Tree<'_>,
+    met: &mut dyn FnMut(PageId) -> bool,
+) -> Result<()> {
     let mut ahead = Some(tree.root);
     while let Some(page) = ahead {
         if !met(page) {
@@ -180,13 +196,22 @@ pub(crate) fn reach<R: PageRead>(reader: &R, tree: &Tree<'_>, met: &mut dyn FnMu
     Ok(())
 }
 
-/// How large a chain is: there are no ways to choose from, so all of it is looked at, as when its last record is looked for.
+/// How large a chain is: there are no ways to choose from, so all of it is looked at, as when its last record
+/// is looked for.
 pub(crate) fn estimate<R: PageRead>(reader: &R, tree: &Tree<'_>) -> Result<Estimate> {
     let of = |page: Page<'_>| {
-        let mut sum = Sum { pages: 1.0, records: page.records().count() as f64, bytes: page.content().bytes() as f64 };
+        let mut sum =
+            Sum { pages: 1.0, records: page.records().count() as f64, bytes: page.content().bytes() as f64 };
         for (_, value) in page.records() {
             let Value::Long { len, .. } = value else { continue };
-            sum.add(Sum { pages: long::page_count(len, reader.page_size()) as f64, records: 0.0, bytes: len as f64 }, 1.0);
+            sum.add(
+                Sum {
+                    pages: long::page_count(len, reader.page_size()) as f64,
+                    records: 0.0,
+                    bytes: len as f64,
+                },
+                1.0,
+            );
         }
         sum
     };

@@ -32,7 +32,13 @@ fn names(disk: &SimDisk, directory: &str) -> Vec<String> {
 
 /// The ends of the commits of a scan.
 fn commits(scan: Scan<'_>) -> Vec<Lsn> {
-    read(scan).unwrap().0.into_iter().filter(|(kind, ..)| *kind == Kind::Commit).map(|(_, _, end, _)| end).collect()
+    read(scan)
+        .unwrap()
+        .0
+        .into_iter()
+        .filter(|(kind, ..)| *kind == Kind::Commit)
+        .map(|(_, _, end, _)| end)
+        .collect()
 }
 
 #[test]
@@ -90,7 +96,8 @@ fn closing_archives_what_was_logged_and_no_more() {
     assert_eq!(commits(scan), [&ends[..], &more[..]].concat());
 }
 
-/// Taken back to an earlier LSN, the log goes on elsewhere; what came after that LSN is a branch that leads nowhere.
+/// Taken back to an earlier LSN, the log goes on elsewhere; what came after that LSN is a branch that leads
+/// nowhere.
 #[test]
 fn a_scan_follows_the_lives_that_lead_to_the_end() {
     let disk = Arc::new(SimDisk::new(1));
@@ -114,9 +121,15 @@ fn a_scan_follows_the_lives_that_lead_to_the_end() {
     let all = |parts: &[&[Lsn]]| parts.concat();
     assert_eq!(commits(segments.scan_kept(Lsn(0), None).unwrap()), all(&[&first[..2], &third]));
     assert_eq!(commits(segments.scan_kept(first[0], None).unwrap()), all(&[&first[1..2], &third]));
-    assert_eq!(commits(segments.scan_kept(Lsn(0), Some(second[1])).unwrap()), all(&[&first[..3], &second[..2]]));
+    assert_eq!(
+        commits(segments.scan_kept(Lsn(0), Some(second[1])).unwrap()),
+        all(&[&first[..3], &second[..2]])
+    );
     assert_eq!(commits(segments.scan_kept(Lsn(0), Some(first[5])).unwrap()), first[..6]);
-    assert!(segments.scan_kept(first[5], None).unwrap_err().is_corruption(), "the present does not come from there");
+    assert!(
+        segments.scan_kept(first[5], None).unwrap_err().is_corruption(),
+        "the present does not come from there"
+    );
 }
 
 #[test]

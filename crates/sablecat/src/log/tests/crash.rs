@@ -63,7 +63,11 @@ fn reopen_with(disk: Arc<SimDisk>, config: LogConfig) -> TestLog {
 /// The ways in which a log may be kept.
 fn configs() -> [LogConfig; 3] {
     let archive = Some(PathBuf::from("journal"));
-    [config(SEGMENT), LogConfig { sync_io: true, ..config(SEGMENT) }, LogConfig { archive, ..config(SEGMENT) }]
+    [
+        config(SEGMENT),
+        LogConfig { sync_io: true, ..config(SEGMENT) },
+        LogConfig { archive, ..config(SEGMENT) },
+    ]
 }
 
 /// All records that there are, archived ones too, and the end.
@@ -76,7 +80,12 @@ pub(super) fn check_prefix(log: &Log, from: Lsn, model: &[(Lsn, Vec<u8>)], durab
     check_records(read_all(log, from), from, model, durable)
 }
 
-fn check_records(read: Result<(Vec<Found>, End)>, from: Lsn, model: &[(Lsn, Vec<u8>)], durable: Lsn) -> (usize, Lsn) {
+fn check_records(
+    read: Result<(Vec<Found>, End)>,
+    from: Lsn,
+    model: &[(Lsn, Vec<u8>)],
+    durable: Lsn,
+) -> (usize, Lsn) {
     let (records, end) = read.unwrap_or_else(|error| panic!("durable {durable}: {error}"));
     // When it was is told by the clock, not by the model.
     let records: Vec<_> = records.into_iter().filter(|(kind, ..)| *kind != Kind::Time).collect();
@@ -90,7 +99,8 @@ fn check_records(read: Result<(Vec<Found>, End)>, from: Lsn, model: &[(Lsn, Vec<
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Power fails, twice: each time a prefix is left that holds everything durable, never an error; and the second life follows the first.
+    /// Power fails, twice: each time a prefix is left that holds everything durable, never an error; and the
+    /// second life follows the first.
     #[test]
     fn after_power_loss_a_prefix_with_all_that_was_durable(first in stream(), second in stream(), seed in any::<u64>()) {
         let disk = Arc::new(SimDisk::new(seed));
@@ -173,7 +183,8 @@ proptest! {
     }
 }
 
-/// Processes die, not the machine: what they handed over is read, and it is as durable as what is built upon it.
+/// Processes die, not the machine: what they handed over is read, and it is as durable as what is built upon
+/// it.
 #[test]
 fn what_only_the_page_cache_kept_is_flushed_before_the_log_goes_on() {
     let disk = Arc::new(SimDisk::new(1));
@@ -194,9 +205,14 @@ fn what_only_the_page_cache_kept_is_flushed_before_the_log_goes_on() {
     }
 }
 
-/// A life with everything in it: start, commits of all kinds, preparing, recycling, a new start. Returns what is durable for certain
-/// and everything appended, and where the log may be read from.
-fn busy(disk: &Arc<SimDisk>, config: &LogConfig, model: &mut Vec<(Lsn, Vec<u8>)>, sure: &mut (Lsn, Lsn)) -> Result<()> {
+/// A life with everything in it: start, commits of all kinds, preparing, recycling, a new start. Returns what
+/// is durable for certain and everything appended, and where the log may be read from.
+fn busy(
+    disk: &Arc<SimDisk>,
+    config: &LogConfig,
+    model: &mut Vec<(Lsn, Vec<u8>)>,
+    sure: &mut (Lsn, Lsn),
+) -> Result<()> {
     let log = TestLog::open(Some(disk.clone()), Path::new("log"), config.clone(), RING)?;
     let (records, end) = read_all(&log.log, sure.0)?;
     assert!(end.lsn >= sure.1);
@@ -254,7 +270,8 @@ fn power_may_fail_after_any_call_of(config: &LogConfig) {
             let disk = Arc::new(SimDisk::new(3));
             disk.crash_at(n);
             let (mut model, mut sure) = (Vec::new(), (Lsn(0), Lsn(0)));
-            let _ = busy(&disk, config, &mut model, &mut sure).and_then(|()| busy(&disk, config, &mut model, &mut sure));
+            let _ = busy(&disk, config, &mut model, &mut sure)
+                .and_then(|()| busy(&disk, config, &mut model, &mut sure));
             let after = Arc::new(disk.crash(n * 16 + seed));
             let log = reopen_with(after.clone(), config.clone());
             let (_, end) = check_prefix(&log.log, sure.0, &model, sure.1);
@@ -267,7 +284,8 @@ fn power_may_fail_after_any_call_of(config: &LogConfig) {
             drop(log);
             model.retain(|(lsn, _)| *lsn <= end);
             sure.1 = end;
-            busy(&after, config, &mut model, &mut sure).unwrap_or_else(|error| panic!("call {n}, seed {seed}: {error}"));
+            busy(&after, config, &mut model, &mut sure)
+                .unwrap_or_else(|error| panic!("call {n}, seed {seed}: {error}"));
             if config.archive.is_some() {
                 check_records(read_kept(&reopen_with(after, config.clone()).log), Lsn(0), &model, sure.1);
             }
@@ -283,7 +301,8 @@ fn any_call_may_fail() {
                 let disk = Arc::new(SimDisk::new(3));
                 disk.fail_at(n, fault);
                 let (mut model, mut sure) = (Vec::new(), (Lsn(0), Lsn(0)));
-                let _ = busy(&disk, &config, &mut model, &mut sure).and_then(|()| busy(&disk, &config, &mut model, &mut sure));
+                let _ = busy(&disk, &config, &mut model, &mut sure)
+                    .and_then(|()| busy(&disk, &config, &mut model, &mut sure));
                 let log = reopen_with(Arc::new(disk.crash(n)), config.clone());
                 check_prefix(&log.log, sure.0, &model, sure.1);
                 if config.archive.is_some() {
@@ -294,8 +313,13 @@ fn any_call_may_fail() {
     }
 }
 
-const FAULTS: [Fault; 5] =
-    [Fault::Error(std::io::ErrorKind::Other), Fault::DiskFull, Fault::ShortWrite, Fault::SyncFails, Fault::NoDescriptor];
+const FAULTS: [Fault; 5] = [
+    Fault::Error(std::io::ErrorKind::Other),
+    Fault::DiskFull,
+    Fault::ShortWrite,
+    Fault::SyncFails,
+    Fault::NoDescriptor,
+];
 
 /// A caller that does not stop at the first error: what it is told is durable must be so all the same.
 #[test]
@@ -351,7 +375,8 @@ fn a_start_that_is_cut_short_leaves_no_gap() {
             disk.crash_at(disk.calls() + n);
             let _ = go_on(&log.log, Lsn(0));
             let log = reopen(Arc::new(disk.crash(seed)));
-            let (records, end) = read_all(&log.log, Lsn(0)).unwrap_or_else(|error| panic!("call {n}, seed {seed}: {error}"));
+            let (records, end) =
+                read_all(&log.log, Lsn(0)).unwrap_or_else(|error| panic!("call {n}, seed {seed}: {error}"));
             assert_eq!(records.len(), 1);
             assert_eq!(end.lsn, first);
             go_on(&log.log, Lsn(0)).unwrap();
@@ -359,8 +384,9 @@ fn a_start_that_is_cut_short_leaves_no_gap() {
     }
 }
 
-/// A flush fails; what it was to make durable is read all the same by who opens the log again, from the page cache, and built upon; then something
-/// goes wrong there too, and the power fails. Whatever the second one believed, the third finds what was promised.
+/// A flush fails; what it was to make durable is read all the same by who opens the log again, from the page
+/// cache, and built upon; then something goes wrong there too, and the power fails. Whatever the second one
+/// believed, the third finds what was promised.
 #[test]
 fn what_only_a_failed_flush_left_behind_is_not_built_upon() {
     for config in configs() {
@@ -374,9 +400,12 @@ fn what_only_a_failed_flush_left_behind_is_not_built_upon() {
                 let disk = Arc::new(SimDisk::new(first));
                 disk.fail_at(first, Fault::SyncFails);
                 let (mut model, mut sure) = (Vec::new(), (Lsn(0), Lsn(0)));
-                let _ = busy(&disk, &config, &mut model, &mut sure).and_then(|()| busy(&disk, &config, &mut model, &mut sure));
+                let _ = busy(&disk, &config, &mut model, &mut sure)
+                    .and_then(|()| busy(&disk, &config, &mut model, &mut sure));
                 disk.clear_faults();
-                let wrong = |what: &str, error: Error| -> ! { panic!("{config:?}, {first}, {second}: {what}: {error}") };
+                let wrong = |what: &str, error: Error| -> ! {
+                    panic!("{config:?}, {first}, {second}: {what}: {error}")
+                };
                 let found = |disk: &Arc<SimDisk>, model: &mut Vec<(Lsn, Vec<u8>)>, sure: (Lsn, Lsn)| {
                     let log = reopen_with(disk.clone(), config.clone());
                     let (_, end) = check_prefix(&log.log, sure.0, model, sure.1);
@@ -389,7 +418,8 @@ fn what_only_a_failed_flush_left_behind_is_not_built_upon() {
                 } else {
                     disk.fail_at(disk.calls() + second, Fault::SyncFails);
                 }
-                let _ = TestLog::open(Some(disk.clone()), Path::new("log"), config.clone(), RING).and_then(|log| go_on(&log.log, sure.0));
+                let _ = TestLog::open(Some(disk.clone()), Path::new("log"), config.clone(), RING)
+                    .and_then(|log| go_on(&log.log, sure.0));
                 disk.clear_faults();
                 // Once without a power failure in between, once at once.
                 let mut lost = model.clone();

@@ -9,7 +9,8 @@ use crate::error::ErrorKind;
 const SEGMENT: u64 = 8 << 20;
 const RING: usize = 1 << 20;
 
-/// The zeros that make more of a segment ready are flushed together with what others have handed over to the same file.
+/// The zeros that make more of a segment ready are flushed together with what others have handed over to the
+/// same file.
 #[test]
 fn a_failed_flush_of_zeros_does_not_lose_what_was_handed_over() {
     let disk = Arc::new(SimDisk::new(1));
@@ -22,7 +23,11 @@ fn a_failed_flush_of_zeros_does_not_lose_what_was_handed_over() {
     disk.fail_at(disk.calls() + 1, Fault::SyncFails);
     let error = log.log.prepare_next(me(1)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Poisoned, "{error}");
-    assert_eq!(log.log.make_durable(last, me(2)).unwrap_err().kind(), ErrorKind::Poisoned, "what was handed over may be lost");
+    assert_eq!(
+        log.log.make_durable(last, me(2)).unwrap_err().kind(),
+        ErrorKind::Poisoned,
+        "what was handed over may be lost"
+    );
 }
 
 /// A file that nobody relies on yet is no loss.
@@ -43,7 +48,8 @@ fn a_failed_flush_of_a_segment_in_the_making_may_be_tried_again() {
     }
     log.log.make_durable(last, me(1)).unwrap();
     for seed in 0..20 {
-        let log = TestLog::open(Some(Arc::new(disk.crash(seed))), Path::new("log"), config(SMALL), RING).unwrap();
+        let log =
+            TestLog::open(Some(Arc::new(disk.crash(seed))), Path::new("log"), config(SMALL), RING).unwrap();
         assert_eq!(read_all(&log.log, Lsn(0)).unwrap().1.lsn, last);
     }
 }
@@ -54,7 +60,9 @@ fn a_journal_whose_name_may_not_last_is_not_filled() {
     const SMALL: u64 = 8192;
     let disk = Arc::new(SimDisk::new(1));
     let archive = Some(PathBuf::from("kept/journal"));
-    let log = TestLog::open(Some(disk.clone()), Path::new("log"), LogConfig { archive, ..config(SMALL) }, RING).unwrap();
+    let log =
+        TestLog::open(Some(disk.clone()), Path::new("log"), LogConfig { archive, ..config(SMALL) }, RING)
+            .unwrap();
     log.log.start_fresh(Lsn(0), Lsn(0), me(1)).unwrap();
     let mut last = Lsn(0);
     for _ in 0..10 {
@@ -69,7 +77,8 @@ fn a_journal_whose_name_may_not_last_is_not_filled() {
     assert_eq!(log.put(b"key", b"value", me(1)).unwrap_err().kind(), ErrorKind::Poisoned);
 }
 
-/// The old name of a spare may be the one that lasts, whatever the next flush of the directory says; then it is no spare.
+/// The old name of a spare may be the one that lasts, whatever the next flush of the directory says; then it
+/// is no spare.
 #[test]
 fn a_spare_whose_old_name_may_last_is_not_used_again() {
     const SMALL: u64 = 8192;
@@ -88,17 +97,25 @@ fn a_spare_whose_old_name_may_last_is_not_used_again() {
     assert_eq!(disk.list(Path::new("log")).unwrap(), left);
 }
 
-/// A record that was committed, and a fault that lets nothing out: the committer is told, nobody else is, and the next one does what is missing.
+/// A record that was committed, and a fault that lets nothing out: the committer is told, nobody else is, and
+/// the next one does what is missing.
 #[test]
 fn what_is_refused_is_tried_again_and_poisons_nobody() {
-    for (fault, direct) in [Fault::DiskFull, Fault::NoDescriptor, Fault::Error(std::io::ErrorKind::PermissionDenied)]
-        .into_iter()
-        .flat_map(|fault| [(fault, true), (fault, false)])
+    for (fault, direct) in
+        [Fault::DiskFull, Fault::NoDescriptor, Fault::Error(std::io::ErrorKind::PermissionDenied)]
+            .into_iter()
+            .flat_map(|fault| [(fault, true), (fault, false)])
     {
         // Where the log is fresh a flush opens the segment; where something was handed over, more is written.
         for handed_over in [false, true] {
             let disk = Arc::new(SimDisk::new(1));
-            let log = TestLog::open(Some(disk.clone()), Path::new("log"), LogConfig { direct, ..config(8192) }, RING).unwrap();
+            let log = TestLog::open(
+                Some(disk.clone()),
+                Path::new("log"),
+                LogConfig { direct, ..config(8192) },
+                RING,
+            )
+            .unwrap();
             log.log.start_fresh(Lsn(0), Lsn(0), me(1)).unwrap();
             if handed_over && fault == Fault::DiskFull {
                 let lsn = log.put(b"key", b"handed over", me(1)).unwrap();
@@ -107,7 +124,9 @@ fn what_is_refused_is_tried_again_and_poisons_nobody() {
             let lsn = log.put(b"key", &[3; 5000], me(1)).unwrap();
             disk.fail_at(disk.calls() + 1, fault);
             disk.fail_at(disk.calls() + 1, fault);
-            let wait = |caller| if handed_over { log.log.hand_over(lsn, caller) } else { log.log.make_durable(lsn, caller) };
+            let wait = |caller| {
+                if handed_over { log.log.hand_over(lsn, caller) } else { log.log.make_durable(lsn, caller) }
+            };
             let error = wait(me(1)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NotDurable, "{fault:?}, {direct}, {handed_over}: {error}");
             assert!(error.to_string().contains("0000000000000000.log"), "{error}");
@@ -117,7 +136,9 @@ fn what_is_refused_is_tried_again_and_poisons_nobody() {
             wait(me(2)).unwrap();
             log.log.make_durable(later, me(1)).unwrap();
             for seed in 0..4 {
-                let log = TestLog::open(Some(Arc::new(disk.crash(seed))), Path::new("log"), config(8192), RING).unwrap();
+                let log =
+                    TestLog::open(Some(Arc::new(disk.crash(seed))), Path::new("log"), config(8192), RING)
+                        .unwrap();
                 assert_eq!(read_all(&log.log, Lsn(0)).unwrap().1.lsn, later);
             }
         }
@@ -151,7 +172,10 @@ fn a_directory_that_cannot_be_opened_poisons_nobody() {
         disk.fail_at(disk.calls() + n, Fault::NoDescriptor);
         for _ in 0..4 {
             match log.put(b"key", &[3; 4000], me(1)) {
-                Ok(lsn) => log.log.hand_over(lsn, me(1)).unwrap_or_else(|error| assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}")),
+                Ok(lsn) => log
+                    .log
+                    .hand_over(lsn, me(1))
+                    .unwrap_or_else(|error| assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}")),
                 Err(error) => {
                     assert_eq!(error.kind(), ErrorKind::Io, "{error}");
                     refused += 1;

@@ -1,4 +1,5 @@
-//! Who reads the log beside who lets go of it: stopped at any call of the disk, while others archive what it reads, or use it again.
+//! Who reads the log beside who lets go of it: stopped at any call of the disk, while others archive what it
+//! reads, or use it again.
 
 use sablecat_os::sim::SimDisk;
 
@@ -70,13 +71,19 @@ fn read_after(log: &Log, from: Lsn) -> Result<Vec<Lsn>> {
     Ok(found)
 }
 
-/// Has somebody who reads on from a place stopped at each of its calls, one after the other, while what is below another is let go of.
-fn stopped_at_each_call(archive: Option<&str>, places: impl Fn(&Logged) -> (Lsn, Lsn), judge: impl Fn(u64, &Logged, Result<Vec<Lsn>>)) {
+/// Has somebody who reads on from a place stopped at each of its calls, one after the other, while what is
+/// below another is let go of.
+fn stopped_at_each_call(
+    archive: Option<&str>,
+    places: impl Fn(&Logged) -> (Lsn, Lsn),
+    judge: impl Fn(u64, &Logged, Result<Vec<Lsn>>),
+) {
     for at in 1.. {
         let logged = logged(archive.map(PathBuf::from));
         let stop = Arc::new(Stop::default());
         let disk = Arc::new(Stepped { stop: Arc::clone(&stop), of: Arc::clone(&logged.disk) });
-        let reader = logged.log.beside(disk, LogConfig { archive: archive.map(PathBuf::from), ..config(SEGMENT) });
+        let reader =
+            logged.log.beside(disk, LogConfig { archive: archive.map(PathBuf::from), ..config(SEGMENT) });
         let (from, needed) = places(&logged);
         stop.arm(at);
         let (stopped, read) = std::thread::scope(|scope| {
@@ -112,7 +119,10 @@ fn what_is_archived_under_who_reads_it_is_read_all_the_same() {
             |logged| (logged.ends[from], *logged.ends.last().unwrap()),
             |at, logged, read| {
                 let read = read.unwrap_or_else(|error| panic!("from {from}, stopped at call {at}: {error}"));
-                assert!(read.starts_with(&logged.ends[from + 1..]), "from {from}, stopped at call {at}: {read:?}");
+                assert!(
+                    read.starts_with(&logged.ends[from + 1..]),
+                    "from {from}, stopped at call {at}: {read:?}"
+                );
             },
         );
     }
@@ -124,16 +134,21 @@ fn what_is_used_again_under_who_reads_it_is_gone() {
     type Places = fn(&Logged) -> (Lsn, Lsn);
     let places: [(&str, Places); 3] = [
         ("all", |logged| (logged.ends[6], *logged.ends.last().unwrap())),
-        ("all from between the parts of a commit on", |logged| (logged.third_chunk, *logged.ends.last().unwrap())),
+        ("all from between the parts of a commit on", |logged| {
+            (logged.third_chunk, *logged.ends.last().unwrap())
+        }),
         ("what is before that", |logged| (logged.third_chunk, logged.third_chunk)),
     ];
     for (what, places) in places {
         stopped_at_each_call(None, places, |at, logged, read| match read {
             Ok(read) => {
-                let after: Vec<_> = logged.ends.iter().copied().filter(|&end| end > places(logged).0).collect();
+                let after: Vec<_> =
+                    logged.ends.iter().copied().filter(|&end| end > places(logged).0).collect();
                 assert!(read.starts_with(&after), "{what}, stopped at call {at}: {read:?}, {after:?}");
             }
-            Err(error) => assert_eq!(error.kind(), ErrorKind::LogGone, "{what}, stopped at call {at}: {error}"),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::LogGone, "{what}, stopped at call {at}: {error}")
+            }
         });
     }
 }

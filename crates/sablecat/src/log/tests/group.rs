@@ -226,7 +226,8 @@ fn who_insists_is_waited_for_and_who_moves_is_too() {
     assert!(turn.try_take(me(3)).is_err());
 }
 
-/// All makers of segments are in each other's way all the time, and those who take segments out of use as well.
+/// All makers of segments are in each other's way all the time, and those who take segments out of use as
+/// well.
 #[test]
 fn any_number_may_make_the_same_segments() {
     for archive in [false, true] {
@@ -243,7 +244,13 @@ fn any_number_may_make_the_same_segments() {
                                 0 => log.log.hand_over(lsn, me(owner)).unwrap(),
                                 1 => log.log.prepare_next(me(owner)).unwrap(),
                                 2 => log.log.make_durable(lsn, me(owner)).unwrap(),
-                                _ => log.log.recycle_before(Lsn(log.log.durable().0.saturating_sub(40_000)), me(owner)).unwrap(),
+                                _ => log
+                                    .log
+                                    .recycle_before(
+                                        Lsn(log.log.durable().0.saturating_sub(40_000)),
+                                        me(owner),
+                                    )
+                                    .unwrap(),
                             }
                         }
                     });
@@ -251,7 +258,18 @@ fn any_number_may_make_the_same_segments() {
             });
             let tail = log.log.tail();
             log.log.make_durable(tail, me(1)).unwrap();
-            let from = Lsn(log.log.segments().unwrap().numbers().unwrap().iter().rev().take(3).min().unwrap() * 8192);
+            let from = Lsn(log
+                .log
+                .segments()
+                .unwrap()
+                .numbers()
+                .unwrap()
+                .iter()
+                .rev()
+                .take(3)
+                .min()
+                .unwrap()
+                * 8192);
             let disk = Arc::new(disk.crash(seed));
             let after = TestLog::open(Some(disk), Path::new("log"), config(8192), 16384).unwrap();
             let (_, end) = read_all(&after.log, first_record(&after.log, from)).unwrap();
@@ -260,7 +278,8 @@ fn any_number_may_make_the_same_segments() {
                 let mut numbers = log.log.segments().unwrap().numbers_kept().unwrap();
                 numbers.dedup();
                 assert!(numbers.iter().copied().eq(0..=*numbers.last().unwrap()), "{numbers:?}");
-                let (records, end) = read(log.log.segments().unwrap().scan_kept(Lsn(0), None).unwrap()).unwrap();
+                let (records, end) =
+                    read(log.log.segments().unwrap().scan_kept(Lsn(0), None).unwrap()).unwrap();
                 let commits = records.iter().filter(|(kind, ..)| *kind == Kind::Commit).count();
                 assert_eq!((commits, end.lsn), (240, tail));
             }
@@ -270,7 +289,9 @@ fn any_number_may_make_the_same_segments() {
 
 /// Where the first record begins that begins at `from` or later.
 fn first_record(log: &Log, from: Lsn) -> Lsn {
-    let is_there = |at: &u64| log.segments().unwrap().read_record(Lsn(*at), Lsn(at + RECORD_BYTES_MAX as u64), None).is_ok();
+    let is_there = |at: &u64| {
+        log.segments().unwrap().read_record(Lsn(*at), Lsn(at + RECORD_BYTES_MAX as u64), None).is_ok()
+    };
     Lsn((from.0..).step_by(8).find(is_there).unwrap())
 }
 
@@ -278,7 +299,13 @@ fn first_record(log: &Log, from: Lsn) -> Lsn {
 #[test]
 fn who_fills_a_segment_and_was_taken_for_dead_stops() {
     let disk = SimDisk::new(1);
-    let how = sablecat_os::disk::How { create: true, create_new: true, read_only: false, direct: false, durable: false };
+    let how = sablecat_os::disk::How {
+        create: true,
+        create_new: true,
+        read_only: false,
+        direct: false,
+        durable: false,
+    };
     let file = disk.open(Path::new("segment"), how).unwrap();
     let turn = super::super::turn::Turn::default();
     let Ok(mut held) = turn.try_take(me(7)) else { panic!("nobody has it") };

@@ -104,7 +104,8 @@ fn a_segment_given_up_under_who_opens_the_log_is_passed_by() {
         let give_up = {
             let disk = Arc::clone(&disk);
             move || {
-                let how = How { create: true, create_new: false, read_only: false, direct: false, durable: false };
+                let how =
+                    How { create: true, create_new: false, read_only: false, direct: false, durable: false };
                 disk.open(Path::new(&next), how).unwrap().write_at(&bytes, 0).unwrap();
                 if listed {
                     disk.remove(Path::new(&path(0))).unwrap();
@@ -123,7 +124,8 @@ fn opening_again_and_again_does_not_pile_up_files() {
     let disk = Arc::new(SimDisk::new(1));
     for _ in 0..20 {
         let log = reopen(&disk);
-        let from = log.log.files().unwrap().segments.numbers().unwrap().last().map_or(Lsn(0), |n| Lsn(n * SEGMENT));
+        let from =
+            log.log.files().unwrap().segments.numbers().unwrap().last().map_or(Lsn(0), |n| Lsn(n * SEGMENT));
         let end = read_all(&log.log, from).unwrap().1.lsn;
         let start = log.log.start_fresh(end, Lsn(0), me(1)).unwrap();
         log.log.prepare_next(me(1)).unwrap();
@@ -171,10 +173,14 @@ fn headers_are_checked() {
     three_lives(&disk);
     let mut other = config(SEGMENT);
     other.uuid[0] ^= 1;
-    let error = TestLog::open(Some(disk.clone()), Path::new("log"), other, RING).map(|_| ()).expect_err("another environment's");
+    let error = TestLog::open(Some(disk.clone()), Path::new("log"), other, RING)
+        .map(|_| ())
+        .expect_err("another environment's");
     assert!(error.is_corruption() && error.to_string().contains("another environment"), "{error}");
     disk.rename(Path::new(&path(1)), Path::new(&path(7))).unwrap();
-    let error = TestLog::open(Some(disk), Path::new("log"), config(SEGMENT), RING).map(|_| ()).expect_err("misplaced");
+    let error = TestLog::open(Some(disk), Path::new("log"), config(SEGMENT), RING)
+        .map(|_| ())
+        .expect_err("misplaced");
     assert!(error.to_string().contains("says it is segment 0000000000000001"), "{error}");
 }
 
@@ -186,7 +192,9 @@ fn a_log_keeps_its_segment_size() {
     assert_eq!(log.log.files().unwrap().segments.bytes(), SEGMENT);
     assert_eq!(read_all(&log.log, Lsn(0)).unwrap().1.lsn, end);
     for bytes in [0, 1000, 4097] {
-        let refused = TestLog::open(Some(disk.clone()), Path::new("other/log"), config(bytes), RING).map(|_| ()).expect_err("size");
+        let refused = TestLog::open(Some(disk.clone()), Path::new("other/log"), config(bytes), RING)
+            .map(|_| ())
+            .expect_err("size");
         assert_eq!(refused.kind(), ErrorKind::Invalid);
     }
 }
@@ -244,7 +252,8 @@ fn nobody_goes_on_in_a_segment_of_another_life() {
     assert_eq!(records.len(), 2);
 }
 
-/// As on a full disk: what the life had is given up before it has a segment, and it goes on from its own beginning.
+/// As on a full disk: what the life had is given up before it has a segment, and it goes on from its own
+/// beginning.
 #[test]
 fn a_life_that_begins_where_the_last_checkpoint_ended_is_seen_to_go_on() {
     let disk = Arc::new(SimDisk::new(1));

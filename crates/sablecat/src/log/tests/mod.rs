@@ -48,13 +48,28 @@ pub(super) struct TestLog {
 pub(super) const UUID: [u8; 16] = *b"0123456789abcdef";
 
 pub(super) fn config(segment_bytes: u64) -> LogConfig {
-    LogConfig { segment_bytes, uuid: UUID, direct: true, sync_io: false, spares_max: 2, archive: None, patience: Duration::from_secs(60) }
+    LogConfig {
+        segment_bytes,
+        uuid: UUID,
+        direct: true,
+        sync_io: false,
+        spares_max: 2,
+        archive: None,
+        patience: Duration::from_secs(60),
+    }
 }
 
 impl TestLog {
     /// A log in memory just created; the files may exist.
-    pub(super) fn open(disk: Option<Arc<dyn Disk>>, dir: &Path, config: LogConfig, ring_bytes: usize) -> Result<TestLog> {
-        let memory = Arc::new(Mapping::anonymous(size_of::<LogWords>().next_multiple_of(4096) + ring_bytes).expect("memory"));
+    pub(super) fn open(
+        disk: Option<Arc<dyn Disk>>,
+        dir: &Path,
+        config: LogConfig,
+        ring_bytes: usize,
+    ) -> Result<TestLog> {
+        let memory = Arc::new(
+            Mapping::anonymous(size_of::<LogWords>().next_multiple_of(4096) + ring_bytes).expect("memory"),
+        );
         let at = size_of::<LogWords>().next_multiple_of(4096);
         // SAFETY: the mapping is zeroed, large enough, and kept beside the log; the ring is its second part.
         let memory_of_log = unsafe {
@@ -73,7 +88,8 @@ impl TestLog {
 
     /// The same, begun as new.
     pub(super) fn create(disk: Arc<dyn Disk>, segment_bytes: u64, ring_bytes: usize) -> TestLog {
-        let log = TestLog::open(Some(disk), Path::new("log"), config(segment_bytes), ring_bytes).expect("open");
+        let log =
+            TestLog::open(Some(disk), Path::new("log"), config(segment_bytes), ring_bytes).expect("open");
         log.log.start_fresh(Lsn(0), Lsn(0), me(1)).expect("start");
         log
     }

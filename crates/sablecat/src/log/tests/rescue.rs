@@ -1,4 +1,5 @@
-//! Rescue: what only the memory of dead processes has comes to the files, if they are the ones that it belongs to, and to no others.
+//! Rescue: what only the memory of dead processes has comes to the files, if they are the ones that it
+//! belongs to, and to no others.
 
 use sablecat_os::sim::{SimDisk, Survival};
 
@@ -90,7 +91,10 @@ fn files_in_which_another_life_has_begun_are_not_those_of_the_memory() {
     while other.log.segments().unwrap().numbers().unwrap().last() < Some(&needed) {
         other.log.prepare_to(Lsn(other.log.words().prepared.0.load(Ordering::Acquire) + 1), me(1)).unwrap();
     }
-    assert!((log.log.written()..=log.log.tail()).contains(&other.log.tail()), "nothing but the life tells them apart");
+    assert!(
+        (log.log.written()..=log.log.tail()).contains(&other.log.tail()),
+        "nothing but the life tells them apart"
+    );
     is_refused(&log, &others);
 }
 
@@ -98,7 +102,8 @@ fn files_in_which_another_life_has_begun_are_not_those_of_the_memory() {
 fn files_without_a_segment_that_the_rest_goes_to_are_refused() {
     let (log, disk) = begun();
     put(&log, 40);
-    let newest = disk.list(Path::new("log")).unwrap().into_iter().filter(|name| name.ends_with(".log")).max().unwrap();
+    let newest =
+        disk.list(Path::new("log")).unwrap().into_iter().filter(|name| name.ends_with(".log")).max().unwrap();
     disk.remove(&Path::new("log").join(newest)).unwrap();
     is_refused(&log, &disk);
 }

@@ -1,4 +1,5 @@
-//! The log while nothing breaks, and while the disk is full or failing: what goes in comes out, in order, or is refused.
+//! The log while nothing breaks, and while the disk is full or failing: what goes in comes out, in order, or
+//! is refused.
 
 use proptest::prelude::*;
 use sablecat_os::sim::{Fault, SimDisk};
@@ -120,7 +121,8 @@ fn segments_behind_the_checkpoint_are_used_again() {
 fn spare_segments_are_as_many_as_were_needed_lately() {
     let disk = Arc::new(SimDisk::new(1));
     let log = TestLog::create(disk.clone(), SEGMENT, RING);
-    let spares = || disk.list(Path::new("log")).unwrap().iter().filter(|name| name.ends_with(".spare")).count();
+    let spares =
+        || disk.list(Path::new("log")).unwrap().iter().filter(|name| name.ends_with(".spare")).count();
     let append = |count: u32| {
         for _ in 0..count {
             log.put(b"key", &[7; 100], me(1)).unwrap();
@@ -195,7 +197,11 @@ fn a_failed_flush_poisons_and_names_the_first_cause() {
     assert_eq!(log.log.durable(), good);
     let again = log.log.make_durable(lost, me(2)).unwrap_err();
     assert_eq!((again.kind(), again.to_string()), (ErrorKind::Poisoned, error.to_string()));
-    assert_eq!(log.log.hand_over(lost, me(1)).map_err(|e| e.kind()).unwrap_or(()), (), "it was written before the flush failed");
+    assert_eq!(
+        log.log.hand_over(lost, me(1)).map_err(|e| e.kind()).unwrap_or(()),
+        (),
+        "it was written before the flush failed"
+    );
     assert_eq!(log.put(b"key", b"later", me(1)).unwrap_err().kind(), ErrorKind::Poisoned);
     assert_eq!(log.log.drain(me(1)).unwrap_err().kind(), ErrorKind::Poisoned);
     log.log.make_durable(good, me(1)).unwrap();
@@ -238,7 +244,10 @@ fn a_large_write_set_comes_back_from_its_chunks() {
             while let Some(operation) = operations.next().unwrap() {
                 if commit.lsn == end {
                     let value = vec![at as u8; at as usize * 3];
-                    assert_eq!(operation, Operation::Put { tree: TreeId(at), key: &at.to_be_bytes(), value: &value });
+                    assert_eq!(
+                        operation,
+                        Operation::Put { tree: TreeId(at), key: &at.to_be_bytes(), value: &value }
+                    );
                 } else {
                     assert_eq!(operation, Operation::Put { tree: TreeId(9), key: b"other", value: b"value" });
                 }

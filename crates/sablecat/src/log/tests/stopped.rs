@@ -1,5 +1,6 @@
-//! One who is stopped in the flush turn, between any two of its calls: the others go on, and what it does when it goes on does no harm. The successor may be
-//! stopped as well, or die, and the power may fail. Who is stopped while it fills a segment is in filling.rs.
+//! One who is stopped in the flush turn, between any two of its calls: the others go on, and what it does
+//! when it goes on does no harm. The successor may be stopped as well, or die, and the power may fail. Who is
+//! stopped while it fills a segment is in filling.rs.
 
 mod filling;
 
@@ -91,12 +92,24 @@ impl Scene {
     fn new(case: Case) -> Scene {
         let disk = Arc::new(SimDisk::new(1));
         let archive = case.archive.then(|| PathBuf::from("journal"));
-        let config =
-            LogConfig { patience: Duration::ZERO, archive, direct: case.direct, sync_io: case.sync_io, ..config(case.act.segment()) };
+        let config = LogConfig {
+            patience: Duration::ZERO,
+            archive,
+            direct: case.direct,
+            sync_io: case.sync_io,
+            ..config(case.act.segment())
+        };
         let log = TestLog::open(Some(disk.clone()), Path::new("log"), config.clone(), RING).unwrap();
         log.log.start_fresh(Lsn(0), Lsn(0), me(1)).unwrap();
-        let scene =
-            Scene { disk, config, log, seen: Seen::default(), model: Mutex::default(), sure: Mutex::default(), floor: Mutex::default() };
+        let scene = Scene {
+            disk,
+            config,
+            log,
+            seen: Seen::default(),
+            model: Mutex::default(),
+            sure: Mutex::default(),
+            floor: Mutex::default(),
+        };
         // Blocks and bytes before what matters, some flushed and some not.
         let early = scene.put(&scene.log, 3000, me(1)).unwrap();
         scene.log.log.make_durable(early, me(1)).unwrap();
@@ -107,7 +120,10 @@ impl Scene {
     }
 
     fn process(&self, stop: &Arc<Stop>) -> TestLog {
-        self.log.beside(Arc::new(Stepped { stop: Arc::clone(stop), of: Arc::clone(&self.disk) }), self.config.clone())
+        self.log.beside(
+            Arc::new(Stepped { stop: Arc::clone(stop), of: Arc::clone(&self.disk) }),
+            self.config.clone(),
+        )
     }
 
     fn caller(&self, slot: u16) -> Caller<'_> {
@@ -161,7 +177,8 @@ impl Scene {
         Ok(())
     }
 
-    /// Commits at all rungs, around the ring and more; with a checkpoint, after which segments are used again, or not.
+    /// Commits at all rungs, around the ring and more; with a checkpoint, after which segments are used
+    /// again, or not.
     fn work(&self, log: &TestLog, recycles: bool, caller: Caller<'_>) -> Result<()> {
         for n in 0..40usize {
             let lsn = self.put(log, 300 + n * 37 % 900, caller)?;
@@ -185,12 +202,16 @@ impl Scene {
 
     /// That the files have all that was promised, after the machine failed and after the processes did.
     fn check(&self, what: &dyn std::fmt::Debug) {
-        let (model, sure, floor) = (self.model.lock().unwrap(), *self.sure.lock().unwrap(), *self.floor.lock().unwrap());
+        let (model, sure, floor) =
+            (self.model.lock().unwrap(), *self.sure.lock().unwrap(), *self.floor.lock().unwrap());
         let handed_over = self.log.log.written();
         assert!(self.log.log.durable() >= sure, "{what:?}: what was durable is so no more");
         let read = |disk: SimDisk, least: Lsn| {
-            let log = TestLog::open(Some(Arc::new(disk)), Path::new("log"), self.config.clone(), RING).unwrap();
-            let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check_prefix(&log.log, floor, &model, least)));
+            let log =
+                TestLog::open(Some(Arc::new(disk)), Path::new("log"), self.config.clone(), RING).unwrap();
+            let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                check_prefix(&log.log, floor, &model, least)
+            }));
             assert!(checked.is_ok(), "{what:?}: from {floor} to {least}");
         };
         for seed in 0..3 {
@@ -200,7 +221,8 @@ impl Scene {
     }
 }
 
-/// Runs the first participant to its `at`-th step. None if it ends before; otherwise `then` is called while it is stopped.
+/// Runs the first participant to its `at`-th step. None if it ends before; otherwise `then` is called while
+/// it is stopped.
 fn stopped_at(case: Case, at: u64, then: impl FnOnce(&Scene, &dyn Fn())) -> bool {
     let scene = Scene::new(case);
     let stop = Arc::new(Stop::default());
@@ -266,7 +288,8 @@ enum Then {
     SecondFirst,
     /// The second dies.
     Dies,
-    /// The first goes on, to its end, while the second is stopped; the second goes on before anybody else works.
+    /// The first goes on, to its end, while the second is stopped; the second goes on before anybody else
+    /// works.
     FirstMeanwhile,
 }
 
@@ -377,7 +400,8 @@ fn power_may_fail_at_any_call_of_a_succession() {
                     let (model, sure) = (scene.model.lock().unwrap().clone(), *scene.sure.lock().unwrap());
                     for seed in 0..6 {
                         let disk = Arc::new(scene.disk.crash(n * 8 + seed));
-                        let log = TestLog::open(Some(disk), Path::new("log"), scene.config.clone(), RING).unwrap();
+                        let log =
+                            TestLog::open(Some(disk), Path::new("log"), scene.config.clone(), RING).unwrap();
                         let (kept, _) = check_prefix(&log.log, Lsn(0), &model, sure);
                         // And the next life works upon what is left.
                         go_on_from(&log, &model[..kept]);
@@ -425,7 +449,11 @@ impl Living for Rash {
     }
     fn look_at(&self, _: u16) -> Look {
         let look = self.looks.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 61;
-        let is_rash = look == 0 && self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
+        let is_rash = look == 0
+            && self
+                .left
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+                .is_ok();
         if is_rash { Look::Stopped } else { Look::Runs }
     }
 }
@@ -442,7 +470,8 @@ fn rash_committers(seed: u64, (each, times): (usize, u64), run: fn(Committers)) 
     let rash = Arc::new(Rash::new(seed, times));
     let model = Arc::new(Mutex::new(Vec::new()));
     let committer = |owner: u16| -> Box<dyn FnOnce() + Send> {
-        let (log, rash, model) = (log.beside(disk.clone(), config.clone()), Arc::clone(&rash), Arc::clone(&model));
+        let (log, rash, model) =
+            (log.beside(disk.clone(), config.clone()), Arc::clone(&rash), Arc::clone(&model));
         Box::new(move || {
             let caller = Caller::new(owner, &*rash);
             for n in 0..each {
@@ -508,7 +537,8 @@ fn explored_successions_in_the_flush_turn_lose_nothing() {
     for seed in 0..4 {
         sablecat_os::atomic::explore(seed, 500, move || {
             rash_committers(seed, (8, 6), |committers| {
-                let threads: Vec<_> = committers.into_iter().map(sablecat_os::shuttle::thread::spawn).collect();
+                let threads: Vec<_> =
+                    committers.into_iter().map(sablecat_os::shuttle::thread::spawn).collect();
                 threads.into_iter().for_each(|thread| thread.join().unwrap());
             });
         });
@@ -560,7 +590,9 @@ fn a_slow_device_has_no_successors_one_after_another() {
     let turn = super::super::turn::Turn::default();
     let Ok(slow) = turn.try_take(me(FIRST)) else { panic!("nobody has it") };
     let seen = turn.try_take(me(2)).unwrap_err();
-    let is_stuck = |seen, look, least| turn.is_stuck(&mut Default::default(), seen, Caller::new(2, &All(look)), (least, Duration::ZERO));
+    let is_stuck = |seen, look, least| {
+        turn.is_stuck(&mut Default::default(), seen, Caller::new(2, &All(look)), (least, Duration::ZERO))
+    };
     assert!(is_stuck(seen, Look::Stopped, Duration::ZERO) && is_stuck(seen, Look::Unknown, Duration::ZERO));
     assert!(!is_stuck(seen, Look::Runs, Duration::ZERO));
     assert!(!is_stuck(seen, Look::Stopped, Duration::from_secs(60)));
@@ -610,7 +642,9 @@ fn a_successor_whose_first_flush_fails_poisons() {
 #[test]
 fn a_succession_that_fails_is_tried_again() {
     for n in 1..60 {
-        for fault in [sablecat_os::sim::Fault::Error(std::io::ErrorKind::Other), sablecat_os::sim::Fault::DiskFull] {
+        for fault in
+            [sablecat_os::sim::Fault::Error(std::io::ErrorKind::Other), sablecat_os::sim::Fault::DiskFull]
+        {
             let scene = Scene::new(CASES[0]);
             let Ok(slow) = scene.log.log.words().flush.try_take(me(FIRST)) else { panic!("nobody has it") };
             let lsn = scene.put(&scene.log, 100, me(2)).unwrap();

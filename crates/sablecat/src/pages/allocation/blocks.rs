@@ -1,7 +1,7 @@
 //! The blocks of all volumes: one space of numbers, with an allocator for each volume.
 //!
-//! A block's number says which volume it is in and where there (types.rs), so whatever reads, names or checks blocks need not know of
-//! volumes. Only who allocates says where.
+//! A block's number says which volume it is in and where there (types.rs), so whatever reads, names or checks
+//! blocks need not know of volumes. Only who allocates says where.
 
 use std::fmt;
 use std::ops::Index;
@@ -13,7 +13,8 @@ use crate::pages::volume::{EXTRA_RESERVED_BYTES, RESERVED_BYTES};
 use crate::region::VOLUMES_MAX;
 use crate::types::{BlockId, VolumeId};
 
-/// The place of the first block of a volume that can be allocated: before it are the superblocks, or the volume's header.
+/// The place of the first block of a volume that can be allocated: before it are the superblocks, or the
+/// volume's header.
 pub(crate) fn first_within(volume: VolumeId, block_size: usize) -> u64 {
     let reserved = if volume == VolumeId::MAIN { RESERVED_BYTES } else { EXTRA_RESERVED_BYTES };
     reserved / block_size as u64
@@ -63,7 +64,8 @@ pub(crate) struct BlockSpace {
     may_release: MayRelease,
 }
 
-/// Whether blocks may be given back by this process: of one that was taken for dead they may be others' by now.
+/// Whether blocks may be given back by this process: of one that was taken for dead they may be others' by
+/// now.
 pub(crate) type MayRelease = Box<dyn Fn() -> bool + Send + Sync>;
 
 impl fmt::Debug for BlockSpace {
@@ -137,7 +139,9 @@ impl BlockSpace {
     /// The blocks in use, within the bounds of `named`, that are not in it.
     pub(crate) fn used_beside(&self, named: &UsedBlocks) -> Vec<BlockId> {
         self.volumes()
-            .flat_map(|volume| self.of(volume).used_beside(named.of(volume)).map(move |within| BlockId::new(volume, within)))
+            .flat_map(|volume| {
+                self.of(volume).used_beside(named.of(volume)).map(move |within| BlockId::new(volume, within))
+            })
             .collect()
     }
 
@@ -149,7 +153,9 @@ impl BlockSpace {
     /// All blocks below the marks.
     #[cfg(test)]
     pub(crate) fn below_marks(&self) -> impl Iterator<Item = BlockId> {
-        self.volumes().flat_map(|volume| (0..self.of(volume).high_water()).map(move |within| BlockId::new(volume, within)))
+        self.volumes().flat_map(|volume| {
+            (0..self.of(volume).high_water()).map(move |within| BlockId::new(volume, within))
+        })
     }
 
     /// How many blocks are in use, those before the first of each volume included.
@@ -188,7 +194,10 @@ impl UsedBlocks {
 
     /// Adds a block, unless it is beyond the bounds.
     pub(crate) fn note(&mut self, block: BlockId) {
-        if block != BlockId::NONE && block.volume().index() < self.0.len() && block.within() < self.of(block.volume()).bound() {
+        if block != BlockId::NONE
+            && block.volume().index() < self.0.len()
+            && block.within() < self.of(block.volume()).bound()
+        {
             self.insert(block);
         }
     }

@@ -1,16 +1,19 @@
-//! Hands: page ids and blocks that are in use and that nothing names, because somebody is about to name them or to give them back.
+//! Hands: page ids and blocks that are in use and that nothing names, because somebody is about to name them
+//! or to give them back.
 //!
 //! ```text
 //! taken ──in hand──▶ named by an entry, a descriptor, a map ──in hand──▶ given back
 //! ```
 //!
-//! Whoever has some says so in its slot, from before it takes a number, or takes away its name, until after it has named it, or given it back. So whoever has waited until every
-//! hand that was full has been empty once knows that what was in one then is not in it any more ([`lost`](super::lost)). Hands may be said to be full when they are not, and for longer than
-//! they are.
+//! Whoever has some says so in its slot, from before it takes a number, or takes away its name, until after
+//! it has named it, or given it back. So whoever has waited until every hand that was full has been empty
+//! once knows that what was in one then is not in it any more ([`lost`](super::lost)). Hands may be said to
+//! be full when they are not, and for longer than they are.
 //!
 //! What is in the hands of the dead is lost, and found by that look.
 //!
-//! Costs: two stores to the participant's own slot where numbers are taken or given back: none for a read, or for a commit of leaves that fit.
+//! Costs: two stores to the participant's own slot where numbers are taken or given back: none for a read, or
+//! for a commit of leaves that fit.
 
 use crate::pages::Participant;
 

@@ -1,8 +1,10 @@
-//! What is lost: page ids and blocks that are in use and that nobody can reach; finding them, and giving them back, while others work.
+//! What is lost: page ids and blocks that are in use and that nobody can reach; finding them, and giving them
+//! back, while others work.
 //!
-//! A process may die between taking a number and naming it, or between taking its name away and giving it back: with a large value that it was storing,
-//! with the copies of pages that a checkpoint was moving, with all the blocks that a checkpoint was freeing. Noting each of them beforehand would cost every
-//! commit something. They are found by what they are not: named.
+//! A process may die between taking a number and naming it, or between taking its name away and giving it
+//! back: with a large value that it was storing, with the copies of pages that a checkpoint was moving, with
+//! all the blocks that a checkpoint was freeing. Noting each of them beforehand would cost every commit
+//! something. They are found by what they are not: named.
 //!
 //! ```text
 //! a page id is named by   its entry: a frame, a latch, a block; the map in force; the last version of the run that it was freed with
@@ -14,26 +16,36 @@
 //!                                                         5 suspects that are in use still, of groups from which nothing was taken, are lost
 //! ```
 //!
-//! *Why nothing in use is given back.* Take a number that is in use in 5, and when it was taken last. By somebody who counted it after 1: then its group says so, since it is counted
-//! before it is taken. Else by somebody whose hand was full before 2, and empty since, by 3: so it was named then, unless it was lost already, or somebody had taken its name
-//! away to give it back. Whoever had has done so by 5, and then it would have been taken again, and counted. What is named stays so until somebody gives it
-//! back; so what 3 does not find named is in nobody's hand to be named.
+//! *Why nothing in use is given back.* Take a number that is in use in 5, and when it was taken last. By
+//! somebody who counted it after 1: then its group says so, since it is counted before it is taken. Else by
+//! somebody whose hand was full before 2, and empty since, by 3: so it was named then, unless it was lost
+//! already, or somebody had taken its name away to give it back. Whoever had has done so by 5, and then it
+//! would have been taken again, and counted. What is named stays so until somebody gives it back; so what 3
+//! does not find named is in nobody's hand to be named.
 //!
-//! *Names move* between an entry and a descriptor, when a page leaves the pool or is read in. So each page is looked at at one moment: under its latch if it is in memory; if it is not, its version's block
-//! stands in the entry until there is a newer version, whether or not it is read in meanwhile. All frames are looked at after all pages: a version becomes an old one, and never current again. Of maps and of
-//! what checkpoints do there is nothing to fear: the caller's checkpoint role keeps them out, and who was succeeded in one has a full hand. So it is with the pages of a freed run, which nobody releases
-//! without that role: its first page's last version names them all.
+//! *Names move* between an entry and a descriptor, when a page leaves the pool or is read in. So each page is
+//! looked at at one moment: under its latch if it is in memory; if it is not, its version's block stands in
+//! the entry until there is a newer version, whether or not it is read in meanwhile. All frames are looked at
+//! after all pages: a version becomes an old one, and never current again. Of maps and of what checkpoints do
+//! there is nothing to fear: the caller's checkpoint role keeps them out, and who was succeeded in one has a
+//! full hand. So it is with the pages of a freed run, which nobody releases without that role: its first
+//! page's last version names them all.
 //!
-//! *Names that mean nothing* count, but for two. Pages that were moved by a checkpoint whose maker could not tell them, because it died or was succeeded, are told first where they are (relocate.rs); and entries are filled, lest somebody who
-//! has looked a page up before it was moved, and was stopped, fill its entry afterwards. And the pages of a run that
-//! was being stored past the pool have entries before its first page is published: they count if that page does.
+//! *Names that mean nothing* count, but for two. Pages that were moved by a checkpoint whose maker could not
+//! tell them, because it died or was succeeded, are told first where they are (relocate.rs); and entries are
+//! filled, lest somebody who has looked a page up before it was moved, and was stopped, fill its entry
+//! afterwards. And the pages of a run that was being stored past the pool have entries before its first page
+//! is published: they count if that page does.
 //!
-//! *Who gives up.* Whoever stays with a full hand, because it is stopped, stores a large value, or makes a long checkpoint, and whoever keeps a page latched: then nothing is given back this time. So it is if
+//! *Who gives up.* Whoever stays with a full hand, because it is stopped, stores a large value, or makes a
+//! long checkpoint, and whoever keeps a page latched: then nothing is given back this time. So it is if
 //! another process has written the last checkpoint: it may have kept blocks back.
 //!
-//! *Death* in here leaves some of it lost still: an entry is emptied before its block is free, and its id is free last.
+//! *Death* in here leaves some of it lost still: an entry is emptied before its block is free, and its id is
+//! free last.
 //!
-//! Costs: the map, read once, and its leaves once more where no page was looked up yet; a latch for each page in memory, 50 ns; a look at each entry and frame; a bit each.
+//! Costs: the map, read once, and its leaves once more where no page was looked up yet; a latch for each page
+//! in memory, 50 ns; a look at each entry and frame; a bit each.
 
 use std::time::Duration;
 
@@ -107,8 +119,9 @@ impl Drop for Suspecting<'_> {
 }
 
 impl Pages {
-    /// Gives back what is lost, and says how much that was. None: it could not be told, since others had numbers in hand all the time, have written the last checkpoint, or are
-    /// looking themselves. Waits for a checkpoint in progress, and holds up the next. `me` has nothing in hand and is pinned to nothing.
+    /// Gives back what is lost, and says how much that was. None: it could not be told, since others had
+    /// numbers in hand all the time, have written the last checkpoint, or are looking themselves. Waits for a
+    /// checkpoint in progress, and holds up the next. `me` has nothing in hand and is pinned to nothing.
     ///
     /// # Errors
     /// Those of reading the maps; corruption if one of them is damaged, and then nothing is given back.
@@ -118,7 +131,8 @@ impl Pages {
         self.region.check_fence()?;
         let header = self.region.header();
         let suspecting = Suspecting::begin(header, &looking);
-        // In this order: what was counted before this was counted by a hand that is full, or has been emptied.
+        // In this order: what was counted before this was counted by a hand that is full, or has been
+        // emptied.
         let taken: Vec<u32> = header.taken.iter().map(|count| count.load(Ordering::SeqCst)).collect();
         if !self.wait_for_hands(me)? {
             return Ok(None);
@@ -130,13 +144,15 @@ impl Pages {
         self.give_back(&suspects, (&suspecting, &taken), me).map(Some)
     }
 
-    /// Waits until each hand that is full has been empty once, or its owner was mended. False if one stays as it is.
+    /// Waits until each hand that is full has been empty once, or its owner was mended. False if one stays as
+    /// it is.
     fn wait_for_hands(&self, me: &Participant) -> Result<bool> {
         debug_assert_eq!(me.slot().hand() % 2, 0, "who looks has nothing in hand");
         let until = clock::monotonic() + PATIENCE;
         let hand = |slot: u16| self.region.slot(slot).hand();
         let high = self.region.header().slots_high.0.load(Ordering::SeqCst) as u16;
-        let mut full: Vec<_> = (1..high).map(|slot| (slot, hand(slot))).filter(|(_, hand)| hand % 2 == 1).collect();
+        let mut full: Vec<_> =
+            (1..high).map(|slot| (slot, hand(slot))).filter(|(_, hand)| hand % 2 == 1).collect();
         loop {
             full.retain(|&(slot, seen)| hand(slot) == seen);
             if full.is_empty() {
@@ -161,7 +177,8 @@ impl Pages {
             let _hand = me.in_hand();
             self.learn_free(volume)?;
         }
-        // Another process may have kept blocks back since the checkpoint that it wrote. Once this one has written one those are given up.
+        // Another process may have kept blocks back since the checkpoint that it wrote. Once this one has
+        // written one those are given up.
         let Some(kept_back) = self.kept_back_at(volume.generation()) else { return Ok(None) };
         let found = volume.scan()?;
         self.tell_moved(volume, &found, (&held, me))?;
@@ -170,7 +187,8 @@ impl Pages {
         names.blocks.extend(&self.blocks.bounds());
         names.name(PageId::NONE);
         for volume_id in self.blocks.volumes() {
-            (0..first_within(volume_id, volume.block_size())).for_each(|within| names.blocks.note(BlockId::new(volume_id, within)));
+            (0..first_within(volume_id, volume.block_size()))
+                .for_each(|within| names.blocks.note(BlockId::new(volume_id, within)));
         }
         kept_back.into_iter().for_each(|block| names.blocks.note(block));
         if !self.name_pages(&mut names, me)? {
@@ -204,7 +222,9 @@ impl Pages {
             };
             let is_unpublished = word.frame() == FrameId::NONE && block.is_rest() && !block.is_captured();
             let is_on_block = if is_unpublished { before } else { block.block() != BlockId::NONE };
-            before = word != EntryWord::new(FrameId::NONE, 0) || is_on_block || names.pages.contains(u64::from(page.0));
+            before = word != EntryWord::new(FrameId::NONE, 0)
+                || is_on_block
+                || names.pages.contains(u64::from(page.0));
             if before {
                 names.name(page);
                 names.blocks.note(block.block());
@@ -214,9 +234,15 @@ impl Pages {
         Ok(true)
     }
 
-    /// What the current version of a page is on, and how many pages are free with it, if it is their last one; looked at under the page's latch. None if that is not to be
-    /// had; `patience` is how long it is waited for, and is the less for it.
-    fn look_latched(&self, page: PageId, patience: &mut Duration, me: &Participant) -> Result<Option<(BlockWord, u64)>> {
+    /// What the current version of a page is on, and how many pages are free with it, if it is their last
+    /// one; looked at under the page's latch. None if that is not to be had; `patience` is how long it is
+    /// waited for, and is the less for it.
+    fn look_latched(
+        &self,
+        page: PageId,
+        patience: &mut Duration,
+        me: &Participant,
+    ) -> Result<Option<(BlockWord, u64)>> {
         let latched = match self.try_latch(page, me) {
             None => {
                 let since = clock::monotonic();
@@ -230,7 +256,8 @@ impl Pages {
         let found = if current == FrameId::NONE {
             (self.region.entry(page).block(), 0)
         } else {
-            // SAFETY: the page is latched and this is its current version, which only its latch's holder could supersede.
+            // SAFETY: the page is latched and this is its current version, which only its latch's holder
+            // could supersede.
             let bytes = unsafe { self.region.page(current) };
             (self.region.frame(current).block(), header::freed_after(bytes))
         };
@@ -250,15 +277,24 @@ impl Pages {
     }
 
     /// Gives back the suspects that are lost.
-    fn give_back(&self, suspects: &Suspects, (suspecting, taken): (&Suspecting<'_>, &[u32]), me: &Participant) -> Result<Lost> {
+    fn give_back(
+        &self,
+        suspects: &Suspects,
+        (suspecting, taken): (&Suspecting<'_>, &[u32]),
+        me: &Participant,
+    ) -> Result<Lost> {
         let _hand = me.in_hand();
-        // After the look whether it is in use: who has taken it meanwhile has counted it before, unless somebody taken for dead has said late that nobody looks.
+        // After the look whether it is in use: who has taken it meanwhile has counted it before, unless
+        // somebody taken for dead has said late that nobody looks.
         let was_not_taken = |space: usize, number: u64| {
             let group = taken_group(space, number);
             self.region.header().taken[group].load(Ordering::SeqCst) == taken[group] && suspecting.is_said()
         };
-        let is_lost_page = |page: PageId| self.page_ids.is_used(u64::from(page.0)) && was_not_taken(0, u64::from(page.0));
-        let is_lost_block = |block: BlockId| self.blocks.is_used(block) && was_not_taken(1 + block.volume().index(), block.within());
+        let is_lost_page =
+            |page: PageId| self.page_ids.is_used(u64::from(page.0)) && was_not_taken(0, u64::from(page.0));
+        let is_lost_block = |block: BlockId| {
+            self.blocks.is_used(block) && was_not_taken(1 + block.volume().index(), block.within())
+        };
         let mut pages = Vec::new();
         for &(page, block) in suspects.pages.iter().filter(|&&(page, _)| is_lost_page(page)) {
             // Nobody else comes to it, but the next who is given its number must not find it part of a run.
@@ -272,12 +308,14 @@ impl Pages {
             self.unlatch(page, me);
         }
         let mut lost = Lost::default();
-        // Looked at each time: should this process be taken for dead, others find what is left, and give it back.
+        // Looked at each time: should this process be taken for dead, others find what is left, and give it
+        // back.
         for &block in suspects.blocks.iter().filter(|&&block| is_lost_block(block)) {
             self.region.check_fence()?;
             lost.blocks += u64::from(self.blocks.release(block));
         }
-        // Not the first of a run of which something is left: whoever is given its number next would be taken for the first of that.
+        // Not the first of a run of which something is left: whoever is given its number next would be taken
+        // for the first of that.
         for page in pages.into_iter().filter(|&page| !self.begins_run(page)) {
             self.region.check_fence()?;
             self.release_page(page);

@@ -1,7 +1,8 @@
 //! Allocation: numbers of pages and of blocks, each in use or free.
 //!
-//! Both are bits in shared memory (`space`), those of blocks for each volume (`blocks`). Whoever has numbers that nothing names yet, or any more, says so (`hand`): what the dead
-//! had in hand is found by that (`lost`).
+//! Both are bits in shared memory (`space`), those of blocks for each volume (`blocks`). Whoever has numbers
+//! that nothing names yet, or any more, says so (`hand`): what the dead had in hand is found by that
+//! (`lost`).
 
 mod blocks;
 pub(in crate::pages) mod hand;

@@ -1,23 +1,28 @@
-//! Which numbers are in use: a bitmap with summaries, in memory that processes share. Blocks and page ids are given out by it.
+//! Which numbers are in use: a bitmap with summaries, in memory that processes share. Blocks and page ids are
+//! given out by it.
 //!
 //! ```text
 //! level 0: one bit a number (set: in use) | level 1: one bit a word of level 0 (set: full) | level 2: of level 1 | ... | one word
 //! ```
 //!
-//! All levels lie one after another in the memory given (region/bitmap.rs). The memory may be terabytes of untouched zeroes: only words near
-//! numbers in use are touched, and in a shared region only after the memory for them has been made certain.
+//! All levels lie one after another in the memory given (region/bitmap.rs). The memory may be terabytes of
+//! untouched zeroes: only words near numbers in use are touched, and in a shared region only after the memory
+//! for them has been made certain.
 //!
-//! Allocation takes the lowest free number, found by going down the summaries (five loads for 2^32 numbers, however full), after trying the
-//! word that allocation last succeeded in: so numbers come out ascending and close together, which makes long writes of blocks.
+//! Allocation takes the lowest free number, found by going down the summaries (five loads for 2^32 numbers,
+//! however full), after trying the word that allocation last succeeded in: so numbers come out ascending and
+//! close together, which makes long writes of blocks.
 //!
-//! A number belongs to whoever set its bit by compare-and-swap. Everything else is a hint that may be wrong and mends itself: a summary
-//! bit missing over a full word is set by who finds the word full; a summary bit left over a word with room (its releaser died between
-//! two instructions) hides at most that word's numbers until one of them is released. What a process had allocated and not yet made
-//! known when it died stays allocated until somebody finds it lost (pages/allocation/lost.rs). The high-water mark is raised before a bit at or
-//! beyond it is set, so no bit is set above it; scans end there.
+//! A number belongs to whoever set its bit by compare-and-swap. Everything else is a hint that may be wrong
+//! and mends itself: a summary bit missing over a full word is set by who finds the word full; a summary bit
+//! left over a word with room (its releaser died between two instructions) hides at most that word's numbers
+//! until one of them is released. What a process had allocated and not yet made known when it died stays
+//! allocated until somebody finds it lost (pages/allocation/lost.rs). The high-water mark is raised before a
+//! bit at or beyond it is set, so no bit is set above it; scans end there.
 //!
-//! All atomics of the memory are sequentially consistent. The one place that needs it: a releaser clears a bit and then looks at the summary; who
-//! fills a word sets the summary and then looks at the word; one of them sees the other.
+//! All atomics of the memory are sequentially consistent. The one place that needs it: a releaser clears a
+//! bit and then looks at the summary; who fills a word sets the summary and then looks at the word; one of
+//! them sees the other.
 
 use std::fmt;
 use std::ops::Range;
@@ -34,8 +39,9 @@ use crate::region::{LEVELS_MAX, Level, divide};
 const RUN_SEARCH_WORDS: usize = 1 << 14;
 const FULL: u64 = u64::MAX;
 
-/// Told which numbers somebody is about to take, some of them perhaps. Makes certain of the memory for all below the end of these, so that their words, and those that are
-/// looked at to find the next, can be stored to.
+/// Told which numbers somebody is about to take, some of them perhaps. Makes certain of the memory for all
+/// below the end of these, so that their words, and those that are looked at to find the next, can be stored
+/// to.
 pub(crate) type MakeCertain = Box<dyn Fn(Range<u64>) -> Result<()> + Send + Sync>;
 
 /// An allocator of the numbers below [`BitSpace::capacity`].
@@ -49,7 +55,8 @@ pub(crate) struct BitSpace {
     high: NonNull<AtomicU64>,
     /// Called before a word is looked at that may never have been.
     make_certain: MakeCertain,
-    /// Where runs are looked for far above the lowest room: where this process has given one back or found one, or has not looked for longest.
+    /// Where runs are looked for far above the lowest room: where this process has given one back or found
+    /// one, or has not looked for longest.
     runs_hint: AtomicUsize,
 }
 
@@ -65,13 +72,15 @@ unsafe impl Send for BitSpace {}
 unsafe impl Sync for BitSpace {}
 
 impl BitSpace {
-    /// An allocator over `bits / 64` words of memory and two words beside them. Fresh memory is all zero, and everything is free then.
+    /// An allocator over `bits / 64` words of memory and two words beside them. Fresh memory is all zero, and
+    /// everything is free then.
     ///
-    /// The summaries are in the same memory, so a 64th of `bits` is not given out; whoever uses the same memory gives the same `bits`.
+    /// The summaries are in the same memory, so a 64th of `bits` is not given out; whoever uses the same
+    /// memory gives the same `bits`.
     ///
     /// # Safety
-    /// `memory` points to `bits / 64` atomics, `hint` and `high` to one each, all valid for as long as the value lives, and used by
-    /// nothing but allocators over the same memory.
+    /// `memory` points to `bits / 64` atomics, `hint` and `high` to one each, all valid for as long as the
+    /// value lives, and used by nothing but allocators over the same memory.
     pub(crate) unsafe fn new(
         (memory, bits): (NonNull<AtomicU64>, u64),
         hint: NonNull<AtomicU64>,
@@ -159,8 +168,10 @@ impl BitSpace {
 
     /// Takes `length` consecutive numbers and returns the first; none when there is no such run.
     ///
-    /// Looks through two bounded stretches of fragmented space, the lowest and one that is another each time that nothing is found there; then takes numbers never used
-    /// before. If there are none left, or no memory for them, it looks everywhere. A process that dies in here may leave numbers allocated to nobody.
+    /// Looks through two bounded stretches of fragmented space, the lowest and one that is another each time
+    /// that nothing is found there; then takes numbers never used before. If there are none left, or no
+    /// memory for them, it looks everywhere. A process that dies in here may leave numbers allocated to
+    /// nobody.
     ///
     /// # Errors
     /// As [`BitSpace::allocate_one`].
@@ -177,9 +188,12 @@ impl BitSpace {
         }
         if after < end {
             // Relaxed: a hint.
-            let from = Some(self.runs_hint.load(Relaxed)).filter(|from| (after..end).contains(from)).unwrap_or(after);
+            let from = Some(self.runs_hint.load(Relaxed))
+                .filter(|from| (after..end).contains(from))
+                .unwrap_or(after);
             let found = self.run_among(from..(from + RUN_SEARCH_WORDS).min(end), length)?;
-            self.runs_hint.store(found.map_or(from + RUN_SEARCH_WORDS, |first| (first / 64) as usize), Relaxed);
+            self.runs_hint
+                .store(found.map_or(from + RUN_SEARCH_WORDS, |first| (first / 64) as usize), Relaxed);
             if found.is_some() {
                 return Ok(found);
             }
@@ -217,10 +231,13 @@ impl BitSpace {
     fn run_at_the_end(&self, length: u64) -> Result<Option<u64>> {
         loop {
             let first = self.high_water();
-            let Some(end) = first.checked_add(length).filter(|&end| end <= self.capacity()) else { return Ok(None) };
+            let Some(end) = first.checked_add(length).filter(|&end| end <= self.capacity()) else {
+                return Ok(None);
+            };
             (self.make_certain)(end..end)?;
             let claimed = self.high().compare_exchange(first, end, SeqCst, SeqCst).is_ok();
-            // Numbers below the mark are anyone's, so the claim on the mark only makes it likely that they are still free.
+            // Numbers below the mark are anyone's, so the claim on the mark only makes it likely that they
+            // are still free.
             if claimed && self.take_run(first, length)? {
                 return Ok(Some(first));
             }
@@ -266,7 +283,10 @@ impl BitSpace {
 
     /// Gives back `length` numbers from `first` on.
     pub(crate) fn release_run(&self, first: u64, length: u64) {
-        assert!(first.checked_add(length).is_some_and(|end| end <= self.capacity()), "only what was allocated is released");
+        assert!(
+            first.checked_add(length).is_some_and(|end| end <= self.capacity()),
+            "only what was allocated is released"
+        );
         for (index, mask) in pieces(first, length) {
             self.word(0, index).fetch_and(!mask, SeqCst);
             self.note_room(0, index);
@@ -286,11 +306,13 @@ impl BitSpace {
     /// True if the number is in use.
     pub(crate) fn is_used(&self, number: u64) -> bool {
         // Nothing at or above the mark is, and there may be no memory for what says so.
-        number < self.high_water() && self.word(0, (number / 64) as usize).load(SeqCst) & 1 << (number % 64) != 0
+        number < self.high_water()
+            && self.word(0, (number / 64) as usize).load(SeqCst) & 1 << (number % 64) != 0
     }
 
-    /// Counts everything below `high` as in use, in addition to what is: what a volume starts with, until its map has been scanned and
-    /// [`BitSpace::free_unused`] called. Costs a store per 64 numbers. Nobody else may be allocating yet.
+    /// Counts everything below `high` as in use, in addition to what is: what a volume starts with, until its
+    /// map has been scanned and [`BitSpace::free_unused`] called. Costs a store per 64 numbers. Nobody else
+    /// may be allocating yet.
     ///
     /// # Errors
     /// Exhausted, or memory full, if `high` is beyond the capacity, or there is no memory for as many.
@@ -317,8 +339,8 @@ impl BitSpace {
 
     /// Frees every number below `used.bound()` that is not in `used`.
     ///
-    /// Undoes [`BitSpace::assume_used_below`], which has accepted that bound, while others allocate and release: what is in `used` is left as it is by now, and what is
-    /// not cannot have been anybody's.
+    /// Undoes [`BitSpace::assume_used_below`], which has accepted that bound, while others allocate and
+    /// release: what is in `used` is left as it is by now, and what is not cannot have been anybody's.
     pub(crate) fn free_unused(&self, used: &Used) {
         for (index, mask) in pieces(0, used.bound()) {
             let free = mask & !used.word(index);
@@ -341,7 +363,9 @@ impl BitSpace {
 
     /// How many numbers are in use. Looks at every word below the high-water mark.
     pub(crate) fn used_count(&self) -> u64 {
-        (0..self.words_below_high()).map(|index| u64::from(self.word(0, index).load(SeqCst).count_ones())).sum()
+        (0..self.words_below_high())
+            .map(|index| u64::from(self.word(0, index).load(SeqCst).count_ones()))
+            .sum()
     }
 
     /// The highest number in use, if any.
@@ -363,8 +387,8 @@ impl BitSpace {
         let before = self.high_water();
         let after = self.highest_used().map_or(0, |highest| highest + 1);
         if after < before && self.high().compare_exchange(before, after, SeqCst, SeqCst).is_ok() {
-            // Who took a number after it was passed by, and raised the mark before it was lowered, is seen now; who raises it later
-            // raises it from where it is.
+            // Who took a number after it was passed by, and raised the mark before it was lowered, is seen
+            // now; who raises it later raises it from where it is.
             let words = (after / 64) as usize..before.div_ceil(64) as usize;
             if let Some(highest) = self.highest_in(words) {
                 self.raise_high_water(highest + 1);
@@ -384,8 +408,8 @@ impl BitSpace {
         (self.high_water().div_ceil(64) as usize).min(self.levels[0].words)
     }
 
-    /// The lowest word of level 0 with room, by the summaries. What is looked at on the way is certain to be there: all that is in use has been made
-    /// certain of before, and the next number with it.
+    /// The lowest word of level 0 with room, by the summaries. What is looked at on the way is certain to be
+    /// there: all that is in use has been made certain of before, and the next number with it.
     fn lowest_with_room(&self) -> Result<Option<usize>> {
         (self.make_certain)(1..1)?;
         'again: loop {

@@ -50,7 +50,12 @@ impl Used {
     /// How many numbers are in the set.
     #[cfg(test)]
     pub(crate) fn count(&self) -> u64 {
-        self.chunks.iter().flatten().flat_map(|chunk| chunk.iter()).map(|word| u64::from(word.count_ones())).sum()
+        self.chunks
+            .iter()
+            .flatten()
+            .flat_map(|chunk| chunk.iter())
+            .map(|word| u64::from(word.count_ones()))
+            .sum()
     }
 
     /// All numbers of the set are below this.
@@ -60,6 +65,9 @@ impl Used {
 
     /// The bits of numbers `64 * word ..`.
     pub(in crate::pages) fn word(&self, word: usize) -> u64 {
-        self.chunks.get(word / CHUNK_WORDS).and_then(Option::as_ref).map_or(0, |chunk| chunk[word % CHUNK_WORDS])
+        self.chunks
+            .get(word / CHUNK_WORDS)
+            .and_then(Option::as_ref)
+            .map_or(0, |chunk| chunk[word % CHUNK_WORDS])
     }
 }

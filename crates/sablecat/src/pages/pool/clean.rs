@@ -1,5 +1,5 @@
-//! Cleaning: writing what is cold and dirty before the clock's hand comes to it, so that who needs a frame finds one that need not be
-//! written first.
+//! Cleaning: writing what is cold and dirty before the clock's hand comes to it, so that who needs a frame
+//! finds one that need not be written first.
 //!
 //! ```text
 //!            hand                 cleaned
@@ -7,11 +7,13 @@
 //!  evicts here    clean or hot     dirty ones are written by the sweep itself
 //! ```
 //!
-//! A second hand, `cleaned`, goes ahead of the sweep's. Who moves it over some frames sees to what is dirty and cold among them. Sweeps pass
-//! over dirty frames behind it, which are being written at the moment or have become dirty since, and write those beyond it: so with no
-//! cleaner, or one that does not keep up or died, all is as if there was none.
+//! A second hand, `cleaned`, goes ahead of the sweep's. Who moves it over some frames sees to what is dirty
+//! and cold among them. Sweeps pass over dirty frames behind it, which are being written at the moment or
+//! have become dirty since, and write those beyond it: so with no cleaner, or one that does not keep up or
+//! died, all is as if there was none.
 //!
-//! Why ahead by a part of the pool only: what is written and then changed before it is evicted was written for nothing.
+//! Why ahead by a part of the pool only: what is written and then changed before it is evicted was written
+//! for nothing.
 //!
 //! Several may clean at once, in one process or many: each sees to other frames.
 
@@ -32,8 +34,8 @@ const AHEAD_MAX: u64 = 4096;
 const STEP: u64 = 16;
 
 impl Pages {
-    /// Whether a sweep that is at `hand` has to write what is dirty there. Calls the cleaner when a quarter of what
-    /// is kept clean has been used.
+    /// Whether a sweep that is at `hand` has to write what is dirty there. Calls the cleaner when a quarter
+    /// of what is kept clean has been used.
     pub(in crate::pages) fn is_beyond_cleaned(&self, hand: u64) -> bool {
         // Relaxed, here and below: a hint.
         let cleaned = self.region.header().cleaned.0.load(Ordering::Relaxed);
@@ -55,7 +57,8 @@ impl Pages {
         (self.frames_ready() / AHEAD_PART).min(AHEAD_MAX)
     }
 
-    /// Writes what is cold and dirty in the frames that the hand comes to next. The caller is in no operation.
+    /// Writes what is cold and dirty in the frames that the hand comes to next. The caller is in no
+    /// operation.
     ///
     /// # Errors
     /// Full; those of the volume. What could not be written is dirty as before.
@@ -91,21 +94,25 @@ impl Pages {
         Ok(())
     }
 
-    /// Gives a frame a block to be written to if a sweep would want it written: a current version that is cold, and that no snapshot is
-    /// older than.
+    /// Gives a frame a block to be written to if a sweep would want it written: a current version that is
+    /// cold, and that no snapshot is older than.
     fn claim_dirty(&self, frame: FrameId, horizon: &Horizon, me: &Participant) -> Result<Option<Claim>> {
         let desc = self.region.frame(frame);
-        let is_dirty = || desc.state() == FrameState::Published && desc.superseded() == Lsn::MAX && !desc.block().is_saved();
+        let is_dirty = || {
+            desc.state() == FrameState::Published && desc.superseded() == Lsn::MAX && !desc.block().is_saved()
+        };
         if !is_dirty() || self.region.referenced(frame).load(Ordering::Relaxed) != 0 {
             return Ok(None);
         }
         let page = desc.page();
         let Some(current) = self.try_latch(page, me) else { return Ok(None) };
-        // SAFETY: the page is latched and this is its current version, if it is: bytes that only its latch's holder could supersede.
+        // SAFETY: the page is latched and this is its current version, if it is: bytes that only its latch's
+        // holder could supersede.
         let is_free = || header::is_free(unsafe { self.region.page(frame) });
         let horizon = if desc.previous() == FrameId::NONE { horizon.of_lone(page) } else { horizon.all() };
         let is_old = || self.region.born(frame).load(Ordering::Acquire) <= horizon.0;
-        let claim = if current == frame && is_old() && !is_free() { self.claim_write(frame, me) } else { Ok(None) };
+        let claim =
+            if current == frame && is_old() && !is_free() { self.claim_write(frame, me) } else { Ok(None) };
         self.unlatch(page, me);
         claim
     }

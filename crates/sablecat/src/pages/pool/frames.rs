@@ -1,14 +1,17 @@
 //! Frames: taking them, giving them back, reclaiming superseded versions.
 //!
-//! A committer's own superseded frames come back to it first, still warm in its processor's cache. When they do not suffice, a sweep over
-//! the pool finds others (`sweep.rs`).
+//! A committer's own superseded frames come back to it first, still warm in its processor's cache. When they
+//! do not suffice, a sweep over the pool finds others (`sweep.rs`).
 //!
-//! A pin holds back all that is superseded while it lasts, some microseconds if its owner runs; but if the owner lost the processor meanwhile, as many
-//! frames as the others supersede until it is their turn to wait: with eight processes on two processors some ten thousand, too many for
-//! any cache. So who sees [`PATIENCE`] frames held back gives up the processor as soon as it has no pin itself. The owner of the pin comes to run, and
-//! soon nobody loses the processor but at such a moment ([decision 16](../../../../../docs/decisions/0016-giving-way.md)).
+//! A pin holds back all that is superseded while it lasts, some microseconds if its owner runs; but if the
+//! owner lost the processor meanwhile, as many frames as the others supersede until it is their turn to wait:
+//! with eight processes on two processors some ten thousand, too many for any cache. So who sees [`PATIENCE`]
+//! frames held back gives up the processor as soon as it has no pin itself. The owner of the pin comes to
+//! run, and soon nobody loses the processor but at such a moment ([decision
+//! 16](../../../../../docs/decisions/0016-giving-way.md)).
 //!
-//! Costs: taking a remembered frame 5 ns; reclaiming an own one 15 ns and a scan of the slots a batch of [`LIMBO_BATCH`].
+//! Costs: taking a remembered frame 5 ns; reclaiming an own one 15 ns and a scan of the slots a batch of
+//! [`LIMBO_BATCH`].
 
 use crate::error::{Error, Result};
 use crate::pages::allocation::hand;
@@ -25,7 +28,8 @@ const LIMBO_MAX: usize = 4096;
 pub(in crate::pages) const PATIENCE: usize = 64;
 
 impl Pages {
-    /// A frame in state building, owned by `me`. Inside an operation: fails with "out of frames" rather than sweep.
+    /// A frame in state building, owned by `me`. Inside an operation: fails with "out of frames" rather than
+    /// sweep.
     #[inline]
     pub(crate) fn take_frame(&self, me: &Participant) -> Result<FrameId> {
         let building = FrameState::Building(me.number());
@@ -113,19 +117,22 @@ impl Pages {
         if !desc.change(FrameState::Published, FrameState::Claimed(me.number())) {
             return false;
         }
-        // Claimed; now look again, since the frame may have been freed and published anew between the caller's look and the claim.
+        // Claimed; now look again, since the frame may have been freed and published anew between the
+        // caller's look and the claim.
         let block = desc.block();
         if desc.superseded() > horizon.of(desc.page()) || block.is_writing() {
             desc.set_state(FrameState::Published);
             return false;
         }
-        // Should this process die after that, the frame is published again as what it was (pages/pool/mend.rs), and reclaimed a second time.
+        // Should this process die after that, the frame is published again as what it was
+        // (pages/pool/mend.rs), and reclaimed a second time.
         self.drop_block(desc, me);
         desc.set_state(FrameState::Free);
         true
     }
 
-    /// Frees the block of a claimed version that is gone. The word first: what dies with this process is lost, rather than freed twice.
+    /// Frees the block of a claimed version that is gone. The word first: what dies with this process is
+    /// lost, rather than freed twice.
     pub(in crate::pages) fn drop_block(&self, desc: &FrameDesc, me: &Participant) {
         let block = desc.block();
         let _hand = (block.block() != BlockId::NONE && !block.is_captured()).then(|| me.in_hand());

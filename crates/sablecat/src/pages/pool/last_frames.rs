@@ -1,13 +1,15 @@
 //! The last frames of an environment in memory alone: kept for those who remove.
 //!
-//! A removal needs new versions as any commit does, for moments: the old ones are free once nobody sees them. Where nothing can be evicted, whoever inserts
-//! takes every frame there is, and then nobody could remove anything any more. So some frames are kept before anybody else gets one; when there is no other,
-//! commits that only remove use them. Whatever becomes free is kept first, until there are as many again.
+//! A removal needs new versions as any commit does, for moments: the old ones are free once nobody sees them.
+//! Where nothing can be evicted, whoever inserts takes every frame there is, and then nobody could remove
+//! anything any more. So some frames are kept before anybody else gets one; when there is no other, commits
+//! that only remove use them. Whatever becomes free is kept first, until there are as many again.
 //!
-//! Such an environment is one process's, so the list of them is in its own memory. A frame that is kept is being *built* by slot 0, which nobody has: no sweep takes
-//! it for free, and no reaper for left.
+//! Such an environment is one process's, so the list of them is in its own memory. A frame that is kept is
+//! being *built* by slot 0, which nobody has: no sweep takes it for free, and no reaper for left.
 //!
-//! Costs: nothing while a participant has frames at hand; then a look at the list each time that it sweeps for some.
+//! Costs: nothing while a participant has frames at hand; then a look at the list each time that it sweeps
+//! for some.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +20,8 @@ use crate::types::FrameId;
 
 /// The state of a frame that is kept.
 pub(in crate::pages) const KEPT: FrameState = FrameState::Building(0);
-/// The part of the pool that is kept, and how many frames at most: a step of freeing a tree changes half of that part (txn/trees.rs), a single removal some pages.
+/// The part of the pool that is kept, and how many frames at most: a step of freeing a tree changes half of
+/// that part (txn/trees.rs), a single removal some pages.
 const PART: usize = 8;
 const MOST: usize = 80;
 
@@ -41,7 +44,10 @@ impl LastFrames {
     /// None are kept where pages can be evicted, or where the frames are those of several processes.
     pub(in crate::pages) fn of(region: &Region, has_volume: bool) -> LastFrames {
         let is_alone = !has_volume && region.membership().is_none();
-        LastFrames { wanted: if is_alone { (region.geometry().frames / PART).min(MOST) } else { 0 }, kept: Mutex::default() }
+        LastFrames {
+            wanted: if is_alone { (region.geometry().frames / PART).min(MOST) } else { 0 },
+            kept: Mutex::default(),
+        }
     }
 
     /// The list. Nothing shared is touched while one has it, so that it is never waited for.
@@ -99,7 +105,8 @@ impl Pages {
         }
     }
 
-    /// A frame for who removes, which has none at hand, in state building: one of the last, if there are no others.
+    /// A frame for who removes, which has none at hand, in state building: one of the last, if there are no
+    /// others.
     ///
     /// # Errors
     /// Those of sweeping for frames.

@@ -16,7 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How long, at least, it waits for a page's latch.
 const PATIENCE_LATCH: Duration = Duration::from_millis(20);
 
-/// Until when who has the checkpoint role waits for others, who may be stopped, by the monotonic clock: from when it first has to.
+/// Until when who has the checkpoint role waits for others, who may be stopped, by the monotonic clock: from
+/// when it first has to.
 #[derive(Debug, Default)]
 pub(in crate::pages) struct Patience(Option<Duration>);
 
@@ -78,11 +79,17 @@ impl Pages {
         })
     }
 
-    /// Latches a page for `me`, as [`Pages::latch`] does; none if it is not to be had until then, by the monotonic clock (none: for ever).
+    /// Latches a page for `me`, as [`Pages::latch`] does; none if it is not to be had until then, by the
+    /// monotonic clock (none: for ever).
     ///
     /// # Errors
     /// As [`Pages::latch`].
-    pub(in crate::pages) fn latch_until(&self, until: Option<Duration>, page: PageId, me: &Participant) -> Result<Option<FrameId>> {
+    pub(in crate::pages) fn latch_until(
+        &self,
+        until: Option<Duration>,
+        page: PageId,
+        me: &Participant,
+    ) -> Result<Option<FrameId>> {
         let latched = self.latch_queue(page).wait_until(until, |_| match self.try_latch(page, me) {
             None => self.region.check_fence().err().map(Err),
             frame => frame.map(Ok),
@@ -90,11 +97,17 @@ impl Pages {
         latched.transpose()
     }
 
-    /// Latches a page for `me`, as [`Pages::latch`] does; none if whoever has it keeps it for longer than who has the checkpoint role waits.
+    /// Latches a page for `me`, as [`Pages::latch`] does; none if whoever has it keeps it for longer than who
+    /// has the checkpoint role waits.
     ///
     /// # Errors
     /// As [`Pages::latch`].
-    pub(in crate::pages) fn latch_patiently(&self, page: PageId, patience: &mut Patience, me: &Participant) -> Result<Option<FrameId>> {
+    pub(in crate::pages) fn latch_patiently(
+        &self,
+        page: PageId,
+        patience: &mut Patience,
+        me: &Participant,
+    ) -> Result<Option<FrameId>> {
         match self.try_latch(page, me) {
             // As a rule for a moment.
             None => self.latch_until(Some(patience.until(PATIENCE_LATCH)), page, me),
@@ -107,7 +120,10 @@ impl Pages {
     pub(crate) fn try_latch(&self, page: PageId, me: &Participant) -> Option<FrameId> {
         let entry = self.region.entry(page);
         let word = entry.word();
-        debug_assert!(word.owner() != me.number() || self.region.is_fenced(), "a participant latches a page once");
+        debug_assert!(
+            word.owner() != me.number() || self.region.is_fenced(),
+            "a participant latches a page once"
+        );
         let (free, latched) = (word.owner() == 0, EntryWord::new(word.frame(), me.number()));
         if !free || !entry.change(word, latched) {
             return None;
@@ -132,7 +148,8 @@ impl Pages {
         self.swing(page, word, EntryWord::new(word.frame(), 0));
     }
 
-    /// Changes a latched page's entry and wakes who waits for the latch. False if the entry had been changed already (by a helper).
+    /// Changes a latched page's entry and wakes who waits for the latch. False if the entry had been changed
+    /// already (by a helper).
     #[inline]
     pub(crate) fn swing(&self, page: PageId, from: EntryWord, to: EntryWord) -> bool {
         let swung = self.region.entry(page).change(from, to);

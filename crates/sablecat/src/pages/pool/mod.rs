@@ -8,8 +8,9 @@
 //!                                     an older version ── frames, sweep: nobody sees it
 //! ```
 //!
-//! Whoever needs a frame takes one that is free, or sweeps for one; `clean` writes what is cold before that, so that a sweep need not. A page is changed or read
-//! in under its `latch`. What the dead leave half done in all this `mend` ends.
+//! Whoever needs a frame takes one that is free, or sweeps for one; `clean` writes what is cold before that,
+//! so that a sweep need not. A page is changed or read in under its `latch`. What the dead leave half done in
+//! all this `mend` ends.
 
 mod clean;
 pub(in crate::pages) mod frames;

@@ -1,7 +1,8 @@
 //! Reading a page into the pool.
 //!
-//! The reader latches the page's entry, so one participant reads while others that want the page wait; then it takes a frame, reads,
-//! verifies, and swings the entry to it. Dying anywhere leaves a latch and a building frame, both found through the slot.
+//! The reader latches the page's entry, so one participant reads while others that want the page wait; then
+//! it takes a frame, reads, verifies, and swings the entry to it. Dying anywhere leaves a latch and a
+//! building frame, both found through the slot.
 
 use sablecat_os::atomic::Ordering;
 use sablecat_os::disk::AlignedBuf;
@@ -20,7 +21,8 @@ impl Pages {
         if u64::from(page.0) >= self.region.geometry().pages_max || page == PageId::NONE {
             return Err(Error::corruption(format!("a page refers to page {page}, which cannot exist")));
         }
-        // Waits for who reads the page in, not for who latches it to change it: a writer may wait for what this reader holds.
+        // Waits for who reads the page in, not for who latches it to change it: a writer may wait for what
+        // this reader holds.
         let entry = self.region.entry(page);
         let (frame, latched) = self.latch_queue(page).wait_for(|| match entry.word().frame() {
             FrameId::NONE => self.try_latch(page, me).map(|frame| (frame, true)),
@@ -42,7 +44,10 @@ impl Pages {
     /// Reads in a page whose latch `me` holds and keeps: the entry names the frame when this returns.
     pub(crate) fn load_under_latch(&self, page: PageId, me: &Participant) -> Result<FrameId> {
         let frame = self.load_latched(page, me)?;
-        let swung = self.region.entry(page).change(EntryWord::new(FrameId::NONE, me.number()), EntryWord::new(frame, me.number()));
+        let swung = self
+            .region
+            .entry(page)
+            .change(EntryWord::new(FrameId::NONE, me.number()), EntryWord::new(frame, me.number()));
         debug_assert!(swung, "only the holder of the latch changes the entry");
         Ok(frame)
     }
@@ -79,7 +84,8 @@ impl Pages {
             self.check_page(page, word.sealed(), bytes)?;
             self.check_age(page, word, bytes)
         });
-        // What a failed flush has dropped is not the disk's damage; and it may be an older version of the page that is there instead.
+        // What a failed flush has dropped is not the disk's damage; and it may be an older version of the
+        // page that is there instead.
         if let Err(error) = self.fail_if_poisoned().and(read) {
             self.drop_frame(frame, me);
             return Err(error);
@@ -88,21 +94,33 @@ impl Pages {
         Ok(frame)
     }
 
-    /// Checks what a block holds, which is to be a version of this page. `buffer` is one block long, and has the page at its start then.
+    /// Checks what a block holds, which is to be a version of this page. `buffer` is one block long, and has
+    /// the page at its start then.
     ///
     /// # Errors
     /// Corruption, saying what is wrong; those of the file.
-    pub(crate) fn check_stored(&self, volume: &Volume, page: PageId, block: SealedBlock, buffer: &mut [u8]) -> Result<()> {
+    pub(crate) fn check_stored(
+        &self,
+        volume: &Volume,
+        page: PageId,
+        block: SealedBlock,
+        buffer: &mut [u8],
+    ) -> Result<()> {
         volume.read_block(block.block(), buffer)?;
         self.check_page(page, block, &buffer[..volume.page_size()])
     }
 
-    /// Reads the block of every page that the last checkpoint's map names, and says which are not what they should be. Checkpoints wait for the pages
-    /// of one map leaf. Blocks of the map are for others to complain of.
+    /// Reads the block of every page that the last checkpoint's map names, and says which are not what they
+    /// should be. Checkpoints wait for the pages of one map leaf. Blocks of the map are for others to
+    /// complain of.
     ///
     /// # Errors
     /// Those of `wrong`; those of the file.
-    pub(crate) fn check_blocks(&self, me: &Participant, wrong: &mut dyn FnMut(PageId, Error) -> Result<()>) -> Result<()> {
+    pub(crate) fn check_blocks(
+        &self,
+        me: &Participant,
+        wrong: &mut dyn FnMut(PageId, Error) -> Result<()>,
+    ) -> Result<()> {
         let Some(volume) = &self.volume else { return Ok(()) };
         let mut buffer = AlignedBuf::new(volume.block_size());
         for first in (0..self.page_ids.high_water()).step_by(volume.leaf_span() as usize) {
@@ -125,28 +143,37 @@ impl Pages {
         Ok(())
     }
 
-    /// Checks what was read from a block and verified: whether it is what was written there last, and this page.
+    /// Checks what was read from a block and verified: whether it is what was written there last, and this
+    /// page.
     pub(in crate::pages) fn check_page(&self, page: PageId, named: SealedBlock, bytes: &[u8]) -> Result<()> {
         let block = named.block();
         let found = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
         if found != page.0 {
-            return Err(Error::corruption(format!("block {block} should hold page {page} but holds page {found}")));
+            return Err(Error::corruption(format!(
+                "block {block} should hold page {page} but holds page {found}"
+            )));
         }
         let checked = compare_block(named, bytes).and_then(|()| (self.check)(bytes));
         checked.map_err(|why| Error::corruption(format!("page {page} in block {block}: {why}")))
     }
 
-    /// Checks that a version on a block that the last checkpoint names is not from after it: the map would be of an older generation than
-    /// the blocks. The page's latch is held.
+    /// Checks that a version on a block that the last checkpoint names is not from after it: the map would be
+    /// of an older generation than the blocks. The page's latch is held.
     fn check_age(&self, page: PageId, word: BlockWord, bytes: &[u8]) -> Result<()> {
-        // In this order: a checkpoint marks its blocks under the latch, after it has set the page's bit, and says that it stands before it clears the
-        // bit. So a block that one in progress, or one that came to nothing, has marked is not taken for one that the last names.
+        // In this order: a checkpoint marks its blocks under the latch, after it has set the page's bit, and
+        // says that it stands before it clears the bit. So a block that one in progress, or one that came to
+        // nothing, has marked is not taken for one that the last names.
         let capturing = self.is_capturing(page);
         let checkpoint = Lsn(self.region.header().checkpointed.load(Ordering::Acquire));
-        if word.is_captured() && !capturing { check_born(page, word.block(), bytes, checkpoint) } else { Ok(()) }
+        if word.is_captured() && !capturing {
+            check_born(page, word.block(), bytes, checkpoint)
+        } else {
+            Ok(())
+        }
     }
 
-    /// Makes sure that the page's entry says where the page is on disk: fills the entries of all pages that share a map leaf with it.
+    /// Makes sure that the page's entry says where the page is on disk: fills the entries of all pages that
+    /// share a map leaf with it.
     pub(crate) fn learn_block(&self, page: PageId) -> Result<()> {
         let Some(volume) = &self.volume else { return Ok(()) };
         if self.region.entry(page).block().is_known() {
@@ -155,8 +182,9 @@ impl Pages {
         if let Some(following) = &self.following {
             return self.learn_followed(volume, following, page);
         }
-        // The blocks of a map that is no longer in force are written anew, perhaps by another process: what was read there counts only if
-        // that map was in force to the end. The blocks that it named hold: what has changed since has an entry that says so.
+        // The blocks of a map that is no longer in force are written anew, perhaps by another process: what
+        // was read there counts only if that map was in force to the end. The blocks that it named hold: what
+        // has changed since has an entry that says so.
         let generation = &self.region.header().generation.0;
         let (first, blocks) = loop {
             let before = generation.load(Ordering::SeqCst);

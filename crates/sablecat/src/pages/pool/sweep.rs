@@ -1,15 +1,18 @@
 //! The sweep: frames for those who have run out of them.
 //!
-//! A clock hand passes over the pool and finds free, reclaimable and cold frames; cold dirty ones are written to fresh blocks in batches
-//! and evicted on the next round, unless somebody cleans ahead of the hand (clean.rs). The sweep claims a frame by compare-and-swap on its
-//! state before it looks closer, so two sweeps never free one twice. When rounds bring nothing it waits for those who will give way by
-//! themselves, and only then has the oldest snapshot given up.
+//! A clock hand passes over the pool and finds free, reclaimable and cold frames; cold dirty ones are written
+//! to fresh blocks in batches and evicted on the next round, unless somebody cleans ahead of the hand
+//! (clean.rs). The sweep claims a frame by compare-and-swap on its state before it looks closer, so two
+//! sweeps never free one twice. When rounds bring nothing it waits for those who will give way by themselves,
+//! and only then has the oldest snapshot given up.
 //!
-//! An evicted frame is *retired* until the operations in progress have ended, which is at once if there are none. It counts as found, or the
-//! hand would empty the pool while a few operations last: the participant remembers it and looks again before it sweeps for more. Operations
-//! that outlast all patience keep only what they say they look at: the rest is freed without them (`free_unlooked`).
+//! An evicted frame is *retired* until the operations in progress have ended, which is at once if there are
+//! none. It counts as found, or the hand would empty the pool while a few operations last: the participant
+//! remembers it and looks again before it sweeps for more. Operations that outlast all patience keep only
+//! what they say they look at: the rest is freed without them (`free_unlooked`).
 //!
-//! Costs (sketch): a page evicted is some frames looked at, 10 ns each while they are cold, and a share of a look at all slots.
+//! Costs (sketch): a page evicted is some frames looked at, 10 ns each while they are cold, and a share of a
+//! look at all slots.
 
 use std::time::Duration;
 
@@ -59,7 +62,8 @@ impl Patience {
 pub(in crate::pages) struct Round {
     /// Some frame is closer to free than before.
     progress: bool,
-    /// Some frame waits for operations in progress. They end by themselves, unless they wait for a latch of ours.
+    /// Some frame waits for operations in progress. They end by themselves, unless they wait for a latch of
+    /// ours.
     waiting: bool,
 }
 
@@ -88,7 +92,8 @@ enum Swept {
 }
 
 impl Pages {
-    /// Sweeps until `want` frames are at hand, or at least `least` when more would cost others their snapshots. The caller is in no operation.
+    /// Sweeps until `want` frames are at hand, or at least `least` when more would cost others their
+    /// snapshots. The caller is in no operation.
     pub(crate) fn refill(&self, me: &Participant, want: usize, least: usize) -> Result<()> {
         debug_assert_eq!(me.slot().epoch(), NO_EPOCH, "a sweep inside an operation would wait for itself");
         if me.free.borrow().len() >= want {
@@ -154,8 +159,8 @@ impl Pages {
         Ok(())
     }
 
-    /// Lets the hand of the clock pass over as many frames as there are, or until `want` frames are at hand or retired; with `all` those that
-    /// are retired do not count, but no more than `want` are.
+    /// Lets the hand of the clock pass over as many frames as there are, or until `want` frames are at hand
+    /// or retired; with `all` those that are retired do not count, but no more than `want` are.
     pub(in crate::pages) fn sweep_round(&self, me: &Participant, want: usize, all: bool) -> Result<Round> {
         let frames = self.frames_ready();
         let mut round = Round::default();
@@ -226,10 +231,12 @@ impl Pages {
         }
     }
 
-    /// Frees what `me` has retired, as far as no operation in progress may be looking at it; true if anything. That takes a fence in all
-    /// processes, so the operations are given the time to end, unless the oldest is one that was waited for long enough before.
+    /// Frees what `me` has retired, as far as no operation in progress may be looking at it; true if
+    /// anything. That takes a fence in all processes, so the operations are given the time to end, unless the
+    /// oldest is one that was waited for long enough before.
     pub(in crate::pages) fn free_unlooked(&self, me: &Participant, outlasted: bool) -> bool {
-        let state = |frame: FrameId| (self.region.frame(frame).state(), self.region.frame(frame).superseded());
+        let state =
+            |frame: FrameId| (self.region.frame(frame).state(), self.region.frame(frame).superseded());
         let retired: Vec<_> = me.retired.borrow().iter().map(|&frame| (frame, state(frame))).collect();
         let oldest = self.oldest_epoch();
         if !outlasted && me.outlasted.get() != oldest || !fence_everywhere() {
@@ -237,17 +244,22 @@ impl Pages {
         }
         me.outlasted.set(oldest);
         let high = self.region.header().slots_high.0.load(Ordering::SeqCst) as u16;
-        let operations: Vec<_> = (1..high).map(|n| self.region.slot(n)).map(|slot| (slot.epoch(), slot.looked_at())).collect();
-        let may_look_at = |frame, since| operations.iter().any(|&(epoch, at)| epoch <= since && (at == frame || at == ANY_FRAME));
-        let unlooked = retired.into_iter().filter(|&(frame, (state, since))| state == FrameState::Retired && !may_look_at(frame, since.0));
+        let operations: Vec<_> =
+            (1..high).map(|n| self.region.slot(n)).map(|slot| (slot.epoch(), slot.looked_at())).collect();
+        let may_look_at = |frame, since| {
+            operations.iter().any(|&(epoch, at)| epoch <= since && (at == frame || at == ANY_FRAME))
+        };
+        let unlooked = retired
+            .into_iter()
+            .filter(|&(frame, (state, since))| state == FrameState::Retired && !may_look_at(frame, since.0));
         let mut any = false;
         for (frame, (_, since)) in unlooked {
             let desc = self.region.frame(frame);
             if !desc.change(FrameState::Retired, FrameState::Building(me.number())) {
                 continue;
             }
-            // Claimed; now look again. Others may have freed it, used it, and retired it again, with somebody looking at it in between; that was in an
-            // epoch after the one that began here.
+            // Claimed; now look again. Others may have freed it, used it, and retired it again, with somebody
+            // looking at it in between; that was in an epoch after the one that began here.
             let same = desc.superseded() == since;
             desc.set_state(if same { FrameState::Free } else { FrameState::Retired });
             if same {
@@ -259,8 +271,8 @@ impl Pages {
         any
     }
 
-    /// Whether frames will become free if the others get to run: a checkpoint needs fewer versions the further it comes, and a snapshot
-    /// that was given up ends with the operation or commit in progress.
+    /// Whether frames will become free if the others get to run: a checkpoint needs fewer versions the
+    /// further it comes, and a snapshot that was given up ends with the operation or commit in progress.
     fn others_will_give_way(&self, me: &Participant) -> bool {
         let header = self.region.header();
         let checkpointer = self.region.role(Work::Checkpoint).look().owner();
@@ -277,7 +289,8 @@ impl Pages {
         self.region.header().frames_ready.0.load(Ordering::Acquire) - 1
     }
 
-    /// The error of a commit that needs so much of the cache for itself that nothing others could give up would make room for it, nor running it again.
+    /// The error of a commit that needs so much of the cache for itself that nothing others could give up
+    /// would make room for it, nor running it again.
     fn too_large(&self, me: &Participant) -> Option<Error> {
         let (latched, frames) = (me.slot().list_len() as u64, self.frames_ready());
         if frames == 0 {
@@ -288,7 +301,9 @@ impl Pages {
             return None;
         }
         let building = FrameState::Building(me.number());
-        let built = (1..=frames).filter(|&frame| self.region.frame(FrameId(frame as u32)).state() == building).count() as u64;
+        let built = (1..=frames)
+            .filter(|&frame| self.region.frame(FrameId(frame as u32)).state() == building)
+            .count() as u64;
         let block_size = self.region.geometry().block_size as u64;
         let (needs, has) = ((latched + built) * block_size, frames * block_size);
         let to_do = if self.has_all_frames() { "enlarge the cache" } else { MEMORY_IS_FULL };
@@ -306,22 +321,25 @@ impl Pages {
     }
 
     fn no_frames(&self, me: &Participant) -> Error {
-        // Its own snapshot is what holds up the rest, or was until another sweep just took it: a newer one may do.
-        if me.slot().is_revoked() || me.slot().pinned().is_some_and(|pin| pin < self.region.header().visible()) {
+        // Its own snapshot is what holds up the rest, or was until another sweep just took it: a newer one
+        // may do.
+        if me.slot().is_revoked()
+            || me.slot().pinned().is_some_and(|pin| pin < self.region.header().visible())
+        {
             self.revoke(me.number(), me);
-            let message =
-                "the snapshot was given up because the old versions it kept filled the cache; begin a new transaction or enlarge the cache";
+            let message = "the snapshot was given up because the old versions it kept filled the cache; begin a new transaction or enlarge the cache";
             return Error::new(ErrorKind::SnapshotTooOld, message);
         }
         let bytes = self.region.geometry().frames * self.region.geometry().block_size;
         match self.volume {
-            Some(_) if !self.has_all_frames() => {
-                Error::no_room(format!("every frame that the cache has memory for is in use, and {MEMORY_IS_FULL}"))
-            }
+            Some(_) if !self.has_all_frames() => Error::no_room(format!(
+                "every frame that the cache has memory for is in use, and {MEMORY_IS_FULL}"
+            )),
             Some(_) => Error::no_room(format!(
                 "every frame of the cache ({bytes} bytes) is in use by running operations or one large transaction; enlarge the cache"
             )),
-            // Who is about to give some back may not be running, and what is removed is to be removed: it is tried again without latches.
+            // Who is about to give some back may not be running, and what is removed is to be removed: it is
+            // tried again without latches.
             None if me.removes.get() => Error::no_room(
                 "the environment lives in memory alone, and what is kept of it for removals is in use; end snapshots, remove less at once, or try again",
             ),
@@ -331,13 +349,21 @@ impl Pages {
         }
     }
 
-    fn sweep_frame(&self, frame: FrameId, horizon: &Horizon, oldest: u64, evict: Evict, me: &Participant) -> Result<Swept> {
+    fn sweep_frame(
+        &self,
+        frame: FrameId,
+        horizon: &Horizon,
+        oldest: u64,
+        evict: Evict,
+        me: &Participant,
+    ) -> Result<Swept> {
         let desc = self.region.frame(frame);
         Ok(match desc.state() {
             FrameState::Free => Swept::Free,
             FrameState::Building(_) | FrameState::Claimed(_) => Swept::Kept,
             FrameState::Retired => {
-                let passed = desc.superseded().0 < oldest && desc.change(FrameState::Retired, FrameState::Free);
+                let passed =
+                    desc.superseded().0 < oldest && desc.change(FrameState::Retired, FrameState::Free);
                 if passed { Swept::Free } else { Swept::Waiting }
             }
             FrameState::Published => {
@@ -354,7 +380,13 @@ impl Pages {
     }
 
     /// A current version: evict it if it is cold, or give it a block if it must be written first.
-    fn sweep_current(&self, frame: FrameId, horizon: &Horizon, evict: Evict, me: &Participant) -> Result<Swept> {
+    fn sweep_current(
+        &self,
+        frame: FrameId,
+        horizon: &Horizon,
+        evict: Evict,
+        me: &Participant,
+    ) -> Result<Swept> {
         let referenced = self.region.referenced(frame);
         self.region.header().pressure.0.store(1, Ordering::Relaxed);
         if evict == Evict::None {
@@ -371,7 +403,10 @@ impl Pages {
         if word.frame() != frame && word.owner() == 0 {
             return Ok(self.sweep_orphan(page, frame, me));
         }
-        if word.frame() != frame || word.owner() != 0 || !entry.change(word, EntryWord::new(frame, me.number())) {
+        if word.frame() != frame
+            || word.owner() != 0
+            || !entry.change(word, EntryWord::new(frame, me.number()))
+        {
             return Ok(Swept::Kept);
         }
         let swept = self.evict_latched(page, frame, horizon, evict, me);
@@ -383,7 +418,8 @@ impl Pages {
         swept
     }
 
-    /// Ends the life of an evicted version in its frame, and that of the page, and of those that are free with it, if it was its last.
+    /// Ends the life of an evicted version in its frame, and that of the page, and of those that are free
+    /// with it, if it was its last.
     fn leave_pool(&self, page: PageId, frame: FrameId, me: &Participant) {
         // SAFETY: claimed by us, and unchanged since it was published.
         let bytes = unsafe { self.region.page(frame) };
@@ -399,16 +435,25 @@ impl Pages {
         }
     }
 
-    /// Releases the run that begins with `first` if it is free and no snapshot can see the time before. False: not yet, or its pages are busy.
-    pub(in crate::pages) fn release_if_freed(&self, first: PageId, horizon: &Horizon, me: &Participant) -> bool {
+    /// Releases the run that begins with `first` if it is free and no snapshot can see the time before.
+    /// False: not yet, or its pages are busy.
+    pub(in crate::pages) fn release_if_freed(
+        &self,
+        first: PageId,
+        horizon: &Horizon,
+        me: &Participant,
+    ) -> bool {
         if self.region.entry(first).word().owner() == me.number() {
             return false;
         }
         let _hand = me.in_hand();
         let Some(frame) = self.try_latch(first, me) else { return false };
-        // SAFETY: the page is latched and this is its current version, which only its latch's holder could supersede.
+        // SAFETY: the page is latched and this is its current version, which only its latch's holder could
+        // supersede.
         let is_last = frame != FrameId::NONE && header::is_free(unsafe { self.region.page(frame) });
-        if is_last && matches!(self.evict_latched(first, frame, horizon, Evict::Saved, me), Ok(Swept::Retired)) {
+        if is_last
+            && matches!(self.evict_latched(first, frame, horizon, Evict::Saved, me), Ok(Swept::Retired))
+        {
             self.leave_pool(first, frame, me);
             return true;
         }
@@ -416,8 +461,8 @@ impl Pages {
         !is_last
     }
 
-    /// Gives back what versions in memory keep in use that nobody can want any more: the blocks of old ones, and by their last ones the pages that are free. The caller is in no
-    /// operation, and pinned to nothing.
+    /// Gives back what versions in memory keep in use that nobody can want any more: the blocks of old ones,
+    /// and by their last ones the pages that are free. The caller is in no operation, and pinned to nothing.
     pub(crate) fn release_unwanted(&self, me: &Participant) {
         let horizon = self.horizon();
         for frame in (1..=self.frames_ready()).map(|frame| FrameId(frame as u32)) {
@@ -435,8 +480,9 @@ impl Pages {
         }
     }
 
-    /// A version that is said to be current, but not by its page: whoever published it died before the page named it. Only the holder of the
-    /// page's latch publishes versions of it, so under the latch there can be no doubt.
+    /// A version that is said to be current, but not by its page: whoever published it died before the page
+    /// named it. Only the holder of the page's latch publishes versions of it, so under the latch there can
+    /// be no doubt.
     #[cold]
     fn sweep_orphan(&self, page: PageId, frame: FrameId, me: &Participant) -> Swept {
         let Some(current) = self.try_latch(page, me) else { return Swept::Kept };
@@ -444,7 +490,8 @@ impl Pages {
         let claimed = FrameState::Claimed(me.number());
         let mut swept = Swept::Kept;
         if current != frame && desc.change(FrameState::Published, claimed) {
-            // Claimed; now look again: the frame may have been freed and published anew since the caller's look.
+            // Claimed; now look again: the frame may have been freed and published anew since the caller's
+            // look.
             if desc.page() == page && desc.superseded() == Lsn::MAX && !desc.block().is_writing() {
                 // Its block, if any, is the page's.
                 self.retire(frame, me);
@@ -457,20 +504,30 @@ impl Pages {
         swept
     }
 
-    /// Makes a claimed frame that nobody can come upon any more free from when the operations in progress have ended. The epoch is read
-    /// after the frame was unlinked: whichever operation came upon it has announced this one or an earlier one.
+    /// Makes a claimed frame that nobody can come upon any more free from when the operations in progress
+    /// have ended. The epoch is read after the frame was unlinked: whichever operation came upon it has
+    /// announced this one or an earlier one.
     pub(in crate::pages) fn retire(&self, frame: FrameId, me: &Participant) {
         let epoch = self.region.header().epoch.0.load(Ordering::SeqCst);
         let desc = self.region.frame(frame);
-        // No version any more, from before it loses what it says of one: should this process die here, it is not put back.
+        // No version any more, from before it loses what it says of one: should this process die here, it is
+        // not put back.
         desc.set_state(FrameState::Building(me.number()));
         desc.supersede(Lsn(epoch));
         desc.set_state(FrameState::Retired);
     }
 
-    fn evict_latched(&self, page: PageId, frame: FrameId, horizon: &Horizon, evict: Evict, me: &Participant) -> Result<Swept> {
+    fn evict_latched(
+        &self,
+        page: PageId,
+        frame: FrameId,
+        horizon: &Horizon,
+        evict: Evict,
+        me: &Participant,
+    ) -> Result<Swept> {
         let desc = self.region.frame(frame);
-        // SAFETY: the page is latched and this is its current version, which only its latch's holder could supersede.
+        // SAFETY: the page is latched and this is its current version, which only its latch's holder could
+        // supersede.
         let bytes = unsafe { self.region.page(frame) };
         let (free, freed_after) = (header::is_free(bytes), header::freed_after(bytes));
         // What is free is more than out of reach: its number is used again.
@@ -494,8 +551,8 @@ impl Pages {
             return Ok(Swept::Kept);
         }
         if free {
-            // Nobody can reach the page any more: all that is left of it is its number. The word first: should this process die here, the
-            // block is lost (lost.rs), and not freed twice.
+            // Nobody can reach the page any more: all that is left of it is its number. The word first:
+            // should this process die here, the block is lost (lost.rs), and not freed twice.
             desc.set_block(BlockWord::NOTHING);
             self.forget_block(block);
             self.region.entry(page).set_block(BlockWord::NOTHING);
@@ -514,8 +571,9 @@ impl Pages {
         if self.is_wanted(page, born, superseded) {
             return Swept::Kept;
         }
-        // Who looks for frames to change a page in, or reads pages in as a commit is validated, meets those that it has latched itself. Behind the look at the word, as after every latch: whoever
-        // was taken for dead has none, and the word may name who has its slot since.
+        // Who looks for frames to change a page in, or reads pages in as a commit is validated, meets those
+        // that it has latched itself. Behind the look at the word, as after every latch: whoever was taken
+        // for dead has none, and the word may name who has its slot since.
         let word = self.region.entry(page).word();
         let is_own = word.owner() == me.number();
         if is_own && self.region.is_fenced() {
@@ -524,7 +582,9 @@ impl Pages {
         let latched = if is_own { Some(word.frame()) } else { self.try_latch(page, me) };
         let Some(current) = latched else { return Swept::Kept };
         let swept = match self.newer_in_chain(current, frame, page) {
-            Some(newer) if self.take_from_chain(newer, newer == current, (frame, superseded), page, me) => Swept::Retired,
+            Some(newer) if self.take_from_chain(newer, newer == current, (frame, superseded), page, me) => {
+                Swept::Retired
+            }
             _ => Swept::Kept,
         };
         if !is_own {
@@ -534,7 +594,12 @@ impl Pages {
     }
 
     /// The version in front of `frame` in the chain that begins with `current`, which the caller has latched.
-    pub(in crate::pages) fn newer_in_chain(&self, current: FrameId, frame: FrameId, page: PageId) -> Option<FrameId> {
+    pub(in crate::pages) fn newer_in_chain(
+        &self,
+        current: FrameId,
+        frame: FrameId,
+        page: PageId,
+    ) -> Option<FrameId> {
         let mut newer = current;
         while newer != FrameId::NONE {
             let next = self.region.frame(newer).previous();
@@ -550,11 +615,12 @@ impl Pages {
         None
     }
 
-    /// Takes a version of a latched page out of the middle of its chain: `old`, a frame and where it was superseded, which stands behind
-    /// `newer`. False if it cannot be had.
+    /// Takes a version of a latched page out of the middle of its chain: `old`, a frame and where it was
+    /// superseded, which stands behind `newer`. False if it cannot be had.
     ///
-    /// Both are claimed, and then looked at again: pins may have moved since the chain was walked, and others have freed either frame and built
-    /// something else in it. The current version is safe from that while the page is latched.
+    /// Both are claimed, and then looked at again: pins may have moved since the chain was walked, and others
+    /// have freed either frame and built something else in it. The current version is safe from that while
+    /// the page is latched.
     pub(in crate::pages) fn take_from_chain(
         &self,
         newer: FrameId,
@@ -599,7 +665,8 @@ impl Pages {
         let visible = self.region.header().visible();
         let high = self.region.header().slots_high.0.load(Ordering::SeqCst) as u16;
         let oldest = (1..high)
-            // A checkpoint needs its snapshot to the end: what it missed would be in neither the volume nor the log after it.
+            // A checkpoint needs its snapshot to the end: what it missed would be in neither the volume nor
+            // the log after it.
             .filter(|&n| n != me.number() && n != self.region.role(Work::Checkpoint).look().owner())
             // Who was told already, and is in an operation or a commit, cannot be made to go faster.
             .filter(|&n| {
@@ -612,9 +679,11 @@ impl Pages {
         let Some((pin, number)) = oldest else { return false };
         let slot = self.region.slot(number);
         self.revoke(number, me);
-        // Pairs with the fence of `enter`: either the owner's next operation sees the mark, or this sees its epoch.
+        // Pairs with the fence of `enter`: either the owner's next operation sees the mark, or this sees its
+        // epoch.
         fence(Ordering::SeqCst);
-        // One that is committing keeps its pin until the commit is over: helpers rely on it (txn/publish.rs looks at the mark).
+        // One that is committing keeps its pin until the commit is over: helpers rely on it (txn/publish.rs
+        // looks at the mark).
         if slot.epoch() == NO_EPOCH && slot.list_len() == 0 {
             slot.unpin_for_owner(pin);
         }

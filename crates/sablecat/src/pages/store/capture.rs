@@ -39,11 +39,13 @@ pub(super) struct Changed {
     pub(super) done_below: u64,
     /// Blocks of freed runs that an earlier checkpoint has named, to be given back to these pages.
     pub(super) given_up: Vec<(BlockId, PageId)>,
-    /// Blocks that this checkpoint is the first to name, and what they hold. Before the superblock is written nothing hangs on that.
+    /// Blocks that this checkpoint is the first to name, and what they hold. Before the superblock is written
+    /// nothing hangs on that.
     pub(super) named: Vec<(PageId, BlockId)>,
     /// Blocks of copies, which nobody knows but this checkpoint.
     pub(super) copied: Vec<BlockId>,
-    /// How long it waits for others who are writing versions that it needs, or have their pages latched; then it copies them.
+    /// How long it waits for others who are writing versions that it needs, or have their pages latched; then
+    /// it copies them.
     pub(super) patience: Patience,
 }
 
@@ -58,8 +60,8 @@ impl Changed {
 }
 
 impl Pages {
-    /// Captures a page, when its latch is to be had and nobody is writing its version any more. Who is at it may be stopped, or wait for the disk for as long: not all are
-    /// waited for.
+    /// Captures a page, when its latch is to be had and nobody is writing its version any more. Who is at it
+    /// may be stopped, or wait for the disk for as long: not all are waited for.
     pub(super) fn capture_when_idle(
         &self,
         volume: &Volume,
@@ -84,10 +86,20 @@ impl Pages {
         found.unwrap_or_else(|| self.copy_version(volume, page, at, me, changed))
     }
 
-    /// Finds, of a page latched by `me`, what the map is to say of it, and marks the block as a checkpoint's. Ends the latch.
-    fn capture(&self, page: PageId, current: FrameId, at: Lsn, me: &Participant, changed: &mut Changed) -> Result<Found> {
-        // Inside an operation at the pin: who has been succeeded may have lost that, like any snapshot, and finds it out before it looks.
-        let found = self.at_pin(me, at).and_then(|_operation| self.capture_latched(page, current, at, me, changed));
+    /// Finds, of a page latched by `me`, what the map is to say of it, and marks the block as a checkpoint's.
+    /// Ends the latch.
+    fn capture(
+        &self,
+        page: PageId,
+        current: FrameId,
+        at: Lsn,
+        me: &Participant,
+        changed: &mut Changed,
+    ) -> Result<Found> {
+        // Inside an operation at the pin: who has been succeeded may have lost that, like any snapshot, and
+        // finds it out before it looks.
+        let found =
+            self.at_pin(me, at).and_then(|_operation| self.capture_latched(page, current, at, me, changed));
         let newer = current != FrameId::NONE && self.region.born(current).load(Ordering::Acquire) > at.0;
         if newer {
             self.mark_unsaved(page);
@@ -96,9 +108,17 @@ impl Pages {
         found
     }
 
-    /// Copies the version of a page to a block that nothing but the map will name: whoever has the page's latch, or is writing the version, is
-    /// stopped, or takes too long. The version's own block, if it has one, goes with it, the copy's goes with the map.
-    fn copy_version(&self, volume: &Volume, page: PageId, at: Lsn, me: &Participant, changed: &mut Changed) -> Result<Found> {
+    /// Copies the version of a page to a block that nothing but the map will name: whoever has the page's
+    /// latch, or is writing the version, is stopped, or takes too long. The version's own block, if it has
+    /// one, goes with it, the copy's goes with the map.
+    fn copy_version(
+        &self,
+        volume: &Volume,
+        page: PageId,
+        at: Lsn,
+        me: &Participant,
+        changed: &mut Changed,
+    ) -> Result<Found> {
         // What else becomes of the page under that latch the next checkpoint is to see.
         self.mark_unsaved(page);
         let entry = self.region.entry(page);
@@ -134,7 +154,8 @@ impl Pages {
                 Ok(self.region.frame(version).block())
             });
             match shown {
-                // Its block is a checkpoint's, perhaps of the one in force. Were the map to name another, this one would be freed, and be the version's still.
+                // Its block is a checkpoint's, perhaps of the one in force. Were the map to name another,
+                // this one would be freed, and be the version's still.
                 Ok(word) if word.is_captured() => return self.name_captured(volume, page, word.sealed()),
                 Ok(word) => break word.volume(),
                 Err(error) if error.is_not_there() => return Ok(Found::Younger),
@@ -152,8 +173,9 @@ impl Pages {
         Ok(Found::Block(sealed[0]))
     }
 
-    /// Has the map name the block of a version that is a checkpoint's, without the page's latch. Unless the map has the page elsewhere, with the same in it: who has the latch may be about
-    /// to tell the page that it was moved there (relocate.rs), so there it stays.
+    /// Has the map name the block of a version that is a checkpoint's, without the page's latch. Unless the
+    /// map has the page elsewhere, with the same in it: who has the latch may be about to tell the page that
+    /// it was moved there (relocate.rs), so there it stays.
     fn name_captured(&self, volume: &Volume, page: PageId, block: SealedBlock) -> Result<Found> {
         let moved = self.moved_to(volume, page, block, &mut Self::two_blocks(volume))?;
         Ok(moved.map_or(Found::Block(block), |_| Found::Moved))
@@ -163,7 +185,8 @@ impl Pages {
     pub(super) fn capture_rest(&self, first: PageId, me: &Participant, changed: &mut Changed) -> Result<()> {
         for page in rest_of(first, u64::from(u32::MAX - first.0)).take_while(|&page| self.is_rest(page)) {
             // Looked at again under the latch.
-            let before = self.change_block(page, me, |word| if word.is_rest() { word.captured() } else { word })?;
+            let before =
+                self.change_block(page, me, |word| if word.is_rest() { word.captured() } else { word })?;
             if !before.is_captured() {
                 changed.named.push((page, before.block()));
             }
@@ -173,14 +196,21 @@ impl Pages {
         Ok(())
     }
 
-    fn capture_latched(&self, page: PageId, current: FrameId, at: Lsn, me: &Participant, changed: &mut Changed) -> Result<Found> {
+    fn capture_latched(
+        &self,
+        page: PageId,
+        current: FrameId,
+        at: Lsn,
+        me: &Participant,
+        changed: &mut Changed,
+    ) -> Result<Found> {
         let entry = self.region.entry(page);
         if current == FrameId::NONE {
             self.learn_block(page)?;
             let word = entry.block();
             if word.is_rest() && !word.is_captured() {
-                // Stored past the pool: its run's first page, which comes before it, has not been published at the snapshot. The mark is from
-                // an earlier life of the page.
+                // Stored past the pool: its run's first page, which comes before it, has not been published
+                // at the snapshot. The mark is from an earlier life of the page.
                 return Ok(Found::Younger);
             }
             if word.block() != BlockId::NONE && !word.is_captured() {
@@ -207,7 +237,8 @@ impl Pages {
             }
             frame = previous;
         }
-        // SAFETY: the checkpoint's pin covers this version, and the latch keeps the current one from eviction.
+        // SAFETY: the checkpoint's pin covers this version, and the latch keeps the current one from
+        // eviction.
         let bytes = unsafe { self.region.page(frame) };
         if header::is_free(bytes) {
             return Ok(Found::Freed(header::freed_after(bytes)));

@@ -1,30 +1,40 @@
 //! Checkpoints: the pages half. The checkpointer is a reader that writes what it sees.
 //!
-//! Pin S. Every page changed since a checkpoint last looked has its bit in `unsaved` (unsaved.rs); the bits move to `capturing`, and for each page the
-//! version valid at S is found, given a block and written; then the map and the superblock name the new blocks. `capturing` is cleared
-//! only after that, so that the successor of a checkpointer that failed or died captures the same pages again.
+//! Pin S. Every page changed since a checkpoint last looked has its bit in `unsaved` (unsaved.rs); the bits
+//! move to `capturing`, and for each page the version valid at S is found, given a block and written; then
+//! the map and the superblock name the new blocks. `capturing` is cleared only after that, so that the
+//! successor of a checkpointer that failed or died captures the same pages again.
 //!
-//! Why no change is missed: a commit at c sets the page's bit after it swung the entry and before `visible` reaches c; the checkpointer
-//! pins S before it takes bits, so every page changed at or below S has its bit set by then. A page changed above S whose bit was taken
-//! gets it back here: capture holds the page's latch, which a commit needs for its swing, so either capture sees the newer version or the
-//! commit sets the bit afterwards.
+//! Why no change is missed: a commit at c sets the page's bit after it swung the entry and before `visible`
+//! reaches c; the checkpointer pins S before it takes bits, so every page changed at or below S has its bit
+//! set by then. A page changed above S whose bit was taken gets it back here: capture holds the page's latch,
+//! which a commit needs for its swing, so either capture sees the newer version or the commit sets the bit
+//! afterwards.
 //!
-//! Who frees a block: one that a checkpoint has named (`captured`) is freed by the checkpoint that replaces it in the map; any other, by
-//! whoever frees the version it holds. The exception are runs (run.rs): of a freed one, old snapshots may read the blocks when the checkpoint
-//! takes it out of the map; so it gives them back to the pages' entries, and they are released with the run. That takes this role, so a
-//! checkpoint finds a run as a whole or gone as a whole. And where epochs are retained a block stays named until the last map that names it
-//! is dropped, that of an epoch perhaps: then the maps say what is free (volume/orphans.rs).
+//! Who frees a block: one that a checkpoint has named (`captured`) is freed by the checkpoint that replaces
+//! it in the map; any other, by whoever frees the version it holds. The exception are runs (run.rs): of a
+//! freed one, old snapshots may read the blocks when the checkpoint takes it out of the map; so it gives them
+//! back to the pages' entries, and they are released with the run. That takes this role, so a checkpoint
+//! finds a run as a whole or gone as a whole. And where epochs are retained a block stays named until the
+//! last map that names it is dropped, that of an epoch perhaps: then the maps say what is free
+//! (volume/orphans.rs).
 //!
-//! *When it fails.* As long as no flush and no superblock has failed, the generation in force is known, and what was written for the next one is
-//! named by nothing: its blocks are no longer `captured`, and the next checkpoint does the same again. A flush that fails leaves unknown what is on
-//! the disk, and the system may have forgotten what it could not write: it poisons the volume, under the role, and whoever has waited for the role looks.
-//! A later flush that succeeds would say nothing of what was written before the one that failed.
+//! *When it fails.* As long as no flush and no superblock has failed, the generation in force is known, and
+//! what was written for the next one is named by nothing: its blocks are no longer `captured`, and the next
+//! checkpoint does the same again. A flush that fails leaves unknown what is on the disk, and the system may
+//! have forgotten what it could not write: it poisons the volume, under the role, and whoever has waited for
+//! the role looks. A later flush that succeeds would say nothing of what was written before the one that
+//! failed.
 //!
-//! *When it is succeeded.* Whoever makes a checkpoint and does not move loses the role to another (succession.rs says why nothing that it does late does harm). It begins anew, unless its superblock was
-//! set by then: so its successor has written that. What it has captured stays so: the successor may name it by now.
+//! *When it is succeeded.* Whoever makes a checkpoint and does not move loses the role to another
+//! (succession.rs says why nothing that it does late does harm). It begins anew, unless its superblock was
+//! set by then: so its successor has written that. What it has captured stays so: the successor may name it
+//! by now.
 //!
-//! *Who is in its way.* Nobody is waited for without end. A page whose latch is not to be had, or whose version somebody is writing, is copied in the end: read as
-//! any reader reads it, and written to a block that only the map names; unless the map has it already, somewhere else: whoever has the latch may be telling the page so (relocate.rs).
+//! *Who is in its way.* Nobody is waited for without end. A page whose latch is not to be had, or whose
+//! version somebody is writing, is copied in the end: read as any reader reads it, and written to a block
+//! that only the map names; unless the map has it already, somewhere else: whoever has the latch may be
+//! telling the page so (relocate.rs).
 
 use std::collections::HashSet;
 
@@ -64,21 +74,28 @@ pub(crate) struct Captured {
 }
 
 impl Pages {
-    /// Writes a checkpoint of the newest published state, and moves blocks down. `describe` fills in what the superblock says beyond the
-    /// pages, given the checkpoint's LSN; it is called again if another took over and this begins anew. Durable when it returns. Waits for a checkpoint in progress; stops no writer.
+    /// Writes a checkpoint of the newest published state, and moves blocks down. `describe` fills in what the
+    /// superblock says beyond the pages, given the checkpoint's LSN; it is called again if another took over
+    /// and this begins anew. Durable when it returns. Waits for a checkpoint in progress; stops no writer.
     pub(crate) fn checkpoint(
         &self,
         me: &Participant,
         moving: Moving,
         describe: impl Fn(Lsn, &mut Superblock) -> Result<()>,
     ) -> Result<Captured> {
-        let Some(volume) = &self.volume else { return Ok(Captured { at: self.region.header().visible(), ..Captured::default() }) };
+        let Some(volume) = &self.volume else {
+            return Ok(Captured { at: self.region.header().visible(), ..Captured::default() });
+        };
         let result = loop {
             let held = self.hold_checkpoint(me)?;
             let result = self.checkpoint_once(volume, &held, me, moving, &describe);
             match &result {
-                // Also if it has the role still: one who had it before may have ended its berth, late, taking it for another of the same participant.
-                Err(error) if (held.is_succeeded() || error.is_succeeded()) && !self.region.is_fenced() && !error.is_volume_in_doubt() => {}
+                // Also if it has the role still: one who had it before may have ended its berth, late, taking
+                // it for another of the same participant.
+                Err(error)
+                    if (held.is_succeeded() || error.is_succeeded())
+                        && !self.region.is_fenced()
+                        && !error.is_volume_in_doubt() => {}
                 _ => break result,
             }
         };
@@ -96,18 +113,21 @@ impl Pages {
         moving: Moving,
         describe: &impl Fn(Lsn, &mut Superblock) -> Result<()>,
     ) -> Result<Captured> {
-        // To the end, also of who is succeeded: what it comes to name it has named, and what it comes to free it has freed, when this is dropped, but for what it keeps back
-        // (relocate.rs).
+        // To the end, also of who is succeeded: what it comes to name it has named, and what it comes to free
+        // it has freed, when this is dropped, but for what it keeps back (relocate.rs).
         let _hand = me.in_hand();
         // Not before: who had the role may just have found out.
         self.fail_if_poisoned()?;
         let needed = self.log_needed_from();
-        // What an earlier checkpoint has dealt with says nothing of this one's snapshot: it is of another holding (horizon.rs).
+        // What an earlier checkpoint has dealt with says nothing of this one's snapshot: it is of another
+        // holding (horizon.rs).
         let pinned = self.pinned(me);
         let at = pinned.at();
         let mut changed = Changed::default();
         self.follow_generation(volume)
-            .and_then(|()| self.checkpoint_at(volume, (at, needed), (held, me), moving, &mut changed, describe))
+            .and_then(|()| {
+                self.checkpoint_at(volume, (at, needed), (held, me), moving, &mut changed, describe)
+            })
             .inspect_err(|error| self.end_failed(&changed, error, (held, me)))
     }
 
@@ -119,7 +139,8 @@ impl Pages {
             self.poison();
         } else {
             if !held.is_succeeded() {
-                // From here on sweeps leave the versions alone that were valid at the snapshot, as they did before this had come past them.
+                // From here on sweeps leave the versions alone that were valid at the snapshot, as they did
+                // before this had come past them.
                 self.say_captured(0, held);
                 changed.named.iter().for_each(|&(page, block)| self.unname(page, block, me));
             }
@@ -127,8 +148,8 @@ impl Pages {
         }
     }
 
-    /// Nobody knows any more what is on the volume: no checkpoint is made of it from here on, and nothing read from it is believed. The caller has the
-    /// checkpoint role, or had it when it flushed.
+    /// Nobody knows any more what is on the volume: no checkpoint is made of it from here on, and nothing
+    /// read from it is believed. The caller has the checkpoint role, or had it when it flushed.
     pub(in crate::pages) fn poison(&self) {
         // Release, and before the role is released: pairs with the look of who takes it next.
         if self.region.header().volume_poisoned.swap(1, Ordering::Release) == 0 {
@@ -136,8 +157,9 @@ impl Pages {
         }
     }
 
-    /// From where recovery must read the log for a checkpoint that is pinned after this: the newest commit, or the first chunk of a write
-    /// set that is being logged. Of a write set that this misses, every chunk comes later: it is announced before its first chunk.
+    /// From where recovery must read the log for a checkpoint that is pinned after this: the newest commit,
+    /// or the first chunk of a write set that is being logged. Of a write set that this misses, every chunk
+    /// comes later: it is announced before its first chunk.
     pub(crate) fn log_needed_from(&self) -> Lsn {
         let visible = self.region.header().visible();
         fence(Ordering::SeqCst);
@@ -156,9 +178,14 @@ impl Pages {
         Ok(())
     }
 
-    /// Makes sure that this process reads the map of the generation in force, which another process may have put there.
+    /// Makes sure that this process reads the map of the generation in force, which another process may have
+    /// put there.
     pub(crate) fn follow_generation(&self, volume: &Volume) -> Result<()> {
-        if volume.generation() == self.region.header().generation.0.load(Ordering::SeqCst) { Ok(()) } else { volume.follow() }
+        if volume.generation() == self.region.header().generation.0.load(Ordering::SeqCst) {
+            Ok(())
+        } else {
+            volume.follow()
+        }
     }
 
     fn checkpoint_at(
@@ -222,8 +249,9 @@ impl Pages {
         let mut next = before.clone();
         next.checkpoint = at;
         next.log_position = needed;
-        // Until it is known what is free the marks stay what they were at the opening: what lies below them and the map does not name is free as soon as that is
-        // learnt, and above them others have pages and blocks in hand that no map names yet.
+        // Until it is known what is free the marks stay what they were at the opening: what lies below them
+        // and the map does not name is free as soon as that is learnt, and above them others have pages and
+        // blocks in hand that no map names yet.
         let is_free_known = self.region.header().free_known.load(Ordering::Acquire) != 0;
         if is_free_known {
             next.page_count = self.page_ids.used_count();
@@ -231,23 +259,31 @@ impl Pages {
         }
         next.tree_next = self.region.header().tree_next.0.load(Ordering::Acquire);
         // Who was succeeded may find what its successor has written, and takes it for nothing else.
-        describe(at, &mut next).map_err(|error| if held.is_succeeded() { Error::succeeded() } else { error })?;
+        describe(at, &mut next)
+            .map_err(|error| if held.is_succeeded() { Error::succeeded() } else { error })?;
         if before.epochs.iter().any(|epoch| !next.epochs.contains(epoch)) {
-            // Blocks will be released, which must not happen while all count as used: they would be made free again later on.
+            // Blocks will be released, which must not happen while all count as used: they would be made free
+            // again later on.
             self.learn_free(volume)?;
         }
-        let Switched { after, freed, moved } = self.write_checkpoint(volume, changes, is_free_known.then_some(moving), next, (held, me))?;
+        let Switched { after, freed, moved } =
+            self.write_checkpoint(volume, changes, is_free_known.then_some(moving), next, (held, me))?;
         let changed = moved > 0 || !freed.is_empty();
         given_up.sort_unstable();
-        let is_given_up = |block: BlockId| given_up.binary_search_by_key(&block, |given_up| given_up.0).is_ok();
+        let is_given_up =
+            |block: BlockId| given_up.binary_search_by_key(&block, |given_up| given_up.0).is_ok();
         if before.epochs.is_empty() && after.epochs.is_empty() {
-            freed.into_iter().filter(|&block| !is_given_up(block)).for_each(|block| _ = self.blocks.release(block));
+            freed
+                .into_iter()
+                .filter(|&block| !is_given_up(block))
+                .for_each(|block| _ = self.blocks.release(block));
             // No map names these any more; some snapshot may read them. They go with the pages.
             for &(block, page) in &*given_up {
                 self.give_back_to_run(page, block, (held, me))?;
             }
         } else {
-            // Of these the map did not tell any more: one that was succeeded had taken them out of it, and not given them back.
+            // Of these the map did not tell any more: one that was succeeded had taken them out of it, and
+            // not given them back.
             let freed: HashSet<_> = freed.into_iter().collect();
             for &(block, page) in given_up.iter().filter(|given_up| !freed.contains(&given_up.0)) {
                 if !volume.is_in_epochs(&before, page, block) {
@@ -269,14 +305,17 @@ impl Pages {
         // The checkpoint stands whether or not the file could be cut; the next one tries again.
         // While others may write to it, the file is not cut under them.
         if self.region.membership().is_none() {
-            let _ = volume.give_back_tail(&self.blocks, if moving == Moving::Much { Tail::Little } else { Tail::Steps });
+            let _ = volume.give_back_tail(
+                &self.blocks,
+                if moving == Moving::Much { Tail::Little } else { Tail::Steps },
+            );
         }
         let moving = (changed || self.is_moving()) && self.is_worth_moving(volume, moving);
         Ok(Captured { at, needed, pages: changes.len() as u64, written, moved, moving })
     }
 
-    /// Gives the free end of the file back, all but the reserve. For the last to write to the volume, whose checkpoint stands whether or not this can be
-    /// done.
+    /// Gives the free end of the file back, all but the reserve. For the last to write to the volume, whose
+    /// checkpoint stands whether or not this can be done.
     pub(crate) fn give_back_tail(&self) {
         let _ = self.volume.as_ref().map(|volume| volume.give_back_tail(&self.blocks, Tail::Reserve));
     }
@@ -302,14 +341,23 @@ impl Pages {
         Ok(())
     }
 
-    /// Has the block of a freed run's page, which no map names any more, go with the run. A successor finds the run once more, and does the same. So the role is
-    /// looked for under the latch, without which nobody releases the run: later the block may be another page's, or the page another run's.
-    fn give_back_to_run(&self, page: PageId, block: BlockId, (held, me): (&Held<'_>, &Participant)) -> Result<()> {
-        let own = |word: BlockWord| if word.block() == block && !held.is_succeeded() { word.uncaptured() } else { word };
+    /// Has the block of a freed run's page, which no map names any more, go with the run. A successor finds
+    /// the run once more, and does the same. So the role is looked for under the latch, without which nobody
+    /// releases the run: later the block may be another page's, or the page another run's.
+    fn give_back_to_run(
+        &self,
+        page: PageId,
+        block: BlockId,
+        (held, me): (&Held<'_>, &Participant),
+    ) -> Result<()> {
+        let own = |word: BlockWord| {
+            if word.block() == block && !held.is_succeeded() { word.uncaptured() } else { word }
+        };
         self.change_block(page, me, own).map(drop)
     }
 
-    /// Frees a block that no map names any more. If it is that of a run that was freed and is still read by some snapshot, it goes with the run.
+    /// Frees a block that no map names any more. If it is that of a run that was freed and is still read by
+    /// some snapshot, it goes with the run.
     fn let_go(&self, page: PageId, block: BlockId, me: &Participant) -> Result<()> {
         let is_known = page != PageId::NONE && u64::from(page.0) < self.page_ids.high_water();
         let own = |word: BlockWord| if word.block() == block { word.uncaptured() } else { word };
@@ -320,7 +368,12 @@ impl Pages {
     }
 
     /// Changes, under the latch, what is known of the block of a page's only version, and says what it was.
-    pub(super) fn change_block(&self, page: PageId, me: &Participant, change: impl Fn(BlockWord) -> BlockWord) -> Result<BlockWord> {
+    pub(super) fn change_block(
+        &self,
+        page: PageId,
+        me: &Participant,
+        change: impl Fn(BlockWord) -> BlockWord,
+    ) -> Result<BlockWord> {
         let current = self.latch(page, me)?;
         let (entry, desc) = (self.region.entry(page), self.region.frame(current));
         let in_memory = current != FrameId::NONE;
@@ -336,8 +389,8 @@ impl Pages {
         Ok(before)
     }
 
-    /// Takes back that a checkpoint names a block, for one that names nothing after all: from then on whoever frees the version on it frees it, as any
-    /// other; or it is free already, if that version is gone.
+    /// Takes back that a checkpoint names a block, for one that names nothing after all: from then on whoever
+    /// frees the version on it frees it, as any other; or it is free already, if that version is gone.
     fn unname(&self, page: PageId, block: BlockId, me: &Participant) {
         // Of who was taken for dead others mend what is left.
         let Ok(current) = self.latch(page, me) else { return };
@@ -356,13 +409,15 @@ impl Pages {
         } else if let Some(frame) = self.older_on_block(current, block, page) {
             self.unname_old(frame, block, page, me);
         } else {
-            // Gone; or out of reach for every snapshot to come, and then it will not be freed with the version: that still says it is a checkpoint's.
+            // Gone; or out of reach for every snapshot to come, and then it will not be freed with the
+            // version: that still says it is a checkpoint's.
             self.blocks.release(block);
         }
         self.unlatch(page, me);
     }
 
-    /// The version of a latched page, behind `current`, that is on a block. Sweeps may have claimed any of them for a moment.
+    /// The version of a latched page, behind `current`, that is on a block. Sweeps may have claimed any of
+    /// them for a moment.
     fn older_on_block(&self, current: FrameId, block: BlockId, page: PageId) -> Option<FrameId> {
         let mut at = current;
         loop {
@@ -402,7 +457,8 @@ impl Pages {
                 sablecat_os::atomic::yield_now();
             }
         }
-        // Whoever has claimed it was stopped just there. The block stays in use until it is found lost (lost.rs).
+        // Whoever has claimed it was stopped just there. The block stays in use until it is found lost
+        // (lost.rs).
     }
 
     /// As [`Pages::learn_free`], for who makes no checkpoint; unless somebody does, who will.
@@ -418,16 +474,23 @@ impl Pages {
         self.learn_free(volume)
     }
 
-    /// Learns, once, which page ids and blocks below the opening high-water marks are free: until then all count as used, so that opening
-    /// need not read the map.
+    /// Learns, once, which page ids and blocks below the opening high-water marks are free: until then all
+    /// count as used, so that opening need not read the map.
     pub(in crate::pages) fn learn_free(&self, volume: &Volume) -> Result<()> {
         if self.region.header().free_known.load(Ordering::Acquire) != 0 {
             return Ok(());
         }
         let found = volume.scan()?;
-        // Before anything is free: should this process die here, what is not free yet is lost (lost.rs), but what is free, and
-        // perhaps in use again, is not made free a second time. By one alone, who may have been succeeded since: what it does not free nobody else can have.
-        if self.region.header().free_known.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        // Before anything is free: should this process die here, what is not free yet is lost (lost.rs), but
+        // what is free, and perhaps in use again, is not made free a second time. By one alone, who may have
+        // been succeeded since: what it does not free nobody else can have.
+        if self
+            .region
+            .header()
+            .free_known
+            .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire)
+            .is_err()
+        {
             return Ok(());
         }
         self.page_ids.free_unused(&found.pages);

@@ -1,26 +1,32 @@
-//! Reading the last checkpoint of an environment that others write, without writing anything anywhere: no lock, no log, no shared memory.
+//! Reading the last checkpoint of an environment that others write, without writing anything anywhere: no
+//! lock, no log, no shared memory.
 //!
-//! The page table and the frames are this process's own. They hold what one generation of the volume names: the *view*. Within the region
-//! generations take the place of LSNs: a snapshot is pinned at the view's, and a page that is read in is born at it.
+//! The page table and the frames are this process's own. They hold what one generation of the volume names:
+//! the *view*. Within the region generations take the place of LSNs: a snapshot is pinned at the view's, and
+//! a page that is read in is born at it.
 //!
-//! *What may be believed.* Blocks of generation G are written again once the superblock of G + 1 is durable, not before: the invariant that makes
-//! checkpoints safe in a crash. After that they are anybody's: a sweep, a long value or the next checkpoint may take them at any moment, and a
-//! block that was taken has a good checksum for its number. So whatever was read, and any error, counts only if the newest superblock is
-//! found, afterwards, to be still that of G ([`Volume::is_newest`]). If it is not, the answer is `SnapshotTooOld`; damage is reported
-//! as damage only if it was read in force.
+//! *What may be believed.* Blocks of generation G are written again once the superblock of G + 1 is durable,
+//! not before: the invariant that makes checkpoints safe in a crash. After that they are anybody's: a sweep,
+//! a long value or the next checkpoint may take them at any moment, and a block that was taken has a good
+//! checksum for its number. So whatever was read, and any error, counts only if the newest superblock is
+//! found, afterwards, to be still that of G ([`Volume::is_newest`]). If it is not, the answer is
+//! `SnapshotTooOld`; damage is reported as damage only if it was read in force.
 //!
-//! *Going on to a newer view.* Who begins to read looks first ([`Pages::sit`]); if there is a newer superblock, the page table is emptied, then the
-//! new generation put in force. Frames are retired, so that whoever looks at one goes on looking at it. Readers of the view before find
-//! none of their pages any more, and are told so.
+//! *Going on to a newer view.* Who begins to read looks first ([`Pages::sit`]); if there is a newer
+//! superblock, the page table is emptied, then the new generation put in force. Frames are retired, so that
+//! whoever looks at one goes on looking at it. Readers of the view before find none of their pages any more,
+//! and are told so.
 //!
-//! Why nothing of an old view gets into the table of a new one. A page is entered by who holds its latch and has found, under it, the view to be the
-//! newest; the emptier, who has found that it is not, waits for the latch and takes out what it finds. The blocks of a map leaf are entered
-//! under the state's mutex, while the view is in force; the emptier ends that first, under the mutex. They may be wrong already: they are no
-//! more than where to read, and who reads there looks at the superblocks afterwards. The leaf is noted before all that, so either the
-//! emptier knows it, or what is read comes after it has found a newer superblock, and is not believed.
+//! Why nothing of an old view gets into the table of a new one. A page is entered by who holds its latch and
+//! has found, under it, the view to be the newest; the emptier, who has found that it is not, waits for the
+//! latch and takes out what it finds. The blocks of a map leaf are entered under the state's mutex, while the
+//! view is in force; the emptier ends that first, under the mutex. They may be wrong already: they are no
+//! more than where to read, and who reads there looks at the superblocks afterwards. The leaf is noted before
+//! all that, so either the emptier knows it, or what is read comes after it has found a newer superblock, and
+//! is not believed.
 //!
-//! Costs: reading a page in takes two more reads of 64 bytes (1.5 us together, from the page cache), and so does beginning to read; a new view
-//! costs a microsecond for each map leaf that was in use, and the cache.
+//! Costs: reading a page in takes two more reads of 64 bytes (1.5 us together, from the page cache), and so
+//! does beginning to read; a new view costs a microsecond for each map leaf that was in use, and the cache.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -165,9 +171,14 @@ impl Pages {
         Ok(())
     }
 
-    /// Has the page table know where the pages of the map leaf over `page` are. The caller looks, when it has read there, whether that may be
-    /// believed.
-    pub(in crate::pages) fn learn_followed(&self, volume: &Volume, following: &Following, page: PageId) -> Result<()> {
+    /// Has the page table know where the pages of the map leaf over `page` are. The caller looks, when it has
+    /// read there, whether that may be believed.
+    pub(in crate::pages) fn learn_followed(
+        &self,
+        volume: &Volume,
+        following: &Following,
+        page: PageId,
+    ) -> Result<()> {
         let span = volume.leaf_span() as u32;
         let view = {
             let mut state = lock(&following.state);
@@ -190,7 +201,8 @@ impl Pages {
         (u64::from(first.0)..end).map(|page| PageId(page as u32))
     }
 
-    /// An error unless everything read so far at `at` may be believed. Without errors unless this is a reader of checkpoints.
+    /// An error unless everything read so far at `at` may be believed. Without errors unless this is a reader
+    /// of checkpoints.
     ///
     /// # Errors
     /// `SnapshotTooOld` if a newer checkpoint has been written; those of reading superblocks.

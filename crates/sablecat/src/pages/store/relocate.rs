@@ -1,36 +1,51 @@
 //! Moving blocks down, so that the free end of the file can be given back.
 //!
-//! Deletions leave holes all over a file. A checkpoint that finds many of them copies pages from above the *bound* (as many blocks as are
-//! in use would end there) to the lowest free blocks of the same volume, and names the copies in the map together with what it captured. Map blocks above
-//! the bound are written anew, which moves them down as well. Nothing is ever overwritten, so a crash leaves the old places or the new.
+//! Deletions leave holes all over a file. A checkpoint that finds many of them copies pages from above the
+//! *bound* (as many blocks as are in use would end there) to the lowest free blocks of the same volume, and
+//! names the copies in the map together with what it captured. Map blocks above the bound are written anew,
+//! which moves them down as well. Nothing is ever overwritten, so a crash leaves the old places or the new.
 //!
-//! What is moved is what the map in force names and this checkpoint does not change: bytes that nobody can change, read from the file.
-//! Who knows the old block by name is told once the checkpoint is durable, and before the block is given up:
-//! - the page's entry, under the page's latch, so nobody is reading the old block in meanwhile. An entry that has not been filled yet is
-//!   filled, lest somebody who looked the map up before the checkpoint fill it afterwards;
+//! What is moved is what the map in force names and this checkpoint does not change: bytes that nobody can
+//! change, read from the file. Who knows the old block by name is told once the checkpoint is durable, and
+//! before the block is given up:
+//! - the page's entry, under the page's latch, so nobody is reading the old block in meanwhile. An entry that
+//!   has not been filled yet is filled, lest somebody who looked the map up before the checkpoint fill it
+//!   afterwards;
 //! - the current version, if it is the one on the block.
 //!
-//! If the page was changed meanwhile, the version on the block is an old one by now, and may be freed at any moment; but until the change
-//! becomes visible, the next checkpoint may capture it and name its block. So that block is kept back, until a checkpoint has captured the page.
+//! If the page was changed meanwhile, the version on the block is an old one by now, and may be freed at any
+//! moment; but until the change becomes visible, the next checkpoint may capture it and name its block. So
+//! that block is kept back, until a checkpoint has captured the page.
 //!
-//! *Who is succeeded meanwhile*, or dies, leaves the other pages where they know themselves to be: the old blocks hold what the new ones do, and nobody but the one who moved a page frees the old one, since only its generation
-//! has taken it out of the map. Who was succeeded frees none of them, of pages that it has told neither: its successor may have seen them named before. Who looks for what is lost (lost.rs) tells
+//! *Who is succeeded meanwhile*, or dies, leaves the other pages where they know themselves to be: the old
+//! blocks hold what the new ones do, and nobody but the one who moved a page frees the old one, since only
+//! its generation has taken it out of the map. Who was succeeded frees none of them, of pages that it has
+//! told neither: its successor may have seen them named before. Who looks for what is lost (lost.rs) tells
 //! the pages then, and the old blocks are. What is told late, by a checkpoint or by that look, does no harm:
 //!
-//! - Under the latch it is looked whether the role was taken over. If so nothing is told. So who tells late is one that was stopped between this look and the two stores behind it, and it has had the page latched
+//! - Under the latch it is looked whether the role was taken over. If so nothing is told. So who tells late
+//!   is one that was stopped between this look and the two stores behind it, and it has had the page latched
 //!   since before it was succeeded.
-//! - It stores only where the old block is named. While the latch is held no other version becomes current, and the page does not leave memory, nor come there. So if it stores anything that counts, the version on
+//! - It stores only where the old block is named. While the latch is held no other version becomes current,
+//!   and the page does not leave memory, nor come there. So if it stores anything that counts, the version on
 //!   the old block is the current one, which every later checkpoint sees.
-//! - A block that the map in force names for a page is not let go of by a checkpoint that has not had the page's latch, as long as the version on it is the current one. It cannot tell the page that it has moved it once more: so the
-//!   place before stays in use, and is lost. Where it captures the page without the latch, it finds that the map has the same elsewhere, and leaves it there (checkpoint.rs). All else that takes a page out of the map has had
-//!   the latch; and whoever has it after the role was taken over comes behind all late stores.
-//! - So the new block is in use when it is stored, and until somebody who has the latch finds it lost. That waits for hands, and a checkpoint's is full to its end; of those who look for what is lost there is one at a time.
+//! - A block that the map in force names for a page is not let go of by a checkpoint that has not had the
+//!   page's latch, as long as the version on it is the current one. It cannot tell the page that it has moved
+//!   it once more: so the place before stays in use, and is lost. Where it captures the page without the
+//!   latch, it finds that the map has the same elsewhere, and leaves it there (checkpoint.rs). All else that
+//!   takes a page out of the map has had the latch; and whoever has it after the role was taken over comes
+//!   behind all late stores.
+//! - So the new block is in use when it is stored, and until somebody who has the latch finds it lost. That
+//!   waits for hands, and a checkpoint's is full to its end; of those who look for what is lost there is one
+//!   at a time.
 //!
-//! Blocks kept back are given up once another process has written a checkpoint. If another of the same process has, that is the next but one at the earliest.
+//! Blocks kept back are given up once another process has written a checkpoint. If another of the same
+//! process has, that is the next but one at the earliest.
 //!
-//! Each checkpoint moves a bounded number of blocks, looking at a bounded number of map leaves, and the next one goes on from there.
-//! Moving is worth nothing if it costs the checkpoint: a page that cannot be read stays where it is, and if the disk is full, all do. While
-//! epochs are retained, or will be, nothing is moved: they would keep the old places, and the file would grow instead.
+//! Each checkpoint moves a bounded number of blocks, looking at a bounded number of map leaves, and the next
+//! one goes on from there. Moving is worth nothing if it costs the checkpoint: a page that cannot be read
+//! stays where it is, and if the disk is full, all do. While epochs are retained, or will be, nothing is
+//! moved: they would keep the old places, and the file would grow instead.
 
 use std::collections::HashSet;
 use std::sync::PoisonError;
@@ -101,8 +116,9 @@ pub(in crate::pages) struct Switched {
 
 /// Blocks that pages were moved from and that a version may bring up again, each with its page.
 ///
-/// Only the process that writes every checkpoint knows when such a block is free. Once another process has written one, which may have named
-/// the block again, or one has been succeeded as it told pages where they are, they are given up: lost ([`lost`](crate::pages::allocation)).
+/// Only the process that writes every checkpoint knows when such a block is free. Once another process has
+/// written one, which may have named the block again, or one has been succeeded as it told pages where they
+/// are, they are given up: lost ([`lost`](crate::pages::allocation)).
 #[derive(Debug, Default)]
 pub(in crate::pages) struct KeptBack {
     /// That of the checkpoint after which they were kept back.
@@ -128,15 +144,17 @@ impl Moves {
     /// The changes of the map, with those of a checkpoint.
     fn with(&self, changes: &[(PageId, SealedBlock)]) -> Vec<(PageId, SealedBlock)> {
         let moved = self.pages.iter().map(|one| (one.page, one.to));
-        let mut all: Vec<_> = changes.iter().copied().chain(moved).chain(self.touched.iter().copied()).collect();
+        let mut all: Vec<_> =
+            changes.iter().copied().chain(moved).chain(self.touched.iter().copied()).collect();
         all.sort_unstable_by_key(|change| change.0);
         all
     }
 }
 
 impl Pages {
-    /// Writes the map that results from `changes` and from moving blocks, and puts it in force; without either (none), if it is not known what is free. The caller has the
-    /// checkpoint role, or had it: then this fails, or another has put it in force.
+    /// Writes the map that results from `changes` and from moving blocks, and puts it in force; without
+    /// either (none), if it is not known what is free. The caller has the checkpoint role, or had it: then
+    /// this fails, or another has put it in force.
     pub(in crate::pages) fn write_checkpoint(
         &self,
         volume: &Volume,
@@ -155,7 +173,12 @@ impl Pages {
         }
         if !moves.is_empty() {
             let all = moves.with(changes);
-            match self.switch(volume, (&all, BlockId(moves.bounds[VolumeId::MAIN]), marks), next.clone(), &mut moored) {
+            match self.switch(
+                volume,
+                (&all, BlockId(moves.bounds[VolumeId::MAIN]), marks),
+                next.clone(),
+                &mut moored,
+            ) {
                 Ok(switched) => {
                     drop(moored);
                     return self.tell(&moves.pages, changes, switched, (held, me));
@@ -185,14 +208,16 @@ impl Pages {
         moored: &mut Moored<'_>,
     ) -> Result<(Superblock, Vec<BlockId>)> {
         let berth = moored.berth();
-        let written =
-            volume.write_checkpoint(CheckpointPlan { changes, blocks: &self.blocks, rewrite_from, marks, next, berth }, &mut |draft| {
+        let written = volume.write_checkpoint(
+            CheckpointPlan { changes, blocks: &self.blocks, rewrite_from, marks, next, berth },
+            &mut |draft| {
                 self.move_on();
                 self.region.check_fence()?;
                 // A late flush of somebody who was succeeded may have failed since the role was taken.
                 self.fail_if_poisoned()?;
                 if moored.set(draft) { Ok(()) } else { Err(Error::succeeded()) }
-            });
+            },
+        );
         // Before the berth is given back: until then others would have to settle it.
         match written {
             Ok((after, freed)) => {
@@ -217,7 +242,9 @@ impl Pages {
     fn has_holes(&self, volume: &Volume, one: VolumeId, moving: Moving) -> bool {
         let high = self.blocks.of(one).high_water();
         let free = high.saturating_sub(self.blocks.of(one).used_count());
-        free > 0 && (moving == Moving::Much || 4 * free > high.saturating_sub(first_within(one, volume.block_size())))
+        free > 0
+            && (moving == Moving::Much
+                || 4 * free > high.saturating_sub(first_within(one, volume.block_size())))
     }
 
     /// True unless the search for blocks to move has just come to its end.
@@ -226,14 +253,17 @@ impl Pages {
     }
 
     /// Copies pages to lower blocks, unless none are to be moved.
-    fn copy_down(&self, volume: &Volume, changes: &[(PageId, SealedBlock)], moving: Option<Moving>) -> Result<Moves> {
+    fn copy_down(
+        &self,
+        volume: &Volume,
+        changes: &[(PageId, SealedBlock)],
+        moving: Option<Moving>,
+    ) -> Result<Moves> {
         let mut moves = Moves { pages: Vec::new(), touched: Vec::new(), bounds: Bounds::new([]) };
         if let Some(moving) = moving.filter(|&moving| self.is_worth_moving(volume, moving)) {
-            moves.bounds = Bounds::new(
-                self.blocks
-                    .volumes()
-                    .map(|one| if self.has_holes(volume, one, moving) { self.blocks.of(one).used_count() } else { u64::MAX }),
-            );
+            moves.bounds = Bounds::new(self.blocks.volumes().map(|one| {
+                if self.has_holes(volume, one, moving) { self.blocks.of(one).used_count() } else { u64::MAX }
+            }));
             self.choose(volume, changes, moving, &mut moves)?;
             self.copy(volume, &mut moves)?;
         } else {
@@ -243,7 +273,13 @@ impl Pages {
     }
 
     /// Chooses what to move, from where the last choice ended.
-    fn choose(&self, volume: &Volume, changes: &[(PageId, SealedBlock)], moving: Moving, moves: &mut Moves) -> Result<()> {
+    fn choose(
+        &self,
+        volume: &Volume,
+        changes: &[(PageId, SealedBlock)],
+        moving: Moving,
+        moves: &mut Moves,
+    ) -> Result<()> {
         let from = self.moved_below.load(StdOrdering::Relaxed);
         let to = from.saturating_add(LEAVES_MAX * volume.leaf_span());
         let mut next = if to < self.page_ids.high_water() { to } else { 0 };
@@ -297,7 +333,8 @@ impl Pages {
             // Of who was taken for dead they may be others' by now.
             self.region.check_fence()?;
             let written = volume.write_blocks(&images);
-            let (good, bad): (Vec<_>, Vec<_>) = copied.into_iter().partition(|(_, good)| *good && written.is_ok());
+            let (good, bad): (Vec<_>, Vec<_>) =
+                copied.into_iter().partition(|(_, good)| *good && written.is_ok());
             self.give_up(&bad.into_iter().map(|(one, _)| one).collect::<Vec<_>>());
             match written {
                 Err(error) if error.is_full() => break,
@@ -305,7 +342,9 @@ impl Pages {
                     self.give_up(&moves.pages);
                     return Err(error);
                 }
-                Ok(sealed) => moves.pages.extend(good.into_iter().zip(sealed).map(|((one, _), to)| Move { to, ..one })),
+                Ok(sealed) => {
+                    moves.pages.extend(good.into_iter().zip(sealed).map(|((one, _), to)| Move { to, ..one }))
+                }
             }
         }
         Ok(())
@@ -347,7 +386,8 @@ impl Pages {
             stay.insert(one.from.block());
         }
         let mut moved = moves.len() + old.len() - stay.len();
-        // A successor has a fence between taking the role and looking at pages (`log_needed_from`): so it finds all of them told, or is found here.
+        // A successor has a fence between taking the role and looking at pages (`log_needed_from`): so it
+        // finds all of them told, or is found here.
         fence(Ordering::SeqCst);
         if held.is_succeeded() {
             stay.extend(moves.iter().map(|one| one.from.block()));
@@ -359,10 +399,18 @@ impl Pages {
         Ok(Switched { after, freed, moved: moved as u64 })
     }
 
-    /// Tells pages where the map in force has them, which uses `used`, if whoever moved them there died, or was succeeded, before it could.
-    pub(in crate::pages) fn tell_moved(&self, volume: &Volume, used: &InUse, (held, me): (&Held<'_>, &Participant)) -> Result<()> {
+    /// Tells pages where the map in force has them, which uses `used`, if whoever moved them there died, or
+    /// was succeeded, before it could.
+    pub(in crate::pages) fn tell_moved(
+        &self,
+        volume: &Volume,
+        used: &InUse,
+        (held, me): (&Held<'_>, &Participant),
+    ) -> Result<()> {
         let (mut buffers, mut patience) = (Self::two_blocks(volume), Patience::default());
-        for page in (1..used.pages.bound()).filter(|&page| used.pages.contains(page)).map(|page| PageId(page as u32)) {
+        for page in
+            (1..used.pages.bound()).filter(|&page| used.pages.contains(page)).map(|page| PageId(page as u32))
+        {
             self.move_on();
             // So is whoever has looked the page up before it was moved, and not filled its entry yet.
             self.learn_block(page)?;
@@ -387,7 +435,8 @@ impl Pages {
         [(); 2].map(|()| AlignedBuf::new(volume.block_size()))
     }
 
-    /// Where the map in force has what is on another block of the page: it was moved there, and has not been told. Of what was captured for a map that never came the map has an older version.
+    /// Where the map in force has what is on another block of the page: it was moved there, and has not been
+    /// told. Of what was captured for a map that never came the map has an older version.
     pub(in crate::pages) fn moved_to(
         &self,
         volume: &Volume,
@@ -401,14 +450,20 @@ impl Pages {
             return Ok(None);
         }
         // Damage is for who needs it to complain of.
-        let are_good = self.check_stored(volume, page, from, here).is_ok() && self.check_stored(volume, page, to, there).is_ok();
+        let are_good = self.check_stored(volume, page, from, here).is_ok()
+            && self.check_stored(volume, page, to, there).is_ok();
         let content = CHECKSUM_BYTES..volume.page_size();
         Ok((are_good && here[content.clone()] == there[content]).then_some(to))
     }
 
-    /// Makes everything in memory that names the block a page was moved from name the new one, unless the role was taken over, or whoever has the page latched keeps it. What names the old
-    /// one then.
-    fn rename_block(&self, moved: &Move, patience: &mut Patience, (held, me): (&Held<'_>, &Participant)) -> Result<NamedBy> {
+    /// Makes everything in memory that names the block a page was moved from name the new one, unless the
+    /// role was taken over, or whoever has the page latched keeps it. What names the old one then.
+    fn rename_block(
+        &self,
+        moved: &Move,
+        patience: &mut Patience,
+        (held, me): (&Held<'_>, &Participant),
+    ) -> Result<NamedBy> {
         let Move { page, from, to } = *moved;
         #[cfg(test)]
         self.telling.pass();
@@ -439,14 +494,22 @@ impl Pages {
         Ok(named_by)
     }
 
-    /// The blocks that are kept back, if this process has written the checkpoint in force. Otherwise another may have kept some back as well.
+    /// The blocks that are kept back, if this process has written the checkpoint in force. Otherwise another
+    /// may have kept some back as well.
     pub(in crate::pages) fn kept_back_at(&self, generation: u64) -> Option<Vec<BlockId>> {
         let kept_back = self.kept_back.lock().unwrap_or_else(PoisonError::into_inner);
         (kept_back.generation == generation).then(|| kept_back.blocks.iter().map(|kept| kept.1).collect())
     }
 
-    /// Keeps back, after a checkpoint with these changes, the `old` blocks, and adds to `freed` those kept back before that no version can bring up again.
-    fn keep_back(&self, old: Vec<(PageId, BlockId)>, changes: &[(PageId, SealedBlock)], freed: &mut Vec<BlockId>, in_force: u64) {
+    /// Keeps back, after a checkpoint with these changes, the `old` blocks, and adds to `freed` those kept
+    /// back before that no version can bring up again.
+    fn keep_back(
+        &self,
+        old: Vec<(PageId, BlockId)>,
+        changes: &[(PageId, SealedBlock)],
+        freed: &mut Vec<BlockId>,
+        in_force: u64,
+    ) {
         let mut kept_back = self.kept_back.lock().unwrap_or_else(PoisonError::into_inner);
         let KeptBack { generation, blocks: kept } = &mut *kept_back;
         if *generation + 1 != in_force {
@@ -456,7 +519,8 @@ impl Pages {
         kept.retain(|&(page, block)| match changes.binary_search_by_key(&page, |change| change.0) {
             Err(_) => true,
             Ok(n) => {
-                // Either the map names the block again, or a later version has taken the place of the one on it.
+                // Either the map names the block again, or a later version has taken the place of the one on
+                // it.
                 if changes[n].1.block() != block {
                     freed.push(block);
                 }

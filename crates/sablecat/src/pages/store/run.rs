@@ -1,27 +1,35 @@
-//! Runs: pages with consecutive ids that are written once, read while something leads to their first page, and freed together. Long values.
+//! Runs: pages with consecutive ids that are written once, read while something leads to their first page,
+//! and freed together. Long values.
 //!
-//! A short run is pages like any others. Of a long one only the first page gets a frame; the rest goes straight to the volume, to
-//! neighbouring blocks, before anybody can know of it, so a run may be larger than the pool. Nothing but what leads to a run decides who
-//! sees it, so the rest needs no versions:
+//! A short run is pages like any others. Of a long one only the first page gets a frame; the rest goes
+//! straight to the volume, to neighbouring blocks, before anybody can know of it, so a run may be larger than
+//! the pool. Nothing but what leads to a run decides who sees it, so the rest needs no versions:
 //!
-//! - *Publishing.* The entry of each page of the rest says where it is, and that it is `rest`. A commit publishes the first page alone.
-//! - *Checkpoints.* Only the first page has its unsaved bit; a checkpoint that names it names all the pages after it that are `rest`.
-//! - *Freeing.* The first page gets a last version that says how many pages after it are free. When no snapshot can see the time before
-//!   it, that is, when that version may be evicted, and no checkpoint is going on, the ids and blocks of all go back. That is one frame for a
-//!   run of any length.
-//! - *Blocks.* A snapshot may still read a freed run from its blocks when a checkpoint takes it out of the map, so that checkpoint does not
-//!   free these blocks: they are given back to the pages' entries, and released with the run (checkpoint.rs).
-//! - *Reading.* Pages of the rest may be read into the pool, one at a time, like others; who wants many reads past it.
-//! - *Moving.* A checkpoint may move any of the pages that the map in force names (relocate.rs). Who reads past the pool has no latch, so it looks
-//!   at the entry again once it has read: an entry is changed before the old block is used for something else. A page that has come into
-//!   memory meanwhile is read there: the first one may have been freed, and its block used again, while its version in the pool is what the snapshot sees.
+//! - *Publishing.* The entry of each page of the rest says where it is, and that it is `rest`. A commit
+//!   publishes the first page alone.
+//! - *Checkpoints.* Only the first page has its unsaved bit; a checkpoint that names it names all the pages
+//!   after it that are `rest`.
+//! - *Freeing.* The first page gets a last version that says how many pages after it are free. When no
+//!   snapshot can see the time before it, that is, when that version may be evicted, and no checkpoint is
+//!   going on, the ids and blocks of all go back. That is one frame for a run of any length.
+//! - *Blocks.* A snapshot may still read a freed run from its blocks when a checkpoint takes it out of the
+//!   map, so that checkpoint does not free these blocks: they are given back to the pages' entries, and
+//!   released with the run (checkpoint.rs).
+//! - *Reading.* Pages of the rest may be read into the pool, one at a time, like others; who wants many reads
+//!   past it.
+//! - *Moving.* A checkpoint may move any of the pages that the map in force names (relocate.rs). Who reads
+//!   past the pool has no latch, so it looks at the entry again once it has read: an entry is changed before
+//!   the old block is used for something else. A page that has come into memory meanwhile is read there: the
+//!   first one may have been freed, and its block used again, while its version in the pool is what the
+//!   snapshot sees.
 //!
-//! If all processes crash before a checkpoint, no map names the blocks, and so they are free; the value is in the log. If one of several does so
-//! while it stores a run, ids and blocks stay in use until somebody finds them lost (lost.rs); if while it releases one, another releases what
-//! is left: the last version is the last to go, and what is released is marked so before.
+//! If all processes crash before a checkpoint, no map names the blocks, and so they are free; the value is in
+//! the log. If one of several does so while it stores a run, ids and blocks stay in use until somebody finds
+//! them lost (lost.rs); if while it releases one, another releases what is left: the last version is the last
+//! to go, and what is released is marked so before.
 //!
-//! Costs (sketch): a copy and a checksum a page each way; a write a quarter of a megabyte; 16 bytes of page table and of the checkpoint's
-//! list a page; 50 ns a page to capture or release.
+//! Costs (sketch): a copy and a checksum a page each way; a write a quarter of a megabyte; 16 bytes of page
+//! table and of the checkpoint's list a page; 50 ns a page to capture or release.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -34,15 +42,18 @@ use crate::pages::{Pages, Participant};
 use crate::region::{BlockWord, EntryWord, FrameState};
 use crate::types::{BlockId, FrameId, PageId, VolumeId};
 
-/// Runs of up to this many pages are kept and read in the pool: about where a write or a read of its own costs less than that many frames.
+/// Runs of up to this many pages are kept and read in the pool: about where a write or a read of its own
+/// costs less than that many frames.
 const POOLED_MAX: u64 = 16;
 /// Freed runs remembered at most; sweeps find those that are forgotten.
 const FREED_MAX: usize = 1024;
 
-/// First pages of runs that were freed and may by now be released. Hints: the truth is in the frames, where sweeps find it too.
+/// First pages of runs that were freed and may by now be released. Hints: the truth is in the frames, where
+/// sweeps find it too.
 pub(in crate::pages) type FreedRuns = Mutex<VecDeque<PageId>>;
 
-/// The page ids of a run whose rest is on the volume. Dropped, it gives everything back, unless the run was [kept](Run::keep).
+/// The page ids of a run whose rest is on the volume. Dropped, it gives everything back, unless the run was
+/// [kept](Run::keep).
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Run<'a> {
@@ -97,11 +108,12 @@ impl Pages {
         self.volume.is_some() && count > POOLED_MAX
     }
 
-    /// Stores the rest of a run of `count` pages past the pool, in the volume `home`. `fill` forms the bytes of the n-th page under its id. The caller holds no
-    /// latch, since this may take long.
+    /// Stores the rest of a run of `count` pages past the pool, in the volume `home`. `fill` forms the bytes
+    /// of the n-th page under its id. The caller holds no latch, since this may take long.
     ///
     /// # Errors
-    /// `Exhausted` or `DiskFull` if page ids or the disk do not suffice; those of the volume. Nothing is left behind.
+    /// `Exhausted` or `DiskFull` if page ids or the disk do not suffice; those of the volume. Nothing is left
+    /// behind.
     pub(crate) fn store_run<'a>(
         &'a self,
         me: &'a Participant,
@@ -109,10 +121,21 @@ impl Pages {
         count: u64,
         fill: &mut dyn FnMut(u64, PageId, &mut [u8]),
     ) -> Result<Run<'a>> {
-        let volume = self.volume.as_ref().ok_or_else(|| Error::invalid("an environment in memory alone keeps all its pages in frames"))?;
+        let volume = self
+            .volume
+            .as_ref()
+            .ok_or_else(|| Error::invalid("an environment in memory alone keeps all its pages in frames"))?;
         self.release_freed(me);
         let hand = me.in_hand();
-        let run = Run { pages: self, me, home, first: self.allocate_run(count)?, count, is_kept: false, _hand: hand };
+        let run = Run {
+            pages: self,
+            me,
+            home,
+            first: self.allocate_run(count)?,
+            count,
+            is_kept: false,
+            _hand: hand,
+        };
         let (mut done, mut extent) = (1, count);
         while done < count {
             extent = extent.min(count - done);
@@ -152,7 +175,8 @@ impl Pages {
         Ok(())
     }
 
-    /// Drops the frames of the `count` pages after `first`, which nobody can reach any more. False if one of them is busy.
+    /// Drops the frames of the `count` pages after `first`, which nobody can reach any more. False if one of
+    /// them is busy.
     pub(in crate::pages) fn drop_rest_frames(&self, first: PageId, count: u64, me: &Participant) -> bool {
         rest_of(first, count).all(|page| {
             if self.region.entry(page).word() == EntryWord::new(FrameId::NONE, 0) {
@@ -176,11 +200,11 @@ impl Pages {
         })
     }
 
-    /// Gives back the blocks of the `count` pages after `first`, which have no frames and which nobody can reach. Their ids are for the caller
-    /// to give back. May be done again, should somebody die doing it.
+    /// Gives back the blocks of the `count` pages after `first`, which have no frames and which nobody can
+    /// reach. Their ids are for the caller to give back. May be done again, should somebody die doing it.
     ///
-    /// Their latches are waited for, even by a sweep: only another sweep takes them, for a moment. The caller keeps checkpoints out, unless
-    /// the pages never belonged to anything published.
+    /// Their latches are waited for, even by a sweep: only another sweep takes them, for a moment. The caller
+    /// keeps checkpoints out, unless the pages never belonged to anything published.
     pub(in crate::pages) fn clear_rest(&self, first: PageId, count: u64, me: &Participant) -> Result<()> {
         for page in rest_of(first, count) {
             let entry = self.region.entry(page);
@@ -190,7 +214,8 @@ impl Pages {
                 // Perhaps the map names the page: the next checkpoint takes it out, and frees the block.
                 self.mark_unsaved(page);
             }
-            // The word before the block, which is lost rather than freed twice should this process die in between.
+            // The word before the block, which is lost rather than freed twice should this process die in
+            // between.
             entry.set_block(BlockWord::NOTHING);
             self.forget_block(block);
             self.unlatch(page, me);
@@ -212,7 +237,8 @@ impl Pages {
         rest_of(page, 1).any(|next| self.is_rest(next))
     }
 
-    /// Whether a page was stored past the pool, together with the one before it. Known at least until a checkpoint names it.
+    /// Whether a page was stored past the pool, together with the one before it. Known at least until a
+    /// checkpoint names it.
     pub(crate) fn is_rest(&self, page: PageId) -> bool {
         u64::from(page.0) < self.page_ids.high_water() && self.region.entry(page).block().is_rest()
     }
@@ -242,20 +268,30 @@ impl Pages {
             return;
         }
         let horizon = self.horizon();
-        noted.into_iter().filter(|&first| !self.release_if_freed(first, &horizon, me)).for_each(|first| self.note_freed(first));
+        noted
+            .into_iter()
+            .filter(|&first| !self.release_if_freed(first, &horizon, me))
+            .for_each(|first| self.note_freed(first));
     }
 }
 
 impl Snapshot<'_> {
-    /// Shows `count` pages of a run, `first` and those after it, to `look`, with the place of each among them. When they are many, those that
-    /// are not in memory are read past the pool.
+    /// Shows `count` pages of a run, `first` and those after it, to `look`, with the place of each among
+    /// them. When they are many, those that are not in memory are read past the pool.
     ///
     /// # Errors
     /// Those of reading, and of `look`. Some pages may have been shown then.
-    pub(crate) fn run(&self, first: PageId, count: u64, look: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+    pub(crate) fn run(
+        &self,
+        first: PageId,
+        count: u64,
+        look: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
         let pages = self.operation.pages;
         if u64::from(first.0) + count > pages.region.geometry().pages_max {
-            return Err(Error::corruption(format!("{count} pages from page {first} on run past the last page")));
+            return Err(Error::corruption(format!(
+                "{count} pages from page {first} on run past the last page"
+            )));
         }
         let page = |n: u64| PageId((u64::from(first.0) + n) as u32);
         let mut done = 0;
@@ -273,15 +309,17 @@ impl Snapshot<'_> {
                     self.show(page(done), |bytes| look(done, bytes))??;
                     done += 1;
                 }
-                // The pin, which this operation keeps, covers what leads to the run; so its blocks are taken from it only by moving, and from its first page
-                // by a last version, which hangs before one that was read into the pool for it.
+                // The pin, which this operation keeps, covers what leads to the run; so its blocks are taken
+                // from it only by moving, and from its first page by a last version, which hangs before one
+                // that was read into the pool for it.
                 Some((volume, (block, blocks))) => {
                     let (from, mut stale) = (done, false);
                     // Where a page is, if that is still where it was read.
                     let still_there = |n: u64| {
                         let entry = pages.region.entry(page(from + n));
                         let named = entry.block().sealed();
-                        (entry.word().frame() == FrameId::NONE && named.block().0 == block.0 + n).then_some(named)
+                        (entry.word().frame() == FrameId::NONE && named.block().0 == block.0 + n)
+                            .then_some(named)
                     };
                     let read = volume.read_extent(block, blocks, &mut |n, bytes| {
                         let Some(named) = still_there(n) else {
@@ -307,14 +345,15 @@ impl Snapshot<'_> {
 }
 
 impl Pages {
-    /// How many of `most` pages from `page` on are not in memory and on neighbouring blocks, and the first of these; none if the first is
-    /// in memory.
+    /// How many of `most` pages from `page` on are not in memory and on neighbouring blocks, and the first of
+    /// these; none if the first is in memory.
     fn extent(&self, page: PageId, most: u64) -> Result<Option<(BlockId, u64)>> {
         let mut first = BlockId::NONE;
         for n in 0..most {
             let page = PageId((u64::from(page.0) + n) as u32);
             let entry = self.region.entry(page);
-            // In this order: a page's block is entered before it leaves memory, and does not change while it is out.
+            // In this order: a page's block is entered before it leaves memory, and does not change while it
+            // is out.
             let resident = entry.word().frame() != FrameId::NONE;
             if !resident {
                 self.learn_block(page)?;

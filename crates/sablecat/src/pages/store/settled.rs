@@ -1,12 +1,14 @@
 //! Which pages are as the last checkpoint has them: what must be known to find those that nothing leads to.
 //!
-//! A page that trees do not reach at a state may be anything: made since, free since, part of what a commit is only preparing. Of a page whose newest
-//! version is the very one that the map in force names, more is known. While no checkpoint can end, the block of that version is given to nobody else; so
-//! nobody has freed the page and used its number again since that checkpoint, and at a state pinned meanwhile it is in use. If nothing leads
-//! to it at that state, nothing ever will, but for bulk loads in progress, which say that they are (txn/unreachable.rs).
+//! A page that trees do not reach at a state may be anything: made since, free since, part of what a commit
+//! is only preparing. Of a page whose newest version is the very one that the map in force names, more is
+//! known. While no checkpoint can end, the block of that version is given to nobody else; so nobody has freed
+//! the page and used its number again since that checkpoint, and at a state pinned meanwhile it is in use. If
+//! nothing leads to it at that state, nothing ever will, but for bulk loads in progress, which say that they
+//! are (txn/unreachable.rs).
 //!
-//! Left out as well is what is free together with a freed run's first page: its own entries do not say so before the run is released, which
-//! nobody does who does not have the checkpoint role (run.rs).
+//! Left out as well is what is free together with a freed run's first page: its own entries do not say so
+//! before the run is released, which nobody does who does not have the checkpoint role (run.rs).
 //!
 //! Costs (sketch): the map, read once, and a latch a page, 50 ns; a bit a page.
 
@@ -43,20 +45,23 @@ impl PageSet {
 
     /// The pages, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = PageId> {
-        let bits =
-            |(n, &word): (usize, &u64)| (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| PageId((n * 64 + bit) as u32));
+        let bits = |(n, &word): (usize, &u64)| {
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| PageId((n * 64 + bit) as u32))
+        };
         self.words.iter().enumerate().filter(|(_, word)| **word != 0).flat_map(bits)
     }
 }
 
 impl Pages {
-    /// The pages whose newest version is the one that the map in force names, and the newest state, at which `me` is pinned then. Waits for a checkpoint
-    /// in progress, and holds up the next.
+    /// The pages whose newest version is the one that the map in force names, and the newest state, at which
+    /// `me` is pinned then. Waits for a checkpoint in progress, and holds up the next.
     ///
     /// # Errors
-    /// `SnapshotTooOld` if that state was given up meanwhile; too many if there is no second seat; those of reading the map. What hangs on a damaged block of it is left out.
+    /// `SnapshotTooOld` if that state was given up meanwhile; too many if there is no second seat; those of
+    /// reading the map. What hangs on a damaged block of it is left out.
     pub(crate) fn settled(&self, volume: &Volume, me: &Participant) -> Result<(Lsn, PageSet)> {
-        // By another: the pin of who has that role nobody gives up, for however long its process does not run.
+        // By another: the pin of who has that role nobody gives up, for however long its process does not
+        // run.
         let keeper = self.participants.sit()?;
         self.without_checkpoint(&keeper, || self.settled_meanwhile(volume, me))
     }
@@ -74,9 +79,11 @@ impl Pages {
                     settled.insert(page);
                 }
             } else if self.region.entry(page).word().frame() != FrameId::NONE {
-                // No version at that state: it is younger than that, and what was there before is gone altogether.
-                let after =
-                    self.show(page, at, me, header::freed_after).or_else(|error| if error.is_not_there() { Ok(0) } else { Err(error) })?;
+                // No version at that state: it is younger than that, and what was there before is gone
+                // altogether.
+                let after = self
+                    .show(page, at, me, header::freed_after)
+                    .or_else(|error| if error.is_not_there() { Ok(0) } else { Err(error) })?;
                 free_below = free_below.max(u64::from(page.0) + after + 1);
             }
             Ok(())
@@ -87,7 +94,11 @@ impl Pages {
     /// Whether the newest version of a page is the one on a block that the map names for it.
     fn is_on(&self, page: PageId, block: BlockId, me: &Participant) -> Result<bool> {
         let current = self.latch(page, me)?;
-        let word = if current == FrameId::NONE { self.region.entry(page).block() } else { self.region.frame(current).block() };
+        let word = if current == FrameId::NONE {
+            self.region.entry(page).block()
+        } else {
+            self.region.frame(current).block()
+        };
         self.unlatch(page, me);
         // What has not been looked up since the environment was opened is where the map says.
         Ok((current == FrameId::NONE && !word.is_known()) || word.block() == block)

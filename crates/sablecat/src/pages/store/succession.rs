@@ -1,7 +1,8 @@
 //! Who has the checkpoint role, and who has it after somebody that does not move.
 //!
-//! A process may be stopped at any instruction, and goes on when it likes. Who wants the role and sees its holder not move takes it over, by compare-and-swap, and decides first
-//! what becomes of the superblock that the other may be writing ([`berth`](crate::region)). Whatever the late one does when it goes on is
+//! A process may be stopped at any instruction, and goes on when it likes. Who wants the role and sees its
+//! holder not move takes it over, by compare-and-swap, and decides first what becomes of the superblock that
+//! the other may be writing ([`berth`](crate::region)). Whatever the late one does when it goes on is
 //! harmless, at any of its steps:
 //!
 //! | what it may still do | why it does no harm |
@@ -20,10 +21,13 @@
 //! | give blocks of freed runs back to their pages | the successor does that too, and they may be another's by then; so who does it looks, under the page's latch, whether it has the role |
 //! | find damage, since blocks that it reads have been used again; find that another wrote to the file | it looks whether it was succeeded before it believes that, and begins anew |
 //!
-//! *When.* The holder counts its steps. A process that the system says is stopped is given [`STILL`], any other [`PATIENCE`], twice as long after each succession that was not followed by
-//! a checkpoint: on a disk so slow that a flush takes longer the role would go round for ever. To succeed one who is only slow costs what it had done, and nothing else.
+//! *When.* The holder counts its steps. A process that the system says is stopped is given [`STILL`], any
+//! other [`PATIENCE`], twice as long after each succession that was not followed by a checkpoint: on a disk
+//! so slow that a flush takes longer the role would go round for ever. To succeed one who is only slow costs
+//! what it had done, and nothing else.
 //!
-//! Who keeps checkpoints out without making one, to read the map, looks at the end whether it was succeeded: then what it has found says nothing.
+//! Who keeps checkpoints out without making one, to read the map, looks at the end whether it was succeeded:
+//! then what it has found says nothing.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -64,14 +68,15 @@ impl Drop for Settling<'_> {
 }
 
 impl Pages {
-    /// Takes the checkpoint role, waiting for whoever has it unless that does not move. Until it is dropped nobody else makes a checkpoint, or it
-    /// has been [succeeded](Held::is_succeeded).
+    /// Takes the checkpoint role, waiting for whoever has it unless that does not move. Until it is dropped
+    /// nobody else makes a checkpoint, or it has been [succeeded](Held::is_succeeded).
     ///
     /// # Errors
     /// `Poisoned` if this process was taken for dead, meanwhile perhaps.
     pub(crate) fn hold_checkpoint(&self, me: &Participant) -> Result<Held<'_>> {
         let role = self.region.role(Work::Checkpoint);
-        let succeed = || self.holder_that_stands_still().and_then(|still| self.succeed_checkpoint(still, me)).map(Ok);
+        let succeed =
+            || self.holder_that_stands_still().and_then(|still| self.succeed_checkpoint(still, me)).map(Ok);
         let held = role.wait_for(|| role.try_take_unfenced(me.number()).transpose().or_else(succeed))?;
         // For who has waited; and before anything is settled in the name of a slot that may be another's.
         self.region.check_fence()?;
@@ -79,11 +84,16 @@ impl Pages {
         Ok(held)
     }
 
-    /// Does something while no checkpoint is made; again, if another took the role over all the same, so that what was found says nothing.
+    /// Does something while no checkpoint is made; again, if another took the role over all the same, so that
+    /// what was found says nothing.
     ///
     /// # Errors
     /// Those of `act`.
-    pub(crate) fn without_checkpoint<T>(&self, me: &Participant, mut act: impl FnMut() -> Result<T>) -> Result<T> {
+    pub(crate) fn without_checkpoint<T>(
+        &self,
+        me: &Participant,
+        mut act: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
         loop {
             let no_checkpoint = self.hold_checkpoint(me)?;
             let done = act();
@@ -113,8 +123,9 @@ impl Pages {
         self.region.role(Work::Checkpoint).look().owner() != 0 && self.holder_that_stands_still().is_none()
     }
 
-    /// Waits for the end of the checkpoint in progress, if there is one: what it keeps in the cache can be evicted then; or until whoever is at it does not move, and takes it over,
-    /// so that its snapshot is one like any other. False if there is none. The caller holds no latch, since the checkpointer may want it.
+    /// Waits for the end of the checkpoint in progress, if there is one: what it keeps in the cache can be
+    /// evicted then; or until whoever is at it does not move, and takes it over, so that its snapshot is one
+    /// like any other. False if there is none. The caller holds no latch, since the checkpointer may want it.
     #[cold]
     pub(crate) fn wait_for_checkpoint(&self) -> bool {
         let role = self.region.role(Work::Checkpoint);
@@ -137,7 +148,8 @@ impl Pages {
         self.region.header().checkpoint_moves.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The holding of the checkpoint role, if it is another process's that has not moved for as long as it may.
+    /// The holding of the checkpoint role, if it is another process's that has not moved for as long as it
+    /// may.
     fn holder_that_stands_still(&self) -> Option<Holding> {
         let header = self.region.header();
         let holding = self.region.role(Work::Checkpoint).look();
@@ -148,7 +160,8 @@ impl Pages {
         let (moved, now) = (header.checkpoint_moves.load(Ordering::Relaxed), clock::monotonic());
         let since = {
             let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-            let since = watched.filter(|seen| (seen.0, seen.1) == (holding, moved)).map_or(now, |seen| seen.2);
+            let since =
+                watched.filter(|seen| (seen.0, seen.1) == (holding, moved)).map_or(now, |seen| seen.2);
             *watched = Some((holding, moved, since));
             since
         };
@@ -157,17 +170,19 @@ impl Pages {
             return None;
         }
         let doubled = header.checkpoint_successions.load(Ordering::Relaxed).min(DOUBLED_MAX);
-        let is_long = still >= PATIENCE * (1 << doubled) || liveness::is_stopped(self.region.member(member).pid());
+        let is_long =
+            still >= PATIENCE * (1 << doubled) || liveness::is_stopped(self.region.member(member).pid());
         is_long.then_some(holding)
     }
 
-    /// Decides what becomes of the superblocks that others were about to write, or were writing. The caller has just got the checkpoint role;
-    /// if it has lost it since, that is for its successor.
+    /// Decides what becomes of the superblocks that others were about to write, or were writing. The caller
+    /// has just got the checkpoint role; if it has lost it since, that is for its successor.
     pub(crate) fn settle_berths(&self, held: &Held<'_>, me: &Participant) {
         let Some(volume) = &self.volume else { return };
         for berth in Berth::all() {
             while let Some(seen) = self.region.berths().look(berth) {
-                // After the look: so what was seen is not that of a successor, who has settled all the others. Of who was taken for dead others do it.
+                // After the look: so what was seen is not that of a successor, who has settled all the
+                // others. Of who was taken for dead others do it.
                 if held.is_succeeded() || self.region.is_fenced() {
                     return;
                 }
@@ -241,8 +256,10 @@ impl Pages {
         })
     }
 
-    /// Ends what a participant that died was doing about checkpoints. Its superblock may have been set: then it is written, and its generation stands. If that cannot be made
-    /// durable the volume is poisoned; it is not tried again, since a flush says nothing of what one before it could not write. False if that is for another to decide, who is at it.
+    /// Ends what a participant that died was doing about checkpoints. Its superblock may have been set: then
+    /// it is written, and its generation stands. If that cannot be made durable the volume is poisoned; it is
+    /// not tried again, since a flush says nothing of what one before it could not write. False if that is
+    /// for another to decide, who is at it.
     pub(crate) fn end_checkpoint_of(&self, dead: u16, me: &Participant) -> bool {
         let role = self.region.role(Work::Checkpoint);
         let holding = role.look();
@@ -258,11 +275,12 @@ impl Pages {
             return false;
         }
         let berths = self.region.berths();
-        Berth::all().filter_map(|berth| Some((berth, berths.look(berth)?))).filter(|(_, seen)| seen.owner() == dead).for_each(
-            |(berth, seen)| {
+        Berth::all()
+            .filter_map(|berth| Some((berth, berths.look(berth)?)))
+            .filter(|(_, seen)| seen.owner() == dead)
+            .for_each(|(berth, seen)| {
                 berths.free(berth, seen);
-            },
-        );
+            });
         true
     }
 
@@ -270,7 +288,9 @@ impl Pages {
     fn has_set(&self, owner: u16) -> bool {
         let berths = self.region.berths();
         let is_set = |berth| {
-            berths.look(berth).is_some_and(|seen| seen.owner() == owner && seen.stage() == Stage::Set && self.is_news(seen.generation()))
+            berths.look(berth).is_some_and(|seen| {
+                seen.owner() == owner && seen.stage() == Stage::Set && self.is_news(seen.generation())
+            })
         };
         Berth::all().any(is_set)
     }

@@ -1,12 +1,17 @@
-//! Which pages have changed since a checkpoint looked at them: two bits a page, in words {tag 32 | bits of 32 pages 32}.
+//! Which pages have changed since a checkpoint looked at them: two bits a page, in words {tag 32 | bits of 32
+//! pages 32}.
 //!
-//! A commit sets a page's bit in `unsaved`. A checkpoint moves the bits of a word to `capturing` before it looks at its pages, and clears these when it stands: so the
-//! successor of one that failed or died finds the same pages again.
+//! A commit sets a page's bit in `unsaved`. A checkpoint moves the bits of a word to `capturing` before it
+//! looks at its pages, and clears these when it stands: so the successor of one that failed or died finds the
+//! same pages again.
 //!
-//! Who moves or clears bits may have been stopped just before, and been succeeded; then the bits that it saw may be those of other changes by now. So whoever has the
-//! checkpoint role leaves its holding's tag in each word that it changes, by compare-and-swap. A word with another tag than one's own is changed only by who finds, after it has read the word, that
-//! it still has the role; if it loses the role then, and the successor has been at the word, the word is another. Where the successor has not been yet, the late
-//! one does no harm: it only moves bits to where they will be found, or clears those of pages that its own checkpoint has.
+//! Who moves or clears bits may have been stopped just before, and been succeeded; then the bits that it saw
+//! may be those of other changes by now. So whoever has the checkpoint role leaves its holding's tag in each
+//! word that it changes, by compare-and-swap. A word with another tag than one's own is changed only by who
+//! finds, after it has read the word, that it still has the role; if it loses the role then, and the
+//! successor has been at the word, the word is another. Where the successor has not been yet, the late one
+//! does no harm: it only moves bits to where they will be found, or clears those of pages that its own
+//! checkpoint has.
 //!
 //! How far a checkpoint has come (`captured_below`) is said in the same way.
 
@@ -33,7 +38,8 @@ fn tag_of(word: u64) -> u32 {
     (word >> TAG_SHIFT) as u32
 }
 
-/// Changes what a word says beside its tag, in the name of a holding of the checkpoint role. False if that was succeeded.
+/// Changes what a word says beside its tag, in the name of a holding of the checkpoint role. False if that
+/// was succeeded.
 fn change(word: &AtomicU64, held: &Held<'_>, to: impl Fn(u64) -> u64) -> bool {
     let tag = held.holding().tag();
     loop {
@@ -64,7 +70,10 @@ impl Pages {
     pub(in crate::pages) fn is_unsaved(&self, page: PageId) -> bool {
         let (index, bit) = place_of(page);
         // In the order in which bits are moved.
-        (self.region.unsaved(index).load(Ordering::SeqCst) | self.region.capturing(index).load(Ordering::SeqCst)) & bit != 0
+        (self.region.unsaved(index).load(Ordering::SeqCst)
+            | self.region.capturing(index).load(Ordering::SeqCst))
+            & bit
+            != 0
     }
 
     /// Whether a checkpoint is at a page, or one was that came to nothing.
@@ -78,8 +87,13 @@ impl Pages {
         self.page_ids.high_water().div_ceil(PAGES) as usize
     }
 
-    /// Moves a word of `unsaved` to `capturing`, and lists all pages of the latter. None if the role was taken over.
-    pub(in crate::pages) fn take_unsaved(&self, index: usize, held: &Held<'_>) -> Option<impl Iterator<Item = PageId> + use<>> {
+    /// Moves a word of `unsaved` to `capturing`, and lists all pages of the latter. None if the role was
+    /// taken over.
+    pub(in crate::pages) fn take_unsaved(
+        &self,
+        index: usize,
+        held: &Held<'_>,
+    ) -> Option<impl Iterator<Item = PageId> + use<>> {
         let (unsaved, capturing) = (self.region.unsaved(index), self.region.capturing(index));
         let tag = held.holding().tag();
         let all = loop {
@@ -89,7 +103,9 @@ impl Pages {
                 break 0;
             }
             // To where they will be found before they are taken from where they were.
-            if !change(capturing, held, |bits| bits | seen & BITS) || tag_of(seen) != tag && held.is_succeeded() {
+            if !change(capturing, held, |bits| bits | seen & BITS)
+                || tag_of(seen) != tag && held.is_succeeded()
+            {
                 return None;
             }
             if unsaved.compare_exchange(seen, tagged(tag, 0), Ordering::SeqCst, Ordering::SeqCst).is_ok() {
@@ -100,7 +116,8 @@ impl Pages {
         Some((0..PAGES).filter(move |bit| all >> bit & 1 == 1).map(move |bit| PageId((first + bit) as u32)))
     }
 
-    /// Forgets the pages of a word that a checkpoint took there, which stands. Leaves it to a successor if one has been at the word.
+    /// Forgets the pages of a word that a checkpoint took there, which stands. Leaves it to a successor if
+    /// one has been at the word.
     pub(in crate::pages) fn forget_captured(&self, index: usize, held: &Held<'_>) {
         let (capturing, tag) = (self.region.capturing(index), held.holding().tag());
         let seen = capturing.load(Ordering::SeqCst);
@@ -110,7 +127,8 @@ impl Pages {
         }
     }
 
-    /// Says that a checkpoint has dealt with all pages of the words below `index`; all ones: with all there are.
+    /// Says that a checkpoint has dealt with all pages of the words below `index`; all ones: with all there
+    /// are.
     pub(in crate::pages) fn say_captured(&self, index: u32, held: &Held<'_>) {
         // Of who was succeeded it counts for nothing.
         change(&self.region.header().captured_below.0, held, |_| u64::from(index));

@@ -1,12 +1,14 @@
 //! Writing versions to blocks: from the moment that one is given a block until it is on it, or on none.
 //!
-//! Sweeps, cleaners and checkpoints write versions from their frames. Who does gives each a block first, and marks it in the frame's descriptor
-//! as being written, with its own slot. A marked version is neither reclaimed nor evicted, so its bytes stay while the disk takes them, without
-//! a latch; and nobody else writes it. The marks of one writer are a list that ends them when it is dropped: whatever goes wrong on the way, no
-//! version is left that all others take to be written at this moment. Those of the dead are ended by reaping (mend.rs).
+//! Sweeps, cleaners and checkpoints write versions from their frames. Who does gives each a block first, and
+//! marks it in the frame's descriptor as being written, with its own slot. A marked version is neither
+//! reclaimed nor evicted, so its bytes stay while the disk takes them, without a latch; and nobody else
+//! writes it. The marks of one writer are a list that ends them when it is dropped: whatever goes wrong on
+//! the way, no version is left that all others take to be written at this moment. Those of the dead are ended
+//! by reaping (mend.rs).
 //!
-//! A block that could not be written holds anything, and nothing names it: it is free again, and its version is to be written as before. So an error
-//! here does no harm, and poisons nothing.
+//! A block that could not be written holds anything, and nothing names it: it is free again, and its version
+//! is to be written as before. So an error here does no harm, and poisons nothing.
 
 use crate::error::{Error, Result};
 use crate::pages::{Pages, Participant};
@@ -51,23 +53,34 @@ impl<'a> Writes<'a> {
         Ok(())
     }
 
-    /// The same for a checkpoint, which names the blocks: which pages' they are, in the order in which they were pushed. Who has lost the role does not.
+    /// The same for a checkpoint, which names the blocks: which pages' they are, in the order in which they
+    /// were pushed. Who has lost the role does not.
     ///
     /// # Errors
     /// As [`Writes::write`]; if the role was lost.
-    pub(in crate::pages) fn write_captured(&mut self, held: &Held<'_>, me: &Participant) -> Result<Vec<(PageId, SealedBlock)>> {
+    pub(in crate::pages) fn write_captured(
+        &mut self,
+        held: &Held<'_>,
+        me: &Participant,
+    ) -> Result<Vec<(PageId, SealedBlock)>> {
         let written = self.write_as(|word| if held.is_succeeded() { word } else { word.captured() })?;
         me.slot().count(Counted::Captured, written.len() as u64);
         if held.is_succeeded() { Err(Error::succeeded()) } else { Ok(written) }
     }
 
-    /// Writes all, and ends the marks: the versions are on their blocks, with seals that are known from then on.
+    /// Writes all, and ends the marks: the versions are on their blocks, with seals that are known from then
+    /// on.
     fn write_as(&mut self, known_as: impl Fn(BlockWord) -> BlockWord) -> Result<Vec<(PageId, SealedBlock)>> {
         let pages = self.pages;
         let Some(volume) = pages.volume.as_ref().filter(|_| !self.is_empty()) else { return Ok(Vec::new()) };
         pages.region.check_fence()?;
-        // SAFETY: versions that are marked as being written are neither reclaimed nor evicted, and published bytes do not change.
-        let images: Vec<_> = self.claims.iter().map(|&(frame, claim)| (claim.block(), unsafe { pages.region.page(frame) })).collect();
+        // SAFETY: versions that are marked as being written are neither reclaimed nor evicted, and published
+        // bytes do not change.
+        let images: Vec<_> = self
+            .claims
+            .iter()
+            .map(|&(frame, claim)| (claim.block(), unsafe { pages.region.page(frame) }))
+            .collect();
         let sealed = volume.write_blocks(&images).inspect_err(|_| self.give_up())?;
         let written = self.claims.drain(..).zip(sealed).map(|((frame, claim), block)| {
             let desc = pages.region.frame(frame);
@@ -103,8 +116,9 @@ impl Drop for Writes<'_> {
 }
 
 impl Pages {
-    /// Gives a version that is on no block one that the caller is to write it to; none if it is on one, or being written to one. Its page is
-    /// latched by `me`, and it is the current one or pinned: so it cannot be freed; once marked as being written, not after that either.
+    /// Gives a version that is on no block one that the caller is to write it to; none if it is on one, or
+    /// being written to one. Its page is latched by `me`, and it is the current one or pinned: so it cannot
+    /// be freed; once marked as being written, not after that either.
     pub(crate) fn claim_write(&self, frame: FrameId, me: &Participant) -> Result<Option<Claim>> {
         let desc = self.region.frame(frame);
         // One look: whoever writes it needs no latch to say that it is written.

@@ -1,12 +1,14 @@
 //! Which leaf of a tree was used last: often the next key is in it.
 //!
-//! A hint is no more than that: whoever uses it checks that the page still is a leaf of that tree and covers the key. With keys in no order that check
-//! costs a cache line from memory, that of the leaf's fences, and tells nothing; so a hint that has been wrong several times in a row is not given
-//! until two searches have ended in the same leaf.
+//! A hint is no more than that: whoever uses it checks that the page still is a leaf of that tree and covers
+//! the key. With keys in no order that check costs a cache line from memory, that of the leaf's fences, and
+//! tells nothing; so a hint that has been wrong several times in a row is not given until two searches have
+//! ended in the same leaf.
 //!
-//! The check cannot tell a leaf from one that it has been replaced by with all that is above it, nor from a page that is being built and has the number of a
-//! leaf that is gone (txn/rebuilt.rs). So hints are of states since the last time that either began, are given to who looks at such a state, and are
-//! forgotten the next time.
+//! The check cannot tell a leaf from one that it has been replaced by with all that is above it, nor from a
+//! page that is being built and has the number of a leaf that is gone (txn/rebuilt.rs). So hints are of
+//! states since the last time that either began, are given to who looks at such a state, and are forgotten
+//! the next time.
 
 use std::cell::Cell;
 
@@ -61,7 +63,8 @@ impl Hints {
     pub(crate) fn remember(&self, tree: TreeId, page: PageId) {
         let hint = &self.hints[tree.0 as usize % HINTS];
         let before = hint.get();
-        let misses = if before.tree == tree && before.page != page { before.misses.saturating_add(1) } else { 0 };
+        let misses =
+            if before.tree == tree && before.page != page { before.misses.saturating_add(1) } else { 0 };
         hint.set(Hint { tree, page, misses });
     }
 
@@ -86,7 +89,8 @@ mod tests {
         let hints = Hints::default();
         assert_eq!(hints.of(TREE), PageId::NONE);
         for page in (1..100).map(PageId) {
-            // A leaf's first key is found from the root, the others by the hint; unless that was wrong too often, for once.
+            // A leaf's first key is found from the root, the others by the hint; unless that was wrong too
+            // often, for once.
             hints.remember(TREE, page);
             if hints.of(TREE) == PageId::NONE {
                 hints.remember(TREE, page);

@@ -1,24 +1,31 @@
-//! What the pins allow: which superseded versions nobody can want any more, which current ones may leave the pool.
+//! What the pins allow: which superseded versions nobody can want any more, which current ones may leave the
+//! pool.
 //!
-//! A snapshot wants every version that was current at its pin. A checkpoint wants less and less of them: once it has dealt with a page, no
-//! version of that page is its business, for what it still writes of it is marked as being written and stays by itself. So the
-//! checkpointer publishes how far it has come (`captured_below`), and its pin counts only for the pages from there on. This is what lets a
-//! small pool turn over while a checkpoint of it runs.
+//! A snapshot wants every version that was current at its pin. A checkpoint wants less and less of them: once
+//! it has dealt with a page, no version of that page is its business, for what it still writes of it is
+//! marked as being written and stays by itself. So the checkpointer publishes how far it has come
+//! (`captured_below`), and its pin counts only for the pages from there on. This is what lets a small pool
+//! turn over while a checkpoint of it runs.
 //!
-//! Why the order of the looks is right (`visible`, fence, who checkpoints, the pins, `captured_below`; all sequentially consistent): let V be
-//! the `visible` that was read. A pin that is stored after its slot was scanned is verified against a `visible` read later still, so it is at
-//! or above V, and everything here stays at or below V. The slot that is left out belonged to a checkpointer *after* V was read, so
-//! whatever else that participant pins once its checkpoint is over is at or above V, too. And `captured_below` names the holding of the role
-//! that it is about: who leaves a pin out sees how far this very checkpoint has come, or zero. One who was succeeded is a snapshot like any other.
+//! Why the order of the looks is right (`visible`, fence, who checkpoints, the pins, `captured_below`; all
+//! sequentially consistent): let V be the `visible` that was read. A pin that is stored after its slot was
+//! scanned is verified against a `visible` read later still, so it is at or above V, and everything here
+//! stays at or below V. The slot that is left out belonged to a checkpointer *after* V was read, so whatever
+//! else that participant pins once its checkpoint is over is at or above V, too. And `captured_below` names
+//! the holding of the role that it is about: who leaves a pin out sees how far this very checkpoint has come,
+//! or zero. One who was succeeded is a snapshot like any other.
 //!
-//! *Lone versions.* A current version behind which no older one hangs (`previous` is none) is its page's first, or was read in, or the older ones were found
-//! to be unwanted. A snapshot from before it does not come to the page: the page did not exist in its state, or whatever version it would have wanted would
-//! be kept behind this one. So such a version may leave the pool whatever snapshots there are. A checkpoint is told apart from them because it comes to every
-//! page that has its bit: not finding the version in memory it would take what is on the block for its own. If it begins after `visible` was read, its pin is at or
-//! above V, and so is not below a version born at or below V.
+//! *Lone versions.* A current version behind which no older one hangs (`previous` is none) is its page's
+//! first, or was read in, or the older ones were found to be unwanted. A snapshot from before it does not
+//! come to the page: the page did not exist in its state, or whatever version it would have wanted would be
+//! kept behind this one. So such a version may leave the pool whatever snapshots there are. A checkpoint is
+//! told apart from them because it comes to every page that has its bit: not finding the version in memory it
+//! would take what is on the block for its own. If it begins after `visible` was read, its pin is at or above
+//! V, and so is not below a version born at or below V.
 //!
-//! The role may also be held by who makes no checkpoint but keeps one out, and whose pin is its own snapshot's: while it holds the role,
-//! `captured_below` is another's. So `captured_below` counts only if the role's holding is still the one whose pin was left out.
+//! The role may also be held by who makes no checkpoint but keeps one out, and whose pin is its own
+//! snapshot's: while it holds the role, `captured_below` is another's. So `captured_below` counts only if the
+//! role's holding is still the one whose pin was left out.
 
 use sablecat_os::atomic::{Ordering, fence};
 
@@ -51,8 +58,9 @@ impl Horizon {
         if u64::from(page.0) < self.captured_below { self.without_checkpoint } else { self.all }
     }
 
-    /// The horizon of a page behind whose current version hangs no older one. A snapshot from before that version cannot come to the page, so only a
-    /// checkpoint counts, which looks at every page that has changed.
+    /// The horizon of a page behind whose current version hangs no older one. A snapshot from before that
+    /// version cannot come to the page, so only a checkpoint counts, which looks at every page that has
+    /// changed.
     #[inline]
     pub(in crate::pages) fn of_lone(&self, page: PageId) -> Lsn {
         if u64::from(page.0) < self.captured_below { self.visible } else { self.of_checkpoint }
@@ -73,7 +81,13 @@ impl Pages {
             *of = (*of).min(pin);
         });
         let all = of_checkpoint.min(without_checkpoint);
-        Horizon { all, without_checkpoint, of_checkpoint, visible, captured_below: self.captured_below(holding) }
+        Horizon {
+            all,
+            without_checkpoint,
+            of_checkpoint,
+            visible,
+            captured_below: self.captured_below(holding),
+        }
     }
 
     /// Whether some snapshot may want the version of `page` that was current in [born, superseded).
@@ -90,11 +104,12 @@ impl Pages {
         wanted || checkpoint_wants && u64::from(page.0) >= self.captured_below(holding)
     }
 
-    /// Shows `look` every pin, and whether it is that of who holds the checkpoint role. Returns which holding that was. The caller has read
-    /// `visible` before.
+    /// Shows `look` every pin, and whether it is that of who holds the checkpoint role. Returns which holding
+    /// that was. The caller has read `visible` before.
     fn each_pin(&self, mut look: impl FnMut(Lsn, bool)) -> Holding {
         let header = self.region.header();
-        // Pairs with the fence of the pin: a pin that this misses was stored after it, and its owner looks at `visible` again.
+        // Pairs with the fence of the pin: a pin that this misses was stored after it, and its owner looks at
+        // `visible` again.
         fence(Ordering::SeqCst);
         let holding = self.region.role(Work::Checkpoint).look();
         let high = header.slots_high.0.load(Ordering::SeqCst) as u16;
@@ -112,8 +127,9 @@ impl Pages {
         if self.region.role(Work::Checkpoint).look() == holding { captured_below } else { 0 }
     }
 
-    /// Begins an epoch, and says which one every operation in progress, and every one to come, began at or after. At most the new one,
-    /// although no operation may be in progress: one that begins right after this look is not to lose what is evicted under it.
+    /// Begins an epoch, and says which one every operation in progress, and every one to come, began at or
+    /// after. At most the new one, although no operation may be in progress: one that begins right after this
+    /// look is not to lose what is evicted under it.
     pub(in crate::pages) fn oldest_epoch(&self) -> u64 {
         let new = self.region.header().epoch.0.fetch_add(1, Ordering::SeqCst) + 1;
         fence(Ordering::SeqCst);

@@ -1,11 +1,13 @@
 //! Operations and snapshots: what must be held to look at pages.
 //!
-//! An operation holds every frame that it can come upon, by its epoch. That is cheap, and right as long as operations last microseconds. One may
-//! last for ever: its process may be stopped, or be looked at in a debugger, and then all frames that are evicted or unlinked would be held until it
-//! goes on. So a snapshot's operation says besides, for each page, which frame it looks at; and who has waited for frames in vain frees those that
-//! operations hold by their epochs alone ([`Pages::free_unlooked`](crate::pages::Pages), [decision 20](../../../../../docs/decisions/0020-looking-at-one-frame.md)).
-//! What is behind a frame may then change as long as it is not looked at: so the entry, or what describes an old version, is read again after it was
-//! said which.
+//! An operation holds every frame that it can come upon, by its epoch. That is cheap, and right as long as
+//! operations last microseconds. One may last for ever: its process may be stopped, or be looked at in a
+//! debugger, and then all frames that are evicted or unlinked would be held until it goes on. So a snapshot's
+//! operation says besides, for each page, which frame it looks at; and who has waited for frames in vain
+//! frees those that operations hold by their epochs alone ([`Pages::free_unlooked`](crate::pages::Pages),
+//! [decision 20](../../../../../docs/decisions/0020-looking-at-one-frame.md)). What is behind a frame may
+//! then change as long as it is not looked at: so the entry, or what describes an old version, is read again
+//! after it was said which.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -19,18 +21,19 @@ use crate::pages::{Pages, Participant};
 use crate::region::{ANY_FRAME, FrameState, PageEntry, Slot};
 use crate::types::{FrameId, Lsn, PageId};
 
-/// Frames an operation wants at hand before it begins, once the pool is under pressure: a path from a root to a leaf, and some.
+/// Frames an operation wants at hand before it begins, once the pool is under pressure: a path from a root to
+/// a leaf, and some.
 const FRAMES_WANTED: usize = 16;
 
-/// It sweeps for them when it has fewer than this: not none, so that those which wait for operations in progress are free by the time they are
-/// needed.
+/// It sweeps for them when it has fewer than this: not none, so that those which wait for operations in
+/// progress are free by the time they are needed.
 const FRAMES_LOW: usize = 4;
 
 /// After so many tries to find a version somebody dead may be in the way.
 const TRIES_STALLED: u32 = 10_000;
 
-/// One operation in progress. Frames reachable while it lasts are not used for anything else before it ends; of a snapshot's, if it lasts too
-/// long, only the one that it looks at.
+/// One operation in progress. Frames reachable while it lasts are not used for anything else before it ends;
+/// of a snapshot's, if it lasts too long, only the one that it looks at.
 #[derive(Debug)]
 pub(crate) struct Operation<'a> {
     pub(crate) pages: &'a Pages,
@@ -44,7 +47,8 @@ impl Drop for Operation<'_> {
     }
 }
 
-/// A pinned snapshot inside an operation of its own: what a single read needs. It looks at one page at a time.
+/// A pinned snapshot inside an operation of its own: what a single read needs. It looks at one page at a
+/// time.
 #[derive(Debug)]
 pub(crate) struct Snapshot<'a> {
     pub(crate) operation: Operation<'a>,
@@ -67,8 +71,9 @@ impl Drop for Snapshot<'_> {
 }
 
 impl Snapshot<'_> {
-    /// Whether the page is in memory, as the snapshot sees it and as `is_it` wants it: for remembered pages, which may be anything by now. Takes no
-    /// step back and reads nothing in. If so, [`Snapshot::looked_at`] is that page.
+    /// Whether the page is in memory, as the snapshot sees it and as `is_it` wants it: for remembered pages,
+    /// which may be anything by now. Takes no step back and reads nothing in. If so, [`Snapshot::looked_at`]
+    /// is that page.
     #[inline]
     pub(crate) fn is_resident(&mut self, page: PageId, is_it: impl FnOnce(&[u8]) -> bool) -> bool {
         page != PageId::NONE && self.look_at_current(page) && is_it(self.looked_at())
@@ -77,8 +82,8 @@ impl Snapshot<'_> {
     /// The page that was looked at last.
     #[inline]
     pub(crate) fn looked_at(&mut self) -> &[u8] {
-        // SAFETY: the frame's version is one that the pin covers, if it was superseded; if not, the operation has said that it looks at this frame. The
-        // borrow keeps it from looking at another.
+        // SAFETY: the frame's version is one that the pin covers, if it was superseded; if not, the operation
+        // has said that it looks at this frame. The borrow keeps it from looking at another.
         unsafe { slice::from_raw_parts(self.bytes.get().as_ptr(), self.operation.pages.region.page_size()) }
     }
 
@@ -95,7 +100,9 @@ impl Snapshot<'_> {
         assert!(!self.shows.replace(true), "a snapshot shows one page at a time");
         let page_size = self.operation.pages.region.page_size();
         // SAFETY: as in `looked_at`: as long as `shows` is set no other page is looked at.
-        let shown = self.look_at(page).map(|()| look(unsafe { slice::from_raw_parts(self.bytes.get().as_ptr(), page_size) }));
+        let shown = self
+            .look_at(page)
+            .map(|()| look(unsafe { slice::from_raw_parts(self.bytes.get().as_ptr(), page_size) }));
         self.shows.set(false);
         shown
     }
@@ -115,7 +122,8 @@ impl Snapshot<'_> {
 
     /// Looks at the current version of a page, if it is in memory and the snapshot sees it; else at nothing.
     ///
-    /// All addresses are known before the light fence, behind which nothing that was loaded before is known to the compiler any more.
+    /// All addresses are known before the light fence, behind which nothing that was loaded before is known
+    /// to the compiler any more.
     #[inline(always)]
     fn look_at_current(&self, page: PageId) -> bool {
         let Operation { pages, me } = self.operation;
@@ -126,7 +134,10 @@ impl Snapshot<'_> {
         let (bytes, born) = (region.frame_pointer(frame), region.born(frame));
         self.bytes.set(region.frame_pointer(FrameId::NONE));
         let slot = me.slot();
-        if !pages.looks_at(frame, entry, slot) || frame == FrameId::NONE || born.load(Ordering::Acquire) > at.0 {
+        if !pages.looks_at(frame, entry, slot)
+            || frame == FrameId::NONE
+            || born.load(Ordering::Acquire) > at.0
+        {
             return false;
         }
         self.bytes.set(bytes);
@@ -135,7 +146,8 @@ impl Snapshot<'_> {
         true
     }
 
-    /// The whole page, to be fetched into the processor's cache in the course of other work; nothing if it is not in memory.
+    /// The whole page, to be fetched into the processor's cache in the course of other work; nothing if it is
+    /// not in memory.
     pub(crate) fn ahead(&self, page: PageId) -> Ahead {
         let pages = self.operation.pages;
         match pages.region.entry(page).word().frame() {
@@ -170,7 +182,8 @@ impl Pages {
         Operation { pages: self, me }
     }
 
-    /// Begins an operation and pins the newest published state: stored, fenced, and looked at again (docs/locks.md); the epoch is announced under the same fence.
+    /// Begins an operation and pins the newest published state: stored, fenced, and looked at again
+    /// (docs/locks.md); the epoch is announced under the same fence.
     #[inline]
     pub(crate) fn snapshot<'a>(&'a self, me: &'a Participant) -> Snapshot<'a> {
         let slot = me.slot();
@@ -194,14 +207,22 @@ impl Pages {
         if slot.is_revoked() && slot.guarded() != Some(at) {
             return Err(Error::given_up());
         }
-        Ok(Snapshot { operation, at, owned: false, bytes: Cell::new(self.region.frame_pointer(FrameId::NONE)), shows: Cell::new(false) })
+        Ok(Snapshot {
+            operation,
+            at,
+            owned: false,
+            bytes: Cell::new(self.region.frame_pointer(FrameId::NONE)),
+            shows: Cell::new(false),
+        })
     }
 
-    /// Runs `work` as often as the pool runs out of frames under it. `work` begins its own operation and must be repeatable.
+    /// Runs `work` as often as the pool runs out of frames under it. `work` begins its own operation and must
+    /// be repeatable.
     #[inline]
     pub(crate) fn operate<T>(&self, me: &Participant, work: impl FnMut() -> Result<T>) -> Result<T> {
         self.region.check_fence()?;
-        // In memory alone nothing is ever read in, so looking takes no frame, and must be possible when none is left.
+        // In memory alone nothing is ever read in, so looking takes no frame, and must be possible when none
+        // is left.
         if self.under_pressure() && self.volume.is_some() && me.free.borrow().len() < FRAMES_LOW {
             self.refill(me, FRAMES_WANTED, 1)?;
         }
@@ -209,7 +230,13 @@ impl Pages {
     }
 
     /// Shows `look` a page as of `at`, which `me` has pinned, in an operation of its own.
-    pub(crate) fn show<R>(&self, page: PageId, at: Lsn, me: &Participant, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
+    pub(crate) fn show<R>(
+        &self,
+        page: PageId,
+        at: Lsn,
+        me: &Participant,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R> {
         let mut look = Some(look);
         self.operate(me, || {
             let mut snapshot = self.at_pin(me, at)?;
@@ -238,7 +265,8 @@ impl Pages {
         self.region.header().pressure.0.load(Ordering::Relaxed) != 0
     }
 
-    /// Says that the operation looks at a frame, which its page's entry had. Whether the entry still has it: from then on nobody takes it away.
+    /// Says that the operation looks at a frame, which its page's entry had. Whether the entry still has it:
+    /// from then on nobody takes it away.
     #[inline]
     fn looks_at(&self, frame: FrameId, entry: &PageEntry, slot: &Slot) -> bool {
         slot.look_at(if self.says_what_it_looks_at { frame } else { ANY_FRAME });
@@ -246,8 +274,9 @@ impl Pages {
         entry.word().frame() == frame
     }
 
-    /// Whether `frame` still holds the version of `page` that was born at `born`, or one that is to be seen in its place at a snapshot between that
-    /// and `until`: it may have been used again since it was come upon.
+    /// Whether `frame` still holds the version of `page` that was born at `born`, or one that is to be seen
+    /// in its place at a snapshot between that and `until`: it may have been used again since it was come
+    /// upon.
     pub(in crate::pages) fn is_still(&self, frame: FrameId, page: PageId, born: Lsn, until: Lsn) -> bool {
         let desc = self.region.frame(frame);
         let whole = desc.holds_version();
@@ -259,8 +288,8 @@ impl Pages {
             && self.region.born(frame).load(Ordering::Acquire) == born.0
     }
 
-    /// The frame of the version of `page` that a snapshot at `at` sees, which the operation looks at or the pin keeps. The caller is in an operation,
-    /// pinned at `at`.
+    /// The frame of the version of `page` that a snapshot at `at` sees, which the operation looks at or the
+    /// pin keeps. The caller is in an operation, pinned at `at`.
     pub(in crate::pages) fn version(&self, page: PageId, at: Lsn, me: &Participant) -> Result<FrameId> {
         let mut tries = 0u32;
         'again: loop {
@@ -293,12 +322,16 @@ impl Pages {
                         continue 'again;
                     }
                     if me.slot().is_revoked() {
-                        return Err(Error::new(ErrorKind::SnapshotTooOld, "the snapshot was given up while it was being read"));
+                        return Err(Error::new(
+                            ErrorKind::SnapshotTooOld,
+                            "the snapshot was given up while it was being read",
+                        ));
                     }
                     if self.is_following() {
                         return Err(Error::newer_checkpoint());
                     }
-                    // The chain was cut under us (a version freed, a page evicted and read again), or the page is younger than the snapshot.
+                    // The chain was cut under us (a version freed, a page evicted and read again), or the
+                    // page is younger than the snapshot.
                     if self.region.entry(page).word().frame() == newest {
                         return Err(Error::not_there(page));
                     }
@@ -312,7 +345,8 @@ impl Pages {
         }
     }
 
-    /// A chain was cut, or a sweep has claimed one of its frames for a moment; unless it died at that, which takes a reaper.
+    /// A chain was cut, or a sweep has claimed one of its frames for a moment; unless it died at that, which
+    /// takes a reaper.
     #[cold]
     fn try_again(&self, tries: u32) {
         sablecat_os::atomic::spin_hint();
@@ -330,9 +364,11 @@ impl Pages {
 
     /// As [`Pages::links`], for who has pinned a snapshot that this version or an older one belongs to.
     ///
-    /// A sweep may have claimed the version, to look at it closer or to take it out of the chain; and it may have died at that, or be stopped. A claim changes
-    /// nothing of what the reader needs: nobody frees a version that is superseded above a pin. One that is taken out of the middle keeps its bytes and where it leads until
-    /// the operations in progress have ended, or somebody has waited for that in vain: so what the walk comes to in the end is looked at again (`is_still`).
+    /// A sweep may have claimed the version, to look at it closer or to take it out of the chain; and it may
+    /// have died at that, or be stopped. A claim changes nothing of what the reader needs: nobody frees a
+    /// version that is superseded above a pin. One that is taken out of the middle keeps its bytes and where
+    /// it leads until the operations in progress have ended, or somebody has waited for that in vain: so what
+    /// the walk comes to in the end is looked at again (`is_still`).
     pub(in crate::pages) fn leads_on(&self, born: Lsn, previous: FrameId, page: PageId) -> bool {
         let desc = self.region.frame(previous);
         desc.holds_version() && desc.page() == page && desc.superseded() <= born

@@ -1,15 +1,18 @@
 //! Participants: the right to work on the region, one at a time each.
 //!
-//! An operation or a transaction in progress takes a *seat*: a slot of the region with the private caches that go with it. Seats belong
-//! to the process, not to threads, so a transaction may move between threads; each thread prefers the seat it used last, so its slot and
-//! caches stay in its processor's cache. Taking a seat is one compare-and-swap on a line nobody else touches.
+//! An operation or a transaction in progress takes a *seat*: a slot of the region with the private caches
+//! that go with it. Seats belong to the process, not to threads, so a transaction may move between threads;
+//! each thread prefers the seat it used last, so its slot and caches stay in its processor's cache. Taking a
+//! seat is one compare-and-swap on a line nobody else touches.
 //!
-//! Whoever leaves a seat may give up the processor to others then ([`Participant::crowded`]): it is the moment at which it holds nothing.
+//! Whoever leaves a seat may give up the processor to others then ([`Participant::crowded`]): it is the
+//! moment at which it holds nothing.
 //!
-//! A process uses few of the seats that it may have. They lie in memory that is there once it is touched, and in which nothing is yet a seat
-//! that nobody has used.
+//! A process uses few of the seats that it may have. They lie in memory that is there once it is touched, and
+//! in which nothing is yet a seat that nobody has used.
 //!
-//! `unsafe` here: the seat's busy word is the lock that makes its private part exclusive; and a participant knows where its slot is.
+//! `unsafe` here: the seat's busy word is the lock that makes its private part exclusive; and a participant
+//! knows where its slot is.
 
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::collections::VecDeque;
@@ -30,7 +33,8 @@ use crate::pages::pool::frames::PATIENCE;
 use crate::region::{ListItem, NO_EPOCH, Region, Slot, Tenant};
 use crate::types::{FrameId, Lsn};
 
-/// Seats of one process at most, however many slots the region has for all. They take 512 bytes each, once used.
+/// Seats of one process at most, however many slots the region has for all. They take 512 bytes each, once
+/// used.
 const SEATS_MAX: usize = 1024;
 
 /// A slot of the region with this process's private caches for it.
@@ -49,15 +53,19 @@ pub(crate) struct Participant {
     pub(in crate::pages) limbo: RefCell<VecDeque<(FrameId, Lsn)>>,
     /// How long `limbo` may become before others are given the processor (pages/pool/frames.rs).
     pub(in crate::pages) patience: Cell<usize>,
-    /// Whether what it changes is only removed, and may take the last frames for that (pages/pool/last_frames.rs).
+    /// Whether what it changes is only removed, and may take the last frames for that
+    /// (pages/pool/last_frames.rs).
     pub(crate) removes: Cell<bool>,
     /// Whether too few of these are kept, as far as it knows: what becomes free is.
     pub(crate) owes: Cell<bool>,
-    /// Whether it has become that long. Whoever's pin holds these frames back may be waiting for the processor.
+    /// Whether it has become that long. Whoever's pin holds these frames back may be waiting for the
+    /// processor.
     pub(in crate::pages) crowded: Cell<bool>,
-    /// The operation in progress that others were not waited for any more, by its epoch (pages/pool/sweep.rs).
+    /// The operation in progress that others were not waited for any more, by its epoch
+    /// (pages/pool/sweep.rs).
     pub(in crate::pages) outlasted: Cell<u64>,
-    /// How many of those who say that it has something in hand have not been dropped yet (pages/allocation/hand.rs).
+    /// How many of those who say that it has something in hand have not been dropped yet
+    /// (pages/allocation/hand.rs).
     pub(in crate::pages) hands: Cell<u32>,
     /// Where in each tree it was last.
     pub(crate) hints: Hints,
@@ -156,9 +164,11 @@ impl Place {
     /// Takes out the participant, if there is one.
     ///
     /// # Safety
-    /// The caller has set `busy`, or nobody else knows of the place any more; and nobody has a reference to the participant.
+    /// The caller has set `busy`, or nobody else knows of the place any more; and nobody has a reference to
+    /// the participant.
     unsafe fn take(&self) -> Option<Participant> {
-        // SAFETY: nobody else touches the cell, by the caller's word, and what is read is not used again, since the place is not filled now.
+        // SAFETY: nobody else touches the cell, by the caller's word, and what is read is not used again,
+        // since the place is not filled now.
         self.filled.replace(false).then(|| unsafe { (*self.participant.get()).assume_init_read() })
     }
 }
@@ -193,12 +203,19 @@ impl Participants {
         let memory = Mapping::anonymous(bytes).map_err(|e| {
             Error::memory_full(format!("reserving {bytes} bytes of address space for the seats of a process: {e}; end what takes so much"))
         })?;
-        Ok(Participants { region: Arc::clone(region), memory, places: PhantomData, seats, forks: fork::forks() })
+        Ok(Participants {
+            region: Arc::clone(region),
+            memory,
+            places: PhantomData,
+            seats,
+            forks: fork::forks(),
+        })
     }
 
     #[inline]
     fn places(&self) -> &[Place] {
-        // SAFETY: the memory is this long, lives as long as `self`, is aligned to pages, and was zeroed, which is what places are at first.
+        // SAFETY: the memory is this long, lives as long as `self`, is aligned to pages, and was zeroed,
+        // which is what places are at first.
         unsafe { slice::from_raw_parts(self.memory.base().as_ptr().cast(), self.seats) }
     }
 
@@ -206,7 +223,8 @@ impl Participants {
     #[inline]
     ///
     /// # Errors
-    /// Too many if all are taken; poisoned if this process was taken for dead; invalid in a child made by fork, to which none of them belongs.
+    /// Too many if all are taken; poisoned if this process was taken for dead; invalid in a child made by
+    /// fork, to which none of them belongs.
     pub(crate) fn sit(&self) -> Result<Seat<'_>> {
         if self.is_inherited() {
             return Err(inherited());
@@ -231,7 +249,11 @@ impl Participants {
     #[inline]
     fn try_sit(place: &Place) -> Option<Seat<'_>> {
         // Acquire: pairs with the Release of the seat's drop, so the last user's private state is seen.
-        place.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).ok().map(|_| Seat { place, not_shared: PhantomData })
+        place
+            .busy
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .ok()
+            .map(|_| Seat { place, not_shared: PhantomData })
     }
 
     #[cold]
@@ -257,7 +279,8 @@ impl Participants {
         Err(self.all_taken())
     }
 
-    /// Takes a seat whose slot comes after another one: for who shares the snapshot of that ([`Pages::sit_beside`](crate::pages::Pages::sit_beside)).
+    /// Takes a seat whose slot comes after another one: for who shares the snapshot of that
+    /// ([`Pages::sit_beside`](crate::pages::Pages::sit_beside)).
     ///
     /// # Errors
     /// As of [`Participants::sit`].
@@ -288,14 +311,16 @@ impl Participants {
         ))
     }
 
-    /// Gives back all slots that are not held at the moment; nobody can sit down any more. For who leaves a region that others go on using.
+    /// Gives back all slots that are not held at the moment; nobody can sit down any more. For who leaves a
+    /// region that others go on using.
     pub(crate) fn leave(&self) {
         if self.region.is_fenced() {
             return;
         }
         for place in self.places() {
             if let Some(seat) = Self::try_sit(place) {
-                // SAFETY: the seat is held, and never let go of; no reference to the participant outlives a seat.
+                // SAFETY: the seat is held, and never let go of; no reference to the participant outlives a
+                // seat.
                 if let Some(participant) = unsafe { seat.place.take() } {
                     participant.give_back();
                 }
@@ -306,7 +331,8 @@ impl Participants {
 
     fn take_slot(&self) -> Option<(u16, Tenant)> {
         let slots = self.region.geometry().slots;
-        let (taken, tenant) = (1..slots).find_map(|n| self.region.slot(n).try_take(self.region.number()).map(|tenant| (n, tenant)))?;
+        let (taken, tenant) = (1..slots)
+            .find_map(|n| self.region.slot(n).try_take(self.region.number()).map(|tenant| (n, tenant)))?;
         if self.region.is_fenced() {
             // Unless whoever reaps has found it: then the slot says so.
             self.region.slot(taken).give_back(tenant);
@@ -322,7 +348,9 @@ impl Participants {
 
 #[cold]
 fn inherited() -> Error {
-    Error::invalid("this handle was opened by the process that this one was forked from; open the environment again in the child")
+    Error::invalid(
+        "this handle was opened by the process that this one was forked from; open the environment again in the child",
+    )
 }
 
 impl Drop for Participants {
@@ -365,7 +393,8 @@ impl Deref for Seat<'_> {
     type Target = Participant;
     #[inline]
     fn deref(&self) -> &Participant {
-        // SAFETY: the seat is held, and is only handed out once the cell is filled; it is not emptied before the table is dropped.
+        // SAFETY: the seat is held, and is only handed out once the cell is filled; it is not emptied before
+        // the table is dropped.
         unsafe { (*self.place.participant.get()).assume_init_ref() }
     }
 }
@@ -381,5 +410,6 @@ impl Drop for Seat<'_> {
     }
 }
 
-// SAFETY: whoever holds the seat holds the participant exclusively, on whichever thread; a seat is not shared (it is not `Sync`).
+// SAFETY: whoever holds the seat holds the participant exclusively, on whichever thread; a seat is not shared
+// (it is not `Sync`).
 unsafe impl Send for Seat<'_> {}

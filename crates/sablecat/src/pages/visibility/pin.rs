@@ -1,11 +1,13 @@
 //! Pins: which snapshots' versions are kept.
 //!
-//! A participant has two: one for the snapshot of its transaction or operation, and a *guard*, for the commit step and for helping, whatever snapshot
-//! it keeps. To pin: store `visible` with a full fence, look at `visible` again, and begin anew if it has moved. Who frees versions reads `visible`,
-//! fences, and looks at all pins (horizon.rs): a pin that it missed was stored afterwards, and its owner looks again.
+//! A participant has two: one for the snapshot of its transaction or operation, and a *guard*, for the commit
+//! step and for helping, whatever snapshot it keeps. To pin: store `visible` with a full fence, look at
+//! `visible` again, and begin anew if it has moved. Who frees versions reads `visible`, fences, and looks at
+//! all pins (horizon.rs): a pin that it missed was stored afterwards, and its owner looks again.
 //!
-//! A pin that nobody ends keeps every version from then on, until the cache is full. So whoever pins for as long as a call lasts has a guard that ends
-//! it, however the call ends: what is read under it may be shown to a caller's closure or comparator, which may panic.
+//! A pin that nobody ends keeps every version from then on, until the cache is full. So whoever pins for as
+//! long as a call lasts has a guard that ends it, however the call ends: what is read under it may be shown
+//! to a caller's closure or comparator, which may panic.
 
 use sablecat_os::atomic::Ordering;
 
@@ -88,11 +90,13 @@ impl Pages {
         self.pin_with(|at| slot.set_pin(at))
     }
 
-    /// Takes a seat and pins the snapshot there that another participant, in a slot, keeps pinned for longer than this one will.
+    /// Takes a seat and pins the snapshot there that another participant, in a slot, keeps pinned for longer
+    /// than this one will.
     ///
-    /// That one's snapshot may be given up, before or meanwhile. Who frees versions looks at the slots in their order, and may have come past this one when
-    /// the pin is stored. So its slot comes after the other: who has not seen the other's pin any more, because it was ended when it had been given up, which it
-    /// had not yet when we looked behind our pin, comes by here later and sees ours.
+    /// That one's snapshot may be given up, before or meanwhile. Who frees versions looks at the slots in
+    /// their order, and may have come past this one when the pin is stored. So its slot comes after the
+    /// other: who has not seen the other's pin any more, because it was ended when it had been given up,
+    /// which it had not yet when we looked behind our pin, comes by here later and sees ours.
     ///
     /// # Errors
     /// `SnapshotTooOld` if it has been given up; those of taking a seat.
@@ -137,8 +141,9 @@ impl Pages {
             // Acquire: pairs with the commit step's last store to it, so everything at or below is there.
             let at = Lsn(visible.load(Ordering::Acquire));
             store(at);
-            // A reclaimer that missed the pin read `visible` before its fence; then it has moved, or the versions at `at` are not its to free. The fence behind
-            // the store keeps this load behind it, as the reclaimer's keeps its looks at the pins behind that at `visible`.
+            // A reclaimer that missed the pin read `visible` before its fence; then it has moved, or the
+            // versions at `at` are not its to free. The fence behind the store keeps this load behind it, as
+            // the reclaimer's keeps its looks at the pins behind that at `visible`.
             if visible.load(Ordering::Acquire) == at.0 {
                 return at;
             }

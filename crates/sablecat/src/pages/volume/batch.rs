@@ -1,14 +1,16 @@
 //! Joining neighbouring blocks into long writes.
 //!
-//! Blocks pushed one after another are copied and sealed into scratch memory; as long as each follows the one before it in the file, they
-//! become one write. Pushed in order of their numbers, freshly allocated blocks are mostly neighbours.
+//! Blocks pushed one after another are copied and sealed into scratch memory; as long as each follows the one
+//! before it in the file, they become one write. Pushed in order of their numbers, freshly allocated blocks
+//! are mostly neighbours.
 
 use super::file::Volume;
 use super::scratch::{SCRATCH_BYTES, Scratch};
 use crate::error::Result;
 use crate::types::{BlockId, SealedBlock};
 
-/// Blocks on their way to the file. What was pushed is written when [`BlockBatch::finish`] returns; dropped before, it may not be.
+/// Blocks on their way to the file. What was pushed is written when [`BlockBatch::finish`] returns; dropped
+/// before, it may not be.
 #[derive(Debug)]
 pub(super) struct BlockBatch<'v> {
     volume: &'v Volume,
@@ -22,7 +24,8 @@ impl<'v> BlockBatch<'v> {
         BlockBatch { volume, scratch: Scratch::take(), first: BlockId::NONE, bytes: 0 }
     }
 
-    /// Adds the image of a block, and says what it is to be named as. The bytes are copied, so they may change afterwards.
+    /// Adds the image of a block, and says what it is to be named as. The bytes are copied, so they may
+    /// change afterwards.
     pub(super) fn push(&mut self, number: BlockId, image: &[u8]) -> Result<SealedBlock> {
         let block_size = self.volume.block_size();
         assert_eq!(image.len(), self.volume.page_size(), "a block is one page");

@@ -5,15 +5,18 @@
 //! | crc32c | everything else of the page ...          | trailer        |
 //! ```
 //!
-//! The checksum covers the block's number (8 bytes, little-endian) and then bytes 4.. of the block, so a block that the disk wrote to or
-//! read from the wrong place is found as surely as one whose bits changed. A block of zeroes, as never written space reads, is not valid.
+//! The checksum covers the block's number (8 bytes, little-endian) and then bytes 4.. of the block, so a
+//! block that the disk wrote to or read from the wrong place is found as surely as one whose bits changed. A
+//! block of zeroes, as never written space reads, is not valid.
 //!
-//! Of a write that the disk lost although it said otherwise nothing is to be seen in the block: what was there before is as valid. So whoever names a
-//! block, the map or a word in memory, names with it 20 bits of its checksum, the *seal*, and who reads it for them compares. One lost write in a
-//! million is not noticed.
+//! Of a write that the disk lost although it said otherwise nothing is to be seen in the block: what was
+//! there before is as valid. So whoever names a block, the map or a word in memory, names with it 20 bits of
+//! its checksum, the *seal*, and who reads it for them compares. One lost write in a million is not noticed.
 //!
-//! The *trailer* is room for what a codec adds to a page: what it enciphered it with, and what proves that nobody changed it. A volume has trailers of one length, chosen when
-//! it is made. This build has one codec, which stores pages as they are and needs none; so a trailer is zero, and has no bytes unless a test wants some.
+//! The *trailer* is room for what a codec adds to a page: what it enciphered it with, and what proves that
+//! nobody changed it. A volume has trailers of one length, chosen when it is made. This build has one codec,
+//! which stores pages as they are and needs none; so a trailer is zero, and has no bytes unless a test wants
+//! some.
 
 use std::path::Path;
 
@@ -44,7 +47,9 @@ impl Codec {
             return Err(format!("page size {block_size} is not a power of two from 512 to 65536"));
         }
         if trailer_bytes > TRAILER_BYTES_MAX || !trailer_bytes.is_multiple_of(TRAILER_STEP) {
-            return Err(format!("{trailer_bytes} bytes behind a page are not a multiple of {TRAILER_STEP} up to {TRAILER_BYTES_MAX}"));
+            return Err(format!(
+                "{trailer_bytes} bytes behind a page are not a multiple of {TRAILER_STEP} up to {TRAILER_BYTES_MAX}"
+            ));
         }
         Ok(Codec { block_size, trailer_bytes })
     }
@@ -61,7 +66,8 @@ impl Codec {
         self.block_size - self.trailer_bytes
     }
 
-    /// Makes a block of the page at the start of `bytes`, which have the length of a block. Returns what it is to be named as.
+    /// Makes a block of the page at the start of `bytes`, which have the length of a block. Returns what it
+    /// is to be named as.
     pub(super) fn seal(self, block: BlockId, bytes: &mut [u8]) -> SealedBlock {
         debug_assert_eq!(bytes.len(), self.block_size);
         bytes[self.page_size()..].fill(0);
@@ -79,8 +85,14 @@ impl Codec {
         };
         let (found, expected) = (stored(bytes), checksum(block, bytes));
         if found != expected {
-            let hint = if bytes.iter().all(|&b| b == 0) { "; the block is all zeroes, as if it had never been written" } else { "" };
-            return Err(damaged(format!("its checksum is {found:08x}, its content gives {expected:08x}{hint}")));
+            let hint = if bytes.iter().all(|&b| b == 0) {
+                "; the block is all zeroes, as if it had never been written"
+            } else {
+                ""
+            };
+            return Err(damaged(format!(
+                "its checksum is {found:08x}, its content gives {expected:08x}{hint}"
+            )));
         }
         if bytes[self.page_size()..].iter().any(|&byte| byte != 0) {
             return Err(damaged("behind its page there is something that this build does not know".into()));
@@ -94,7 +106,8 @@ fn checksum(block: BlockId, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(seed, &bytes[CHECKSUM_BYTES..])
 }
 
-/// Puts the checksum for a block's place and content into its first four bytes. Returns what it is to be named as.
+/// Puts the checksum for a block's place and content into its first four bytes. Returns what it is to be
+/// named as.
 pub(crate) fn seal(block: BlockId, bytes: &mut [u8]) -> SealedBlock {
     let sum = checksum(block, bytes);
     bytes[..CHECKSUM_BYTES].copy_from_slice(&sum.to_le_bytes());
@@ -133,7 +146,10 @@ mod tests {
             let codec = codec(512, trailer_bytes);
             let mut bytes: Vec<u8> = (0..512).map(|n| n as u8).collect();
             codec.seal(BlockId(7), &mut bytes);
-            assert_eq!(bytes[4..512 - trailer_bytes], (4..512 - trailer_bytes).map(|n| n as u8).collect::<Vec<_>>()[..]);
+            assert_eq!(
+                bytes[4..512 - trailer_bytes],
+                (4..512 - trailer_bytes).map(|n| n as u8).collect::<Vec<_>>()[..]
+            );
             codec.open(path, BlockId(7), &bytes).expect("just sealed");
             assert!(codec.open(path, BlockId(8), &bytes).expect_err("misplaced").is_corruption());
             for bit in 0..512 * 8 {
@@ -147,7 +163,9 @@ mod tests {
     #[test]
     fn a_hole_in_the_file_is_not_a_block() {
         for block_size in [512, 4096, 65536] {
-            let error = codec(block_size, 0).open(Path::new("v"), BlockId(300), &vec![0; block_size]).expect_err("zeroes");
+            let error = codec(block_size, 0)
+                .open(Path::new("v"), BlockId(300), &vec![0; block_size])
+                .expect_err("zeroes");
             assert!(error.to_string().contains("never been written"), "{error}");
         }
     }
@@ -163,7 +181,9 @@ mod tests {
 
     #[test]
     fn there_are_blocks_of_few_sizes() {
-        for (block_size, trailer_bytes) in [(0, 0), (500, 0), (256, 0), (131_072, 0), (4096, 4), (4096, 40), (512, 512)] {
+        for (block_size, trailer_bytes) in
+            [(0, 0), (500, 0), (256, 0), (131_072, 0), (4096, 4), (4096, 40), (512, 512)]
+        {
             assert!(Codec::new(block_size, trailer_bytes).is_err(), "{block_size}, {trailer_bytes}");
         }
     }

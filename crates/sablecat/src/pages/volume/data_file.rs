@@ -1,7 +1,7 @@
 //! The file of one volume: reading, writing and flushing its blocks.
 //!
-//! All reads are verified, all writes sealed. Threads and processes may use one file at once: no call here depends on what another does,
-//! save that nobody may write a block while another reads or writes it.
+//! All reads are verified, all writes sealed. Threads and processes may use one file at once: no call here
+//! depends on what another does, save that nobody may write a block while another reads or writes it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use crate::pages::allocation::BitSpace;
 use crate::pages::allocation::first_within;
 use crate::types::{BlockId, VolumeId};
 
-/// The smallest page for which direct input and output is used; smaller ones would not fit the sectors of every disk.
+/// The smallest page for which direct input and output is used; smaller ones would not fit the sectors of
+/// every disk.
 pub(super) const DIRECT_PAGE_MIN: usize = 4096;
 
 /// An open file of blocks.
@@ -31,13 +32,24 @@ pub(super) struct DataFile {
 }
 
 /// Opens a file that is there already.
-pub(super) fn open(disk: &dyn Disk, path: &Path, direct: bool, read_only: bool) -> std::io::Result<Arc<dyn File>> {
+pub(super) fn open(
+    disk: &dyn Disk,
+    path: &Path,
+    direct: bool,
+    read_only: bool,
+) -> std::io::Result<Arc<dyn File>> {
     disk.open(path, How { create: false, create_new: false, read_only, direct, durable: false })
 }
 
 impl DataFile {
     /// Over a file that is open.
-    pub(super) fn new(path: &Path, file: Arc<dyn File>, volume: VolumeId, codec: Codec, read_only: bool) -> Result<DataFile> {
+    pub(super) fn new(
+        path: &Path,
+        file: Arc<dyn File>,
+        volume: VolumeId,
+        codec: Codec,
+        read_only: bool,
+    ) -> Result<DataFile> {
         let length = file.len().map_err(|e| Error::io("finding the size of", path, e))?;
         Ok(DataFile { path: path.to_owned(), file, volume, codec, read_only, growth: Growth::new(length) })
     }
@@ -66,7 +78,8 @@ impl DataFile {
         self.file.len().map_err(|e| Error::io("finding the size of", &self.path, e))
     }
 
-    /// Reads and verifies a block of this volume. `buffer` is one block long; after an error its content means nothing.
+    /// Reads and verifies a block of this volume. `buffer` is one block long; after an error its content
+    /// means nothing.
     pub(super) fn read_block(&self, number: BlockId, buffer: &mut [u8]) -> Result<()> {
         if self.file.is_direct() && !buffer.as_ptr().addr().is_multiple_of(DIRECT_PAGE_MIN) {
             let mut scratch = Scratch::take();
@@ -78,15 +91,22 @@ impl DataFile {
         self.read_neighbours(number, buffer)
     }
 
-    /// Reads and verifies blocks, `first` and those after it, as many as `buffer` has room for, in one call. `buffer` is aligned.
+    /// Reads and verifies blocks, `first` and those after it, as many as `buffer` has room for, in one call.
+    /// `buffer` is aligned.
     pub(super) fn read_neighbours(&self, first: BlockId, buffer: &mut [u8]) -> Result<()> {
         let blocks = (buffer.len() / self.codec.block_size()) as u64;
         let Some(at) = self.offset(first, blocks) else {
             let (from, to) = (first.within(), first.within() + blocks.saturating_sub(1));
-            return Err(Error::corruption(format!("{}: there can be no blocks {from} to {to}", self.path.display())));
+            return Err(Error::corruption(format!(
+                "{}: there can be no blocks {from} to {to}",
+                self.path.display()
+            )));
         };
         let place = first.within();
-        let length = self.file.read_at(buffer, at).map_err(|e| Error::io(format!("reading block {place} of"), &self.path, e))?;
+        let length = self
+            .file
+            .read_at(buffer, at)
+            .map_err(|e| Error::io(format!("reading block {place} of"), &self.path, e))?;
         if length != buffer.len() {
             let missing = place + (length / self.codec.block_size()) as u64;
             return Err(Error::corruption(format!(
@@ -103,9 +123,13 @@ impl DataFile {
     /// Writes blocks of this volume that carry their checksums already, `first` and those after it.
     pub(super) fn write_sealed(&self, first: BlockId, bytes: &[u8]) -> Result<()> {
         assert!(!self.read_only, "a volume opened for reading is not written");
-        let at = self.offset(first, (bytes.len() / self.codec.block_size()) as u64).expect("blocks are allocated between the bounds");
+        let at = self
+            .offset(first, (bytes.len() / self.codec.block_size()) as u64)
+            .expect("blocks are allocated between the bounds");
         let _room = self.growth.reach(&*self.file, &self.path, at + bytes.len() as u64)?;
-        self.file.write_at(bytes, at).map_err(|e| Error::io(format!("writing block {} of", first.within()), &self.path, e))
+        self.file
+            .write_at(bytes, at)
+            .map_err(|e| Error::io(format!("writing block {} of", first.within()), &self.path, e))
     }
 
     /// Makes all that was written before durable.
@@ -125,7 +149,8 @@ impl DataFile {
     /// Where `count` blocks from `first` on are in the file, if there can be such.
     fn offset(&self, first: BlockId, count: u64) -> Option<u64> {
         let within = first.within();
-        let possible = within >= first_within(self.volume, self.codec.block_size()) && within + count <= BlockId::WITHIN_MAX;
+        let possible = within >= first_within(self.volume, self.codec.block_size())
+            && within + count <= BlockId::WITHIN_MAX;
         possible.then(|| within * self.codec.block_size() as u64)
     }
 }

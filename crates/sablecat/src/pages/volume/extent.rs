@@ -1,6 +1,7 @@
 //! Extents: many neighbouring blocks, written and read in few calls, past the pool.
 //!
-//! Long values are stored and read this way. Pages are formed in, and shown from, the thread's scratch memory: one copy each way.
+//! Long values are stored and read this way. Pages are formed in, and shown from, the thread's scratch
+//! memory: one copy each way.
 
 use super::file::Volume;
 use super::scratch::{SCRATCH_BYTES, Scratch};
@@ -8,8 +9,9 @@ use crate::error::Result;
 use crate::types::{BlockId, SealedBlock};
 
 impl Volume {
-    /// Writes `count` blocks from `first` on, which no durable generation names. `fill` forms the n-th page in the bytes given, which
-    /// hold anything before; an error of `fill` ends it. Returns what the blocks are to be named as.
+    /// Writes `count` blocks from `first` on, which no durable generation names. `fill` forms the n-th page
+    /// in the bytes given, which hold anything before; an error of `fill` ends it. Returns what the blocks
+    /// are to be named as.
     ///
     /// # Errors
     /// As [`Volume::write_blocks`]; those of `fill`.
@@ -33,17 +35,25 @@ impl Volume {
         Ok(sealed)
     }
 
-    /// Reads and verifies `count` blocks from `first` on and shows each to `look` with its place among them. An error of `look` ends it.
+    /// Reads and verifies `count` blocks from `first` on and shows each to `look` with its place among them.
+    /// An error of `look` ends it.
     ///
     /// # Errors
     /// As [`Volume::read_block`]; those of `look`.
-    pub(crate) fn read_extent(&self, first: BlockId, count: u64, look: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+    pub(crate) fn read_extent(
+        &self,
+        first: BlockId,
+        count: u64,
+        look: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
         let (block_size, page_size) = (self.block_size(), self.page_size());
         let mut scratch = Scratch::take();
         for (from, blocks) in self.pieces(count) {
             let bytes = &mut scratch[..blocks * block_size];
             self.read_neighbours(BlockId(first.0 + from), bytes)?;
-            (from..).zip(bytes.chunks_exact(block_size)).try_for_each(|(n, block)| look(n, &block[..page_size]))?;
+            (from..)
+                .zip(bytes.chunks_exact(block_size))
+                .try_for_each(|(n, block)| look(n, &block[..page_size]))?;
         }
         Ok(())
     }

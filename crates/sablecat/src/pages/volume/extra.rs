@@ -10,11 +10,14 @@
 //! 72  zero to 512
 //! ```
 //!
-//! All little-endian. There are as many berths as for superblocks (superblock.rs), and in each two copies 32 KiB apart, each written by a call of its own; the rest of the first 65536
-//! bytes is zero. Each copy is within one sector, which disks write as a whole, so at any moment all are whole, each the old one or the new one. The highest generation counts.
+//! All little-endian. There are as many berths as for superblocks (superblock.rs), and in each two copies 32
+//! KiB apart, each written by a call of its own; the rest of the first 65536 bytes is zero. Each copy is
+//! within one sector, which disks write as a whole, so at any moment all are whole, each the old one or the
+//! new one. The highest generation counts.
 //!
-//! A checkpoint that writes to the volume puts the generation that it is going to be into the berth that its superblock will go to, before the volume is flushed, and the
-//! superblock remembers which it was. So a file that is older than its environment, or newer, is known for what it is; and who was stopped and writes the
+//! A checkpoint that writes to the volume puts the generation that it is going to be into the berth that its
+//! superblock will go to, before the volume is flushed, and the superblock remembers which it was. So a file
+//! that is older than its environment, or newer, is known for what it is; and who was stopped and writes the
 //! header of a generation long past does not take the place of a later one.
 //!
 //! In version 1 there was the first berth only, with its copies at bytes 0 and 4096, written by one call.
@@ -74,13 +77,17 @@ impl Header {
     }
 
     fn decode(bytes: &[u8]) -> std::result::Result<Header, String> {
-        let Some(bytes) = bytes.first_chunk::<HEADER_BYTES>() else { return Err("the file is too short".into()) };
+        let Some(bytes) = bytes.first_chunk::<HEADER_BYTES>() else {
+            return Err("the file is too short".into());
+        };
         if bytes[..16] != MAGIC {
             return Err("it does not begin as a volume does".into());
         }
         let version = u64_at(bytes, 16) as u32;
         if !(VERSION_MIN..=VERSION).contains(&version) {
-            return Err(format!("it has version {version}; this build reads versions {VERSION_MIN} to {VERSION}"));
+            return Err(format!(
+                "it has version {version}; this build reads versions {VERSION_MIN} to {VERSION}"
+            ));
         }
         let header = Header {
             environment: std::array::from_fn(|n| bytes[32 + n]),
@@ -105,7 +112,9 @@ impl Header {
     pub(super) fn write(&self, file: &dyn File, path: &Path, berth: Berth) -> Result<()> {
         let mut buffer = AlignedBuf::new(COPY_BYTES);
         buffer[..HEADER_BYTES].copy_from_slice(&self.encode());
-        copies_in(berth).into_iter().try_for_each(|at| file.write_at(&buffer, at).map_err(|e| Error::io("writing the header of", path, e)))
+        copies_in(berth).into_iter().try_for_each(|at| {
+            file.write_at(&buffer, at).map_err(|e| Error::io("writing the header of", path, e))
+        })
     }
 
     /// The newest copy, and what is wrong with others if anything is.
@@ -116,10 +125,14 @@ impl Header {
         let mut buffer = AlignedBuf::new(COPY_BYTES);
         let (mut found, mut wrong) = (None, Vec::new());
         for at in Berth::all().flat_map(copies_in) {
-            let length = file.read_at(&mut buffer, at).map_err(|e| Error::io("reading the header of", path, e))?;
+            let length =
+                file.read_at(&mut buffer, at).map_err(|e| Error::io("reading the header of", path, e))?;
             let bytes = &buffer[..HEADER_BYTES.min(length)];
             match Header::decode(bytes) {
-                Ok(header) => found = found.filter(|other: &Header| other.generation >= header.generation).or(Some(header)),
+                Ok(header) => {
+                    found =
+                        found.filter(|other: &Header| other.generation >= header.generation).or(Some(header))
+                }
                 // Never written.
                 Err(_) if bytes.len() == HEADER_BYTES && bytes.iter().all(|&byte| byte == 0) => {}
                 Err(why) => wrong.push(format!("{}: header at byte {at}: {why}", path.display())),
@@ -138,16 +151,26 @@ fn copies_in(berth: Berth) -> [u64; 2] {
     [first, first + APART]
 }
 
-/// Makes the file of a volume; it is durable when this returns, or not there at all, whatever happens meanwhile. What is there already is
-/// replaced if it is such a file that was made for the same environment and never used.
+/// Makes the file of a volume; it is durable when this returns, or not there at all, whatever happens
+/// meanwhile. What is there already is replaced if it is such a file that was made for the same environment
+/// and never used.
 ///
 /// # Errors
 /// `Exists` if anything else is there; `NotFound` if the directory is not; those of the disk.
-pub(super) fn create(disk: &dyn Disk, path: &Path, header: &Header, known: impl Fn(&[u8; 16]) -> bool) -> Result<()> {
+pub(super) fn create(
+    disk: &dyn Disk,
+    path: &Path,
+    header: &Header,
+    known: impl Fn(&[u8; 16]) -> bool,
+) -> Result<()> {
     let io = |e| Error::io("creating", path, e);
     let directory = path.parent().unwrap_or(Path::new(""));
     if directory != Path::new("") && !disk.exists(directory).map_err(io)? {
-        let message = format!("there is no directory {} to create the volume {} in; make it first", directory.display(), path.display());
+        let message = format!(
+            "there is no directory {} to create the volume {} in; make it first",
+            directory.display(),
+            path.display()
+        );
         return Err(Error::new(ErrorKind::NotFound, message));
     }
     if disk.exists(path).map_err(io)? && !is_left_over(disk, path, header, known)? {
@@ -172,7 +195,12 @@ pub(super) fn create(disk: &dyn Disk, path: &Path, header: &Header, known: impl 
 }
 
 /// Whether a file is a volume that was made for this environment, and then no superblock came to name it.
-fn is_left_over(disk: &dyn Disk, path: &Path, header: &Header, known: impl Fn(&[u8; 16]) -> bool) -> Result<bool> {
+fn is_left_over(
+    disk: &dyn Disk,
+    path: &Path,
+    header: &Header,
+    known: impl Fn(&[u8; 16]) -> bool,
+) -> Result<bool> {
     let file = super::data_file::open(disk, path, false, true).map_err(|e| Error::io("opening", path, e))?;
     let found = match Header::read(&*file, path) {
         Err(error) if error.is_corruption() => return Ok(false),
@@ -187,13 +215,25 @@ mod tests {
 
     #[test]
     fn a_header_of_version_1_is_read() {
-        let header = Header { environment: [7; 16], uuid: [9; 16], block_size: 4096, volume: VolumeId(3), generation: 77 };
+        let header = Header {
+            environment: [7; 16],
+            uuid: [9; 16],
+            block_size: 4096,
+            volume: VolumeId(3),
+            generation: 77,
+        };
         assert_eq!(Header::decode(&header.encode_as(1)), Ok(header));
     }
 
     #[test]
     fn every_bit_of_a_header_counts() {
-        let header = Header { environment: [7; 16], uuid: [9; 16], block_size: 4096, volume: VolumeId(3), generation: 77 };
+        let header = Header {
+            environment: [7; 16],
+            uuid: [9; 16],
+            block_size: 4096,
+            volume: VolumeId(3),
+            generation: 77,
+        };
         let mut bytes = header.encode();
         assert_eq!(Header::decode(&bytes), Ok(header));
         for bit in 0..HEADER_BYTES * 8 {

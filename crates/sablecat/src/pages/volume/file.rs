@@ -1,10 +1,11 @@
-//! The volumes of an environment as one space of blocks: reading, writing and flushing them, and what the superblock says.
+//! The volumes of an environment as one space of blocks: reading, writing and flushing them, and what the
+//! superblock says.
 //!
-//! All reads are verified, all writes sealed. Writes go to blocks beyond what the durable generation names; that they do is the caller's
-//! part, by allocating them from the [`super::BlockSpace`].
+//! All reads are verified, all writes sealed. Writes go to blocks beyond what the durable generation names;
+//! that they do is the caller's part, by allocating them from the [`super::BlockSpace`].
 //!
-//! Threads and processes may use the files at once: no call here depends on what another does, save that nobody may write a block while
-//! another reads or writes it.
+//! Threads and processes may use the files at once: no call here depends on what another does, save that
+//! nobody may write a block while another reads or writes it.
 
 use std::ops::Range;
 use std::path::Path;
@@ -52,13 +53,14 @@ impl Volume {
         self.read_only
     }
 
-    /// Whether a generation is in force and still the newest that the file holds, of a volume opened for reading only. Then all that was read
-    /// before, as what that generation names, is so.
+    /// Whether a generation is in force and still the newest that the file holds, of a volume opened for
+    /// reading only. Then all that was read before, as what that generation names, is so.
     ///
     /// # Errors
     /// As [`Volume::open`].
     pub(crate) fn is_newest(&self, generation: u64) -> Result<bool> {
-        // The look must not be taken before the reads that it is to justify; pairs with the flushes around a superblock's write.
+        // The look must not be taken before the reads that it is to justify; pairs with the flushes around a
+        // superblock's write.
         fence(Ordering::SeqCst);
         let watch = *self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         if self.generation() != generation {
@@ -80,7 +82,8 @@ impl Volume {
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner).0.generation
     }
 
-    /// Reads the newest complete generation again and goes on from it: another process has written a checkpoint.
+    /// Reads the newest complete generation again and goes on from it: another process has written a
+    /// checkpoint.
     ///
     /// # Errors
     /// As [`Volume::open`].
@@ -91,7 +94,10 @@ impl Volume {
             (superblock::read_newest(self.file(), self.path())?, None)
         };
         let superblock = newest.superblock;
-        if self.read_only && superblock.uuid == self.superblock().uuid && superblock.volume_count() != self.count() {
+        if self.read_only
+            && superblock.uuid == self.superblock().uuid
+            && superblock.volume_count() != self.count()
+        {
             return Err(Error::invalid(format!(
                 "{}: volumes were added to the environment; open it again to read on",
                 self.path().display()
@@ -102,14 +108,18 @@ impl Volume {
             || superblock.generation < known.generation
             || self.read_only && superblock.generation == known.generation && superblock != known;
         if superblock.codec != self.codec || superblock.volume_count() != self.count() || replaced {
-            return Err(Error::corruption(format!("{}: the file was replaced while it was open", self.path().display())));
+            return Err(Error::corruption(format!(
+                "{}: the file was replaced while it was open",
+                self.path().display()
+            )));
         }
         *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = watch;
         self.adopt(superblock, newest.berth);
         Ok(())
     }
 
-    /// That the files which are open are still the ones of their names: so that files put in their place are not taken for them, nor harmed.
+    /// That the files which are open are still the ones of their names: so that files put in their place are
+    /// not taken for them, nor harmed.
     ///
     /// # Errors
     /// `Poisoned`, [in doubt](Error::is_volume_in_doubt), if not; those of the files.
@@ -122,8 +132,8 @@ impl Volume {
         Ok(())
     }
 
-    /// That the generation in force is the newest that the file has: nobody else has written to it. The caller is the only one who may write a
-    /// superblock.
+    /// That the generation in force is the newest that the file has: nobody else has written to it. The
+    /// caller is the only one who may write a superblock.
     ///
     /// # Errors
     /// `Poisoned`, [in doubt](Error::is_volume_in_doubt), if not; those of the file.
@@ -132,7 +142,8 @@ impl Volume {
         if is_newest { Ok(()) } else { Err(replaced(self.path(), "its last checkpoint is another")) }
     }
 
-    /// Makes the superblock in force durable, if it is not, and the newest that there is; unless it is in doubt: what is damaged is what tells of that, until it is [decided](Volume::end_passed_by).
+    /// Makes the superblock in force durable, if it is not, and the newest that there is; unless it is in
+    /// doubt: what is damaged is what tells of that, until it is [decided](Volume::end_passed_by).
     pub(super) fn make_sure(&self) -> Result<()> {
         if self.read_only {
             return Ok(());
@@ -143,8 +154,9 @@ impl Volume {
         if self.in_doubt { Ok(()) } else { self.end_passed_by() }
     }
 
-    /// Sees to it that no superblock is found later on that was passed by when the volume was opened, since something could not be read: the one in force, which is durable, is
-    /// in its place from now on. To be called before anything is written that rests on the one in force. The caller is alone.
+    /// Sees to it that no superblock is found later on that was passed by when the volume was opened, since
+    /// something could not be read: the one in force, which is durable, is in its place from now on. To be
+    /// called before anything is written that rests on the one in force. The caller is alone.
     ///
     /// # Errors
     /// Those of the file. Nothing is lost: it is done again by the next opening, or needs not be.
@@ -162,7 +174,8 @@ impl Volume {
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 
-    /// Where the next superblock can be written: where that of its generation usually is, first of all, but not where the one in force is.
+    /// Where the next superblock can be written: where that of its generation usually is, first of all, but
+    /// not where the one in force is.
     pub(crate) fn berths_of_next(&self) -> impl Iterator<Item = Berth> + use<> {
         let (generation, in_force) = {
             let in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
@@ -228,12 +241,14 @@ impl Volume {
         Ok(Bounds::new(lengths.into_iter().map(|bytes| bytes / self.block_size() as u64)))
     }
 
-    /// Damage found and survived while opening, a sentence each: a copy of a superblock that was not readable.
+    /// Damage found and survived while opening, a sentence each: a copy of a superblock that was not
+    /// readable.
     pub(crate) fn complaints(&self) -> &[String] {
         &self.complaints
     }
 
-    /// Whether a superblock newer than the one in force may have been there when the volume was opened, and been damaged.
+    /// Whether a superblock newer than the one in force may have been there when the volume was opened, and
+    /// been damaged.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.in_doubt
     }
@@ -246,10 +261,13 @@ impl Volume {
     /// The volume that a block is in, if there is such a one.
     fn of(&self, block: BlockId) -> Result<&DataFile> {
         let file = if block.0 < BlockId::MAX { self.files.get(block.volume().index()) } else { None };
-        file.ok_or_else(|| Error::corruption(format!("{}: there can be no block {block}", self.path().display())))
+        file.ok_or_else(|| {
+            Error::corruption(format!("{}: there can be no block {block}", self.path().display()))
+        })
     }
 
-    /// Reads and verifies a block. `buffer` is one block long, and has the page at its start; after an error its content means nothing.
+    /// Reads and verifies a block. `buffer` is one block long, and has the page at its start; after an error
+    /// its content means nothing.
     ///
     /// # Errors
     /// Corruption if the block is not as it was written; those of the file.
@@ -258,7 +276,8 @@ impl Volume {
         self.of(number)?.read_block(number, buffer)
     }
 
-    /// Reads and verifies blocks, `first` and those after it, as many as `buffer` has room for, in one call. `buffer` is aligned.
+    /// Reads and verifies blocks, `first` and those after it, as many as `buffer` has room for, in one call.
+    /// `buffer` is aligned.
     ///
     /// # Errors
     /// As [`Volume::read_block`].
@@ -266,8 +285,8 @@ impl Volume {
         self.of(first)?.read_neighbours(first, buffer)
     }
 
-    /// Seals copies of pages and writes them to blocks that no durable generation names, in the order of the numbers, neighbours in one
-    /// call. Returns for each what it is to be named as.
+    /// Seals copies of pages and writes them to blocks that no durable generation names, in the order of the
+    /// numbers, neighbours in one call. Returns for each what it is to be named as.
     ///
     /// # Errors
     /// Full, or another failure of the file; the content of all the blocks means nothing then.
@@ -293,7 +312,8 @@ impl Volume {
     /// Makes all that was written to the main volume before durable.
     ///
     /// # Errors
-    /// Those of the file. The environment cannot go on then: what was written before may be lost although later flushes succeed.
+    /// Those of the file. The environment cannot go on then: what was written before may be lost although
+    /// later flushes succeed.
     pub(crate) fn sync(&self) -> Result<()> {
         self.files[0].sync()
     }
@@ -302,8 +322,13 @@ impl Volume {
     pub(super) fn sync_extra(&self, volume: VolumeId, next: &Superblock, berth: Berth) -> Result<()> {
         let file = &self.files[volume.index()];
         let uuid = next.placement.volumes[volume.index() - 1].uuid;
-        let header =
-            Header { environment: next.uuid, uuid, block_size: next.codec.block_size() as u32, volume, generation: next.generation };
+        let header = Header {
+            environment: next.uuid,
+            uuid,
+            block_size: next.codec.block_size() as u32,
+            volume,
+            generation: next.generation,
+        };
         header.write(file.file(), file.path(), berth)?;
         file.sync()
     }
@@ -313,21 +338,27 @@ impl Volume {
         superblock::write(self.file(), self.path(), superblock, berth)
     }
 
-    /// Gives the free ends of the files back to their disks, where it is worth a call: when more than two growth steps are free, or `all` is
-    /// to go.
+    /// Gives the free ends of the files back to their disks, where it is worth a call: when more than two
+    /// growth steps are free, or `all` is to go.
     ///
-    /// Writers of this process are kept out while the highest block in use is looked up and the file cut, so a block allocated and
-    /// written meanwhile is not lost. Other processes that write blocks have to be kept out by the caller.
+    /// Writers of this process are kept out while the highest block in use is looked up and the file cut, so
+    /// a block allocated and written meanwhile is not lost. Other processes that write blocks have to be kept
+    /// out by the caller.
     ///
     /// # Errors
     /// Those of a file; it keeps its length then.
     pub(crate) fn give_back_tail(&self, blocks: &BlockSpace, tail: Tail) -> Result<()> {
-        blocks.volumes().zip(&self.files).try_for_each(|(volume, file)| file.give_back_tail(blocks.of(volume), tail))
+        blocks
+            .volumes()
+            .zip(&self.files)
+            .try_for_each(|(volume, file)| file.give_back_tail(blocks.of(volume), tail))
     }
 
-    /// The map leaf that covers a page: the first page it covers and where each of them is, by the generation in force.
+    /// The map leaf that covers a page: the first page it covers and where each of them is, by the generation
+    /// in force.
     ///
-    /// Map leaves cover as many pages each as 8-byte entries fit behind a 64-byte header. Pages that are nowhere, the map's edges included, have block 0.
+    /// Map leaves cover as many pages each as 8-byte entries fit behind a 64-byte header. Pages that are
+    /// nowhere, the map's edges included, have block 0.
     ///
     /// # Errors
     /// Corruption; those of the file.
@@ -335,19 +366,23 @@ impl Volume {
         self.map.lookup_leaf(self, page)
     }
 
-    /// What the generation in force uses, found by walking its map, and the blocks of the epochs. No checkpoint may end meanwhile.
+    /// What the generation in force uses, found by walking its map, and the blocks of the epochs. No
+    /// checkpoint may end meanwhile.
     ///
     /// # Errors
     /// Corruption if the map is damaged or names a block twice; those of the file.
     pub(crate) fn scan(&self) -> Result<InUse> {
         let superblock = self.superblock();
         let mut found = scan::in_use(self, &superblock.map())?;
-        superblock.epochs.iter().try_for_each(|epoch| scan::add_blocks(self, &superblock.map_of(epoch), &mut found.blocks))?;
+        superblock
+            .epochs
+            .iter()
+            .try_for_each(|epoch| scan::add_blocks(self, &superblock.map_of(epoch), &mut found.blocks))?;
         Ok(found)
     }
 
-    /// The blocks that the superblock `before` named, by its map or by those of its epochs, and that `after`, which has taken its place, does
-    /// not: those of pages with their pages, those of maps with page 0.
+    /// The blocks that the superblock `before` named, by its map or by those of its epochs, and that `after`,
+    /// which has taken its place, does not: those of pages with their pages, those of maps with page 0.
     pub(crate) fn orphans(&self, before: &Superblock, after: &Superblock) -> Vec<(PageId, BlockId)> {
         let blocks = before.bounds().or(after.bounds());
         let roots = |superblock: &Superblock| -> Vec<MapRoot> {
@@ -355,8 +390,10 @@ impl Volume {
             epochs.chain([superblock.map()]).map(|root| MapRoot { blocks, ..root }).collect()
         };
         let mut others = roots(after);
-        let dropped: Vec<MapRoot> =
-            roots(before).into_iter().filter(|root| !others.iter().any(|kept| kept.generation == root.generation)).collect();
+        let dropped: Vec<MapRoot> = roots(before)
+            .into_iter()
+            .filter(|root| !others.iter().any(|kept| kept.generation == root.generation))
+            .collect();
         let mut found = Vec::new();
         for (n, root) in dropped.iter().enumerate() {
             // What several of them name goes with the last.
@@ -385,8 +422,8 @@ impl Volume {
         })
     }
 
-    /// Puts an epoch in force in place of the newest generation, for this process alone: what is read is the epoch's, and the next checkpoint
-    /// will be built upon it. Nothing is written before that.
+    /// Puts an epoch in force in place of the newest generation, for this process alone: what is read is the
+    /// epoch's, and the next checkpoint will be built upon it. Nothing is written before that.
     ///
     /// Blocks of the newest generation are not to be reused until that checkpoint is durable.
     pub(crate) fn go_back_to(&self, epoch: &Epoch) {
@@ -406,8 +443,8 @@ impl Volume {
         self.adopt(back, berth);
     }
 
-    /// Calls `visit` for everything the map in force names of these page ids, pages in ascending order, a map block before what it leads
-    /// to; an error of `visit` ends the walk. No checkpoint may end meanwhile.
+    /// Calls `visit` for everything the map in force names of these page ids, pages in ascending order, a map
+    /// block before what it leads to; an error of `visit` ends the walk. No checkpoint may end meanwhile.
     ///
     /// # Errors
     /// Those of `visit`: damage is reported to it as [`Found::Damaged`].
@@ -415,11 +452,16 @@ impl Volume {
         scan::walk(self, &self.map.root(), pages, visit)
     }
 
-    /// As [`Volume::walk`], of the map of a retained epoch; what hangs on a block of the map is left out if `visit` says so of the block.
+    /// As [`Volume::walk`], of the map of a retained epoch; what hangs on a block of the map is left out if
+    /// `visit` says so of the block.
     ///
     /// # Errors
     /// As [`Volume::walk`].
-    pub(crate) fn walk_epoch(&self, epoch: &Epoch, visit: &mut dyn FnMut(Found) -> Result<bool>) -> Result<()> {
+    pub(crate) fn walk_epoch(
+        &self,
+        epoch: &Epoch,
+        visit: &mut dyn FnMut(Found) -> Result<bool>,
+    ) -> Result<()> {
         scan::walk_parts(self, &self.superblock().map_of(epoch), 0..u64::MAX, visit)
     }
 

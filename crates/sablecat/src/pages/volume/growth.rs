@@ -1,11 +1,12 @@
 //! How the file grows: ahead of the blocks, in steps.
 //!
-//! Extending a file by every block written costs a metadata change each time and scatters it over the disk. So the file is extended by
-//! a sixteenth of its size, at least 64 KiB and at most 64 MiB, before a block beyond its end is written: a small database stays small,
-//! a large one grows seldom.
+//! Extending a file by every block written costs a metadata change each time and scatters it over the disk.
+//! So the file is extended by a sixteenth of its size, at least 64 KiB and at most 64 MiB, before a block
+//! beyond its end is written: a small database stays small, a large one grows seldom.
 //!
-//! A file that is left has a *reserve* behind its last block, of a step and at most 1 MiB: so whoever opens it when the disk is full can delete something, write
-//! that to free blocks, and give back the rest. A part of the reserve is cut off if the log has no room otherwise.
+//! A file that is left has a *reserve* behind its last block, of a step and at most 1 MiB: so whoever opens
+//! it when the disk is full can delete something, write that to free blocks, and give back the rest. A part
+//! of the reserve is cut off if the log has no room otherwise.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +18,8 @@ use crate::error::{Error, Result, is_full};
 
 const STEP_MIN: u64 = 64 << 10;
 const STEP_MAX: u64 = 64 << 20;
-/// File sizes are multiples of this, so that direct reads of the last block need no exception; but for a file that gave up some of its reserve.
+/// File sizes are multiples of this, so that direct reads of the last block need no exception; but for a file
+/// that gave up some of its reserve.
 const ROUND: u64 = 64 << 10;
 /// Bytes of a closed file behind its last block, at most.
 const RESERVE_MAX: u64 = 1 << 20;
@@ -70,8 +72,8 @@ impl Growth {
         Ok(room)
     }
 
-    /// Keeps the file from being cut. Not by sleeping in the lock: who cuts holds it across atomic operations, at which an explorer of
-    /// schedules may stop it.
+    /// Keeps the file from being cut. Not by sleeping in the lock: who cuts holds it across atomic
+    /// operations, at which an explorer of schedules may stop it.
     fn uncut(&self) -> RwLockReadGuard<'_, ()> {
         loop {
             match self.cutting.try_read() {
@@ -101,16 +103,25 @@ impl Growth {
         Ok(())
     }
 
-    /// Cuts the file off behind the byte that `end` finds, at a whole block, and leaves what is to be kept. Writers are kept out from before `end` is called until the
-    /// file is cut.
-    pub(super) fn cut(&self, file: &dyn File, path: &Path, tail: Tail, block: u64, end: impl FnOnce() -> u64) -> Result<()> {
+    /// Cuts the file off behind the byte that `end` finds, at a whole block, and leaves what is to be kept.
+    /// Writers are kept out from before `end` is called until the file is cut.
+    pub(super) fn cut(
+        &self,
+        file: &dyn File,
+        path: &Path,
+        tail: Tail,
+        block: u64,
+        end: impl FnOnce() -> u64,
+    ) -> Result<()> {
         let _alone = self.cutting.write().unwrap_or_else(PoisonError::into_inner);
         let end = end();
         let length = length(file, path)?;
         let (end, beyond) = match tail {
             Tail::Steps => (end.next_multiple_of(ROUND), 2 * step(end)),
             Tail::Little | Tail::Reserve => ((end + reserve(end)).next_multiple_of(ROUND), 0),
-            Tail::Half => ((length - (length.saturating_sub(end) / 2).min(GIVEN_UP_MAX)).next_multiple_of(block), 0),
+            Tail::Half => {
+                ((length - (length.saturating_sub(end) / 2).min(GIVEN_UP_MAX)).next_multiple_of(block), 0)
+            }
         };
         if length < end && tail == Tail::Reserve {
             // Best effort: without room for it the environment is as good as ever until the disk is full.

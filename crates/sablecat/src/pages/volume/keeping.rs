@@ -1,4 +1,5 @@
-//! What is kept so that the environment can go back: the settings of the journal, and the epochs. Part of the superblock.
+//! What is kept so that the environment can go back: the settings of the journal, and the epochs. Part of the
+//! superblock.
 //!
 //! ```text
 //! 128 journal bytes kept u64 (0: all)       136 journal kept for u64, ms (0: for ever)
@@ -11,13 +12,15 @@
 //! 512 * n + 504: seal of sector n, the generation of the superblock u64; also where there are other volumes (placement.rs)
 //! ```
 //!
-//! All zero without a journal and other volumes, and then what counts lies in one sector, which disks write as a whole. With one a crash may leave a
-//! superblock of which some sectors are new and some old. Their seals differ, so that this is not taken for damage.
+//! All zero without a journal and other volumes, and then what counts lies in one sector, which disks write
+//! as a whole. With one a crash may leave a superblock of which some sectors are new and some old. Their
+//! seals differ, so that this is not taken for damage.
 //!
 //! The settings are the environment's, not a process's: whoever opens it keeps the journal on.
 //!
-//! An *epoch* is a checkpoint that is retained: its blocks are not reused, and the log from its position on is kept, in segments or in the
-//! journal. So recovery can go back to it, and from there forward to any later commit.
+//! An *epoch* is a checkpoint that is retained: its blocks are not reused, and the log from its position on
+//! is kept, in segments or in the journal. So recovery can go back to it, and from there forward to any later
+//! commit.
 
 use std::time::Duration;
 
@@ -34,7 +37,9 @@ const EPOCH_BYTES: usize = 56;
 const SECTOR: usize = 512;
 const SEAL_AT: usize = 504;
 const EPOCHS_A_SECTOR: usize = 8;
-const _: () = assert!(EPOCHS_A_SECTOR * EPOCH_BYTES <= SEAL_AT && EPOCHS_MAX / EPOCHS_A_SECTOR < SUPERBLOCK_BYTES / SECTOR);
+const _: () = assert!(
+    EPOCHS_A_SECTOR * EPOCH_BYTES <= SEAL_AT && EPOCHS_MAX / EPOCHS_A_SECTOR < SUPERBLOCK_BYTES / SECTOR
+);
 const EPOCHS_DEFAULT: u32 = 8;
 
 /// What an environment keeps so that it can go back: old log segments, in a directory, and epochs. See
@@ -71,7 +76,8 @@ impl Default for Journal {
 }
 
 impl Journal {
-    /// All of the log is kept, in the directory `journal` of the environment, and the last 8 checkpoints are retained.
+    /// All of the log is kept, in the directory `journal` of the environment, and the last 8 checkpoints are
+    /// retained.
     pub fn new() -> Journal {
         Journal {
             directory: "journal".to_owned(),
@@ -83,14 +89,16 @@ impl Journal {
         }
     }
 
-    /// Where old log segments go: relative to the environment's directory, and on the same file system, since they are renamed. UTF-8, up to
-    /// 300 bytes. A journal that is moved elsewhere by this leaves behind what it has; move that by hand. Default: `journal`.
+    /// Where old log segments go: relative to the environment's directory, and on the same file system, since
+    /// they are renamed. UTF-8, up to 300 bytes. A journal that is moved elsewhere by this leaves behind what
+    /// it has; move that by hand. Default: `journal`.
     pub fn directory(mut self, directory: impl Into<String>) -> Self {
         self.directory = directory.into();
         self
     }
 
-    /// How many bytes of old segments are kept, about; more if an epoch needs them to roll forward from. Default: all.
+    /// How many bytes of old segments are kept, about; more if an epoch needs them to roll forward from.
+    /// Default: all.
     pub fn keep_bytes(mut self, bytes: u64) -> Self {
         self.bytes_max = bytes.max(1);
         self
@@ -102,13 +110,15 @@ impl Journal {
         self
     }
 
-    /// How many checkpoints before the last one are retained, up to 32. Each keeps the blocks that later ones replaced. Default: 8.
+    /// How many checkpoints before the last one are retained, up to 32. Each keeps the blocks that later ones
+    /// replaced. Default: 8.
     pub fn epochs(mut self, count: u32) -> Self {
         self.epochs_max = count;
         self
     }
 
-    /// The least time between two epochs: checkpoints that follow sooner are not retained. Default: none, every checkpoint is.
+    /// The least time between two epochs: checkpoints that follow sooner are not retained. Default: none,
+    /// every checkpoint is.
     pub fn epoch_spacing(mut self, time: Duration) -> Self {
         self.epoch_spacing_ms = milliseconds(time);
         self
@@ -123,7 +133,10 @@ impl Journal {
     /// What about the settings cannot be.
     pub(crate) fn check(&self) -> std::result::Result<(), String> {
         if self.directory.is_empty() || self.directory.len() > DIRECTORY_BYTES_MAX {
-            return Err(format!("a journal directory with a name of {} bytes; it has 1 to {DIRECTORY_BYTES_MAX}", self.directory.len()));
+            return Err(format!(
+                "a journal directory with a name of {} bytes; it has 1 to {DIRECTORY_BYTES_MAX}",
+                self.directory.len()
+            ));
         }
         if self.epochs_max as usize > EPOCHS_MAX {
             return Err(format!("{} retained epochs; there can be {EPOCHS_MAX} at most", self.epochs_max));
@@ -181,8 +194,9 @@ fn epoch_at(n: usize) -> usize {
     SECTOR * (1 + n / EPOCHS_A_SECTOR) + EPOCH_BYTES * (n % EPOCHS_A_SECTOR)
 }
 
-/// Seals the sectors of the superblock of a generation, whose bytes are complete but for its checksum: with the generation's lower half and a sum of
-/// all of them, unless they are to end in something else. So sectors of two superblocks of one generation, both cut short, are not taken for one.
+/// Seals the sectors of the superblock of a generation, whose bytes are complete but for its checksum: with
+/// the generation's lower half and a sum of all of them, unless they are to end in something else. So sectors
+/// of two superblocks of one generation, both cut short, are not taken for one.
 pub(super) fn seal_sectors(bytes: &mut [u8; SUPERBLOCK_BYTES], generation: u64, ends: Option<u64>) {
     let seal = ends.unwrap_or(generation << 32 | u64::from(crc32c::crc32c(bytes)));
     for sector in bytes.chunks_exact_mut(SECTOR) {
@@ -196,7 +210,10 @@ pub(super) fn encode(bytes: &mut [u8; SUPERBLOCK_BYTES], journal: Option<&Journa
         assert!(epochs.is_empty(), "without a journal nothing is retained");
         return;
     };
-    assert!(journal.check().is_ok() && epochs.len() <= EPOCHS_MAX, "settings are checked when they are given");
+    assert!(
+        journal.check().is_ok() && epochs.len() <= EPOCHS_MAX,
+        "settings are checked when they are given"
+    );
     for (n, epoch) in epochs.iter().enumerate() {
         epoch.encode(&mut bytes[epoch_at(n)..][..EPOCH_BYTES]);
     }
@@ -226,8 +243,8 @@ pub(super) fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> std::result::Result<(Jou
     if name > DIRECTORY_BYTES_MAX || count > EPOCHS_MAX {
         return Err(format!("a journal directory of {name} bytes and {count} retained epochs"));
     }
-    let directory =
-        String::from_utf8(bytes[DIRECTORY_AT..DIRECTORY_AT + name].to_vec()).map_err(|_| "a journal directory that is no text")?;
+    let directory = String::from_utf8(bytes[DIRECTORY_AT..DIRECTORY_AT + name].to_vec())
+        .map_err(|_| "a journal directory that is no text")?;
     let journal = Journal {
         directory,
         bytes_max: u64_at(bytes, SETTINGS_AT),

@@ -1,11 +1,13 @@
 //! A superblock that cannot be read any more, put back from the memory of those who wrote it.
 //!
-//! Who makes a checkpoint drafts its superblock in the region, which says besides which generation is durable and in force. If all of them are killed, and both
-//! copies of that superblock are damaged, the region has its bytes still: nobody drafts in the berth of the generation in force.
+//! Who makes a checkpoint drafts its superblock in the region, which says besides which generation is durable
+//! and in force. If all of them are killed, and both copies of that superblock are damaged, the region has
+//! its bytes still: nobody drafts in the berth of the generation in force.
 //!
-//! The file may be another by then: a copy of some other moment, damaged or not. So a superblock is put back only where one is in
-//! [doubt](super::superblock), and only if the file has the map that it names: a block of that very generation or one before, with that checksum, at that place. All that a superblock names
-//! was flushed before it was written. What the map leads to has seals, which are looked at as it is read.
+//! The file may be another by then: a copy of some other moment, damaged or not. So a superblock is put back
+//! only where one is in [doubt](super::superblock), and only if the file has the map that it names: a block
+//! of that very generation or one before, with that checksum, at that place. All that a superblock names was
+//! flushed before it was written. What the map leads to has seals, which are looked at as it is read.
 
 use std::path::Path;
 
@@ -17,8 +19,13 @@ use super::superblock::{Newest, Superblock};
 use crate::error::{Error, Result};
 
 impl Superblock {
-    /// The superblock of a generation among what was drafted, if that generation is newer than the newest in a file, and there may have been a newer one there.
-    pub(crate) fn lost<B: AsRef<[u8]>>(found: &Newest, generation: u64, mut drafts: impl Iterator<Item = B>) -> Option<Superblock> {
+    /// The superblock of a generation among what was drafted, if that generation is newer than the newest in
+    /// a file, and there may have been a newer one there.
+    pub(crate) fn lost<B: AsRef<[u8]>>(
+        found: &Newest,
+        generation: u64,
+        mut drafts: impl Iterator<Item = B>,
+    ) -> Option<Superblock> {
         if !found.in_doubt || found.superblock.generation >= generation {
             return None;
         }
@@ -30,13 +37,21 @@ impl Superblock {
 }
 
 impl Volume {
-    /// Writes a superblock that was [lost](Superblock::lost) to the file again. Durable when it returns. Nobody has the volume open.
+    /// Writes a superblock that was [lost](Superblock::lost) to the file again. Durable when it returns.
+    /// Nobody has the volume open.
     ///
     /// # Errors
-    /// Invalid, and nothing was written, if the file is not as that superblock says; those of the file: it may be tried again.
+    /// Invalid, and nothing was written, if the file is not as that superblock says; those of the file: it
+    /// may be tried again.
     pub(crate) fn put_back(disk: &dyn Disk, path: &Path, lost: &Superblock) -> Result<()> {
         let volume = Volume::join(disk, path, false, false)?;
-        let another = |why: &str| Error::invalid(format!("{}: it is not as checkpoint {} left it: {why}", path.display(), lost.generation));
+        let another = |why: &str| {
+            Error::invalid(format!(
+                "{}: it is not as checkpoint {} left it: {why}",
+                path.display(),
+                lost.generation
+            ))
+        };
         if (lost.codec, lost.volume_count()) != (volume.superblock().codec, volume.count()) {
             return Err(another("it has other pages, or other volumes"));
         }

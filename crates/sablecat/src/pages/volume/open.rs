@@ -1,8 +1,9 @@
 //! Opening volumes: creating the main one, finding the others that it names, adding some.
 //!
-//! The superblock says which volumes there are, so it is read first. The file of each of the others is believed if its header says that it is that
-//! volume, in the state that it was left in ([`super::extra`]). A volume is added by making its file and then writing a superblock
-//! that names it: a crash in between leaves a file that nothing names, and which the next who adds a volume there replaces.
+//! The superblock says which volumes there are, so it is read first. The file of each of the others is
+//! believed if its header says that it is that volume, in the state that it was left in ([`super::extra`]). A
+//! volume is added by making its file and then writing a superblock that names it: a crash in between leaves
+//! a file that nothing names, and which the next who adds a volume there replaces.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -33,13 +34,20 @@ struct Opening<'a> {
 }
 
 impl Volume {
-    /// Creates the file of an empty main volume; it is durable, or not there at all, whatever happens meanwhile.
+    /// Creates the file of an empty main volume; it is durable, or not there at all, whatever happens
+    /// meanwhile.
     ///
     /// The file is made under a name of its own and renamed, replacing a file of that name if there is one.
     ///
     /// # Errors
     /// Those of the disk.
-    pub(crate) fn create(disk: &dyn Disk, path: &Path, codec: Codec, uuid: [u8; 16], direct: bool) -> Result<Volume> {
+    pub(crate) fn create(
+        disk: &dyn Disk,
+        path: &Path,
+        codec: Codec,
+        uuid: [u8; 16],
+        direct: bool,
+    ) -> Result<Volume> {
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(".new");
         let unfinished = PathBuf::from(unfinished);
@@ -60,26 +68,38 @@ impl Volume {
 
     /// Opens the main volume at its newest complete generation, and those that it names.
     ///
-    /// Unless read-only, that generation's superblock is written once more and flushed: it may have reached the file but not the disk
-    /// when its writer died, and what follows relies on it. So it is to where another could not be read.
+    /// Unless read-only, that generation's superblock is written once more and flushed: it may have reached
+    /// the file but not the disk when its writer died, and what follows relies on it. So it is to where
+    /// another could not be read.
     ///
     /// # Errors
-    /// Not found; corruption if no superblock is valid; invalid for another format version, or if a file is there in the place of another
-    /// volume and is not that volume as it was left; those of the disk.
+    /// Not found; corruption if no superblock is valid; invalid for another format version, or if a file is
+    /// there in the place of another volume and is not that volume as it was left; those of the disk.
     pub(crate) fn open(disk: &dyn Disk, path: &Path, direct: bool, read_only: bool) -> Result<Volume> {
-        let volume = Volume::begin(disk, path, Opening { direct, read_only, alone: true, declared: &Declared::default() })?;
+        let volume = Volume::begin(
+            disk,
+            path,
+            Opening { direct, read_only, alone: true, declared: &Declared::default() },
+        )?;
         volume.make_sure()?;
         Ok(volume)
     }
 
-    /// As [`Volume::open`], to be written to; then adds the volumes, and goes by the rules, that are declared and were not known. Durable when
-    /// it returns.
+    /// As [`Volume::open`], to be written to; then adds the volumes, and goes by the rules, that are declared
+    /// and were not known. Durable when it returns.
     ///
     /// # Errors
-    /// As [`Volume::open`]; invalid for what cannot be declared; corruption if it is in doubt which superblock is the newest; exists if there are other files in the places of
-    /// new volumes. The environment is what it was then; a file may have been made that nothing names.
-    pub(crate) fn open_with(disk: &dyn Disk, path: &Path, direct: bool, declared: &Declared) -> Result<Volume> {
-        let mut volume = Volume::begin(disk, path, Opening { direct, read_only: false, alone: true, declared })?;
+    /// As [`Volume::open`]; invalid for what cannot be declared; corruption if it is in doubt which
+    /// superblock is the newest; exists if there are other files in the places of new volumes. The
+    /// environment is what it was then; a file may have been made that nothing names.
+    pub(crate) fn open_with(
+        disk: &dyn Disk,
+        path: &Path,
+        direct: bool,
+        declared: &Declared,
+    ) -> Result<Volume> {
+        let mut volume =
+            Volume::begin(disk, path, Opening { direct, read_only: false, alone: true, declared })?;
         volume.make_sure()?;
         volume.add(disk, direct, declared)?;
         Ok(volume)
@@ -93,16 +113,20 @@ impl Volume {
         Volume::begin(disk, path, Opening { direct, read_only, alone: false, declared: &Declared::default() })
     }
 
-    /// Opens volumes to read what others may be writing; those that were moved are where they are declared to be.
+    /// Opens volumes to read what others may be writing; those that were moved are where they are declared to
+    /// be.
     ///
     /// # Errors
     /// As [`Volume::open`]; invalid if the declaration has volumes or rules that are not known.
     pub(crate) fn read(disk: &dyn Disk, path: &Path, declared: &Declared) -> Result<Volume> {
-        let volume = Volume::begin(disk, path, Opening { direct: false, read_only: true, alone: false, declared })?;
+        let volume =
+            Volume::begin(disk, path, Opening { direct: false, read_only: true, alone: false, declared })?;
         let known = volume.superblock().placement;
         let placement = declared.over(&known, volume.first_of_extra())?;
         if placement.volumes.len() != known.volumes.len() || placement.rules != known.rules {
-            return Err(Error::invalid("who only reads an environment cannot add volumes or rules; open it to be written to"));
+            return Err(Error::invalid(
+                "who only reads an environment cannot add volumes or rules; open it to be written to",
+            ));
         }
         Ok(volume)
     }
@@ -136,7 +160,11 @@ impl Volume {
         let Opening { direct, read_only, declared, .. } = how;
         let open = |direct| open_main(disk, path, direct, read_only);
         let mut file = open(false)?;
-        let (newest, watch) = if read_only { Watch::begin(&*file, path)? } else { (superblock::read_newest(&*file, path)?, None) };
+        let (newest, watch) = if read_only {
+            Watch::begin(&*file, path)?
+        } else {
+            (superblock::read_newest(&*file, path)?, None)
+        };
         let superblock = newest.superblock;
         let codec = superblock.codec;
         // Who only reads looks at the superblocks time and again, which should not be a matter of the disk.
@@ -156,7 +184,8 @@ impl Volume {
         };
         let superblock = volume.superblock();
         for (number, extra) in superblock.placement.numbered() {
-            let path = volume.directory().join(declared.path_of(&extra.name).unwrap_or(Path::new(&extra.path)));
+            let path =
+                volume.directory().join(declared.path_of(&extra.name).unwrap_or(Path::new(&extra.path)));
             volume.open_extra(disk, how, &superblock, (number, extra), &path)?;
         }
         Ok(volume)
@@ -180,12 +209,12 @@ impl Volume {
             );
             Error::new(kind, message)
         };
-        let file = data_file::open(disk, path, how.direct && self.block_size() >= DIRECT_PAGE_MIN, self.read_only).map_err(|e| match e
-            .kind()
-        {
-            std::io::ErrorKind::NotFound => wrong(ErrorKind::NotFound, "there is no such file".into()),
-            _ => Error::io("opening", path, e),
-        })?;
+        let file =
+            data_file::open(disk, path, how.direct && self.block_size() >= DIRECT_PAGE_MIN, self.read_only)
+                .map_err(|e| match e.kind() {
+                std::io::ErrorKind::NotFound => wrong(ErrorKind::NotFound, "there is no such file".into()),
+                _ => Error::io("opening", path, e),
+            })?;
         let (header, complaints) = Header::read(&*file, path).map_err(|error| match error.kind() {
             ErrorKind::Corruption => wrong(ErrorKind::Corruption, error.to_string()),
             _ => error,
@@ -194,8 +223,13 @@ impl Volume {
         if header.environment != superblock.uuid {
             return refuse("this is a volume of another environment".into());
         }
-        if (header.volume, header.uuid, header.block_size as usize) != (number, extra.uuid, superblock.codec.block_size()) {
-            return refuse(format!("this is another volume of the environment (number {} instead of {number})", header.volume));
+        if (header.volume, header.uuid, header.block_size as usize)
+            != (number, extra.uuid, superblock.codec.block_size())
+        {
+            return refuse(format!(
+                "this is another volume of the environment (number {} instead of {number})",
+                header.volume
+            ));
         }
         if header.generation < extra.generation {
             let (found, needed) = (header.generation, extra.generation);
@@ -216,7 +250,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Adds what is declared to what the superblock says. New files are made first; then one superblock, of the same map, names all of it.
+    /// Adds what is declared to what the superblock says. New files are made first; then one superblock, of
+    /// the same map, names all of it.
     ///
     /// # Errors
     /// As [`Volume::open_with`].
@@ -266,7 +301,9 @@ impl Volume {
 
 fn open_main(disk: &dyn Disk, path: &Path, direct: bool, read_only: bool) -> Result<Arc<dyn File>> {
     data_file::open(disk, path, direct, read_only).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("there is no volume {}", path.display())),
+        std::io::ErrorKind::NotFound => {
+            Error::new(ErrorKind::NotFound, format!("there is no volume {}", path.display()))
+        }
         _ => Error::io("opening", path, e),
     })
 }

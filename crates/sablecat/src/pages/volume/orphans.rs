@@ -1,8 +1,10 @@
-//! Blocks that nothing names any more, when retained epochs share blocks with each other and with the generation in force.
+//! Blocks that nothing names any more, when retained epochs share blocks with each other and with the
+//! generation in force.
 //!
-//! Maps are copied on write, so two generations share every part of the map that did not change between them. The blocks that only a dropped
-//! map names are found by going down that map beside all maps that stay: a part that any of them has at the same place is left out, with
-//! all it leads to. Cost: the map blocks in which the dropped map differs from each of the others, read once in every map that differs there.
+//! Maps are copied on write, so two generations share every part of the map that did not change between them.
+//! The blocks that only a dropped map names are found by going down that map beside all maps that stay: a
+//! part that any of them has at the same place is left out, with all it leads to. Cost: the map blocks in
+//! which the dropped map differs from each of the others, read once in every map that differs there.
 //!
 //! What cannot be read is taken to be shared: blocks stay in use rather than be freed by mistake.
 
@@ -21,12 +23,14 @@ enum Other<'a> {
     Lower(&'a MapRoot),
 }
 
-/// The blocks that `dropped` names and none of `kept`: those of pages with their pages, those of the map with page 0.
+/// The blocks that `dropped` names and none of `kept`: those of pages with their pages, those of the map with
+/// page 0.
 pub(super) fn orphans(volume: &Volume, dropped: &MapRoot, kept: &[MapRoot]) -> Vec<(PageId, BlockId)> {
     if dropped.height == 0 {
         return Vec::new();
     }
-    let mut search = Search { volume, dropped, buffer: AlignedBuf::new(volume.block_size()), found: Vec::new() };
+    let mut search =
+        Search { volume, dropped, buffer: AlignedBuf::new(volume.block_size()), found: Vec::new() };
     let level = dropped.height - 1;
     let others: Option<Vec<_>> = kept.iter().map(|root| search.at_top(root, level)).collect();
     if let Some(others) = others {
@@ -43,7 +47,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// What a map has at the place of the dropped map's root, which is at `level`. None if that cannot be read.
+    /// What a map has at the place of the dropped map's root, which is at `level`. None if that cannot be
+    /// read.
     fn at_top<'r>(&mut self, root: &'r MapRoot, level: u8) -> Option<Other<'r>> {
         if root.height > 0 && root.height <= level {
             return Some(Other::Lower(root));
@@ -63,17 +68,20 @@ impl Search<'_> {
     }
 
     fn descend(&mut self, place: Place, block: SealedBlock, others: &[Other<'_>]) {
-        if others.iter().any(|other| matches!(other, Other::Block(_, same) if same.block() == block.block())) {
+        if others.iter().any(|other| matches!(other, Other::Block(_, same) if same.block() == block.block()))
+        {
             return;
         }
         let Some(node) = self.read(self.dropped, place, block) else { return };
         let mut beside = Vec::with_capacity(others.len());
         for &other in others {
             let entries = match other {
-                Other::Block(root, block) if block != SealedBlock::NONE => match self.read(root, place, block) {
-                    Some(node) => Some(node.entries),
-                    None => return,
-                },
+                Other::Block(root, block) if block != SealedBlock::NONE => {
+                    match self.read(root, place, block) {
+                        Some(node) => Some(node.entries),
+                        None => return,
+                    }
+                }
                 _ => None,
             };
             beside.push((other, entries));
@@ -86,14 +94,22 @@ impl Search<'_> {
                 let children: Vec<_> = beside
                     .iter()
                     .map(|(other, entries)| match (*other, entries) {
-                        (Other::Lower(root), _) if n == 0 && root.height == place.level + 1 => Other::Block(root, root.root),
+                        (Other::Lower(root), _) if n == 0 && root.height == place.level + 1 => {
+                            Other::Block(root, root.root)
+                        }
                         (Other::Lower(root), _) if n == 0 => Other::Lower(root),
-                        (Other::Lower(root) | Other::Block(root, _), None) => Other::Block(root, SealedBlock::NONE),
-                        (Other::Lower(root) | Other::Block(root, _), Some(entries)) => Other::Block(root, entries[n]),
+                        (Other::Lower(root) | Other::Block(root, _), None) => {
+                            Other::Block(root, SealedBlock::NONE)
+                        }
+                        (Other::Lower(root) | Other::Block(root, _), Some(entries)) => {
+                            Other::Block(root, entries[n])
+                        }
                     })
                     .collect();
                 self.descend(place, entry, &children);
-            } else if !beside.iter().any(|(_, entries)| entries.as_ref().is_some_and(|entries| entries[n].block() == entry.block())) {
+            } else if !beside.iter().any(|(_, entries)| {
+                entries.as_ref().is_some_and(|entries| entries[n].block() == entry.block())
+            }) {
                 self.found.push((PageId((place.first + n as u64) as u32), entry.block()));
             }
         }

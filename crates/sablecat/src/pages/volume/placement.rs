@@ -9,8 +9,9 @@
 //! 512 * n + 504: seal of sector n, as with a journal (keeping.rs)
 //! ```
 //!
-//! All zero where nothing is placed. So the superblock, which is the one switch between generations, says which other files belong to them,
-//! and whoever opens the environment knows that before anything is read from them. Volumes and rules are the environment's, not a process's.
+//! All zero where nothing is placed. So the superblock, which is the one switch between generations, says
+//! which other files belong to them, and whoever opens the environment knows that before anything is read
+//! from them. Volumes and rules are the environment's, not a process's.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +25,8 @@ const SEAL_AT: usize = 504;
 const PIECES: std::ops::Range<usize> = 5..8;
 /// Bytes that volumes and rules have together.
 const ROOM: usize = PIECES.end.saturating_sub(PIECES.start) * SEAL_AT;
-/// The longest name of a volume, name or beginning of a name of a database, and prefix of keys: a stem of the shortest pages.
+/// The longest name of a volume, name or beginning of a name of a database, and prefix of keys: a stem of the
+/// shortest pages.
 const NAME_BYTES_MAX: usize = 48;
 /// The longest path.
 const PATH_BYTES_MAX: usize = 300;
@@ -77,7 +79,8 @@ impl Place {
     }
 }
 
-/// A volume other than the main one, as the superblock remembers it. Its number follows from its place among them.
+/// A volume other than the main one, as the superblock remembers it. Its number follows from its place among
+/// them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ExtraVolume {
     pub(crate) name: String,
@@ -119,7 +122,8 @@ impl Placement {
         (1..).map(VolumeId).zip(&self.volumes)
     }
 
-    /// Where a new database of this name goes: by the rule for the whole name, or else by that with the longest beginning.
+    /// Where a new database of this name goes: by the rule for the whole name, or else by that with the
+    /// longest beginning.
     pub(crate) fn of_database(&self, name: &str) -> VolumeId {
         let fits = |rule: &&Rule| match &rule.place {
             Place::Database(whole) => whole == name,
@@ -177,7 +181,8 @@ impl Placement {
     /// # Errors
     /// What cannot be.
     pub(super) fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> std::result::Result<Placement, String> {
-        let all: Vec<u8> = PIECES.flat_map(|piece| bytes[piece * SECTOR..][..SEAL_AT].iter().copied()).collect();
+        let all: Vec<u8> =
+            PIECES.flat_map(|piece| bytes[piece * SECTOR..][..SEAL_AT].iter().copied()).collect();
         let placement = Reader(&all).placement().ok_or("a list of volumes that is no list")?;
         placement.check().map(|()| placement)
     }
@@ -185,7 +190,11 @@ impl Placement {
     /// What about it cannot be.
     fn check(&self) -> std::result::Result<(), String> {
         if self.volumes.len() >= VOLUMES_MAX {
-            return Err(format!("{} volumes beside the main one; there can be {} at most", self.volumes.len(), VOLUMES_MAX - 1));
+            return Err(format!(
+                "{} volumes beside the main one; there can be {} at most",
+                self.volumes.len(),
+                VOLUMES_MAX - 1
+            ));
         }
         for (n, volume) in self.volumes.iter().enumerate() {
             let ExtraVolume { name, path, .. } = volume;
@@ -195,16 +204,30 @@ impl Placement {
                 ));
             }
             if path.is_empty() || path.len() > PATH_BYTES_MAX {
-                return Err(format!("a path of {} bytes for the volume {name:?}; it has 1 to {PATH_BYTES_MAX}", path.len()));
+                return Err(format!(
+                    "a path of {} bytes for the volume {name:?}; it has 1 to {PATH_BYTES_MAX}",
+                    path.len()
+                ));
             }
-            if let Some(other) = self.volumes[..n].iter().find(|other| other.name == *name || other.path == *path) {
-                return Err(format!("the volumes {:?} and {name:?}, in {:?} and {path:?}, are one", other.name, other.path));
+            if let Some(other) =
+                self.volumes[..n].iter().find(|other| other.name == *name || other.path == *path)
+            {
+                return Err(format!(
+                    "the volumes {:?} and {name:?}, in {:?} and {path:?}, are one",
+                    other.name, other.path
+                ));
             }
         }
         for rule in &self.rules {
             let (kind, name, prefix) = rule.place.parts();
-            if name.len() > NAME_BYTES_MAX || prefix.len() > NAME_BYTES_MAX || (kind == 3) == prefix.is_empty() {
-                return Err(format!("{:?} as what is placed: names and prefixes of keys have 1 to {NAME_BYTES_MAX} bytes", rule.place));
+            if name.len() > NAME_BYTES_MAX
+                || prefix.len() > NAME_BYTES_MAX
+                || (kind == 3) == prefix.is_empty()
+            {
+                return Err(format!(
+                    "{:?} as what is placed: names and prefixes of keys have 1 to {NAME_BYTES_MAX} bytes",
+                    rule.place
+                ));
             }
             if rule.volume.index() > self.volumes.len() {
                 return Err(format!("a rule for volume {}, which there is not", rule.volume));
@@ -285,7 +308,8 @@ impl Declared {
         self.volumes.is_empty() && self.places.is_empty()
     }
 
-    /// What becomes of a placement by this: volumes it does not know are added, and are where nothing has been written yet.
+    /// What becomes of a placement by this: volumes it does not know are added, and are where nothing has
+    /// been written yet.
     ///
     /// # Errors
     /// Invalid, saying what about it cannot be.
@@ -293,7 +317,10 @@ impl Declared {
         let mut after = before.clone();
         for (name, path) in &self.volumes {
             let Some(path) = path.to_str() else {
-                return Err(Error::invalid(format!("the path of the volume {name:?} is not UTF-8: {}", path.display())));
+                return Err(Error::invalid(format!(
+                    "the path of the volume {name:?} is not UTF-8: {}",
+                    path.display()
+                )));
             };
             match after.volumes.iter_mut().find(|volume| volume.name == *name) {
                 Some(known) => known.path = path.to_owned(),
@@ -301,13 +328,21 @@ impl Declared {
                     let mut uuid = [0; 16];
                     sablecat_os::random::bytes(&mut uuid);
                     let (name, path) = (name.clone(), path.to_owned());
-                    after.volumes.push(ExtraVolume { name, path, uuid, generation: 0, blocks_high: first_block });
+                    after.volumes.push(ExtraVolume {
+                        name,
+                        path,
+                        uuid,
+                        generation: 0,
+                        blocks_high: first_block,
+                    });
                 }
             }
         }
         for (place, name) in &self.places {
             let volume = after.volume(name).ok_or_else(|| {
-                Error::invalid(format!("{place:?} is placed in the volume {name:?}, which there is not; declare it first"))
+                Error::invalid(format!(
+                    "{place:?} is placed in the volume {name:?}, which there is not; declare it first"
+                ))
             })?;
             match after.rules.iter_mut().find(|rule| rule.place == *place) {
                 Some(rule) => rule.volume = volume,

@@ -1,6 +1,7 @@
 //! Walking the whole map: what is used, and whether anything is used twice.
 //!
-//! Nobody may put another generation in force and reuse blocks meanwhile; the checkpoint role, or the `freed` list held back, sees to it.
+//! Nobody may put another generation in force and reuse blocks meanwhile; the checkpoint role, or the `freed`
+//! list held back, sees to it.
 
 use std::ops::Range;
 
@@ -33,13 +34,24 @@ pub(crate) struct InUse {
     pub(crate) blocks: UsedBlocks,
 }
 
-/// Calls `visit` for everything the map names of `pages`, in ascending order. An error of `visit` ends the walk.
-pub(super) fn walk(volume: &Volume, root: &MapRoot, pages: Range<u64>, visit: &mut dyn FnMut(Found) -> Result<()>) -> Result<()> {
+/// Calls `visit` for everything the map names of `pages`, in ascending order. An error of `visit` ends the
+/// walk.
+pub(super) fn walk(
+    volume: &Volume,
+    root: &MapRoot,
+    pages: Range<u64>,
+    visit: &mut dyn FnMut(Found) -> Result<()>,
+) -> Result<()> {
     walk_parts(volume, root, pages, &mut |found| visit(found).map(|()| true))
 }
 
 /// As [`walk`], but what hangs on a block of the map is left out if `visit` says so of the block.
-pub(super) fn walk_parts(volume: &Volume, root: &MapRoot, pages: Range<u64>, visit: &mut dyn FnMut(Found) -> Result<bool>) -> Result<()> {
+pub(super) fn walk_parts(
+    volume: &Volume,
+    root: &MapRoot,
+    pages: Range<u64>,
+    visit: &mut dyn FnMut(Found) -> Result<bool>,
+) -> Result<()> {
     if root.height == 0 {
         return Ok(());
     }
@@ -79,8 +91,8 @@ fn walk_from(
     Ok(())
 }
 
-/// Adds the blocks of another map, which may share blocks with those found, to what is in use. What hangs on a damaged block of that map is
-/// left out: nobody will find it there either.
+/// Adds the blocks of another map, which may share blocks with those found, to what is in use. What hangs on
+/// a damaged block of that map is left out: nobody will find it there either.
 ///
 /// # Errors
 /// Those of the file.
@@ -126,7 +138,10 @@ pub(super) fn in_use(volume: &Volume, root: &MapRoot) -> Result<InUse> {
             )));
         }
         if !found.blocks.insert(block) {
-            return Err(Error::corruption(format!("{}: the map names block {place} twice", volume.path_of(block).display())));
+            return Err(Error::corruption(format!(
+                "{}: the map names block {place} twice",
+                volume.path_of(block).display()
+            )));
         }
         Ok(())
     })?;

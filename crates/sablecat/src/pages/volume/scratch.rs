@@ -1,7 +1,8 @@
 //! Aligned memory in which blocks are sealed on their way to the file.
 //!
-//! Published pages are shared and immutable, so a checksum cannot be put into them; they are copied first. Each thread keeps one buffer
-//! for that, large enough for the longest write, and lends it to one writer at a time.
+//! Published pages are shared and immutable, so a checksum cannot be put into them; they are copied first.
+//! Each thread keeps one buffer for that, large enough for the longest write, and lends it to one writer at a
+//! time.
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};

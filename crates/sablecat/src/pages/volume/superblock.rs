@@ -13,26 +13,36 @@
 //! 2560 other volumes, and what is placed in them (placement.rs), to 4096; zero otherwise
 //! ```
 //!
-//! All little-endian. In version 1 the bytes from 112 on were zero, which is what an environment without a journal has there; in version 2
-//! there were no other volumes; up to version 3 blocks were named without their seals (block.rs), whose bits were zero. Magic, version and checksum keep their places in every later format. The magic is PNG's trick: a transfer that
-//! strips the high bit or rewrites line ends is recognised for what it is.
+//! All little-endian. In version 1 the bytes from 112 on were zero, which is what an environment without a
+//! journal has there; in version 2 there were no other volumes; up to version 3 blocks were named without
+//! their seals (block.rs), whose bits were zero. Magic, version and checksum keep their places in every later
+//! format. The magic is PNG's trick: a transfer that strips the high bit or rewrites line ends is recognised
+//! for what it is.
 //!
-//! There are four *berths*, each for one superblock in two copies that stand far apart. Generation g is written to berth g mod 2, so g - 1 is still in the other. A crash while
-//! writing therefore leaves the old generation in the other berth; and neither a bit flip, nor a stretch of bad sectors, nor a write that was lost, torn or done elsewhere takes both
-//! copies of the newest, which would send us back to the generation before it, whose blocks may have been reused. If one of the two copies is whole, that generation counts: all it
-//! names was flushed before either was written. The other two berths are for the time in which somebody who was stopped may still write to one of the first two (region/berth.rs). In
-//! whatever berth it is, the highest generation counts, and of one generation there is one superblock only.
+//! There are four *berths*, each for one superblock in two copies that stand far apart. Generation g is
+//! written to berth g mod 2, so g - 1 is still in the other. A crash while writing therefore leaves the old
+//! generation in the other berth; and neither a bit flip, nor a stretch of bad sectors, nor a write that was
+//! lost, torn or done elsewhere takes both copies of the newest, which would send us back to the generation
+//! before it, whose blocks may have been reused. If one of the two copies is whole, that generation counts:
+//! all it names was flushed before either was written. The other two berths are for the time in which
+//! somebody who was stopped may still write to one of the first two (region/berth.rs). In whatever berth it
+//! is, the highest generation counts, and of one generation there is one superblock only.
 //!
-//! Up to version 4 there were two berths, the sectors of a superblock without a journal and other volumes ended in zeros, and up to 3, and at first in 4, the second copy
-//! followed right behind the first, in the same write: it is read there too.
+//! Up to version 4 there were two berths, the sectors of a superblock without a journal and other volumes
+//! ended in zeros, and up to 3, and at first in 4, the second copy followed right behind the first, in the
+//! same write: it is read there too.
 //!
-//! If no copy in a berth can be read, and none says by its sectors that it never counted, what was there may have been newer than what is in the others. That is *doubt*, and is told:
-//! who has a log goes on from the older one over the log, and loses nothing, since the blocks have seals and the log is whole or says that it is not; who has none is refused.
-//! Of the last two berths, which may never have been written, both copies must be damaged for that.
+//! If no copy in a berth can be read, and none says by its sectors that it never counted, what was there may
+//! have been newer than what is in the others. That is *doubt*, and is told: who has a log goes on from the
+//! older one over the log, and loses nothing, since the blocks have seals and the log is whole or says that
+//! it is not; who has none is refused. Of the last two berths, which may never have been written, both copies
+//! must be damaged for that.
 //!
-//! A superblock that was begun and of which one copy is there counts; and if just that copy cannot be read it is *passed by*, without doubt, since nothing has been built upon it. But from then on
-//! its blocks are free, and it must not be found again. So whoever opens the volume to write to it writes the one in force to all berths in which something could not be read, and flushes, before anything
-//! else; where there is doubt, as soon as it is decided that the older one is gone on from.
+//! A superblock that was begun and of which one copy is there counts; and if just that copy cannot be read it
+//! is *passed by*, without doubt, since nothing has been built upon it. But from then on its blocks are free,
+//! and it must not be found again. So whoever opens the volume to write to it writes the one in force to all
+//! berths in which something could not be read, and flushes, before anything else; where there is doubt, as
+//! soon as it is decided that the older one is gone on from.
 
 use std::path::Path;
 
@@ -57,7 +67,8 @@ const FORMAT_VERSION_MIN: u32 = 1;
 
 const MAGIC: [u8; 16] = *b"\x89sablecat\r\n\x1a\n\0\0\0";
 /// Where the two copies in each berth are.
-pub(crate) const COPIES_AT: [[u64; 2]; BERTHS] = [[0, 126_976], [65_536, 8192], [61_440, 122_880], [4096, 69_632]];
+pub(crate) const COPIES_AT: [[u64; 2]; BERTHS] =
+    [[0, 126_976], [65_536, 8192], [61_440, 122_880], [4096, 69_632]];
 const _: () = assert!(COPIES_AT[0][1] + SUPERBLOCK_BYTES as u64 == RESERVED_BYTES);
 const CRC_AT: usize = 20;
 const CODEC_AT: usize = 81;
@@ -98,7 +109,8 @@ pub(crate) struct Superblock {
     pub(crate) clean: bool,
     /// When the checkpoint was written, in milliseconds since 1970; 0 if that is not known.
     pub(crate) time_ms: u64,
-    /// The next life of the log begins here or above: everything below has been used, though the log may go on from a place before it.
+    /// The next life of the log begins here or above: everything below has been used, though the log may go
+    /// on from a place before it.
     pub(crate) log_floor: Lsn,
     /// What is kept of the log and of earlier checkpoints; none: nothing.
     pub(crate) journal: Option<Journal>,
@@ -106,8 +118,8 @@ pub(crate) struct Superblock {
     pub(crate) epochs: Vec<Epoch>,
     /// The other volumes, and what is placed in them.
     pub(crate) placement: Placement,
-    /// What its sectors end in where an earlier build wrote it, if that is not what they would end in now: so that it can be written once more without a crash leaving parts
-    /// of two.
+    /// What its sectors end in where an earlier build wrote it, if that is not what they would end in now: so
+    /// that it can be written once more without a crash leaving parts of two.
     pub(crate) old_ends: Option<u64>,
 }
 
@@ -142,7 +154,8 @@ pub(crate) struct Newest {
     pub(crate) complaints: Vec<String>,
     /// A berth has nothing that could be read: a newer one may have been there.
     pub(crate) in_doubt: bool,
-    /// Other berths of which not both copies could be read: a newer one may be there, in the one copy that was written of it, and may be read the next time.
+    /// Other berths of which not both copies could be read: a newer one may be there, in the one copy that
+    /// was written of it, and may be read the next time.
     pub(crate) passed_by: Vec<Berth>,
 }
 
@@ -173,7 +186,11 @@ impl Superblock {
 
     /// What may be in use of each volume.
     pub(crate) fn bounds(&self) -> Bounds {
-        Bounds::new([self.blocks_high].into_iter().chain(self.placement.volumes.iter().map(|volume| volume.blocks_high)))
+        Bounds::new(
+            [self.blocks_high]
+                .into_iter()
+                .chain(self.placement.volumes.iter().map(|volume| volume.blocks_high)),
+        )
     }
 
     /// Volumes, the main one included.
@@ -231,7 +248,9 @@ impl Superblock {
         put(24, &(self.codec.block_size() as u32).to_le_bytes());
         let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
         let has_volumes = self.placement != Placement::default();
-        let flags = flag(self.clean, FLAG_CLEAN) | flag(self.journal.is_some(), FLAG_JOURNAL) | flag(has_volumes, FLAG_VOLUMES);
+        let flags = flag(self.clean, FLAG_CLEAN)
+            | flag(self.journal.is_some(), FLAG_JOURNAL)
+            | flag(has_volumes, FLAG_VOLUMES);
         put(28, &flags.to_le_bytes());
         put(32, &self.uuid);
         put(48, &self.generation.to_le_bytes());
@@ -277,12 +296,17 @@ impl Superblock {
         }
         let highest = BlockId::WITHIN_MAX;
         if self.blocks_high < first || self.blocks_high > highest {
-            return Err(format!("block high-water mark {} is not from {first} to {highest}", self.blocks_high));
+            return Err(format!(
+                "block high-water mark {} is not from {first} to {highest}",
+                self.blocks_high
+            ));
         }
         for (number, ExtraVolume { blocks_high, generation, .. }) in self.placement.numbered() {
             let first = first_within(number, block_size);
             if *blocks_high < first || *blocks_high > highest || *generation > self.generation {
-                return Err(format!("volume {number} of generation {generation}, with blocks below {blocks_high}"));
+                return Err(format!(
+                    "volume {number} of generation {generation}, with blocks below {blocks_high}"
+                ));
             }
         }
         if self.map_height > height_max(page_size) {
@@ -292,7 +316,8 @@ impl Superblock {
         if (self.map_height == 0) != (self.map_root == SealedBlock::NONE) {
             return Err(format!("a map of {} levels with its root in block {root}", self.map_height));
         }
-        let is_root = |named: SealedBlock| named.is_possible() && (first..self.blocks_high).contains(&named.block().0);
+        let is_root =
+            |named: SealedBlock| named.is_possible() && (first..self.blocks_high).contains(&named.block().0);
         if self.map_height > 0 && !is_root(self.map_root) {
             return Err(format!("map root block {root} is not from {first} to {}", self.blocks_high - 1));
         }
@@ -301,7 +326,9 @@ impl Superblock {
         }
         let mut before = None;
         for epoch in &self.epochs {
-            let ordered = before.is_none_or(|before: &Epoch| before.generation < epoch.generation && before.checkpoint <= epoch.checkpoint);
+            let ordered = before.is_none_or(|before: &Epoch| {
+                before.generation < epoch.generation && before.checkpoint <= epoch.checkpoint
+            });
             if !ordered
                 || epoch.generation == 0
                 || epoch.generation >= self.generation
@@ -366,7 +393,11 @@ fn decode(bytes: &[u8]) -> Copy {
             "the volume has format version {version}; this build reads versions {FORMAT_VERSION_MIN} to {FORMAT_VERSION}"
         ));
     }
-    let unknown = || Copy::Unknown("the volume uses parts of the format that this build does not know; use a newer build".into());
+    let unknown = || {
+        Copy::Unknown(
+            "the volume uses parts of the format that this build does not know; use a newer build".into(),
+        )
+    };
     let flags = u32_at(bytes, 28);
     let later_part = match version {
         1 => flags & FLAG_JOURNAL != 0 || bytes[USED_BYTES_1..].iter().any(|&b| b != 0),
@@ -393,10 +424,12 @@ fn decode(bytes: &[u8]) -> Copy {
             bytes[CODEC_AT]
         ));
     }
-    let codec = match Codec::new(u32_at(bytes, 24) as usize, usize::from(u16::from_le_bytes([bytes[82], bytes[83]]))) {
-        Ok(codec) => codec,
-        Err(why) => return Copy::Damaged(why),
-    };
+    let codec =
+        match Codec::new(u32_at(bytes, 24) as usize, usize::from(u16::from_le_bytes([bytes[82], bytes[83]])))
+        {
+            Ok(codec) => codec,
+            Err(why) => return Copy::Damaged(why),
+        };
     let mut superblock = Superblock {
         uuid: std::array::from_fn(|n| bytes[32 + n]),
         codec,
@@ -421,7 +454,9 @@ fn decode(bytes: &[u8]) -> Copy {
         return Copy::Damaged(why);
     }
     let sealed = |named: SealedBlock| named.seal() != 0;
-    if version < 4 && (sealed(superblock.map_root) || superblock.epochs.iter().any(|epoch| sealed(epoch.map_root))) {
+    if version < 4
+        && (sealed(superblock.map_root) || superblock.epochs.iter().any(|epoch| sealed(epoch.map_root)))
+    {
         return unknown();
     }
     // Whatever else is in the bytes would not be in those of this superblock.
@@ -447,8 +482,8 @@ fn wrong_magic(bytes: &[u8]) -> &'static str {
 /// Finds the superblock of the newest complete generation.
 ///
 /// # Errors
-/// Corruption when no copy is valid, with what is wrong with each, or when two disagree about the volume's identity; invalid when the
-/// volume is of another format version.
+/// Corruption when no copy is valid, with what is wrong with each, or when two disagree about the volume's
+/// identity; invalid when the volume is of another format version.
 pub(crate) fn read_newest(file: &dyn File, path: &Path) -> Result<Newest> {
     let mut newest: Option<(Superblock, Berth)> = None;
     let mut complaints = Vec::new();
@@ -469,7 +504,8 @@ pub(crate) fn read_newest(file: &dyn File, path: &Path) -> Result<Newest> {
         match decode(&buffer[..length.min(SUPERBLOCK_BYTES)]) {
             Copy::Valid(found, version) => {
                 // Where it would be written to again.
-                let berth = if version < FORMAT_VERSION_BERTHS { Berth::usual(found.generation) } else { berth };
+                let berth =
+                    if version < FORMAT_VERSION_BERTHS { Berth::usual(found.generation) } else { berth };
                 berths[berth.index()].valid = true;
                 if let Some((other, _)) = &newest
                     && (other.uuid != found.uuid || other.codec != found.codec)
@@ -499,7 +535,8 @@ pub(crate) fn read_newest(file: &dyn File, path: &Path) -> Result<Newest> {
     // The usual berths have both been written since the second generation.
     let is_written = newest.as_ref().is_some_and(|(newest, _)| newest.generation > 1);
     let in_doubt = Berth::all().zip(&berths).any(|(berth, seen)| {
-        let is_lost = if berth.is_usual() { seen.damaged > 0 || is_written && !seen.torn } else { seen.damaged == 2 };
+        let is_lost =
+            if berth.is_usual() { seen.damaged > 0 || is_written && !seen.torn } else { seen.damaged == 2 };
         !seen.valid && is_lost
     });
     match (newest, unread) {
@@ -510,10 +547,15 @@ pub(crate) fn read_newest(file: &dyn File, path: &Path) -> Result<Newest> {
             let passed_by = Berth::all().zip(&berths).filter(is_passed_by).map(|(berth, _)| berth).collect();
             Ok(Newest { superblock, berth, complaints, in_doubt, passed_by })
         }
-        (None, _) if useless == looked => {
-            Err(Error::corruption(format!("{} is not a sablecat volume: it has no superblock", path.display())))
-        }
-        (None, _) => Err(Error::corruption(format!("{}: no superblock is valid: {}", path.display(), complaints.join("; ")))),
+        (None, _) if useless == looked => Err(Error::corruption(format!(
+            "{} is not a sablecat volume: it has no superblock",
+            path.display()
+        ))),
+        (None, _) => Err(Error::corruption(format!(
+            "{}: no superblock is valid: {}",
+            path.display(),
+            complaints.join("; ")
+        ))),
     }
 }
 
@@ -536,7 +578,10 @@ pub(crate) fn is_newest(file: &dyn File, path: &Path, superblock: &Superblock) -
 /// Those of the file. What was in the berth may be lost then; the others are untouched.
 pub(crate) fn write(file: &dyn File, path: &Path, superblock: &Superblock, berth: Berth) -> Result<()> {
     let encoded = superblock.encode();
-    assert!(matches!(decode(&encoded), Copy::Valid(..)), "a superblock that could not be read back must not be written");
+    assert!(
+        matches!(decode(&encoded), Copy::Valid(..)),
+        "a superblock that could not be read back must not be written"
+    );
     let mut buffer = AlignedBuf::new(SUPERBLOCK_BYTES);
     buffer.copy_from_slice(&encoded);
     COPIES_AT[berth.index()].into_iter().try_for_each(|at| {

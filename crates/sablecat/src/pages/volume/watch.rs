@@ -1,11 +1,14 @@
 //! Whether a generation is still the newest: for who reads a volume that others write.
 //!
-//! A superblock is written whole to a berth, its first 64 bytes hold checksum and generation, and its last 8 change with all of it. The berths lie in pairs,
-//! one behind the other: so two reads of 72 bytes, 1.5 us together, show of all four that nobody has written another superblock. If anything is different, the
-//! superblocks are read whole; the answer is theirs. (Who was stopped and writes an old superblock once more writes the bytes that are there.)
+//! A superblock is written whole to a berth, its first 64 bytes hold checksum and generation, and its last 8
+//! change with all of it. The berths lie in pairs, one behind the other: so two reads of 72 bytes, 1.5 us
+//! together, show of all four that nobody has written another superblock. If anything is different, the
+//! superblocks are read whole; the answer is theirs. (Who was stopped and writes an old superblock once more
+//! writes the bytes that are there.)
 //!
-//! Why that is enough: no block that a generation names is written before the superblock of the next one is durable (checkpoint_write.rs), so
-//! not before it was written. Who reads a block and *then* finds no newer superblock has read it as the generation left it.
+//! Why that is enough: no block that a generation names is written before the superblock of the next one is
+//! durable (checkpoint_write.rs), so not before it was written. Who reads a block and *then* finds no newer
+//! superblock has read it as the generation left it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,9 +23,12 @@ const SEAM_BYTES: usize = 8 + 64;
 const GENERATION_AT: usize = 8 + 48;
 /// Where they are: of berths 0 and 3, and 2 and 1.
 const SEAMS_AT: [u64; 2] = [COPIES_AT[3][0] - 8, COPIES_AT[1][0] - 8];
-const _: () =
-    assert!(COPIES_AT[0][0] + SUPERBLOCK_BYTES as u64 == COPIES_AT[3][0] && COPIES_AT[2][0] + SUPERBLOCK_BYTES as u64 == COPIES_AT[1][0]);
-/// How often superblocks are read until they are found without fault: one that is being written looks damaged.
+const _: () = assert!(
+    COPIES_AT[0][0] + SUPERBLOCK_BYTES as u64 == COPIES_AT[3][0]
+        && COPIES_AT[2][0] + SUPERBLOCK_BYTES as u64 == COPIES_AT[1][0]
+);
+/// How often superblocks are read until they are found without fault: one that is being written looks
+/// damaged.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -39,9 +45,13 @@ impl Seams {
         Ok(Seams(seams))
     }
 
-    /// Whether none of them shows a later generation. The last bytes show its lower half, if a build of format 5 wrote them.
+    /// Whether none of them shows a later generation. The last bytes show its lower half, if a build of
+    /// format 5 wrote them.
     fn show_none_after(&self, generation: u64) -> bool {
-        self.0.iter().all(|seam| u64_at(seam, 0) >> 32 <= generation & u64::from(u32::MAX) && u64_at(seam, GENERATION_AT) <= generation)
+        self.0.iter().all(|seam| {
+            u64_at(seam, 0) >> 32 <= generation & u64::from(u32::MAX)
+                && u64_at(seam, GENERATION_AT) <= generation
+        })
     }
 }
 
@@ -53,8 +63,9 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Reads the newest superblock, which somebody may be about to replace, and how to see that it has been. None if that cannot be seen by
-    /// the seams: that of a later superblock is there, which was not, or not yet, written to its end, or one of them is damaged.
+    /// Reads the newest superblock, which somebody may be about to replace, and how to see that it has been.
+    /// None if that cannot be seen by the seams: that of a later superblock is there, which was not, or not
+    /// yet, written to its end, or one of them is damaged.
     pub(super) fn begin(file: &dyn File, path: &Path) -> Result<(Newest, Option<Watch>)> {
         Watch::begin_by(file, path, |newest| newest.complaints.is_empty())
     }
@@ -64,7 +75,11 @@ impl Watch {
         Watch::begin_by(file, path, |_| true)
     }
 
-    fn begin_by(file: &dyn File, path: &Path, will_do: impl Fn(&Newest) -> bool) -> Result<(Newest, Option<Watch>)> {
+    fn begin_by(
+        file: &dyn File,
+        path: &Path,
+        will_do: impl Fn(&Newest) -> bool,
+    ) -> Result<(Newest, Option<Watch>)> {
         let mut tries = 1;
         loop {
             // In this order: a superblock that is written after the seams were read changes them.

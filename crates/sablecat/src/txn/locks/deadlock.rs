@@ -1,15 +1,17 @@
 //! Deadlocks: circles of participants each of which waits for the next.
 //!
-//! Every circle is closed by somebody's wait, so each waiter, once it has announced its wait, follows the locks that stand against it to
-//! their owners, those owners' announcements to the locks that stand against them, and so on; a path that comes back to it is a circle.
-//! (It looks again after each sleep, in case a detector died.) Nothing stops while it looks, so it looks twice: if every announcement and
-//! every lock of the circle is still there the second time, all of them were there at the moment between the two, and such a circle
-//! does not go away by itself.
+//! Every circle is closed by somebody's wait, so each waiter, once it has announced its wait, follows the
+//! locks that stand against it to their owners, those owners' announcements to the locks that stand against
+//! them, and so on; a path that comes back to it is a circle. (It looks again after each sleep, in case a
+//! detector died.) Nothing stops while it looks, so it looks twice: if every announcement and every lock of
+//! the circle is still there the second time, all of them were there at the moment between the two, and such
+//! a circle does not go away by itself.
 //!
-//! Then one of the circle is chosen to give way, by a rule that depends on the circle alone, so that all detectors choose the same one,
-//! and its announcement is marked by compare-and-swap. It finds the mark when it looks, and gets the error. Paths do not go through
-//! marked waits: their circles are resolved already. Two circles that share members, found at one moment by two detectors, may cost one
-//! victim more than was needed.
+//! Then one of the circle is chosen to give way, by a rule that depends on the circle alone, so that all
+//! detectors choose the same one, and its announcement is marked by compare-and-swap. It finds the mark when
+//! it looks, and gets the error. Paths do not go through marked waits: their circles are resolved already.
+//! Two circles that share members, found at one moment by two detectors, may cost one victim more than was
+//! needed.
 
 use sablecat_os::atomic::Ordering;
 
@@ -23,7 +25,8 @@ use crate::error::{Error, ErrorKind};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 #[non_exhaustive]
 pub enum DeadlockPolicy {
-    /// The transaction that took its first lock last: the least work is lost, and the oldest always gets through.
+    /// The transaction that took its first lock last: the least work is lost, and the oldest always gets
+    /// through.
     #[default]
     Youngest,
     /// The transaction that took its first lock first.
@@ -42,8 +45,9 @@ struct Waiter {
 impl LockTable {
     /// Chooses who gives way in each circle that the wait of `me` is part of, and tells them.
     pub(super) fn break_circles(&self, me: u16) {
-        // Each turn marks another wait, or finds that something has changed, which may have hidden a circle that has not. The bound is for
-        // a table that never rests: then the next look, milliseconds later, goes on.
+        // Each turn marks another wait, or finds that something has changed, which may have hidden a circle
+        // that has not. The bound is for a table that never rests: then the next look, milliseconds later,
+        // goes on.
         for _ in 0..self.table.slots() {
             if self.is_victim(me) {
                 return;
@@ -55,7 +59,12 @@ impl LockTable {
             let victim = self.victim_of(&circle);
             let slot = self.table.slot(victim.slot);
             // SeqCst: before the wake. It fails if the wait is over, or marked by another detector.
-            let marked = slot.waits_for.compare_exchange(victim.wait.0, victim.wait.flagged(true).0, Ordering::SeqCst, Ordering::SeqCst);
+            let marked = slot.waits_for.compare_exchange(
+                victim.wait.0,
+                victim.wait.flagged(true).0,
+                Ordering::SeqCst,
+                Ordering::SeqCst,
+            );
             if marked.is_ok() && victim.slot != me {
                 slot.lock_queue.wake();
             }
@@ -80,7 +89,8 @@ impl LockTable {
                 for (number, waiter) in circle.iter().enumerate() {
                     let next = circle[(number + 1) % circle.len()].slot;
                     let which = if number == 0 { "" } else { ", which" };
-                    message += &format!("{which} waited for {} held by {}", named(waiter.wait.mode()), called(next));
+                    message +=
+                        &format!("{which} waited for {} held by {}", named(waiter.wait.mode()), called(next));
                 }
             }
             // Another of the circle has been chosen too, by a detector that came from another circle.
@@ -109,8 +119,8 @@ impl LockTable {
         blockers
     }
 
-    /// A circle of waiters that begins with `me`, by depth-first search. Each waits for the next and the last for `me`, as far as a look
-    /// at one after the other can tell.
+    /// A circle of waiters that begins with `me`, by depth-first search. Each waits for the next and the last
+    /// for `me`, as far as a look at one after the other can tell.
     fn circle_of(&self, me: u16) -> Option<Vec<Waiter>> {
         let first = self.waiter(me)?;
         let mut seen = vec![false; self.table.slots()];

@@ -1,8 +1,8 @@
 //! One try at a lock: what stands against it, and what is written when nothing does.
 //!
-//! Everything here happens under the latch of the record's home bucket, so no other grant for the record comes between the look and the
-//! store. Releases do come between: a lock that was seen may be gone, which is only ever an unnecessary wait, and its waiter is told so by
-//! the failure to flag the word.
+//! Everything here happens under the latch of the record's home bucket, so no other grant for the record
+//! comes between the look and the store. Releases do come between: a lock that was seen may be gone, which is
+//! only ever an unnecessary wait, and its waiter is told so by the failure to flag the word.
 
 use sablecat_os::atomic::{AtomicU64, Ordering};
 
@@ -65,7 +65,8 @@ impl LockTable {
             }
             if let Some(own) = found.own {
                 let change = Word::TO_EXCLUSIVE.flagged(manner.has_slept);
-                // The word is ours, so it is not cleared meanwhile, and bits are all that changes. AcqRel: as a word's writing.
+                // The word is ours, so it is not cleared meanwhile, and bits are all that changes. AcqRel: as
+                // a word's writing.
                 self.table.word(own as usize).fetch_or(change.0, Ordering::AcqRel);
                 return Ok(true);
             }
@@ -77,7 +78,8 @@ impl LockTable {
                 return Ok(true);
             }
             if let Some(busy) = self.place_elsewhere(latch, home, word, &found, held)? {
-                // No room was found, but this bucket could not be looked at. Its latch is waited for with none held.
+                // No room was found, but this bucket could not be looked at. Its latch is waited for with
+                // none held.
                 drop(self.table.latch(busy, me));
                 continue;
             }
@@ -90,7 +92,11 @@ impl LockTable {
     pub(super) fn write(&self, index: u32, word: Word, held: &mut Held) {
         held.words.push(index);
         let place = self.table.word(index as usize);
-        debug_assert_eq!(place.load(Ordering::Relaxed), Word::FREE.0, "words are written under their bucket's latch");
+        debug_assert_eq!(
+            place.load(Ordering::Relaxed),
+            Word::FREE.0,
+            "words are written under their bucket's latch"
+        );
         // Release: pairs with the Acquire of looks without the latch.
         place.store(word.0, Ordering::Release);
     }
@@ -101,7 +107,8 @@ impl LockTable {
         for distance in 0..=reach {
             let number = self.table.at(home, distance);
             for (position, place) in self.table.bucket(number).words.iter().enumerate() {
-                // Acquire: pairs with the swap of a release, so whoever gets the lock sees what its last holder did.
+                // Acquire: pairs with the swap of a release, so whoever gets the lock sees what its last
+                // holder did.
                 let word = Word(place.load(Ordering::Acquire));
                 if word.is_free() {
                     if distance == 0 && found.free.is_none() {
@@ -138,7 +145,8 @@ impl LockTable {
         self.survey(home, latch.reach(), me, want, Manner { will_sleep: true, ..Manner::TAKE }).blocked
     }
 
-    /// Whether somebody waits to have the record exclusively. A lock's flag alone does not say that: its waiter may have given up.
+    /// Whether somebody waits to have the record exclusively. A lock's flag alone does not say that: its
+    /// waiter may have given up.
     fn is_awaited(&self, id: super::LockId) -> bool {
         self.table.slots_in_use().any(|(_, slot)| {
             // SeqCst, as all looks at announcements.
@@ -148,9 +156,10 @@ impl LockTable {
     }
 }
 
-/// Flags a lock as waited for. False if it is gone. Its home's latch is held, so it can only be flagged or gone: if the word is somebody
-/// else's by now, it is a lock on a record of another home.
+/// Flags a lock as waited for. False if it is gone. Its home's latch is held, so it can only be flagged or
+/// gone: if the word is somebody else's by now, it is a lock on a record of another home.
 fn flag(place: &AtomicU64, word: Word) -> bool {
     // SeqCst: pairs with the swap of the release, see `pass_on`.
-    word.is_waited() || place.compare_exchange(word.0, word.flagged(true).0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    word.is_waited()
+        || place.compare_exchange(word.0, word.flagged(true).0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
 }

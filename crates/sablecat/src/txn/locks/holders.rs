@@ -62,14 +62,26 @@ impl LockTable {
         let mut holders = Vec::new();
         let want = Want { id: LockId::of(hash), mode: Mode::Shared };
         self.table.against(0, want, |lock| {
-            holders.push(Holder { slot: lock.owner(), mode: lock.mode(), coarse: lock.is_coarse(), awaited: lock.is_waited() });
+            holders.push(Holder {
+                slot: lock.owner(),
+                mode: lock.mode(),
+                coarse: lock.is_coarse(),
+                awaited: lock.is_waited(),
+            });
         });
         holders
     }
 
-    /// All locks, and all waits for one, at a glance: no latch is taken, so what was there all the time is shown, and nothing else for sure.
+    /// All locks, and all waits for one, at a glance: no latch is taken, so what was there all the time is
+    /// shown, and nothing else for sure.
     pub(crate) fn look(&self) -> Vec<Seen> {
-        let seen = |word: Word, slot, waits_for| Seen { record: word.id().0, slot, mode: word.mode(), coarse: word.is_coarse(), waits_for };
+        let seen = |word: Word, slot, waits_for| Seen {
+            record: word.id().0,
+            slot,
+            mode: word.mode(),
+            coarse: word.is_coarse(),
+            waits_for,
+        };
         let mut found = Vec::new();
         self.table.each_place(|index| {
             // Acquire: as in `Table::against`.
@@ -89,7 +101,8 @@ impl LockTable {
         found
     }
 
-    /// The participants that are changing the table, once for each part of it. They may have been stopped in the middle.
+    /// The participants that are changing the table, once for each part of it. They may have been stopped in
+    /// the middle.
     pub(crate) fn look_at_latches(&self) -> impl Iterator<Item = u16> {
         self.table.latch_owners()
     }

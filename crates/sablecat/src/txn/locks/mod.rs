@@ -1,9 +1,10 @@
 //! Record locks: who may go on with a record, until the transaction ends.
 //!
-//! A lock is *shared* or *exclusive*, on one record, held by a participant slot. The record is known by a 64-bit hash of its tree and key
-//! (name.rs) of which 44 bits are kept: records that agree in them share one lock. That may make a transaction wait for no reason; it never
-//! lets one through that should wait. Locks manage contention, no more: what a commit may do is decided by validation, so a lock that is
-//! late, lost with its owner or coarser than need be costs time and nothing else.
+//! A lock is *shared* or *exclusive*, on one record, held by a participant slot. The record is known by a
+//! 64-bit hash of its tree and key (name.rs) of which 44 bits are kept: records that agree in them share one
+//! lock. That may make a transaction wait for no reason; it never lets one through that should wait. Locks
+//! manage contention, no more: what a commit may do is decided by validation, so a lock that is late, lost
+//! with its owner or coarser than need be costs time and nothing else.
 //!
 //! ```text
 //! word.rs      one word of the table: record, owner, mode
@@ -17,26 +18,31 @@
 //! ```
 //!
 //! # The idea
-//! A bucket is a cache line: a header and seven words, each word one lock of one owner (a shared lock of five owners is five words). Words
-//! are written under the latch in the header, a few tens of nanoseconds at a time, and taken back by their owner with one swap, without it.
-//! So no state of the table needs repair: **a word is a lock, whole, from the store that writes it to the swap that clears it**, and names
-//! who must clear it. If a participant dies anywhere, [`LockTable::release_all_of`] clears its words and latches by looking at all of them.
+//! A bucket is a cache line: a header and seven words, each word one lock of one owner (a shared lock of five
+//! owners is five words). Words are written under the latch in the header, a few tens of nanoseconds at a
+//! time, and taken back by their owner with one swap, without it. So no state of the table needs repair: **a
+//! word is a lock, whole, from the store that writes it to the swap that clears it**, and names who must
+//! clear it. If a participant dies anywhere, [`LockTable::release_all_of`] clears its words and latches by
+//! looking at all of them.
 //!
 //! # Invariants
-//! - A bucket's word goes from zero to something only under that bucket's latch, and back to zero only by its owner or the owner's reaper.
-//! - A lock is granted under the latch of its record's home bucket, wherever its word ends up: so two grants for one record never overlap.
-//! - A record lock is never awaited while holding anything short: a latch, a role, an operation. The detector could not see such a circle.
+//! - A bucket's word goes from zero to something only under that bucket's latch, and back to zero only by its
+//!   owner or the owner's reaper.
+//! - A lock is granted under the latch of its record's home bucket, wherever its word ends up: so two grants
+//!   for one record never overlap.
+//! - A record lock is never awaited while holding anything short: a latch, a role, an operation. The detector
+//!   could not see such a circle.
 //!
 //! # Fairness
-//! A release wakes one waiter, of those that can go on the one whose transaction is oldest (and if it is to share the lock, the others that
-//! are), not all: no stampede. Whoever is running may still take the lock first. Newcomers to a shared lock for which somebody waits to have
-//! it exclusively hold back for one short sleep. Nothing stronger is promised: a transaction that keeps losing takes the environment's
-//! serial gate.
+//! A release wakes one waiter, of those that can go on the one whose transaction is oldest (and if it is to
+//! share the lock, the others that are), not all: no stampede. Whoever is running may still take the lock
+//! first. Newcomers to a shared lock for which somebody waits to have it exclusively hold back for one short
+//! sleep. Nothing stronger is promised: a transaction that keeps losing takes the environment's serial gate.
 //!
 //! # Costs (sketch)
-//! A grant is one cache line, one compare-and-swap (the latch) and two stores; a release one swap; a transaction's first lock another
-//! fetch-and-add, for its age. Measured, uncontended: 23 ns for all of it, 21 for each of ten in one transaction, 12 to find that a lock
-//! is held already.
+//! A grant is one cache line, one compare-and-swap (the latch) and two stores; a release one swap; a
+//! transaction's first lock another fetch-and-add, for its age. Measured, uncontended: 23 ns for all of it,
+//! 21 for each of ten in one transaction, 12 to find that a lock is held already.
 //!
 //! `unsafe`: the view of the region's lock words as buckets, in table.rs.
 
@@ -75,10 +81,12 @@ pub(crate) enum Mode {
     Exclusive,
 }
 
-/// The locks of one transaction: where their words are. Whoever drops it without [`LockTable::release_all`] leaves them locked.
+/// The locks of one transaction: where their words are. Whoever drops it without [`LockTable::release_all`]
+/// leaves them locked.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// Indices of the words in the table. One that was given up for a coarse lock may be somebody else's by now.
+    /// Indices of the words in the table. One that was given up for a coarse lock may be somebody else's by
+    /// now.
     words: Vec<u32>,
     /// Whether the slot says when this transaction took its first lock.
     dated: bool,
@@ -104,19 +112,29 @@ impl LockTable {
         LockTable { table: Table::new(Arc::clone(region)), policy: DeadlockPolicy::default() }
     }
 
-    /// The same, with this choice of who gives way in a deadlock. A matter of the participant that finds it: all should agree.
+    /// The same, with this choice of who gives way in a deadlock. A matter of the participant that finds it:
+    /// all should agree.
     pub(crate) fn with_policy(self, policy: DeadlockPolicy) -> LockTable {
         LockTable { policy, ..self }
     }
 
-    /// Locks the record of `hash` for `me`, waiting for up to `timeout`. Nothing happens if `me` has it in this mode or a stronger one; if
-    /// `me` shares it and wants it exclusively, it waits for the others that share it.
+    /// Locks the record of `hash` for `me`, waiting for up to `timeout`. Nothing happens if `me` has it in
+    /// this mode or a stronger one; if `me` shares it and wants it exclusively, it waits for the others that
+    /// share it.
     ///
     /// # Errors
-    /// `Deadlock`: waiting would never have ended, and `me` is the one to give way. `Timeout`: it took too long; the message names who has
-    /// it. `TooMany`: no word is free. After each, what was held before still is.
+    /// `Deadlock`: waiting would never have ended, and `me` is the one to give way. `Timeout`: it took too
+    /// long; the message names who has it. `TooMany`: no word is free. After each, what was held before still
+    /// is.
     #[inline]
-    pub(crate) fn acquire(&self, me: u16, hash: u64, mode: Mode, timeout: Duration, held: &mut Held) -> Result<()> {
+    pub(crate) fn acquire(
+        &self,
+        me: u16,
+        hash: u64,
+        mode: Mode,
+        timeout: Duration,
+        held: &mut Held,
+    ) -> Result<()> {
         let want = Want { id: LockId::of(hash), mode };
         self.date(me, held);
         if self.attempt(me, want, Manner::ASK, held)? {
@@ -135,7 +153,8 @@ impl LockTable {
         self.attempt(me, Want { id: LockId::of(hash), mode }, Manner::TAKE, held)
     }
 
-    /// Whether somebody else has the record of `hash` locked. If so, the end of that lock wakes who sleeps until something changes.
+    /// Whether somebody else has the record of `hash` locked. If so, the end of that lock wakes who sleeps
+    /// until something changes.
     pub(crate) fn is_barred(&self, me: u16, hash: u64) -> bool {
         self.stands_against(me, Want { id: LockId::of(hash), mode: Mode::Exclusive })
     }
@@ -147,7 +166,8 @@ impl LockTable {
         held.dated = false;
     }
 
-    /// Releases all locks of a transaction that will run again. It keeps its age, so that it does not give way as the youngest for ever.
+    /// Releases all locks of a transaction that will run again. It keeps its age, so that it does not give
+    /// way as the youngest for ever.
     pub(crate) fn release_to_retry(&self, me: u16, held: &mut Held) {
         // Of who was taken for dead the slot is another's, and with it the locks that name it.
         let is_fenced = self.table.is_fenced();
@@ -169,8 +189,9 @@ impl LockTable {
         }
     }
 
-    /// Releases whatever the participant of `slot` held when it died: its locks, its latches on buckets, its announcements. The caller
-    /// knows that it is dead; others may do the same at once, and should the caller die here, the next one starts again.
+    /// Releases whatever the participant of `slot` held when it died: its locks, its latches on buckets, its
+    /// announcements. The caller knows that it is dead; others may do the same at once, and should the caller
+    /// die here, the next one starts again.
     pub(crate) fn release_all_of(&self, slot: u16) {
         self.table.each_place(|index| self.release_for_dead(slot, index));
         // Only now: while a latch is held nobody relies on the words under it.
@@ -178,7 +199,8 @@ impl LockTable {
         self.withdraw(slot);
     }
 
-    /// As [`LockTable::release`] for somebody dead: unless another has, who does the same, and the word is a third one's by now.
+    /// As [`LockTable::release`] for somebody dead: unless another has, who does the same, and the word is a
+    /// third one's by now.
     fn release_for_dead(&self, dead: u16, index: usize) {
         let place = self.table.word(index);
         // Relaxed: the exchange decides.

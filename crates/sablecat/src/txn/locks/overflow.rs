@@ -2,15 +2,17 @@
 //!
 //! A lock whose home has no free word goes, in this order,
 //! 1. to a free word of one of the next few buckets, the home's reach raised first;
-//! 2. if its owner has other locks of that home, and nobody's lock stands against it, into one *coarse* lock: one of those words made to
-//!    stand for every record of the home, the other words freed. It covers more than was asked for, never less;
+//! 2. if its owner has other locks of that home, and nobody's lock stands against it, into one *coarse* lock:
+//!    one of those words made to stand for every record of the home, the other words freed. It covers more
+//!    than was asked for, never less;
 //! 3. to a free word anywhere;
 //! 4. nowhere: `TooMany`.
 //!
-//! A transaction with very many locks prefers 2 from the start, so that it does not fill the table under everybody's feet: it comes to
-//! at most [`COARSE_FROM`] of the words and one for each bucket.
+//! A transaction with very many locks prefers 2 from the start, so that it does not fill the table under
+//! everybody's feet: it comes to at most [`COARSE_FROM`] of the words and one for each bucket.
 //!
-//! A coarse lock is written by one compare-and-swap over a lock that it includes, so whoever dies on the way has one or the other.
+//! A coarse lock is written by one compare-and-swap over a lock that it includes, so whoever dies on the way
+//! has one or the other.
 
 use sablecat_os::atomic::Ordering;
 
@@ -32,8 +34,8 @@ impl LockTable {
         held.words.len() >= self.table.capacity() / COARSE_FROM
     }
 
-    /// Writes a lock that nothing stands against, but for which the home bucket is full or a coarse lock is better. None when done; else the
-    /// number of a bucket that may have had room, but was busy.
+    /// Writes a lock that nothing stands against, but for which the home bucket is full or a coarse lock is
+    /// better. None when done; else the number of a bucket that may have had room, but was busy.
     #[cold]
     pub(super) fn place_elsewhere(
         &self,
@@ -76,7 +78,8 @@ impl LockTable {
         Ok(busy)
     }
 
-    /// Writes a lock into a free word of the bucket at `distance`. False if there is none, or somebody is at it.
+    /// Writes a lock into a free word of the bucket at `distance`. False if there is none, or somebody is at
+    /// it.
     fn place_at(
         &self,
         home_latch: &mut Latch<'_>,
@@ -93,14 +96,17 @@ impl LockTable {
         };
         let words = &self.table.bucket(number).words;
         // Acquire: pairs with the swap of the release that freed the word.
-        let Some(position) = words.iter().position(|place| place.load(Ordering::Acquire) == Word::FREE.0) else { return false };
+        let Some(position) = words.iter().position(|place| place.load(Ordering::Acquire) == Word::FREE.0)
+        else {
+            return false;
+        };
         home_latch.raise_reach(distance);
         self.write(Table::index(number, position), word, held);
         true
     }
 
-    /// Makes one of the owner's locks of this home stand for all records of it, `word`'s among them, and frees its others. False if
-    /// somebody's lock stands against that. The caller has the home's latch.
+    /// Makes one of the owner's locks of this home stand for all records of it, `word`'s among them, and
+    /// frees its others. False if somebody's lock stands against that. The caller has the home's latch.
     fn make_coarse(&self, home: usize, reach: usize, word: Word) -> bool {
         let me = word.owner();
         let mut mode = word.mode();

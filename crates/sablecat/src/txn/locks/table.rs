@@ -4,13 +4,15 @@
 //! bucket 0     counters: moments, waits, deadlocks, timeouts, coarse locks
 //! bucket 1..n  header {sequence: 32, reach: 16, latch owner: 16} and seven lock words
 //! ```
-//! A record's *home* is one of the buckets from 1. Words that find no room at home go to the buckets that follow, round the end; the home's
-//! `reach` says how many of those must be looked through. Reach is raised before a word is written out there, and lowered by whoever has
-//! the latch and sees that nothing is left so far out.
+//! A record's *home* is one of the buckets from 1. Words that find no room at home go to the buckets that
+//! follow, round the end; the home's `reach` says how many of those must be looked through. Reach is raised
+//! before a word is written out there, and lowered by whoever has the latch and sees that nothing is left so
+//! far out.
 //!
-//! The latch is written by whoever takes it, and given back by its owner, or by the reaper of a dead owner; the sequence changes with each
-//! taking. It is held for tens of nanoseconds, so nobody is woken at its end: who finds it held spins, and if the holder was stopped in
-//! the middle, sleeps a few milliseconds at a time. A holder of one latch takes a second only if it is free at once.
+//! The latch is written by whoever takes it, and given back by its owner, or by the reaper of a dead owner;
+//! the sequence changes with each taking. It is held for tens of nanoseconds, so nobody is woken at its end:
+//! who finds it held spins, and if the holder was stopped in the middle, sleeps a few milliseconds at a time.
+//! A holder of one latch takes a second only if it is free at once.
 
 use std::sync::Arc;
 
@@ -133,8 +135,9 @@ impl Table {
     #[inline]
     fn buckets(&self) -> &[Bucket] {
         let (words, count) = self.region.lock_words();
-        // SAFETY: `count` words, a power of two and at least 16, start at the 4096-aligned `words` and live as long as the region, which we
-        // hold. They are only accessed as atomics, valid for any bytes; a bucket is eight of them.
+        // SAFETY: `count` words, a power of two and at least 16, start at the 4096-aligned `words` and live
+        // as long as the region, which we hold. They are only accessed as atomics, valid for any bytes; a
+        // bucket is eight of them.
         unsafe { std::slice::from_raw_parts(words.cast().as_ptr(), count / LINE) }
     }
 
@@ -221,14 +224,21 @@ impl Table {
         for bucket in &self.buckets()[1..] {
             let seen = Header(bucket.header.load(Ordering::Acquire));
             if seen.owner() == slot {
-                // The owner is dead, so only another reaper can have changed the word. AcqRel: as a holder's taking and giving back.
-                let _ = bucket.header.compare_exchange(seen.0, seen.given_back().0, Ordering::AcqRel, Ordering::Relaxed);
+                // The owner is dead, so only another reaper can have changed the word. AcqRel: as a holder's
+                // taking and giving back.
+                let _ = bucket.header.compare_exchange(
+                    seen.0,
+                    seen.given_back().0,
+                    Ordering::AcqRel,
+                    Ordering::Relaxed,
+                );
             }
         }
     }
 
-    /// Shows `see` every lock that stands against `me` having what it wants, or all that touch the record if `me` is 0. Without the latch,
-    /// so what is shown may be gone; locks whose owners wait or sleep are shown for sure.
+    /// Shows `see` every lock that stands against `me` having what it wants, or all that touch the record if
+    /// `me` is 0. Without the latch, so what is shown may be gone; locks whose owners wait or sleep are shown
+    /// for sure.
     pub(super) fn against(&self, me: u16, want: Want, mut see: impl FnMut(Word)) {
         let home = self.home(want.id);
         // Acquire: pairs with the Release that raised the reach before the word out there was written.
@@ -237,7 +247,11 @@ impl Table {
             for place in &self.bucket(self.at(home, distance)).words {
                 // Acquire: pairs with the Release that wrote the word.
                 let word = Word(place.load(Ordering::Acquire));
-                if !word.is_free() && word.owner() != me && self.covers(word, want.id) && (me == 0 || clash(word.mode(), want.mode)) {
+                if !word.is_free()
+                    && word.owner() != me
+                    && self.covers(word, want.id)
+                    && (me == 0 || clash(word.mode(), want.mode))
+                {
                     see(word);
                 }
             }
@@ -252,7 +266,9 @@ impl Table {
 
     /// Calls `see` with the index of every lock word.
     pub(super) fn each_place(&self, mut see: impl FnMut(usize)) {
-        self.each_bucket(|number| (0..WORDS).for_each(|position| see(Table::index(number, position) as usize)));
+        self.each_bucket(|number| {
+            (0..WORDS).for_each(|position| see(Table::index(number, position) as usize))
+        });
     }
 
     /// Calls `see` with the number of every bucket of lock words.
@@ -273,7 +289,8 @@ impl Table {
 
     /// The slots that somebody may be in.
     pub(super) fn slots_in_use(&self) -> impl Iterator<Item = (u16, &Slot)> {
-        // Acquire: pairs with the raising of the mark; a waiter's slot was taken long before it announced the wait we look for.
+        // Acquire: pairs with the raising of the mark; a waiter's slot was taken long before it announced the
+        // wait we look for.
         let high = self.region.header().slots_high.0.load(Ordering::Acquire).min(self.slots() as u32) as u16;
         (1..high).map(|number| (number, self.region.slot(number)))
     }

@@ -1,12 +1,13 @@
 //! Waiting for a lock, and whom a release wakes.
 //!
-//! A waiter announces in its slot what it waits for, flags each lock that stands against it, looks for a circle of waiters, and sleeps on
-//! its slot's own queue. A release that finds its word flagged looks through the slots for the oldest transaction that waits for that
-//! record and wakes it alone; a woken waiter writes its lock flagged, so the next release wakes the next one. A waiter that leaves without
-//! the lock passes its wake on.
+//! A waiter announces in its slot what it waits for, flags each lock that stands against it, looks for a
+//! circle of waiters, and sleeps on its slot's own queue. A release that finds its word flagged looks through
+//! the slots for the oldest transaction that waits for that record and wakes it alone; a woken waiter writes
+//! its lock flagged, so the next release wakes the next one. A waiter that leaves without the lock passes its
+//! wake on.
 //!
-//! Who dies on the way: a wake that was sent to a dead waiter, or died with its sender, is made up for by the other waiters' own looks,
-//! milliseconds later; the announcement is cleared by the reaper.
+//! Who dies on the way: a wake that was sent to a dead waiter, or died with its sender, is made up for by the
+//! other waiters' own looks, milliseconds later; the announcement is cleared by the reaper.
 
 use std::time::Duration;
 
@@ -46,7 +47,8 @@ impl LockTable {
                 }
                 manner.polite = false;
                 if want.mode == Mode::Exclusive {
-                    // Perhaps a release woke nobody but us, and then somebody shared the lock: others that wait to share it may go on.
+                    // Perhaps a release woke nobody but us, and then somebody shared the lock: others that
+                    // wait to share it may go on.
                     self.pass_on(Word::new(want, me));
                 }
                 self.break_circles(me);
@@ -100,8 +102,8 @@ impl LockTable {
         slot.waits_since.store(number, Ordering::Relaxed);
         // Release: who sees the announcement sees the numbers that go with it.
         slot.waits_for.store(Word::announcement(want, number).0, Ordering::Release);
-        // Of two that close one circle at once, one sees the other's announcement and both's locks; and a release that finds our flag
-        // finds the announcement.
+        // Of two that close one circle at once, one sees the other's announcement and both's locks; and a
+        // release that finds our flag finds the announcement.
         fence(Ordering::SeqCst);
     }
 
@@ -113,14 +115,16 @@ impl LockTable {
 
     /// Wakes who can have the lock that ended: the oldest, and if it is to share it, the others that are.
     ///
-    /// Who is not woken is woken later, because what stands against it is flagged. Where it is not (somebody came by and took the lock
-    /// before those that wait), the oldest is woken to flag it.
+    /// Who is not woken is woken later, because what stands against it is flagged. Where it is not (somebody
+    /// came by and took the lock before those that wait), the oldest is woken to flag it.
     #[cold]
     pub(super) fn pass_on(&self, ended: Word) {
-        // The lock's end, a SeqCst swap, comes before these looks. A waiter announces, then flags the lock; so if its flag was seen, its
-        // announcement is; if it was not, the waiter's compare-and-swap failed and it looks again by itself.
+        // The lock's end, a SeqCst swap, comes before these looks. A waiter announces, then flags the lock;
+        // so if its flag was seen, its announcement is; if it was not, the waiter's compare-and-swap failed
+        // and it looks again by itself.
         fence(Ordering::SeqCst);
-        // Who has passed over the record, and sleeps until something changes, has flagged the lock, too, after it announced its sleep.
+        // Who has passed over the record, and sleeps until something changes, has flagged the lock, too,
+        // after it announced its sleep.
         self.table.wake_listeners();
         let mut waiting: Vec<_> = self
             .table
@@ -134,7 +138,8 @@ impl LockTable {
             .collect();
         waiting.sort_unstable_by_key(|(age, ..)| *age);
         let wake = |number| self.table.slot(number).lock_queue.wake();
-        // Those that wait for different records, as they may behind a coarse lock, do not wait for each other.
+        // Those that wait for different records, as they may behind a coarse lock, do not wait for each
+        // other.
         let for_one_record = !ended.is_coarse();
         let mut gone_on = None;
         let mut flagging = false;
@@ -158,7 +163,9 @@ impl LockTable {
     /// What a waiter can do when a lock has ended.
     fn chance(&self, waiter: u16, want: Want) -> Chance {
         let mut chance = Chance::Now;
-        self.table.against(waiter, want, |lock| chance = chance.max(if lock.is_waited() { Chance::Later } else { Chance::Unknown }));
+        self.table.against(waiter, want, |lock| {
+            chance = chance.max(if lock.is_waited() { Chance::Later } else { Chance::Unknown })
+        });
         chance
     }
 }

@@ -4,9 +4,10 @@
 //! 63                20 19     18     17..16  15..0
 //! record (44 bits)     flag   coarse mode    owner
 //! ```
-//! In a lock, the flag says that somebody waits for it, and `coarse` that it stands for every record of its record's home bucket. Mode 0 is
-//! no lock: zero. A slot's announcement of what it waits for has the same layout: in the owner's place the low bits of the wait's number, so
-//! that two waits for one record differ, and the flag says that this wait was chosen to end in a deadlock error.
+//! In a lock, the flag says that somebody waits for it, and `coarse` that it stands for every record of its
+//! record's home bucket. Mode 0 is no lock: zero. A slot's announcement of what it waits for has the same
+//! layout: in the owner's place the low bits of the wait's number, so that two waits for one record differ,
+//! and the flag says that this wait was chosen to end in a deadlock error.
 
 use super::Mode;
 
@@ -26,7 +27,8 @@ pub(super) const ID_BITS: u32 = 64 - ID_SHIFT;
 pub(super) struct LockId(pub(super) u64);
 
 impl LockId {
-    /// The odd multiplier moves every bit of the hash upwards, so a hash that is good in its low bits alone does not hurt.
+    /// The odd multiplier moves every bit of the hash upwards, so a hash that is good in its low bits alone
+    /// does not hurt.
     #[inline]
     pub(super) fn of(hash: u64) -> LockId {
         LockId(hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> ID_SHIFT)

@@ -1,10 +1,12 @@
-//! Nothing leaks: frames, page ids and blocks, after any mix of commits, aborts, conflicts, removals, sweeps and checkpoints.
+//! Nothing leaks: frames, page ids and blocks, after any mix of commits, aborts, conflicts, removals, sweeps
+//! and checkpoints.
 
 use std::collections::BTreeMap;
 
 use super::*;
 
-/// Mostly short keys; in some lives every fifth is so long that it is nested, up to three deep, and shares its stems with others.
+/// Mostly short keys; in some lives every fifth is so long that it is nested, up to three deep, and shares
+/// its stems with others.
 fn key(n: u64, nested: bool) -> Vec<u8> {
     let mut key = format!("key {n:03}").into_bytes();
     if nested && n.is_multiple_of(5) {
@@ -63,8 +65,10 @@ fn random_life(seed: u64, frames: usize, volume: Option<Volume>) {
                 if what == 12 {
                     continue;
                 }
-                // The transaction's first record changes under it: a conflict after pages were latched and built.
-                let loses = what == 13 && then.first_key_value().is_some_and(|(key, value)| model.get(key) != Some(value));
+                // The transaction's first record changes under it: a conflict after pages were latched and
+                // built.
+                let loses = what == 13
+                    && then.first_key_value().is_some_and(|(key, value)| model.get(key) != Some(value));
                 if loses {
                     let (key, _) = then.first_key_value().unwrap();
                     let under: Vec<u8> = vec![0; dice.below(80) as usize + 121];
@@ -87,7 +91,11 @@ fn random_life(seed: u64, frames: usize, volume: Option<Volume>) {
             }
             // Epochs and moving exclude each other.
             _ if seed % 4 == 3 => _ = store.checkpoint_retaining(&mut dice).unwrap(),
-            _ => _ = store.checkpoint_moving(if dice.below(2) == 0 { Moving::Much } else { Moving::Little }).unwrap(),
+            _ => {
+                _ = store
+                    .checkpoint_moving(if dice.below(2) == 0 { Moving::Much } else { Moving::Little })
+                    .unwrap()
+            }
         }
     }
     assert!(store.verified().0.into_iter().eq(model), "seed {seed}");
@@ -163,8 +171,8 @@ fn lives_together_on_a_volume_leak_nothing() {
     (0..10).for_each(|seed| lives_together(seed, 256, Some(volume(seed))));
 }
 
-/// The frames that a commit of many pages supersedes serve the next one: no sweep goes to look for others, which are cold in the processor's cache
-/// and, in a large pool, were perhaps never touched.
+/// The frames that a commit of many pages supersedes serve the next one: no sweep goes to look for others,
+/// which are cold in the processor's cache and, in a large pool, were perhaps never touched.
 #[test]
 fn large_commits_use_their_own_frames_again() {
     let store = Store::new(2000, 4, None);

@@ -5,7 +5,8 @@ use crate::error::ErrorKind;
 use crate::pages::header;
 
 const RECORDS: u32 = 4000;
-/// As many as make some leaves under one root, so that the tree is as it was made when they have been removed.
+/// As many as make some leaves under one root, so that the tree is as it was made when they have been
+/// removed.
 const FEW: u32 = 300;
 
 fn key(n: u32) -> Vec<u8> {
@@ -24,8 +25,9 @@ fn covering(store: &Store, seat: &Seat<'_>, key: &[u8]) -> (PageId, Option<Vec<u
     (header::page_id(bytes), value)
 }
 
-/// The number of a leaf that somebody remembers may be that of a page of the load, which looks like a leaf of the tree. That is read by nobody before the load
-/// has committed, and written by nobody: it would be lost if the load failed.
+/// The number of a leaf that somebody remembers may be that of a page of the load, which looks like a leaf of
+/// the tree. That is read by nobody before the load has committed, and written by nobody: it would be lost if
+/// the load failed.
 #[test]
 fn a_leaf_remembered_from_when_others_had_filled_the_tree_is_no_page_of_the_load() {
     let store = Store::new(2000, 8, None);
@@ -35,7 +37,8 @@ fn a_leaf_remembered_from_when_others_had_filled_the_tree_is_no_page_of_the_load
     let records = (0..RECORDS).map(|n| {
         if n == RECORDS / 2 {
             (0..FEW).for_each(|n| store.put(&key(n), &[7; 9]).unwrap());
-            remembered.extend(seats.iter().zip(1..).map(|(seat, n)| covering(&store, seat, &key(FEW / 5 * n)).0));
+            remembered
+                .extend(seats.iter().zip(1..).map(|(seat, n)| covering(&store, seat, &key(FEW / 5 * n)).0));
             // From the end, so that each leaf is merged with the one behind it.
             (0..FEW).rev().for_each(|n| assert!(store.remove(&key(n)).unwrap()));
             pages.sweep_all(&store.seat());
@@ -75,12 +78,16 @@ fn a_load_into_a_tree_that_others_have_filled_fails_and_leaves_nothing() {
         }
         (key(n), [1; 9])
     });
-    assert_eq!(store.kernel.bulk_load(&store.tree, records, Durability::Memory).unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(
+        store.kernel.bulk_load(&store.tree, records, Durability::Memory).unwrap_err().kind(),
+        ErrorKind::Conflict
+    );
     assert!(store.verified().0.iter().all(|(_, value)| value == &[7; 9]));
     store.assert_nothing_leaks();
 }
 
-/// Pages of a load are born before the load commits: a snapshot from in between does not have what they say, though it is younger than they are.
+/// Pages of a load are born before the load commits: a snapshot from in between does not have what they say,
+/// though it is younger than they are.
 #[test]
 fn who_began_while_a_tree_was_loaded_does_not_write_over_what_was_loaded() {
     for writes in [1, 100] {
@@ -95,8 +102,14 @@ fn who_began_while_a_tree_was_loaded_does_not_write_over_what_was_loaded() {
             }
             (key(n), [1; 9])
         });
-        assert_eq!(store.kernel.bulk_load(&store.tree, records, Durability::Memory).unwrap(), u64::from(RECORDS));
+        assert_eq!(
+            store.kernel.bulk_load(&store.tree, records, Durability::Memory).unwrap(),
+            u64::from(RECORDS)
+        );
         let committed = begun.expect("it was begun").commit(Durability::Memory);
-        assert_eq!(committed.expect_err("the load has set the same records, and committed first").kind(), ErrorKind::Conflict);
+        assert_eq!(
+            committed.expect_err("the load has set the same records, and committed first").kind(),
+            ErrorKind::Conflict
+        );
     }
 }

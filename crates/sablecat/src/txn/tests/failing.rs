@@ -19,7 +19,9 @@ fn key(n: u64) -> [u8; 8] {
 
 /// A store with some pages on a disk, and a checkpoint of it.
 fn store_on(disk: &dyn sablecat_os::disk::Disk, frames: usize) -> Store {
-    let volume = Volume::create(disk, Path::new(PATH), crate::pages::volume::tests::plain(512), [7; 16], false).expect("no faults");
+    let volume =
+        Volume::create(disk, Path::new(PATH), crate::pages::volume::tests::plain(512), [7; 16], false)
+            .expect("no faults");
     let store = Store::new(frames, 8, Some(volume));
     store.change_all(0);
     store.checkpoint().unwrap();
@@ -34,7 +36,9 @@ impl Store {
     /// Versions that are said to be on their way to the volume, although nobody is at work.
     fn being_written(&self) -> usize {
         let region = &self.kernel.pages.region;
-        (1..region.geometry().frames as u32).filter(|&frame| region.frame(FrameId(frame)).block().is_writing()).count()
+        (1..region.geometry().frames as u32)
+            .filter(|&frame| region.frame(FrameId(frame)).block().is_writing())
+            .count()
     }
 
     /// Takes all blocks but `left` that the volume can have.
@@ -76,14 +80,18 @@ fn a_checkpoint_that_waited_for_one_whose_flush_failed_does_not_go_on() {
         for survival in Survival::ALL {
             let left = sim.crash_as(survival, seed);
             let volume = Volume::open_with(&left, Path::new(PATH), false, &Declared::default()).unwrap();
-            let pages = Pages::new(Arc::new(Region::private(geometry(300, 8)).unwrap()), None, access::check_page).unwrap();
+            let pages =
+                Pages::new(Arc::new(Region::private(geometry(300, 8)).unwrap()), None, access::check_page)
+                    .unwrap();
             let mut buffer = vec![0; 512];
             let mut look = |found| match found {
                 VolumeFound::Page(page, block) => pages.check_stored(&volume, page, block, &mut buffer),
                 VolumeFound::Damaged(_, error) => Err(error),
                 VolumeFound::Map(_) => Ok(()),
             };
-            volume.walk(0..u64::MAX, &mut look).unwrap_or_else(|error| panic!("seed {seed}, {survival:?}: {error}"));
+            volume
+                .walk(0..u64::MAX, &mut look)
+                .unwrap_or_else(|error| panic!("seed {seed}, {survival:?}: {error}"));
         }
     }
 }
@@ -167,22 +175,33 @@ fn a_dead_checkpoint_that_cannot_be_settled_poisons_and_the_dead_lets_go_of_the_
     let sim = SimDisk::new(1);
     let store = store_on(&sim, 300);
     let region = &store.kernel.pages.region;
-    let (dead, reaper) = (store.kernel.pages.participants.sit().unwrap(), store.kernel.pages.participants.sit().unwrap());
+    let (dead, reaper) =
+        (store.kernel.pages.participants.sit().unwrap(), store.kernel.pages.participants.sit().unwrap());
     dies_in_a_checkpoint(&store, &dead);
     std::mem::forget(region.role(Work::Structure(7)).try_take(dead.number()).unwrap());
     std::mem::forget(region.role(Work::Serial).try_take(dead.number()).unwrap());
     sim.fail_at(sim.calls() + 1, Fault::SyncFails);
     store.kernel.mend_slot(dead.number(), &reaper);
     assert_eq!(store.kernel.pages.fail_if_poisoned().unwrap_err().kind(), ErrorKind::Poisoned);
-    assert_eq!([Work::Checkpoint, Work::Serial, Work::Structure(7)].map(|work| region.role(work).look().owner()), [0; 3]);
+    assert_eq!(
+        [Work::Checkpoint, Work::Serial, Work::Structure(7)].map(|work| region.role(work).look().owner()),
+        [0; 3]
+    );
     let checkpoint = store.checkpoint().map_err(|error| error.kind());
     assert_eq!(checkpoint, Err(ErrorKind::Poisoned), "nothing of what was written before is to be named");
 }
 
-/// Whatever fails, and at whichever call, the rest is mended, by this one and for good: nothing waits for somebody to come again.
+/// Whatever fails, and at whichever call, the rest is mended, by this one and for good: nothing waits for
+/// somebody to come again.
 #[test]
 fn nothing_stays_claimed_when_a_call_fails_while_the_dead_are_mended() {
-    let faults = [Fault::Error(std::io::ErrorKind::Other), Fault::ShortWrite, Fault::DiskFull, Fault::SyncFails, Fault::NoDescriptor];
+    let faults = [
+        Fault::Error(std::io::ErrorKind::Other),
+        Fault::ShortWrite,
+        Fault::DiskFull,
+        Fault::SyncFails,
+        Fault::NoDescriptor,
+    ];
     for (nth, fault) in (1..=8).flat_map(|nth| faults.map(|fault| (nth, fault))) {
         let sim = SimDisk::new(nth);
         let store = store_on(&sim, 300);
@@ -191,13 +210,18 @@ fn nothing_stays_claimed_when_a_call_fails_while_the_dead_are_mended() {
         let (dead, reaper) = (pages.participants.sit().unwrap(), pages.participants.sit().unwrap());
         dies_in_a_checkpoint(&store, &dead);
         std::mem::forget(region.role(Work::Structure(7)).try_take(dead.number()).unwrap());
-        let frames: Vec<_> = (0..3).map(|_| pages.with_frames(&dead, || pages.take_frame(&dead)).unwrap()).collect();
+        let frames: Vec<_> =
+            (0..3).map(|_| pages.with_frames(&dead, || pages.take_frame(&dead)).unwrap()).collect();
         let latched = pages.latch(store.tree.root, &dead).unwrap();
         pages.claim_write(latched, &dead).unwrap();
         assert!(region.frame(latched).change(FrameState::Published, FrameState::Claimed(dead.number())));
         sim.fail_at(sim.calls() + nth, fault);
         assert!(store.kernel.mend_slot(dead.number(), &reaper));
-        assert_eq!([Work::Checkpoint, Work::Structure(7)].map(|work| region.role(work).look().owner()), [0; 2], "{nth}: {fault:?}");
+        assert_eq!(
+            [Work::Checkpoint, Work::Structure(7)].map(|work| region.role(work).look().owner()),
+            [0; 2],
+            "{nth}: {fault:?}"
+        );
         assert!(frames.iter().all(|&frame| region.frame(frame).state() == FrameState::Retired));
         assert_eq!((pages.census().building, store.being_written()), (0, 0), "{nth}: {fault:?}");
         sim.clear_faults();
@@ -210,7 +234,8 @@ fn nothing_stays_claimed_when_a_call_fails_while_the_dead_are_mended() {
     }
 }
 
-/// Somebody had the role before, was stopped as it settled berths, and goes on when the same participant has that berth again for the same generation.
+/// Somebody had the role before, was stopped as it settled berths, and goes on when the same participant has
+/// that berth again for the same generation.
 #[test]
 fn a_checkpoint_whose_berth_is_ended_by_who_is_late_begins_anew() {
     let disk = Interrupted::new(SimDisk::new(1));
@@ -249,7 +274,8 @@ fn a_checkpoint_does_not_wait_for_who_was_stopped_while_it_wrote_a_version() {
     store.assert_nothing_leaks();
 }
 
-/// A page that has not changed since a checkpoint named its block may be said to have, late, by who helped a commit that had changed it before.
+/// A page that has not changed since a checkpoint named its block may be said to have, late, by who helped a
+/// commit that had changed it before.
 #[test]
 fn a_page_that_is_latched_for_long_keeps_the_block_that_the_map_names() {
     let store = store_on(&SimDisk::new(1), 300);

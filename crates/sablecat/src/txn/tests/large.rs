@@ -1,4 +1,5 @@
-//! Large values: stored past the pool, read past it, freed by one version; whatever checkpoints and snapshots are there meanwhile.
+//! Large values: stored past the pool, read past it, freed by one version; whatever checkpoints and snapshots
+//! are there meanwhile.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -45,10 +46,16 @@ fn a_value_larger_than_the_pool_is_stored_read_in_parts_and_freed() {
     store.put(b"key", &large).unwrap();
     assert!(store.census().current < 10, "its pages are not in the pool: {:?}", store.census());
     assert!(store.get(b"key") == Some(large.clone()));
-    for (offset, len) in [(0, 1), (447, 2), (5000, 300), (448 * 20, 448 * 30), (large.len() - 3, 10), (large.len(), 5)] {
+    for (offset, len) in
+        [(0, 1), (447, 2), (5000, 300), (448 * 20, 448 * 30), (large.len() - 3, 10), (large.len(), 5)]
+    {
         let mut part = vec![0; len];
         let read = store.kernel.read_part(&store.tree, b"key", offset as u64, &mut part).unwrap().unwrap();
-        assert_eq!(part[..read], large[offset..large.len().min(offset + len)], "{len} bytes from {offset} on");
+        assert_eq!(
+            part[..read],
+            large[offset..large.len().min(offset + len)],
+            "{len} bytes from {offset} on"
+        );
     }
     assert_eq!(store.kernel.value_len(&store.tree, b"key").unwrap(), Some(large.len() as u64));
     assert!(store.remove(b"key").unwrap());
@@ -62,7 +69,8 @@ fn a_large_value_is_in_neighbouring_blocks() {
     let store = Store::new(40, 6, Some(volume(1)));
     store.put(b"key", &value(7, PAGES)).unwrap();
     let run = PAGES - 1;
-    let first = (1..).map(PageId).find(|&page| store.kernel.pages.region.entry(page).block().is_rest()).unwrap();
+    let first =
+        (1..).map(PageId).find(|&page| store.kernel.pages.region.entry(page).block().is_rest()).unwrap();
     let block = |n: usize| store.kernel.pages.region.entry(PageId(first.0 + n as u32)).block().block().0;
     assert!((0..run).all(|n| block(n) == block(0) + n as u64));
 }
@@ -81,12 +89,19 @@ fn a_snapshot_reads_a_freed_value_while_checkpoints_pass_and_others_are_stored()
         for round in 0..4 {
             store.checkpoint().unwrap();
             store.put(format!("other {round}").as_bytes(), &value(10 + round, PAGES)).unwrap();
-            assert!(read(&mut snapshot, &store, b"old") == Some(value(1, PAGES)), "round {round}, named before: {named_before}");
+            assert!(
+                read(&mut snapshot, &store, b"old") == Some(value(1, PAGES)),
+                "round {round}, named before: {named_before}"
+            );
         }
         drop(snapshot);
         let before = store.kernel.pages.page_ids().used_count();
         store.checkpoint().unwrap();
-        assert_eq!(store.kernel.pages.page_ids().used_count(), before - PAGES as u64, "the old value is released at once, without a sweep");
+        assert_eq!(
+            store.kernel.pages.page_ids().used_count(),
+            before - PAGES as u64,
+            "the old value is released at once, without a sweep"
+        );
         store.assert_nothing_leaks();
     }
 }
@@ -121,7 +136,10 @@ fn a_snapshot_reads_a_freed_value_that_an_epoch_named_before_and_after_it_is_dro
                 snapshot = None;
             }
             if let Some(snapshot) = &mut snapshot {
-                assert!(read(snapshot, &store, b"old") == Some(value(1, PAGES)), "round {round}, dropped first: {dropped_first}");
+                assert!(
+                    read(snapshot, &store, b"old") == Some(value(1, PAGES)),
+                    "round {round}, dropped first: {dropped_first}"
+                );
             }
         }
         drop(snapshot);
@@ -139,7 +157,11 @@ fn overwriting_a_large_value_over_and_over_takes_the_room_of_a_few() {
     for round in 0..40 {
         store.put(b"key", &value(round, PAGES)).unwrap();
     }
-    assert!(store.kernel.pages.blocks().bounds().sum() < 600 + 5 * PAGES as u64, "{}", store.kernel.pages.blocks().bounds().sum());
+    assert!(
+        store.kernel.pages.blocks().bounds().sum() < 600 + 5 * PAGES as u64,
+        "{}",
+        store.kernel.pages.blocks().bounds().sum()
+    );
     store.assert_nothing_leaks();
 }
 
@@ -168,7 +190,14 @@ fn a_checkpoint_names_no_page_of_a_value_that_is_stored_and_not_yet_published() 
 #[test]
 fn when_no_blocks_in_a_row_are_left_a_value_is_scattered() {
     let disk = SimDisk::new(3);
-    let on_disk = Volume::create(&disk, Path::new("sablecat.db"), crate::pages::volume::tests::plain(512), [7; 16], false).unwrap();
+    let on_disk = Volume::create(
+        &disk,
+        Path::new("sablecat.db"),
+        crate::pages::volume::tests::plain(512),
+        [7; 16],
+        false,
+    )
+    .unwrap();
     let store = Store::new(400, 6, Some(on_disk));
     // Every other value goes, so that there is room for two more, but not in a row.
     let short = |n: u64| value(n, 20);
@@ -192,7 +221,14 @@ fn when_no_blocks_in_a_row_are_left_a_value_is_scattered() {
 #[test]
 fn damage_in_a_large_value_is_an_error_and_nothing_else() {
     let disk = SimDisk::new(3);
-    let on_disk = Volume::create(&disk, Path::new("sablecat.db"), crate::pages::volume::tests::plain(512), [7; 16], false).unwrap();
+    let on_disk = Volume::create(
+        &disk,
+        Path::new("sablecat.db"),
+        crate::pages::volume::tests::plain(512),
+        [7; 16],
+        false,
+    )
+    .unwrap();
     let store = Store::new(40, 6, Some(on_disk));
     store.put(b"key", &value(1, PAGES)).unwrap();
     let pages = &store.kernel.pages;
@@ -206,12 +242,20 @@ fn damage_in_a_large_value_is_an_error_and_nothing_else() {
     assert!(read == Some(part.len()) && part == value(1, PAGES)[..part.len()]);
 }
 
-/// A reader has looked up where a value is and not read it yet when the value is removed: its first page is read into the pool for that, gets a
-/// last version, and a checkpoint frees the block, which is used for something else.
+/// A reader has looked up where a value is and not read it yet when the value is removed: its first page is
+/// read into the pool for that, gets a last version, and a checkpoint frees the block, which is used for
+/// something else.
 #[test]
 fn a_value_that_is_removed_under_its_reader_is_read_from_the_pool() {
     let disk = Interrupted::new(SimDisk::new(1));
-    let on_disk = Volume::create(&disk, Path::new("sablecat.db"), crate::pages::volume::tests::plain(512), [7; 16], false).unwrap();
+    let on_disk = Volume::create(
+        &disk,
+        Path::new("sablecat.db"),
+        crate::pages::volume::tests::plain(512),
+        [7; 16],
+        false,
+    )
+    .unwrap();
     let store = Arc::new(Store::new(240, 8, Some(on_disk)));
     store.put(b"key", &value(1, PAGES)).unwrap();
     let entry = |page| store.kernel.pages.region.entry(page);
@@ -238,7 +282,10 @@ fn a_value_that_is_removed_under_its_reader_is_read_from_the_pool() {
         }
         let mut bytes = [0; 512];
         let read = beside.kernel.pages.volume().unwrap().read_block(block, &mut bytes);
-        assert!(read.is_err() || bytes[4..8] != first.0.to_le_bytes(), "the block is used for something else");
+        assert!(
+            read.is_err() || bytes[4..8] != first.0.to_le_bytes(),
+            "the block is used for something else"
+        );
     });
     assert!(read(&mut snapshot, &store, b"key") == Some(value(1, PAGES)));
     assert!(disk.was_interrupted());
@@ -255,7 +302,8 @@ impl Drop for Done<'_> {
     }
 }
 
-/// Everybody at once: values stored, replaced, removed and read at snapshots, while checkpoints and sweeps run in a pool too small.
+/// Everybody at once: values stored, replaced, removed and read at snapshots, while checkpoints and sweeps
+/// run in a pool too small.
 #[test]
 fn large_values_of_many_threads_are_whole_at_every_snapshot_and_leak_nothing() {
     for seed in 0..4u64 {
@@ -285,12 +333,16 @@ fn large_values_of_many_threads_are_whole_at_every_snapshot_and_leak_nothing() {
                         let mut snapshot = begin_reading(store);
                         let all = |snapshot: &mut Transaction<'_>| -> Result<Vec<Option<Vec<u8>>>> {
                             let keys = (0..9u8).map(|n| [n / 3, n % 3]);
-                            keys.map(|key| snapshot.get(&store.tree, &key, |value| value.map(<[u8]>::to_vec))).collect()
+                            keys.map(|key| snapshot.get(&store.tree, &key, |value| value.map(<[u8]>::to_vec)))
+                                .collect()
                         };
                         let (once, again) = match (all(&mut snapshot), all(&mut snapshot)) {
                             (Ok(once), Ok(again)) => (once, again),
                             (Err(error), _) | (_, Err(error)) => {
-                                assert!(error.kind() == ErrorKind::SnapshotTooOld || error.is_full(), "{error}");
+                                assert!(
+                                    error.kind() == ErrorKind::SnapshotTooOld || error.is_full(),
+                                    "{error}"
+                                );
                                 continue;
                             }
                         };
@@ -330,7 +382,8 @@ fn a_value_that_says_it_is_longer_than_the_environment_is_damage_and_takes_no_me
     let len = u64::MAX >> 8;
     // SAFETY: the test has one thread and no snapshot.
     let mut direct = unsafe { Direct::new(&store.kernel.pages, &seat) };
-    btree::put(&mut direct, &store.tree.tree(), b"key", Value::Long { first_page: store.tree.root, len }).unwrap();
+    btree::put(&mut direct, &store.tree.tree(), b"key", Value::Long { first_page: store.tree.root, len })
+        .unwrap();
     drop(direct);
     drop(seat);
     let error = store.kernel.get_one(&store.tree, b"key").unwrap_err();

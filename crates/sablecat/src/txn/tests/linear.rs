@@ -1,7 +1,9 @@
-//! Whether answers agree with some order in which each call happened at one moment between its beginning and its end.
+//! Whether answers agree with some order in which each call happened at one moment between its beginning and
+//! its end.
 //!
-//! A call does some steps at once: a single operation one, a transaction several. That is linearisability (Herlihy, Wing 1990), and of transactions
-//! strict serialisability. All orders are tried (Wing, Gong 1993), those that lead to the same state once: for histories of some twenty calls.
+//! A call does some steps at once: a single operation one, a transaction several. That is linearisability
+//! (Herlihy, Wing 1990), and of transactions strict serialisability. All orders are tried (Wing, Gong 1993),
+//! those that lead to the same state once: for histories of some twenty calls.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -45,9 +47,9 @@ fn goes_on(calls: &[Call], done: u64, state: &State, tried: &mut HashSet<(u64, S
     let left = || (0..calls.len()).filter(|n| done & 1 << n == 0);
     let Some(first_end) = left().map(|n| calls[n].span.1).min() else { return true };
     tried.insert((done, state.clone()))
-        && left()
-            .filter(|&n| calls[n].span.0 < first_end)
-            .any(|n| after(&calls[n], state.clone()).is_some_and(|state| goes_on(calls, done | 1 << n, &state, tried)))
+        && left().filter(|&n| calls[n].span.0 < first_end).any(|n| {
+            after(&calls[n], state.clone()).is_some_and(|state| goes_on(calls, done | 1 << n, &state, tried))
+        })
 }
 
 /// Whether there is such an order, from a state without any records on.
@@ -62,14 +64,28 @@ mod tests {
     use super::*;
 
     fn linear(calls: &[(u64, u64, &[Step])]) -> bool {
-        is_linear(&calls.iter().map(|&(begun, ended, steps)| Call { span: (begun, ended), steps: steps.to_vec() }).collect::<Vec<_>>())
+        is_linear(
+            &calls
+                .iter()
+                .map(|&(begun, ended, steps)| Call { span: (begun, ended), steps: steps.to_vec() })
+                .collect::<Vec<_>>(),
+        )
     }
 
     #[test]
     fn calls_at_the_same_time_may_have_happened_in_any_order() {
         assert!(linear(&[(0, 9, &[Put(1, 5)]), (1, 8, &[Got(1, None)]), (2, 7, &[Got(1, Some(5))])]));
-        assert!(linear(&[(0, 9, &[Put(1, 5)]), (1, 2, &[Removed(1, false)]), (3, 4, &[Got(1, None)]), (5, 6, &[Removed(1, true)])]));
-        assert!(linear(&[(0, 1, &[Put(1, 5), Put(2, 6)]), (2, 3, &[Got(1, Some(5)), Removed(2, true)]), (4, 5, &[Got(2, None)])]));
+        assert!(linear(&[
+            (0, 9, &[Put(1, 5)]),
+            (1, 2, &[Removed(1, false)]),
+            (3, 4, &[Got(1, None)]),
+            (5, 6, &[Removed(1, true)])
+        ]));
+        assert!(linear(&[
+            (0, 1, &[Put(1, 5), Put(2, 6)]),
+            (2, 3, &[Got(1, Some(5)), Removed(2, true)]),
+            (4, 5, &[Got(2, None)])
+        ]));
     }
 
     #[test]
@@ -84,7 +100,13 @@ mod tests {
         // It was not there to be removed, so nobody can see what was there before.
         let put = (3, 9, &[Put(1, 5)][..]);
         let remove = (2, 11, &[Removed(1, true)][..]);
-        assert!(!linear(&[(0, 1, &[Put(1, 4)]), remove, (4, 5, &[Removed(1, false)]), (6, 7, &[Got(1, Some(4))]), put]));
+        assert!(!linear(&[
+            (0, 1, &[Put(1, 4)]),
+            remove,
+            (4, 5, &[Removed(1, false)]),
+            (6, 7, &[Got(1, Some(4))]),
+            put
+        ]));
         assert!(!linear(&[put, (4, 5, &[Got(1, Some(5))]), (6, 7, &[Got(1, None)])]), "seen, and then not");
     }
 

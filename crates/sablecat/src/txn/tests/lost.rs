@@ -59,7 +59,10 @@ fn a_large_value_that_was_being_stored_is_given_back() {
     forget((store.store_large(&dead, 40), store.store_large(&dead, 20)));
     store.kill(dead);
     let (pages, blocks) = store.find_lost();
-    assert!(pages >= 60 && blocks == pages - 2, "{pages} page ids, {blocks} blocks, and no block for the first page of each");
+    assert!(
+        pages >= 60 && blocks == pages - 2,
+        "{pages} page ids, {blocks} blocks, and no block for the first page of each"
+    );
     assert_eq!(store.find_lost(), (0, 0));
     store.put(b"large", &vec![1; 70 * 440]).unwrap();
     store.assert_nothing_leaks();
@@ -94,7 +97,8 @@ fn pages_of_a_commit_and_blocks_that_were_not_named_yet_are_given_back() {
     store.assert_nothing_leaks();
 }
 
-/// Blocks that a checkpoint has named are freed by checkpoints; not those of one that named nothing after all.
+/// Blocks that a checkpoint has named are freed by checkpoints; not those of one that named nothing after
+/// all.
 #[test]
 fn what_a_checkpoint_had_written_that_came_to_nothing_is_given_back() {
     let store = store(5);
@@ -106,7 +110,8 @@ fn what_a_checkpoint_had_written_that_came_to_nothing_is_given_back() {
     }));
     assert!(died.is_err());
     drop(seat);
-    // The versions that were captured are old by the time of the next checkpoint, and gone by the one after it.
+    // The versions that were captured are old by the time of the next checkpoint, and gone by the one after
+    // it.
     change(2);
     store.checkpoint().unwrap();
     store.kernel.pages.sweep_all(&store.seat());
@@ -162,11 +167,12 @@ fn value(tag: u64, pages: usize) -> Vec<u8> {
     (0..words).flat_map(|n| (tag << 32 | n).to_le_bytes()).collect()
 }
 
-/// Threads that insert, remove, read and load values of all lengths in a cache that is too small, make checkpoints, and die with numbers in hand, while one gives back what
-/// is lost.
+/// Threads that insert, remove, read and load values of all lengths in a cache that is too small, make
+/// checkpoints, and die with numbers in hand, while one gives back what is lost.
 #[test]
 fn what_is_lost_is_given_back_while_others_work() {
-    let rounds: u64 = std::env::var("SABLECAT_TEST_ROUNDS").map_or(150, |rounds| rounds.parse().expect("a number"));
+    let rounds: u64 =
+        std::env::var("SABLECAT_TEST_ROUNDS").map_or(150, |rounds| rounds.parse().expect("a number"));
     for seed in 1..4 {
         let store = Store::new(300, 24, Some(volume(seed)));
         let (found, untold) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -190,9 +196,16 @@ fn what_is_lost_is_given_back_while_others_work() {
                             5..=6 => assert_eq!(store.remove(&key(n)).unwrap(), model.remove(&n).is_some()),
                             7..=8 => {
                                 let found = store.get(&key(n));
-                                assert!(found == model.get(&n).map(|&(tag, pages)| value(tag, pages)), "{mine}, round {round}");
+                                assert!(
+                                    found == model.get(&n).map(|&(tag, pages)| value(tag, pages)),
+                                    "{mine}, round {round}"
+                                );
                             }
-                            9 => match store.checkpoint_moving(if dice.below(2) == 0 { Moving::Little } else { Moving::Much }) {
+                            9 => match store.checkpoint_moving(if dice.below(2) == 0 {
+                                Moving::Little
+                            } else {
+                                Moving::Much
+                            }) {
                                 Ok(_) => {}
                                 Err(error) => assert_eq!(error.kind(), ErrorKind::TooMany),
                             },
@@ -203,18 +216,24 @@ fn what_is_lost_is_given_back_while_others_work() {
                                     forget(store.store_large(&dead, 17 + dice.below(30) as usize));
                                 } else {
                                     forget(dead.in_hand());
-                                    (0..dice.below(9)).for_each(|_| _ = store.kernel.pages.allocate_block(VolumeId::MAIN).unwrap());
+                                    (0..dice.below(9)).for_each(|_| {
+                                        _ = store.kernel.pages.allocate_block(VolumeId::MAIN).unwrap()
+                                    });
                                     store.kernel.pages.allocate_page().unwrap();
                                 }
                                 let number = dead.number();
-                                // The seat can be taken again, as its slot by another process once all is mended.
+                                // The seat can be taken again, as its slot by another process once all is
+                                // mended.
                                 assert!(store.kernel.mend_slot(number, &store.seat()));
                                 dead.forget_hands();
                             }
                         }
                     }
                     for n in 0..40 {
-                        assert!(store.get(&key(n)) == model.get(&n).map(|&(tag, pages)| value(tag, pages)), "{mine}, at the end");
+                        assert!(
+                            store.get(&key(n)) == model.get(&n).map(|&(tag, pages)| value(tag, pages)),
+                            "{mine}, at the end"
+                        );
                     }
                 })
             });

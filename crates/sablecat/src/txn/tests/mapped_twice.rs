@@ -1,4 +1,5 @@
-//! One region mapped at two addresses, a kernel over each: what is done through one is seen through the other.
+//! One region mapped at two addresses, a kernel over each: what is done through one is seen through the
+//! other.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +13,12 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 pub(super) fn two_kernels(frames: usize) -> [Store; 2] {
     let first = Store::new(frames, 16, None);
     let again = first.kernel.pages.region.again().expect("memory");
-    assert_ne!(again.frame_pointer(crate::types::FrameId(1)), first.kernel.pages.region.frame_pointer(crate::types::FrameId(1)));
-    let entry = first.kernel.create_tree(&first.seat(), TreeId(2), VolumeId::MAIN, Default::default()).unwrap();
+    assert_ne!(
+        again.frame_pointer(crate::types::FrameId(1)),
+        first.kernel.pages.region.frame_pointer(crate::types::FrameId(1))
+    );
+    let entry =
+        first.kernel.create_tree(&first.seat(), TreeId(2), VolumeId::MAIN, Default::default()).unwrap();
     let second = Store { kernel: kernel(again, None), tree: first.tree.clone() };
     // The second learns of the tree from what the first has committed.
     assert_eq!(second.get(&catalog::note_key(TreeId(2))), Some(entry.encode()));
@@ -33,7 +38,8 @@ fn each_mapping_sees_what_is_done_through_the_other() {
         let mut model = BTreeMap::new();
         let mut snapshots: Vec<(Transaction<'_>, Model)> = Vec::new();
         for step in 0..1500u64 {
-            let (this, other) = if dice.below(2) == 0 { (&sides[0], &sides[1]) } else { (&sides[1], &sides[0]) };
+            let (this, other) =
+                if dice.below(2) == 0 { (&sides[0], &sides[1]) } else { (&sides[1], &sides[0]) };
             let key = key(dice.below(250));
             match dice.below(16) {
                 0..8 => {
@@ -42,7 +48,9 @@ fn each_mapping_sees_what_is_done_through_the_other() {
                     model.insert(key.clone(), value);
                 }
                 8..11 => assert_eq!(this.remove(&key).unwrap(), model.remove(&key).is_some()),
-                11 if snapshots.len() < 3 => snapshots.push((this.begin(Isolation::Snapshot, true), model.clone())),
+                11 if snapshots.len() < 3 => {
+                    snapshots.push((this.begin(Isolation::Snapshot, true), model.clone()))
+                }
                 11 => drop(snapshots.remove(dice.below(3) as usize)),
                 12 => {
                     let seat = this.kernel.pages.participants.sit().unwrap();
@@ -68,7 +76,10 @@ fn each_mapping_sees_what_is_done_through_the_other() {
         }
         for (txn, then) in snapshots {
             for n in 0..250 {
-                assert_eq!(txn.get(&sides[0].tree, &key(n), |value| value.map(<[u8]>::to_vec)).unwrap(), then.get(&key(n)).cloned());
+                assert_eq!(
+                    txn.get(&sides[0].tree, &key(n), |value| value.map(<[u8]>::to_vec)).unwrap(),
+                    then.get(&key(n)).cloned()
+                );
             }
         }
         for side in &sides {
@@ -78,7 +89,8 @@ fn each_mapping_sees_what_is_done_through_the_other() {
     }
 }
 
-/// Transactions through both mappings add to one record each of two leaves, while others insert, remove and look.
+/// Transactions through both mappings add to one record each of two leaves, while others insert, remove and
+/// look.
 #[test]
 fn threads_work_through_both_mappings_at_once() {
     let sides = two_kernels(1024);
@@ -86,7 +98,9 @@ fn threads_work_through_both_mappings_at_once() {
     for key in [&first, &last] {
         sides[0].put(key, &0u64.to_le_bytes()).unwrap();
     }
-    let number = |value: Option<&[u8]>| u64::from_le_bytes(value.expect("it is there").try_into().expect("eight bytes"));
+    let number = |value: Option<&[u8]>| {
+        u64::from_le_bytes(value.expect("it is there").try_into().expect("eight bytes"))
+    };
     std::thread::scope(|scope| {
         for (n, side) in sides.iter().enumerate() {
             let (first, last) = (&first, &last);
@@ -143,8 +157,12 @@ fn a_lock_taken_through_one_is_held_against_the_other() {
     first.put(b"key", b"value").unwrap();
     let mut holder = first.begin(Isolation::Serializable, false);
     holder.lock(&first.tree, b"key").unwrap();
-    let options =
-        Options { isolation: Isolation::Serializable, durability: Durability::Memory, read_only: false, patience: Duration::ZERO };
+    let options = Options {
+        isolation: Isolation::Serializable,
+        durability: Durability::Memory,
+        read_only: false,
+        patience: Duration::ZERO,
+    };
     let mut other = Transaction::begin(&second.kernel, options).unwrap();
     assert_eq!(other.lock(&second.tree, b"key").unwrap_err().kind(), ErrorKind::Timeout);
     drop(holder);

@@ -1,4 +1,5 @@
-//! Tests of the kernel as a whole: pages, log and locks over regions of a few frames. This file holds what they share.
+//! Tests of the kernel as a whole: pages, log and locks over regions of a few frames. This file holds what
+//! they share.
 
 mod accounting;
 mod bulk;
@@ -61,8 +62,11 @@ fn geometry(frames: usize, slots: u16) -> Geometry {
 /// The kernel over a region, with its log in memory and its pages in memory alone or in a volume.
 fn kernel(region: Region, volume: Option<Volume>) -> Kernel {
     let region = Arc::new(region);
-    // SAFETY: the ring and the words lie in the region, are used for this alone, and live as long as the region, which `Pages` holds.
-    let memory = unsafe { LogMemory::new(region.log_words().cast(), Ring::new(region.ring(), region.geometry().ring_bytes)) };
+    // SAFETY: the ring and the words lie in the region, are used for this alone, and live as long as the
+    // region, which `Pages` holds.
+    let memory = unsafe {
+        LogMemory::new(region.log_words().cast(), Ring::new(region.ring(), region.geometry().ring_bytes))
+    };
     let config = LogConfig {
         segment_bytes: 65536,
         uuid: [0; 16],
@@ -89,8 +93,14 @@ fn kernel(region: Region, volume: Option<Volume>) -> Kernel {
 
 /// An empty volume on a simulated disk.
 fn volume(seed: u64) -> Volume {
-    Volume::create(&SimDisk::new(seed), Path::new("sablecat.db"), crate::pages::volume::tests::plain(512), [7; 16], false)
-        .expect("no faults")
+    Volume::create(
+        &SimDisk::new(seed),
+        Path::new("sablecat.db"),
+        crate::pages::volume::tests::plain(512),
+        [7; 16],
+        false,
+    )
+    .expect("no faults")
 }
 
 /// A kernel and one tree in it.
@@ -121,8 +131,18 @@ impl Store {
     /// As [`Store::new`], with a catalog beside the tree, which has a name there.
     fn with_catalog(frames: usize, slots: u16, volume: Option<Volume>) -> Store {
         let store = Store::new(frames, slots, volume);
-        let entry = store.kernel.create_tree(&store.seat(), TreeId(FIRST_TREE), VolumeId::MAIN, Default::default()).unwrap();
-        store.kernel.pages.region.header().tree_next.0.store(FIRST_TREE + 1, std::sync::atomic::Ordering::SeqCst);
+        let entry = store
+            .kernel
+            .create_tree(&store.seat(), TreeId(FIRST_TREE), VolumeId::MAIN, Default::default())
+            .unwrap();
+        store
+            .kernel
+            .pages
+            .region
+            .header()
+            .tree_next
+            .0
+            .store(FIRST_TREE + 1, std::sync::atomic::Ordering::SeqCst);
         store.put(b"tree", &entry.named().encode()).unwrap();
         assert!(store.remove(&catalog::note_key(entry.tree)).unwrap());
         Store { tree: entry.tree_of_note().unwrap(), ..store }
@@ -133,7 +153,12 @@ impl Store {
     }
 
     fn begin(&self, isolation: Isolation, read_only: bool) -> Transaction<'_> {
-        let options = Options { isolation, durability: Durability::Memory, read_only, patience: Duration::from_secs(60) };
+        let options = Options {
+            isolation,
+            durability: Durability::Memory,
+            read_only,
+            patience: Duration::from_secs(60),
+        };
         Transaction::begin(&self.kernel, options).unwrap()
     }
 
@@ -202,8 +227,8 @@ impl Store {
         (records, seen)
     }
 
-    /// With nobody at work: every frame is free or holds a current version, every page id in use is that of a page of the tree, and every
-    /// block in use is named by the last checkpoint's map.
+    /// With nobody at work: every frame is free or holds a current version, every page id in use is that of a
+    /// page of the tree, and every block in use is named by the last checkpoint's map.
     fn assert_nothing_leaks(&self) {
         let pages = &self.kernel.pages;
         let seat = pages.participants.sit().unwrap();
@@ -214,8 +239,11 @@ impl Store {
                 pages.sweep_all(&seat);
             }
             let named = volume.scan().unwrap().blocks;
-            let lost: Vec<_> =
-                pages.blocks().below_marks().filter(|&block| pages.blocks().is_used(block) != named.contains(block)).collect();
+            let lost: Vec<_> = pages
+                .blocks()
+                .below_marks()
+                .filter(|&block| pages.blocks().is_used(block) != named.contains(block))
+                .collect();
             assert!(lost.is_empty(), "blocks in use that nothing names, or the other way round: {lost:?}");
         }
         let census = pages.census();
@@ -231,7 +259,10 @@ impl Store {
         let lost: Vec<_> = (1..pages.page_ids().high_water())
             .filter(|&page| pages.page_ids().is_used(page) != reachable.contains(&PageId(page as u32)))
             .collect();
-        assert!(lost.is_empty(), "page ids in use that the tree does not reach, or the other way round: {lost:?}");
+        assert!(
+            lost.is_empty(),
+            "page ids in use that the tree does not reach, or the other way round: {lost:?}"
+        );
     }
 }
 

@@ -58,7 +58,12 @@ impl Store {
     fn problems(&self) -> Vec<String> {
         let txn = self.begin(Isolation::Snapshot, true);
         let mut problems = Vec::new();
-        self.tree.tree().verify(&txn.committed(), &mut HashSet::new(), &mut |why| problems.push(why), &mut |_| {});
+        self.tree.tree().verify(
+            &txn.committed(),
+            &mut HashSet::new(),
+            &mut |why| problems.push(why),
+            &mut |_| {},
+        );
         problems
     }
 
@@ -138,7 +143,11 @@ fn subtrees_that_contain_each_other_end_every_walk() {
         assert_corrupt(store.scan(true), why);
         assert_corrupt(store.scan(false), why);
         assert_corrupt(store.free_all(), why);
-        assert!(store.problems().iter().any(|problem| problem.contains("is reached twice")), "{:?}", store.problems());
+        assert!(
+            store.problems().iter().any(|problem| problem.contains("is reached twice")),
+            "{:?}",
+            store.problems()
+        );
         // A key is used up by the way down.
         let longest = vec![b'm'; nest::KEY_BYTES_MAX];
         assert_eq!(store.get(&longest), None);
@@ -168,8 +177,8 @@ fn the_last_record_takes_its_subtree_along_even_if_empty_leaves_could_not_be_mer
     store.assert_nothing_leaks();
 }
 
-/// Who unmakes a subtree has the structure latch, and reads at a state of before: short records beside the subtree's reference come and go
-/// meanwhile, and move it to another slot.
+/// Who unmakes a subtree has the structure latch, and reads at a state of before: short records beside the
+/// subtree's reference come and go meanwhile, and move it to another slot.
 #[test]
 fn a_subtree_is_unmade_while_records_come_and_go_beside_it() {
     let (store, key) = store(2);

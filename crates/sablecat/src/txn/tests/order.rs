@@ -3,8 +3,9 @@
 use super::*;
 use crate::txn::changes::Changes;
 
-/// In the snapshot, both keys lie in `first`; by now it ends before them, and each has a leaf of its own. Whoever holds the one and looks for the
-/// other must not wait for `first`, whose holder may be waiting for what it holds.
+/// In the snapshot, both keys lie in `first`; by now it ends before them, and each has a leaf of its own.
+/// Whoever holds the one and looks for the other must not wait for `first`, whose holder may be waiting for
+/// what it holds.
 #[test]
 fn who_holds_a_leaf_waits_for_none_before_it() {
     let store = Store::new(400, 4, None);
@@ -23,7 +24,10 @@ fn who_holds_a_leaf_waits_for_none_before_it() {
         tree.find(&snapshot, key).unwrap()
     };
     let first = leaf(b"a");
-    assert!(first != tree.root && first == leaf(b"m") && first == leaf(b"y"), "one leaf, which is not the root");
+    assert!(
+        first != tree.root && first == leaf(b"m") && first == leaf(b"y"),
+        "one leaf, which is not the root"
+    );
     let snapshot = kernel.pages.pin(&me);
     for n in 0..16 {
         store.put(&[b"bkx"[n % 3], n as u8], &value).unwrap();
@@ -32,7 +36,10 @@ fn who_holds_a_leaf_waits_for_none_before_it() {
     assert!(first == leaf(b"a") && first != second && second != third, "split twice");
 
     let mut changes = Changes::new(&kernel.pages, &me, snapshot);
-    assert_eq!(kernel.leaf_for(&mut changes, &tree, b"m", PageId::NONE, &mut snapshot.clone()).unwrap(), second);
+    assert_eq!(
+        kernel.leaf_for(&mut changes, &tree, b"m", PageId::NONE, &mut snapshot.clone()).unwrap(),
+        second
+    );
     kernel.pages.latch(first, &other).unwrap();
     std::thread::scope(|scope| {
         let slot = me.slot();

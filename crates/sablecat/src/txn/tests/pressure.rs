@@ -19,8 +19,14 @@ fn key(n: u64) -> [u8; 8] {
 
 /// Records in some four times as many leaves as there are frames.
 fn store(disk: &SimDisk) -> Store {
-    let volume =
-        Volume::create(disk, Path::new("sablecat.db"), crate::pages::volume::tests::plain(512), [7; 16], false).expect("no faults");
+    let volume = Volume::create(
+        disk,
+        Path::new("sablecat.db"),
+        crate::pages::volume::tests::plain(512),
+        [7; 16],
+        false,
+    )
+    .expect("no faults");
     let store = Store::new(FRAMES, 6, Some(volume));
     for n in 0..RECORDS {
         store.put(&key(n), &[n as u8; 40]).unwrap();
@@ -34,13 +40,18 @@ impl Store {
         (0..300).for_each(|_| self.put(&key(dice.below(RECORDS)), &[dice.below(256) as u8; 40]).unwrap());
     }
 
-    /// The versions in the frames that the hand comes to next and that were seen to, if a sweep would evict them: saved or not.
+    /// The versions in the frames that the hand comes to next and that were seen to, if a sweep would evict
+    /// them: saved or not.
     fn cold_ahead(&self) -> Vec<bool> {
         let (region, header) = (&self.kernel.pages.region, self.kernel.pages.region.header());
         let (hand, cleaned) = (header.hand.0.load(Ordering::SeqCst), header.cleaned.0.load(Ordering::SeqCst));
         let ahead = (hand..cleaned).map(|n| FrameId(1 + (n % FRAMES as u64) as u32));
-        let is_current = |frame| region.frame(frame).state() == FrameState::Published && region.frame(frame).superseded() == Lsn::MAX;
-        let cold = ahead.filter(|&frame| is_current(frame) && region.referenced(frame).load(Ordering::SeqCst) == 0);
+        let is_current = |frame| {
+            region.frame(frame).state() == FrameState::Published
+                && region.frame(frame).superseded() == Lsn::MAX
+        };
+        let cold =
+            ahead.filter(|&frame| is_current(frame) && region.referenced(frame).load(Ordering::SeqCst) == 0);
         cold.map(|frame| region.frame(frame).block().is_saved()).collect()
     }
 }
@@ -100,7 +111,8 @@ fn a_cleaner_that_runs_out_of_blocks_keeps_none() {
     store.checkpoint().unwrap();
     store.change_some(&mut Dice(1));
     let seat = pages.participants.sit().unwrap();
-    let mut taken: Vec<BlockId> = std::iter::from_fn(|| pages.blocks().allocate(VolumeId::MAIN).unwrap()).collect();
+    let mut taken: Vec<BlockId> =
+        std::iter::from_fn(|| pages.blocks().allocate(VolumeId::MAIN).unwrap()).collect();
     taken.drain(..3).for_each(|block| _ = pretend(|| pages.blocks().release(block)));
     let used = pages.blocks().used_count();
     pages.clean(&seat).unwrap_err();
@@ -110,7 +122,8 @@ fn a_cleaner_that_runs_out_of_blocks_keeps_none() {
     store.assert_nothing_leaks();
 }
 
-/// What opening takes for used, because it does not read the map, is used again long before the first checkpoint.
+/// What opening takes for used, because it does not read the map, is used again long before the first
+/// checkpoint.
 #[test]
 fn who_cleans_learns_what_is_free() {
     let store = store(&SimDisk::new(1));
@@ -132,7 +145,8 @@ fn who_cleans_learns_what_is_free() {
     store.assert_nothing_leaks();
 }
 
-/// What the dead left half done is mended although somebody has a page latched that they worked on, who in turn may be waiting for the frames that they kept.
+/// What the dead left half done is mended although somebody has a page latched that they worked on, who in
+/// turn may be waiting for the frames that they kept.
 #[test]
 fn the_dead_keep_no_frames_from_who_has_a_page_latched_that_they_worked_on() {
     let store = store(&SimDisk::new(1));
@@ -154,7 +168,11 @@ fn the_dead_keep_no_frames_from_who_has_a_page_latched_that_they_worked_on() {
 
     assert!(pages.try_latch(root, &committer).is_some());
     store.kernel.mend_slot(dead.number(), &reaper);
-    assert_eq!((dead.slot().epoch(), dead.slot().pinned()), (NO_EPOCH, None), "the committer may wait for frames that these keep");
+    assert_eq!(
+        (dead.slot().epoch(), dead.slot().pinned()),
+        (NO_EPOCH, None),
+        "the committer may wait for frames that these keep"
+    );
     pages.unlatch(root, &committer);
     assert_eq!(pages.census().building, 0);
 }
@@ -163,20 +181,29 @@ fn the_dead_keep_no_frames_from_who_has_a_page_latched_that_they_worked_on() {
 #[test]
 fn who_reads_the_map_for_what_nothing_leads_to_gives_up_its_snapshot_when_others_need_the_room() {
     let disk = Interrupted::new(SimDisk::new(1));
-    let volume =
-        Volume::create(&disk, Path::new("sablecat.db"), crate::pages::volume::tests::plain(512), [7; 16], false).expect("no faults");
+    let volume = Volume::create(
+        &disk,
+        Path::new("sablecat.db"),
+        crate::pages::volume::tests::plain(512),
+        [7; 16],
+        false,
+    )
+    .expect("no faults");
     let store = Arc::new(Store::new(64, 6, Some(volume)));
     (0..1000).for_each(|n| store.put(&key(n), &[n as u8; 40]).unwrap());
     store.checkpoint().unwrap();
     let other = Arc::clone(&store);
     disk.before_next_read(move || (0..300).for_each(|n| other.put(&key(n * 7 % 1000), &[1; 40]).unwrap()));
     let (pages, seat) = (&store.kernel.pages, store.seat());
-    let found = pages.settled(pages.volume().expect("there is one"), &seat).and_then(|(at, _)| pages.show(PageId(1), at, &seat, |_| ()));
+    let found = pages
+        .settled(pages.volume().expect("there is one"), &seat)
+        .and_then(|(at, _)| pages.show(PageId(1), at, &seat, |_| ()));
     assert!(disk.was_interrupted());
     assert_eq!(found.unwrap_err().kind(), ErrorKind::SnapshotTooOld);
 }
 
-/// However often it is changed, and whoever changes it has its page latched each time that it looks for a frame.
+/// However often it is changed, and whoever changes it has its page latched each time that it looks for a
+/// frame.
 #[test]
 fn a_page_that_is_changed_again_and_again_takes_no_snapshot_from_others() {
     for volume in [None, Some(volume(1))] {

@@ -41,7 +41,13 @@ fn leaf_of(store: &Store, key: &[u8], at: Lsn, me: &Participant) -> PageId {
 fn reads_of(store: &Store, keys: impl Iterator<Item = Vec<u8>>, at: Lsn, me: &Participant) -> ReadSet {
     let mut reads = ReadSet::new(store.kernel.page_size());
     for key in keys {
-        reads.note(&store.tree, b"", leaf_of(store, &key, at, me), Bound::Included(&key), Bound::Included(&key));
+        reads.note(
+            &store.tree,
+            b"",
+            leaf_of(store, &key, at, me),
+            Bound::Included(&key),
+            Bound::Included(&key),
+        );
     }
     reads
 }
@@ -63,12 +69,14 @@ fn what_is_read_again_and_again_takes_no_memory() {
     assert!(reads.spans() <= 20, "{} spans of two leaves", reads.spans());
 }
 
-/// What is read of many leaves is validated before the commit step; what changes between the two must be found all the same, and so must what changed before.
+/// What is read of many leaves is validated before the commit step; what changes between the two must be
+/// found all the same, and so must what changed before.
 #[test]
 fn a_change_of_what_was_read_is_a_conflict_however_much_was_read() {
     for volume in [None, Some(volume(5))] {
         let store = store(volume);
-        for (changed, conflicts) in [(key(1), true), (key(600), true), (key(1799), true), (key(1801), false)] {
+        for (changed, conflicts) in [(key(1), true), (key(600), true), (key(1799), true), (key(1801), false)]
+        {
             let mut txn = store.begin(Isolation::Serializable, false);
             read_all(&mut txn, &store);
             txn.set(&store.tree, &key(1900), Some(b"sum")).unwrap();
@@ -93,7 +101,10 @@ fn keys_of_one_leaf_that_were_read_apart_are_compared_apart_if_they_are_few() {
         let mut txn = store.begin(Isolation::Serializable, false);
         let scattered = (0..reads).map(|n| format!("{:05}{n:02}", 4).into_bytes());
         // Beside one record, none of them there.
-        [key(2), key(6)].into_iter().chain(scattered).for_each(|key| txn.get(&store.tree, &key, |_| ()).unwrap());
+        [key(2), key(6)]
+            .into_iter()
+            .chain(scattered)
+            .for_each(|key| txn.get(&store.tree, &key, |_| ()).unwrap());
         txn.set(&store.tree, &key(1900), Some(b"sum")).unwrap();
         store.put(&key(4), format!("{reads}").as_bytes()).unwrap();
         match txn.commit(Durability::Memory) {
@@ -103,7 +114,8 @@ fn keys_of_one_leaf_that_were_read_apart_are_compared_apart_if_they_are_few() {
     }
 }
 
-/// A leaf that was read before its tree was built anew is no page of it any more, and never changes: whatever has been compared since, and up to when.
+/// A leaf that was read before its tree was built anew is no page of it any more, and never changes: whatever
+/// has been compared since, and up to when.
 #[test]
 fn what_was_read_before_a_tree_was_built_anew_is_compared_again_after_it_was_validated_ahead() {
     const RECORDS: u32 = 5000;
@@ -116,7 +128,9 @@ fn what_was_read_before_a_tree_was_built_anew_is_compared_again_after_it_was_val
     let mut reads = reads_of(&store, (0..RECORDS).step_by(APART as usize).map(key), at, &seat);
 
     let mut txn = store.begin(Isolation::ReadCommitted, false);
-    (0..RECORDS).filter(|n| n % APART != 0).for_each(|n| txn.set(&store.tree, &key(n), Some(&[1; 40])).unwrap());
+    (0..RECORDS)
+        .filter(|n| n % APART != 0)
+        .for_each(|n| txn.set(&store.tree, &key(n), Some(&[1; 40])).unwrap());
     txn.commit(Durability::Memory).unwrap();
     assert!(kernel.pages.region.header().rebuilt_since() > at, "the tree was built anew");
 
@@ -127,8 +141,9 @@ fn what_was_read_before_a_tree_was_built_anew_is_compared_again_after_it_was_val
     seat.slot().unpin();
 }
 
-/// Part of what was read may be in another leaf by the time it was validated ahead; the leaf it was read from does not change when it does. Whether
-/// all that was published since is known, or so much was that it is not.
+/// Part of what was read may be in another leaf by the time it was validated ahead; the leaf it was read from
+/// does not change when it does. Whether all that was published since is known, or so much was that it is
+/// not.
 #[test]
 fn what_was_read_of_a_leaf_that_was_split_is_compared_again_after_it_was_validated_ahead() {
     for others in [0, 5000] {
@@ -147,15 +162,18 @@ fn what_was_read_of_a_leaf_that_was_split_is_compared_again_after_it_was_validat
         reads.validate(kernel, at, &ahead, &seat).unwrap();
         let newest = store.seat();
         let newest = kernel.pages.pinned(&newest).at();
-        let moved =
-            read.iter().find(|key| leaf_of(&store, key, at, &seat) != leaf_of(&store, key, newest, &seat)).expect("a leaf was split");
+        let moved = read
+            .iter()
+            .find(|key| leaf_of(&store, key, at, &seat) != leaf_of(&store, key, newest, &seat))
+            .expect("a leaf was split");
         store.put(moved, b"another").unwrap();
         assert_eq!(reads.validate(kernel, at, &ahead, &seat).unwrap_err().kind(), ErrorKind::Conflict);
         seat.slot().unpin();
     }
 }
 
-/// Others commit between any two looks of who validates: whoever gets through has met no change of what it has read.
+/// Others commit between any two looks of who validates: whoever gets through has met no change of what it
+/// has read.
 #[test]
 fn what_is_published_while_much_is_validated_is_found_whenever_it_is() {
     let mut looks_max = 0;
@@ -189,7 +207,8 @@ fn what_is_published_while_much_is_validated_is_found_whenever_it_is() {
     assert!((33..190).contains(&looks_max), "{looks_max}");
 }
 
-/// Who validates ahead waits for the commit role now and then, and helps who has it: the state that it compares with is to be there still after that.
+/// Who validates ahead waits for the commit role now and then, and helps who has it: the state that it
+/// compares with is to be there still after that.
 #[test]
 fn the_state_that_is_compared_with_is_kept_while_the_commit_role_is_waited_for() {
     let store = Arc::new(store_of(600, Some(volume(5))));
@@ -205,7 +224,8 @@ fn the_state_that_is_compared_with_is_kept_while_the_commit_role_is_waited_for()
         move || {
             looks.set(looks.get() + 1);
             if looks.get() == 1 {
-                // What was there before it is of the state that is compared with, and of no other that anybody has pinned.
+                // What was there before it is of the state that is compared with, and of no other that
+                // anybody has pinned.
                 store.put(&key(1797), b"after").unwrap();
                 // So much that it has to be said again that it is wanted.
                 let (pages, log, seat) = (&store.kernel.pages, &store.kernel.log, store.seat());
@@ -215,7 +235,8 @@ fn the_state_that_is_compared_with_is_kept_while_the_commit_role_is_waited_for()
                 record.finish_body();
                 let end = log.tail().0 + (9 << 20);
                 while log.tail().0 < end {
-                    publish::publish(pages, log, Changes::new(pages, &seat, Lsn(0)), &mut record, |_| Ok(())).unwrap();
+                    publish::publish(pages, log, Changes::new(pages, &seat, Lsn(0)), &mut record, |_| Ok(()))
+                        .unwrap();
                 }
                 drop(seat);
                 let (has, had) = std::sync::mpsc::channel();
@@ -241,8 +262,9 @@ fn the_state_that_is_compared_with_is_kept_while_the_commit_role_is_waited_for()
     seat.slot().unpin();
 }
 
-/// What others commit right after what they had published was taken is no part of that, nor of the state up to which it is validated then: it is found, also if so much comes after it
-/// that what was published is not known any more.
+/// What others commit right after what they had published was taken is no part of that, nor of the state up
+/// to which it is validated then: it is found, also if so much comes after it that what was published is not
+/// known any more.
 #[test]
 fn what_is_published_right_after_what_was_published_has_been_taken_is_found() {
     let store = Rc::new(store_of(8000, None));
@@ -255,7 +277,8 @@ fn what_is_published_right_after_what_was_published_has_been_taken_is_found() {
     let others = move || {
         calls.set(calls.get() + 1);
         if calls.get() == 1 {
-            // Not read itself, but in a leaf of which something was, so that it is not over with one look at each.
+            // Not read itself, but in a leaf of which something was, so that it is not over with one look at
+            // each.
             others.put(&key(1), b"beside").unwrap();
         } else if calls.get() == leaves + 1 {
             others.put(&key(1000), b"another").unwrap();
@@ -270,7 +293,8 @@ fn what_is_published_right_after_what_was_published_has_been_taken_is_found() {
     seat.slot().unpin();
 }
 
-/// Who asks whether a leaf has changed may be stopped between its looks, while the leaf's frame is used for another page and then for the leaf again.
+/// Who asks whether a leaf has changed may be stopped between its looks, while the leaf's frame is used for
+/// another page and then for the leaf again.
 #[test]
 fn a_leaf_that_was_read_into_the_frame_that_it_had_is_not_taken_for_the_page_that_was_there_in_between() {
     let store = store(Some(volume(5)));

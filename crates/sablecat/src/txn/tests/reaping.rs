@@ -1,4 +1,5 @@
-//! Processes that mend what a dead one left, side by side, stopped, and late. Each is a mapping of one region, with a lock of its own that says whether it lives.
+//! Processes that mend what a dead one left, side by side, stopped, and late. Each is a mapping of one
+//! region, with a lock of its own that says whether it lives.
 
 use std::mem::forget;
 
@@ -19,7 +20,12 @@ pub(super) fn processes<const N: usize>(frames: usize) -> [Store; N] {
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let locks = std::env::temp_dir().join(format!("sablecat-reaping-{}-{count}", std::process::id()));
     let first = Store::new(frames, 16, None);
-    let tree = first.kernel.create_tree(&first.seat(), TreeId(2), VolumeId::MAIN, Default::default()).unwrap().tree_of_note().unwrap();
+    let tree = first
+        .kernel
+        .create_tree(&first.seat(), TreeId(2), VolumeId::MAIN, Default::default())
+        .unwrap()
+        .tree_of_note()
+        .unwrap();
     let stores = std::array::from_fn(|n| {
         let membership = Membership::new(LockFile::open(&locks, Some(0o600)).unwrap(), n as u16 + 1);
         assert!(membership.take().unwrap());
@@ -44,7 +50,8 @@ pub(super) enum DiesAt {
     Committed,
 }
 
-pub(super) const DEATHS: [DiesAt; 4] = [DiesAt::Prepared, DiesAt::Published, DiesAt::Announced, DiesAt::Committed];
+pub(super) const DEATHS: [DiesAt; 4] =
+    [DiesAt::Prepared, DiesAt::Published, DiesAt::Announced, DiesAt::Committed];
 
 impl Store {
     /// Its process is killed, as far as others can see.
@@ -67,17 +74,22 @@ impl Store {
         (1..region.geometry().slots).filter(|&slot| region.slot(slot).member() == Some(number)).collect()
     }
 
-    /// Commits records, no further than to a moment, under the structure latch of their tree, and locks one of them.
+    /// Commits records, no further than to a moment, under the structure latch of their tree, and locks one
+    /// of them.
     pub(super) fn begin_to_commit(&self, records: &[(&[u8], &[u8])], dies_at: DiesAt) {
         let Kernel { pages, log, locks, .. } = &self.kernel;
         let seat = self.seat();
         let mut held = crate::txn::locks::Held::default();
         let hash = crate::txn::locks::record_hash(self.tree.id, records[0].0);
-        locks.acquire(seat.number(), hash, crate::txn::locks::Mode::Exclusive, Duration::ZERO, &mut held).unwrap();
+        locks
+            .acquire(seat.number(), hash, crate::txn::locks::Mode::Exclusive, Duration::ZERO, &mut held)
+            .unwrap();
         forget(self.kernel.hold_structure(std::iter::once(self.tree.id), &seat).unwrap());
         let mut changes = Changes::new(pages, &seat, pages.pin(&seat));
         for &(key, value) in records {
-            assert!(self.kernel.apply_one(&mut changes, &self.tree.tree(), (key, Some(value)), None).unwrap());
+            assert!(
+                self.kernel.apply_one(&mut changes, &self.tree.tree(), (key, Some(value)), None).unwrap()
+            );
         }
         if dies_at != DiesAt::Prepared {
             forget(pages.region.role(Work::Commit).try_take(seat.number()).unwrap());
@@ -124,7 +136,10 @@ fn who_is_stopped_while_it_mends_keeps_nobody_else_from_mending() {
         assert_eq!(now, if dies_at == DiesAt::Committed { &b"after"[..] } else { b"before" });
         other.put(b"key", b"the other's").unwrap();
         drop(other.kernel.hold_structure(std::iter::once(other.tree.id), &mine).unwrap());
-        assert!(!other.slots_of(&dead).is_empty() && region.member(3).is_used(), "the stopped one may go on with them");
+        assert!(
+            !other.slots_of(&dead).is_empty() && region.member(3).is_used(),
+            "the stopped one may go on with them"
+        );
 
         drop((role, mending));
         assert!(!other.kernel.reap(&mine));
@@ -145,7 +160,8 @@ impl Store {
     }
 }
 
-/// Which slots there are to mend it found out before another mended them, gave them away, and the next process took them.
+/// Which slots there are to mend it found out before another mended them, gave them away, and the next
+/// process took them.
 #[test]
 fn who_begins_late_to_mend_mends_nobody_who_came_after() {
     let [late, other, dead] = processes(64);
@@ -155,7 +171,10 @@ fn who_begins_late_to_mend_mends_nobody_who_came_after() {
     dead.dies();
     let found = {
         let member = region.member(3);
-        crate::txn::reap::Dead { member: 3, incarnation: member.fence(member.incarnation().load(Ordering::SeqCst)).unwrap() }
+        crate::txn::reap::Dead {
+            member: 3,
+            incarnation: member.fence(member.incarnation().load(Ordering::SeqCst)).unwrap(),
+        }
     };
     other.reap_all();
     assert!(!region.member(3).is_used());
@@ -163,14 +182,22 @@ fn who_begins_late_to_mend_mends_nobody_who_came_after() {
     let member = region.member(3);
     let incarnation = member.begin();
     member.enter(2, None, "next");
-    let tenants: Vec<_> = (1..16).filter_map(|slot| region.slot(slot).try_take(3).map(|tenant| (slot, tenant))).collect();
+    let tenants: Vec<_> =
+        (1..16).filter_map(|slot| region.slot(slot).try_take(3).map(|tenant| (slot, tenant))).collect();
     assert!(!tenants.is_empty());
     tenants.iter().for_each(|(slot, _)| region.slot(*slot).begin_load());
 
     let _mending = Mending::begin(&seat);
     late.kernel.reap_members(&[found], &seat);
-    assert!(tenants.iter().all(|(slot, tenant)| region.slot(*slot).tenant() == *tenant && region.slot(*slot).loads()));
-    assert!(member.is_used() && member.incarnation().load(Ordering::SeqCst) == incarnation, "it is not the one that was found dead");
+    assert!(
+        tenants
+            .iter()
+            .all(|(slot, tenant)| region.slot(*slot).tenant() == *tenant && region.slot(*slot).loads())
+    );
+    assert!(
+        member.is_used() && member.incarnation().load(Ordering::SeqCst) == incarnation,
+        "it is not the one that was found dead"
+    );
 }
 
 /// Its helping does nothing, since it has no pin that counts.
@@ -188,7 +215,8 @@ fn a_reaper_that_counts_as_dead_ends_no_commit_that_it_has_not_finished() {
     assert_eq!(other.get(b"key").unwrap(), b"after", "it was committed");
 }
 
-/// What the dead had counted stays, and goes on with whoever has the slot next; the commit that it was at counts if it was one.
+/// What the dead had counted stays, and goes on with whoever has the slot next; the commit that it was at
+/// counts if it was one.
 #[test]
 fn commits_of_the_dead_are_counted_once_however_often_they_are_mended() {
     for dies_at in DEATHS {
@@ -220,7 +248,8 @@ fn commits_of_the_dead_are_counted_once_however_often_they_are_mended() {
     }
 }
 
-/// A sweep claims a version for a moment that it takes for an old one, and finds that the frame is another's by now; unless it dies before that.
+/// A sweep claims a version for a moment that it takes for an old one, and finds that the frame is another's
+/// by now; unless it dies before that.
 #[test]
 fn a_current_version_that_the_dead_had_claimed_for_a_moment_stays() {
     let [dead, other] = processes(64);
@@ -262,7 +291,8 @@ fn who_was_taken_for_dead_while_it_waited_gets_no_role() {
     }
 }
 
-/// What a rebuilder that died had frozen is thawed by the next who has the structure latch, not by whoever mends: that one may come late.
+/// What a rebuilder that died had frozen is thawed by the next who has the structure latch, not by whoever
+/// mends: that one may come late.
 #[test]
 fn a_tree_that_the_dead_had_frozen_is_changed_again() {
     let [dead, other] = processes(64);
@@ -292,7 +322,8 @@ fn what_the_dead_left_is_mended_as_often_as_one_likes() {
         for round in 0..3 {
             for (store, seat) in &seats {
                 store.slots_of(&dead).into_iter().for_each(|slot| _ = store.kernel.mend_slot(slot, seat));
-                let expected = if dies_at == DiesAt::Committed || round > 0 { &b"after"[..] } else { b"before" };
+                let expected =
+                    if dies_at == DiesAt::Committed || round > 0 { &b"after"[..] } else { b"before" };
                 assert_eq!(store.get(b"key").unwrap(), expected);
             }
             one.put(b"key", b"after").unwrap();

@@ -10,7 +10,8 @@ const NAME: &[u8] = b"d";
 /// A store over the tree of a database, which the catalog names.
 pub(super) fn database() -> Store {
     let store = Store::new(60, 6, None);
-    let entry = store.kernel.create_tree(&store.seat(), TreeId(16), VolumeId::MAIN, Default::default()).unwrap();
+    let entry =
+        store.kernel.create_tree(&store.seat(), TreeId(16), VolumeId::MAIN, Default::default()).unwrap();
     let mut txn = store.begin(Isolation::Snapshot, false);
     txn.set(&store.tree, NAME, Some(&entry.named().encode())).unwrap();
     txn.set(&store.tree, &catalog::note_key(entry.tree), None).unwrap();
@@ -22,7 +23,10 @@ pub(super) fn database() -> Store {
 
 /// What the catalog says of it.
 pub(super) fn entry(store: &Store) -> CatalogEntry {
-    CatalogEntry { root: store.tree.root, ..CatalogEntry::new(store.tree.id, VolumeId::MAIN, store.tree.method) }
+    CatalogEntry {
+        root: store.tree.root,
+        ..CatalogEntry::new(store.tree.id, VolumeId::MAIN, store.tree.method)
+    }
 }
 
 /// Takes the database's name away; its pages are still to be freed.

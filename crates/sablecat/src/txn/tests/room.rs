@@ -58,7 +58,8 @@ fn a_transaction_of_more_pages_than_frames_commits_and_leaves_everybody_their_sn
         (0..RECORDS).for_each(|n| store.set(&mut txn, n, Some(&[1; 40])));
         txn.commit(Durability::Memory).unwrap();
         (0..RECORDS).for_each(|n| assert_eq!(store.get(&key(n)), Some(vec![1; 40]), "record {n}"));
-        (0..RECORDS).for_each(|n| assert_eq!(store.seen(&mut reader, n), Some(vec![0; 40]), "record {n} as it was"));
+        (0..RECORDS)
+            .for_each(|n| assert_eq!(store.seen(&mut reader, n), Some(vec![0; 40]), "record {n} as it was"));
         drop((reader, txn));
         store.kernel.free_pages_later();
         store.assert_nothing_leaks();
@@ -102,8 +103,8 @@ fn all(txn: &mut Transaction<'_>, tree: &TreeRef, forward: bool) -> Records {
     found
 }
 
-/// Transactions of all sizes against a map, with snapshots that are kept and checkpoints in between; some of them with room for few changes in
-/// memory.
+/// Transactions of all sizes against a map, with snapshots that are kept and checkpoints in between; some of
+/// them with room for few changes in memory.
 #[test]
 fn transactions_of_any_size_do_what_they_do_to_a_map() {
     for seed in 1..7 {
@@ -117,10 +118,12 @@ fn transactions_of_any_size_do_what_they_do_to_a_map() {
         let mut model = Model::new();
         let mut snapshots: Vec<(Transaction<'_>, Model)> = Vec::new();
         for _ in 0..15 {
-            let isolation = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable][dice.below(3) as usize];
+            let isolation = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable]
+                [dice.below(3) as usize];
             let mut txn = store.begin(isolation, false);
             let mut after = model.clone();
-            let (most, removals) = ([5, 200, 1500][dice.below(3) as usize], [1, 5, 9][dice.below(3) as usize]);
+            let (most, removals) =
+                ([5, 200, 1500][dice.below(3) as usize], [1, 5, 9][dice.below(3) as usize]);
             let mut savepoint = None;
             for _ in 0..most {
                 match dice.below(400) {
@@ -130,12 +133,19 @@ fn transactions_of_any_size_do_what_they_do_to_a_map() {
                         txn.roll_back_to(position).unwrap();
                         after = then;
                     }
-                    2 => assert!(all(&mut txn, &store.tree, dice.below(2) == 0) == after.clone().into_iter().collect::<Records>()),
+                    2 => assert!(
+                        all(&mut txn, &store.tree, dice.below(2) == 0)
+                            == after.clone().into_iter().collect::<Records>()
+                    ),
                     _ => {}
                 }
                 let key = any_key(&mut dice);
                 if dice.below(8) == 0 {
-                    assert_eq!(txn.get_owned(&store.tree, &key).unwrap().as_ref(), after.get(&key), "seed {seed}");
+                    assert_eq!(
+                        txn.get_owned(&store.tree, &key).unwrap().as_ref(),
+                        after.get(&key),
+                        "seed {seed}"
+                    );
                 }
                 let value = (dice.below(10) >= removals).then(|| any_value(&mut dice));
                 txn.set(&store.tree, &key, value.as_deref()).unwrap();
@@ -173,11 +183,16 @@ fn transactions_of_any_size_do_what_they_do_to_a_map() {
         snapshots.clear();
         store.kernel.free_pages_later();
         store.assert_nothing_leaks();
-        assert_eq!(sablecat_os::disk::Disk::list(&disk, Path::new("")).unwrap(), [""; 0], "files have no names");
+        assert_eq!(
+            sablecat_os::disk::Disk::list(&disk, Path::new("")).unwrap(),
+            [""; 0],
+            "files have no names"
+        );
     }
 }
 
-/// What went to a file is found there, undone, and found to be nothing, however often runs were merged; in a user's order as well.
+/// What went to a file is found there, undone, and found to be nothing, however often runs were merged; in a
+/// user's order as well.
 #[test]
 fn a_write_set_that_does_not_fit_memory_is_one_like_any_other() {
     let backwards = Comparator { name: "backwards".into(), compare: Box::new(|a, b| b.cmp(a)) };
@@ -211,10 +226,15 @@ fn a_write_set_that_does_not_fit_memory_is_one_like_any_other() {
             let (low, high) = (dice.below(700).to_be_bytes(), dice.below(700).to_be_bytes());
             let (low, high) = if compare(&low, &high).is_lt() { (low, high) } else { (high, low) };
             let within = |key: &[u8]| compare(&low, key).is_lt() && compare(key, &high).is_lt();
-            let mut between = model.iter().filter(|(key, _)| within(key)).map(|(key, value)| (key.clone(), value.clone()));
+            let mut between =
+                model.iter().filter(|(key, _)| within(key)).map(|(key, value)| (key.clone(), value.clone()));
             let (least, greatest) = (between.next(), between.next_back());
             let ends = [least.clone(), greatest.or(least)];
-            let edge = |forward| records.edge(std::ops::Bound::Excluded(&low[..]), std::ops::Bound::Excluded(&high[..]), forward).unwrap();
+            let edge = |forward| {
+                records
+                    .edge(std::ops::Bound::Excluded(&low[..]), std::ops::Bound::Excluded(&high[..]), forward)
+                    .unwrap()
+            };
             assert_eq!([edge(forward), edge(!forward)], ends, "change {n}");
         }
         assert!(set.is_spilled());
@@ -253,7 +273,13 @@ fn a_name_that_another_has_or_takes_away_does_no_harm_to_a_large_transaction() {
     assert_eq!(disk.list(Path::new("")).unwrap(), [""; 0]);
     place.remove_name().unwrap();
     for (set, value) in [(&one, 1), (&other, 2)] {
-        let said = |n| set.records(tree.id).unwrap().get(&key(n)).unwrap().map(|pending| pending.as_deref().map(<[u8]>::to_vec));
+        let said = |n| {
+            set.records(tree.id)
+                .unwrap()
+                .get(&key(n))
+                .unwrap()
+                .map(|pending| pending.as_deref().map(<[u8]>::to_vec))
+        };
         (0..300).for_each(|n| assert_eq!(said(n), Some(Some(vec![value; 40])), "record {n}"));
     }
 }
@@ -302,15 +328,23 @@ fn a_record_whose_predecessors_could_not_be_moved_to_a_file_has_not_been_set() {
             if let Err(error) = txn.set(&store.tree, &key(n), Some(&value)) {
                 assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
                 refused += 1;
-                assert_eq!(store.seen(&mut txn, n).as_deref(), model.get(&n).map(|value: &[u8; 40]| &value[..]), "call {call}, record {n}");
+                assert_eq!(
+                    store.seen(&mut txn, n).as_deref(),
+                    model.get(&n).map(|value: &[u8; 40]| &value[..]),
+                    "call {call}, record {n}"
+                );
                 store.set(&mut txn, n, Some(&value));
             }
             model.insert(n, value);
         }
         disk.clear_faults();
-        (0..170).for_each(|n| assert_eq!(store.seen(&mut txn, n).as_deref(), Some(&model[&n][..]), "call {call}, record {n}"));
+        (0..170).for_each(|n| {
+            assert_eq!(store.seen(&mut txn, n).as_deref(), Some(&model[&n][..]), "call {call}, record {n}")
+        });
         txn.commit(Durability::Memory).unwrap();
-        (0..170).for_each(|n| assert_eq!(store.get(&key(n)).as_deref(), Some(&model[&n][..]), "call {call}, record {n}"));
+        (0..170).for_each(|n| {
+            assert_eq!(store.get(&key(n)).as_deref(), Some(&model[&n][..]), "call {call}, record {n}")
+        });
         drop(txn);
         store.assert_nothing_leaks();
         if refused == 0 {
@@ -396,7 +430,11 @@ fn what_fills_the_memory_can_be_removed_beside_others_who_fill_it() {
                     for n in 0..full.unwrap() {
                         // For a moment somebody who does not run may hold back what all others give back.
                         let removed = std::iter::repeat_with(|| store.remove(&own(n))).find(|removed| {
-                            removed.as_ref().err().inspect(|error| assert_eq!(error.kind(), ErrorKind::CacheFull, "{error}")).is_none()
+                            removed
+                                .as_ref()
+                                .err()
+                                .inspect(|error| assert_eq!(error.kind(), ErrorKind::CacheFull, "{error}"))
+                                .is_none()
                         });
                         assert!(removed.unwrap().unwrap(), "record {n} of {thread} in round {round}");
                     }
@@ -442,9 +480,17 @@ fn who_has_found_a_leaf_before_it_was_replaced_finds_it_no_more() {
     assert_eq!(store.get(&key(8)), Some(vec![2; 40]), "written where it is now");
 
     store.set(&mut single, 9, Some(&[3; 40]));
-    assert_eq!(single.commit(Durability::Memory).unwrap_err().kind(), ErrorKind::Conflict, "the first committer wins");
+    assert_eq!(
+        single.commit(Durability::Memory).unwrap_err().kind(),
+        ErrorKind::Conflict,
+        "the first committer wins"
+    );
     store.set(&mut validated, RECORDS + 1, Some(&[3; 40]));
-    assert_eq!(validated.commit(Durability::Memory).unwrap_err().kind(), ErrorKind::Conflict, "what it has read was changed");
+    assert_eq!(
+        validated.commit(Durability::Memory).unwrap_err().kind(),
+        ErrorKind::Conflict,
+        "what it has read was changed"
+    );
     store.set(&mut unrelated, RECORDS + 2, Some(&[3; 40]));
     unrelated.commit(Durability::Memory).unwrap();
     assert_eq!(store.get(&key(RECORDS + 2)), Some(vec![3; 40]));
@@ -453,7 +499,8 @@ fn who_has_found_a_leaf_before_it_was_replaced_finds_it_no_more() {
     store.assert_nothing_leaks();
 }
 
-/// A page that is built beside a tree may have the number of a leaf that was merged away, and that somebody idle remembers.
+/// A page that is built beside a tree may have the number of a leaf that was merged away, and that somebody
+/// idle remembers.
 #[test]
 fn nobody_takes_a_page_being_built_for_the_leaf_that_had_its_number() {
     let store = roomy(128);
@@ -483,14 +530,22 @@ fn nobody_takes_a_page_being_built_for_the_leaf_that_had_its_number() {
             let first = kernel.pages.operate(idle, || {
                 let mut snapshot = kernel.pages.snapshot(idle);
                 let bytes = snapshot.page(page)?;
-                let is_leaf = header::tree_id(bytes) == tree.id && node::kind(bytes) == Some(node::Kind::Leaf);
+                let is_leaf =
+                    header::tree_id(bytes) == tree.id && node::kind(bytes) == Some(node::Kind::Leaf);
                 Ok(is_leaf.then(|| node::Leaf::new(bytes).lower_fence().map(<[u8]>::to_vec)).flatten())
             });
             let Ok(Some(first)) = first else { continue };
             let Ok(first) = <[u8; 8]>::try_from(&first[..]) else { continue };
-            let read = || kernel.look_up(&mut kernel.pages.snapshot(idle), &tree, &first, |value| value.map(OwnedValue::of));
+            let read = || {
+                kernel.look_up(&mut kernel.pages.snapshot(idle), &tree, &first, |value| {
+                    value.map(OwnedValue::of)
+                })
+            };
             let value = kernel.pages.operate(idle, read).unwrap();
-            assert!(value == Some(OwnedValue::Inline(vec![0; 40])), "what is not committed is seen by nobody");
+            assert!(
+                value == Some(OwnedValue::Inline(vec![0; 40])),
+                "what is not committed is seen by nobody"
+            );
             looked.set(looked.get() + 1);
         }
         Ok(())
@@ -510,8 +565,14 @@ fn a_large_commit_meets_the_conflicts_of_any_other() {
             let mut txn = store.begin(isolation, false);
             assert_eq!(store.seen(&mut txn, 7).map(|value| value.len()), Some(40));
             (100..RECORDS).for_each(|n| store.set(&mut txn, n, Some(&[1; 40])));
-            // In a leaf that the transaction changes, and in one that it has read, and otherwise beside all that.
-            store.put(&key(if isolation == Isolation::Snapshot { 101 } else { 7 }), &[2 + u8::from(in_the_way); 40]).unwrap();
+            // In a leaf that the transaction changes, and in one that it has read, and otherwise beside all
+            // that.
+            store
+                .put(
+                    &key(if isolation == Isolation::Snapshot { 101 } else { 7 }),
+                    &[2 + u8::from(in_the_way); 40],
+                )
+                .unwrap();
             if !in_the_way {
                 txn.restart();
                 assert_eq!(store.seen(&mut txn, 7).map(|value| value.len()), Some(40));
@@ -528,14 +589,16 @@ fn a_large_commit_meets_the_conflicts_of_any_other() {
     }
 }
 
-/// Everybody at once: transfers between records by small commits, by large ones, readers that add up, and checkpoints.
+/// Everybody at once: transfers between records by small commits, by large ones, readers that add up, and
+/// checkpoints.
 #[test]
 fn large_commits_among_small_ones_lose_nothing() {
     const ACCOUNTS: u64 = 2000;
     for seed in 1..4u64 {
         let store = Store::with_catalog(160, 16, Some(volume(seed)));
         (0..ACCOUNTS).for_each(|n| store.put(&key(n), &100u64.to_le_bytes().repeat(5)).unwrap());
-        let balance = |value: Option<Vec<u8>>| u64::from_le_bytes(value.expect("an account")[..8].try_into().unwrap());
+        let balance =
+            |value: Option<Vec<u8>>| u64::from_le_bytes(value.expect("an account")[..8].try_into().unwrap());
         let working = std::sync::atomic::AtomicU64::new(3);
         std::thread::scope(|scope| {
             let (store, working) = (&store, &working);
@@ -553,11 +616,21 @@ fn large_commits_among_small_ones_lose_nothing() {
                         let (from, to) = (dice.below(ACCOUNTS), dice.below(ACCOUNTS));
                         run(&|txn| {
                             // The large one moves one from each account to the next, all the way round.
-                            let pairs = if own == 0 { (0..ACCOUNTS).map(|n| (n, (n + 1) % ACCOUNTS)).collect() } else { vec![(from, to)] };
+                            let pairs = if own == 0 {
+                                (0..ACCOUNTS).map(|n| (n, (n + 1) % ACCOUNTS)).collect()
+                            } else {
+                                vec![(from, to)]
+                            };
                             for (from, to) in pairs {
                                 for (n, difference) in [(from, u64::MAX), (to, 1)] {
-                                    let now = balance(txn.get(&store.tree, &key(n), |value| value.map(<[u8]>::to_vec))?);
-                                    store.set(txn, n, Some(&now.wrapping_add(difference).to_le_bytes().repeat(5)));
+                                    let now = balance(
+                                        txn.get(&store.tree, &key(n), |value| value.map(<[u8]>::to_vec))?,
+                                    );
+                                    store.set(
+                                        txn,
+                                        n,
+                                        Some(&now.wrapping_add(difference).to_le_bytes().repeat(5)),
+                                    );
                                 }
                             }
                             Ok(())
@@ -571,12 +644,16 @@ fn large_commits_among_small_ones_lose_nothing() {
                     let mut reader = store.begin(Isolation::Snapshot, true);
                     let all = |reader: &mut Transaction<'_>| -> Result<u64> {
                         (0..ACCOUNTS)
-                            .map(|n| reader.get(&store.tree, &key(n), |value| balance(value.map(<[u8]>::to_vec))))
+                            .map(|n| {
+                                reader.get(&store.tree, &key(n), |value| balance(value.map(<[u8]>::to_vec)))
+                            })
                             .try_fold(0u64, |sum, one| Ok(sum.wrapping_add(one?)))
                     };
                     match all(&mut reader) {
                         Ok(sum) => assert_eq!(sum, 100 * ACCOUNTS),
-                        Err(error) => assert!(error.kind() == ErrorKind::SnapshotTooOld || error.is_full(), "{error}"),
+                        Err(error) => {
+                            assert!(error.kind() == ErrorKind::SnapshotTooOld || error.is_full(), "{error}")
+                        }
                     }
                 }
             });
@@ -597,7 +674,9 @@ fn a_transaction_that_cannot_fit_is_refused_and_takes_no_snapshot_from_anybody()
     for isolation in [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable] {
         let store = store();
         let mut reader = store.begin(Isolation::Snapshot, true);
-        let seen = |reader: &mut Transaction<'_>| reader.get(&store.tree, &key(7), |value| value.map(<[u8]>::to_vec)).unwrap();
+        let seen = |reader: &mut Transaction<'_>| {
+            reader.get(&store.tree, &key(7), |value| value.map(<[u8]>::to_vec)).unwrap()
+        };
         assert_eq!(seen(&mut reader), Some(vec![0; 40]));
         let mut txn = store.begin(isolation, false);
         assert!(txn.get(&store.tree, &key(1), |value| value.is_some()).unwrap());

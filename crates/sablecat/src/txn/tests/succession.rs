@@ -15,7 +15,8 @@ pub(super) fn key(n: u64) -> [u8; 8] {
     n.to_be_bytes()
 }
 
-/// Two processes, as it were: a region mapped twice, and its volume opened by each, by the first through a disk that can stop it.
+/// Two processes, as it were: a region mapped twice, and its volume opened by each, by the first through a
+/// disk that can stop it.
 pub(super) struct Two {
     sim: SimDisk,
     pub(super) disk: Interrupted,
@@ -30,7 +31,16 @@ impl Two {
         let first = Store::new(
             400,
             12,
-            Some(Volume::create(&disk, Path::new(PATH), crate::pages::volume::tests::plain(512), [7; 16], false).expect("no faults")),
+            Some(
+                Volume::create(
+                    &disk,
+                    Path::new(PATH),
+                    crate::pages::volume::tests::plain(512),
+                    [7; 16],
+                    false,
+                )
+                .expect("no faults"),
+            ),
         );
         let region = first.kernel.pages.region.again().expect("memory");
         let volume = Volume::join(&sim, Path::new(PATH), false, false).expect("there");
@@ -44,13 +54,16 @@ impl Two {
         two
     }
 
-    /// That every page which the file names is there, as after a failure of the machine; and which generation that is.
+    /// That every page which the file names is there, as after a failure of the machine; and which generation
+    /// that is.
     fn check_files(&self, survival: Survival, seed: u64) -> Superblock {
         let left = self.sim.crash_as(survival, seed);
         let volume = Volume::open_with(&left, Path::new(PATH), false, &Declared::default()).unwrap();
         assert_eq!(volume.complaints(), [""; 0]);
         assert!(!volume.is_in_doubt());
-        let pages = Pages::new(Arc::new(Region::private(geometry(300, 8)).unwrap()), None, access::check_page).unwrap();
+        let pages =
+            Pages::new(Arc::new(Region::private(geometry(300, 8)).unwrap()), None, access::check_page)
+                .unwrap();
         let mut buffer = vec![0; 512];
         let look = &mut |found| match found {
             VolumeFound::Page(page, block) => pages.check_stored(&volume, page, block, &mut buffer),
@@ -81,7 +94,8 @@ impl Store {
     /// A checkpoint which looks whether others have written to the file, as those of environments do.
     fn checkpoint_looking(&self) -> Result<Lsn> {
         let seat = self.kernel.pages.participants.sit()?;
-        let looking = |_, _: &mut Superblock| self.kernel.pages.volume().expect("there is one").check_generation();
+        let looking =
+            |_, _: &mut Superblock| self.kernel.pages.volume().expect("there is one").check_generation();
         self.kernel.pages.checkpoint(&seat, Moving::Little, looking).map(|captured| captured.at)
     }
 
@@ -122,7 +136,9 @@ fn who_is_stopped_in_a_checkpoint_is_succeeded_and_does_no_harm_when_it_goes_on(
                 let volume = other.kernel.pages.volume().unwrap();
                 *noted.lock().unwrap() = Some((volume.generation(), sim.crash_as(Survival::Nothing, stops)));
             });
-            two.first.checkpoint_looking().unwrap_or_else(|error| panic!("{made} made meanwhile, stopped before call {stops}: {error}"));
+            two.first.checkpoint_looking().unwrap_or_else(|error| {
+                panic!("{made} made meanwhile, stopped before call {stops}: {error}")
+            });
             if two.disk.forget_call() {
                 break;
             }
@@ -134,14 +150,18 @@ fn who_is_stopped_in_a_checkpoint_is_succeeded_and_does_no_harm_when_it_goes_on(
             );
             for survival in Survival::ALL {
                 let newest = two.check_files(survival, stops);
-                assert!(newest.generation >= two.first.generation(), "{survival:?}, stopped before call {stops}");
+                assert!(
+                    newest.generation >= two.first.generation(),
+                    "{survival:?}, stopped before call {stops}"
+                );
             }
             let (records, _) = two.first.verified();
             assert_eq!(records, two.second.verified().0);
             two.second.change(0..30, 77);
             two.second.checkpoint().unwrap();
             two.first.checkpoint().unwrap();
-            // A version that only the one who was stopped had captured, and that was replaced then, keeps its block until the next opening.
+            // A version that only the one who was stopped had captured, and that was replaced then, keeps its
+            // block until the next opening.
             if !changes {
                 two.first.assert_nothing_leaks();
             }
@@ -151,7 +171,8 @@ fn who_is_stopped_in_a_checkpoint_is_succeeded_and_does_no_harm_when_it_goes_on(
     }
 }
 
-/// As many as there are berths but two: that of the generation in force is not written to, and one is needed for the next.
+/// As many as there are berths but two: that of the generation in force is not written to, and one is needed
+/// for the next.
 #[test]
 fn several_are_stopped_while_they_write_superblocks() {
     let two = Two::new(1);
@@ -236,8 +257,9 @@ fn long(tag: u64, pages: usize) -> Vec<u8> {
     (0..(pages * 448) as u64 / 8).flat_map(|n| (tag << 32 | n).to_le_bytes()).collect()
 }
 
-/// Its blocks are given back to its pages by the successor too, and may be another value's by the time the late one comes to it. Where epochs are retained no map tells the
-/// successor of them any more, if the superblock of the one before it was set.
+/// Its blocks are given back to its pages by the successor too, and may be another value's by the time the
+/// late one comes to it. Where epochs are retained no map tells the successor of them any more, if the
+/// superblock of the one before it was set.
 #[test]
 fn the_blocks_of_a_freed_large_value_are_given_back_by_who_succeeds_and_not_again_by_who_goes_on_late() {
     for retains in [false, true] {

@@ -1,4 +1,5 @@
-//! Pages that a checkpoint has moved, whose maker is stopped while it tells them, and goes on when others have made some.
+//! Pages that a checkpoint has moved, whose maker is stopped while it tells them, and goes on when others
+//! have made some.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,14 +26,21 @@ impl Store {
         assert_eq!(self.verified().0.len(), model.len(), "{at}");
     }
 
-    /// Every block that the map names, or the current version of a page, is in use, and named by nothing else.
+    /// Every block that the map names, or the current version of a page, is in use, and named by nothing
+    /// else.
     pub(super) fn expect_named_to_be_used(&self, at: &str) {
         let pages = &self.kernel.pages;
         let mut named: BTreeMap<BlockId, PageId> = BTreeMap::new();
         let mut name = |page, block: BlockId, how: &str| {
-            assert!(block == BlockId::NONE || pages.blocks().is_used(block), "block {block} of page {page} is free, {how}, {at}");
+            assert!(
+                block == BlockId::NONE || pages.blocks().is_used(block),
+                "block {block} of page {page} is free, {how}, {at}"
+            );
             let other = *named.entry(block).or_insert(page);
-            assert!(block == BlockId::NONE || other == page, "block {block} is that of page {page}, {how}, and {other}, {at}");
+            assert!(
+                block == BlockId::NONE || other == page,
+                "block {block} is that of page {page}, {how}, and {other}, {at}"
+            );
         };
         let mut look = |found| {
             if let crate::pages::volume::Found::Page(page, block) = found {
@@ -42,7 +50,10 @@ impl Store {
         };
         pages.follow_generation(pages.volume().unwrap()).unwrap();
         pages.volume().unwrap().walk(0..u64::MAX, &mut look).unwrap();
-        for page in (1..pages.page_ids().high_water()).filter(|&page| pages.page_ids().is_used(page)).map(|page| PageId(page as u32)) {
+        for page in (1..pages.page_ids().high_water())
+            .filter(|&page| pages.page_ids().is_used(page))
+            .map(|page| PageId(page as u32))
+        {
             let entry = pages.region.entry(page);
             let block = match entry.word().frame() {
                 FrameId::NONE => entry.block(),
@@ -55,7 +66,9 @@ impl Store {
     fn mark_all_unsaved(&self) {
         let pages = &self.kernel.pages;
         let is_current = |page: &u64| pages.page_ids().is_used(*page);
-        (1..pages.page_ids().high_water()).filter(is_current).for_each(|page| pages.mark_unsaved(PageId(page as u32)));
+        (1..pages.page_ids().high_water())
+            .filter(is_current)
+            .for_each(|page| pages.mark_unsaved(PageId(page as u32)));
     }
 
     /// Takes the lowest free blocks.
@@ -75,22 +88,26 @@ impl Store {
     fn spoil(&self) {
         let seat = self.seat();
         let place = (self.tree.id, VolumeId::MAIN);
-        let runs: Vec<_> = (0..4).map(|_| self.kernel.store_large(&seat, place, &[0xee; 20 * 440]).unwrap()).collect();
+        let runs: Vec<_> =
+            (0..4).map(|_| self.kernel.store_large(&seat, place, &[0xee; 20 * 440]).unwrap()).collect();
         drop(runs);
     }
 }
 
-/// Before it latches each page, and when it has; for as long as others take to make so many checkpoints, which move pages again, to blocks that have become free meanwhile, and
-/// find them all changed, in some lives.
+/// Before it latches each page, and when it has; for as long as others take to make so many checkpoints,
+/// which move pages again, to blocks that have become free meanwhile, and find them all changed, in some
+/// lives.
 #[test]
 fn who_is_stopped_as_it_tells_pages_where_they_are_is_succeeded_and_does_no_harm_when_it_goes_on() {
     for life in 0..8 {
-        let (is_evicted, are_marked, made) = (life & 1 == 0, life & 2 == 0, if life & 4 == 0 { 1 } else { 3 });
+        let (is_evicted, are_marked, made) =
+            (life & 1 == 0, life & 2 == 0, if life & 4 == 0 { 1 } else { 3 });
         let (mut stops, again) = (0, Arc::new(AtomicU64::new(0)));
         loop {
             let two = Two::new(stops);
             let mut model = Model::from_iter((100..200).map(|n| (n, 3)));
-            // More than all pages need: when they are given back, those that were moved before are above the bound again.
+            // More than all pages need: when they are given back, those that were moved before are above the
+            // bound again.
             let mut low = Vec::new();
             (0..4).for_each(|stamp| {
                 low.extend(two.second.take_low(if stamp < 2 { 60 } else { 0 }));
@@ -113,7 +130,9 @@ fn who_is_stopped_as_it_tells_pages_where_they_are_is_succeeded_and_does_no_harm
                         other.mark_all_unsaved();
                     }
                     let seat = other.seat();
-                    let made = impatiently(|| other.kernel.pages.checkpoint(&seat, Moving::Much, |_, _| Ok(()))).unwrap();
+                    let made =
+                        impatiently(|| other.kernel.pages.checkpoint(&seat, Moving::Much, |_, _| Ok(())))
+                            .unwrap();
                     drop(seat);
                     again.fetch_add(made.moved, Ordering::SeqCst);
                     other.spoil();
@@ -161,11 +180,15 @@ fn who_is_stopped_as_it_tells_pages_where_they_are_is_succeeded_and_does_no_harm
             two.first.assert_nothing_leaks();
             stops += 1;
         }
-        assert!(stops > 8 && (are_marked || again.load(Ordering::SeqCst) > stops), "{stops} moments, {again:?} moved again");
+        assert!(
+            stops > 8 && (are_marked || again.load(Ordering::SeqCst) > stops),
+            "{stops} moments, {again:?} moved again"
+        );
     }
 }
 
-/// Whoever looked it up before it was moved may have been stopped, and say so when those who moved it and told others are long gone.
+/// Whoever looked it up before it was moved may have been stopped, and say so when those who moved it and
+/// told others are long gone.
 #[test]
 fn a_page_whose_entry_nobody_had_filled_when_it_was_moved_is_not_said_to_be_where_it_was() {
     let two = Two::new(1);

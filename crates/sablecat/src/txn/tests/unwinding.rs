@@ -1,4 +1,5 @@
-//! A comparator that panics, at every one of its calls: nothing leaks, and what was not committed has not happened.
+//! A comparator that panics, at every one of its calls: nothing leaks, and what was not committed has not
+//! happened.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -76,6 +77,9 @@ fn nothing_leaks_when_a_comparator_panics_at_any_of_its_calls() {
     }
     assert!((50..350).contains(&panics), "{panics}");
     let (records, _) = store.verified();
-    assert!(records == model.into_iter().collect::<Records>(), "something of a commit that unwound is there, or something else is not");
+    assert!(
+        records == model.into_iter().collect::<Records>(),
+        "something of a commit that unwound is there, or something else is not"
+    );
     store.assert_nothing_leaks();
 }

@@ -7,8 +7,9 @@ use super::cell::Cell;
 use super::leaf::Leaf;
 use super::slots::{LEAF, offset_at};
 
-/// Records of a leaf in slot order, as long as their cells are cut alike: key suffixes of the same length, eight bytes at most, and values of the same
-/// length in the leaf. What a cell says of itself need only be compared then, not taken apart.
+/// Records of a leaf in slot order, as long as their cells are cut alike: key suffixes of the same length,
+/// eight bytes at most, and values of the same length in the leaf. What a cell says of itself need only be
+/// compared then, not taken apart.
 #[derive(Debug)]
 pub(crate) struct Alike<'a> {
     page: &'a [u8],
@@ -20,7 +21,8 @@ pub(crate) struct Alike<'a> {
 }
 
 impl<'a> Leaf<'a> {
-    /// The records of a range of slots that are cut as the first of them is; none if that is cut otherwise than [`Alike`] says.
+    /// The records of a range of slots that are cut as the first of them is; none if that is cut otherwise
+    /// than [`Alike`] says.
     pub(crate) fn alike(self, slots: Range<usize>) -> Option<Alike<'a>> {
         let (count, page) = (self.count(), self.page);
         let offsets = &page[offset_at::<LEAF>(count, slots.start)..offset_at::<LEAF>(count, slots.end)];

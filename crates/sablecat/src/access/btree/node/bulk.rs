@@ -1,8 +1,9 @@
 //! Filling pages from records that come in order.
 //!
-//! A page's prefix follows from its fences, and its upper fence from the record after its last; so a loader keeps a page's worth of
-//! records until it knows. With n records waiting and the next one at hand, the page they would make has a size that is known exactly:
-//! the prefix it could leave out, and the fence, are. The loader remembers the last n that fitted.
+//! A page's prefix follows from its fences, and its upper fence from the record after its last; so a loader
+//! keeps a page's worth of records until it knows. With n records waiting and the next one at hand, the page
+//! they would make has a size that is known exactly: the prefix it could leave out, and the fence, are. The
+//! loader remembers the last n that fitted.
 
 use super::bytes::common_len;
 use super::cell;
@@ -49,7 +50,14 @@ struct Loader<const C: usize> {
 }
 
 impl<const C: usize> Loader<C> {
-    fn new(page_size: usize, tree: TreeId, flags: u16, level: u8, fill_percent: usize, lower: Option<&[u8]>) -> Self {
+    fn new(
+        page_size: usize,
+        tree: TreeId,
+        flags: u16,
+        level: u8,
+        fill_percent: usize,
+        lower: Option<&[u8]>,
+    ) -> Self {
         Loader {
             tree,
             flags,
@@ -148,7 +156,8 @@ impl<const C: usize> Loader<C> {
         upper
     }
 
-    /// Writes what waits as the last page; or, if that does not fit, a page before it, and returns its upper fence.
+    /// Writes what waits as the last page; or, if that does not fit, a page before it, and returns its upper
+    /// fence.
     fn finish(&mut self, page: &mut [u8], page_id: PageId, upper: Option<&[u8]>) -> Option<Vec<u8>> {
         let n = self.waiting.len();
         if n > 1 && self.size(n, self.bytes, upper) > usable_bytes(page.len()) {
@@ -175,20 +184,28 @@ impl<const C: usize> Loader<C> {
             first_child: self.first_child,
         };
         let fences = Fences { lower: self.lower.as_deref(), upper };
-        build::<C>(page, identity, fences, n, (0..n).map(|i| self.entry(i))).expect("its size was computed, or it is one entry");
+        build::<C>(page, identity, fences, n, (0..n).map(|i| self.entry(i)))
+            .expect("its size was computed, or it is one entry");
     }
 }
 
 /// Makes leaves of records that come in ascending order.
 ///
-/// For each record [`push`](Self::push); whenever it returns true, [`emit`](Self::emit) a page; after the last record
-/// [`finish`](Self::finish) until it returns `None`. Each page's separator is its upper fence and the lower fence of the next.
+/// For each record [`push`](Self::push); whenever it returns true, [`emit`](Self::emit) a page; after the
+/// last record [`finish`](Self::finish) until it returns `None`. Each page's separator is its upper fence and
+/// the lower fence of the next.
 #[derive(Debug)]
 pub(crate) struct LeafLoader(Loader<LEAF>);
 
 impl LeafLoader {
     /// `fill_percent`: 50 to 100; how full a page is to be. `lower`: the first page's lower fence.
-    pub(crate) fn new(page_size: usize, tree: TreeId, flags: u16, fill_percent: usize, lower: Option<&[u8]>) -> Self {
+    pub(crate) fn new(
+        page_size: usize,
+        tree: TreeId,
+        flags: u16,
+        fill_percent: usize,
+        lower: Option<&[u8]>,
+    ) -> Self {
         LeafLoader(Loader::new(page_size, tree, flags, 0, fill_percent, lower))
     }
 
@@ -206,15 +223,20 @@ impl LeafLoader {
         self.0.emit(page, page_id)
     }
 
-    /// Writes the last page, with `upper` for its upper fence, and returns `None`; or, if that would not fit, one before it, and
-    /// returns the separator.
-    pub(crate) fn finish(&mut self, page: &mut [u8], page_id: PageId, upper: Option<&[u8]>) -> Option<Vec<u8>> {
+    /// Writes the last page, with `upper` for its upper fence, and returns `None`; or, if that would not fit,
+    /// one before it, and returns the separator.
+    pub(crate) fn finish(
+        &mut self,
+        page: &mut [u8],
+        page_id: PageId,
+        upper: Option<&[u8]>,
+    ) -> Option<Vec<u8>> {
         self.0.finish(page, page_id, upper)
     }
 }
 
-/// Makes inner pages of one level from children that come in order: as [`LeafLoader`], but the separator `emit` returns is one that
-/// was pushed: it has moved up, and its child is the first of the next page.
+/// Makes inner pages of one level from children that come in order: as [`LeafLoader`], but the separator
+/// `emit` returns is one that was pushed: it has moved up, and its child is the first of the next page.
 #[derive(Debug)]
 pub(crate) struct InnerLoader(Loader<INNER>);
 
@@ -246,7 +268,12 @@ impl InnerLoader {
     }
 
     /// Writes the last page, or one before it: as [`LeafLoader::finish`].
-    pub(crate) fn finish(&mut self, page: &mut [u8], page_id: PageId, upper: Option<&[u8]>) -> Option<Vec<u8>> {
+    pub(crate) fn finish(
+        &mut self,
+        page: &mut [u8],
+        page_id: PageId,
+        upper: Option<&[u8]>,
+    ) -> Option<Vec<u8>> {
         self.0.finish(page, page_id, upper)
     }
 }

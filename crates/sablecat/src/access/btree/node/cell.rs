@@ -5,8 +5,8 @@
 //! long   u16 = key length (15 bits) | 0x8000    u16 = value length (15 bits) | 0x8000 if the value is Long   key value
 //! ```
 //!
-//! "Key" is what is left of it after the page's prefix. The value of a `Long` is {first page u32, length u64}. An inner page's
-//! cells have an empty value; their child is in the slot.
+//! "Key" is what is left of it after the page's prefix. The value of a `Long` is {first page u32, length
+//! u64}. An inner page's cells have an empty value; their child is in the slot.
 
 use super::Value;
 use super::bytes::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
@@ -41,7 +41,8 @@ impl Cell {
         }
     }
 
-    /// The same, for bytes nobody checked: `None` if the cell or its value's form is impossible in a page of this length.
+    /// The same, for bytes nobody checked: `None` if the cell or its value's form is impossible in a page of
+    /// this length.
     #[inline(always)]
     pub(super) fn checked_at(page: &[u8], at: usize) -> Option<Cell> {
         let header = page.get(at..)?;

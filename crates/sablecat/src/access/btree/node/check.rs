@@ -1,9 +1,10 @@
 //! Is this page what it should be?
 //!
-//! [`check_bounds`] is for every page that comes from disk: after it no function of this module panics or leaves the page, whatever
-//! the bytes mean. It finds that cells and fences lie inside the heap and do not overlap, that the heap's account balances, and that no
-//! key or record is longer than `limits` allows, which is what splits rely on. [`check_full`] is for `verify`: also keys in order and inside
-//! the fences, heads and hints as derived.
+//! [`check_bounds`] is for every page that comes from disk: after it no function of this module panics or
+//! leaves the page, whatever the bytes mean. It finds that cells and fences lie inside the heap and do not
+//! overlap, that the heap's account balances, and that no key or record is longer than `limits` allows, which
+//! is what splits rely on. [`check_full`] is for `verify`: also keys in order and inside the fences, heads
+//! and hints as derived.
 
 use super::bytes::{u16_at, u32_at};
 use super::cell::Cell;
@@ -61,7 +62,12 @@ fn bounds<const C: usize>(page: &[u8], used: &mut [u64]) -> Result<(), String> {
         match header::fence_place(page, side) {
             None | Some((HEADER_BYTES, 0)) => {}
             Some((at, len)) => {
-                if at < heap_start || at + len > page.len() || len == 0 || len > key_max || !claim(used, at, len) {
+                if at < heap_start
+                    || at + len > page.len()
+                    || len == 0
+                    || len > key_max
+                    || !claim(used, at, len)
+                {
                     return Err(format!("a fence of {len} bytes at {at}"));
                 }
                 live += len;
@@ -82,7 +88,10 @@ fn bounds<const C: usize>(page: &[u8], used: &mut [u64]) -> Result<(), String> {
         };
         let (key_len, size) = (cell.key_len + prefix_len, cell.size());
         if key_len > key_max || key_len + cell.value_len > record_max || (C != 0 && cell.value_len != 0) {
-            return Err(format!("slot {slot} has a key of {key_len} and a value of {} bytes", cell.value_len));
+            return Err(format!(
+                "slot {slot} has a key of {key_len} and a value of {} bytes",
+                cell.value_len
+            ));
         }
         if !claim(used, at, size) {
             return Err(format!("the cell of slot {slot}, {size} bytes at {at}, overlaps another"));
@@ -140,7 +149,11 @@ fn full<const C: usize>(page: &[u8], order: Order<'_>) -> Result<(), String> {
             return Err(format!("the key of slot {slot} is beyond the fences"));
         }
         let suffix = suffix::<C>(page, slot);
-        let skipped = if header::is_custom(page) { skip == 0 } else { slots::compare_skipped::<C>(page, suffix, skip).is_eq() };
+        let skipped = if header::is_custom(page) {
+            skip == 0
+        } else {
+            slots::compare_skipped::<C>(page, suffix, skip).is_eq()
+        };
         if !skipped {
             return Err(format!("the key of slot {slot} lacks the skipped bytes"));
         }

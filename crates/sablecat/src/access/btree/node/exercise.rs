@@ -1,9 +1,9 @@
-//! Everything that can be done to a page, for tests and fuzzers: what passed [`check_bounds`] must get through it without a panic, and be
-//! a page that passes it again after every change.
+//! Everything that can be done to a page, for tests and fuzzers: what passed [`check_bounds`] must get
+//! through it without a panic, and be a page that passes it again after every change.
 
 use super::{
-    Inner, InnerMut, Kind, Leaf, LeafMut, Order, SplitPoint, Value, check_bounds, check_full, kind, may_merge, merge_inner, merge_leaf,
-    split_inner, split_leaf,
+    Inner, InnerMut, Kind, Leaf, LeafMut, Order, SplitPoint, Value, check_bounds, check_full, kind,
+    may_merge, merge_inner, merge_leaf, split_inner, split_leaf,
 };
 use crate::types::PageId;
 
@@ -21,7 +21,11 @@ pub(crate) fn exercise(page: &[u8], key: &[u8]) {
     let backwards = |a: &[u8], b: &[u8]| b.cmp(a);
     for order in [Order::Bytes, Order::Custom(&backwards)] {
         let _ = check_full(page, order);
-        if kind(page) == Some(Kind::Leaf) { exercise_leaf(page, key, order) } else { exercise_inner(page, key, order) }
+        if kind(page) == Some(Kind::Leaf) {
+            exercise_leaf(page, key, order)
+        } else {
+            exercise_inner(page, key, order)
+        }
     }
 }
 

@@ -188,7 +188,8 @@ pub(super) fn prefix_between(fences: Fences<'_>, custom: bool) -> usize {
     }
 }
 
-/// Makes `page` an empty page: header, all hints "none", fences at the end of the heap. Other bytes are left as they are.
+/// Makes `page` an empty page: header, all hints "none", fences at the end of the heap. Other bytes are left
+/// as they are.
 pub(super) fn format(page: &mut [u8], identity: Identity, fences: Fences<'_>) {
     assert!(common::is_page_size(page.len()), "page size {}", page.len());
     page[..HINTS_AT].fill(0);

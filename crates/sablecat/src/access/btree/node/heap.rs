@@ -1,7 +1,9 @@
-//! Changing one page: cells come into the heap, go from it, and are moved together when the room between them is needed.
+//! Changing one page: cells come into the heap, go from it, and are moved together when the room between them
+//! is needed.
 //!
-//! Invariant: the heap, from `heap_start` to the end of the page, is made up of the cells of the slots, the fences, and `garbage`
-//! bytes; none overlap. Every function here keeps it, on any page that passed `check_bounds`.
+//! Invariant: the heap, from `heap_start` to the end of the page, is made up of the cells of the slots, the
+//! fences, and `garbage` bytes; none overlap. Every function here keeps it, on any page that passed
+//! `check_bounds`.
 
 use std::cell::RefCell;
 
@@ -67,9 +69,15 @@ fn release(page: &mut [u8], at: usize, size: usize) {
     }
 }
 
-/// Inserts a slot at `slot` with a cell of `suffix` and `value`; in an inner page the caller sets the child. Hints and heads are kept.
+/// Inserts a slot at `slot` with a cell of `suffix` and `value`; in an inner page the caller sets the child.
+/// Hints and heads are kept.
 #[inline(always)]
-pub(super) fn insert<const C: usize>(page: &mut [u8], slot: usize, suffix: &[u8], value: Value<'_>) -> Result<(), PageFull> {
+pub(super) fn insert<const C: usize>(
+    page: &mut [u8],
+    slot: usize,
+    suffix: &[u8],
+    value: Value<'_>,
+) -> Result<(), PageFull> {
     let count = header::count(page);
     assert!(slot <= count, "insert at {slot} of {count}");
     let size = cell::size(suffix.len(), value);
@@ -113,7 +121,11 @@ fn skip_with<const C: usize>(page: &mut [u8], suffix: &[u8]) -> Result<usize, Sh
 
 /// Gives the cell of `slot` another value. The key stays.
 #[inline(always)]
-pub(super) fn replace_value<const C: usize>(page: &mut [u8], slot: usize, value: Value<'_>) -> Result<(), PageFull> {
+pub(super) fn replace_value<const C: usize>(
+    page: &mut [u8],
+    slot: usize,
+    value: Value<'_>,
+) -> Result<(), PageFull> {
     let old = slots::cell::<C>(page, slot);
     let is_long = matches!(value, Value::Long { .. });
     if old.value_len == cell::value_len(value) && old.is_long == is_long {
@@ -124,7 +136,12 @@ pub(super) fn replace_value<const C: usize>(page: &mut [u8], slot: usize, value:
 }
 
 #[inline(never)]
-fn resize_value<const C: usize>(page: &mut [u8], slot: usize, old: Cell, value: Value<'_>) -> Result<(), PageFull> {
+fn resize_value<const C: usize>(
+    page: &mut [u8],
+    slot: usize,
+    old: Cell,
+    value: Value<'_>,
+) -> Result<(), PageFull> {
     let at = cell_offset::<C>(page, slot);
     let size = cell::size(old.key_len, value);
     if size <= old.size() {
@@ -162,8 +179,8 @@ pub(super) fn remove<const C: usize>(page: &mut [u8], slot: usize) {
     slots::update_hints(page, slot, count);
 }
 
-/// Moves fences and cells together at the end of the page, in slot order; on the way, one slot may get another value, for which there
-/// must be room.
+/// Moves fences and cells together at the end of the page, in slot order; on the way, one slot may get
+/// another value, for which there must be room.
 #[cold]
 pub(super) fn compact<const C: usize>(page: &mut [u8], replace: Option<(usize, Value<'_>)>) {
     with_copy(page, |page, old| {
@@ -195,7 +212,11 @@ pub(super) struct Entry<'a> {
 /// The pieces of a key without its first `n` bytes.
 #[inline(always)]
 pub(super) fn strip<'a>(key: (&'a [u8], &'a [u8]), n: usize) -> (&'a [u8], &'a [u8]) {
-    if n <= key.0.len() { (&key.0[n..], key.1) } else { (&[], key.1.get(n - key.0.len()..).unwrap_or_default()) }
+    if n <= key.0.len() {
+        (&key.0[n..], key.1)
+    } else {
+        (&[], key.1.get(n - key.0.len()..).unwrap_or_default())
+    }
 }
 
 /// Formats `page` and fills it with `count` entries in ascending order.
@@ -231,7 +252,10 @@ pub(super) fn build<'a, const C: usize>(
 }
 
 /// The entries of some slots of a page.
-pub(super) fn entries<const C: usize>(page: &[u8], slots: std::ops::Range<usize>) -> impl Iterator<Item = Entry<'_>> {
+pub(super) fn entries<const C: usize>(
+    page: &[u8],
+    slots: std::ops::Range<usize>,
+) -> impl Iterator<Item = Entry<'_>> {
     let (prefix, count) = (header::prefix(page), header::count(page));
     slots.map(move |slot| {
         let cell = slots::cell::<C>(page, slot);
@@ -240,8 +264,13 @@ pub(super) fn entries<const C: usize>(page: &[u8], slots: std::ops::Range<usize>
     })
 }
 
-/// The bytes of a page that [`build`] would take for these entries between these fences; for comparison with `usable_bytes`.
-pub(super) fn bytes_for<'a, const C: usize>(fences: super::Fences<'_>, custom: bool, entries: impl Iterator<Item = Entry<'a>>) -> usize {
+/// The bytes of a page that [`build`] would take for these entries between these fences; for comparison with
+/// `usable_bytes`.
+pub(super) fn bytes_for<'a, const C: usize>(
+    fences: super::Fences<'_>,
+    custom: bool,
+    entries: impl Iterator<Item = Entry<'a>>,
+) -> usize {
     let prefix = header::prefix_between(fences, custom);
     let fence_bytes = fences.lower.map_or(0, <[u8]>::len) + fences.upper.map_or(0, <[u8]>::len);
     let entry_bytes = |entry: Entry<'_>| {

@@ -1,6 +1,7 @@
 //! Inner pages: separators and, around them, child pages.
 //!
-//! With n separators there are n + 1 children. Child i + 1 covers the keys from separator i up; child 0 those below all separators.
+//! With n separators there are n + 1 children. Child i + 1 covers the keys from separator i up; child 0 those
+//! below all separators.
 
 use super::bytes::{put_u32, u32_at};
 use super::header::{self, Identity, Kind};
@@ -91,7 +92,8 @@ impl<'a> Inner<'a> {
         self.fences().cover(key, order)
     }
 
-    /// Bytes taken by separators, children and fences; with [`free_bytes`](Self::free_bytes), the page less its header.
+    /// Bytes taken by separators, children and fences; with [`free_bytes`](Self::free_bytes), the page less
+    /// its header.
     pub(crate) fn used_bytes(self) -> usize {
         heap::used_bytes::<INNER>(self.page)
     }
@@ -157,7 +159,8 @@ impl<'a> InnerMut<'a> {
         }
     }
 
-    /// Removes separator `i` and, right of it, child `i + 1`: what merging children `i` and `i + 1` into `i` asks for.
+    /// Removes separator `i` and, right of it, child `i + 1`: what merging children `i` and `i + 1` into `i`
+    /// asks for.
     pub(crate) fn remove(&mut self, i: usize) {
         heap::remove::<INNER>(self.page, i);
     }

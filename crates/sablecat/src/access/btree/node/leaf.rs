@@ -35,7 +35,8 @@ impl<'a> Leaf<'a> {
         header::count(self.page)
     }
 
-    /// The slot of `key`, or the slot it would be inserted at. The page must cover the key; this is not checked.
+    /// The slot of `key`, or the slot it would be inserted at. The page must cover the key; this is not
+    /// checked.
     #[inline]
     pub(crate) fn search(self, key: &[u8], order: Order<'_>) -> Result<usize, usize> {
         search::search::<LEAF>(self.page, key, order)
@@ -126,7 +127,9 @@ impl<'a> Leaf<'a> {
         assert!(slots.start <= slots.end && slots.end <= self.count());
         let (count, page) = (self.count(), self.page);
         let offsets = &page[offset_at::<LEAF>(count, slots.start)..offset_at::<LEAF>(count, slots.end)];
-        offsets.chunks_exact(2).map(move |offset| Record { page, cell: Cell::at(page, u16_at(offset, 0).into()) })
+        offsets
+            .chunks_exact(2)
+            .map(move |offset| Record { page, cell: Cell::at(page, u16_at(offset, 0).into()) })
     }
 }
 
@@ -144,14 +147,16 @@ impl<'a> Record<'a> {
         self.cell.key(self.page)
     }
 
-    /// The suffix if it has eight bytes at most: its length, and a word that has its first byte lowest and zeros behind the last.
+    /// The suffix if it has eight bytes at most: its length, and a word that has its first byte lowest and
+    /// zeros behind the last.
     #[inline(always)]
     pub(crate) fn short_suffix(self) -> Option<(usize, u64)> {
         let Cell { key_at, key_len, .. } = self.cell;
         match key_len {
             0 => Some((0, 0)),
             1..=8 => {
-                // Eight bytes from the suffix on, whatever the last of them belong to; near the page's end the eight that it ends with.
+                // Eight bytes from the suffix on, whatever the last of them belong to; near the page's end
+                // the eight that it ends with.
                 let from = key_at.min(self.page.len() - 8);
                 let word = u64_at(self.page, from) >> (8 * (key_at - from));
                 Some((key_len, word & (u64::MAX >> (64 - 8 * key_len))))
@@ -181,9 +186,17 @@ impl<'a> LeafMut<'a> {
         LeafMut { page }
     }
 
-    /// Makes `page` an empty leaf; whatever it held is overwritten. `flags`: 0 or [`FLAG_CUSTOM_ORDER`](super::FLAG_CUSTOM_ORDER).
-    pub(crate) fn format(page: &'a mut [u8], page_id: PageId, tree: TreeId, flags: u16, fences: Fences<'_>) -> LeafMut<'a> {
-        let identity = Identity { page: page_id, tree, kind: Kind::Leaf, level: 0, flags, first_child: PageId::NONE };
+    /// Makes `page` an empty leaf; whatever it held is overwritten. `flags`: 0 or
+    /// [`FLAG_CUSTOM_ORDER`](super::FLAG_CUSTOM_ORDER).
+    pub(crate) fn format(
+        page: &'a mut [u8],
+        page_id: PageId,
+        tree: TreeId,
+        flags: u16,
+        fences: Fences<'_>,
+    ) -> LeafMut<'a> {
+        let identity =
+            Identity { page: page_id, tree, kind: Kind::Leaf, level: 0, flags, first_child: PageId::NONE };
         header::format(page, identity, fences);
         LeafMut { page }
     }

@@ -1,6 +1,7 @@
 //! How long keys and inline values in a page may be, so that four of the longest always fit a page.
 //!
-//! With page size P, header H = 128, longest key K and largest leaf entry C (head 4, offset 2, cell header 4, key, value), we want
+//! With page size P, header H = 128, longest key K and largest leaf entry C (head 4, offset 2, cell header 4,
+//! key, value), we want
 //!
 //! ```text
 //! 4 C + 2 K <= P - H          four largest entries and two longest fences
@@ -8,12 +9,14 @@
 //! C = 3P/16 - 24              so 4C = 3P/4 - 96, and 4C + 2K = P - 128
 //! ```
 //!
-//! hence key + value <= C - 10 = 3P/16 - 34, rounded down. With the longest key there remain P/16 - 18 >= 12 bytes (at P = 480), and the reference
-//! to a long value needs 12, one to a subtree 8. An inner entry is at most K + 14 (head 4, child 4, offset 2, cell header 4): less than C.
+//! hence key + value <= C - 10 = 3P/16 - 34, rounded down. With the longest key there remain P/16 - 18 >= 12
+//! bytes (at P = 480), and the reference to a long value needs 12, one to a subtree 8. An inner entry is at
+//! most K + 14 (head 4, child 4, offset 2, cell header 4): less than C.
 //!
-//! A split in the middle leaves room for any further entry in both halves. With U = P - H, the full page held S <= U - L - R bytes of
-//! entries between fences of L and R bytes. The halves differ by at most one entry, so the larger has at most (S + C)/2; it keeps
-//! one fence (say L), gets a new one of at most K, and takes one more entry of at most C:
+//! A split in the middle leaves room for any further entry in both halves. With U = P - H, the full page held
+//! S <= U - L - R bytes of entries between fences of L and R bytes. The halves differ by at most one entry,
+//! so the larger has at most (S + C)/2; it keeps one fence (say L), gets a new one of at most K, and takes
+//! one more entry of at most C:
 //!
 //! ```text
 //! (U - L - R + C)/2 + L + K + C  <=  U/2 + 3/2 (C + K)  <=  U     if 3C + 3K <= U, which follows from 4C + 2K <= U and K <= C
@@ -32,7 +35,8 @@ pub(crate) const fn key_bytes_max(page_size: usize) -> usize {
     page_size / 8 - 16
 }
 
-/// The longest value stored in the leaf itself beside a key of `key_len` bytes; a longer one becomes [`Long`](super::Value::Long).
+/// The longest value stored in the leaf itself beside a key of `key_len` bytes; a longer one becomes
+/// [`Long`](super::Value::Long).
 pub(crate) const fn inline_value_bytes_max(page_size: usize, key_len: usize) -> usize {
     record_bytes_max(page_size).saturating_sub(key_len)
 }

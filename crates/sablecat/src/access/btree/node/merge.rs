@@ -7,8 +7,9 @@ use super::heap::{Entry, build, bytes_for, entries};
 use super::limits::usable_bytes;
 use super::slots::{INNER, LEAF};
 
-/// Merges leaf `right` into its left neighbour, into `out` under the left page's number; `separator` is what stands between them in
-/// their parent. False, with nothing written, if they do not fit one page or are not neighbours at that separator.
+/// Merges leaf `right` into its left neighbour, into `out` under the left page's number; `separator` is what
+/// stands between them in their parent. False, with nothing written, if they do not fit one page or are not
+/// neighbours at that separator.
 pub(crate) fn merge_leaf(left: &[u8], right: &[u8], separator: &[u8], out: &mut [u8]) -> bool {
     are_neighbours(left, right, separator) && merge::<LEAF>(left, right, None, out)
 }
@@ -18,7 +19,8 @@ pub(crate) fn merge_inner(left: &[u8], right: &[u8], separator: &[u8], out: &mut
     are_neighbours(left, right, separator) && merge::<INNER>(left, right, Some(separator), out)
 }
 
-/// Whether two pages can be merged and leave a quarter of the page to spare, so that it is not split again at once.
+/// Whether two pages can be merged and leave a quarter of the page to spare, so that it is not split again at
+/// once.
 pub(crate) fn may_merge(left: &[u8], right: &[u8], separator: &[u8]) -> bool {
     let bytes = match header::kind(left) {
         _ if !are_neighbours(left, right, separator) => return false,
@@ -29,7 +31,8 @@ pub(crate) fn may_merge(left: &[u8], right: &[u8], separator: &[u8]) -> bool {
     bytes <= usable_bytes(left.len()) * 3 / 4
 }
 
-/// Whether the pages are of one size, tree, kind, level and order, and the separator is the fence between them.
+/// Whether the pages are of one size, tree, kind, level and order, and the separator is the fence between
+/// them.
 fn are_neighbours(left: &[u8], right: &[u8], separator: &[u8]) -> bool {
     left.len() == right.len()
         && left[16..24] == right[16..24]
@@ -42,8 +45,16 @@ fn fences<'a>(left: &'a [u8], right: &'a [u8]) -> Fences<'a> {
 }
 
 /// All entries of the merged page: left's, the separator with right's first child, right's.
-fn merged<'a, const C: usize>(left: &'a [u8], right: &'a [u8], separator: Option<&'a [u8]>) -> impl Iterator<Item = Entry<'a>> {
-    let down = separator.map(|separator| Entry { key: (&[], separator), value: Value::Inline(&[]), child: header::first_child(right).0 });
+fn merged<'a, const C: usize>(
+    left: &'a [u8],
+    right: &'a [u8],
+    separator: Option<&'a [u8]>,
+) -> impl Iterator<Item = Entry<'a>> {
+    let down = separator.map(|separator| Entry {
+        key: (&[], separator),
+        value: Value::Inline(&[]),
+        child: header::first_child(right).0,
+    });
     entries::<C>(left, 0..header::count(left)).chain(down).chain(entries::<C>(right, 0..header::count(right)))
 }
 

@@ -1,29 +1,36 @@
 //! The inside of one B+tree page.
 //!
-//! Pure functions over `&[u8]` and `&mut [u8]` pages of 480 to 65536 bytes: how a leaf and an inner page are laid out, how a key is
-//! found in one, what is done to one page (insert, replace, remove, compact) and to two (split, merge, bulk load). Disks, versions,
-//! latches and transactions are none of this module's business; nor does it allocate pages or follow child numbers.
+//! Pure functions over `&[u8]` and `&mut [u8]` pages of 480 to 65536 bytes: how a leaf and an inner page are
+//! laid out, how a key is found in one, what is done to one page (insert, replace, remove, compact) and to
+//! two (split, merge, bulk load). Disks, versions, latches and transactions are none of this module's
+//! business; nor does it allocate pages or follow child numbers.
 //!
 //! ```text
 //! 0         64      128
 //! | header  | hints | heads u32[n] | children u32[n], inner only | cell offsets u16[n] |  free  | heap of cells and fences |
 //! ```
 //!
-//! * **Fences.** A page holds keys `lower <= key < upper`; an absent fence is infinite. What both fences begin with, every key in
-//!   between begins with, so cells leave that *prefix* out (Bayer and Unterauer's prefix B-tree).
-//! * **Heads.** A slot's head is four bytes of its key as an integer, so that one vector instruction compares sixteen keys. The
-//!   heads start behind the prefix and behind the bytes that all keys of the page happen to share besides (the *skip*), because
-//!   pages at the tree's edges and the root, which lack a fence, would otherwise have heads that are all alike.
-//! * **Hints.** Every 2^k-th head again, beside the header: one vector compare of the sixteen narrows the search (LeanStore's
-//!   hints, with a power of two between them so that an append touches none or one of them).
-//! * **Cells** describe themselves and stay where they are while slots move: heads, hints and offsets can be derived from them.
+//! * **Fences.** A page holds keys `lower <= key < upper`; an absent fence is infinite. What both fences
+//!   begin with, every key in between begins with, so cells leave that *prefix* out (Bayer and Unterauer's
+//!   prefix B-tree).
+//! * **Heads.** A slot's head is four bytes of its key as an integer, so that one vector instruction compares
+//!   sixteen keys. The heads start behind the prefix and behind the bytes that all keys of the page happen to
+//!   share besides (the *skip*), because pages at the tree's edges and the root, which lack a fence, would
+//!   otherwise have heads that are all alike.
+//! * **Hints.** Every 2^k-th head again, beside the header: one vector compare of the sixteen narrows the
+//!   search (LeanStore's hints, with a power of two between them so that an append touches none or one of
+//!   them).
+//! * **Cells** describe themselves and stay where they are while slots move: heads, hints and offsets can be
+//!   derived from them.
 //!
-//! Who trusts whom: bytes from disk pass [`check_bounds`] before any other function here sees them. After that nothing here panics
-//! or reads outside the page, even if keys are out of order. All but `simd` is safe code, so a caller's mistake can panic, no more.
+//! Who trusts whom: bytes from disk pass [`check_bounds`] before any other function here sees them. After
+//! that nothing here panics or reads outside the page, even if keys are out of order. All but `simd` is safe
+//! code, so a caller's mistake can panic, no more.
 //!
-//! Costs, 4 KiB page in cache, keys of 8 and values of 32 bytes: a search touches the header and hint lines, one line of heads, the
-//! offset and the cell: five lines, and two vector compares. Out of cache that is three misses one after the other (header and hints,
-//! heads and offset, cell), since the offsets are prefetched while the heads are compared.
+//! Costs, 4 KiB page in cache, keys of 8 and values of 32 bytes: a search touches the header and hint lines,
+//! one line of heads, the offset and the cell: five lines, and two vector compares. Out of cache that is
+//! three misses one after the other (header and hints, heads and offset, cell), since the offsets are
+//! prefetched while the heads are compared.
 
 mod alike;
 mod bulk;
@@ -120,7 +127,8 @@ impl Fences<'_> {
     /// Whether a page with these fences is where `key` belongs.
     #[inline]
     pub(crate) fn cover(&self, key: &[u8], order: Order<'_>) -> bool {
-        self.lower.is_none_or(|lower| order.compare(lower, key).is_le()) && self.upper.is_none_or(|upper| order.compare(key, upper).is_lt())
+        self.lower.is_none_or(|lower| order.compare(lower, key).is_le())
+            && self.upper.is_none_or(|upper| order.compare(key, upper).is_lt())
     }
 }
 

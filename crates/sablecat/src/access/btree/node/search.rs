@@ -1,7 +1,8 @@
 //! Finding a key in a page.
 //!
-//! The heads narrow it down to the slots whose head is the key's; usually there is one or none, and its cell decides. The prefix is
-//! *not* compared: a key that the page covers begins with it, and comparing would cost a cache line at the far end of the page.
+//! The heads narrow it down to the slots whose head is the key's; usually there is one or none, and its cell
+//! decides. The prefix is *not* compared: a key that the page covers begins with it, and comparing would cost
+//! a cache line at the far end of the page.
 
 use std::cmp::Ordering;
 
@@ -11,7 +12,8 @@ use super::header;
 use super::simd;
 use super::slots::{child_at, compare_skipped, head, offset_at, suffix};
 
-/// The slot of `key`, or the slot where it would be. The page must cover the key (else the answer is some slot number <= count).
+/// The slot of `key`, or the slot where it would be. The page must cover the key (else the answer is some
+/// slot number <= count).
 #[inline(always)]
 pub(super) fn search<const C: usize>(page: &[u8], key: &[u8], order: Order<'_>) -> Result<usize, usize> {
     match order {
@@ -56,7 +58,13 @@ fn beside<const C: usize>(count: usize) -> (usize, usize) {
 
 /// Among the slots from `from` on whose head is `wanted`, all but the first of them.
 #[cold]
-fn search_ties<const C: usize>(page: &[u8], from: usize, wanted: u32, rest: &[u8], skip: usize) -> Result<usize, usize> {
+fn search_ties<const C: usize>(
+    page: &[u8],
+    from: usize,
+    wanted: u32,
+    rest: &[u8],
+    skip: usize,
+) -> Result<usize, usize> {
     let count = header::count(page);
     let end = match wanted.checked_add(1) {
         Some(above) => simd::lower_bound(page, count, above, beside::<C>(count)).max(from),
@@ -74,9 +82,15 @@ fn after(suffix: &[u8], skip: usize) -> &[u8] {
     suffix.get(skip..).unwrap_or_default()
 }
 
-/// Binary search of the slots from `low` to below `high`; `compare` compares a slot's suffix to what is wanted.
+/// Binary search of the slots from `low` to below `high`; `compare` compares a slot's suffix to what is
+/// wanted.
 #[inline(always)]
-fn bisect<const C: usize>(page: &[u8], mut low: usize, mut high: usize, compare: impl Fn(&[u8]) -> Ordering) -> Result<usize, usize> {
+fn bisect<const C: usize>(
+    page: &[u8],
+    mut low: usize,
+    mut high: usize,
+    compare: impl Fn(&[u8]) -> Ordering,
+) -> Result<usize, usize> {
     while low < high {
         let middle = low + (high - low) / 2;
         match compare(suffix::<C>(page, middle)) {

@@ -1,12 +1,15 @@
 //! The search over hints and heads, in as many instruction sets as are worth it.
 //!
-//! All variants compute one function: let D = 2^k be the distance of hints. Count the hints below the wanted head: so many whole
-//! stretches of D heads are below it. Halve the next stretch while it is longer than 64; count the heads below in what is left. On an
-//! ascending page that is the number of heads below the wanted one. On any other page it is still the same number in all variants.
+//! All variants compute one function: let D = 2^k be the distance of hints. Count the hints below the wanted
+//! head: so many whole stretches of D heads are below it. Halve the next stretch while it is longer than 64;
+//! count the heads below in what is left. On an ascending page that is the number of heads below the wanted
+//! one. On any other page it is still the same number in all variants.
 //!
-//! The variant is chosen once, at the first search, and read from an atomic byte: a load and a predicted branch.
+//! The variant is chosen once, at the first search, and read from an atomic byte: a load and a predicted
+//! branch.
 //!
-//! `unsafe` here, and only here in this module: vector loads through raw pointers, whose bounds [`lower_bound`] asserts.
+//! `unsafe` here, and only here in this module: vector loads through raw pointers, whose bounds
+//! [`lower_bound`] asserts.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -49,7 +52,8 @@ impl Variant {
     }
 }
 
-/// The chosen variant; 0 before the first search. Relaxed suffices: it is one byte, and whoever does not see it chooses the same.
+/// The chosen variant; 0 before the first search. Relaxed suffices: it is one byte, and whoever does not see
+/// it chooses the same.
 static CHOSEN: AtomicU8 = AtomicU8::new(0);
 
 #[cold]
@@ -62,7 +66,8 @@ fn choose() -> u8 {
 
 /// How many of the first `count` heads of an ascending page are below `wanted`.
 ///
-/// What the caller will look at next is fetched meanwhile, if it is not in cache: the array at `beside`, of `width` bytes a slot.
+/// What the caller will look at next is fetched meanwhile, if it is not in cache: the array at `beside`, of
+/// `width` bytes a slot.
 #[inline(always)]
 pub(super) fn lower_bound(page: &[u8], count: usize, wanted: u32, (beside, width): (usize, usize)) -> usize {
     let chosen = match CHOSEN.load(Ordering::Relaxed) {
@@ -106,7 +111,8 @@ pub(super) fn lower_bound_by(variant: Variant, page: &[u8], count: usize, wanted
     }
 }
 
-/// The stretch of heads to look at when `hints_below` hints are below the wanted head: its first slot and its length, at most 64.
+/// The stretch of heads to look at when `hints_below` hints are below the wanted head: its first slot and its
+/// length, at most 64.
 #[inline(always)]
 fn stretch(page: &[u8], count: usize, hints_below: usize, wanted: u32) -> (usize, usize) {
     let shift = hint_shift(count);
@@ -147,13 +153,21 @@ mod x86 {
 
     /// # Safety
     ///
-    /// The processor has AVX-512F and POPCNT; `page` has at least `PAGE_SIZE_MIN` bytes and at least `128 + 8 * count`.
+    /// The processor has AVX-512F and POPCNT; `page` has at least `PAGE_SIZE_MIN` bytes and at least
+    /// `128 + 8 * count`.
     #[target_feature(enable = "avx512f,popcnt")]
-    pub(super) unsafe fn avx512(page: &[u8], count: usize, wanted: u32, beside: usize, width: usize) -> usize {
+    pub(super) unsafe fn avx512(
+        page: &[u8],
+        count: usize,
+        wanted: u32,
+        beside: usize,
+        width: usize,
+    ) -> usize {
         let wanted_16 = _mm512_set1_epi32(wanted as i32);
         let below = |at: usize| -> u32 {
             debug_assert!(at + 64 <= page.len());
-            // SAFETY: 64 bytes at the hints, or at head i < count: 128 + 4i + 64 <= 192 + (len - 128)/2 <= len, since len >= 256.
+            // SAFETY: 64 bytes at the hints, or at head i < count: 128 + 4i + 64 <= 192 + (len - 128)/2 <=
+            // len, since len >= 256.
             let sixteen = unsafe { _mm512_loadu_si512(page.as_ptr().add(at).cast()) };
             u32::from(_mm512_cmplt_epu32_mask(sixteen, wanted_16))
         };
@@ -172,7 +186,8 @@ mod x86 {
 
     /// # Safety
     ///
-    /// The processor has AVX2 and POPCNT; `page` has at least `PAGE_SIZE_MIN` bytes and at least `128 + 8 * count`.
+    /// The processor has AVX2 and POPCNT; `page` has at least `PAGE_SIZE_MIN` bytes and at least
+    /// `128 + 8 * count`.
     #[target_feature(enable = "avx2,popcnt")]
     pub(super) unsafe fn avx2(page: &[u8], count: usize, wanted: u32, beside: usize, width: usize) -> usize {
         let wanted_8 = _mm256_set1_epi32(wanted as i32);
@@ -180,7 +195,8 @@ mod x86 {
             debug_assert!(at + 32 <= page.len());
             // SAFETY: as in `avx512`, with half as many bytes.
             let eight = unsafe { _mm256_loadu_si256(page.as_ptr().add(at).cast()) };
-            // There is no unsigned "less": a head is not below the wanted one if it is the greater of the two.
+            // There is no unsigned "less": a head is not below the wanted one if it is the greater of the
+            // two.
             let not_below = _mm256_cmpeq_epi32(_mm256_max_epu32(eight, wanted_8), eight);
             !(_mm256_movemask_ps(_mm256_castsi256_ps(not_below)) as u32) & 0xff
         };

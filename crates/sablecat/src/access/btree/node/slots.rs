@@ -1,9 +1,12 @@
-//! The slot arrays behind the header: heads, children (inner pages only), cell offsets; and the hints derived from the heads.
+//! The slot arrays behind the header: heads, children (inner pages only), cell offsets; and the hints derived
+//! from the heads.
 //!
-//! For n slots: heads u32[n] at 128, children u32[n] behind them, offsets u16[n] behind those. `C` is the width of a child: 0 in a
-//! leaf, 4 in an inner page, where child i is the one right of separator i (the leftmost is in the header).
+//! For n slots: heads u32[n] at 128, children u32[n] behind them, offsets u16[n] behind those. `C` is the
+//! width of a child: 0 in a leaf, 4 in an inner page, where child i is the one right of separator i (the
+//! leftmost is in the header).
 //!
-//! A slot and its cell take at least 8 bytes, so heads end in the first half of the page and a 64-byte load at any head stays inside.
+//! A slot and its cell take at least 8 bytes, so heads end in the first half of the page and a 64-byte load
+//! at any head stays inside.
 
 use super::bytes::{common_len, head_of, put_u16, put_u32, u16_at, u32_at, word_of};
 use super::cell::Cell;
@@ -69,7 +72,8 @@ pub(super) fn suffix<const C: usize>(page: &[u8], slot: usize) -> &[u8] {
 pub(super) fn open<const C: usize>(page: &mut [u8], slot: usize) {
     let count = header::count(page);
     let end = slots_end::<C>(count);
-    // From the back: offsets from `slot` on move by a head, a child and an offset; what is before them by less.
+    // From the back: offsets from `slot` on move by a head, a child and an offset; what is before them by
+    // less.
     page.copy_within(offset_at::<C>(count, slot)..end, offset_at::<C>(count + 1, slot + 1));
     if C != 0 {
         page.copy_within(child_at(count, slot)..offset_at::<C>(count, slot), child_at(count + 1, slot + 1));
@@ -118,7 +122,8 @@ pub(super) fn hint(page: &[u8], count: usize, j: usize) -> u32 {
     if slot < count { head(page, slot) } else { u32::MAX }
 }
 
-/// Derives the hints again, given that heads before `slot` are as they were; `count_before` says how many slots there were.
+/// Derives the hints again, given that heads before `slot` are as they were; `count_before` says how many
+/// slots there were.
 #[inline(always)]
 pub(super) fn update_hints(page: &mut [u8], slot: usize, count_before: usize) {
     let count = header::count(page);
@@ -142,7 +147,8 @@ pub(super) fn head_after(suffix: &[u8], skip: usize) -> u32 {
     head_of(suffix.get(skip..).unwrap_or_default())
 }
 
-/// Chooses the longest skip, and derives heads and hints from the cells. All keys must be in place and in order.
+/// Chooses the longest skip, and derives heads and hints from the cells. All keys must be in place and in
+/// order.
 pub(super) fn derive<const C: usize>(page: &mut [u8]) {
     let count = header::count(page);
     let custom = header::is_custom(page);
@@ -164,9 +170,14 @@ pub(super) fn derive<const C: usize>(page: &mut [u8]) {
     }
 }
 
-/// Whether `suffix` begins with the bytes the page skips, compared to them: `Less` and `Greater` place it before or after all keys.
+/// Whether `suffix` begins with the bytes the page skips, compared to them: `Less` and `Greater` place it
+/// before or after all keys.
 #[inline(always)]
-pub(super) fn compare_skipped<const C: usize>(page: &[u8], suffix_of_key: &[u8], skip: usize) -> std::cmp::Ordering {
+pub(super) fn compare_skipped<const C: usize>(
+    page: &[u8],
+    suffix_of_key: &[u8],
+    skip: usize,
+) -> std::cmp::Ordering {
     use std::cmp::Ordering::{Equal, Less};
     let kept = 8 - skip.min(8);
     let mask = if kept == 8 { 0 } else { u64::MAX << (8 * kept) };

@@ -1,8 +1,9 @@
 //! Splitting one page into two.
 //!
-//! Both halves are written fresh from the source, so the source may be a version others still read. The left half keeps the page
-//! number. What divides two leaves is the shortest key that does (Bayer and Unterauer's simple prefix B-tree); around the middle, the
-//! point with the shortest such key is taken. What divides two inner pages is one of the separators, which moves up.
+//! Both halves are written fresh from the source, so the source may be a version others still read. The left
+//! half keeps the page number. What divides two leaves is the shortest key that does (Bayer and Unterauer's
+//! simple prefix B-tree); around the middle, the point with the shortest such key is taken. What divides two
+//! inner pages is one of the separators, which moves up.
 
 use super::bytes::common_len;
 use super::header::{self, Identity};
@@ -18,14 +19,23 @@ use crate::types::PageId;
 pub(crate) enum SplitPoint {
     /// Half the bytes to each side: whatever is to be inserted fits either half.
     Middle,
-    /// Records arrive in ascending order at the right end: all but the last stay left. The next one fits the right page.
+    /// Records arrive in ascending order at the right end: all but the last stay left. The next one fits the
+    /// right page.
     Append,
-    /// They arrive in descending order at the left end: all but the first go right. The next one fits the left page.
+    /// They arrive in descending order at the left end: all but the first go right. The next one fits the
+    /// left page.
     Prepend,
 }
 
-/// Splits a leaf of at least two records; returns the separator: the upper fence of `left` and lower fence of `right`.
-pub(crate) fn split_leaf(source: &[u8], left: &mut [u8], right: &mut [u8], right_id: PageId, at: SplitPoint) -> Vec<u8> {
+/// Splits a leaf of at least two records; returns the separator: the upper fence of `left` and lower fence of
+/// `right`.
+pub(crate) fn split_leaf(
+    source: &[u8],
+    left: &mut [u8],
+    right: &mut [u8],
+    right_id: PageId,
+    at: SplitPoint,
+) -> Vec<u8> {
     let count = header::count(source);
     assert!(count >= 2, "a leaf of {count} records is not to be split");
     let divides = |point: usize| -> Option<(Vec<u8>, usize)> {
@@ -45,9 +55,15 @@ pub(crate) fn split_leaf(source: &[u8], left: &mut [u8], right: &mut [u8], right
     separator
 }
 
-/// Splits an inner page of at least three separators; returns the one that moves up. `Append` leaves right the last separator with the
-/// children around it, `Prepend` leaves left the first.
-pub(crate) fn split_inner(source: &[u8], left: &mut [u8], right: &mut [u8], right_id: PageId, at: SplitPoint) -> Vec<u8> {
+/// Splits an inner page of at least three separators; returns the one that moves up. `Append` leaves right
+/// the last separator with the children around it, `Prepend` leaves left the first.
+pub(crate) fn split_inner(
+    source: &[u8],
+    left: &mut [u8],
+    right: &mut [u8],
+    right_id: PageId,
+    at: SplitPoint,
+) -> Vec<u8> {
     let count = header::count(source);
     assert!(count >= 3, "an inner page of {count} separators is not to be split");
     let separator = |point: usize| -> Vec<u8> {
@@ -62,13 +78,16 @@ pub(crate) fn split_inner(source: &[u8], left: &mut [u8], right: &mut [u8], righ
     };
     let point = edge
         .filter(|&point| halves_fit::<INNER>(source, point, point + 1, &separator(point)))
-        .unwrap_or_else(|| middle::<INNER>(source, 1..count - 1, |point| suffix::<INNER>(source, point).len()));
+        .unwrap_or_else(|| {
+            middle::<INNER>(source, 1..count - 1, |point| suffix::<INNER>(source, point).len())
+        });
     let separator = separator(point);
     build_halves::<INNER>(source, left, right, right_id, point, point + 1, &separator);
     separator
 }
 
-/// Left gets the slots below `left_end`, right those from `right_start`; in an inner page the one in between moves up.
+/// Left gets the slots below `left_end`, right those from `right_start`; in an inner page the one in between
+/// moves up.
 fn build_halves<const C: usize>(
     source: &[u8],
     left: &mut [u8],
@@ -85,23 +104,36 @@ fn build_halves<const C: usize>(
     if C != 0 {
         right_identity.first_child = Inner::new(source).child(right_start);
     }
-    let (left_fences, right_fences) = (Fences { lower, upper: Some(separator) }, Fences { lower: Some(separator), upper });
+    let (left_fences, right_fences) =
+        (Fences { lower, upper: Some(separator) }, Fences { lower: Some(separator), upper });
     build::<C>(left, identity, left_fences, left_end, entries::<C>(source, 0..left_end))
         .expect("half a page and a fence fit a page: see `limits`");
-    build::<C>(right, right_identity, right_fences, count - right_start, entries::<C>(source, right_start..count))
-        .expect("half a page and a fence fit a page: see `limits`");
+    build::<C>(
+        right,
+        right_identity,
+        right_fences,
+        count - right_start,
+        entries::<C>(source, right_start..count),
+    )
+    .expect("half a page and a fence fit a page: see `limits`");
 }
 
 fn halves_fit<const C: usize>(source: &[u8], left_end: usize, right_start: usize, separator: &[u8]) -> bool {
     let Fences { lower, upper } = header::fences(source);
-    let fits = |fences, slots| bytes_for::<C>(fences, is_custom(source), entries::<C>(source, slots)) <= usable_bytes(source.len());
+    let fits = |fences, slots| {
+        bytes_for::<C>(fences, is_custom(source), entries::<C>(source, slots)) <= usable_bytes(source.len())
+    };
     fits(Fences { lower, upper: Some(separator) }, 0..left_end)
         && fits(Fences { lower: Some(separator), upper }, right_start..header::count(source))
 }
 
-/// Among `points`, the one that divides the bytes most evenly; or one close by whose separator is shorter, if both halves still have
-/// room for whatever may come.
-fn middle<const C: usize>(source: &[u8], points: std::ops::Range<usize>, separator_len: impl Fn(usize) -> usize) -> usize {
+/// Among `points`, the one that divides the bytes most evenly; or one close by whose separator is shorter, if
+/// both halves still have room for whatever may come.
+fn middle<const C: usize>(
+    source: &[u8],
+    points: std::ops::Range<usize>,
+    separator_len: impl Fn(usize) -> usize,
+) -> usize {
     let count = header::count(source);
     let entry = |slot: usize| cell::<C>(source, slot).size() + slot_bytes::<C>();
     let total: usize = (0..count).map(entry).sum();
@@ -124,7 +156,8 @@ fn middle<const C: usize>(source: &[u8], points: std::ops::Range<usize>, separat
     if with_room { best } else { even }
 }
 
-/// The length, without the prefix, of the shortest key above all left of `point` and not above any right of it.
+/// The length, without the prefix, of the shortest key above all left of `point` and not above any right of
+/// it.
 fn leaf_separator_len(page: &[u8], point: usize) -> usize {
     let (below, above) = (suffix::<LEAF>(page, point - 1), suffix::<LEAF>(page, point));
     if is_custom(page) { above.len() } else { (common_len(below, above) + 1).min(above.len()) }

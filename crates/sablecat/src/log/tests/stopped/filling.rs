@@ -1,5 +1,6 @@
-//! One who is stopped while it fills more of a segment in use with zeros, between any two of its calls: the others commit beyond what was ready, and segments are taken out of
-//! use. Its zeros come over nothing. Who succeeds it may be stopped or die as well, and the power may fail.
+//! One who is stopped while it fills more of a segment in use with zeros, between any two of its calls: the
+//! others commit beyond what was ready, and segments are taken out of use. Its zeros come over nothing. Who
+//! succeeds it may be stopped or die as well, and the power may fail.
 
 use super::*;
 
@@ -61,7 +62,9 @@ fn who_is_stopped_while_it_fills_a_segment_keeps_nobody_waiting_and_does_no_harm
                 scene.recycle(&other, scene.caller(THIRD));
                 assert_ne!(scene.log.log.words().supply.owner(), FIRST);
                 for late in [false, true] {
-                    scene.fill_to(&other, scene.beyond(own.unwrap_or(ready), is_far), scene.caller(THIRD)).unwrap();
+                    scene
+                        .fill_to(&other, scene.beyond(own.unwrap_or(ready), is_far), scene.caller(THIRD))
+                        .unwrap();
                     scene.check(&(case, at, is_far, late));
                     go_on();
                     scene.check(&(case, at, is_far, late, "gone on"));
@@ -78,7 +81,8 @@ fn who_is_stopped_while_it_fills_a_segment_keeps_nobody_waiting_and_does_no_harm
     }
 }
 
-/// It goes on when it has been succeeded and nothing has been done about it yet: what it does then is still right.
+/// It goes on when it has been succeeded and nothing has been done about it yet: what it does then is still
+/// right.
 #[test]
 fn who_goes_on_before_anybody_needs_more_of_the_segment_does_no_harm() {
     for at in 1.. {
@@ -95,13 +99,16 @@ fn who_goes_on_before_anybody_needs_more_of_the_segment_does_no_harm() {
     }
 }
 
-/// The second puts another file in the place, and is stopped, or dies, at any of its calls. The first goes on while the second is stopped, or after it.
+/// The second puts another file in the place, and is stopped, or dies, at any of its calls. The first goes on
+/// while the second is stopped, or after it.
 #[test]
 fn who_does_what_is_owed_for_a_filler_may_be_stopped_itself_or_die() {
     let case = CASES[0];
     let ways = [(false, false), (false, true), (true, false)];
     // It is about to write zeros, or has flushed them and is about to say so.
-    for (first_at, (second_dies, first_meanwhile)) in [filled_at(), last_step()].into_iter().flat_map(|at| ways.map(|way| (at, way))) {
+    for (first_at, (second_dies, first_meanwhile)) in
+        [filled_at(), last_step()].into_iter().flat_map(|at| ways.map(|way| (at, way)))
+    {
         for second_at in 1.. {
             let mut ended = false;
             stopped_at(case, first_at, |scene, go_on| {
@@ -125,7 +132,9 @@ fn who_does_what_is_owed_for_a_filler_may_be_stopped_itself_or_die() {
                         if first_meanwhile {
                             go_on();
                         }
-                        scene.fill_to(&third, scene.beyond(ready, second_at % 2 == 0), scene.caller(THIRD)).unwrap();
+                        scene
+                            .fill_to(&third, scene.beyond(ready, second_at % 2 == 0), scene.caller(THIRD))
+                            .unwrap();
                         scene.check(&(what, "third"));
                     }));
                     scene.seen.stopped.lock().unwrap().remove(&SECOND);
@@ -135,7 +144,9 @@ fn who_does_what_is_owed_for_a_filler_may_be_stopped_itself_or_die() {
                     scene.check(&(what, "second"));
                     go_on();
                     scene.check(&(what, "first"));
-                    scene.fill_to(&scene.log, scene.beyond(scene.log.log.tail(), false), scene.caller(1)).unwrap();
+                    scene
+                        .fill_to(&scene.log, scene.beyond(scene.log.log.tail(), false), scene.caller(1))
+                        .unwrap();
                     scene.check(&(what, "all"));
                 });
             });
@@ -207,7 +218,8 @@ fn without_room_for_another_file_only_who_needs_more_log_is_refused() {
     assert!(ran);
 }
 
-/// Makers of segments, fillers above all, of whom each takes the others for stopped now and then, and who are not.
+/// Makers of segments, fillers above all, of whom each takes the others for stopped now and then, and who are
+/// not.
 fn rash_fillers(seed: u64, (commits, times): (usize, u64), run: fn(Committers)) {
     let disk = Arc::new(SimDisk::new(seed));
     let config = LogConfig { patience: Duration::ZERO, ..config(Act::Fill.segment()) };
@@ -220,7 +232,8 @@ fn rash_fillers(seed: u64, (commits, times): (usize, u64), run: fn(Committers)) 
         append(&log, &[1; 3000], &model, me(1));
     }
     let committer = |owner: u16| -> Box<dyn FnOnce() + Send> {
-        let (log, rash, model) = (log.beside(disk.clone(), config.clone()), Arc::clone(&rash), Arc::clone(&model));
+        let (log, rash, model) =
+            (log.beside(disk.clone(), config.clone()), Arc::clone(&rash), Arc::clone(&model));
         Box::new(move || {
             let caller = Caller::new(owner, &*rash);
             for n in 0..commits {
@@ -260,7 +273,8 @@ fn explored_successions_of_fillers_lose_nothing() {
     for seed in 0..4 {
         sablecat_os::atomic::explore(seed, 50, move || {
             rash_fillers(seed, (6, 6), |committers| {
-                let threads: Vec<_> = committers.into_iter().map(sablecat_os::shuttle::thread::spawn).collect();
+                let threads: Vec<_> =
+                    committers.into_iter().map(sablecat_os::shuttle::thread::spawn).collect();
                 threads.into_iter().for_each(|thread| thread.join().unwrap());
             });
         });

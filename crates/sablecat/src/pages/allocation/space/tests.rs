@@ -20,14 +20,24 @@ impl Owned {
         let words = Box::new([AtomicU64::new(0), AtomicU64::new(0)]);
         let start = NonNull::new(memory.as_ptr().cast_mut()).expect("not null");
         // SAFETY: the boxes live as long as the allocator and are used by nothing else.
-        let space = unsafe { BitSpace::new((start, bits), (&words[0]).into(), (&words[1]).into(), Box::new(|_| Ok(()))) };
+        let space = unsafe {
+            BitSpace::new((start, bits), (&words[0]).into(), (&words[1]).into(), Box::new(|_| Ok(())))
+        };
         Owned { space, _memory: memory, _words: words }
     }
 
     /// Another allocator over the same memory, not to be used longer than this one.
     pub(crate) fn again(&self) -> BitSpace {
         let BitSpace { memory, levels, depth, hint, high, .. } = self.space;
-        BitSpace { memory, levels, depth, hint, high, make_certain: Box::new(|_| Ok(())), runs_hint: AtomicUsize::new(0) }
+        BitSpace {
+            memory,
+            levels,
+            depth,
+            hint,
+            high,
+            make_certain: Box::new(|_| Ok(())),
+            runs_hint: AtomicUsize::new(0),
+        }
     }
 }
 
@@ -55,7 +65,10 @@ fn the_summaries_take_a_sixty_fourth() {
         let top = levels[depth - 1];
         assert_eq!(top.words, 1);
         assert!(top.start + top.words <= words);
-        assert!((levels[0].words + 2 * depth) * 65 >= words * 64 - words / 64, "{words} words are divided sparingly");
+        assert!(
+            (levels[0].words + 2 * depth) * 65 >= words * 64 - words / 64,
+            "{words} words are divided sparingly"
+        );
         for pair in levels[..depth].windows(2) {
             assert_eq!(pair[1].start, pair[0].start + pair[0].words);
             assert_eq!(pair[1].words, pair[0].words.div_ceil(64));
@@ -169,7 +182,8 @@ fn dead_processes_leave_hints_that_mislead_nobody() {
 fn threads_never_share_a_number() {
     let space = Owned::new(64 * 66);
     let owners: Vec<_> = (0..space.capacity()).map(|_| AtomicU64::new(0)).collect();
-    let own = |number: u64| assert_eq!(owners[number as usize].swap(1, SeqCst), 0, "{number} is given out twice");
+    let own =
+        |number: u64| assert_eq!(owners[number as usize].swap(1, SeqCst), 0, "{number} is given out twice");
     let disown = |number: u64| assert_eq!(owners[number as usize].swap(0, SeqCst), 1);
     std::thread::scope(|scope| {
         for seed in 1..=4u64 {
@@ -180,7 +194,8 @@ fn threads_never_share_a_number() {
                 for _ in 0..20_000 {
                     random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                     match random >> 60 {
-                        // More taken than given back, so that it runs full and summaries change under each other.
+                        // More taken than given back, so that it runs full and summaries change under each
+                        // other.
                         0..9 => {
                             if let Some(number) = space.allocate_one().unwrap() {
                                 own(number);
@@ -290,7 +305,8 @@ mod explored {
     #[test]
     fn no_order_of_steps_loses_room_or_gives_a_number_twice() {
         let scenario = || {
-            // Two words and a summary. One number is free in each word, so that every step fills or opens one.
+            // Two words and a summary. One number is free in each word, so that every step fills or opens
+            // one.
             let space = Arc::new(Owned::new(192));
             space.assume_used_below(space.capacity()).expect("the capacity");
             space.release(5);

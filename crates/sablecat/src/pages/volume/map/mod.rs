@@ -1,7 +1,8 @@
 //! The map from page id to block: a radix tree in blocks, changed by copying.
 //!
-//! A leaf holds the blocks of `leaf_span` consecutive pages, an inner block those of as many children; the leaf over page p is found by
-//! dividing, so no keys are stored. With 4 KiB pages (504 entries) two levels cover a gigabyte and four cover everything.
+//! A leaf holds the blocks of `leaf_span` consecutive pages, an inner block those of as many children; the
+//! leaf over page p is found by dividing, so no keys are stored. With 4 KiB pages (504 entries) two levels
+//! cover a gigabyte and four cover everything.
 //!
 //! [`node`] is the format of a map block, [`read`] finds leaves, [`update`] writes the next generation's map.
 

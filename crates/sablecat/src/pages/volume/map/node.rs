@@ -8,8 +8,9 @@
 //!    its seal (block.rs) in the 20 above, 0 if it was written when there were none; four bits zero. 0: none
 //! ```
 //!
-//! A block is believed when it has the seal that its parent says, says of itself what its parent says of it, was not written after its superblock, and names only blocks and
-//! pages within the superblock's bounds. A map block that was reused under an outdated superblock fails one of these.
+//! A block is believed when it has the seal that its parent says, says of itself what its parent says of it,
+//! was not written after its superblock, and names only blocks and pages within the superblock's bounds. A
+//! map block that was reused under an outdated superblock fails one of these.
 
 use super::{MapRoot, coverage, leaf_span};
 use crate::error::{Error, Result};
@@ -72,16 +73,16 @@ impl Node {
     ) -> Result<Node> {
         let block = named.block();
         volume.read_block(block, buffer)?;
-        codec::compare(named, buffer).and_then(|()| Node::decode(&buffer[..volume.page_size()], volume.block_size(), root, place)).map_err(
-            |why| {
+        codec::compare(named, buffer)
+            .and_then(|()| Node::decode(&buffer[..volume.page_size()], volume.block_size(), root, place))
+            .map_err(|why| {
                 Error::corruption(format!(
                     "{}: block {block} should be the map block of level {} over page {}: {why}",
                     volume.path().display(),
                     place.level,
                     place.first
                 ))
-            },
-        )
+            })
     }
 
     /// The block's bytes, checksum left out.
@@ -100,7 +101,12 @@ impl Node {
     }
 
     /// The entries, once everything about the bytes has been found possible.
-    pub(super) fn decode(bytes: &[u8], block_size: usize, root: &MapRoot, place: Place) -> std::result::Result<Node, String> {
+    pub(super) fn decode(
+        bytes: &[u8],
+        block_size: usize,
+        root: &MapRoot,
+        place: Place,
+    ) -> std::result::Result<Node, String> {
         let page_size = bytes.len();
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         if u32_at(4) != MAGIC {
@@ -111,7 +117,10 @@ impl Node {
         }
         let generation = u64::from(u32_at(16)) | u64::from(u32_at(20)) << 32;
         if generation == 0 || generation > root.generation {
-            return Err(format!("it was written by generation {generation}, and this is generation {}", root.generation));
+            return Err(format!(
+                "it was written by generation {generation}, and this is generation {}",
+                root.generation
+            ));
         }
         let per_entry = place.pages_per_entry(page_size);
         let mut count = 0;
@@ -123,8 +132,9 @@ impl Node {
                 count += 1;
                 // The map itself is in the main volume.
                 let (named, block) = (SealedBlock(entry), SealedBlock(entry).block());
-                let possible =
-                    named.is_possible() && root.blocks.contain(block, block_size) && (place.level == 0 || block.volume() == VolumeId::MAIN);
+                let possible = named.is_possible()
+                    && root.blocks.contain(block, block_size)
+                    && (place.level == 0 || block.volume() == VolumeId::MAIN);
                 if !possible {
                     return Err(format!("entry {n} names block {block}, which cannot be"));
                 }

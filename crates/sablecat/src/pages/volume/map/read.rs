@@ -1,10 +1,11 @@
 //! Finding the map leaf over a page.
 //!
-//! Inner blocks are kept in process memory for as long as their generation is in force: one in 504 map blocks is one (4 KiB pages), 4 MB
-//! for a terabyte. Leaves are not: their readers put them into the page table.
+//! Inner blocks are kept in process memory for as long as their generation is in force: one in 504 map blocks
+//! is one (4 KiB pages), 4 MB for a terabyte. Leaves are not: their readers put them into the page table.
 //!
-//! A lookup may run while a checkpoint puts the next generation in force, after which blocks of the old map are reused. So a lookup looks
-//! at the root once more at its end and starts again if it changed, whatever it has found, errors included.
+//! A lookup may run while a checkpoint puts the next generation in force, after which blocks of the old map
+//! are reused. So a lookup looks at the root once more at its end and starts again if it changed, whatever it
+//! has found, errors included.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -51,7 +52,11 @@ impl MapReader {
     }
 
     /// The first page and the entries of the leaf that covers `page`.
-    pub(in crate::pages::volume) fn lookup_leaf(&self, volume: &Volume, page: PageId) -> Result<(PageId, Vec<SealedBlock>)> {
+    pub(in crate::pages::volume) fn lookup_leaf(
+        &self,
+        volume: &Volume,
+        page: PageId,
+    ) -> Result<(PageId, Vec<SealedBlock>)> {
         let span = leaf_span(volume.page_size()) as u32;
         let first = PageId(page.0 / span * span);
         let mut buffer = None;
@@ -64,7 +69,13 @@ impl MapReader {
         }
     }
 
-    fn find(&self, volume: &Volume, root: &MapRoot, page: PageId, buffer: &mut Option<AlignedBuf>) -> Result<Vec<SealedBlock>> {
+    fn find(
+        &self,
+        volume: &Volume,
+        root: &MapRoot,
+        page: PageId,
+        buffer: &mut Option<AlignedBuf>,
+    ) -> Result<Vec<SealedBlock>> {
         let page_size = volume.page_size();
         let nothing = || Ok(Node::empty(page_size).entries);
         let page = u64::from(page.0);

@@ -1,7 +1,8 @@
 //! Writing the next generation's map.
 //!
-//! Sorted changes are taken down the tree together; every block on a path to a change is written anew, children before parents, so that
-//! a parent can name them. The old map stays as it is. Cost: the map blocks on the paths, read and written once each.
+//! Sorted changes are taken down the tree together; every block on a path to a change is written anew,
+//! children before parents, so that a parent can name them. The old map stays as it is. Cost: the map blocks
+//! on the paths, read and written once each.
 
 use sablecat_os::disk::AlignedBuf;
 
@@ -21,11 +22,13 @@ pub(in crate::pages::volume) struct MapChange {
     pub(in crate::pages::volume) freed: Vec<BlockId>,
 }
 
-/// Writes the map that results from `changes` (sorted by page, each page once; block 0 removes a page) to new blocks, without a flush.
-/// Blocks from `rewrite_from` on that lie on the paths are written anew even if nothing changes in them.
+/// Writes the map that results from `changes` (sorted by page, each page once; block 0 removes a page) to new
+/// blocks, without a flush. Blocks from `rewrite_from` on that lie on the paths are written anew even if
+/// nothing changes in them.
 ///
 /// # Errors
-/// Those of reading the old map, of `allocate` and of writing. The old map is as it was; blocks allocated have come to nothing.
+/// Those of reading the old map, of `allocate` and of writing. The old map is as it was; blocks allocated
+/// have come to nothing.
 pub(in crate::pages::volume) fn update(
     volume: &Volume,
     old: &MapRoot,
@@ -33,7 +36,10 @@ pub(in crate::pages::volume) fn update(
     (changes, rewrite_from): (&[(PageId, SealedBlock)], BlockId),
     allocate: &mut dyn FnMut() -> Result<BlockId>,
 ) -> Result<MapChange> {
-    assert!(changes.windows(2).all(|pair| pair[0].0 < pair[1].0), "changes are sorted and name each page once");
+    assert!(
+        changes.windows(2).all(|pair| pair[0].0 < pair[1].0),
+        "changes are sorted and name each page once"
+    );
     assert!(changes.first().is_none_or(|change| change.0 != PageId::NONE), "page 0 is no page");
     let page_size = volume.page_size();
     let mut height = old.height;
@@ -43,7 +49,8 @@ pub(in crate::pages::volume) fn update(
         }
     }
     // Beyond what the map will cover there are only removals of pages that it never named.
-    let end = changes.partition_point(|change| u64::from(change.0.0) < coverage(page_size, height) && height > 0);
+    let end =
+        changes.partition_point(|change| u64::from(change.0.0) < coverage(page_size, height) && height > 0);
     let mut change = MapChange { root: old.root, height, freed: Vec::new() };
     if end == 0 {
         return Ok(change);
@@ -81,8 +88,14 @@ struct Update<'a> {
 }
 
 impl Update<'_> {
-    /// The block that takes the place of `block` at `place`: itself if nothing changes, none if nothing is left.
-    fn apply(&mut self, place: Place, block: SealedBlock, changes: &[(PageId, SealedBlock)]) -> Result<SealedBlock> {
+    /// The block that takes the place of `block` at `place`: itself if nothing changes, none if nothing is
+    /// left.
+    fn apply(
+        &mut self,
+        place: Place,
+        block: SealedBlock,
+        changes: &[(PageId, SealedBlock)],
+    ) -> Result<SealedBlock> {
         let page_size = self.volume.page_size();
         let mut node = if block == SealedBlock::NONE {
             Node::empty(page_size)
@@ -121,10 +134,17 @@ impl Update<'_> {
         }
     }
 
-    fn apply_to_children(&mut self, node: &mut Node, place: Place, mut changes: &[(PageId, SealedBlock)]) -> Result<()> {
+    fn apply_to_children(
+        &mut self,
+        node: &mut Node,
+        place: Place,
+        mut changes: &[(PageId, SealedBlock)],
+    ) -> Result<()> {
         let page_size = self.volume.page_size();
-        // Two levels or more above the old root: the first child has to be written for the old root's sake alone.
-        let mut needed = place.first == 0 && place.level > self.old.height && self.old.root != SealedBlock::NONE;
+        // Two levels or more above the old root: the first child has to be written for the old root's sake
+        // alone.
+        let mut needed =
+            place.first == 0 && place.level > self.old.height && self.old.root != SealedBlock::NONE;
         while needed || !changes.is_empty() {
             let n = if needed { 0 } else { place.entry_of(page_size, u64::from(changes[0].0.0)) };
             let child = place.child(page_size, n);

@@ -1,4 +1,5 @@
-//! Power loss at every call: the disk then holds the last generation that was reported, or the one being written, complete.
+//! Power loss at every call: the disk then holds the last generation that was reported, or the one being
+//! written, complete.
 
 use sablecat_os::sim::{Fault, SimDisk};
 
@@ -15,16 +16,21 @@ fn history(seed: u64) -> Vec<Changes> {
     (1..7u64)
         .map(|stamp| {
             let far = if stamp > 3 { 400 } else { 40 };
-            (0..12).map(|_| ((next() % far) as u32 + 1, (next() % 4 != 0).then_some(stamp << 32 | next()))).collect()
+            (0..12)
+                .map(|_| ((next() % far) as u32 + 1, (next() % 4 != 0).then_some(stamp << 32 | next())))
+                .collect()
         })
         .collect()
 }
 
-/// Runs the history until the disk fails. Returns how many checkpoints were reported durable; none if not even creation was.
+/// Runs the history until the disk fails. Returns how many checkpoints were reported durable; none if not
+/// even creation was.
 fn run(disk: &SimDisk, volumes: usize, history: &[Changes]) -> Option<usize> {
     let mut store = Store::create_with(disk, plain(512), volumes).ok()?;
     for (n, changes) in history.iter().enumerate() {
-        if store.checkpoint(changes).is_err() || store.volume.give_back_tail(&store.blocks, Tail::Steps).is_err() {
+        if store.checkpoint(changes).is_err()
+            || store.volume.give_back_tail(&store.blocks, Tail::Steps).is_err()
+        {
             // A checkpoint that was done and then not tidied up counts as reported or not alike.
             return Some(n);
         }
@@ -56,7 +62,13 @@ fn a_crash_at_any_call_leaves_one_whole_generation() {
             let reported = run(&disk, volumes, &history);
             for outcome in 0..4 {
                 let after_crash = disk.crash(outcome * 1000 + call);
-                check(&after_crash, volumes, reported, &models, &format!("seed {seed}, call {call}, outcome {outcome}"));
+                check(
+                    &after_crash,
+                    volumes,
+                    reported,
+                    &models,
+                    &format!("seed {seed}, call {call}, outcome {outcome}"),
+                );
             }
         }
     }
@@ -76,7 +88,10 @@ fn check(disk: &SimDisk, volumes: usize, reported: Option<usize>, models: &[Mode
     let reported = reported.unwrap_or(0);
     let candidates = &models[reported..models.len().min(reported + 2)];
     let Some(found) = candidates.iter().position(|model| store.is(model)) else {
-        panic!("{what}: after {reported} checkpoints the disk holds generation {}", store.volume.superblock().generation);
+        panic!(
+            "{what}: after {reported} checkpoints the disk holds generation {}",
+            store.volume.superblock().generation
+        );
     };
     let created = if volumes == 0 { 1 } else { 2 };
     assert_eq!(store.volume.superblock().generation, (reported + found + created) as u64, "{what}");
@@ -92,7 +107,8 @@ fn check(disk: &SimDisk, volumes: usize, reported: Option<usize>, models: &[Mode
     assert!(again.is(&model), "{what}: and after a second crash");
 }
 
-/// Kills a process in the last flush of a checkpoint: all it wrote is with the operating system, nothing of it surely on the disk.
+/// Kills a process in the last flush of a checkpoint: all it wrote is with the operating system, nothing of
+/// it surely on the disk.
 fn killed_before_the_last_flush(seed: u64) -> (SimDisk, Store) {
     let (one, two) = (Changes::from([(1, Some(1))]), Changes::from([(1, Some(2)), (2, Some(2))]));
     let rehearse = disk(seed);
@@ -140,7 +156,13 @@ fn a_checkpointer_that_takes_over_goes_on_from_what_the_dead_one_wrote() {
         assert_eq!(store.volume.superblock().generation, 2, "nobody was told");
         let newest = Volume::look(&disk, path()).expect("whole");
         let berth = Berth::usual(newest.generation);
-        assert!(store.volume.write_draft(&newest.encode(), 4, berth).expect_err("another generation").is_corruption());
+        assert!(
+            store
+                .volume
+                .write_draft(&newest.encode(), 4, berth)
+                .expect_err("another generation")
+                .is_corruption()
+        );
         store.volume.write_draft(&newest.encode(), 3, berth).expect("no faults");
         store.assert_is(&Model::from([(1, 2), (2, 2)]));
         let later = Store::open(&disk.crash(seed)).expect("whole");
@@ -161,7 +183,9 @@ fn a_failed_flush_is_the_end_and_the_next_opener_finds_one_generation() {
         let disk = disk(5);
         disk.fail_at(call, Fault::SyncFails);
         let Ok(store) = Store::create_with(&disk, plain(512), 1) else { continue };
-        let Some((n, error)) = history.iter().enumerate().find_map(|(n, changes)| Some((n, store.checkpoint(changes).err()?))) else {
+        let Some((n, error)) =
+            history.iter().enumerate().find_map(|(n, changes)| Some((n, store.checkpoint(changes).err()?)))
+        else {
             continue;
         };
         assert_eq!(error.kind(), ErrorKind::Poisoned, "{error}");

@@ -11,7 +11,11 @@ use super::*;
 use crate::pages::volume::Found;
 
 fn raw(disk: &SimDisk) -> std::sync::Arc<dyn File> {
-    disk.open(path(), How { create: false, create_new: false, read_only: false, direct: false, durable: false }).expect("it exists")
+    disk.open(
+        path(),
+        How { create: false, create_new: false, read_only: false, direct: false, durable: false },
+    )
+    .expect("it exists")
 }
 
 fn flip(file: &dyn File, bit: u64) {
@@ -31,7 +35,11 @@ fn read_all(disk: &SimDisk, model: &Model) -> Result<()> {
         let block = entries[(page - first.0) as usize];
         volume.read_block(block.block(), &mut buffer)?;
         compare_block(block, &buffer).map_err(crate::error::Error::corruption)?;
-        assert_eq!(buffer[4..], image(buffer.len(), page, stamp)[4..], "page {page}: wrong data without an error");
+        assert_eq!(
+            buffer[4..],
+            image(buffer.len(), page, stamp)[4..],
+            "page {page}: wrong data without an error"
+        );
     }
     Ok(())
 }
@@ -76,7 +84,8 @@ fn a_flipped_bit_anywhere_is_reported_or_harmless() {
     assert!(harmless > 0);
 }
 
-/// Checkpoints that use blocks again, and then each block as one of the earlier ones left it: as if the disk had lost the last write to it.
+/// Checkpoints that use blocks again, and then each block as one of the earlier ones left it: as if the disk
+/// had lost the last write to it.
 #[test]
 fn a_block_that_holds_what_it_held_before_is_reported_or_harmless() {
     for volumes in [0, 2] {
@@ -84,7 +93,8 @@ fn a_block_that_holds_what_it_held_before_is_reported_or_harmless() {
         let store = Store::create_with(&disk, plain(512), volumes).expect("no faults");
         let (mut model, mut images) = (Model::new(), Vec::new());
         for stamp in 1..8 {
-            let changes: Changes = (1..130).filter(|page| page % stamp != 1).map(|page| (page as u32, Some(stamp))).collect();
+            let changes: Changes =
+                (1..130).filter(|page| page % stamp != 1).map(|page| (page as u32, Some(stamp))).collect();
             store.checkpoint(&changes).expect("no faults");
             model = after(&model, &changes);
             images.push(store.volume.files.iter().map(|file| all(file.file())).collect::<Vec<_>>());
@@ -94,7 +104,10 @@ fn a_block_that_holds_what_it_held_before_is_reported_or_harmless() {
         for before in images {
             for ((file, before), now) in store.volume.files.iter().zip(before).zip(&now) {
                 let reserved = if file.path() == path() { 131_072 } else { 65536 };
-                for at in (reserved..before.len()).step_by(512).filter(|&at| before[at..at + 512] != now[at..at + 512]) {
+                for at in (reserved..before.len())
+                    .step_by(512)
+                    .filter(|&at| before[at..at + 512] != now[at..at + 512])
+                {
                     file.file().write_at(&before[at..at + 512], at as u64).expect("no faults");
                     reported += u32::from(read_all(&disk, &model).is_err());
                     file.file().write_at(&now[at..at + 512], at as u64).expect("no faults");
@@ -128,7 +141,8 @@ fn both_copies_of_the_newest_superblock_damaged_is_told() {
     assert!(store.volume.is_in_doubt());
     store.assert_is(&Model::from([(1, 1)]));
     let told = |volume: &Volume| volume.is_in_doubt();
-    // Until somebody has decided, who looks, or opens it in vain, leaves what tells of it; nor is anything built upon it.
+    // Until somebody has decided, who looks, or opens it in vain, leaves what tells of it; nor is anything
+    // built upon it.
     let mut volume = Volume::open(&disk, path(), false, false).expect("the generation before");
     assert!(told(&volume));
     assert!(volume.add(&disk, false, &declared(1)).expect_err("in doubt").is_corruption());
@@ -136,7 +150,8 @@ fn both_copies_of_the_newest_superblock_damaged_is_told() {
     assert!(!told(&Volume::open(&disk.crash_as(Survival::Nothing, 1), path(), false, true).expect("whole")));
 }
 
-/// One write of 52 KiB, anywhere among the superblocks: garbage, zeros, or nothing where a superblock should have been written.
+/// One write of 52 KiB, anywhere among the superblocks: garbage, zeros, or nothing where a superblock should
+/// have been written.
 #[test]
 fn no_single_write_takes_both_copies_of_the_newest_superblock() {
     let disk = disk(1);
@@ -152,7 +167,12 @@ fn no_single_write_takes_both_copies_of_the_newest_superblock() {
         for at in (0..131_072 - bytes.len()).step_by(512) {
             file.write_at(&bytes, at as u64).expect("no faults");
             let volume = Volume::open(&disk, path(), false, true).expect("a copy is left");
-            assert_eq!((volume.superblock().generation, volume.is_in_doubt()), (generation, false), "{} bytes at {at}", bytes.len());
+            assert_eq!(
+                (volume.superblock().generation, volume.is_in_doubt()),
+                (generation, false),
+                "{} bytes at {at}",
+                bytes.len()
+            );
             file.write_at(&good[at..at + bytes.len()], at as u64).expect("no faults");
         }
     }
@@ -249,7 +269,10 @@ fn map_blocks_with_good_checksums_and_absurd_content_are_refused() {
     let superblock = store.volume.superblock();
     let root = superblock.map_root.block();
     let berth = Berth::usual(superblock.generation);
-    store.volume.write_superblock(&Superblock { map_root: SealedBlock::unsealed(root), ..superblock }, berth).expect("no faults");
+    store
+        .volume
+        .write_superblock(&Superblock { map_root: SealedBlock::unsealed(root), ..superblock }, berth)
+        .expect("no faults");
     let mut good = vec![0; 512];
     store.volume.read_block(root, &mut good).expect("no damage");
     let file = raw(&disk);
@@ -269,7 +292,8 @@ fn map_blocks_with_good_checksums_and_absurd_content_are_refused() {
             .unwrap_or_else(|_| panic!("byte {at} as {value}"));
             // An earlier generation may have written any block.
             let generation = u64::from_le_bytes(std::array::from_fn(|n| bytes[16 + n]));
-            let possible = bytes[4..] == good[4..] || ((16..24).contains(&at) && (1..=2).contains(&generation));
+            let possible =
+                bytes[4..] == good[4..] || ((16..24).contains(&at) && (1..=2).contains(&generation));
             assert_eq!(found.is_ok(), possible, "byte {at} as {value}");
         }
     }

@@ -39,13 +39,17 @@ type Round = (Vec<(u32, bool)>, bool, Option<prop::sample::Index>);
 fn rounds() -> impl Strategy<Value = Vec<Round>> {
     let page = prop_oneof![4 => 1u32..60, 1 => 1u32..5000, 1 => 1u32..200_000];
     let changes = prop::collection::vec((page, prop::bool::weighted(0.8)), 0..12);
-    prop::collection::vec((changes, prop::bool::weighted(0.6), prop::option::of(any::<prop::sample::Index>())), 1..25)
+    prop::collection::vec(
+        (changes, prop::bool::weighted(0.6), prop::option::of(any::<prop::sample::Index>())),
+        1..25,
+    )
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Epochs are whole for as long as they are retained; and the blocks in use are those that a scan of all maps finds, no more, no less.
+    /// Epochs are whole for as long as they are retained; and the blocks in use are those that a scan of all
+    /// maps finds, no more, no less.
     #[test]
     fn epochs_stay_whole_and_nothing_leaks(rounds in rounds(), block_size in prop_oneof![Just(512usize), Just(4096)], volumes in 0usize..3) {
         let disk = disk(1);

@@ -91,7 +91,8 @@ impl Interrupted {
         *self.hooks.flush.lock().expect("no panic") = Some(Box::new(hook));
     }
 
-    /// So many calls that read, write or flush any file are made, and before the next `hook` runs; calls that it makes itself are not interrupted.
+    /// So many calls that read, write or flush any file are made, and before the next `hook` runs; calls that
+    /// it makes itself are not interrupted.
     pub(crate) fn before_call(&self, after: u64, hook: impl FnOnce() + Send + 'static) {
         self.hooks.call.before(after, hook);
     }

@@ -12,7 +12,8 @@ fn a_lookup_whose_map_blocks_are_reused_under_it_looks_again() {
     let store = Arc::new(Store::create(&disk, 512).expect("no faults"));
     for generation in 1..30 {
         store.checkpoint(&(1..300).map(|page| (page, Some(generation))).collect()).expect("no faults");
-        // Between the lookup's look at the root and its read, three checkpoints go by: every block of its map is something else.
+        // Between the lookup's look at the root and its read, three checkpoints go by: every block of its map
+        // is something else.
         let interrupting = Arc::clone(&store);
         let hook = move || {
             for stamp in 100..103 {
@@ -49,7 +50,9 @@ fn lookups_beside_checkpoints_see_one_generation_or_the_next() {
             });
         }
         for stamp in 1..60 {
-            store.checkpoint(&(1..2000).step_by(stamp).map(|page| (page, Some(stamp as u64))).collect()).expect("no faults");
+            store
+                .checkpoint(&(1..2000).step_by(stamp).map(|page| (page, Some(stamp as u64))).collect())
+                .expect("no faults");
         }
         done.store(true, Relaxed);
     });
@@ -70,7 +73,8 @@ fn a_volume_on_the_machines_own_disk_direct_or_not() {
         let model = after(&Model::new(), &changes);
         store.assert_is(&model);
         drop(store);
-        let store = Store::over(Volume::open(&host, &path, direct, false).expect("it is there")).expect("room");
+        let store =
+            Store::over(Volume::open(&host, &path, direct, false).expect("it is there")).expect("room");
         store.assert_is(&model);
         store.learn_free().expect("no damage");
         store.checkpoint(&changes.keys().map(|&page| (page, None)).collect()).expect("room on the disk");

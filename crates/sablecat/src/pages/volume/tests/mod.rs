@@ -44,7 +44,10 @@ pub(super) fn disk(seed: u64) -> SimDisk {
 
 /// A declaration of so many volumes, all beside the directory of the environment.
 pub(super) fn declared(count: usize) -> Declared {
-    Declared { volumes: (1..=count).map(|n| (format!("v{n}"), format!("../elsewhere/v{n}.db").into())).collect(), places: Vec::new() }
+    Declared {
+        volumes: (1..=count).map(|n| (format!("v{n}"), format!("../elsewhere/v{n}.db").into())).collect(),
+        places: Vec::new(),
+    }
 }
 
 /// A volume with its block allocator, as an environment holds them.
@@ -124,12 +127,19 @@ impl Store {
     }
 
     /// As `checkpoint_keeping`; `describe` adds to what the superblock says.
-    pub(super) fn checkpoint_with(&self, changes: &Changes, describe: impl FnOnce(&mut Superblock)) -> Result<Vec<BlockId>> {
+    pub(super) fn checkpoint_with(
+        &self,
+        changes: &Changes,
+        describe: impl FnOnce(&mut Superblock),
+    ) -> Result<Vec<BlockId>> {
         let page_size = self.volume.page_size();
         let mut images = Vec::new();
         for (&page, &stamp) in changes {
             if let Some(stamp) = stamp {
-                images.push((self.blocks.allocate(self.home(page)).unwrap().expect("room"), image(page_size, page, stamp)));
+                images.push((
+                    self.blocks.allocate(self.home(page)).unwrap().expect("room"),
+                    image(page_size, page, stamp),
+                ));
             }
         }
         let borrowed: Vec<_> = images.iter().map(|(block, bytes)| (*block, &bytes[..])).collect();
@@ -142,7 +152,14 @@ impl Store {
         next.pages_high = next.pages_high.max(above);
         describe(&mut next);
         let berth = self.volume.berths_of_next().next().expect("several");
-        let plan = CheckpointPlan { changes: &map, blocks: &self.blocks, rewrite_from: BlockId(u64::MAX), marks: Marks::Now, next, berth };
+        let plan = CheckpointPlan {
+            changes: &map,
+            blocks: &self.blocks,
+            rewrite_from: BlockId(u64::MAX),
+            marks: Marks::Now,
+            next,
+            berth,
+        };
         self.volume.write_checkpoint(plan, &mut |_| Ok(())).map(|(_, freed)| freed)
     }
 

@@ -20,7 +20,8 @@ fn page(page_size: usize) -> impl Strategy<Value = u32> {
 }
 
 fn changes(page_size: usize, stamp: u64) -> impl Strategy<Value = Changes> {
-    let change = prop_oneof![3 => any::<u16>().prop_map(move |n| Some(stamp << 16 | u64::from(n))), 2 => Just(None)];
+    let change =
+        prop_oneof![3 => any::<u16>().prop_map(move |n| Some(stamp << 16 | u64::from(n))), 2 => Just(None)];
     prop::collection::btree_map(page(page_size), change, 0..25)
 }
 
@@ -73,7 +74,9 @@ fn the_generation_before_stays_whole() {
     let mut model = Model::new();
     for stamp in 1..40 {
         let before = store.volume.superblock();
-        let changes = (0..30).map(|n| (1 + (n * n * 37 + stamp as u32 * 11) % 4000, (n % 4 != 0).then_some(stamp))).collect();
+        let changes = (0..30)
+            .map(|n| (1 + (n * n * 37 + stamp as u32 * 11) % 4000, (n % 4 != 0).then_some(stamp)))
+            .collect();
         let freed = store.checkpoint_keeping(&changes).expect("no faults");
         // As after a crash that lost the newer superblock.
         let now = store.volume.superblock();
@@ -95,7 +98,10 @@ fn a_checkpoint_of_nothing_writes_no_map_block() {
     store.checkpoint(&Changes::from([(5, Some(1))])).expect("no faults");
     let used = store.blocks.used_count();
     assert_eq!(store.checkpoint_keeping(&Changes::new()).expect("no faults"), []);
-    assert_eq!(store.checkpoint_keeping(&Changes::from([(6, None), (4_000_000_000, None)])).expect("no faults"), []);
+    assert_eq!(
+        store.checkpoint_keeping(&Changes::from([(6, None), (4_000_000_000, None)])).expect("no faults"),
+        []
+    );
     assert_eq!(store.blocks.used_count(), used);
     assert_eq!(store.volume.superblock().generation, 4);
     store.assert_is(&Model::from([(5, 1)]));
@@ -109,7 +115,11 @@ fn a_map_grows_by_many_levels_over_a_root_that_stays() {
         let mut model = Model::from([(3, 1)]);
         store.checkpoint(&Changes::from([(3, Some(1))])).expect("no faults");
         let heights = 2..=height_max(page_size);
-        let far = heights.rev().step_by(3).map(|height| (coverage(page_size, height - 1)) as u32 + 7).collect::<Vec<_>>();
+        let far = heights
+            .rev()
+            .step_by(3)
+            .map(|height| (coverage(page_size, height - 1)) as u32 + 7)
+            .collect::<Vec<_>>();
         for (n, page) in far.into_iter().rev().enumerate() {
             let stamp = n as u64 + 2;
             store.checkpoint(&Changes::from([(page, Some(stamp))])).expect("no faults");
@@ -155,7 +165,14 @@ fn a_full_disk_leaves_the_generation_in_force_and_its_blocks_free() {
     let mut next = store.volume.superblock();
     next.pages_high = u32::MAX;
     let berth = store.volume.berths_of_next().next().expect("several");
-    let plan = CheckpointPlan { changes: &changes, blocks: &store.blocks, rewrite_from: BlockId(u64::MAX), marks: Marks::Now, next, berth };
+    let plan = CheckpointPlan {
+        changes: &changes,
+        blocks: &store.blocks,
+        rewrite_from: BlockId(u64::MAX),
+        marks: Marks::Now,
+        next,
+        berth,
+    };
     let error = store.volume.write_checkpoint(plan, &mut |_| Ok(())).expect_err("full");
     assert!(error.is_full(), "{error}");
     assert_eq!(store.blocks.used_count(), used);

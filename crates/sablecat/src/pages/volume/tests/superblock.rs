@@ -59,16 +59,26 @@ fn placement() -> Placement {
         generation: u64::from(n),
         blocks_high: 16 + u64::from(n),
     });
-    let places = [Place::database("orders"), Place::databases_beginning_with("log."), Place::keys("orders", b"\x00\xff")];
+    let places = [
+        Place::database("orders"),
+        Place::databases_beginning_with("log."),
+        Place::keys("orders", b"\x00\xff"),
+    ];
     let rules = places.map(|place| Rule { place, volume: VolumeId(15) });
     Placement { volumes: volumes.collect(), rules: rules.to_vec() }
 }
 
 /// One that says everything there is to say.
 fn keeping() -> Superblock {
-    let journal = Journal::new().directory("../old").keep_bytes(1 << 30).keep_for(Duration::from_secs(60)).epochs(32);
+    let journal =
+        Journal::new().directory("../old").keep_bytes(1 << 30).keep_for(Duration::from_secs(60)).epochs(32);
     let journal = journal.epoch_spacing(Duration::from_secs(300)).keep_epochs_for(Duration::from_secs(3600));
-    Superblock { journal: Some(journal), epochs: (1..=32).map(sample_epoch).collect(), placement: placement(), ..sample() }
+    Superblock {
+        journal: Some(journal),
+        epochs: (1..=32).map(sample_epoch).collect(),
+        placement: placement(),
+        ..sample()
+    }
 }
 
 fn blank() -> std::sync::Arc<dyn File> {
@@ -104,15 +114,26 @@ fn the_bytes_are_those_of_the_format() {
     assert_eq!(bytes[24..32], [0, 16, 0, 0, 1, 0, 0, 0]);
     assert_eq!(bytes[32..48], UUID);
     assert_eq!(bytes[48..64], [6, 5, 4, 3, 2, 1, 0, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11]);
-    assert_eq!(bytes[64..88], [77, 0, 0, 0, 0, 0, 0, 0, 0x84, 3, 0, 0, 0, 0x34, 0x12, 0, 2, 0, 0, 0, 0x88, 0x13, 0, 0]);
-    assert_eq!(bytes[88..112], [0xe8, 3, 0, 0, 0, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0, 0, 0x20, 3, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(
+        bytes[64..88],
+        [77, 0, 0, 0, 0, 0, 0, 0, 0x84, 3, 0, 0, 0, 0x34, 0x12, 0, 2, 0, 0, 0, 0x88, 0x13, 0, 0]
+    );
+    assert_eq!(
+        bytes[88..112],
+        [0xe8, 3, 0, 0, 0, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0, 0, 0x20, 3, 0, 0, 0, 0, 0, 0]
+    );
     assert_eq!(bytes[112..128], [6, 5, 4, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0x22, 0x11]);
-    assert!(bytes[128..].chunks(8).enumerate().all(|(n, word)| n % 64 == 47 || word.iter().all(|&b| b == 0)), "but for the sectors' ends");
+    assert!(
+        bytes[128..].chunks(8).enumerate().all(|(n, word)| n % 64 == 47 || word.iter().all(|&b| b == 0)),
+        "but for the sectors' ends"
+    );
     let bytes = keeping().encode();
     assert_eq!(bytes[28], 7);
     assert_eq!(
         bytes[128..168],
-        [&1u64.rotate_right(34), &60_000, &300_000, &3_600_000, &(32 | 6 << 32 | 32 << 48)].map(|n| n.to_le_bytes()).concat()
+        [&1u64.rotate_right(34), &60_000, &300_000, &3_600_000, &(32 | 6 << 32 | 32 << 48)]
+            .map(|n| n.to_le_bytes())
+            .concat()
     );
     assert_eq!(&bytes[168..175], b"../old\0");
     let epoch = [1u64, 100, 92, 1, 700 | 0xfffff << 40, 400 | 16 << 32, 1].map(u64::to_le_bytes).concat();
@@ -132,12 +153,14 @@ fn the_bytes_are_those_of_the_format() {
         let mut without = bytes;
         without[20..24].fill(0);
         without.chunks_mut(512).for_each(|sector| sector[504..].fill(0));
-        let end = [crc32c::crc32c(&without).to_le_bytes(), (sample().generation as u32).to_le_bytes()].concat();
+        let end =
+            [crc32c::crc32c(&without).to_le_bytes(), (sample().generation as u32).to_le_bytes()].concat();
         assert!(bytes.chunks(512).all(|sector| sector[504..] == end));
     }
 }
 
-/// As builds wrote it as version 4: with a journal or other volumes the ends were the generation, or a sum of it all; without, zeros.
+/// As builds wrote it as version 4: with a journal or other volumes the ends were the generation, or a sum of
+/// it all; without, zeros.
 fn of_version_4() -> [Superblock; 3] {
     let ends = [(keeping(), keeping().generation), (keeping(), 0x1234_5678), (sample(), 0)];
     ends.map(|(superblock, ends)| Superblock { old_ends: Some(ends), ..superblock })
@@ -167,7 +190,8 @@ fn a_superblock_of_version_4_differs_in_one_sector_when_it_is_written_once_more(
 /// As versions before 4 wrote it: blocks had no seals.
 fn unsealed(superblock: Superblock) -> Superblock {
     let without = |named: SealedBlock| SealedBlock::unsealed(named.block());
-    let epochs = superblock.epochs.iter().map(|epoch| Epoch { map_root: without(epoch.map_root), ..*epoch }).collect();
+    let epochs =
+        superblock.epochs.iter().map(|epoch| Epoch { map_root: without(epoch.map_root), ..*epoch }).collect();
     Superblock { map_root: without(superblock.map_root), epochs, ..superblock }
 }
 
@@ -176,9 +200,10 @@ fn a_superblock_of_version_3_is_read() {
     let mut bytes = unsealed(keeping()).encode();
     bytes[16] = 3;
     assert_eq!(Superblock::decode(&resealed(bytes)), Ok(unsealed(keeping())));
-    for sealed in
-        [Superblock { map_root: sample().map_root, ..unsealed(keeping()) }, Superblock { epochs: keeping().epochs, ..unsealed(keeping()) }]
-    {
+    for sealed in [
+        Superblock { map_root: sample().map_root, ..unsealed(keeping()) },
+        Superblock { epochs: keeping().epochs, ..unsealed(keeping()) },
+    ] {
         let mut bytes = sealed.encode();
         bytes[16] = 3;
         assert!(Superblock::decode(&resealed(bytes)).expect_err("it had none").contains("does not know"));
@@ -230,11 +255,13 @@ fn how_blocks_are_made_is_known_or_refused() {
         Superblock::decode(&resealed(bytes))
     };
     for size in [0u32, 1000, 256, 131_072, u32::MAX] {
-        let why = with(&|bytes| bytes[24..28].copy_from_slice(&size.to_le_bytes())).expect_err("no such size");
+        let why =
+            with(&|bytes| bytes[24..28].copy_from_slice(&size.to_le_bytes())).expect_err("no such size");
         assert!(why.contains("page size"), "{why}");
     }
     for trailer in [4u16, 33, 40, 4096] {
-        let why = with(&|bytes| bytes[82..84].copy_from_slice(&trailer.to_le_bytes())).expect_err("no such trailer");
+        let why = with(&|bytes| bytes[82..84].copy_from_slice(&trailer.to_le_bytes()))
+            .expect_err("no such trailer");
         assert!(why.contains("behind a page"), "{why}");
     }
     let trailed = Superblock { codec: Codec::new(4096, 32).expect("possible"), ..sample() };
@@ -272,7 +299,10 @@ fn every_absurd_field_is_refused_in_spite_of_its_checksum() {
 /// Of two superblocks with a journal, one written over the other, any sectors may be there after a crash.
 #[test]
 fn what_a_crash_tore_is_not_taken_for_damage() {
-    let (old, new) = (Superblock { generation: 60, ..keeping() }, Superblock { generation: 62, epochs: Vec::new(), ..keeping() });
+    let (old, new) = (
+        Superblock { generation: 60, ..keeping() },
+        Superblock { generation: 62, epochs: Vec::new(), ..keeping() },
+    );
     let plain = Superblock { generation: 62, ..sample() };
     // One that was cut short, and the one that was written when it had been.
     let again = Superblock { pages_high: 5001, ..new.clone() };
@@ -289,13 +319,18 @@ fn what_a_crash_tore_is_not_taken_for_damage() {
             file.write_at(&bytes, 0).expect("no faults");
             put(&*file, &Superblock { generation: 61, ..keeping() }).expect("no faults");
             let newest = read_newest(&*file, path()).expect("one is whole");
-            assert_eq!((newest.superblock.generation, newest.complaints.len()), (61, 0), "{torn:08b}: {:?}", newest.complaints);
+            assert_eq!(
+                (newest.superblock.generation, newest.complaints.len()),
+                (61, 0),
+                "{torn:08b}: {:?}",
+                newest.complaints
+            );
         }
     }
 }
 
-/// A superblock that a crash cut short, over which one of the same generation was written, cut short too: what the second has in common with the first must not
-/// complete it, since what the first names is gone.
+/// A superblock that a crash cut short, over which one of the same generation was written, cut short too:
+/// what the second has in common with the first must not complete it, since what the first names is gone.
 #[test]
 fn a_superblock_cut_short_is_not_completed_by_the_next_one() {
     let old = Superblock { generation: 60, ..keeping() }.encode();
@@ -324,7 +359,10 @@ fn superblocks_whose_sectors_end_in_their_generation_are_read() {
         sector[504..].copy_from_slice(&superblock.generation.to_le_bytes());
     }
     seal(&mut bytes);
-    assert_eq!(Superblock::decode(&bytes), Ok(Superblock { old_ends: Some(superblock.generation), ..superblock }));
+    assert_eq!(
+        Superblock::decode(&bytes),
+        Ok(Superblock { old_ends: Some(superblock.generation), ..superblock })
+    );
 }
 
 #[test]
@@ -352,7 +390,11 @@ fn the_newest_is_chosen_in_whatever_berth_it_is() {
         for late in Berth::all().filter(|&late| late != berth) {
             write(&*file, path(), &Superblock { generation: 4, ..sample() }, late).expect("no faults");
             let found = read_newest(&*file, path()).expect("valid");
-            assert_eq!((&found.superblock, found.berth, found.in_doubt), (&newest, berth, false), "{late:?} after {berth:?}");
+            assert_eq!(
+                (&found.superblock, found.berth, found.in_doubt),
+                (&newest, berth, false),
+                "{late:?} after {berth:?}"
+            );
         }
     }
 }
@@ -392,12 +434,23 @@ fn a_superblock_that_was_passed_by_is_not_found_the_next_time() {
         let file = disk.open(path(), How::default()).expect("there");
         file.write_at(&begun, COPIES_AT[berth.index()][copy]).and_then(|()| file.sync()).expect("no faults");
         // The opening of the file, and the reads before that one.
-        disk.fail_at(disk.calls() + 1 + (2 * berth.index() + copy) as u64 + 1, Fault::Error(std::io::ErrorKind::Other));
+        disk.fail_at(
+            disk.calls() + 1 + (2 * berth.index() + copy) as u64 + 1,
+            Fault::Error(std::io::ErrorKind::Other),
+        );
         let volume = Volume::open(&disk, path(), false, false).expect("another is whole");
-        assert_eq!((volume.superblock(), volume.is_in_doubt(), volume.complaints().len()), (before.clone(), false, 1), "{berth:?}");
+        assert_eq!(
+            (volume.superblock(), volume.is_in_doubt(), volume.complaints().len()),
+            (before.clone(), false, 1),
+            "{berth:?}"
+        );
         for survival in Survival::ALL {
             let left = disk.crash_as(survival, 1);
-            assert_eq!(Volume::look(&left, path()).expect("whole").generation, before.generation, "{berth:?}, copy {copy}, {survival:?}");
+            assert_eq!(
+                Volume::look(&left, path()).expect("whole").generation,
+                before.generation,
+                "{berth:?}, copy {copy}, {survival:?}"
+            );
         }
         volume.check_generation().expect("it is the newest");
     }

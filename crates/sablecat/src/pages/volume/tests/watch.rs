@@ -1,4 +1,5 @@
-//! Whether who only reads a volume notices that a newer superblock has been written, at every moment of its being written.
+//! Whether who only reads a volume notices that a newer superblock has been written, at every moment of its
+//! being written.
 
 use sablecat_os::disk::How;
 
@@ -15,7 +16,12 @@ fn a_newer_superblock_is_noticed_once_it_counts_and_not_before() {
             store.checkpoint(&Changes::from([(1, Some(stamp)), (2, Some(stamp))])).expect("no faults");
         }
         let now = store.volume.superblock();
-        let next = Superblock { generation: now.generation + 1, checkpoint: Lsn(9), journal: journal.clone(), ..now.clone() };
+        let next = Superblock {
+            generation: now.generation + 1,
+            checkpoint: Lsn(9),
+            journal: journal.clone(),
+            ..now.clone()
+        };
         let [at, second] = COPIES_AT[Berth::usual(next.generation).index()];
         let whole = next.encode();
         let file = disk.open(path(), How::default()).expect("no faults");
@@ -24,7 +30,9 @@ fn a_newer_superblock_is_noticed_once_it_counts_and_not_before() {
         let read = || Volume::join(&disk, path(), false, true).expect("a superblock is whole");
         let mut noticed = 0;
         // All of the head, the edges of the copy and of sectors, and some of the rest.
-        let cuts = (0..=130).chain((130..whole.len()).step_by(173)).chain((1..8).flat_map(|n| [512 * n - 1, 512 * n, 512 * n + 1]));
+        let cuts = (0..=130)
+            .chain((130..whole.len()).step_by(173))
+            .chain((1..8).flat_map(|n| [512 * n - 1, 512 * n, 512 * n + 1]));
         for cut in cuts {
             file.write_at(&before, at).expect("no faults");
             file.write_at(&before, second).expect("no faults");
@@ -58,12 +66,18 @@ fn a_newer_superblock_is_noticed_in_whatever_berth_it_is() {
         store.checkpoint(&Changes::from([(1, Some(1))])).expect("no faults");
         let now = store.volume.superblock();
         let reader = Volume::join(&disk, path(), false, true).expect("whole");
-        store.volume.write_superblock(&Superblock { generation: now.generation + 1, ..now.clone() }, berth).expect("no faults");
+        store
+            .volume
+            .write_superblock(&Superblock { generation: now.generation + 1, ..now.clone() }, berth)
+            .expect("no faults");
         assert!(!reader.is_newest(now.generation).expect("read"), "{berth:?}");
         reader.follow().expect("read");
         assert!(reader.is_newest(now.generation + 1).expect("read"), "{berth:?}");
         // As who was stopped does.
-        store.volume.write_superblock(&Superblock { generation: now.generation + 1, ..now.clone() }, berth).expect("no faults");
+        store
+            .volume
+            .write_superblock(&Superblock { generation: now.generation + 1, ..now.clone() }, berth)
+            .expect("no faults");
         assert!(reader.is_newest(now.generation + 1).expect("read"), "{berth:?}");
     }
 }
@@ -99,7 +113,9 @@ fn a_file_that_went_back_is_an_error() {
     // As if an older copy had been put in its place.
     let file = disk.open(path(), How::default()).expect("no faults");
     let newest = store.volume.generation();
-    COPIES_AT[Berth::usual(newest).index()].iter().for_each(|&at| file.write_at(&[0; 4096], at).expect("no faults"));
+    COPIES_AT[Berth::usual(newest).index()]
+        .iter()
+        .for_each(|&at| file.write_at(&[0; 4096], at).expect("no faults"));
     assert!(!reader.is_newest(newest).expect("read"));
     assert!(reader.follow().expect_err("older than what was read").is_corruption());
     assert_eq!((reader.generation(), before.generation), (newest, newest - 1));

@@ -5,8 +5,9 @@ use crate::error::{Error, ErrorKind};
 use crate::txn::locks::DeadlockPolicy;
 use crate::txn::locks::word::{LockId, Want};
 
-/// Participants 1 to `parties` lock record 1 to `parties` in that order, then each wants the record of the next; they start to wait one after
-/// the other if `in_turn`, else all at once. Says who gave way and with what error; everybody else must get what it wants.
+/// Participants 1 to `parties` lock record 1 to `parties` in that order, then each wants the record of the
+/// next; they start to wait one after the other if `in_turn`, else all at once. Says who gave way and with
+/// what error; everybody else must get what it wants.
 fn circle(locks: &LockTable, parties: u16, in_turn: bool) -> Vec<(u16, Error)> {
     let mut all: Vec<_> = (1..=parties).map(|me| Party::new(locks, me)).collect();
     for party in &mut all {
@@ -53,7 +54,11 @@ fn of_a_circle_the_one_that_the_policy_names_gives_way_and_no_other() {
         for (policy, expected) in [(DeadlockPolicy::Youngest, parties), (DeadlockPolicy::Oldest, 1)] {
             let locks = lock_table(parties, 1 << 8).with_policy(policy);
             for round in 0..60 {
-                assert_eq!(only(circle(&locks, parties, round % 2 == 0)).0, expected, "{policy:?} of {parties}");
+                assert_eq!(
+                    only(circle(&locks, parties, round % 2 == 0)).0,
+                    expected,
+                    "{policy:?} of {parties}"
+                );
             }
             assert_eq!(locks.counts().deadlocks, 60);
         }
@@ -170,7 +175,8 @@ fn a_circle_is_found_behind_any_of_the_owners_of_a_shared_lock() {
 fn waiting_for_somebody_that_does_not_wait_is_no_deadlock() {
     let locks = lock_table(3, 1 << 8);
     let mut parties: Vec<_> = (0..=3).map(|me| Party::new(&locks, me)).collect();
-    let (mut third, mut second, mut first) = (parties.pop().unwrap(), parties.pop().unwrap(), parties.pop().unwrap());
+    let (mut third, mut second, mut first) =
+        (parties.pop().unwrap(), parties.pop().unwrap(), parties.pop().unwrap());
     first.acquire(record(1), Mode::Exclusive).unwrap();
     second.acquire(record(2), Mode::Exclusive).unwrap();
     std::thread::scope(|scope| {
@@ -192,7 +198,8 @@ fn waiting_for_somebody_that_does_not_wait_is_no_deadlock() {
     assert_empty(&locks);
 }
 
-/// 2 is to give way to 1, but has not looked yet when 3 comes to wait for it. Nobody runs: announcements are all that detectors see.
+/// 2 is to give way to 1, but has not looked yet when 3 comes to wait for it. Nobody runs: announcements are
+/// all that detectors see.
 #[test]
 fn a_wait_that_is_marked_already_makes_no_second_victim() {
     let locks = lock_table(3, 1 << 8);

@@ -30,7 +30,8 @@ fn latches_and_announcements_of_a_dead_slot_end_with_it() {
     let home = home(&locks, record(1));
     let mut dead = Party::new(&locks, 1);
     dead.acquire(record(1), Mode::Exclusive).unwrap();
-    // It dies at the worst moment: two latches held, the reach raised, nothing written out there, a wait announced.
+    // It dies at the worst moment: two latches held, the reach raised, nothing written out there, a wait
+    // announced.
     let mut latch = locks.table.latch(home, 1);
     latch.raise_reach(1);
     std::mem::forget(latch);

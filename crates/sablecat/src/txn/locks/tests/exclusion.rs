@@ -52,8 +52,8 @@ fn an_exclusive_lock_is_held_by_one_at_a_time() {
     assert_empty(&locks);
 }
 
-/// Each transaction locks a few records at random, upgrades some, and adds to those it has exclusively; who is told to give way, or
-/// finds no room, starts again. The smallest table overflows all the time.
+/// Each transaction locks a few records at random, upgrades some, and adds to those it has exclusively; who
+/// is told to give way, or finds no room, starts again. The smallest table overflows all the time.
 fn transfer(words: usize, records: u64, parties: u16, turns: u64) {
     let locks = lock_table(parties, words);
     let counters: Vec<_> = (0..records).map(|_| Fragile::default()).collect();
@@ -76,7 +76,11 @@ fn transfer(words: usize, records: u64, parties: u16, turns: u64) {
                                 }
                                 let seen = counters[number as usize].0.load(Relaxed);
                                 std::hint::spin_loop();
-                                assert_eq!(seen, counters[number as usize].0.load(Relaxed), "it changed under a shared lock");
+                                assert_eq!(
+                                    seen,
+                                    counters[number as usize].0.load(Relaxed),
+                                    "it changed under a shared lock"
+                                );
                             }
                             if !shared || numbers.below(3) == 0 {
                                 let got = party.acquire(record(number), Mode::Exclusive);

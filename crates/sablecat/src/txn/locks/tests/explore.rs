@@ -11,8 +11,8 @@ use crate::txn::locks::DeadlockPolicy;
 const SEED: u64 = 11;
 const RUNS: usize = 2000;
 
-/// Runs `body` under schedules that switch threads at random all the time, and under such as let one run for long and stop it at the worst
-/// moment.
+/// Runs `body` under schedules that switch threads at random all the time, and under such as let one run for
+/// long and stop it at the worst moment.
 fn explore(runs: usize, body: impl Fn() + Clone + Send + Sync + 'static) {
     atomic::explore(SEED, runs, body.clone());
     let mut config = Config::new();
@@ -35,7 +35,11 @@ impl Room {
 }
 
 /// Runs `work` once for each participant, each in its thread, and returns what they return.
-fn parties<T: Send + 'static>(locks: &Arc<LockTable>, count: u16, work: impl Fn(&mut Party<'_>) -> T + Send + Sync + 'static) -> Vec<T> {
+fn parties<T: Send + 'static>(
+    locks: &Arc<LockTable>,
+    count: u16,
+    work: impl Fn(&mut Party<'_>) -> T + Send + Sync + 'static,
+) -> Vec<T> {
     let work = Arc::new(work);
     let threads: Vec<_> = (1..=count)
         .map(|me| {
@@ -70,7 +74,9 @@ fn explored_exclusive_and_shared_locks_exclude_each_other() {
 
 #[test]
 fn explored_circles_have_one_victim() {
-    for (count, policy) in [(2, DeadlockPolicy::Youngest), (2, DeadlockPolicy::Requester), (3, DeadlockPolicy::Youngest)] {
+    for (count, policy) in
+        [(2, DeadlockPolicy::Youngest), (2, DeadlockPolicy::Requester), (3, DeadlockPolicy::Youngest)]
+    {
         explore(RUNS, move || {
             let locks = Arc::new(lock_table(count, 1 << 5).with_policy(policy));
             // All have their first lock before any wants its second.
@@ -116,8 +122,8 @@ fn explored_upgrades_have_one_victim() {
     });
 }
 
-/// 2 lets go of one record before it wants the other: what a detector sees at one moment and at the next would make a circle. By the policy
-/// the detector itself, the older, would give way.
+/// 2 lets go of one record before it wants the other: what a detector sees at one moment and at the next
+/// would make a circle. By the policy the detector itself, the older, would give way.
 #[test]
 fn explored_circles_that_never_were_have_no_victim() {
     explore(RUNS * 2, || {
@@ -154,7 +160,10 @@ fn explored_guests_of_one_bucket_do_not_overwrite_each_other() {
         parties(&locks, 3, move |party| {
             let own = records[usize::from(party.me) - 1][1];
             party.acquire(own, Mode::Exclusive).unwrap();
-            assert_eq!(party.locks.holders(own).iter().map(|holder| holder.slot).collect::<Vec<_>>(), [party.me]);
+            assert_eq!(
+                party.locks.holders(own).iter().map(|holder| holder.slot).collect::<Vec<_>>(),
+                [party.me]
+            );
         });
         held.iter_mut().for_each(|(me, held)| locks.release_all(*me, held));
         assert_empty(&locks);

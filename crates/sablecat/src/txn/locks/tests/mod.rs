@@ -88,7 +88,9 @@ fn until_waiting(locks: &LockTable, slot: u16) {
 
 /// Fails unless the table is as good as new.
 fn assert_empty(locks: &LockTable) {
-    locks.table.each_place(|index| assert_eq!(locks.table.word(index).load(Ordering::SeqCst), 0, "word {index}"));
+    locks
+        .table
+        .each_place(|index| assert_eq!(locks.table.word(index).load(Ordering::SeqCst), 0, "word {index}"));
     for slot in 1..locks.table.slots() as u16 {
         assert_eq!(locks.table.slot(slot).waits_for.load(Ordering::SeqCst), 0, "announcement of slot {slot}");
     }

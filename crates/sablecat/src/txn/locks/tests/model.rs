@@ -32,7 +32,9 @@ struct Model(HashMap<(usize, u16), Mode>);
 
 impl Model {
     fn allows(&self, who: u16, record: usize, mode: Mode) -> bool {
-        self.0.iter().all(|((r, w), m)| *r != record || *w == who || (*m == Mode::Shared && mode == Mode::Shared))
+        self.0
+            .iter()
+            .all(|((r, w), m)| *r != record || *w == who || (*m == Mode::Shared && mode == Mode::Shared))
     }
     fn grant(&mut self, who: u16, record: usize, mode: Mode) {
         let now = self.0.entry((record, who)).or_insert(mode);
@@ -42,12 +44,16 @@ impl Model {
         self.0.retain(|(_, w), _| *w != who);
     }
     fn holders(&self, record: usize) -> HashSet<(u16, bool)> {
-        self.0.iter().filter(|((r, _), _)| *r == record).map(|((_, w), m)| (*w, *m == Mode::Exclusive)).collect()
+        self.0
+            .iter()
+            .filter(|((r, _), _)| *r == record)
+            .map(|((_, w), m)| (*w, *m == Mode::Exclusive))
+            .collect()
     }
 }
 
-/// Runs the steps on both. `exact`: the table has room for every lock, so it must grant whatever the model does; otherwise it may
-/// refuse more, and may show locks that are coarser than the model's, but never less.
+/// Runs the steps on both. `exact`: the table has room for every lock, so it must grant whatever the model
+/// does; otherwise it may refuse more, and may show locks that are coarser than the model's, but never less.
 fn run(locks: &LockTable, hashes: &[u64], steps: &[Step], exact: bool) {
     let mut model = Model::default();
     let mut parties: Vec<_> = (0..=PARTICIPANTS).map(|me| Party::new(locks, me)).collect();
@@ -81,12 +87,15 @@ fn run(locks: &LockTable, hashes: &[u64], steps: &[Step], exact: bool) {
             }
         }
         for (record, hash) in hashes.iter().enumerate() {
-            let shown: HashSet<_> = locks.holders(*hash).iter().map(|h| (h.slot, h.mode == Mode::Exclusive)).collect();
+            let shown: HashSet<_> =
+                locks.holders(*hash).iter().map(|h| (h.slot, h.mode == Mode::Exclusive)).collect();
             let expected = model.holders(record);
             if exact {
                 assert_eq!(shown, expected, "holders of record {record}");
             } else {
-                let shows = |(who, exclusive): &(u16, bool)| shown.contains(&(*who, true)) || !*exclusive && shown.contains(&(*who, false));
+                let shows = |(who, exclusive): &(u16, bool)| {
+                    shown.contains(&(*who, true)) || !*exclusive && shown.contains(&(*who, false))
+                };
                 assert!(expected.iter().all(shows), "holders of record {record}: {shown:?} for {expected:?}");
             }
         }

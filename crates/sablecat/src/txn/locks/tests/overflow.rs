@@ -93,11 +93,17 @@ fn coarse_locks_of_those_that_share_stand_beside_each_other() {
         }
     }
     assert!(locks.counts().coarse >= 3);
-    assert!(!parties[0].try_acquire(record(3), Mode::Exclusive).unwrap(), "the others' coarse locks cover it");
+    assert!(
+        !parties[0].try_acquire(record(3), Mode::Exclusive).unwrap(),
+        "the others' coarse locks cover it"
+    );
     parties[1].release_all();
     parties[2].release_all();
     assert!(parties[0].try_acquire(record(3), Mode::Exclusive).unwrap());
-    assert!(!parties[1].try_acquire(record(3), Mode::Shared).unwrap(), "what was added to a coarse lock counts");
+    assert!(
+        !parties[1].try_acquire(record(3), Mode::Shared).unwrap(),
+        "what was added to a coarse lock counts"
+    );
     parties[0].release_all();
     assert_empty(&locks);
 }

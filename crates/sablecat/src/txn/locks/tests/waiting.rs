@@ -28,7 +28,8 @@ fn a_timeout_names_who_has_the_lock_and_leaves_nothing_behind() {
     first.acquire(record(1), Mode::Shared).unwrap();
     second.acquire(record(1), Mode::Shared).unwrap();
     let mut held = Held::default();
-    let error = locks.acquire(3, record(1), Mode::Exclusive, Duration::from_millis(3), &mut held).unwrap_err();
+    let error =
+        locks.acquire(3, record(1), Mode::Exclusive, Duration::from_millis(3), &mut held).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);
     assert_eq!(
         error.to_string(),

@@ -1,5 +1,5 @@
-//! Answers: what single operations and transactions say beside commits that are stopped between any two steps agrees with one order of all calls, in
-//! which each happened while it ran.
+//! Answers: what single operations and transactions say beside commits that are stopped between any two steps
+//! agrees with one order of all calls, in which each happened while it ran.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -69,7 +69,10 @@ impl Calls {
                 txn.set(&store.tree, &[to], Some(&value(stamp))).unwrap();
                 match txn.commit(Durability::Memory) {
                     Ok(_) => return vec![Step::Got(from, seen), Step::Put(to, stamp)],
-                    Err(error) => assert!(matches!(error.kind(), ErrorKind::Conflict | ErrorKind::SnapshotTooOld), "{error}"),
+                    Err(error) => assert!(
+                        matches!(error.kind(), ErrorKind::Conflict | ErrorKind::SnapshotTooOld),
+                        "{error}"
+                    ),
                 }
                 txn.restart();
             }

@@ -21,7 +21,14 @@ fn on_disk(disk: &SimDisk) -> u32 {
 fn checkpointed(works: &'static [Work], seed: u64, runs: usize, frames: usize, both: u32, beside: u32) {
     explore(seed, runs, move || {
         let disk = SimDisk::new(1);
-        let volume = Volume::create(&disk, Path::new("sablecat.db"), crate::pages::volume::tests::plain(512), [7; 16], false).unwrap();
+        let volume = Volume::create(
+            &disk,
+            Path::new("sablecat.db"),
+            crate::pages::volume::tests::plain(512),
+            [7; 16],
+            false,
+        )
+        .unwrap();
         let store = Store::with_two_leaves(frames, 6, Some(volume));
         store.checkpoint().unwrap();
         together(&store, works);
@@ -37,7 +44,10 @@ fn checkpointed(works: &'static [Work], seed: u64, runs: usize, frames: usize, b
 #[test]
 fn no_change_is_missed() {
     checkpointed(
-        &[|store| (1..=4).for_each(|stamp| _ = store.set_both(stamp)), |store| _ = store.checkpoint().unwrap()],
+        &[
+            |store| (1..=4).for_each(|stamp| _ = store.set_both(stamp)),
+            |store| _ = store.checkpoint().unwrap(),
+        ],
         31,
         150,
         16,
@@ -79,12 +89,20 @@ fn sweeps_write_and_evict_what_a_checkpoint_captures() {
     );
 }
 
-/// A page is moved while its version there becomes an old one, which the next checkpoint may still have to name.
+/// A page is moved while its version there becomes an old one, which the next checkpoint may still have to
+/// name.
 #[test]
 fn pages_are_moved_under_commits() {
     explore(34, 300, || {
         let disk = SimDisk::new(1);
-        let volume = Volume::create(&disk, Path::new("sablecat.db"), crate::pages::volume::tests::plain(512), [7; 16], false).unwrap();
+        let volume = Volume::create(
+            &disk,
+            Path::new("sablecat.db"),
+            crate::pages::volume::tests::plain(512),
+            [7; 16],
+            false,
+        )
+        .unwrap();
         let store = Store::with_two_leaves(16, 6, Some(volume));
         store.checkpoint().unwrap();
         // Both leaves go behind the blocks that they had, and leave them free.
@@ -117,13 +135,15 @@ fn succeed(store: &Store) {
     }
 }
 
-/// Whoever moves them and tells them so is succeeded at any step, by one that moves them again, and goes on at any step of that one's.
+/// Whoever moves them and tells them so is succeeded at any step, by one that moves them again, and goes on
+/// at any step of that one's.
 #[test]
 fn pages_are_moved_by_who_is_succeeded() {
     explore(35, 300, || {
         let disk = SimDisk::new(1);
         let path = Path::new("sablecat.db");
-        let volume = Volume::create(&disk, path, crate::pages::volume::tests::plain(512), [7; 16], false).unwrap();
+        let volume =
+            Volume::create(&disk, path, crate::pages::volume::tests::plain(512), [7; 16], false).unwrap();
         let first = Store::with_two_leaves(16, 8, Some(volume));
         let region = first.kernel.pages.region.again().expect("memory");
         let other = kernel(region, Some(Volume::join(&disk, path, false, false).expect("there")));

@@ -1,4 +1,5 @@
-//! Commits that meet: on the same leaves, and in the commit step, where others finish what a stopped one has begun.
+//! Commits that meet: on the same leaves, and in the commit step, where others finish what a stopped one has
+//! begun.
 
 use super::*;
 
@@ -27,8 +28,8 @@ fn no_update_is_lost_on_overlapping_leaves() {
     });
 }
 
-/// The holder of the commit role may be stopped between any two steps; the helper finishes, others commit, frames are used again; then
-/// the holder goes on with what is done already. And the same for the helper.
+/// The holder of the commit role may be stopped between any two steps; the helper finishes, others commit,
+/// frames are used again; then the holder goes on with what is done already. And the same for the helper.
 #[test]
 fn a_stopped_commit_is_finished_by_others_once() {
     explore(12, 200, || {
@@ -51,7 +52,15 @@ fn a_stopped_commit_is_finished_by_others_once() {
 fn two_may_help_one() {
     explore(13, 150, || {
         let store = Store::with_two_leaves(12, 6, None);
-        together(&store, &[|store| (0..3).for_each(|_| store.add_to_both()), help_often, help_often, |store| store.sweep(2)]);
+        together(
+            &store,
+            &[
+                |store| (0..3).for_each(|_| store.add_to_both()),
+                help_often,
+                help_often,
+                |store| store.sweep(2),
+            ],
+        );
         store.check_end(3, 0);
     });
 }
@@ -81,7 +90,8 @@ fn helping_with_pages_that_are_new() {
     });
 }
 
-/// A transaction may be told that its snapshot is given up while it commits; whoever helps it must not be misled by that.
+/// A transaction may be told that its snapshot is given up while it commits; whoever helps it must not be
+/// misled by that.
 #[test]
 fn a_commit_whose_snapshot_is_given_up_is_whole() {
     explore(15, 250, || {
@@ -105,7 +115,8 @@ fn a_commit_whose_snapshot_is_given_up_is_whole() {
     });
 }
 
-/// A commit can be met on its pages a moment before it is visible. Who lost against it must not lose against it again.
+/// A commit can be met on its pages a moment before it is visible. Who lost against it must not lose against
+/// it again.
 #[test]
 fn a_commit_is_lost_against_once() {
     const COMMITS: u32 = 2;

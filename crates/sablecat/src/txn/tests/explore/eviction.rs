@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Pages leave the pool and come back while they are read; a frame that was evicted is not used again before its readers have left it.
+/// Pages leave the pool and come back while they are read; a frame that was evicted is not used again before
+/// its readers have left it.
 #[test]
 fn a_page_is_evicted_under_its_readers() {
     explore(21, 150, || {
@@ -44,7 +45,8 @@ fn two_sweeps_evict_under_a_reader() {
     });
 }
 
-/// Who waits no longer for operations uses their frames, but for those that they look at: whatever an operation was about to do, it sees its snapshot.
+/// Who waits no longer for operations uses their frames, but for those that they look at: whatever an
+/// operation was about to do, it sees its snapshot.
 #[test]
 fn frames_are_used_again_under_operations_that_do_not_look_at_them() {
     for volume in [|| Some(volume(1)), || None] {
@@ -56,7 +58,11 @@ fn frames_are_used_again_under_operations_that_do_not_look_at_them() {
                     |store| (1..=3).for_each(|stamp| _ = store.set_both(stamp)),
                     |store| store.overwrite_unlooked(4),
                     |store| _ = store.look_at_both(2),
-                    |store| [LEFT, RIGHT, LEFT].iter().for_each(|key| _ = store.kernel.read_one(&store.tree, key, watch).unwrap()),
+                    |store| {
+                        [LEFT, RIGHT, LEFT]
+                            .iter()
+                            .for_each(|key| _ = store.kernel.read_one(&store.tree, key, watch).unwrap())
+                    },
                 ],
             );
             store.check_end(3, 0);

@@ -1,4 +1,5 @@
-//! Large values against checkpoints, snapshots and sweeps: whole at every snapshot, named by the checkpoints that see them and no others.
+//! Large values against checkpoints, snapshots and sweeps: whole at every snapshot, named by the checkpoints
+//! that see them and no others.
 
 use super::*;
 use crate::txn::catalog;
@@ -23,7 +24,8 @@ fn look(store: &Store) {
     }
 }
 
-/// What the newest checkpoint on the disk names is what its tree reaches: nothing is missing, and nothing would be lost room after a crash.
+/// What the newest checkpoint on the disk names is what its tree reaches: nothing is missing, and nothing
+/// would be lost room after a crash.
 fn assert_disk_is_exact(disk: &SimDisk) {
     let volume = Volume::open(disk, Path::new("sablecat.db"), false, false).unwrap();
     let superblock = volume.superblock();
@@ -36,14 +38,26 @@ fn assert_disk_is_exact(disk: &SimDisk) {
     kernel.pages.blocks().assume_used_below(&superblock.bounds()).unwrap();
     let store = Store { kernel, tree: catalog::catalog_tree() };
     let (_, reached) = store.verified();
-    let wrong: Vec<_> = (1..named.bound()).filter(|&page| named.contains(page) != reached.contains(&PageId(page as u32))).collect();
-    assert!(wrong.is_empty(), "pages that the map names and the tree does not reach, or the other way round: {wrong:?}");
+    let wrong: Vec<_> = (1..named.bound())
+        .filter(|&page| named.contains(page) != reached.contains(&PageId(page as u32)))
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "pages that the map names and the tree does not reach, or the other way round: {wrong:?}"
+    );
 }
 
 fn explored(works: &'static [Work], seed: u64, runs: usize) {
     explore(seed, runs, move || {
         let disk = SimDisk::new(1);
-        let volume = Volume::create(&disk, Path::new("sablecat.db"), crate::pages::volume::tests::plain(512), [7; 16], false).unwrap();
+        let volume = Volume::create(
+            &disk,
+            Path::new("sablecat.db"),
+            crate::pages::volume::tests::plain(512),
+            [7; 16],
+            false,
+        )
+        .unwrap();
         let store = Store::with_two_leaves(40, 6, Some(volume));
         store.put(KEY, &large(100)).unwrap();
         store.checkpoint().unwrap();

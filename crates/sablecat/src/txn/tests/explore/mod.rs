@@ -1,12 +1,13 @@
-//! The kernel's own code under many thread schedules. Run with `--features shuttle`; `SABLECAT_SCHEDULES=N` multiplies the schedules by N.
+//! The kernel's own code under many thread schedules. Run with `--features shuttle`; `SABLECAT_SCHEDULES=N`
+//! multiplies the schedules by N.
 //!
-//! Half of the schedules switch threads at random at every atomic operation; the other half let one thread run until a few chosen
-//! moments (probabilistic concurrency testing: Burckhardt et al., 2010), which is what finds a thread that is stopped between two
-//! instructions while others commit, reclaim and use frames again.
+//! Half of the schedules switch threads at random at every atomic operation; the other half let one thread
+//! run until a few chosen moments (probabilistic concurrency testing: Burckhardt et al., 2010), which is what
+//! finds a thread that is stopped between two instructions while others commit, reclaim and use frames again.
 //!
-//! What holds everywhere: the records LEFT and RIGHT lie in different leaves and are always written together, so that whoever sees one
-//! state of them sees them equal; every value repeats one number, and is looked at twice with others running in between, so that a frame
-//! used again under its reader shows.
+//! What holds everywhere: the records LEFT and RIGHT lie in different leaves and are always written together,
+//! so that whoever sees one state of them sees them equal; every value repeats one number, and is looked at
+//! twice with others running in between, so that a frame used again under its reader shows.
 
 mod answers;
 mod checkpoint;
@@ -157,7 +158,8 @@ impl Store {
         self.put(BESIDE_LEFT, &value(now + 1)).unwrap();
     }
 
-    /// As [`Store::add_beside`], with whatever frames a sweep over the whole pool finds free at this moment, the latest freed included.
+    /// As [`Store::add_beside`], with whatever frames a sweep over the whole pool finds free at this moment,
+    /// the latest freed included.
     pub(super) fn sweep_and_add_beside(&self) {
         self.sweep(1);
         self.add_beside();
@@ -201,9 +203,12 @@ impl Store {
         (0..times).for_each(|_| self.kernel.pages.clean(&seat).unwrap());
     }
 
-    /// What must hold when all have ended: both records say `both`, nothing is latched, no frame, page or block is lost.
+    /// What must hold when all have ended: both records say `both`, nothing is latched, no frame, page or
+    /// block is lost.
     pub(super) fn check_end(&self, both: u32, beside: u32) {
-        let end: Vec<_> = [LEFT, RIGHT, BESIDE_LEFT].map(|key| self.kernel.read_one(&self.tree, key, watch).unwrap()).into();
+        let end: Vec<_> = [LEFT, RIGHT, BESIDE_LEFT]
+            .map(|key| self.kernel.read_one(&self.tree, key, watch).unwrap())
+            .into();
         assert_eq!(end, [both, both, beside]);
         self.assert_nothing_leaks();
     }

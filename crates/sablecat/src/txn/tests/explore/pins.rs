@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A reader at a snapshot sees whole commits, and no frame is used again under it, while a writer whose pool is so small that it must use
-/// its superseded frames at once commits over two leaves.
+/// A reader at a snapshot sees whole commits, and no frame is used again under it, while a writer whose pool
+/// is so small that it must use its superseded frames at once commits over two leaves.
 #[test]
 fn a_snapshot_sees_whole_commits_while_frames_are_used_again() {
     explore(1, 120, || {

@@ -1,4 +1,5 @@
-//! What a dead process left is mended by two at once, while others work: under schedules in which either of the two is stopped anywhere.
+//! What a dead process left is mended by two at once, while others work: under schedules in which either of
+//! the two is stopped anywhere.
 
 use super::super::reaping::{DEATHS, DiesAt, processes};
 use super::*;
@@ -8,7 +9,9 @@ fn two_mend_what_one_dead_left_while_others_use_it_again() {
     for (n, dies_at) in DEATHS.into_iter().enumerate() {
         explore(61 + n as u64, 100, move || {
             let [one, two, dead] = processes(24).map(Arc::new);
-            for key in [LEFT, BESIDE_LEFT, b"y0", b"y1", b"y2", b"y3", b"y4", b"y5", b"y6", b"y7", b"y8", RIGHT] {
+            for key in
+                [LEFT, BESIDE_LEFT, b"y0", b"y1", b"y2", b"y3", b"y4", b"y5", b"y6", b"y7", b"y8", RIGHT]
+            {
                 one.put(key, &value(0)).unwrap();
             }
             let commits = {
@@ -36,8 +39,15 @@ fn two_mend_what_one_dead_left_while_others_use_it_again() {
             one.reap_all();
             assert!(one.slots_of(&dead).is_empty());
             let both = 2 + u32::from(dies_at == DiesAt::Committed);
-            assert_eq!([LEFT, RIGHT].map(|key| two.kernel.read_one(&two.tree, key, watch).unwrap()), [both; 2]);
-            assert_eq!(commits() - before, 3 + u64::from(dies_at == DiesAt::Committed), "each is counted once");
+            assert_eq!(
+                [LEFT, RIGHT].map(|key| two.kernel.read_one(&two.tree, key, watch).unwrap()),
+                [both; 2]
+            );
+            assert_eq!(
+                commits() - before,
+                3 + u64::from(dies_at == DiesAt::Committed),
+                "each is counted once"
+            );
             two.verified();
             two.check_frames();
         });

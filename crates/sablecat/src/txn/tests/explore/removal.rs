@@ -1,4 +1,5 @@
-//! Removing a database against those who write to it: what they write is published before it is gone, or refused; and no page is lost.
+//! Removing a database against those who write to it: what they write is published before it is gone, or
+//! refused; and no page is lost.
 
 use sablecat_os::atomic::yield_now;
 
@@ -24,7 +25,14 @@ fn put(store: &Store) {
     for n in 0..3 {
         match store.put(&[9, n], &[n; 60]) {
             // What it met on its way had been freed: whoever it works for looks why.
-            Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound | ErrorKind::Corruption) => return,
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::Conflict | ErrorKind::NotFound | ErrorKind::Corruption
+                ) =>
+            {
+                return;
+            }
             done => done.unwrap(),
         }
     }
@@ -59,7 +67,10 @@ fn explored(works: &'static [Work], seed: u64) {
 
 #[test]
 fn writers_are_before_a_removal_or_refused() {
-    explored(&[|store| write(store, Isolation::Snapshot), |store| write(store, Isolation::ReadCommitted), remove], 71);
+    explored(
+        &[|store| write(store, Isolation::Snapshot), |store| write(store, Isolation::ReadCommitted), remove],
+        71,
+    );
 }
 
 #[test]

@@ -20,7 +20,8 @@ fn chains_are_mended_under_their_walkers() {
     });
 }
 
-/// Who changes the pages again and again runs out of frames with their latches in hand, and mends the chains behind them.
+/// Who changes the pages again and again runs out of frames with their latches in hand, and mends the chains
+/// behind them.
 #[test]
 fn chains_are_mended_by_who_has_their_pages_latched() {
     explore(43, 150, || {
@@ -38,7 +39,8 @@ fn chains_are_mended_by_who_has_their_pages_latched() {
     });
 }
 
-/// A snapshot that is given up ends with an error, never with a wrong answer; the next one, on the same seat, is not touched by that.
+/// A snapshot that is given up ends with an error, never with a wrong answer; the next one, on the same seat,
+/// is not touched by that.
 #[test]
 fn a_snapshot_given_up_is_told_and_the_next_one_holds() {
     explore(42, 250, || {

@@ -22,7 +22,10 @@ fn commits_and_snapshots_through_both_mappings() {
         ];
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         for side in &sides {
-            assert_eq!([LEFT, RIGHT].map(|key| side.kernel.read_one(&side.tree, key, watch).unwrap()), [4, 4]);
+            assert_eq!(
+                [LEFT, RIGHT].map(|key| side.kernel.read_one(&side.tree, key, watch).unwrap()),
+                [4, 4]
+            );
             side.verified();
         }
         sides[1].kernel.pages.census();

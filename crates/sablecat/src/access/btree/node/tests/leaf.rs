@@ -63,7 +63,14 @@ fn agree_on_what_is_alike(leaf: Leaf<'_>, model: &[(Key, Held)]) {
     assert!(leaf.alike(model.len()..model.len()).is_none());
 }
 
-fn run_on_leaf(page_size: usize, fences: Fences<'_>, prefix: &[u8], order: Order<'_>, ops: &[Op], probes: &[Key]) {
+fn run_on_leaf(
+    page_size: usize,
+    fences: Fences<'_>,
+    prefix: &[u8],
+    order: Order<'_>,
+    ops: &[Op],
+    probes: &[Key],
+) {
     let mut page = vec![0xa5; page_size];
     let flags = if matches!(order, Order::Custom(_)) { FLAG_CUSTOM_ORDER } else { 0 };
     let mut leaf = LeafMut::format(&mut page, PageId(3), TREE, flags, fences);
@@ -138,7 +145,8 @@ impl Fences<'_> {
 fn a_page_of_4_kib_holds_80_records_of_8_and_32_bytes() {
     let mut page = vec![0; 4096];
     let (lower, upper) = (0u64.to_be_bytes(), u64::MAX.to_be_bytes());
-    let mut leaf = LeafMut::format(&mut page, PageId(1), TREE, 0, Fences { lower: Some(&lower), upper: Some(&upper) });
+    let mut leaf =
+        LeafMut::format(&mut page, PageId(1), TREE, 0, Fences { lower: Some(&lower), upper: Some(&upper) });
     let mut n = 0;
     while leaf.insert(n, &(n as u64 * 1_000_000_007).to_be_bytes(), Value::Inline(&[1; 32])).is_ok() {
         n += 1;
@@ -156,7 +164,11 @@ fn hints_follow_growing_and_shrinking() {
     for n in 0..1100 {
         random = random.wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15);
         // Some in ascending order at the end, some anywhere.
-        let key = if n % 3 == 0 { (u64::MAX / 2 + n).to_be_bytes().to_vec() } else { random.to_be_bytes()[..3].to_vec() };
+        let key = if n % 3 == 0 {
+            (u64::MAX / 2 + n).to_be_bytes().to_vec()
+        } else {
+            random.to_be_bytes()[..3].to_vec()
+        };
         if let Err(slot) = leaf.as_leaf().search(&key, Order::Bytes) {
             leaf.insert(slot, &key, Value::Inline(b"")).unwrap();
             model.insert(slot, key);
@@ -197,13 +209,16 @@ fn keys_that_share_any_number_of_bytes_are_found() {
         }
         let (mut left, mut right) = (vec![0; 4096], vec![0; 4096]);
         split_leaf(leaf.as_leaf().page, &mut left, &mut right, PageId(2), SplitPoint::Middle);
-        let probes = (0..=shared).flat_map(|at| [b'a', b'm', b'z'].map(|byte| [&stem[..at], &[byte]].concat()));
-        let probes: Vec<Key> = probes.chain((0..=shared).map(|at| stem[..at].to_vec())).chain(model.clone()).collect();
+        let probes =
+            (0..=shared).flat_map(|at| [b'a', b'm', b'z'].map(|byte| [&stem[..at], &[byte]].concat()));
+        let probes: Vec<Key> =
+            probes.chain((0..=shared).map(|at| stem[..at].to_vec())).chain(model.clone()).collect();
         for probe in &probes {
             let expected = model.binary_search(probe);
             assert_eq!(leaf.as_leaf().search(probe, Order::Bytes), expected);
             let in_left = Leaf::new(&left).count();
-            let half = if Leaf::new(&left).covers(probe, Order::Bytes) { (&left, 0) } else { (&right, in_left) };
+            let half =
+                if Leaf::new(&left).covers(probe, Order::Bytes) { (&left, 0) } else { (&right, in_left) };
             let found = Leaf::new(half.0).search(probe, Order::Bytes);
             assert_eq!(found.map(|slot| slot + half.1).map_err(|slot| slot + half.1), expected);
         }

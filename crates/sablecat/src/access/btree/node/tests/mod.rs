@@ -1,4 +1,5 @@
-//! Pages against models: a `BTreeMap` for the records, a plain binary search for the search, random damage for the checks.
+//! Pages against models: a `BTreeMap` for the records, a plain binary search for the search, random damage
+//! for the checks.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -42,7 +43,8 @@ impl Held {
     }
 }
 
-/// Keys of few different bytes, so that they share prefixes, tie in their heads and are prefixes of each other.
+/// Keys of few different bytes, so that they share prefixes, tie in their heads and are prefixes of each
+/// other.
 fn a_key(max: usize) -> impl Strategy<Value = Key> {
     let byte = prop::sample::select(vec![0u8, 0, 1, b'a', 255]);
     let eight = any::<u16>().prop_map(|n| u64::from(n).to_be_bytes().to_vec());
@@ -67,7 +69,9 @@ fn records(leaf: Leaf<'_>) -> Vec<(Key, Held)> {
     leaf.records(0..leaf.count())
         .map(|record| {
             let suffix = record.suffix();
-            let short = (suffix.len() <= 8).then(|| (suffix.len(), suffix.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))));
+            let short = (suffix.len() <= 8).then(|| {
+                (suffix.len(), suffix.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)))
+            });
             assert_eq!(record.short_suffix(), short);
             ([leaf.prefix(), suffix].concat(), held(record.value()))
         })

@@ -18,7 +18,8 @@ impl Row {
     }
 
     fn place(&self, key: &[u8]) -> usize {
-        let covering: Vec<usize> = (0..self.pages.len()).filter(|&i| Leaf::new(&self.pages[i]).covers(key, self.order)).collect();
+        let covering: Vec<usize> =
+            (0..self.pages.len()).filter(|&i| Leaf::new(&self.pages[i]).covers(key, self.order)).collect();
         assert_eq!(covering.len(), 1, "pages {covering:?} cover {key:x?}");
         covering[0]
     }
@@ -48,7 +49,8 @@ impl Row {
 
     fn split(&mut self, i: usize, at: SplitPoint) {
         let (mut left, mut right) = (vec![0xee; self.size], vec![0xee; self.size]);
-        let separator = split_leaf(&self.pages[i], &mut left, &mut right, PageId(self.pages.len() as u32 + 1), at);
+        let separator =
+            split_leaf(&self.pages[i], &mut left, &mut right, PageId(self.pages.len() as u32 + 1), at);
         assert!(Leaf::new(&left).count() > 0 && Leaf::new(&right).count() > 0);
         assert_eq!(Leaf::new(&left).upper_fence(), Some(&separator[..]));
         assert_eq!(Leaf::new(&right).lower_fence(), Some(&separator[..]));
@@ -93,7 +95,8 @@ impl Row {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Keys and values of any length up to the largest: after a split there is room, and nothing is lost in splits and merges.
+    /// Keys and values of any length up to the largest: after a split there is room, and nothing is lost in
+    /// splits and merges.
     #[test]
     fn a_split_makes_room(
         (size, custom, inserts, removes) in (prop::sample::select(&SIZES[..3]), any::<bool>()).prop_flat_map(|(size, custom)| {
