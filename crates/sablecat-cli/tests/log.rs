@@ -52,7 +52,7 @@ fn a_journal_is_printed_commit_by_commit() {
 }
 
 #[test]
-fn who_follows_prints_what_another_process_commits_until_interrupted_or_nobody_reads() {
+fn who_follows_prints_what_another_process_commits_until_it_is_told_to_stop_or_nobody_reads() {
     let scratch = Scratch::new("follow");
     scratch.run("put env a alpha");
     let follow = || {
@@ -77,12 +77,13 @@ fn who_follows_prints_what_another_process_commits_until_interrupted_or_nobody_r
         out.read_line(&mut line).expect("read");
         assert!(line.ends_with(&format!("\tinsert\tmain\t{key}\t{value}\n")), "{line:?}");
     }
-    let told = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("sent");
+    // Not the signal of Ctrl-C, which a shell may have its background jobs ignore.
+    let told = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("sent");
     assert!(told.success());
     let ended = child.wait_with_output().expect("ended");
     assert_eq!(
         (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned()),
-        (Some(130), String::new())
+        (Some(143), String::new())
     );
 
     let mut child = follow();
