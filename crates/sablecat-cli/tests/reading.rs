@@ -119,8 +119,8 @@ fn a_command_that_is_told_to_stop_closes_the_environment() {
     assert_eq!(fs::read_dir(env.join("log")).unwrap().count(), 0);
 }
 
-/// Whether this process has come to ignore Ctrl-C, as the background jobs of some shells do, and what it starts
-/// with it.
+/// Whether this process has come to ignore Ctrl-C, as the background jobs of some shells do, and what it
+/// starts with it.
 fn ignores_interrupts() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
