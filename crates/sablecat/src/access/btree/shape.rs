@@ -45,7 +45,7 @@ fn split<W: PageWrite>(
         Err(error) => return Err(in_vain(writer, right, error)),
     };
     let separator = if node::kind(&source) == Some(Kind::Leaf) {
-        node::split_leaf(&source, left_bytes, right_bytes, right, split_point(&source, tree, key))
+        node::split_leaf(&source, left_bytes, right_bytes, right, (split_point(&source, tree, key), key))
     } else {
         let inner = Inner::new(&source);
         let at = if inner.find(key, tree.order).0 == inner.count() {

@@ -44,7 +44,7 @@ fn exercise_leaf(page: &[u8], key: &[u8], order: Order<'_>) {
     if leaf.count() >= 4 {
         let (mut left, mut right, mut merged) = (page.to_vec(), page.to_vec(), page.to_vec());
         for at in SPLITS {
-            let separator = split_leaf(page, &mut left, &mut right, PageId(5), at);
+            let separator = split_leaf(page, &mut left, &mut right, PageId(5), (at, key));
             sound(&left);
             sound(&right);
             may_merge(&left, &right, &separator);

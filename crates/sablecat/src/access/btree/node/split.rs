@@ -19,33 +19,36 @@ use crate::types::PageId;
 pub(crate) enum SplitPoint {
     /// Half the bytes to each side: whatever is to be inserted fits either half.
     Middle,
-    /// Records arrive in ascending order at the right end: all but the last stay left. The next one fits the
-    /// right page.
+    /// Records arrive in ascending order at the right end: all stay left, and the next one begins the right
+    /// page.
     Append,
-    /// They arrive in descending order at the left end: all but the first go right. The next one fits the
-    /// left page.
+    /// They arrive in descending order at the left end: all go right, and the next one begins the left page.
     Prepend,
 }
 
-/// Splits a leaf of at least two records; returns the separator: the upper fence of `left` and lower fence of
-/// `right`.
+/// Splits a leaf of at least two records, to make room for `key`, which is above all of them where records are
+/// appended and below all where they are prepended; returns the separator: the upper fence of `left` and lower
+/// fence of `right`.
 pub(crate) fn split_leaf(
     source: &[u8],
     left: &mut [u8],
     right: &mut [u8],
     right_id: PageId,
-    at: SplitPoint,
+    (at, key): (SplitPoint, &[u8]),
 ) -> Vec<u8> {
     let count = header::count(source);
     assert!(count >= 2, "a leaf of {count} records is not to be split");
-    let divides = |point: usize| -> Option<(Vec<u8>, usize)> {
-        let separator = leaf_separator(source, point);
+    let divides = |separator: Vec<u8>, point: usize| -> Option<(Vec<u8>, usize)> {
         halves_fit::<LEAF>(source, point, point, &separator).then_some((separator, point))
     };
+    // Between the last record and the key there may be no room for a fence, which a page is the fuller of.
     let edge = match at {
         SplitPoint::Middle => None,
-        SplitPoint::Append => divides(count - 1),
-        SplitPoint::Prepend => divides(1),
+        SplitPoint::Append => divides(separator_beyond(source, count - 1, key), count)
+            .or_else(|| divides(leaf_separator(source, count - 1), count - 1)),
+        SplitPoint::Prepend => {
+            divides(separator_before(source, key), 0).or_else(|| divides(leaf_separator(source, 1), 1))
+        }
     };
     let (separator, point) = edge.unwrap_or_else(|| {
         let point = middle::<LEAF>(source, 1..count, |point| leaf_separator_len(source, point));
@@ -166,6 +169,21 @@ fn leaf_separator_len(page: &[u8], point: usize) -> usize {
 fn leaf_separator(page: &[u8], point: usize) -> Vec<u8> {
     let suffix = &suffix::<LEAF>(page, point)[..leaf_separator_len(page, point)];
     [header::prefix(page), suffix].concat()
+}
+
+/// The shortest key that divides a page's last record from a key above it.
+fn separator_beyond(page: &[u8], last: usize, key: &[u8]) -> Vec<u8> {
+    if is_custom(page) {
+        return key.to_vec();
+    }
+    let below = [header::prefix(page), suffix::<LEAF>(page, last)].concat();
+    shortest_separator(&below, key).to_vec()
+}
+
+/// The shortest key that divides a key from a page's first record, which is above it.
+fn separator_before(page: &[u8], key: &[u8]) -> Vec<u8> {
+    let first = [header::prefix(page), suffix::<LEAF>(page, 0)].concat();
+    if is_custom(page) { first } else { shortest_separator(key, &first).to_vec() }
 }
 
 /// The shortest key above `below` and not above `above`, of two keys in ascending byte order.

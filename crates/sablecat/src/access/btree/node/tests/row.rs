@@ -25,10 +25,11 @@ impl Row {
     }
 
     fn insert(&mut self, key: &[u8], value: Value<'_>, at: SplitPoint) {
-        for attempt in 0..3 {
+        for attempt in 0..2 {
             let i = self.place(key);
             let leaf = Leaf::new(&self.pages[i]);
-            match leaf.search(key, self.order) {
+            let (place, count) = (leaf.search(key, self.order), leaf.count());
+            match place {
                 Ok(slot) => {
                     if LeafMut::new(&mut self.pages[i]).replace_value(slot, value).is_ok() {
                         return;
@@ -40,18 +41,24 @@ impl Row {
                     }
                 }
             }
-            // After one split in the middle there is room.
-            let point = if attempt == 0 { at } else { SplitPoint::Middle };
-            assert!(attempt < 2 && !(attempt == 1 && at == SplitPoint::Middle), "no room after a split");
-            self.split(i, point);
+            // Only who goes to an end may be appended or prepended.
+            let at = match at {
+                SplitPoint::Append if place != Err(count) => SplitPoint::Middle,
+                SplitPoint::Prepend if place != Err(0) => SplitPoint::Middle,
+                at => at,
+            };
+            assert_eq!(attempt, 0, "no room after a split");
+            self.split(i, at, key);
         }
     }
 
-    fn split(&mut self, i: usize, at: SplitPoint) {
+    fn split(&mut self, i: usize, at: SplitPoint, key: &[u8]) {
         let (mut left, mut right) = (vec![0xee; self.size], vec![0xee; self.size]);
-        let separator =
-            split_leaf(&self.pages[i], &mut left, &mut right, PageId(self.pages.len() as u32 + 1), at);
-        assert!(Leaf::new(&left).count() > 0 && Leaf::new(&right).count() > 0);
+        let new = PageId(self.pages.len() as u32 + 1);
+        let separator = split_leaf(&self.pages[i], &mut left, &mut right, new, (at, key));
+        if at == SplitPoint::Middle {
+            assert!(Leaf::new(&left).count() > 0 && Leaf::new(&right).count() > 0);
+        }
         assert_eq!(Leaf::new(&left).upper_fence(), Some(&separator[..]));
         assert_eq!(Leaf::new(&right).lower_fence(), Some(&separator[..]));
         self.pages.splice(i..=i, [left, right]);
@@ -134,10 +141,10 @@ proptest! {
 #[test]
 fn an_empty_separator_has_something_below_it_in_custom_order() {
     let mut row = Row::new(512, REVERSE);
-    for key in [&b"b"[..], b"a", b""] {
+    for key in [&b"b"[..], b"a"] {
         row.insert(key, Value::Inline(b"value"), SplitPoint::Middle);
     }
-    row.split(0, SplitPoint::Append);
+    row.split(0, SplitPoint::Append, b"");
     assert_eq!(Leaf::new(&row.pages[1]).lower_fence(), Some(&b""[..]));
     assert_eq!(row.place(b"a"), 0);
     assert_eq!(row.place(b""), 1);
@@ -150,4 +157,23 @@ fn ascending_inserts_fill_pages() {
         row.insert(&n.to_be_bytes(), Value::Inline(&[5; 32]), SplitPoint::Append);
     }
     assert!(row.pages.len() <= 2000 / 80, "{} pages", row.pages.len());
+}
+
+#[test]
+fn a_split_at_an_end_moves_nothing_to_the_other_half() {
+    for (order, ascends) in [(Order::Bytes, true), (REVERSE, false)] {
+        for at in [SplitPoint::Append, SplitPoint::Prepend] {
+            let upward = ascends == (at == SplitPoint::Append);
+            let mut row = Row::new(512, order);
+            // Five fit a page, with a fence.
+            for n in 0..12u8 {
+                row.insert(&[if upward { n } else { !n }], Value::Inline(&[7; 60]), at);
+            }
+            let mut counts: Vec<usize> = row.pages.iter().map(|page| Leaf::new(page).count()).collect();
+            if at == SplitPoint::Prepend {
+                counts.reverse();
+            }
+            assert_eq!(counts, [5, 5, 2], "{at:?}, ascending: {ascends}");
+        }
+    }
 }
