@@ -252,6 +252,8 @@ fn memory_peak() -> u64 {
 fn a_transaction_is_limited_by_the_disk() {
     let (bytes, cache) =
         (variable("SABLECAT_LARGE_BYTES", 2 << 30), variable("SABLECAT_LARGE_CACHE", 8 << 20));
+    // Short enough to stay beside its key: a longer one would take a page of its own.
+    const VALUE: usize = 700;
     let stage = std::env::var_os("SABLECAT_LARGE_DIRECTORY");
     let base =
         std::env::var_os("SABLECAT_MEASURE_DIR").map_or_else(std::env::temp_dir, std::path::PathBuf::from);
@@ -259,7 +261,7 @@ fn a_transaction_is_limited_by_the_disk() {
         || base.join(format!("sablecat-large-{}", std::process::id())),
         std::path::PathBuf::from,
     );
-    let (begun, records) = (std::time::Instant::now(), bytes / 1000);
+    let (begun, records) = (std::time::Instant::now(), bytes / (8 + VALUE as u64));
     let say = |what: &str| {
         println!("{what} after {:?}, {} MiB of memory at most", begun.elapsed(), memory_peak() >> 20)
     };
@@ -280,13 +282,13 @@ fn a_transaction_is_limited_by_the_disk() {
     let d = env.database("d").expect("there");
     if stage.is_some() {
         let mut txn = env.begin().expect("a seat");
-        (0..records).try_for_each(|n| txn.insert(&d, key(n), [n as u8; 990])).expect("noted");
+        (0..records).try_for_each(|n| txn.insert(&d, key(n), [n as u8; VALUE])).expect("noted");
         say("noted");
-        assert_eq!(txn.get(&d, key(records / 2)).expect("read"), Some(vec![(records / 2) as u8; 990]));
+        assert_eq!(txn.get(&d, key(records / 2)).expect("read"), Some(vec![(records / 2) as u8; VALUE]));
         txn.commit().expect("committed");
         say("committed");
         let mut undone = env.begin().expect("a seat");
-        (0..records / 8).try_for_each(|n| undone.insert(&d, key(n), [0; 990])).expect("noted");
+        (0..records / 8).try_for_each(|n| undone.insert(&d, key(n), [0; VALUE])).expect("noted");
         undone.abort();
         say("rolled back");
     } else {
@@ -300,6 +302,7 @@ fn a_transaction_is_limited_by_the_disk() {
         // Without closing anything.
         std::process::exit(0);
     }
+    drop(d);
     env.close().expect("closed");
     std::fs::remove_dir_all(&directory).expect("removed");
 }
