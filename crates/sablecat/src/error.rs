@@ -123,6 +123,12 @@ impl Error {
         }
     }
 
+    /// A stream of the caller's that failed: what was tried.
+    pub(crate) fn stream(tried: impl Display, source: std::io::Error) -> Self {
+        let message = format!("{tried}: {source}");
+        Error { source: Some(source), ..Self::new(ErrorKind::Io, message) }
+    }
+
     #[cold]
     pub(crate) fn out_of_frames() -> Self {
         Error {

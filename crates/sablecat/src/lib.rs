@@ -53,6 +53,7 @@ mod error;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod globals;
 pub mod guide;
 mod log;
 mod pages;

@@ -14,7 +14,7 @@ use crate::files::TextFile;
 use crate::source;
 
 /// The layers, lowest first.
-const LAYERS: [&[&str]; 8] = [
+const LAYERS: [&[&str]; 9] = [
     &["types", "error", "trace"],
     &["region", "tuple"],
     &["log", "pages"],
@@ -22,6 +22,7 @@ const LAYERS: [&[&str]; 8] = [
     &["txn"],
     &["env"],
     &["api"],
+    &["globals"],
     &["fuzzing", "guide"],
 ];
 const SOURCE: &str = "crates/sablecat/src/";

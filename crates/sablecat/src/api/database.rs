@@ -121,6 +121,11 @@ impl<K: Kind> Database<K> {
         &self.named.name
     }
 
+    /// The name of the comparator that orders its keys; none if their bytes do.
+    pub fn comparator(&self) -> Option<&str> {
+        self.named.comparator()
+    }
+
     /// The same database, with an index of its values that is kept by what is changed through this handle;
     /// for this project's own tests.
     #[cfg(feature = "seam")]

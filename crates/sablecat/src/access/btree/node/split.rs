@@ -26,9 +26,9 @@ pub(crate) enum SplitPoint {
     Prepend,
 }
 
-/// Splits a leaf of at least two records, to make room for `key`, which is above all of them where records are
-/// appended and below all where they are prepended; returns the separator: the upper fence of `left` and lower
-/// fence of `right`.
+/// Splits a leaf of at least two records, to make room for `key`, which is above all of them where records
+/// are appended and below all where they are prepended; returns the separator: the upper fence of `left` and
+/// lower fence of `right`.
 pub(crate) fn split_leaf(
     source: &[u8],
     left: &mut [u8],
