@@ -142,7 +142,8 @@ impl InDatabase {
     }
 }
 
-fn from_hex(text: &str) -> Option<Vec<u8>> {
+/// The bytes that hexadecimal digits stand for; none if they are no pairs of such.
+pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> =
         text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect::<Option<_>>()?;
     let (pairs, rest) = digits.as_chunks::<2>();

@@ -3,6 +3,7 @@
 //! ```text
 //! arguments.rs    what several commands accept: the directory, the database, keys and values
 //! interrupt.rs    being told to stop
+//! portable/       databases as text that other programs read and write
 //! output.rs       the one place that prints: tables for people, JSON for programs
 //! progress.rs     bars for long work, on a terminal only
 //! commands/       one file a command
@@ -13,14 +14,15 @@
 //! has only the answer. Told to stop by a signal, it closes the environment and ends with 128 and the
 //! signal's number.
 //!
-//! Only `put` and `papers` create environments. The others open what exists, which recovers it if need be,
-//! and refuse to make it up. What only reads writes nothing to an environment that was closed.
+//! Only `put`, `load` and `papers` create environments. The others open what exists, which recovers it if
+//! need be, and refuse to make it up. What only reads writes nothing to an environment that was closed.
 
 mod arguments;
 mod commands;
 mod interrupt;
 mod output;
 mod placing;
+mod portable;
 mod progress;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -29,8 +31,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
-    checkpoint, compact, completions, del, get, journal, locks, log, man, papers, processes, put, recover,
-    scan, serve, stat, verify, work,
+    checkpoint, compact, completions, del, dump, get, journal, load, locks, log, man, papers, processes, put,
+    recover, scan, serve, stat, verify, work,
 };
 
 /// What the command is called.
@@ -57,6 +59,8 @@ enum Command {
     Put(put::Arguments),
     Del(del::Arguments),
     Scan(scan::Arguments),
+    Dump(dump::Arguments),
+    Load(load::Arguments),
     Stat(stat::Arguments),
     Verify(verify::Arguments),
     Checkpoint(checkpoint::Arguments),
@@ -130,6 +134,8 @@ fn carry_out(command: Command) -> Result<Outcome, Failure> {
         Command::Put(arguments) => put::run(&arguments),
         Command::Del(arguments) => del::run(&arguments),
         Command::Scan(arguments) => scan::run(&arguments),
+        Command::Dump(arguments) => dump::run(&arguments),
+        Command::Load(arguments) => load::run(&arguments),
         Command::Stat(arguments) => stat::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Checkpoint(arguments) => checkpoint::run(&arguments),

@@ -1,0 +1,114 @@
+//! `dump`: databases as text that other programs read.
+
+use std::io::{self, BufWriter, Write};
+
+use sablecat::ReadTxn;
+use sablecat::globals::Globals;
+
+use crate::arguments::{Existing, Reading};
+use crate::portable::{Format, berkeley, json};
+use crate::{Failure, Outcome, interrupt};
+
+/// Print databases as text that `load` and other programs read
+///
+/// All in one state, while others write. Berkeley DB's db_load reads the formats db and db-print; a single
+/// database that was asked for is printed without its name, so that it becomes the one in db_load's file.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    place: Existing,
+    #[command(flatten)]
+    reading: Reading,
+    /// Only this database; more than one may be named. Without it: all
+    #[arg(long = "db", value_name = "NAME")]
+    databases: Vec<String>,
+    /// How it is written; --json is short for --format json
+    #[arg(long, value_enum, default_value = "db", conflicts_with = "json")]
+    format: Format,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let env = arguments.place.open_to_read(&arguments.reading)?;
+    let state = env.snapshot()?;
+    let names = if arguments.databases.is_empty() { state.databases()? } else { arguments.databases.clone() };
+    arguments.print(&state, &names)?;
+    drop(state);
+    env.close()?;
+    Ok(Outcome::Done)
+}
+
+impl Arguments {
+    fn print(&self, state: &ReadTxn, names: &[String]) -> Result<(), Failure> {
+        let out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+        match if self.place.json { Format::Json } else { self.format } {
+            Format::Db => self.berkeley(state, names, out, false),
+            Format::DbPrint => self.berkeley(state, names, out, true),
+            Format::Json => {
+                let mut writer = json::Writer::new(out)?;
+                for name in names {
+                    writer.begin(name)?;
+                    records(state, name, |key, value| writer.record(key, value))?;
+                }
+                Ok(writer.finish()?)
+            }
+            Format::Zwr => match names {
+                [name] => {
+                    let database = existing(state, name)?;
+                    Globals::of(database)?.export(state, Stoppable(out))?;
+                    interrupt::check()
+                }
+                _ => Err("one database of globals is printed as zwr: say which with --db".into()),
+            },
+        }
+    }
+
+    fn berkeley(
+        &self,
+        state: &ReadTxn,
+        names: &[String],
+        out: impl Write,
+        print: bool,
+    ) -> Result<(), Failure> {
+        let mut writer = berkeley::Writer::new(out, print);
+        let alone = self.databases.len() == 1;
+        for name in names {
+            writer.begin((!alone).then_some(name))?;
+            records(state, name, |key, value| writer.record(key, value))?;
+            writer.end()?;
+        }
+        Ok(writer.finish()?)
+    }
+}
+
+fn existing(state: &ReadTxn, name: &str) -> Result<sablecat::Database, Failure> {
+    state.existing_database(name)?.ok_or_else(|| format!("there is no database {name:?}").into())
+}
+
+fn records(
+    state: &ReadTxn,
+    name: &str,
+    mut each: impl FnMut(&[u8], &[u8]) -> io::Result<()>,
+) -> Result<(), Failure> {
+    for record in state.range(&existing(state, name)?, ..)? {
+        interrupt::check()?;
+        let (key, value) = record?;
+        each(&key, &value)?;
+    }
+    Ok(())
+}
+
+/// Fails once a signal has come.
+struct Stoppable<W>(W);
+
+impl<W: Write> Write for Stoppable<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match interrupt::signal() {
+            Some(_) => Err(io::Error::other("interrupted")),
+            None => self.0.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}

@@ -1,0 +1,173 @@
+//! `load`: databases from text that this or another program wrote.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::PathBuf;
+
+use sablecat::globals::Globals;
+use sablecat::{Database, Txn};
+use serde_json::json;
+
+use crate::arguments::Existing;
+use crate::portable::lines::Lines;
+use crate::portable::{Format, Part, Parts, berkeley, json};
+use crate::{Failure, Outcome, interrupt, output};
+
+/// Set records from text that `dump` or another program wrote
+///
+/// All of them or, after any error, none: in one transaction, whose changes take room on the disk twice, in
+/// the log and in files, until it has committed. Creates the environment and the databases if they do not
+/// exist. Records that are there already get the values of the text.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    place: Existing,
+    /// The text; without it, standard input
+    file: Option<PathBuf>,
+    /// How it is written; without it, the beginning of the text says so
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// The database for records of which the text does not say it
+    #[arg(long, value_name = "NAME", default_value = "main")]
+    db: String,
+    /// Leave records alone that are there already; the exit code is 1 if there were any
+    #[arg(long)]
+    no_overwrite: bool,
+}
+
+/// What was read and set.
+#[derive(Debug, Default)]
+struct Loaded {
+    records: u64,
+    /// Those that were there already, and left alone.
+    kept: u64,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let text: Box<dyn Read> = match &arguments.file {
+        Some(path) => {
+            Box::new(File::open(path).map_err(|error| format!("opening {}: {error}", path.display()))?)
+        }
+        None => Box::new(io::stdin().lock()),
+    };
+    let env = arguments.place.open_or_create()?;
+    let mut txn = env.begin()?;
+    let loaded = arguments.load(&mut txn, BufReader::with_capacity(1 << 16, text))?;
+    txn.commit()?;
+    env.close()?;
+    if arguments.place.json {
+        output::json(&json!({ "records": loaded.records, "kept": loaded.kept }))?;
+    } else {
+        output::line(&format!("{} records set", loaded.records))?;
+        if loaded.kept > 0 {
+            output::line(&format!("{} were there already, and left alone", loaded.kept))?;
+        }
+    }
+    Ok(if loaded.kept == 0 { Outcome::Done } else { Outcome::No })
+}
+
+impl Arguments {
+    fn load(&self, txn: &mut Txn<'_>, text: impl BufRead) -> Result<Loaded, Failure> {
+        let mut lines = Lines::new(text);
+        if !lines.advance()? {
+            return Err("the input is empty".into());
+        }
+        let format = match (self.format, lines.line()) {
+            (Some(format), _) => format,
+            (None, line) if line.starts_with(b"VERSION=") => Format::Db,
+            (None, line) if line.starts_with(b"{") => Format::Json,
+            (None, line) if line.windows(7).any(|word| word == b"EXTRACT") => Format::Zwr,
+            _ => return Err(lines.wrong("no format that is known begins like this; say it with --format")),
+        };
+        lines.back();
+        match format {
+            Format::Db | Format::DbPrint => self.set_all(txn, &mut berkeley::Reader::new(lines)),
+            Format::Json => self.set_all(txn, &mut json::Reader::new(lines)),
+            Format::Zwr if self.no_overwrite => {
+                Err("nodes of globals are always set anew: without --no-overwrite".into())
+            }
+            Format::Zwr => {
+                let globals = Globals::of(txn.database(&self.db)?)?;
+                let records = globals.import(txn, Stoppable(lines.into_text()))?;
+                interrupt::check()?;
+                Ok(Loaded { records, kept: 0 })
+            }
+        }
+    }
+
+    /// Sets all that a text says.
+    fn set_all(&self, txn: &mut Txn<'_>, text: &mut impl Parts) -> Result<Loaded, Failure> {
+        let (mut loaded, mut databases) = (Loaded::default(), HashMap::new());
+        let mut current = None;
+        while let Some(part) = text.next()? {
+            interrupt::check()?;
+            let done = match (part, &current) {
+                (Part::Database(name), _) => {
+                    let name = name.unwrap_or_else(|| self.db.clone());
+                    open(txn, &mut databases, name).map(|database| current = Some(database))
+                }
+                (Part::Record(key, value), Some(database)) => {
+                    self.set(txn, database, (&key, &value), &mut loaded)
+                }
+                (Part::Record(..), None) => return Err(text.wrong(&"a record before any database")),
+            };
+            done.map_err(|error| text.wrong(&error))?;
+        }
+        Ok(loaded)
+    }
+
+    fn set(
+        &self,
+        txn: &mut Txn<'_>,
+        database: &Database,
+        (key, value): (&[u8], &[u8]),
+        loaded: &mut Loaded,
+    ) -> sablecat::Result<()> {
+        let set = if self.no_overwrite {
+            txn.insert_new(database, key, value)?
+        } else {
+            txn.insert(database, key, value)?;
+            true
+        };
+        loaded.records += u64::from(set);
+        loaded.kept += u64::from(!set);
+        Ok(())
+    }
+}
+
+/// A database, opened or created once.
+fn open(
+    txn: &mut Txn<'_>,
+    opened: &mut HashMap<String, Database>,
+    name: String,
+) -> sablecat::Result<Database> {
+    if let Some(database) = opened.get(&name) {
+        return Ok(database.clone());
+    }
+    let database = txn.database(&name)?;
+    opened.insert(name, database.clone());
+    Ok(database)
+}
+
+/// Ends the text once a signal has come.
+struct Stoppable<R>(R);
+
+impl<R: BufRead> Read for Stoppable<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read(into)
+    }
+}
+
+impl<R: BufRead> BufRead for Stoppable<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        match interrupt::signal() {
+            Some(_) => Err(io::Error::other("interrupted")),
+            None => self.0.fill_buf(),
+        }
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.0.consume(count);
+    }
+}
