@@ -14,8 +14,9 @@
 //! has only the answer. Told to stop by a signal, it closes the environment and ends with 128 and the
 //! signal's number.
 //!
-//! Only `put`, `load` and `papers` create environments. The others open what exists, which recovers it if
-//! need be, and refuse to make it up. What only reads writes nothing to an environment that was closed.
+//! Only `put`, `load`, `backup`, `restore` and `papers` create environments. The others open what exists,
+//! which recovers it if need be, and refuse to make it up. What only reads writes nothing to an environment
+//! that was closed.
 
 mod arguments;
 mod commands;
@@ -31,8 +32,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
-    checkpoint, compact, completions, del, dump, get, journal, load, locks, log, man, papers, processes, put,
-    recover, scan, serve, stat, verify, work,
+    backup, checkpoint, compact, completions, del, dump, get, journal, load, locks, log, man, papers,
+    processes, put, recover, restore, scan, serve, stat, verify, work,
 };
 
 /// What the command is called.
@@ -65,6 +66,8 @@ enum Command {
     Verify(verify::Arguments),
     Checkpoint(checkpoint::Arguments),
     Compact(compact::Arguments),
+    Backup(backup::Arguments),
+    Restore(restore::Arguments),
     Recover(recover::Arguments),
     Journal(journal::Arguments),
     Log(log::Arguments),
@@ -140,6 +143,8 @@ fn carry_out(command: Command) -> Result<Outcome, Failure> {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Checkpoint(arguments) => checkpoint::run(&arguments),
         Command::Compact(arguments) => compact::run(&arguments),
+        Command::Backup(arguments) => backup::run(&arguments),
+        Command::Restore(arguments) => restore::run(&arguments),
         Command::Recover(arguments) => recover::run(&arguments),
         Command::Journal(arguments) => journal::run(&arguments),
         Command::Log(arguments) => log::run(&arguments),

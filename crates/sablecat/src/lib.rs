@@ -65,8 +65,8 @@ mod types;
 
 pub use access::Method;
 pub use api::{
-    Builder, Changes, ChangesIn, ChangesOptions, Commit, Cursor, DataStore, Database, DatabaseStats, Entry,
-    Env, Follower, KeyRange, Kind, Prefix, Range, Read, ReadTxn, Record, Savepoint, Sequence,
+    Builder, Changes, ChangesIn, ChangesOptions, Commit, Copied, Cursor, DataStore, Database, DatabaseStats,
+    Entry, Env, Follower, KeyRange, Kind, Prefix, Range, Read, ReadTxn, Record, Savepoint, Sequence,
     SequenceOptions, Stats, Stopper, Txn, TxnOptions, Write,
 };
 pub use env::{

@@ -1,5 +1,6 @@
 //! One file a command: what it accepts, and what it does.
 
+pub(crate) mod backup;
 pub(crate) mod checkpoint;
 pub(crate) mod compact;
 pub(crate) mod completions;
@@ -15,6 +16,7 @@ pub(crate) mod papers;
 pub(crate) mod processes;
 pub(crate) mod put;
 pub(crate) mod recover;
+pub(crate) mod restore;
 pub(crate) mod scan;
 pub(crate) mod serve;
 pub(crate) mod stat;

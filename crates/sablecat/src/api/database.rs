@@ -12,7 +12,7 @@ use super::within::{self, Doing, Within};
 use super::{
     Bounds, Cursor, DataStore, DatabaseStats, Entry, Env, KeyRange, Range, Read, ReadTxn, Txn, TxnOptions,
 };
-use crate::env::{Core, Named};
+use crate::env::{Asked, Core, Named};
 use crate::error::{Error, Result};
 use crate::txn::{Committed, Isolation, RecordChange, TreeRef, locks};
 
@@ -124,6 +124,11 @@ impl<K: Kind> Database<K> {
     /// The name of the comparator that orders its keys; none if their bytes do.
     pub fn comparator(&self) -> Option<&str> {
         self.named.comparator()
+    }
+
+    /// What it was asked for as when it was made.
+    pub(super) fn as_asked(&self) -> Asked<'_> {
+        Asked { comparator: self.named.comparator(), method: Some(self.named.method()) }
     }
 
     /// The same database, with an index of its values that is kept by what is changed through this handle;

@@ -10,7 +10,7 @@ use crate::txn::Isolation;
 use crate::types::Lsn;
 
 /// The database in which followers keep how far they have come.
-const POSITIONS: &str = "sablecat.followed";
+pub(super) const POSITIONS: &str = "sablecat.followed";
 
 /// Applies the commits of another environment to this one, each in a transaction of its own, beside whoever
 /// reads: see [`Changes`](super::Changes).
@@ -61,6 +61,16 @@ impl Follower {
             return Err(Error::invalid("the name of the origin to follow is empty; give it one"));
         }
         Ok(Follower { positions: env.database(POSITIONS)?, origin: origin.to_owned() })
+    }
+
+    /// The database in which it keeps how far it has come.
+    pub(super) fn positions(&self) -> &Database {
+        &self.positions
+    }
+
+    /// The name of the origin.
+    pub(super) fn origin(&self) -> &str {
+        &self.origin
     }
 
     /// The environment that the origin is followed in.

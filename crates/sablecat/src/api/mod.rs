@@ -2,6 +2,7 @@
 
 mod builder;
 mod changes;
+mod copy;
 mod cursor;
 mod data_store;
 mod database;
@@ -23,6 +24,7 @@ mod write;
 
 pub use builder::Builder;
 pub use changes::{Changes, ChangesIn, ChangesOptions, Commit, Stopper};
+pub use copy::Copied;
 pub use cursor::Cursor;
 pub use data_store::DataStore;
 pub use database::{Database, Kind};

@@ -34,6 +34,11 @@ impl Named {
         self.tree.comparator.as_ref().map(|comparator| comparator.name.as_str())
     }
 
+    /// How its records are arranged.
+    pub(crate) fn method(&self) -> Method {
+        self.tree.method
+    }
+
     /// The same, with an index for tests.
     #[cfg(feature = "seam")]
     pub(crate) fn indexed_by(&self, index: &Named) -> Named {

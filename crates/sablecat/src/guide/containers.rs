@@ -92,37 +92,38 @@
 //! - *Not* a copy of the files made while a process has it open: its parts are of different moments, and it
 //!   is refused or damaged. A snapshot that the file system takes of all files at one moment is good: it is
 //!   what a failure of the machine at that moment would leave.
-//! - *A copy that is read out*, while others go on: one snapshot, written to another environment.
-//!   [`Env::changes_from_now`](crate::Env::changes_from_now) and a [`Follower`](crate::Follower) keep it up
-//!   to date from there.
+//! - *A copy that is read out*, while others go on: `sablecat backup`, or
+//!   [`Follower::copy`](crate::Follower::copy), which also keeps it up to date from there.
 //! - *A journal* is none, by itself: it goes back to an earlier time, but lies on the same disk. Copy its
 //!   directory away.
 //!
 //! ```
-//! use sablecat::{Env, ReadTxn, Result};
-//!
-//! fn copy(from: &ReadTxn, to: &Env) -> Result<()> {
-//!     for name in from.databases()? {
-//!         let Some(old) = from.existing_database(&name)? else { continue };
-//!         let mut failed = None;
-//!         let records = from.range(&old, ..)?.map_while(|record| record.map_err(|error| failed = Some(error)).ok());
-//!         to.database(&name)?.bulk_load(records)?;
-//!         failed.map_or(Ok(()), Err)?;
-//!     }
-//!     to.sync()
-//! }
-//! # fn main() -> Result<()> {
-//! # let env = Env::in_memory()?;
+//! # fn main() -> sablecat::Result<()> {
+//! # let base = std::env::temp_dir().join(format!("sablecat-backup-{}", std::process::id()));
+//! # let env = sablecat::Env::open(base.join("env"))?;
 //! # let db = env.database("d")?;
 //! # for n in 0..1000u32 { db.insert(n.to_be_bytes(), "value")?; }
-//! # let snapshot = env.snapshot()?;
-//! # db.clear()?;
-//! # let backup = Env::in_memory()?;
-//! # copy(&snapshot, &backup)?;
+//! let backup = sablecat::Env::open(base.join("backup"))?;
+//! let follower = sablecat::Follower::new(&backup, "production")?;
+//! let mut changes = match follower.position()? {
+//!     Some(position) => env.changes(position)?,
+//!     None => follower.copy(&env, &mut |copied| eprintln!("{} records", copied.records))?,
+//! };
+//! let until = env.lsn();
+//! env.sync()?;
+//! while changes.position() < until {
+//!     let Some(commit) = changes.try_next()? else { break };
+//!     follower.apply(&commit)?;
+//! }
 //! # assert_eq!(backup.database("d")?.len()?, 1000);
+//! # drop((changes, follower, db, backup, env));
+//! # std::fs::remove_dir_all(base).expect("removed");
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! To put a backup back, close the environment everywhere, put the files in the place of the others, and open
-//! it. What memory of killed processes is left is recognised as not belonging to them, and set aside.
+//! A backup is an environment like any other. `sablecat restore` copies it into a new one.
+//!
+//! To put a copy of the files back, close the environment everywhere, put the files in the place of the
+//! others, and open it. What memory of killed processes is left is recognised as not belonging to them, and
+//! set aside.

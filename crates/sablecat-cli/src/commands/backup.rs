@@ -1,0 +1,125 @@
+//! `backup` and `restore`: an environment copied into another, while it is used.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sablecat::{Changes, Copied, Durability, Env, ErrorKind, Follower};
+use serde_json::json;
+
+use crate::arguments::{Existing, to_hex};
+use crate::{Failure, Outcome, interrupt, output};
+
+/// How long it waits for a commit before it asks whether it was told to stop.
+const ASK_EVERY: Duration = Duration::from_millis(200);
+
+/// Copy an environment into another, while it is used, and bring that up to date later
+///
+/// The first time all is copied, as it is in one state; from then on what was committed since is applied, for
+/// as far back as the log is kept: with a journal, as far as that goes. The backup is an environment like any
+/// other, closed and, but after --follow, verified when the command ends.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    place: Existing,
+    /// The backup's directory, which is made if it is not there
+    #[arg(value_name = "BACKUP")]
+    to: PathBuf,
+    /// Go on with what is committed, until interrupted
+    #[arg(long)]
+    follow: bool,
+}
+
+/// What a backup or a restoring came to.
+struct Done {
+    copied: Option<Copied>,
+    commits: u64,
+    /// Of the origin, up to which everything is there.
+    lsn: u64,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let env = arguments.place.open()?;
+    let to = open_to(&arguments.to, &env)?;
+    let done = arguments.back_up(&env, &to)?;
+    env.close()?;
+    // Told to stop, which is how following ends, it is not verified: that may take long.
+    let problems = if interrupt::signal().is_some() { to.close().map(|()| Vec::new())? } else { finish(to)? };
+    tell(arguments.place.json, &done, &problems)
+}
+
+impl Arguments {
+    fn back_up(&self, env: &Env, to: &Env) -> Result<Done, Failure> {
+        let id = env.id().ok_or("an environment in memory has no log to follow")?;
+        let follower = Follower::new(to, &to_hex(&id))?;
+        let mut done = Done { copied: None, commits: 0, lsn: 0 };
+        let mut changes = self.begin(env, &follower, &mut done)?;
+        // What is committed by now is to be in it, however durable it was; others may commit as fast as this
+        // applies, so what comes later is not waited for.
+        let until = env.lsn();
+        env.sync()?;
+        while changes.position() < until {
+            interrupt::check()?;
+            let Some(commit) = changes.try_next()? else { break };
+            done.commits += u64::from(follower.apply(&commit)?);
+        }
+        while self.follow && interrupt::signal().is_none() {
+            if let Some(commit) = changes.next_within(ASK_EVERY)? {
+                done.commits += u64::from(follower.apply(&commit)?);
+            }
+        }
+        done.lsn = follower.position()?.map_or(0, |lsn| lsn.0);
+        Ok(done)
+    }
+
+    fn begin(&self, env: &Env, follower: &Follower, done: &mut Done) -> Result<Changes, Failure> {
+        let Some(position) = follower.position()? else {
+            let changes = follower.copy(env, &mut |copied| {
+                interrupt::unwind_if_told();
+                done.copied = Some(copied);
+            });
+            return Ok(changes?);
+        };
+        env.changes(position).map_err(|error| match error.kind() {
+            ErrorKind::LogGone => format!(
+                "{error}; the backup {} cannot be brought up to date: make another, and keep a journal, so that what was committed is kept longer",
+                self.to.display()
+            )
+            .into(),
+            _ => error.into(),
+        })
+    }
+}
+
+/// The environment to copy into, with pages as large as the other's. Durable once it is closed: how far it
+/// has come is written with what has come.
+fn open_to(to: &Path, like: &Env) -> Result<Env, Failure> {
+    let page_size = like.stats()?.page_size as usize;
+    Ok(Env::builder().page_size(page_size).durability(Durability::NoSync).open(to)?)
+}
+
+/// Writes all down, checks it, and closes it; the problems that there are.
+fn finish(to: Env) -> Result<Vec<String>, Failure> {
+    to.checkpoint()?;
+    let report = to.verify(&mut |_| interrupt::unwind_if_told())?;
+    to.close()?;
+    Ok(report.problems)
+}
+
+fn tell(json: bool, done: &Done, problems: &[String]) -> Result<Outcome, Failure> {
+    if json {
+        output::json(&json!({
+            "databases": done.copied.map(|copied| copied.databases),
+            "records": done.copied.map(|copied| copied.records),
+            "commits": done.commits,
+            "lsn": done.lsn,
+            "problems": problems,
+        }))?;
+    } else {
+        if let Some(copied) = done.copied {
+            output::line(&format!("copied {} records of {} databases", copied.records, copied.databases))?;
+        }
+        output::line(&format!("applied {} commits; up to LSN {}", done.commits, done.lsn))?;
+        problems.iter().try_for_each(|problem| output::line(problem))?;
+    }
+    Ok(if problems.is_empty() { Outcome::Done } else { Outcome::No })
+}

@@ -1,0 +1,51 @@
+//! `restore`: an environment made from a backup.
+
+use std::path::PathBuf;
+
+use sablecat::{Copied, Durability, Env};
+use serde_json::json;
+
+use crate::arguments::Existing;
+use crate::{Failure, Outcome, interrupt, output};
+
+/// Make an environment from a backup, or from any other that is closed
+///
+/// The backup is read and left as it is; the new environment has its databases as of then, and a log of its
+/// own. Closed and verified when the command ends.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The backup
+    #[command(flatten)]
+    backup: Existing,
+    /// The new environment's directory, which is made
+    #[arg(value_name = "NEW")]
+    to: PathBuf,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let backup = arguments.backup.open_closed().ok_or_else(|| {
+        format!("{} is not a closed environment; finish the backup, or make one", arguments.backup.shown())
+    })?;
+    let page_size = backup.stats()?.page_size as usize;
+    let to = Env::builder().page_size(page_size).durability(Durability::NoSync).open(&arguments.to)?;
+    let copied = backup.snapshot()?.copy_into(&to, &mut |_| interrupt::unwind_if_told())?;
+    to.checkpoint()?;
+    let problems = to.verify(&mut |_| interrupt::unwind_if_told())?.problems;
+    to.close()?;
+    backup.close()?;
+    tell(arguments.backup.json, copied, &problems)
+}
+
+fn tell(json: bool, copied: Copied, problems: &[String]) -> Result<Outcome, Failure> {
+    if json {
+        output::json(&json!({
+            "databases": copied.databases,
+            "records": copied.records,
+            "problems": problems,
+        }))?;
+    } else {
+        output::line(&format!("restored {} records of {} databases", copied.records, copied.databases))?;
+        problems.iter().try_for_each(|problem| output::line(problem))?;
+    }
+    Ok(if problems.is_empty() { Outcome::Done } else { Outcome::No })
+}

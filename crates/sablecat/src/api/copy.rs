@@ -1,0 +1,189 @@
+//! Copying a whole environment into another, from a state of it: what backups and followers begin with.
+
+use super::follower::POSITIONS;
+use super::{Changes, ChangesOptions, Env, Follower, Prefix, ReadTxn};
+use crate::error::{Error, ErrorKind, Result};
+
+/// After how many records who copies is told how many there were.
+const TELL_EVERY: u64 = 1000;
+/// Begins the name under which it is noted that a copy of an origin has begun. No origin has such a name.
+const BEGUN: &[u8] = b"\0copying ";
+
+/// How much was copied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Copied {
+    /// Databases that were begun.
+    pub databases: u64,
+    /// Records of all of them.
+    pub records: u64,
+}
+
+impl Env {
+    /// What tells the environment from all others: made by chance at its creation, and kept by copies of its
+    /// files. None in memory alone.
+    pub fn id(&self) -> Option<[u8; 16]> {
+        self.core().kernel.pages.volume().map(|volume| volume.superblock().uuid)
+    }
+}
+
+impl ReadTxn {
+    /// Copies all databases, as they are in this state, into another environment, which has none: with the
+    /// same names, orders and access methods, loaded in bulk, as durable as that environment's
+    /// [`Durability`](crate::Durability) says. Others go on writing to this one meanwhile; the old versions
+    /// of what they change stay in the cache. `progress` is told now and then how much has been copied.
+    ///
+    /// What [`Follower`]s have noted is not copied: nobody has followed anything in the copy.
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let env = sablecat::Env::in_memory()?;
+    /// env.database("letters")?.insert("a", "alpha")?;
+    /// let copy = sablecat::Env::in_memory()?;
+    /// let copied = env.snapshot()?.copy_into(&copy, &mut |_| {})?;
+    /// assert_eq!((copied.databases, copied.records), (1, 1));
+    /// assert_eq!(copy.database("letters")?.get("a")?.as_deref(), Some(&b"alpha"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Exists` if the other environment has databases; `NotAllowed` if this one is a copy, made by
+    /// [`Follower::copy`], that was cut short; `Invalid` for a database with a comparator that was
+    /// not registered in both; `SnapshotTooOld` if the old versions have filled the cache; as
+    /// [`ReadTxn::get`] and [`Database::bulk_load`](crate::Database::bulk_load). A part may have been copied
+    /// then.
+    pub fn copy_into(&self, to: &Env, progress: &mut dyn FnMut(Copied)) -> Result<Copied> {
+        if let Some(name) = to.databases()?.iter().find(|name| *name != POSITIONS) {
+            return Err(Error::new(
+                ErrorKind::Exists,
+                format!(
+                    "copying a whole environment into one that has databases, {name:?} for one: copy into a new one"
+                ),
+            ));
+        }
+        self.refuse_cut_short()?;
+        let mut copied = Copied::default();
+        for name in self.databases()?.iter().filter(|name| *name != POSITIONS) {
+            copied.databases += 1;
+            self.copy_database(to, name, &mut copied, progress)?;
+        }
+        progress(copied);
+        Ok(copied)
+    }
+
+    /// Refuses what is itself a copy that was not finished.
+    fn refuse_cut_short(&self) -> Result<()> {
+        let Some(positions) = self.existing_database(POSITIONS)? else { return Ok(()) };
+        match self.range(&positions, Prefix(BEGUN))?.next().transpose()? {
+            None => Ok(()),
+            Some(_) => Err(Error::new(
+                ErrorKind::NotAllowed,
+                "copying an environment that is itself a copy that was cut short, and has a part of what there was: finish that first",
+            )),
+        }
+    }
+
+    fn copy_database(
+        &self,
+        to: &Env,
+        name: &str,
+        copied: &mut Copied,
+        progress: &mut dyn FnMut(Copied),
+    ) -> Result<()> {
+        let Some(from) = self.existing_database(name)? else {
+            return Err(Error::corruption(format!("the database {name:?} is listed and not there")));
+        };
+        let mut txn = to.begin()?;
+        let into = txn.database_like(name, from.as_asked())?;
+        txn.commit()?;
+        let mut failed = Ok(());
+        let mut records = self.range(&from, ..)?;
+        let loaded = into.bulk_load(std::iter::from_fn(|| {
+            let record = records.next()?.map_err(|error| failed = Err(error)).ok()?;
+            copied.records += 1;
+            if copied.records.is_multiple_of(TELL_EVERY) {
+                progress(*copied);
+            }
+            Some(record)
+        }));
+        failed?;
+        loaded.map(drop)
+    }
+}
+
+impl Follower {
+    /// Copies the origin, as it is now, into this environment, and says where to follow it from there: the
+    /// changes that come after the copy. What is copied is durable at the origin before it counts as copied
+    /// here. See [`ReadTxn::copy_into`].
+    ///
+    /// A copy that was cut short, by an error or a crash, is removed when it is begun again.
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let base = std::env::temp_dir().join(format!("sablecat-copy-{}", std::process::id()));
+    /// # let (origin, copy) = (sablecat::Env::open(base.join("origin"))?, sablecat::Env::open(base.join("copy"))?);
+    /// use sablecat::Follower;
+    /// let letters = origin.database("letters")?;
+    /// letters.insert("a", "alpha")?;
+    /// let follower = Follower::new(&copy, "origin")?;
+    /// let mut changes = match follower.position()? {
+    ///     Some(position) => origin.changes(position)?,
+    ///     None => follower.copy(&origin, &mut |_| {})?,
+    /// };
+    /// letters.insert("b", "beta")?;
+    /// while let Some(commit) = changes.try_next()? {
+    ///     follower.apply(&commit)?;
+    /// }
+    /// assert_eq!(copy.database("letters")?.len()?, 2);
+    /// # drop((changes, follower, letters, origin, copy));
+    /// # std::fs::remove_dir_all(base).expect("removed");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Exists` if the origin was copied, or followed, here before, or if there are other databases; as
+    /// [`ReadTxn::copy_into`] and [`Env::changes_from_now`].
+    pub fn copy(&self, origin: &Env, progress: &mut dyn FnMut(Copied)) -> Result<Changes> {
+        if let Some(position) = self.position()? {
+            return Err(Error::new(
+                ErrorKind::Exists,
+                format!(
+                    "copying an origin that was followed here up to LSN {position}: go on with its changes from there, or copy into a new environment"
+                ),
+            ));
+        }
+        self.begin_copy()?;
+        let changes = origin.changes_from_now(ChangesOptions::new())?;
+        let state = origin.snapshot()?;
+        state.copy_into(self.env(), progress)?;
+        // A crash must not take from the origin what its copy has.
+        origin.sync()?;
+        let mut txn = self.env().begin()?;
+        self.set_position(&mut txn, state.lsn())?;
+        txn.remove(self.positions(), self.begun())?;
+        txn.commit()?;
+        Ok(changes)
+    }
+
+    /// Notes that a copy begins, or removes what one has left that was cut short.
+    fn begin_copy(&self) -> Result<()> {
+        let env = self.env();
+        env.write(|txn| {
+            if txn.contains_key(self.positions(), self.begun())? {
+                for name in txn.databases()?.iter().filter(|name| *name != POSITIONS) {
+                    txn.remove_database(name)?;
+                }
+            } else if txn.databases()?.iter().all(|name| name == POSITIONS) {
+                txn.insert(self.positions(), self.begun(), "")?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The key of the note that a copy has begun.
+    fn begun(&self) -> Vec<u8> {
+        [BEGUN, self.origin().as_bytes()].concat()
+    }
+}
