@@ -61,6 +61,7 @@ mod region;
 mod trace;
 pub mod tuple;
 mod txn;
+pub mod typed;
 mod types;
 
 pub use access::Method;

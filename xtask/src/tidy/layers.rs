@@ -22,7 +22,7 @@ const LAYERS: [&[&str]; 9] = [
     &["txn"],
     &["env"],
     &["api"],
-    &["globals"],
+    &["globals", "typed"],
     &["fuzzing", "guide"],
 ];
 const SOURCE: &str = "crates/sablecat/src/";
