@@ -67,8 +67,8 @@ mod types;
 pub use access::Method;
 pub use api::{
     Builder, Changes, ChangesIn, ChangesOptions, Commit, Copied, Cursor, DataStore, Database, DatabaseStats,
-    Entry, Env, Follower, KeyRange, Kind, Prefix, Range, Read, ReadTxn, Record, Savepoint, Sequence,
-    SequenceOptions, Stats, Stopper, Txn, TxnOptions, Write,
+    Duplicates, Entry, Env, Follower, KeyRange, Kind, MultiMap, Pairs, Prefix, Range, Read, ReadTxn, Record,
+    Savepoint, Sequence, SequenceOptions, Stats, Stopper, Txn, TxnOptions, Values, Write,
 };
 pub use env::{
     Activity, CheckpointReport, CompactReport, Participant, Process, Progress, RecordLock, RecoveryReport,

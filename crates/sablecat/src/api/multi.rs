@@ -1,0 +1,391 @@
+//! Several values for a key.
+
+use std::ops::Bound;
+
+use super::{Bounds, Database, Env, KeyRange, Kind, Range, Read, Record, Write};
+use crate::error::{Error, Result};
+
+/// A database in which a key may have several values: what Berkeley DB calls duplicates.
+///
+/// ```
+/// use sablecat::{Duplicates, MultiMap};
+///
+/// # fn main() -> sablecat::Result<()> {
+/// let env = sablecat::Env::in_memory()?;
+/// let tags = MultiMap::open(&env, "tags", Duplicates::Sorted)?;
+/// env.write(|txn| {
+///     for (photo, tag) in [("beach.jpg", "sea"), ("beach.jpg", "2026"), ("cat.jpg", "2026")] {
+///         assert!(tags.insert(txn, photo, tag)?);
+///     }
+///     assert!(!tags.insert(txn, "cat.jpg", "2026")?, "it is there already");
+///     Ok(())
+/// })?;
+/// assert_eq!(tags.values(&env, "beach.jpg")?.collect::<Result<Vec<_>, _>>()?, [b"2026".to_vec(), b"sea".to_vec()]);
+/// assert_eq!(tags.count(&env, "beach.jpg")?, 2);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A handle to a [`Database`], each record of which is a key with one of its values. Sorted, both make up the
+/// record's key: a zero byte in a key takes two, two bytes come between key and value, and all together can
+/// have up to 64 KiB, of which more than an eighth of a page costs more ([`Database`] says how). In the order
+/// in which they were inserted, the record's key has eight bytes more, and the value is the record's, of any
+/// size.
+#[derive(Clone, Debug)]
+pub struct MultiMap<O: Kind = Env> {
+    database: Database<O>,
+    order: Duplicates,
+}
+
+/// In which order the values of a key are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Duplicates {
+    /// By their bytes; no value is there twice for the same key.
+    Sorted,
+    /// As they were inserted; the same value may be there several times.
+    Inserted,
+}
+
+/// After a key, before what tells its values apart.
+const END: [u8; 2] = [0, 1];
+/// After a key: above all that begins with it and [`END`], and below the keys that it is the beginning of.
+const BEYOND: [u8; 2] = [0, 2];
+/// After a zero byte of a key: so that it is none of the above.
+const ESCAPE: u8 = 0xff;
+
+/// A key with its zero bytes marked, and an end.
+fn with_end(key: &[u8], end: [u8; 2]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(key.len() + 10);
+    for &byte in key {
+        bytes.push(byte);
+        if byte == 0 {
+            bytes.push(ESCAPE);
+        }
+    }
+    bytes.extend_from_slice(&end);
+    bytes
+}
+
+/// The key in the key of a record, and what tells its values apart.
+fn parts(bytes: &[u8]) -> Result<(Vec<u8>, &[u8])> {
+    let (mut key, mut rest) = (Vec::with_capacity(bytes.len()), bytes);
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte == 0 {
+            match rest.split_first() {
+                Some((&ESCAPE, after)) => rest = after,
+                Some((&mark, after)) if [0, mark] == END => return Ok((key, after)),
+                _ => break,
+            }
+        }
+        key.push(byte);
+    }
+    Err(Error::invalid(format!(
+        "the key {} has no end of a key with several values: something else was written to the database",
+        bytes.escape_ascii()
+    )))
+}
+
+/// The bounds of the records of some keys.
+fn bounds_of((lower, upper): Bounds) -> Bounds {
+    let lower = match lower {
+        Bound::Included(key) => Bound::Included(with_end(&key, END)),
+        Bound::Excluded(key) => Bound::Included(with_end(&key, BEYOND)),
+        Bound::Unbounded => Bound::Unbounded,
+    };
+    let upper = match upper {
+        Bound::Included(key) => Bound::Excluded(with_end(&key, BEYOND)),
+        Bound::Excluded(key) => Bound::Excluded(with_end(&key, END)),
+        Bound::Unbounded => Bound::Unbounded,
+    };
+    (lower, upper)
+}
+
+impl MultiMap {
+    /// The database of this name, which is created if there is none. The order is to be the same each time.
+    ///
+    /// # Errors
+    /// As [`Env::database`].
+    pub fn open(env: &Env, name: &str, order: Duplicates) -> Result<MultiMap> {
+        MultiMap::of(env.database(name)?, order)
+    }
+}
+
+impl<O: Kind> MultiMap<O> {
+    /// A database that holds keys with several values, and nothing else, in the same order each time.
+    ///
+    /// # Errors
+    /// `Invalid` for a database with an order of its own.
+    pub fn of(database: Database<O>, order: Duplicates) -> Result<MultiMap<O>> {
+        match database.comparator() {
+            None => Ok(MultiMap { database, order }),
+            Some(comparator) => Err(Error::invalid(format!(
+                "keys with several values in the database {:?}, which is ordered by {comparator:?}: \
+                 they take one in the order of bytes",
+                database.name()
+            ))),
+        }
+    }
+
+    /// The database that the records are in.
+    pub fn database(&self) -> &Database<O> {
+        &self.database
+    }
+
+    /// In which order the values of a key are.
+    pub fn order(&self) -> Duplicates {
+        self.order
+    }
+
+    /// The first value of a key.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    pub fn get(&self, from: &impl Read<Of = O>, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.values(from, key)?.next().transpose()
+    }
+
+    /// Whether a key has a value.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    pub fn contains_key(&self, from: &impl Read<Of = O>, key: impl AsRef<[u8]>) -> Result<bool> {
+        let key = key.as_ref();
+        let mut cursor = self.database.cursor();
+        let found = cursor.at_or_after(from, with_end(key, END))?;
+        Ok(found.is_some_and(|found| *found < with_end(key, BEYOND)[..]))
+    }
+
+    /// Whether a key has this value.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    pub fn contains(
+        &self,
+        from: &impl Read<Of = O>,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<bool> {
+        self.find(from, key.as_ref(), value.as_ref()).map(|found| found.is_some())
+    }
+
+    /// How many values a key has. Counts them.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    pub fn count(&self, from: &impl Read<Of = O>, key: impl AsRef<[u8]>) -> Result<u64> {
+        let keys =
+            bounds_of((Bound::Included(key.as_ref().to_vec()), Bound::Included(key.as_ref().to_vec())));
+        from.fold(&self.database, keys, 0, |count, _, _| std::ops::ControlFlow::Continue(count + 1))
+    }
+
+    /// The values of a key, in their order, from either end.
+    ///
+    /// # Errors
+    /// As [`Read::range`]. Each value comes as a result, with the errors of [`Read::get`].
+    pub fn values<'s, S: Read<Of = O>>(
+        &self,
+        from: &'s S,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Values<S::Lasting<'s>>> {
+        let key = key.as_ref().to_vec();
+        Ok(Values { pairs: self.pairs(from, (Bound::Included(key.clone()), Bound::Included(key)))? })
+    }
+
+    /// The values of a key from this one on, or from the next one above it.
+    ///
+    /// # Errors
+    /// As [`MultiMap::values`]; `NotAllowed` where values are not sorted.
+    pub fn values_from<'s, S: Read<Of = O>>(
+        &self,
+        from: &'s S,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<Values<S::Lasting<'s>>> {
+        if self.order != Duplicates::Sorted {
+            return Err(Error::new(
+                crate::error::ErrorKind::NotAllowed,
+                format!(
+                    "asking {:?} for values from one on: they are in the order of insertion",
+                    self.database.name()
+                ),
+            ));
+        }
+        let lower = [&with_end(key.as_ref(), END), value.as_ref()].concat();
+        let bounds = (Bound::Included(lower), Bound::Excluded(with_end(key.as_ref(), BEYOND)));
+        Ok(Values { pairs: Pairs { range: from.range(&self.database, bounds)?, order: self.order } })
+    }
+
+    /// Some keys, each with each of its values, in order and from either end.
+    ///
+    /// # Errors
+    /// As [`Read::range`]. Each pair comes as a result, with the errors of [`Read::get`].
+    pub fn range<'s, S: Read<Of = O>>(
+        &self,
+        from: &'s S,
+        keys: impl KeyRange,
+    ) -> Result<Pairs<S::Lasting<'s>>> {
+        self.pairs(from, self.database.bounds(&keys)?)
+    }
+
+    fn pairs<'s, S: Read<Of = O>>(&self, from: &'s S, keys: Bounds) -> Result<Pairs<S::Lasting<'s>>> {
+        Ok(Pairs { range: from.range(&self.database, bounds_of(keys))?, order: self.order })
+    }
+
+    /// The first key above `key`, or the first of all if that is none.
+    ///
+    /// # Errors
+    /// As [`Read::get`]; `Invalid` for a record that is none of such a database.
+    pub fn next_key(&self, from: &impl Read<Of = O>, key: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+        let mut cursor = self.database.cursor();
+        let found = cursor.at_or_after(from, key.map_or_else(Vec::new, |key| with_end(key, BEYOND)))?;
+        found.map(|found| parts(found).map(|(key, _)| key)).transpose()
+    }
+
+    /// The last key below `key`, or the last of all if that is none.
+    ///
+    /// # Errors
+    /// As [`MultiMap::next_key`].
+    pub fn prev_key(&self, from: &impl Read<Of = O>, key: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+        let mut cursor = self.database.cursor();
+        // No record ends where a key does: sorted, with an empty value, it is the key's own.
+        let found = match key.map(|key| with_end(key, END)) {
+            None => cursor.last(from)?.map(<[u8]>::to_vec),
+            Some(at) => match cursor.at_or_before(from, &at)?.map(<[u8]>::to_vec) {
+                Some(found) if found == at => cursor.prev(from)?.map(<[u8]>::to_vec),
+                found => found,
+            },
+        };
+        found.map(|found| parts(&found).map(|(key, _)| key)).transpose()
+    }
+
+    /// Adds a value to a key: in its place, if they are sorted, else after all others. False, and nothing is
+    /// done, if they are sorted and the key has it already.
+    ///
+    /// # Errors
+    /// As [`Write::insert`].
+    pub fn insert(
+        &self,
+        to: &mut impl Write<Of = O>,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<bool> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        let begin = with_end(key, END);
+        if self.order == Duplicates::Sorted {
+            return to.insert_new(&self.database, [&begin, value].concat(), "");
+        }
+        let mut cursor = self.database.cursor();
+        let last =
+            cursor.at_or_before(to, with_end(key, BEYOND))?.and_then(|last| last.strip_prefix(&begin[..]));
+        let number = match last.map(<[u8; 8]>::try_from) {
+            None => 0,
+            Some(Ok(number)) => {
+                u64::from_be_bytes(number).checked_add(1).ok_or_else(|| self.not_ours(&begin))?
+            }
+            Some(Err(_)) => return Err(self.not_ours(&begin)),
+        };
+        to.insert(&self.database, [&begin[..], &number.to_be_bytes()].concat(), value).map(|()| true)
+    }
+
+    /// Removes all values of a key; how many there were.
+    ///
+    /// # Errors
+    /// As [`Write::remove_range`].
+    pub fn remove_all(&self, to: &mut impl Write<Of = O>, key: impl AsRef<[u8]>) -> Result<u64> {
+        let key = key.as_ref().to_vec();
+        to.remove_range(&self.database, bounds_of((Bound::Included(key.clone()), Bound::Included(key))))
+    }
+
+    /// Removes a value of a key, the first such; false if the key does not have it.
+    ///
+    /// # Errors
+    /// As [`Write::remove`].
+    pub fn remove(
+        &self,
+        to: &mut impl Write<Of = O>,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<bool> {
+        match self.find(to, key.as_ref(), value.as_ref())? {
+            Some(record) => to.remove(&self.database, record),
+            None => Ok(false),
+        }
+    }
+
+    /// The key of the first record of a key with this value.
+    fn find(&self, from: &impl Read<Of = O>, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>> {
+        if self.order == Duplicates::Sorted {
+            let record = [&with_end(key, END), value].concat();
+            return Ok(from.contains_key(&self.database, &record)?.then_some(record));
+        }
+        let keys = bounds_of((Bound::Included(key.to_vec()), Bound::Included(key.to_vec())));
+        from.fold(&self.database, keys, None, |_, record, found| {
+            if found == value {
+                std::ops::ControlFlow::Break(Some(record.to_vec()))
+            } else {
+                std::ops::ControlFlow::Continue(None)
+            }
+        })
+    }
+
+    #[cold]
+    fn not_ours(&self, key: &[u8]) -> Error {
+        Error::invalid(format!(
+            "the values of {} in the database {:?} are not numbered by insertion: they were written in another order, or by something else",
+            key.escape_ascii(),
+            self.database.name()
+        ))
+    }
+}
+
+/// Keys with each of their values: see [`MultiMap::range`].
+#[derive(Debug)]
+pub struct Pairs<S: Read> {
+    range: Range<S>,
+    order: Duplicates,
+}
+
+impl<S: Read> Pairs<S> {
+    fn pair(&self, record: Result<Record>) -> Result<Record> {
+        let (key, value) = record?;
+        let (key, rest) = parts(&key)?;
+        Ok((key, if self.order == Duplicates::Sorted { rest.to_vec() } else { value }))
+    }
+}
+
+impl<S: Read> Iterator for Pairs<S> {
+    type Item = Result<Record>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let record = self.range.next()?;
+        Some(self.pair(record))
+    }
+}
+
+impl<S: Read> DoubleEndedIterator for Pairs<S> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let record = self.range.next_back()?;
+        Some(self.pair(record))
+    }
+}
+
+/// The values of a key: see [`MultiMap::values`].
+#[derive(Debug)]
+pub struct Values<S: Read> {
+    pairs: Pairs<S>,
+}
+
+impl<S: Read> Iterator for Values<S> {
+    type Item = Result<Vec<u8>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.pairs.next()?.map(|(_, value)| value))
+    }
+}
+
+impl<S: Read> DoubleEndedIterator for Values<S> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        Some(self.pairs.next_back()?.map(|(_, value)| value))
+    }
+}
