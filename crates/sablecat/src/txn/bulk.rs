@@ -227,6 +227,7 @@ impl<'a> Loading<'a> {
     /// the pages have their numbers from.
     fn be_alone(&mut self, changes: &mut Changes<'_>) -> Result<()> {
         changes.guard();
+        self.kernel.check_there(self.tree, self.me)?;
         let newest =
             Committed { kernel: self.kernel, me: self.me, at: self.kernel.pages.region.header().visible() };
         let (is_as_made, born) =
