@@ -107,8 +107,7 @@ fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
 /// Opens a file. One that is made gets the permission bits `mode`, if any are given, and never has more.
 fn open_file(path: &Path, how: How, mode: Option<u32>) -> io::Result<HostFile> {
     let open = |how: How, direct: bool| {
-        let flags =
-            (if direct { libc::O_DIRECT } else { 0 }) | (if how.durable { libc::O_DSYNC } else { 0 });
+        let flags = (if direct { libc::O_DIRECT } else { 0 }) | (if how.durable { libc::O_DSYNC } else { 0 });
         fs::OpenOptions::new()
             .read(true)
             .write(!how.read_only)

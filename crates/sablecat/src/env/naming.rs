@@ -12,8 +12,8 @@
 //! What a commit does about databases is put into an order in which it can be done one after the other. Where
 //! names are exchanged in a circle, one is given another name in between.
 
-use std::collections::{HashMap, HashSet};
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 use super::stream::Change;
 use crate::access::Method;

@@ -94,7 +94,7 @@ impl<'a> Loading<'a> {
         records: impl IntoIterator<Item = (K, V)>,
     ) -> Result<(u64, Lsn)> {
         let kernel = self.kernel;
-        if !self.is_empty(&self.changes())? {
+        if !self.is_empty()? {
             return Err(not_empty());
         }
         let mut load = self.tree.tree().load(kernel.page_size());
@@ -116,13 +116,13 @@ impl<'a> Loading<'a> {
         // Pinned with the latch held: if the tree is there now, nobody frees it before the latch is given
         // back.
         self.at = kernel.pages.pin(self.me);
-        if !kernel.is_there(self.tree, self.at, self.me)? {
+        if !kernel.is_there(self.tree, kernel.pages.guarded(self.me).at(), self.me)? {
             return Err(removed());
         }
-        let mut changes = self.changes();
-        if !self.is_empty(&changes)? {
+        if !self.is_empty()? {
             return Err(filled());
         }
+        let mut changes = self.changes();
         let records = load.finish(&mut changes)?;
         // The tree's shape is held, but a commit that needs one leaf alone may have found the root, which was
         // a leaf until now.
@@ -168,16 +168,22 @@ impl<'a> Loading<'a> {
                 changes = self.publish(changes, &mut filler())?;
             }
         }
-        if !changes.items().is_empty() {
-            changes = self.publish(changes, &mut filler())?;
+        if changes.items().is_empty() {
+            drop(changes);
+        } else {
+            drop(self.publish(changes, &mut filler())?);
         }
         // So that it is not found out only after the last of many records.
-        if self.is_empty(&changes)? { Ok(()) } else { Err(filled()) }
+        if self.is_empty()? { Ok(()) } else { Err(filled()) }
     }
 
-    /// Whether the tree is as it was made.
-    fn is_empty(&self, changes: &Changes<'_>) -> Result<bool> {
-        changes.read(self.tree.root, |root| self.tree.tree().is_as_made(root))
+    /// Whether the tree is as it was made, in the newest state: that is held by the guard, since a load's
+    /// snapshot may be given up at any moment, and nothing hangs on it. There are no changes meanwhile.
+    fn is_empty(&self) -> Result<bool> {
+        let (kernel, me) = (self.kernel, self.me);
+        let newest = kernel.pages.guarded(me);
+        Committed { kernel, me, at: newest.at() }
+            .read(self.tree.root, |root| self.tree.tree().is_as_made(root))
     }
 
     /// Stores a long value in pages of its own, past the pool if it is large, and says which is the first.
@@ -254,17 +260,26 @@ impl<'a> Loading<'a> {
         Ok(changes)
     }
 
-    /// Frees what was published.
+    /// Frees what was published, some pages at a time: where a load has filled memory there are but the
+    /// frames that are kept for who removes.
     fn undo(&mut self) -> Result<()> {
-        // It may have been drawing records, which is done without a snapshot.
-        self.at = self.kernel.pages.pin(self.me);
-        for pages in std::mem::take(&mut self.published).chunks(PAGES_AT_ONCE) {
-            let mut changes = self.changes();
-            pages.iter().try_for_each(|&(first, count)| changes.free_run(first, count))?;
-            publish::publish(&self.kernel.pages, &self.kernel.log, changes, &mut filler(), |_| Ok(()))?;
-            self.renewed();
+        let kernel = self.kernel;
+        let most = kernel.changed_at_once();
+        while !self.published.is_empty() {
+            let from = self.published.len().saturating_sub(most);
+            kernel.patiently(|| {
+                // It may have been drawing records, which is done without a snapshot; and an old one would
+                // keep what is freed.
+                let mut changes = self.renewed();
+                changes.only_remove();
+                self.published[from..]
+                    .iter()
+                    .try_for_each(|&(first, count)| changes.free_run(first, count))?;
+                publish::publish(&kernel.pages, &kernel.log, changes, &mut filler(), |_| Ok(()))
+            })?;
+            self.published.truncate(from);
         }
-        self.published.clear();
+        self.at = kernel.pages.pin(self.me);
         Ok(())
     }
 }

@@ -398,8 +398,7 @@ fn a_value_that_says_it_is_longer_than_the_environment_is_damage_and_takes_no_me
 fn a_page_of_a_value_that_came_to_nothing_is_not_left_in_memory_under_a_number_that_is_free() {
     let store = Store::new(400, 6, Some(volume(1)));
     let (storing, looking) = (store.seat(), store.seat());
-    let run =
-        store.kernel.store_large(&storing, (store.tree.id, VolumeId::MAIN), &value(7, PAGES)).unwrap();
+    let run = store.kernel.store_large(&storing, (store.tree.id, VolumeId::MAIN), &value(7, PAGES)).unwrap();
     for n in [1, 40, PAGES - 1] {
         let (id, root) = (TreeId(FIRST_TREE), PageId(run.first().0 + n as u32));
         let at = store.kernel.pages.pin(&looking);
