@@ -389,7 +389,7 @@ fn a_file_system_without_direct_transfers_gets_ordinary_ones() {
     }
 }
 
-/// As those of large transactions are, by several processes at once: each may take away the name of another's.
+/// As those of large transactions are, by several processes at once: each may take away another's name.
 #[test]
 fn a_file_whose_name_others_take_away_as_it_is_made_is_made_all_the_same() {
     let scratch = Scratch::new();
