@@ -41,7 +41,6 @@ impl Kernel {
         }
         let seat = self.pages.participants.sit()?;
         let me: &Participant = &seat;
-        let pinned = self.pages.pinned(me);
         // In this order: who looks for what nothing leads to sees the slot, or another count than before
         // (unreachable.rs).
         me.slot().begin_load();
@@ -49,7 +48,6 @@ impl Kernel {
         let mut loading = Loading {
             kernel: self,
             me,
-            at: pinned.at(),
             tree,
             published: Vec::new(),
             root_born: None,
@@ -59,7 +57,6 @@ impl Kernel {
         let loaded = loading.run(records);
         let undone = if loaded.is_err() { loading.undo() } else { Ok(()) };
         drop(loading);
-        drop(pinned);
         let (records, lsn) = loaded?;
         undone?;
         self.settle(lsn, durability, me.number())?;
@@ -72,7 +69,6 @@ impl Kernel {
 struct Loading<'a> {
     kernel: &'a Kernel,
     me: &'a Participant,
-    at: Lsn,
     tree: &'a TreeRef,
     /// Pages and runs that nothing leads to before the last commit, by their first page, with how many pages
     /// they have.
@@ -85,8 +81,9 @@ struct Loading<'a> {
 }
 
 impl<'a> Loading<'a> {
+    /// Begins changes over the newest state, which the guard holds: a load's snapshot may be given up.
     fn changes(&self) -> Changes<'a> {
-        Changes::new(&self.kernel.pages, self.me, self.at)
+        Changes::at_newest(&self.kernel.pages, self.me)
     }
 
     fn run<K: AsRef<[u8]>, V: AsRef<[u8]>>(
@@ -100,9 +97,7 @@ impl<'a> Loading<'a> {
         let mut load = self.tree.tree().load(kernel.page_size());
         let (mut records, mut drawn) = (records.into_iter(), Vec::new());
         loop {
-            self.me.slot().unpin();
             draw(&mut records, PAGES_AT_ONCE * kernel.page_size(), &mut drawn);
-            self.at = kernel.pages.pin(self.me);
             if drawn.is_empty() {
                 break;
             }
@@ -113,9 +108,7 @@ impl<'a> Loading<'a> {
             drop(changes);
         }
         let _structure = kernel.hold_structure(std::iter::once(self.tree.id), self.me)?;
-        // Pinned with the latch held: if the tree is there now, nobody frees it before the latch is given
-        // back.
-        self.at = kernel.pages.pin(self.me);
+        // With the latch held: if the tree is there now, nobody frees it before the latch is given back.
         if !kernel.is_there(self.tree, kernel.pages.guarded(self.me).at(), self.me)? {
             return Err(removed());
         }
@@ -177,8 +170,8 @@ impl<'a> Loading<'a> {
         if self.is_empty()? { Ok(()) } else { Err(filled()) }
     }
 
-    /// Whether the tree is as it was made, in the newest state: that is held by the guard, since a load's
-    /// snapshot may be given up at any moment, and nothing hangs on it. There are no changes meanwhile.
+    /// Whether the tree is as it was made, in the newest state. There are no changes meanwhile, which would
+    /// lose their guard.
     fn is_empty(&self) -> Result<bool> {
         let (kernel, me) = (self.kernel, self.me);
         let newest = kernel.pages.guarded(me);
@@ -216,13 +209,7 @@ impl<'a> Loading<'a> {
             run.keep();
         }
         self.published.extend(made);
-        Ok(self.renewed())
-    }
-
-    /// Begins anew, at a newer snapshot: the old one would keep what was just published in the cache.
-    fn renewed(&mut self) -> Changes<'a> {
-        self.at = self.kernel.pages.pin(self.me);
-        self.changes()
+        Ok(self.changes())
     }
 
     /// In the commit step of who publishes pages that look like leaves of the tree: nobody takes one of them
@@ -268,9 +255,7 @@ impl<'a> Loading<'a> {
         while !self.published.is_empty() {
             let from = self.published.len().saturating_sub(most);
             kernel.patiently(|| {
-                // It may have been drawing records, which is done without a snapshot; and an old one would
-                // keep what is freed.
-                let mut changes = self.renewed();
+                let mut changes = self.changes();
                 changes.only_remove();
                 self.published[from..]
                     .iter()
@@ -279,7 +264,6 @@ impl<'a> Loading<'a> {
             })?;
             self.published.truncate(from);
         }
-        self.at = kernel.pages.pin(self.me);
         Ok(())
     }
 }
@@ -289,7 +273,6 @@ impl Drop for Loading<'_> {
         // What this cannot free is found by who looks for what nothing leads to.
         let _ = self.undo();
         self.me.slot().end_load();
-        self.me.slot().unpin();
     }
 }
 
