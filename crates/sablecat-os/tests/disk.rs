@@ -389,6 +389,30 @@ fn a_file_system_without_direct_transfers_gets_ordinary_ones() {
     }
 }
 
+/// As those of large transactions are, by several processes at once: each may take away another's name.
+#[test]
+fn a_file_whose_name_others_take_away_as_it_is_made_is_made_all_the_same() {
+    let scratch = Scratch::new();
+    let path = scratch.0.join("a");
+    let disk = HostDisk.with_mode(0o600).unwrap();
+    let make_and_remove = || {
+        for _ in 0..5000 {
+            match disk.open(&path, How { create_new: true, ..CREATE }) {
+                Ok(file) => file.write_at(b"its own", 0).unwrap(),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}"),
+            }
+            match disk.remove(&path) {
+                Ok(()) => {}
+                Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{error}"),
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..4).for_each(|_| _ = scope.spawn(make_and_remove)));
+    let how = How { create_new: true, ..CREATE };
+    drop(disk.open(&path, how).unwrap());
+    assert_eq!(disk.mode(&path).unwrap(), Some(0o600));
+}
+
 #[test]
 #[cfg(debug_assertions)]
 fn a_direct_transfer_that_is_not_aligned_is_a_mistake() {

@@ -38,12 +38,11 @@ impl Disk for HostDiskOfMode {
         if !how.create && !how.create_new {
             return HostDisk.open(path, how);
         }
-        match HostDisk.open(path, How { create_new: true, ..how }) {
+        match open_file(path, How { create_new: true, ..how }, Some(self.0)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !how.create_new => {
                 HostDisk.open(path, how)
             }
-            Err(error) => Err(error),
-            Ok(file) => set_mode(path, self.0).map(|()| file),
+            made => Ok(Arc::new(made?)),
         }
     }
 
@@ -105,6 +104,34 @@ fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
+/// Opens a file. One that is made gets the permission bits `mode`, if any are given, and never has more.
+fn open_file(path: &Path, how: How, mode: Option<u32>) -> io::Result<HostFile> {
+    let open = |how: How, direct: bool| {
+        let flags = (if direct { libc::O_DIRECT } else { 0 }) | (if how.durable { libc::O_DSYNC } else { 0 });
+        fs::OpenOptions::new()
+            .read(true)
+            .write(!how.read_only)
+            .create(how.create)
+            .create_new(how.create_new)
+            .mode(mode.unwrap_or(0o666))
+            .custom_flags(flags)
+            .open(path)
+    };
+    let (mut how, mut direct) = (how, how.direct);
+    let file = match open(how, direct) {
+        // A file system without direct transfers says so after it has made the file.
+        Err(error) if direct && error.raw_os_error() == Some(libc::EINVAL) => {
+            direct = false;
+            how.create_new &= !path.try_exists()?;
+            open(how, direct)?
+        }
+        opened => opened?,
+    };
+    // Of the file, not of its name, which others may have taken away.
+    mode.map_or(Ok(()), |mode| file.set_permissions(fs::Permissions::from_mode(mode)))?;
+    Ok(HostFile::new(file, direct))
+}
+
 impl Disk for HostDisk {
     fn mode(&self, path: &Path) -> io::Result<Option<u32>> {
         Ok(Some(fs::metadata(path)?.permissions().mode() & 0o777))
@@ -124,32 +151,7 @@ impl Disk for HostDisk {
     }
 
     fn open(&self, path: &Path, how: How) -> io::Result<Arc<dyn File>> {
-        let open = |direct: bool| {
-            let flags =
-                (if direct { libc::O_DIRECT } else { 0 }) | (if how.durable { libc::O_DSYNC } else { 0 });
-            fs::OpenOptions::new()
-                .read(true)
-                .write(!how.read_only)
-                .create(how.create)
-                .create_new(how.create_new)
-                .custom_flags(flags)
-                .open(path)
-        };
-        if how.direct {
-            match open(true) {
-                Ok(file) => {
-                    return Ok(Arc::new(HostFile::new(file, true)));
-                }
-                // A file system without direct transfers says so after it has made the file.
-                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                    if how.create_new && path.try_exists()? {
-                        return HostDisk.open(path, How { create_new: false, direct: false, ..how });
-                    }
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Arc::new(HostFile::new(open(false)?, false)))
+        Ok(Arc::new(open_file(path, how, None)?))
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {

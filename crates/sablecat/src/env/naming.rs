@@ -12,8 +12,8 @@
 //! What a commit does about databases is put into an order in which it can be done one after the other. Where
 //! names are exchanged in a circle, one is given another name in between.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 use super::stream::Change;
 use crate::access::Method;
@@ -48,8 +48,8 @@ impl Deed {
 struct Said {
     named: Vec<(String, TreeId, (Option<String>, Method))>,
     noted: Vec<TreeId>,
-    unnoted: Vec<TreeId>,
-    formerly: Vec<(TreeId, String)>,
+    unnoted: HashSet<TreeId>,
+    formerly: HashMap<TreeId, String>,
     takes_names: bool,
 }
 
@@ -70,8 +70,8 @@ impl Said {
                     _ => said.noted.push(entry.tree),
                 },
                 Meaning::Unnamed { .. } => said.takes_names = true,
-                Meaning::Unnoted { tree } => said.unnoted.push(tree),
-                Meaning::Formerly { tree, name } => said.formerly.push((tree, text(name)?)),
+                Meaning::Unnoted { tree } => _ = said.unnoted.insert(tree),
+                Meaning::Formerly { tree, name } => _ = said.formerly.insert(tree, text(name)?),
                 Meaning::Nothing => {}
             }
         }
@@ -80,7 +80,7 @@ impl Said {
 
     /// The name that a tree had before; none: it does not say. Empty: it had none.
     fn former(&self, tree: TreeId) -> Option<&str> {
-        self.formerly.iter().find(|(of, _)| *of == tree).map(|(_, name)| &**name)
+        self.formerly.get(&tree).map(|name| &**name)
     }
 }
 
@@ -133,7 +133,8 @@ impl Names {
         }
         // What has a note and no name, and had one, is removed. If nothing is said of that, and no name taken
         // away, it is only just made, and what is known of it is of a later state.
-        for tree in said.noted.iter().filter(|tree| said.named.iter().all(|(_, named, _)| named != *tree)) {
+        let named: HashSet<TreeId> = said.named.iter().map(|(_, tree, _)| *tree).collect();
+        for tree in said.noted.iter().filter(|tree| !named.contains(tree)) {
             let known = self.now.remove(tree).filter(|_| said.takes_names);
             let before = said.former(*tree).map(str::to_owned).or(known);
             removed.extend(before.filter(|name| !name.is_empty()).map(|name| Deed::Removed { name }));
@@ -144,25 +145,34 @@ impl Names {
     }
 }
 
-/// Changes of names, as they can be done one after the other.
-fn in_turn(mut renamed: Vec<(String, String)>) -> Vec<Deed> {
+/// Changes of names, as they can be done one after the other. Takes time as they are many: a commit may
+/// rename all databases there are.
+fn in_turn(renamed: Vec<(String, String)>) -> Vec<Deed> {
+    let holders: HashMap<&str, usize> =
+        renamed.iter().enumerate().map(|(at, (from, _))| (&**from, at)).collect();
+    let names: HashSet<&str> = renamed.iter().flat_map(|(from, to)| [&**from, &**to]).collect();
+    // Whatever of these names is not in use in a circle: nobody else gives such names.
+    let mut between = (0..).map(|n| format!("\u{1}renamed {n}")).filter(|name| !names.contains(&**name));
+    let mut is_done = vec![false; renamed.len()];
     let mut deeds = Vec::new();
-    while !renamed.is_empty() {
-        let is_free = |to: &str| renamed.iter().all(|(from, _)| from != to);
-        match renamed.iter().position(|(_, to)| is_free(to)) {
-            Some(at) => {
-                let (from, to) = renamed.remove(at);
-                deeds.push(Deed::Renamed { from, to });
-            }
-            None => {
-                // Whatever of these names is not in use in this circle: nobody else gives such names.
-                let between = (0..)
-                    .map(|n| format!("\u{1}renamed {n}"))
-                    .find(|name| is_free(name))
-                    .expect("there are always more numbers");
-                let from = std::mem::replace(&mut renamed[0].0, between.clone());
-                deeds.push(Deed::Renamed { from, to: between });
-            }
+    for first in 0..renamed.len() {
+        // Who has the name that one is to get comes before it.
+        let (mut way, mut next) = (Vec::new(), Some(first));
+        while let Some(at) = next
+            && !std::mem::replace(&mut is_done[at], true)
+        {
+            way.push(at);
+            next = holders.get(&*renamed[at].1).copied();
+        }
+        let is_circle = !way.is_empty() && next == Some(first);
+        let first_from = if is_circle { between.next() } else { None };
+        if let Some(between) = &first_from {
+            deeds.push(Deed::Renamed { from: renamed[first].0.clone(), to: between.clone() });
+        }
+        for at in way.into_iter().rev() {
+            let (from, to) = renamed[at].clone();
+            let from = first_from.clone().filter(|_| at == first).unwrap_or(from);
+            deeds.push(Deed::Renamed { from, to });
         }
     }
     deeds
@@ -237,6 +247,22 @@ mod tests {
                 names.iter_mut().find(|(_, now)| *now == from).expect("it is there").1 = to;
             }
             assert_eq!(names, renamed(pairs));
+        }
+    }
+
+    /// Who looked through all for each would not come back from this.
+    #[test]
+    fn tens_of_thousands_of_names_are_passed_on_from_one_to_the_next() {
+        const COUNT: u32 = 40_000;
+        for circle in [false, true] {
+            let name = |n: u32| format!("{:05}", if circle { n % COUNT } else { n });
+            let mut now: HashMap<String, u32> = (0..COUNT).map(|n| (name(n), n)).collect();
+            for deed in in_turn((0..COUNT).map(|n| (name(n), name(n + 1))).collect()) {
+                let Deed::Renamed { from, to } = deed else { panic!("{deed:?}") };
+                let tree = now.remove(&from).expect("it is there");
+                assert!(now.insert(to, tree).is_none(), "in use");
+            }
+            assert_eq!(now, (0..COUNT).map(|n| (name(n + 1), n)).collect());
         }
     }
 }

@@ -29,7 +29,7 @@ use super::Core;
 use super::databases::{Asked, Named, check_comparator};
 use crate::access::Scan;
 use crate::error::{Error, ErrorKind, Result};
-use crate::txn::catalog::{self, CatalogEntry, Key, catalog_tree, former_key, note_key};
+use crate::txn::catalog::{self, CatalogEntry, catalog_tree, former_key, note_key};
 use crate::txn::{Durability, Options, Position, Presence, State, Transaction, TreeRef};
 use crate::types::{Lsn, TreeId};
 
@@ -232,8 +232,7 @@ impl<'e> EnvTxn<'e> {
     fn take_name(&mut self, name: &str, tree: TreeId) -> Result<()> {
         let is_committed = self.records.pending_in_catalog(name.as_bytes()).is_none();
         self.records.set(&catalog_tree(), name.as_bytes(), None)?;
-        let is_said = |key: &[u8]| matches!(Key::of(key), Key::Former(of, _) if of == tree);
-        if self.records.changes_of_catalog().any(|(key, _)| is_said(key)) {
+        if self.records.has_pending_in_catalog(&former_key(tree, b"")) {
             return Ok(());
         }
         self.records.set(

@@ -41,7 +41,6 @@ impl Kernel {
         }
         let seat = self.pages.participants.sit()?;
         let me: &Participant = &seat;
-        let pinned = self.pages.pinned(me);
         // In this order: who looks for what nothing leads to sees the slot, or another count than before
         // (unreachable.rs).
         me.slot().begin_load();
@@ -49,7 +48,6 @@ impl Kernel {
         let mut loading = Loading {
             kernel: self,
             me,
-            at: pinned.at(),
             tree,
             published: Vec::new(),
             root_born: None,
@@ -59,7 +57,6 @@ impl Kernel {
         let loaded = loading.run(records);
         let undone = if loaded.is_err() { loading.undo() } else { Ok(()) };
         drop(loading);
-        drop(pinned);
         let (records, lsn) = loaded?;
         undone?;
         self.settle(lsn, durability, me.number())?;
@@ -72,7 +69,6 @@ impl Kernel {
 struct Loading<'a> {
     kernel: &'a Kernel,
     me: &'a Participant,
-    at: Lsn,
     tree: &'a TreeRef,
     /// Pages and runs that nothing leads to before the last commit, by their first page, with how many pages
     /// they have.
@@ -85,8 +81,9 @@ struct Loading<'a> {
 }
 
 impl<'a> Loading<'a> {
+    /// Begins changes over the newest state, which the guard holds: a load's snapshot may be given up.
     fn changes(&self) -> Changes<'a> {
-        Changes::new(&self.kernel.pages, self.me, self.at)
+        Changes::at_newest(&self.kernel.pages, self.me)
     }
 
     fn run<K: AsRef<[u8]>, V: AsRef<[u8]>>(
@@ -94,15 +91,13 @@ impl<'a> Loading<'a> {
         records: impl IntoIterator<Item = (K, V)>,
     ) -> Result<(u64, Lsn)> {
         let kernel = self.kernel;
-        if !self.is_empty(&self.changes())? {
+        if !self.is_empty()? {
             return Err(not_empty());
         }
         let mut load = self.tree.tree().load(kernel.page_size());
         let (mut records, mut drawn) = (records.into_iter(), Vec::new());
         loop {
-            self.me.slot().unpin();
             draw(&mut records, PAGES_AT_ONCE * kernel.page_size(), &mut drawn);
-            self.at = kernel.pages.pin(self.me);
             if drawn.is_empty() {
                 break;
             }
@@ -113,16 +108,14 @@ impl<'a> Loading<'a> {
             drop(changes);
         }
         let _structure = kernel.hold_structure(std::iter::once(self.tree.id), self.me)?;
-        // Pinned with the latch held: if the tree is there now, nobody frees it before the latch is given
-        // back.
-        self.at = kernel.pages.pin(self.me);
-        if !kernel.is_there(self.tree, self.at, self.me)? {
+        // With the latch held: if the tree is there now, nobody frees it before the latch is given back.
+        if !kernel.is_there(self.tree, kernel.pages.guarded(self.me).at(), self.me)? {
             return Err(removed());
         }
-        let mut changes = self.changes();
-        if !self.is_empty(&changes)? {
+        if !self.is_empty()? {
             return Err(filled());
         }
+        let mut changes = self.changes();
         let records = load.finish(&mut changes)?;
         // The tree's shape is held, but a commit that needs one leaf alone may have found the root, which was
         // a leaf until now.
@@ -168,16 +161,22 @@ impl<'a> Loading<'a> {
                 changes = self.publish(changes, &mut filler())?;
             }
         }
-        if !changes.items().is_empty() {
-            changes = self.publish(changes, &mut filler())?;
+        if changes.items().is_empty() {
+            drop(changes);
+        } else {
+            drop(self.publish(changes, &mut filler())?);
         }
         // So that it is not found out only after the last of many records.
-        if self.is_empty(&changes)? { Ok(()) } else { Err(filled()) }
+        if self.is_empty()? { Ok(()) } else { Err(filled()) }
     }
 
-    /// Whether the tree is as it was made.
-    fn is_empty(&self, changes: &Changes<'_>) -> Result<bool> {
-        changes.read(self.tree.root, |root| self.tree.tree().is_as_made(root))
+    /// Whether the tree is as it was made, in the newest state. There are no changes meanwhile, which would
+    /// lose their guard.
+    fn is_empty(&self) -> Result<bool> {
+        let (kernel, me) = (self.kernel, self.me);
+        let newest = kernel.pages.guarded(me);
+        Committed { kernel, me, at: newest.at() }
+            .read(self.tree.root, |root| self.tree.tree().is_as_made(root))
     }
 
     /// Stores a long value in pages of its own, past the pool if it is large, and says which is the first.
@@ -210,13 +209,7 @@ impl<'a> Loading<'a> {
             run.keep();
         }
         self.published.extend(made);
-        Ok(self.renewed())
-    }
-
-    /// Begins anew, at a newer snapshot: the old one would keep what was just published in the cache.
-    fn renewed(&mut self) -> Changes<'a> {
-        self.at = self.kernel.pages.pin(self.me);
-        self.changes()
+        Ok(self.changes())
     }
 
     /// In the commit step of who publishes pages that look like leaves of the tree: nobody takes one of them
@@ -227,6 +220,7 @@ impl<'a> Loading<'a> {
     /// the pages have their numbers from.
     fn be_alone(&mut self, changes: &mut Changes<'_>) -> Result<()> {
         changes.guard();
+        self.kernel.check_there(self.tree, self.me)?;
         let newest =
             Committed { kernel: self.kernel, me: self.me, at: self.kernel.pages.region.header().visible() };
         let (is_as_made, born) =
@@ -253,17 +247,23 @@ impl<'a> Loading<'a> {
         Ok(changes)
     }
 
-    /// Frees what was published.
+    /// Frees what was published, some pages at a time: where a load has filled memory there are but the
+    /// frames that are kept for who removes.
     fn undo(&mut self) -> Result<()> {
-        // It may have been drawing records, which is done without a snapshot.
-        self.at = self.kernel.pages.pin(self.me);
-        for pages in std::mem::take(&mut self.published).chunks(PAGES_AT_ONCE) {
-            let mut changes = self.changes();
-            pages.iter().try_for_each(|&(first, count)| changes.free_run(first, count))?;
-            publish::publish(&self.kernel.pages, &self.kernel.log, changes, &mut filler(), |_| Ok(()))?;
-            self.renewed();
+        let kernel = self.kernel;
+        let most = kernel.changed_at_once();
+        while !self.published.is_empty() {
+            let from = self.published.len().saturating_sub(most);
+            kernel.patiently(|| {
+                let mut changes = self.changes();
+                changes.only_remove();
+                self.published[from..]
+                    .iter()
+                    .try_for_each(|&(first, count)| changes.free_run(first, count))?;
+                publish::publish(&kernel.pages, &kernel.log, changes, &mut filler(), |_| Ok(()))
+            })?;
+            self.published.truncate(from);
         }
-        self.published.clear();
         Ok(())
     }
 }
@@ -273,7 +273,6 @@ impl Drop for Loading<'_> {
         // What this cannot free is found by who looks for what nothing leads to.
         let _ = self.undo();
         self.me.slot().end_load();
-        self.me.slot().unpin();
     }
 }
 

@@ -357,6 +357,11 @@ impl<'k> Transaction<'k> {
         self.writes.records(CATALOG).and_then(|records| records.get_in_memory(key))
     }
 
+    /// Whether a record of the catalog is to change of which the key begins so.
+    pub(crate) fn has_pending_in_catalog(&self, prefix: &[u8]) -> bool {
+        self.writes.records(CATALOG).is_some_and(|records| records.has_prefix(prefix))
+    }
+
     /// The records of the catalog that are to change, in order.
     pub(crate) fn changes_of_catalog(&self) -> impl Iterator<Item = (&[u8], &Pending)> {
         self.writes.records(CATALOG).into_iter().flat_map(Records::iter)

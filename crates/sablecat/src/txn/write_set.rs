@@ -231,6 +231,15 @@ impl Records {
         self.recent.get(key)
     }
 
+    /// Whether there is a record of a key that begins so, where nothing has gone to a file and keys are in
+    /// the order of bytes.
+    pub(super) fn has_prefix(&self, prefix: &[u8]) -> bool {
+        debug_assert!(self.runs.is_empty());
+        self.recent
+            .edge(Bound::Included(prefix), Bound::Unbounded, true)
+            .is_some_and(|(key, _)| key.starts_with(prefix))
+    }
+
     /// All records, in order, where nothing has gone to a file.
     pub(crate) fn iter(&self) -> Iter<'_> {
         debug_assert!(self.runs.is_empty());

@@ -21,13 +21,18 @@ impl Pages {
         if u64::from(page.0) >= self.region.geometry().pages_max || page == PageId::NONE {
             return Err(Error::corruption(format!("a page refers to page {page}, which cannot exist")));
         }
-        // Waits for who reads the page in, not for who latches it to change it: a writer may wait for what
-        // this reader holds.
+        // Waits for who reads the page in, not for who latches it to change it, or to make it: a writer may
+        // wait for what this reader holds, or be this one.
         let entry = self.region.entry(page);
-        let (frame, latched) = self.latch_queue(page).wait_for(|| match entry.word().frame() {
-            FrameId::NONE => self.try_latch(page, me).map(|frame| (frame, true)),
-            frame => Some((frame, false)),
+        let found = self.latch_queue(page).wait_for(|| match entry.word().frame() {
+            FrameId::NONE if self.is_nowhere(entry.block()) => Some(None),
+            FrameId::NONE => self.try_latch(page, me).map(|frame| Some((frame, true))),
+            frame => Some(Some((frame, false))),
         });
+        let Some((frame, latched)) = found else {
+            self.region.check_fence()?;
+            return Err(Error::not_there(page));
+        };
         if frame != FrameId::NONE {
             if latched {
                 self.unlatch(page, me);
@@ -39,6 +44,14 @@ impl Pages {
         let to = EntryWord::new(*loaded.as_ref().unwrap_or(&FrameId::NONE), 0);
         self.swing(page, EntryWord::new(FrameId::NONE, me.number()), to);
         loaded
+    }
+
+    /// Whether a page that is not in memory has no version at all, by its block word, which was looked at
+    /// after that: a page's block is entered before it leaves memory, and does not change while it is out. So
+    /// it is with a page that somebody is only just making. Who has learned its number elsewhere has learned
+    /// it of a page that was freed since.
+    fn is_nowhere(&self, block: BlockWord) -> bool {
+        self.volume.is_none() || block.is_known() && block.block() == BlockId::NONE
     }
 
     /// Reads in a page whose latch `me` holds and keeps: the entry names the frame when this returns.

@@ -183,32 +183,51 @@ impl Pages {
                 return true;
             }
             let Some(frame) = self.try_latch(page, me) else { return false };
-            if frame == FrameId::NONE {
-                self.unlatch(page, me);
-                return true;
-            }
-            let desc = self.region.frame(frame);
-            let block = desc.block();
-            if block.is_writing() || !desc.change(FrameState::Published, FrameState::Claimed(me.number())) {
-                self.unlatch(page, me);
-                return false;
-            }
-            self.region.entry(page).set_block(block);
-            self.swing(page, EntryWord::new(frame, me.number()), EntryWord::new(FrameId::NONE, 0));
-            self.retire(frame, me);
-            true
+            let is_dropped = self.drop_rest_frame(page, frame, me);
+            self.unlatch(page, me);
+            is_dropped
         })
     }
 
-    /// Gives back the blocks of the `count` pages after `first`, which have no frames and which nobody can
-    /// reach. Their ids are for the caller to give back. May be done again, should somebody die doing it.
+    /// Drops the frame of a page that nobody can reach and whose latch `me` holds, if it has one. False if it
+    /// is busy.
+    fn drop_rest_frame(&self, page: PageId, frame: FrameId, me: &Participant) -> bool {
+        if frame == FrameId::NONE {
+            return true;
+        }
+        let desc = self.region.frame(frame);
+        let block = desc.block();
+        if block.is_writing() || !desc.change(FrameState::Published, FrameState::Claimed(me.number())) {
+            return false;
+        }
+        let entry = self.region.entry(page);
+        entry.set_block(block);
+        if entry.change(EntryWord::new(frame, me.number()), EntryWord::new(FrameId::NONE, me.number())) {
+            self.retire(frame, me);
+        }
+        true
+    }
+
+    /// Gives back the blocks of the `count` pages after `first`, which nobody can reach. Their ids are for
+    /// the caller to give back. May be done again, should somebody die doing it.
     ///
-    /// Their latches are waited for, even by a sweep: only another sweep takes them, for a moment. The caller
-    /// keeps checkpoints out, unless the pages never belonged to anything published.
+    /// They may have come into memory, even those that were never published, and since the caller has looked:
+    /// who has a handle of a database that was removed looks at what was its root, whatever that is by now.
+    /// A frame would be taken for a version of whatever gets the page's number next.
+    ///
+    /// Their latches are waited for, even by a sweep: only another sweep takes them, and who reads such a
+    /// page, for a moment. So are frames that a late sweep has claimed. The caller keeps checkpoints out,
+    /// unless the pages never belonged to anything published.
     pub(in crate::pages) fn clear_rest(&self, first: PageId, count: u64, me: &Participant) -> Result<()> {
         for page in rest_of(first, count) {
             let entry = self.region.entry(page);
-            self.latch(page, me)?;
+            let frame = self.latch(page, me)?;
+            let mut tries = 0u32;
+            while !self.drop_rest_frame(page, frame, me) {
+                tries += 1;
+                self.try_again(tries);
+                self.region.check_fence()?;
+            }
             let block = entry.block();
             if block.is_captured() || !block.is_known() {
                 // Perhaps the map names the page: the next checkpoint takes it out, and frees the block.

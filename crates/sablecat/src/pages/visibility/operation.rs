@@ -348,7 +348,7 @@ impl Pages {
     /// A chain was cut, or a sweep has claimed one of its frames for a moment; unless it died at that, which
     /// takes a reaper.
     #[cold]
-    fn try_again(&self, tries: u32) {
+    pub(in crate::pages) fn try_again(&self, tries: u32) {
         sablecat_os::atomic::spin_hint();
         if tries.is_multiple_of(TRIES_STALLED) {
             sablecat_os::atomic::yield_now();

@@ -3,6 +3,7 @@
 use super::*;
 use crate::error::ErrorKind;
 use crate::pages::header;
+use crate::txn::{Comparator, CompareFn};
 
 const RECORDS: u32 = 4000;
 /// As many as make some leaves under one root, so that the tree is as it was made when they have been
@@ -111,5 +112,43 @@ fn who_began_while_a_tree_was_loaded_does_not_write_over_what_was_loaded() {
             committed.expect_err("the load has set the same records, and committed first").kind(),
             ErrorKind::Conflict
         );
+    }
+}
+
+/// In memory alone nothing else can be put where its pages are: they would be in use for good.
+#[test]
+fn a_load_that_fills_memory_leaves_nothing_of_itself() {
+    for frames in [90, 130, 200, 333] {
+        let store = Store::new(frames, 6, None);
+        for _ in 0..3 {
+            let loaded =
+                store.kernel.bulk_load(&store.tree, (0..).map(|n| (key(n), [1; 90])), Durability::Memory);
+            assert_eq!(loaded.expect_err("there is an end to memory").kind(), ErrorKind::CacheFull);
+            assert!(store.verified().0.is_empty());
+            store.assert_nothing_leaks();
+        }
+    }
+}
+
+/// Nothing of a load hangs on its snapshot.
+#[test]
+fn a_load_whose_snapshot_is_given_up_at_any_moment_goes_on() {
+    // Without a page before the last one, and with some.
+    for records in [3, RECORDS] {
+        let store = Store::new(2000, 8, None);
+        let ordered = |compare: CompareFn| {
+            let comparator = Some(Arc::new(Comparator { name: "of a user".into(), compare }));
+            TreeRef { comparator, ..store.tree.clone() }
+        };
+        let region = Arc::clone(&store.kernel.pages.region);
+        let give_up = move |a: &[u8], b: &[u8]| {
+            let pinned = (1..8).map(|slot| region.slot(slot)).filter(|slot| slot.pinned().is_some());
+            pinned.for_each(|slot| _ = slot.mark_revoked());
+            a.cmp(b)
+        };
+        let all = (0..records).map(|n| (key(n), [1; 9]));
+        let loaded = store.kernel.bulk_load(&ordered(Box::new(give_up)), all, Durability::Memory);
+        assert_eq!(loaded.unwrap(), u64::from(records));
+        assert_eq!(store.verified_tree(&ordered(Box::new(|a, b| a.cmp(b)))).0.len(), records as usize);
     }
 }

@@ -391,3 +391,25 @@ fn a_value_that_says_it_is_longer_than_the_environment_is_damage_and_takes_no_me
     let mut some = [0; 16];
     assert!(store.kernel.read_part(&store.tree, b"key", 1 << 40, &mut some).unwrap_err().is_corruption());
 }
+
+/// Who has a handle of a database that another process has removed looks at what was its root, which may be
+/// anything by now: also a page of a value that is only just being stored, and then is not.
+#[test]
+fn a_page_of_a_value_that_came_to_nothing_is_not_left_in_memory_under_a_number_that_is_free() {
+    let store = Store::new(400, 6, Some(volume(1)));
+    let (storing, looking) = (store.seat(), store.seat());
+    let run = store.kernel.store_large(&storing, (store.tree.id, VolumeId::MAIN), &value(7, PAGES)).unwrap();
+    for n in [1, 40, PAGES - 1] {
+        let (id, root) = (TreeId(FIRST_TREE), PageId(run.first().0 + n as u32));
+        let at = store.kernel.pages.pin(&looking);
+        assert!(!store.kernel.has_name(&TreeRef { id, root, ..store.tree.clone() }, at, &looking).unwrap());
+        looking.slot().unpin();
+    }
+    drop(run);
+    drop((storing, looking));
+    for n in 0..1000u32 {
+        store.put(&n.to_be_bytes(), &[n as u8; 100]).unwrap();
+    }
+    assert_eq!(store.verified().0.len(), 1000);
+    store.assert_nothing_leaks();
+}

@@ -4,12 +4,18 @@ use super::*;
 use crate::error::ErrorKind;
 use crate::txn::Presence;
 use crate::txn::catalog::{self, CatalogEntry};
+use crate::txn::changes::Changes;
 
 const NAME: &[u8] = b"d";
 
 /// A store over the tree of a database, which the catalog names.
 pub(super) fn database() -> Store {
-    let store = Store::new(60, 6, None);
+    database_of(60)
+}
+
+/// The same over so many frames.
+fn database_of(frames: usize) -> Store {
+    let store = Store::new(frames, 6, None);
     let entry =
         store.kernel.create_tree(&store.seat(), TreeId(16), VolumeId::MAIN, Default::default()).unwrap();
     let mut txn = store.begin(Isolation::Snapshot, false);
@@ -58,4 +64,42 @@ fn a_database_whose_pages_are_not_freed_yet_is_a_conflict_for_who_has_read_it() 
     reader.get_owned(&catalog, b"other").unwrap();
     reader.set(&catalog, b"other", Some(b"3")).unwrap();
     reader.commit(Durability::Memory).unwrap();
+}
+
+/// Removes the database and frees all of its pages, so that the numbers of these are others' next.
+fn remove(store: &Store) {
+    take_name(store, &mut store.begin(Isolation::Snapshot, false)).unwrap();
+    store.kernel.free_tree(&store.seat(), &entry(store)).unwrap();
+    store.kernel.pages.sweep_all(&store.seat());
+}
+
+/// Who has a handle looks at what was the root. Whose page that is now may be waiting for the one who looks:
+/// for the commit role, as a rule.
+#[test]
+fn who_looks_for_a_removed_database_does_not_wait_for_who_is_making_a_page_of_its_roots_number() {
+    let store = database();
+    remove(&store);
+    let (pages, making, looking) = (&store.kernel.pages, store.seat(), store.seat());
+    let mut changes = Changes::at_newest(pages, &making);
+    assert_eq!(changes.allocate(VolumeId::MAIN).unwrap(), store.tree.root);
+    for me in [&looking, &making] {
+        assert!(!store.kernel.has_name(&store.tree, pages.region.header().visible(), me).unwrap());
+    }
+}
+
+/// Its own pages get the numbers of those that were freed.
+#[test]
+fn a_load_whose_database_is_removed_meanwhile_fails_and_leaves_nothing() {
+    let store = database_of(2000);
+    let records = (0..4000u32).map(|n| {
+        if n == 2000 {
+            remove(&store);
+        }
+        (n.to_be_bytes(), [1; 9])
+    });
+    let loaded = store.kernel.bulk_load(&store.tree, records, Durability::Memory);
+    assert_eq!(loaded.expect_err("its database is not there").kind(), ErrorKind::Conflict);
+    let catalog = Store { tree: catalog::catalog_tree(), ..store };
+    assert!(catalog.verified().0.is_empty());
+    catalog.assert_nothing_leaks();
 }
