@@ -4,8 +4,10 @@
 //! (env/recover.rs); who follows the log says it by the names of databases (env/naming.rs), and sets it in
 //! transactions elsewhere (api/follower.rs).
 
+use std::ops::Bound;
+
 use super::catalog::{CATALOG, CatalogEntry, Key};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::log::Operation;
 use crate::types::TreeId;
 
@@ -14,6 +16,8 @@ use crate::types::TreeId;
 pub(crate) enum Meaning<'a> {
     /// A record of a tree has this value from here on; none: it is gone.
     Record { tree: TreeId, key: &'a [u8], value: Option<&'a [u8]> },
+    /// No record of a tree between two bounds is there from here on.
+    Range { tree: TreeId, bounds: (Bound<&'a [u8]>, Bound<&'a [u8]>) },
     /// A name of a database, or the note that a tree is to be freed, stands for a tree from here on. A tree
     /// that was not there is made, empty.
     Stands { key: &'a [u8], entry: CatalogEntry },
@@ -41,6 +45,10 @@ impl<'a> Meaning<'a> {
                 Key::Former(tree, name) => Meaning::Formerly { tree, name },
                 Key::Unknown => Meaning::Nothing,
             },
+            Operation::DeleteRange { tree: CATALOG, .. } => {
+                return Err(Error::corruption("the log removes a range of the catalog, which nobody does"));
+            }
+            Operation::DeleteRange { tree, lower, upper } => Meaning::Range { tree, bounds: (lower, upper) },
             Operation::Put { tree, key, value } => Meaning::Record { tree, key, value: Some(value) },
             Operation::Delete { tree, key } => Meaning::Record { tree, key, value: None },
         })

@@ -54,4 +54,8 @@ impl Source for Merged<'_> {
     ) -> Result<Option<PendingRecord>> {
         self.writes.records(self.tree.id).map_or(Ok(None), |records| records.edge(lower, upper, forward))
     }
+
+    fn removed_around(&self, key: &[u8]) -> Option<(Bound<&[u8]>, Bound<&[u8]>)> {
+        self.writes.records(self.tree.id)?.removed_around(key)
+    }
 }
