@@ -79,7 +79,7 @@ fn processes_killed_anywhere_lose_nothing() {
 
 #[test]
 fn dying_at_any_system_call_leaves_nothing_in_doubt() {
-    for operation in ["split", "merge", "commit", "commit-large"] {
+    for operation in ["split", "merge", "commit", "commit-large", "remove-range", "clear-large"] {
         command(&["steps", "--operation", operation, "--by", "calls", "--every", "8"]);
     }
 }

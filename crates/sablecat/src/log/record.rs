@@ -292,6 +292,26 @@ mod tests {
         assert_eq!(Record::parse(&bytes, Lsn(8008)).unwrap(), None, "not at another place");
     }
 
+    /// Builds that do not know ranges refuse such a commit for its version, and read all others.
+    #[test]
+    fn a_commit_that_removes_ranges_says_so() {
+        let mut builder = RecordBuilder::new();
+        builder.begin(Kind::Commit);
+        builder.delete_range(TreeId(7), (Bound::Included(b"from"), Bound::Unbounded));
+        builder.delete_range(TreeId(300), (Bound::Unbounded, Bound::Excluded(b"to")));
+        builder.put(TreeId(300), b"k", b"v");
+        builder.finish_body();
+        let bytes = builder.seal(Lsn(0), Lsn(0)).to_vec();
+        assert_eq!((bytes[20], bytes[21]), (1, 2));
+        let body = b"\x03\x07\x01\x04from\x00\x03\xac\x02\x00\x02\x02to\x01\xac\x02\x01k\x01v";
+        assert_eq!(Record::parse(&bytes, Lsn(0)).unwrap().unwrap().body, body);
+        builder.commit_chunked(1, 2, 3);
+        assert_eq!(builder.seal(Lsn(0), Lsn(0))[21], 1, "the next one begins anew");
+        builder.says_ranges();
+        assert_eq!(builder.seal(Lsn(0), Lsn(0))[20..22], [4, 2]);
+        assert_eq!(sample().seal(Lsn(0), Lsn(0))[20..22], [1, 1]);
+    }
+
     #[test]
     fn a_filler_is_a_header() {
         let mut builder = RecordBuilder::new();
