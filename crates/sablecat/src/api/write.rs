@@ -214,7 +214,11 @@ pub trait Write: Read {
     }
 
     /// Removes the records of some keys; how many there were. Costs a look at each page that has some of
-    /// them, not at each record.
+    /// them, not at each record, and little memory and log, however many there are.
+    ///
+    /// Whatever others change or insert between these keys before the transaction commits is a conflict, at
+    /// [`Isolation::Snapshot`](crate::Isolation::Snapshot) too. Read committed transactions remove what is
+    /// there when they commit.
     ///
     /// # Errors
     /// As [`Write::remove`], and [`Read::range`].
