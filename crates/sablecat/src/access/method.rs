@@ -24,7 +24,7 @@ use super::flat;
 use super::one_by_one;
 #[cfg(feature = "seam")]
 use super::scan;
-use super::scan::{Part, Source, State, Wanted};
+use super::scan::{Bounds, Part, Source, State, Wanted};
 use super::{CopyWrite, Estimate, Home, PageCopy, PageRead, PageWrite, btree};
 use crate::error::Result;
 #[cfg(all(feature = "seam", feature = "fuzzing"))]
@@ -300,7 +300,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn remove_some<W: PageWrite>(
         &self,
         writer: &mut W,
-        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        bounds: Bounds<'_>,
         most: usize,
     ) -> Result<Removed> {
         match self.method {
@@ -314,7 +314,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn remove_range<W: PageWrite>(
         &self,
         writer: &mut W,
-        (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
+        (lower, upper): Bounds<'_>,
     ) -> Result<u64> {
         let mut removed = self.remove_some(writer, (lower, upper), REMOVED_AT_ONCE)?;
         let mut records = removed.records;
@@ -330,7 +330,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn remove_some_beside<W: CopyWrite>(
         &self,
         writer: &mut W,
-        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        bounds: Bounds<'_>,
         most: usize,
     ) -> Result<Removed> {
         match self.method {
@@ -342,11 +342,7 @@ impl<'a> Tree<'a> {
 
     /// How many committed records lie between two bounds: looks at pages, not at each record, as far as the
     /// method can.
-    pub(crate) fn count<S: Source>(
-        &self,
-        source: &mut S,
-        bounds: (Bound<&[u8]>, Bound<&[u8]>),
-    ) -> Result<u64> {
+    pub(crate) fn count<S: Source>(&self, source: &mut S, bounds: Bounds<'_>) -> Result<u64> {
         match self.method {
             Method::Btree => btree::count(source, self, bounds),
             #[cfg(feature = "seam")]

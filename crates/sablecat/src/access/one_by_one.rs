@@ -3,13 +3,10 @@
 use std::ops::Bound;
 
 use super::method::Removed;
-use super::scan::{PageCopy, Part, PendingRecord, Scan, Scanned, Source, Wanted};
+use super::scan::{Bounds, PageCopy, Part, PendingRecord, Scan, Scanned, Source, Wanted};
 use super::{CopyWrite, PageWrite, Tree};
 use crate::error::{Error, Result};
 use crate::types::PageId;
-
-/// Bounds of keys.
-type Bounds<'b> = (Bound<&'b [u8]>, Bound<&'b [u8]>);
 
 fn scan((lower, upper): Bounds<'_>) -> Scan {
     Scan::new(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec))

@@ -17,6 +17,9 @@ use crate::error::Result;
 use crate::pages::Snapshot;
 use crate::types::{Lsn, PageId};
 
+/// Bounds of keys.
+pub(crate) type Bounds<'b> = (Bound<&'b [u8]>, Bound<&'b [u8]>);
+
 /// A private copy of a page.
 #[derive(Debug, Default)]
 pub(crate) struct PageCopy {
@@ -66,7 +69,7 @@ pub(crate) trait Source {
     ) -> Result<Option<PendingRecord>>;
 
     /// The range with a key in it of which all that is committed is to go.
-    fn removed_around(&self, _key: &[u8]) -> Option<(Bound<&[u8]>, Bound<&[u8]>)> {
+    fn removed_around(&self, _key: &[u8]) -> Option<Bounds<'_>> {
         None
     }
 }

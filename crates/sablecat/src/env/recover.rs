@@ -4,10 +4,9 @@
 //! so there is nothing to repair. Replay writes pages in place, since nobody else is there.
 
 use std::collections::HashMap;
-use std::ops::Bound;
 
 use super::{Config, volumes};
-use crate::access::PageWrite;
+use crate::access::{Bounds, PageWrite};
 use crate::error::{Error, Result};
 use crate::log::{Commits, EndReason, Operation};
 use crate::pages::Participant;
@@ -184,7 +183,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    fn remove_range(&mut self, tree: TreeId, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<()> {
+    fn remove_range(&mut self, tree: TreeId, bounds: Bounds<'_>) -> Result<()> {
         let Some(tree) = self.tree(tree)? else { return Ok(()) };
         self.direct().remove_range(&tree.tree(), bounds).map(drop)
     }

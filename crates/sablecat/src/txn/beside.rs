@@ -40,10 +40,9 @@ use super::catalog::{self, CATALOG, CatalogEntry, Listed, catalog_tree, note_key
 use super::changes::Changes;
 use super::copy::Copying;
 use super::large::Large;
-use super::ranges::Bounds;
 use super::write_set::{Records, WriteSet};
 use super::{Kernel, TreeRef, conflict, publish};
-use crate::access::{CopyWrite, PageRead, PageWrite, Tree, Tried};
+use crate::access::{Bounds, CopyWrite, PageRead, PageWrite, Tree, Tried};
 use crate::error::{Error, Result};
 use crate::log::RecordBuilder;
 use crate::pages::{Participant, Run, header};

@@ -1,9 +1,9 @@
 //! A write set's way into the log: as one record, or in chunks and a record that names them.
 
 use super::changes::Changes;
-use super::ranges::Bounds;
 use super::write_set::{Pending, WriteSet};
 use super::{Kernel, publish};
+use crate::access::Bounds;
 use crate::error::Result;
 use crate::log::{Kind, RecordBuilder, operation_bytes_max, range_bytes_max};
 use crate::pages::Participant;

@@ -7,8 +7,7 @@
 //! A page changed in place loses the block that held it (a checkpoint frees it, if a checkpoint has named it)
 //! and is written to another one when it is evicted or captured.
 
-use super::ranges::Bounds;
-use crate::access::{PageRead, PageWrite, Tree, check_different, form_blank, long};
+use crate::access::{Bounds, PageRead, PageWrite, Tree, check_different, form_blank, long};
 use crate::error::Result;
 use crate::pages::{InHand, Pages, Participant};
 use crate::region::{BlockWord, EntryWord, FrameState};

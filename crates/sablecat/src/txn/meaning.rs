@@ -4,9 +4,8 @@
 //! (env/recover.rs); who follows the log says it by the names of databases (env/naming.rs), and sets it in
 //! transactions elsewhere (api/follower.rs).
 
-use std::ops::Bound;
-
 use super::catalog::{CATALOG, CatalogEntry, Key};
+use crate::access::Bounds;
 use crate::error::{Error, Result};
 use crate::log::Operation;
 use crate::types::TreeId;
@@ -17,7 +16,7 @@ pub(crate) enum Meaning<'a> {
     /// A record of a tree has this value from here on; none: it is gone.
     Record { tree: TreeId, key: &'a [u8], value: Option<&'a [u8]> },
     /// No record of a tree between two bounds is there from here on.
-    Range { tree: TreeId, bounds: (Bound<&'a [u8]>, Bound<&'a [u8]>) },
+    Range { tree: TreeId, bounds: Bounds<'a> },
     /// A name of a database, or the note that a tree is to be freed, stands for a tree from here on. A tree
     /// that was not there is made, empty.
     Stands { key: &'a [u8], entry: CatalogEntry },

@@ -6,11 +6,10 @@
 use std::cmp::Ordering;
 use std::ops::Bound;
 
+use crate::access::Bounds;
+
 /// Keys between two bounds.
 pub(crate) type Span = (Bound<Vec<u8>>, Bound<Vec<u8>>);
-
-/// Bounds of keys.
-pub(crate) type Bounds<'b> = (Bound<&'b [u8]>, Bound<&'b [u8]>);
 
 /// The bounds of a span.
 pub(crate) fn bounds((lower, upper): &Span) -> Bounds<'_> {

@@ -21,12 +21,12 @@ use std::slice;
 use std::sync::Arc;
 
 use super::catalog::{self, CATALOG};
-use super::ranges::{self, Bounds, Ranges, Span};
+use super::ranges::{self, Ranges, Span};
 use super::runs::{self, Merge, Place, Run, Writer, compare};
 use super::savepoints::{Journal, Position, Undone, foreign};
 use super::short::Short;
 use super::{Comparator, TreeRef};
-use crate::access::PendingRecord;
+use crate::access::{Bounds, PendingRecord};
 use crate::error::Result;
 use crate::types::TreeId;
 

@@ -5,12 +5,9 @@ use std::ops::Bound;
 use super::node::Leaf;
 use super::{Tree, bound_read, damaged, nest, slots_between};
 use crate::access::PageCopy;
-use crate::access::scan::{Part, Source, Wanted};
+use crate::access::scan::{Bounds, Part, Source, Wanted};
 use crate::error::Result;
 use crate::pages::header;
-
-/// Bounds of keys.
-type Bounds<'b> = (Bound<&'b [u8]>, Bound<&'b [u8]>);
 
 /// How many committed records lie between the bounds. Copies each leaf, and compares keys in those at the
 /// bounds alone.

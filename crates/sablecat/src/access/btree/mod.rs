@@ -48,9 +48,9 @@ pub(super) use verify::verify;
 use std::ops::{Bound, Range};
 
 use self::node::{Inner, Kind, Leaf, LeafMut, Order, Value};
-use super::PageRead;
 use super::method::Tree;
 use super::wrong::{damaged, misplaced, unborn};
+use super::{Bounds, PageRead};
 use crate::error::Result;
 use crate::pages::header;
 use crate::types::{PageId, TreeId};
@@ -185,7 +185,7 @@ pub(super) fn is_leaf_for(bytes: &[u8], tree: &Tree<'_>, key: &[u8]) -> bool {
 pub(super) fn slots_between(
     leaf: Leaf<'_>,
     tree: &Tree<'_>,
-    (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
+    (lower, upper): Bounds<'_>,
 ) -> (Range<usize>, bool) {
     let order = tree.order;
     let covered = |key: &&[u8]| leaf.covers(key, order);

@@ -31,14 +31,11 @@ use super::reach::Step as Reach;
 use super::shape::{merge_at, settle, should_merge, shrink};
 use super::{Step, Toward, Tree, beside, damaged, find_edge, find_leaf, nest, slots_between};
 use crate::access::method::Removed;
-use crate::access::scan::{Scan, Scanned};
+use crate::access::scan::{Bounds, Scan, Scanned};
 use crate::access::{CopyWrite, PageRead, PageWrite, after, check_different, long};
 use crate::error::Result;
 use crate::pages::header;
 use crate::types::PageId;
-
-/// Bounds of keys.
-type Bounds<'b> = (Bound<&'b [u8]>, Bound<&'b [u8]>);
 
 /// Removes the first records of a range: see [`Tree::remove_some`].
 pub(crate) fn remove_some<W: PageWrite>(
