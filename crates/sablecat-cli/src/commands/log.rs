@@ -16,9 +16,9 @@ const ASK_EVERY: Duration = Duration::from_millis(200);
 /// Print what was committed, commit by commit, from the oldest log that is kept on
 ///
 /// A line each: the commit's LSN, a tab, what was done, and to what, with tabs between. The ends of a range
-/// that was removed are ".." (none), "=" and a key that is in it, or "!" and one that is not. With --json each
-/// commit is one line of JSON. Without a journal (see journal) the log is kept as far as recovery needs it,
-/// and an environment that was closed has none.
+/// that was removed are ".." (none), "=" and a key that is in it, or "!" and one that is not. With --json
+/// each commit is one line of JSON. Without a journal (see journal) the log is kept as far as recovery needs
+/// it, and an environment that was closed has none.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]

@@ -606,8 +606,8 @@ impl Database {
         self.change(|txn| txn.pop_last(self))
     }
 
-    /// Removes the records of some keys in one transaction; how many there were. Costs a look at each page that
-    /// has some of them, not at each record: see [`Write::remove_range`](crate::Write::remove_range).
+    /// Removes the records of some keys in one transaction; how many there were. Costs a look at each page
+    /// that has some of them, not at each record: see [`Write::remove_range`](crate::Write::remove_range).
     ///
     /// ```
     /// # fn main() -> sablecat::Result<()> {

@@ -28,7 +28,7 @@ pub(super) const HEADER_BYTES: usize = 24;
 pub(crate) const RECORD_BYTES_MAX: usize = 16 << 20;
 const VERSION: u8 = 1;
 /// The version of a commit that removes ranges: a build that does not know these knows that much.
-const VERSION_RANGES: u8 = 2;
+const RANGES_VERSION: u8 = 2;
 const DISTANCE_UNKNOWN: u32 = u32::MAX;
 
 /// What a record is for.
@@ -122,7 +122,7 @@ impl RecordBuilder {
 
     /// The commit removes ranges, here or in its chunks.
     pub(crate) fn says_ranges(&mut self) {
-        self.bytes[21] = VERSION_RANGES;
+        self.bytes[21] = RANGES_VERSION;
     }
 
     /// Adds bytes to the body as they are.
@@ -249,7 +249,7 @@ impl<'a> Record<'a> {
             );
             Error::new(ErrorKind::Invalid, what)
         };
-        if !matches!(version, VERSION | VERSION_RANGES) {
+        if !matches!(version, VERSION | RANGES_VERSION) {
             return Err(unknown("version", version));
         }
         if codec != 0 {

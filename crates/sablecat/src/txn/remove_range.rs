@@ -1,9 +1,9 @@
 //! Removing a range of keys in a transaction: counted now, carried out when it commits.
 //!
-//! What the snapshot has of the range is counted by looking at its leaves, and noted as read: whatever changes
-//! in it before the transaction commits is a conflict, be it a record that goes with the range or one that
-//! was not there. So what others have committed in a range is removed by who has seen it, or by nobody; but
-//! for read committed transactions, which note nothing: what is there when they commit goes.
+//! What the snapshot has of the range is counted by looking at its leaves, and noted as read: whatever
+//! changes in it before the transaction commits is a conflict, be it a record that goes with the range or one
+//! that was not there. So what others have committed in a range is removed by who has seen it, or by nobody;
+//! but for read committed transactions, which note nothing: what is there when they commit goes.
 //!
 //! What the transaction itself has set there is not pending any more. The range is one entry of its write
 //! set, of the log, and of the commit step's work (apply.rs).

@@ -17,8 +17,8 @@
 //! A range is removed in *steps*, each from the range's beginning on and below one parent: who builds beside
 //! what there is publishes between them. After each the tree is whole.
 //!
-//! A subtree that loses all of its records goes with the reference to it, page by page. One that keeps some is
-//! gone into, as any tree: at most the first and the last that a range meets.
+//! A subtree that loses all of its records goes with the reference to it, page by page. One that keeps some
+//! is gone into, as any tree: at most the first and the last that a range meets.
 //!
 //! A writer in place that fails on the way leaves pages that nothing leads to, and no record without its
 //! value: pages are freed after nothing leads to them.
