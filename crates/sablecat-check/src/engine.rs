@@ -110,6 +110,9 @@ pub fn apply(env: &Env, step: &Step) -> Result<Answer> {
         }),
         Step::Insert(name, key, value) => on(env, name, |db| db.insert(key, value).map(|()| Answer::Done)),
         Step::Remove(name, key) => on(env, name, |db| db.remove(key).map(Answer::Flag)),
+        Step::RemoveRange(name, bounds) => {
+            on(env, name, |db| db.remove_range(bounds.clone()).map(Answer::Count))
+        }
         Step::OrInsert(name, key, value) => {
             on(env, name, |db| Ok(Answer::Value(Some(db.entry(key).or_insert(value)?))))
         }
@@ -162,6 +165,9 @@ fn run_parts(txn: &mut Txn<'_>, parts: &[Part]) -> Result<Vec<Answer>> {
                 within(txn, name, |txn, db| txn.insert(db, key, value).map(|()| Answer::Done))?
             }
             Part::Remove(name, key) => within(txn, name, |txn, db| txn.remove(db, key).map(Answer::Flag))?,
+            Part::RemoveRange(name, bounds) => {
+                within(txn, name, |txn, db| txn.remove_range(db, bounds).map(Answer::Count))?
+            }
             Part::Walk(name, walk) => within(txn, name, |txn, db| walk::engine(txn, db, walk))?,
             Part::Create(name) if reversed(name) => {
                 txn.database_ordered_by(name, REVERSED).map(|_| Answer::Done)?

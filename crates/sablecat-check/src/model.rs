@@ -117,6 +117,11 @@ impl Model {
             Step::Remove(name, key) => {
                 self.change(name, |records| Answer::Flag(records.remove(key).is_some()))
             }
+            Step::RemoveRange(name, bounds) => self.change(name, |records| {
+                let gone = between(name, records, bounds);
+                gone.iter().for_each(|(key, _)| _ = records.remove(key));
+                Answer::Count(gone.len() as u64)
+            }),
             Step::OrInsert(name, key, value) => self.change(name, |records| {
                 Answer::Value(Some(records.entry(key.clone()).or_insert(value.clone()).clone()))
             }),
@@ -182,6 +187,9 @@ impl Model {
                     self.apply(&Step::Insert(name.clone(), key.clone(), value.clone()))
                 }
                 Part::Remove(name, key) => self.apply(&Step::Remove(name.clone(), key.clone())),
+                Part::RemoveRange(name, bounds) => {
+                    self.apply(&Step::RemoveRange(name.clone(), bounds.clone()))
+                }
                 Part::Walk(name, walk) => self.change(name, |records| walk::model(name, records, walk)),
                 Part::Create(name) => self.apply(&Step::Create(name.clone())),
                 Part::Rename(from, to) => self.apply(&Step::Rename(from.clone(), to.clone())),

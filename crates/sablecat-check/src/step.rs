@@ -49,6 +49,8 @@ pub enum Part {
     Insert(String, Bytes, Bytes),
     /// `remove`
     Remove(String, Bytes),
+    /// `remove_range`
+    RemoveRange(String, Bounds),
     /// Cursors in one database.
     Walk(String, Walk),
     /// Opens a database, creating it if need be.
@@ -95,6 +97,8 @@ pub enum Step {
     Insert(String, Bytes, Bytes),
     /// `remove`
     Remove(String, Bytes),
+    /// `remove_range`
+    RemoveRange(String, Bounds),
     /// `entry().or_insert()`
     OrInsert(String, Bytes, Bytes),
     /// `entry().and_modify()`, appending a byte
@@ -246,6 +250,23 @@ impl Shape {
         }
     }
 
+    /// A range to be removed: of few keys, most of the time.
+    fn removed(&self, name: &str, dice: &mut Dice) -> Bounds {
+        if dice.percent(25) {
+            return (self.bound(name, dice), self.bound(name, dice));
+        }
+        let one = self.key(name, dice);
+        let mut other = one.clone();
+        if !other.is_empty() {
+            let most = if dice.percent(30) { other.len() } else { 2 };
+            let at = dice.index(other.len().min(most));
+            other[at] = other[at].saturating_add(dice.below(40) as u8);
+        }
+        let (lower, upper) = if reversed(name) { (other, one) } else { (one, other) };
+        let upper = if dice.percent(50) { Bound::Included(upper) } else { Bound::Excluded(upper) };
+        (if dice.percent(80) { Bound::Included(lower) } else { Bound::Excluded(lower) }, upper)
+    }
+
     fn limit(dice: &mut Dice) -> usize {
         if dice.percent(20) { usize::MAX } else { dice.index(20) }
     }
@@ -287,7 +308,7 @@ impl Shape {
             .map(|_| {
                 let table = dice.pick(&self.names);
                 let name = table.to_owned();
-                match dice.below(24) {
+                match dice.below(26) {
                     0..5 => Part::Read(name, self.read(table, dice)),
                     5 => Part::ForUpdate(name, self.key(table, dice)),
                     6..12 => Part::Insert(name, self.key(table, dice), self.value(dice)),
@@ -304,6 +325,7 @@ impl Shape {
                         }
                     },
                     22 | 23 => Part::Walk(name, walk::any(self, table, dice)),
+                    24 => Part::RemoveRange(name, self.removed(table, dice)),
                     _ => Part::Insert(name, self.key(table, dice), self.value(dice)),
                 }
             })
@@ -347,6 +369,7 @@ impl Shape {
             76..83 => Step::Create(name),
             83 => self.other_name(&name, dice).map_or(Step::Databases, |to| Step::Rename(name, to)),
             84 => Step::Drop(name),
+            85 if dice.percent(70) => Step::RemoveRange(name, self.removed(table, dice)),
             85 => Step::Databases,
             86..88 => Step::Sync,
             88..90 => Step::Checkpoint,

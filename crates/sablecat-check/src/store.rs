@@ -21,6 +21,7 @@ pub fn plain(step: Step) -> Option<Step> {
         | Step::Visit(..)
         | Step::Insert(..)
         | Step::Remove(..)
+        | Step::RemoveRange(..)
         | Step::Batch(..)
         | Step::Create(_)
         | Step::Drop(_)
@@ -43,6 +44,7 @@ pub fn apply(store: &mut DataStore, step: &Step, model: &Model) -> Result<Answer
         | Step::Visit(name, ..)
         | Step::Insert(name, ..)
         | Step::Remove(name, ..)
+        | Step::RemoveRange(name, ..)
         | Step::Batch(name, ..)
             if !there(name) =>
         {
@@ -83,6 +85,10 @@ pub fn apply(store: &mut DataStore, step: &Step, model: &Model) -> Result<Answer
         Step::Remove(name, key) => {
             let table = store.database(name)?;
             Answer::Flag(store.remove(&table, key)?)
+        }
+        Step::RemoveRange(name, bounds) => {
+            let table = store.database(name)?;
+            Answer::Count(store.remove_range(&table, bounds)?)
         }
         Step::Batch(name, records) => {
             let table = store.database(name)?;

@@ -79,9 +79,10 @@ fn processes_killed_anywhere_lose_nothing() {
 
 #[test]
 fn dying_at_any_system_call_leaves_nothing_in_doubt() {
-    for operation in ["split", "merge", "commit", "commit-large"] {
+    for operation in ["split", "merge", "commit", "commit-large", "remove-range"] {
         command(&["steps", "--operation", operation, "--by", "calls", "--every", "8"]);
     }
+    command(&["steps", "--operation", "clear-large", "--by", "calls", "--every", "40"]);
 }
 
 /// What changes is built beside the chain, of which a batch can copy a part only.

@@ -82,7 +82,11 @@ fn an_index_is_kept_by_transactions_that_commit_abort_and_roll_back() {
                         saved.truncate(1 + dice.index(saved.len()));
                         txn.rollback_to(saved.last().expect("there is one")).expect("of this transaction");
                     }
-                    2 | 3 => _ = txn.remove(&records, key(&mut dice)).expect("removed"),
+                    2 => _ = txn.remove(&records, key(&mut dice)).expect("removed"),
+                    3 if dice.percent(20) => {
+                        _ = txn.remove_range(&records, key(&mut dice)..key(&mut dice)).expect("removed");
+                    }
+                    3 => _ = txn.remove(&records, key(&mut dice)).expect("removed"),
                     4 => {
                         let undone = txn.nested(|txn| {
                             txn.insert(&records, key(&mut dice), value(&mut dice))?;
@@ -112,6 +116,9 @@ fn an_index_is_kept_by_changes_that_are_transactions_of_their_own() {
     let mut dice = Dice::new(1);
     for _ in 0..400 {
         match dice.below(5) {
+            0 if dice.percent(20) => {
+                _ = records.remove_range(key(&mut dice)..key(&mut dice)).expect("removed");
+            }
             0 => _ = records.remove(key(&mut dice)).expect("removed"),
             1 => _ = records.take(key(&mut dice)).expect("taken"),
             2 => records.insert_batch((0..5).map(|_| (key(&mut dice), value(&mut dice)))).expect("inserted"),
@@ -257,6 +264,8 @@ fn a_data_store_keeps_an_index() {
     for _ in 0..500 {
         if dice.percent(30) {
             store.remove(&records, key(&mut dice)).expect("removed");
+        } else if dice.percent(5) {
+            store.remove_range(&records, key(&mut dice)..key(&mut dice)).expect("removed");
         } else {
             store.insert(&records, key(&mut dice), value(&mut dice)).expect("inserted");
         }

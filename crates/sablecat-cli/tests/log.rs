@@ -52,6 +52,30 @@ fn a_journal_is_printed_commit_by_commit() {
 }
 
 #[test]
+fn a_removed_range_is_one_line() {
+    let scratch = Scratch::new("log-range");
+    scratch.run("put env a alpha");
+    scratch.run("journal env --on");
+    let env = sablecat::Env::open(scratch.path().join("env")).expect("opened");
+    let main = env.existing_database("main").expect("read").expect("there");
+    assert_eq!(main.remove_range("a".."m").expect("removed"), 1);
+    main.insert("z", "omega").expect("inserted");
+    assert_eq!(main.remove_range("b"..).expect("removed"), 1);
+    drop(main);
+    env.close().expect("closed");
+    let printed = scratch.run("log env").out;
+    let told: Vec<&str> =
+        printed.lines().filter_map(|line| line.split_once('\t')).map(|(_, rest)| rest).collect();
+    let expected = ["remove range\tmain\t=a\t!m", "insert\tmain\tz\tomega", "remove range\tmain\t=b\t.."];
+    assert_eq!(told, expected);
+    let first = scratch.run("log env --json").out;
+    let commit: Value = serde_json::from_str(first.lines().next().expect("a line")).expect("JSON");
+    let (lower, upper) = (json!({"key": "a", "included": true}), json!({"key": "m", "included": false}));
+    let range = json!({"change": "remove_range", "database": "main", "lower": lower, "upper": upper});
+    assert_eq!(commit["changes"], json!([range]));
+}
+
+#[test]
 fn who_follows_prints_what_another_process_commits_until_it_is_told_to_stop_or_nobody_reads() {
     let scratch = Scratch::new("follow");
     scratch.run("put env a alpha");

@@ -149,6 +149,7 @@ fn make_sample(which: Sample) -> Result<SimDisk> {
         second.insert([n], vec![n; usize::from(n) * 50])?;
         second.remove([n / 3])?;
     }
+    first.remove_range("key 01000".."key 01500")?;
     // More than half the log's buffer goes in chunks.
     env.write(|txn| (0..12u8).try_for_each(|n| txn.insert(&second, [7, n], vec![n; 2500])))?;
     match which {

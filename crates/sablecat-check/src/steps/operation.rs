@@ -62,7 +62,7 @@ const fn act(name: &'static str, in_company: bool, act: Act) -> Operation {
 }
 
 /// All that can be stepped.
-pub const OPERATIONS: [Operation; 33] = [
+pub const OPERATIONS: [Operation; 35] = [
     work("get", |env| env.database("d")?.get(key(30)).map(drop)),
     work("insert", |env| env.database("d")?.insert(key(30), "another")),
     work("remove", |env| env.database("d")?.remove(key(30)).map(drop)),
@@ -81,6 +81,16 @@ pub const OPERATIONS: [Operation; 33] = [
             txn.insert(&d, key(30), vec![b'v'; 3000])
         })
     }),
+    work("remove-range", |env| {
+        let (d, e) = (env.database("d")?, env.database("e")?);
+        env.write(|txn| {
+            txn.insert(&d, key(3), "before it")?;
+            txn.remove_range(&d, key(7)..key(52))?;
+            txn.insert(&d, key(30), "in it")?;
+            txn.clear(&e).map(drop)
+        })
+    }),
+    work("clear-large", |env| env.database("many")?.clear().map(drop)),
     work("savepoint", |env| {
         let d = env.database("d")?;
         env.write(|txn| {
@@ -168,7 +178,7 @@ pub fn named(name: &str) -> Option<&'static Operation> {
 impl Operation {
     /// Whether there is more data than cache.
     fn is_large(&self) -> bool {
-        matches!(self.name, "evict" | "commit-large")
+        matches!(self.name, "evict" | "commit-large" | "clear-large")
     }
 
     /// Bytes of the cache: the smallest there is, as the less there is to copy the better; or what takes more

@@ -1,6 +1,7 @@
 //! `log`: what was committed, commit by commit.
 
 use std::io::{self, BufWriter, Write};
+use std::ops::Bound;
 use std::time::Duration;
 
 use sablecat::{Change, ChangesOptions, Commit, Env, Lsn};
@@ -14,9 +15,10 @@ const ASK_EVERY: Duration = Duration::from_millis(200);
 
 /// Print what was committed, commit by commit, from the oldest log that is kept on
 ///
-/// A line each: the commit's LSN, a tab, what was done, and to what, with tabs between. With --json each
-/// commit is one line of JSON. Without a journal (see journal) the log is kept as far as recovery needs it,
-/// and an environment that was closed has none.
+/// A line each: the commit's LSN, a tab, what was done, and to what, with tabs between. The ends of a range
+/// that was removed are ".." (none), "=" and a key that is in it, or "!" and one that is not. With --json
+/// each commit is one line of JSON. Without a journal (see journal) the log is kept as far as recovery needs
+/// it, and an environment that was closed has none.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -103,6 +105,14 @@ impl Arguments {
             Change::Remove { database, key } => {
                 writeln!(out, "{lsn}\tremove\t{}\t{}", name(database), bytes(key))
             }
+            Change::RemoveRange { database, lower, upper } => {
+                let end = |bound: Bound<&[u8]>| match bound {
+                    Bound::Unbounded => "..".to_owned(),
+                    Bound::Included(key) => format!("={}", bytes(key)),
+                    Bound::Excluded(key) => format!("!{}", bytes(key)),
+                };
+                writeln!(out, "{lsn}\tremove range\t{}\t{}\t{}", name(database), end(lower), end(upper))
+            }
             Change::CreateDatabase { name: new, .. } => {
                 writeln!(out, "{lsn}\tcreate database\t{}", name(new))
             }
@@ -113,6 +123,12 @@ impl Arguments {
             _ => writeln!(out, "{lsn}\tsomething else"),
         }?;
         Ok(())
+    }
+
+    /// A key at an end of a range, and whether it is part of that.
+    fn bound(&self, key: &[u8], included: bool) -> Value {
+        let members = output::members(key, None, self.hex).into_iter();
+        Value::Object(members.chain([("included".to_owned(), Value::from(included))]).collect())
     }
 
     fn object(&self, change: Change<'_>) -> Map<String, Value> {
@@ -131,6 +147,15 @@ impl Arguments {
                     .chain(output::members(key, None, self.hex))
                     .collect(),
             ),
+            Change::RemoveRange { database, lower, upper } => {
+                let end = |bound: Bound<&[u8]>| match bound {
+                    Bound::Unbounded => Value::Null,
+                    Bound::Included(key) => self.bound(key, true),
+                    Bound::Excluded(key) => self.bound(key, false),
+                };
+                let (lower, upper) = (end(lower), end(upper));
+                ("remove_range", object(json!({ "database": database, "lower": lower, "upper": upper })))
+            }
             Change::CreateDatabase { name, comparator, method } => (
                 "create_database",
                 object(json!({ "name": name, "comparator": comparator, "method": method.to_string() })),

@@ -21,8 +21,10 @@ use std::ops::{Bound, ControlFlow};
 #[cfg(feature = "seam")]
 use super::flat;
 #[cfg(feature = "seam")]
+use super::one_by_one;
+#[cfg(feature = "seam")]
 use super::scan;
-use super::scan::{Part, Source, State, Wanted};
+use super::scan::{Bounds, Part, Source, State, Wanted};
 use super::{CopyWrite, Estimate, Home, PageCopy, PageRead, PageWrite, btree};
 use crate::error::Result;
 #[cfg(all(feature = "seam", feature = "fuzzing"))]
@@ -43,6 +45,9 @@ pub enum Method {
     #[doc(hidden)]
     Flat,
 }
+
+/// Pages that are removed of a range in one step.
+const REMOVED_AT_ONCE: usize = 128;
 
 impl Method {
     const ALL: &[Method] = &[
@@ -123,6 +128,15 @@ pub(crate) enum Tried {
 
 /// A record to be set, or, without a value, to be removed.
 pub(crate) type Change<'a> = (&'a [u8], Option<&'a [u8]>);
+
+/// What of a range was removed.
+#[derive(Debug, Default)]
+pub(crate) struct Removed {
+    /// How many records.
+    pub(crate) records: u64,
+    /// The least key of those that may be left of it; none: nothing is.
+    pub(crate) left: Option<Vec<u8>>,
+}
 
 /// What a database consists of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -278,6 +292,61 @@ impl<'a> Tree<'a> {
             Method::Btree => btree::change_beside(writer, self, change, last, store),
             #[cfg(feature = "seam")]
             Method::Flat => flat::change_beside(writer, self, change, last, store),
+        }
+    }
+
+    /// Removes the first records of a range, by pages as far as the method can: some `most` pages' worth. The
+    /// structure latch is held, or nobody else is there.
+    pub(crate) fn remove_some<W: PageWrite>(
+        &self,
+        writer: &mut W,
+        bounds: Bounds<'_>,
+        most: usize,
+    ) -> Result<Removed> {
+        match self.method {
+            Method::Btree => btree::remove_some(writer, self, bounds, most),
+            #[cfg(feature = "seam")]
+            Method::Flat => one_by_one::remove_some(writer, self, bounds),
+        }
+    }
+
+    /// Removes all records of a range, as [`Tree::remove_some`] does; says how many there were.
+    pub(crate) fn remove_range<W: PageWrite>(
+        &self,
+        writer: &mut W,
+        (lower, upper): Bounds<'_>,
+    ) -> Result<u64> {
+        let mut removed = self.remove_some(writer, (lower, upper), REMOVED_AT_ONCE)?;
+        let mut records = removed.records;
+        while let Some(from) = removed.left {
+            removed = self.remove_some(writer, (Bound::Included(&from), upper), REMOVED_AT_ONCE)?;
+            records += removed.records;
+        }
+        Ok(records)
+    }
+
+    /// As [`Tree::remove_some`], for a tree whose root is a copy, as [`Tree::change_beside`]: pages that are
+    /// not needed any more need no copies.
+    pub(crate) fn remove_some_beside<W: CopyWrite>(
+        &self,
+        writer: &mut W,
+        bounds: Bounds<'_>,
+        most: usize,
+    ) -> Result<Removed> {
+        match self.method {
+            Method::Btree => btree::remove_some_beside(writer, self, bounds, most),
+            #[cfg(feature = "seam")]
+            Method::Flat => one_by_one::remove_some_beside(writer, self, bounds),
+        }
+    }
+
+    /// How many committed records lie between two bounds: looks at pages, not at each record, as far as the
+    /// method can.
+    pub(crate) fn count<S: Source>(&self, source: &mut S, bounds: Bounds<'_>) -> Result<u64> {
+        match self.method {
+            Method::Btree => btree::count(source, self, bounds),
+            #[cfg(feature = "seam")]
+            Method::Flat => one_by_one::count(source, self, bounds),
         }
     }
 

@@ -12,6 +12,8 @@ mod home;
 mod in_order;
 pub(crate) mod long;
 mod method;
+#[cfg(feature = "seam")]
+mod one_by_one;
 mod scan;
 mod wrong;
 
@@ -22,7 +24,9 @@ pub use method::Method;
 #[cfg(feature = "fuzzing")]
 pub(crate) use method::exercise;
 pub(crate) use method::{Change, Load, Order, Place, Tree, Tried, Value, form_blank};
-pub(crate) use scan::{Found, PageCopy, Part, PendingRecord, Scan, Source, State, StateId, Wanted};
+pub(crate) use scan::{
+    Bounds, Found, PageCopy, Part, PendingRecord, Scan, Scanned, Source, State, StateId, Wanted,
+};
 
 use crate::error::{Error, Result};
 use crate::pages::{Snapshot, header};

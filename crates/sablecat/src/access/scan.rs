@@ -17,6 +17,9 @@ use crate::error::Result;
 use crate::pages::Snapshot;
 use crate::types::{Lsn, PageId};
 
+/// Bounds of keys.
+pub(crate) type Bounds<'b> = (Bound<&'b [u8]>, Bound<&'b [u8]>);
+
 /// A private copy of a page.
 #[derive(Debug, Default)]
 pub(crate) struct PageCopy {
@@ -64,6 +67,25 @@ pub(crate) trait Source {
         upper: Bound<&[u8]>,
         forward: bool,
     ) -> Result<Option<PendingRecord>>;
+
+    /// The range with a key in it of which all that is committed is to go.
+    fn removed_around(&self, _key: &[u8]) -> Option<Bounds<'_>> {
+        None
+    }
+}
+
+/// The pages that a reader sees, with nothing pending over them.
+pub(crate) struct Scanned<'r, R>(pub(crate) &'r R);
+
+impl<R: PageRead> Source for Scanned<'_, R> {
+    fn copy(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<()> {
+        let page = part.tree.wanted(self.0, wanted)?;
+        self.0.read(page, |bytes| into.fill(bytes))
+    }
+
+    fn pending(&self, _: Bound<&[u8]>, _: Bound<&[u8]>, _: bool) -> Result<Option<PendingRecord>> {
+        Ok(None)
+    }
 }
 
 /// A state with nothing pending over it, whose pages can be looked at in place.
@@ -165,7 +187,7 @@ impl Scan {
         forward: bool,
     ) -> Result<Option<(Vec<u8>, Found)>> {
         while !self.done {
-            let committed = self.committed(tree, source, forward)?;
+            let committed = self.standing(tree, source, forward)?;
             let pending = source.pending(as_slice(&self.lower), as_slice(&self.upper), forward)?;
             let first = |a: &[u8], b: &[u8]| {
                 if forward { tree.order.compare(a, b) } else { tree.order.compare(b, a) }
@@ -206,11 +228,34 @@ impl Scan {
         }
     }
 
-    /// The key of the next committed record from one end, which then stands there; none if no more lie
+    /// The key of the next committed record from one end that does not go with a range; none if no more lie
     /// between the bounds.
+    fn standing<S: Source>(
+        &mut self,
+        tree: &Tree<'_>,
+        source: &mut S,
+        forward: bool,
+    ) -> Result<Option<Vec<u8>>> {
+        let mut beyond = None;
+        loop {
+            let Some(key) = self.committed(tree, beyond.as_ref(), source, forward)? else { return Ok(None) };
+            let Some((lower, upper)) = source.removed_around(&key) else { return Ok(Some(key)) };
+            // What comes beyond the range is looked for from the root.
+            self.ends = Ends::Unknown;
+            beyond = match if forward { upper } else { lower } {
+                Bound::Unbounded => return Ok(None),
+                Bound::Included(key) => Some(Bound::Excluded(key.to_vec())),
+                Bound::Excluded(key) => Some(Bound::Included(key.to_vec())),
+            };
+        }
+    }
+
+    /// The key of the next committed record from one end, and `beyond` there, which then stands there; none
+    /// if no more lie between the bounds.
     fn committed<S: Source>(
         &mut self,
         tree: &Tree<'_>,
+        beyond: Option<&Bound<Vec<u8>>>,
         source: &mut S,
         forward: bool,
     ) -> Result<Option<Vec<u8>>> {
@@ -221,7 +266,11 @@ impl Scan {
                 Method::Flat => Ends::Flat(flat::Ends::default()),
             };
         }
-        let bounds = (as_slice(&self.lower), as_slice(&self.upper));
+        let bounds = match (beyond, forward) {
+            (None, _) => (as_slice(&self.lower), as_slice(&self.upper)),
+            (Some(beyond), true) => (as_slice(beyond), as_slice(&self.upper)),
+            (Some(beyond), false) => (as_slice(&self.lower), as_slice(beyond)),
+        };
         match &mut self.ends {
             Ends::Btree(ends) => ends.next(tree, bounds, source, (forward, self.shallow)),
             #[cfg(feature = "seam")]

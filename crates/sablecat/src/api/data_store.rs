@@ -6,12 +6,14 @@ use std::sync::Arc;
 use super::database::StoreHandle;
 use super::read::reading;
 use super::read::sealed::{Seen, State};
-use super::write::writing;
+use super::write::{remove_each, writing};
 use super::{Database, DatabaseStats, KeyRange, Range, Read, Stats, Write};
 use crate::access::InOrder;
 use crate::env::{Asked, CheckpointReport, CompactReport, Core, EnvTxn, Progress, VerifyReport};
 use crate::error::Result;
-use crate::txn::{Committed, Direct, Durability, Follow, Isolation, Options, TreeRef, followed, not_empty};
+use crate::txn::{
+    Committed, Direct, Durability, Follow, Isolation, Options, TreeRef, followed, not_empty, ranges,
+};
 
 /// An environment without transactions and without a log.
 ///
@@ -132,6 +134,21 @@ impl Write for DataStore {
 
     fn remove(&mut self, db: &Database<DataStore>, key: impl AsRef<[u8]>) -> Result<bool> {
         self.remove(db, key)
+    }
+
+    fn remove_range(&mut self, db: &Database<DataStore>, keys: impl KeyRange) -> Result<u64> {
+        let tree = self.tree(db)?;
+        if tree.follower.is_some() {
+            return remove_each(self, db, keys);
+        }
+        let bounds = db.bounds(&keys)?;
+        self.changes += 1;
+        let kernel = &self.core.kernel;
+        let seat = kernel.pages.participants.sit()?;
+        // SAFETY: this handle is the only one and is borrowed exclusively: no read is in progress, and a Data
+        // Store has no snapshots.
+        let mut direct = unsafe { Direct::new(&kernel.pages, &seat) };
+        direct.remove_range(&tree.tree(), ranges::bounds(&bounds))
     }
 }
 

@@ -616,7 +616,19 @@ impl Database {
         self.change(|txn| txn.pop_last(self))
     }
 
-    /// Removes the records of some keys in one transaction; how many there were.
+    /// Removes the records of some keys in one transaction; how many there were. Costs a look at each page
+    /// that has some of them, not at each record: see [`Write::remove_range`](crate::Write::remove_range).
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let env = sablecat::Env::in_memory()?;
+    /// let log = env.database("log")?;
+    /// log.bulk_load((0..10_000u32).map(|n| (n.to_be_bytes(), "a line")))?;
+    /// assert_eq!(log.remove_range(..9_000u32.to_be_bytes())?, 9_000);
+    /// assert_eq!(log.first()?.map(|(key, _)| key).as_deref(), Some(&9_000u32.to_be_bytes()[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Env::write`], and [`Database::range`].

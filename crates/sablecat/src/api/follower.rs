@@ -135,7 +135,13 @@ impl Follower {
 fn apply_one(txn: &mut Txn<'_>, change: Change<'_>, databases: &mut HashMap<String, Database>) -> Result<()> {
     let is_own = |name: &str| name == POSITIONS;
     match change {
-        Change::Insert { database, .. } | Change::Remove { database, .. } if is_own(database) => Ok(()),
+        Change::Insert { database, .. }
+        | Change::Remove { database, .. }
+        | Change::RemoveRange { database, .. }
+            if is_own(database) =>
+        {
+            Ok(())
+        }
         Change::CreateDatabase { name, .. } | Change::RemoveDatabase { name } if is_own(name) => Ok(()),
         Change::Insert { database, key, value } => {
             let database = find(txn, database, databases)?;
@@ -144,6 +150,10 @@ fn apply_one(txn: &mut Txn<'_>, change: Change<'_>, databases: &mut HashMap<Stri
         Change::Remove { database, key } => {
             let database = find(txn, database, databases)?;
             txn.remove(database, key).map(drop)
+        }
+        Change::RemoveRange { database, lower, upper } => {
+            let database = find(txn, database, databases)?;
+            txn.remove_range(database, (lower, upper)).map(drop)
         }
         Change::CreateDatabase { name, comparator, method } => {
             if txn.existing_database(name)?.is_some() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::kept::Kept;
 use super::read::reading;
 use super::read::sealed::{Seen, State};
-use super::write::writing;
+use super::write::{remove_each, writing};
 use super::{Database, Env, KeyRange, Range, Read, Record, TxnOptions, Write, within};
 use crate::env::{Asked, EnvTxn};
 use crate::error::{Error, ErrorKind, Result};
@@ -88,6 +88,14 @@ impl Write for Txn<'_> {
 
     fn remove(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<bool> {
         self.remove(db, key)
+    }
+
+    fn remove_range(&mut self, db: &Database, keys: impl KeyRange) -> Result<u64> {
+        if self.tree(db)?.follower.is_some() {
+            return remove_each(self, db, keys);
+        }
+        let (tree, bounds) = (self.tree(db)?, db.bounds(&keys)?);
+        noted(&self.lost, self.inner.records.remove_range(tree, bounds))
     }
 }
 

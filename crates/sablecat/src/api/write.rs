@@ -213,21 +213,19 @@ pub trait Write: Read {
         Ok(last)
     }
 
-    /// Removes the records of some keys, one after the other; how many there were.
+    /// Removes the records of some keys; how many there were. Costs a look at each page that has some of
+    /// them, not at each record, and little memory and log, however many there are.
+    ///
+    /// Whatever others change or insert between these keys before the transaction commits is a conflict, at
+    /// [`Isolation::Snapshot`](crate::Isolation::Snapshot) too. Read committed transactions remove what is
+    /// there when they commit.
     ///
     /// # Errors
     /// As [`Write::remove`], and [`Read::range`].
-    fn remove_range(&mut self, db: &Database<Self::Of>, keys: impl KeyRange) -> Result<u64> {
-        let mut walk = db.walk(&keys)?;
-        let mut count = 0;
-        while let Some(key) = walk.next(self)? {
-            count += u64::from(self.remove(db, key)?);
-        }
-        Ok(count)
-    }
+    fn remove_range(&mut self, db: &Database<Self::Of>, keys: impl KeyRange) -> Result<u64>;
 
-    /// Removes all records, one after the other; how many there were. To be rid of a database, with all that
-    /// is in it, remove that: it costs the same however large it is.
+    /// Removes all records, as [`Write::remove_range`] does; how many there were. To be rid of a database,
+    /// with all that is in it, remove that: it costs the same however large it is.
     ///
     /// # Errors
     /// As [`Write::remove`].
@@ -252,6 +250,16 @@ pub trait Write: Read {
         }
         Ok(())
     }
+}
+
+/// Removes the records of some keys one after the other, as where each is to be told to somebody.
+pub(super) fn remove_each<W: Write>(from: &mut W, db: &Database<W::Of>, keys: impl KeyRange) -> Result<u64> {
+    let mut walk = db.walk(&keys)?;
+    let mut count = 0;
+    while let Some(key) = walk.next(from)? {
+        count += u64::from(from.remove(db, key)?);
+    }
+    Ok(count)
 }
 
 fn number(value: &[u8]) -> Option<i64> {
@@ -363,7 +371,8 @@ macro_rules! writing {
             crate::api::Write::pop_last(self, db)
         }
 
-        /// Removes the records of some keys, one after the other; how many there were.
+        /// Removes the records of some keys; how many there were: see
+        /// [`Write::remove_range`](crate::Write::remove_range).
         ///
         /// # Errors
         /// As [`Write::remove_range`](crate::Write::remove_range).

@@ -60,7 +60,7 @@ impl Said {
         // The catalog is the first tree.
         while let Some(operation) = operations.next()? {
             match Meaning::of(operation)? {
-                Meaning::Record { .. } => break,
+                Meaning::Record { .. } | Meaning::Range { .. } => break,
                 Meaning::Stands { key, entry } => match Key::of(key) {
                     Key::Name(name) => said.named.push((
                         text(name)?,

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::{Config, volumes};
-use crate::access::PageWrite;
+use crate::access::{Bounds, PageWrite};
 use crate::error::{Error, Result};
 use crate::log::{Commits, EndReason, Operation};
 use crate::pages::Participant;
@@ -36,7 +36,7 @@ pub struct RecoveryReport {
     pub end: Lsn,
     /// Commits replayed.
     pub commits: u64,
-    /// Changes of single records replayed.
+    /// Changes of single records, and of ranges of them, replayed.
     pub operations: u64,
     /// The log ended in remains of commits that had not been made durable.
     pub torn: bool,
@@ -161,6 +161,7 @@ impl Replay<'_> {
         self.report.operations += 1;
         match Meaning::of(operation)? {
             Meaning::Record { tree, key, value } => self.change(tree, key, value),
+            Meaning::Range { tree, bounds } => self.remove_range(tree, bounds),
             Meaning::Stands { key, entry } => self.put_catalog(key, entry),
             Meaning::Unnamed { name } => self.delete_catalog(name),
             // A tree's pages are free. Here they are not yet, since no record tells of each, so the note that
@@ -180,6 +181,11 @@ impl Replay<'_> {
         let Some(tree) = self.tree(tree)? else { return Ok(()) };
         self.direct().change(&tree.tree(), key, value)?;
         Ok(())
+    }
+
+    fn remove_range(&mut self, tree: TreeId, bounds: Bounds<'_>) -> Result<()> {
+        let Some(tree) = self.tree(tree)? else { return Ok(()) };
+        self.direct().remove_range(&tree.tree(), bounds).map(drop)
     }
 
     /// A record of the catalog. A tree that is not known yet gets a root here, and the record is made to say

@@ -20,6 +20,7 @@
 //! *What waits.* Nobody for who reads.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::time::Duration;
 
 use sablecat_os::calendar::Moment;
@@ -55,6 +56,16 @@ pub enum Change<'a> {
         database: &'a str,
         /// The key.
         key: &'a [u8],
+    },
+    /// There are no records between these keys from here on, if there were any. What the commit inserts there
+    /// comes after it.
+    RemoveRange {
+        /// The name of the database, as of this commit.
+        database: &'a str,
+        /// From where on.
+        lower: Bound<&'a [u8]>,
+        /// Up to where.
+        upper: Bound<&'a [u8]>,
     },
     /// There is a new database, empty.
     CreateDatabase {
@@ -399,6 +410,9 @@ impl ChangedRecords<'_> {
         Ok(operation.map(|operation| match operation {
             Operation::Put { tree, key, value } => Change::Insert { database: of(tree), key, value },
             Operation::Delete { tree, key } => Change::Remove { database: of(tree), key },
+            Operation::DeleteRange { tree, lower, upper } => {
+                Change::RemoveRange { database: of(tree), lower, upper }
+            }
         }))
     }
 }

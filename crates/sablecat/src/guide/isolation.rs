@@ -76,10 +76,11 @@
 //!
 //! # What counts as getting in the way
 //!
-//! At `Snapshot`, a record that the transaction changes was changed by another since it began. At
-//! `Serializable`, moreover, anything it has read reads otherwise when it commits: a record, its absence, a
-//! range with all that was or was not in it. That is compared record by record: a neighbour in the same page
-//! does not matter. At any level, of two transactions that create, rename or remove a database of one name,
+//! At `Snapshot`, a record that the transaction changes was changed by another since it began; or a range
+//! that it removes has other records than it had. At `Serializable`, moreover, anything it has read reads
+//! otherwise when it commits: a record, its absence, a range with all that was or was not in it. That is
+//! compared record by record: a neighbour in the same page does not matter. At any level, of two
+//! transactions that create, rename or remove a database of one name,
 //! the second to commit is refused.
 //!
 //! So read what you need and no more. A serialisable transaction that has read a whole database conflicts

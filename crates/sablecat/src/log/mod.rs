@@ -112,7 +112,7 @@ mod measure;
 mod tests;
 
 pub(crate) use commits::{Commit, Commits, Operations};
-pub(crate) use operation::{Operation, operation_bytes_max};
+pub(crate) use operation::{Operation, operation_bytes_max, range_bytes_max};
 #[cfg(feature = "fuzzing")]
 pub(crate) use record::seal_record;
 pub(crate) use record::{Kind, RECORD_BYTES_MAX, RecordBuilder};

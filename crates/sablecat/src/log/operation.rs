@@ -3,15 +3,24 @@
 //! ```text
 //! put:     1 u8 │ tree varint │ key length varint │ key │ value length varint │ value
 //! delete:  2 u8 │ tree varint │ key length varint │ key
+//! range:   3 u8 │ tree varint │ lower bound │ upper bound
+//! bound:   0 u8: none; 1 u8 (the key is in the range) or 2 u8 (it is not) │ key length varint │ key
 //! ```
 //!
 //! Varints are little-endian groups of seven bits, the high bit set on all but the last.
+
+use std::ops::Bound;
 
 use crate::error::{Error, Result};
 use crate::types::{Lsn, TreeId};
 
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
+const DELETE_RANGE: u8 = 3;
+
+const UNBOUNDED: u8 = 0;
+const INCLUDED: u8 = 1;
+const EXCLUDED: u8 = 2;
 
 /// One change to one tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,13 +29,17 @@ pub(crate) enum Operation<'a> {
     Put { tree: TreeId, key: &'a [u8], value: &'a [u8] },
     /// `key` is gone from here on.
     Delete { tree: TreeId, key: &'a [u8] },
+    /// All keys between two bounds are gone from here on.
+    DeleteRange { tree: TreeId, lower: Bound<&'a [u8]>, upper: Bound<&'a [u8]> },
 }
 
 impl Operation<'_> {
     /// The tree that it changes.
     pub(crate) fn tree(&self) -> TreeId {
         match self {
-            Operation::Put { tree, .. } | Operation::Delete { tree, .. } => *tree,
+            Operation::Put { tree, .. }
+            | Operation::Delete { tree, .. }
+            | Operation::DeleteRange { tree, .. } => *tree,
         }
     }
 }
@@ -34,6 +47,15 @@ impl Operation<'_> {
 /// An operation is not longer than this: its code, a tree number, and two lengths, beside key and value.
 pub(crate) fn operation_bytes_max(key_len: usize, value_len: usize) -> usize {
     1 + 5 + 10 + key_len + 10 + value_len
+}
+
+/// The removal of a range is not longer than this.
+pub(crate) fn range_bytes_max((lower, upper): (Bound<&[u8]>, Bound<&[u8]>)) -> usize {
+    let bytes = |bound: Bound<&[u8]>| match bound {
+        Bound::Unbounded => 1,
+        Bound::Included(key) | Bound::Excluded(key) => 1 + 10 + key.len(),
+    };
+    1 + 5 + bytes(lower) + bytes(upper)
 }
 
 pub(super) fn encode_put(into: &mut Vec<u8>, tree: TreeId, key: &[u8], value: &[u8]) {
@@ -52,6 +74,27 @@ pub(super) fn encode_put_up_to_value(into: &mut Vec<u8>, tree: TreeId, key: &[u8
 pub(super) fn encode_delete(into: &mut Vec<u8>, tree: TreeId, key: &[u8]) {
     into.push(DELETE);
     encode_varint(into, u64::from(tree.0));
+    encode_bytes(into, key);
+}
+
+pub(super) fn encode_delete_range(
+    into: &mut Vec<u8>,
+    tree: TreeId,
+    (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
+) {
+    into.push(DELETE_RANGE);
+    encode_varint(into, u64::from(tree.0));
+    encode_bound(into, lower);
+    encode_bound(into, upper);
+}
+
+fn encode_bound(into: &mut Vec<u8>, bound: Bound<&[u8]>) {
+    let (kind, key) = match bound {
+        Bound::Unbounded => return into.push(UNBOUNDED),
+        Bound::Included(key) => (INCLUDED, key),
+        Bound::Excluded(key) => (EXCLUDED, key),
+    };
+    into.push(kind);
     encode_bytes(into, key);
 }
 
@@ -105,23 +148,35 @@ fn decode_bytes<'a>(bytes: &mut &'a [u8]) -> std::result::Result<&'a [u8], Bad> 
     Ok(taken)
 }
 
+fn decode_bound<'a>(bytes: &mut &'a [u8]) -> std::result::Result<Bound<&'a [u8]>, Bad> {
+    let (&kind, rest) = bytes.split_first().ok_or(Bad::Short)?;
+    *bytes = rest;
+    match kind {
+        UNBOUNDED => Ok(Bound::Unbounded),
+        INCLUDED => decode_bytes(bytes).map(Bound::Included),
+        EXCLUDED => decode_bytes(bytes).map(Bound::Excluded),
+        _ => Err(Bad::Malformed("an unknown bound of a range")),
+    }
+}
+
 /// Takes an operation off the front of `bytes`, which are not changed on failure.
 pub(super) fn decode<'a>(bytes: &mut &'a [u8]) -> std::result::Result<Operation<'a>, Bad> {
     let mut rest = *bytes;
     let (&code, after) = rest.split_first().ok_or(Bad::Short)?;
     rest = after;
-    if code != PUT && code != DELETE {
+    if !matches!(code, PUT | DELETE | DELETE_RANGE) {
         return Err(Bad::Malformed("an unknown operation"));
     }
     let tree = TreeId(
         u32::try_from(decode_varint(&mut rest)?)
             .map_err(|_| Bad::Malformed("a tree number of more than 32 bits"))?,
     );
-    let key = decode_bytes(&mut rest)?;
-    let operation = if code == PUT {
-        Operation::Put { tree, key, value: decode_bytes(&mut rest)? }
-    } else {
-        Operation::Delete { tree, key }
+    let operation = match code {
+        DELETE_RANGE => {
+            Operation::DeleteRange { tree, lower: decode_bound(&mut rest)?, upper: decode_bound(&mut rest)? }
+        }
+        DELETE => Operation::Delete { tree, key: decode_bytes(&mut rest)? },
+        _ => Operation::Put { tree, key: decode_bytes(&mut rest)?, value: decode_bytes(&mut rest)? },
     };
     *bytes = rest;
     Ok(operation)
@@ -166,25 +221,90 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
+        proptest::collection::vec(any::<u8>(), 0..most)
+    }
+
+    fn bound() -> impl Strategy<Value = Bound<Vec<u8>>> {
+        prop_oneof![
+            Just(Bound::Unbounded),
+            bytes(200).prop_map(Bound::Included),
+            bytes(200).prop_map(Bound::Excluded)
+        ]
+    }
+
+    #[derive(Clone, Debug)]
+    enum Said {
+        Put(Vec<u8>, Vec<u8>),
+        Delete(Vec<u8>),
+        DeleteRange(Bound<Vec<u8>>, Bound<Vec<u8>>),
+    }
+
+    impl Said {
+        fn as_operation(&self, tree: TreeId) -> Operation<'_> {
+            match self {
+                Said::Put(key, value) => Operation::Put { tree, key, value },
+                Said::Delete(key) => Operation::Delete { tree, key },
+                Said::DeleteRange(lower, upper) => Operation::DeleteRange {
+                    tree,
+                    lower: lower.as_ref().map(Vec::as_slice),
+                    upper: upper.as_ref().map(Vec::as_slice),
+                },
+            }
+        }
+    }
+
+    fn said() -> impl Strategy<Value = Said> {
+        prop_oneof![
+            (bytes(200), bytes(300)).prop_map(|(key, value)| Said::Put(key, value)),
+            bytes(200).prop_map(Said::Delete),
+            (bound(), bound()).prop_map(|(lower, upper)| Said::DeleteRange(lower, upper)),
+        ]
+    }
+
     proptest! {
         #[test]
-        fn what_was_encoded_comes_back(
-            list in proptest::collection::vec(
-                (any::<bool>(), any::<u32>(), proptest::collection::vec(any::<u8>(), 0..200), proptest::collection::vec(any::<u8>(), 0..300)),
-                0..20,
-            )
-        ) {
+        fn what_was_encoded_comes_back(list in proptest::collection::vec((any::<u32>(), said()), 0..20)) {
             let mut bytes = Vec::new();
-            for (put, tree, key, value) in &list {
-                if *put { encode_put(&mut bytes, TreeId(*tree), key, value) } else { encode_delete(&mut bytes, TreeId(*tree), key) }
+            for (tree, said) in &list {
+                let before = bytes.len();
+                let most = match said.as_operation(TreeId(*tree)) {
+                    Operation::Put { tree, key, value } => {
+                        encode_put(&mut bytes, tree, key, value);
+                        operation_bytes_max(key.len(), value.len())
+                    }
+                    Operation::Delete { tree, key } => {
+                        encode_delete(&mut bytes, tree, key);
+                        operation_bytes_max(key.len(), 0)
+                    }
+                    Operation::DeleteRange { tree, lower, upper } => {
+                        encode_delete_range(&mut bytes, tree, (lower, upper));
+                        range_bytes_max((lower, upper))
+                    }
+                };
+                prop_assert!(bytes.len() - before <= most);
             }
             let mut operations = Operations::new(&bytes, Lsn(0));
-            for (put, tree, key, value) in &list {
-                let tree = TreeId(*tree);
-                let want = if *put { Operation::Put { tree, key, value } } else { Operation::Delete { tree, key } };
-                prop_assert_eq!(operations.next().unwrap(), Some(want));
+            for (tree, said) in &list {
+                prop_assert_eq!(operations.next().unwrap(), Some(said.as_operation(TreeId(*tree))));
             }
             prop_assert_eq!(operations.next().unwrap(), None);
+            // Cut anywhere, it is short, not wrong: chunks end anywhere.
+            if let Some((tree, said)) = list.last() {
+                let whole = bytes.len();
+                let mut rest = &bytes[..];
+                let mut begins = 0;
+                while let Ok(operation) = decode(&mut rest) {
+                    if !rest.is_empty() {
+                        begins = whole - rest.len();
+                    }
+                    prop_assert!(!rest.is_empty() || operation == said.as_operation(TreeId(*tree)));
+                    if rest.is_empty() { break; }
+                }
+                for end in begins..whole {
+                    prop_assert_eq!(decode(&mut &bytes[begins..end]), Err(Bad::Short));
+                }
+            }
         }
 
         #[test]

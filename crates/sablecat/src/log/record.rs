@@ -5,7 +5,7 @@
 //!  4 crc u32            crc32c of the body with its padding, then len, then bytes 8..24
 //!  8 lsn u64            where the record begins
 //! 16 distance u32       (lsn - what was durable when it was appended) / 8; all ones: unknown
-//! 20 kind u8 │ 21 version u8 (1) │ 22 padding u8 (0..8, zero bytes at the end) │ 23 codec u8 (0: the body is as it is here)
+//! 20 kind u8 │ 21 version u8 (1, or 2: ranges are removed) │ 22 padding u8 (0..8, zero bytes at the end) │ 23 codec u8 (0: the body is as it is here)
 //! 24 body, padding
 //! ```
 //!
@@ -14,6 +14,8 @@
 //! knows that everything below `lsn - 8 * distance` was durable.
 //!
 //! A record's end is the next one's beginning. A commit's LSN is the end of its record.
+
+use std::ops::Bound;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{Lsn, TreeId};
@@ -25,6 +27,8 @@ pub(super) const HEADER_BYTES: usize = 24;
 /// No record is longer. Keeps a damaged length from making a reader ask for gigabytes.
 pub(crate) const RECORD_BYTES_MAX: usize = 16 << 20;
 const VERSION: u8 = 1;
+/// The version of a commit that removes ranges: a build that does not know these knows that much.
+const RANGES_VERSION: u8 = 2;
 const DISTANCE_UNKNOWN: u32 = u32::MAX;
 
 /// What a record is for.
@@ -108,6 +112,17 @@ impl RecordBuilder {
     #[inline]
     pub(crate) fn delete(&mut self, tree: TreeId, key: &[u8]) {
         operation::encode_delete(&mut self.bytes, tree, key);
+    }
+
+    /// Adds "all keys of `tree` between two bounds go" to a commit.
+    pub(crate) fn delete_range(&mut self, tree: TreeId, bounds: (Bound<&[u8]>, Bound<&[u8]>)) {
+        operation::encode_delete_range(&mut self.bytes, tree, bounds);
+        self.says_ranges();
+    }
+
+    /// The commit removes ranges, here or in its chunks.
+    pub(crate) fn says_ranges(&mut self) {
+        self.bytes[21] = RANGES_VERSION;
     }
 
     /// Adds bytes to the body as they are.
@@ -234,7 +249,7 @@ impl<'a> Record<'a> {
             );
             Error::new(ErrorKind::Invalid, what)
         };
-        if version != VERSION {
+        if !matches!(version, VERSION | RANGES_VERSION) {
             return Err(unknown("version", version));
         }
         if codec != 0 {
@@ -277,6 +292,26 @@ mod tests {
         assert_eq!(Record::parse(&bytes, Lsn(8008)).unwrap(), None, "not at another place");
     }
 
+    /// Builds that do not know ranges refuse such a commit for its version, and read all others.
+    #[test]
+    fn a_commit_that_removes_ranges_says_so() {
+        let mut builder = RecordBuilder::new();
+        builder.begin(Kind::Commit);
+        builder.delete_range(TreeId(7), (Bound::Included(b"from"), Bound::Unbounded));
+        builder.delete_range(TreeId(300), (Bound::Unbounded, Bound::Excluded(b"to")));
+        builder.put(TreeId(300), b"k", b"v");
+        builder.finish_body();
+        let bytes = builder.seal(Lsn(0), Lsn(0)).to_vec();
+        assert_eq!((bytes[20], bytes[21]), (1, 2));
+        let body = b"\x03\x07\x01\x04from\x00\x03\xac\x02\x00\x02\x02to\x01\xac\x02\x01k\x01v";
+        assert_eq!(Record::parse(&bytes, Lsn(0)).unwrap().unwrap().body, body);
+        builder.commit_chunked(1, 2, 3);
+        assert_eq!(builder.seal(Lsn(0), Lsn(0))[21], 1, "the next one begins anew");
+        builder.says_ranges();
+        assert_eq!(builder.seal(Lsn(0), Lsn(0))[20..22], [4, 2]);
+        assert_eq!(sample().seal(Lsn(0), Lsn(0))[20..22], [1, 1]);
+    }
+
     #[test]
     fn a_filler_is_a_header() {
         let mut builder = RecordBuilder::new();
@@ -301,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_good_record_of_an_unknown_kind_or_version_is_an_error() {
-        for (at, value) in [(20, 99), (21, 2)] {
+        for (at, value) in [(20, 99), (21, 3)] {
             let mut builder = sample();
             builder.bytes[at] = value;
             let bytes = builder.seal(Lsn(0), Lsn(0)).to_vec();

@@ -12,7 +12,7 @@ use sablecat_os::atomic::Ordering;
 use super::catalog::{self, CATALOG};
 use super::changes::Changes;
 use super::large::Large;
-use super::write_set::WriteSet;
+use super::write_set::{Step, WriteSet};
 use super::{Isolation, Kernel, TreeRef, conflict};
 use crate::access::{Change, PageRead, PageWrite, Tree, Tried, Value, long};
 use crate::error::{Error, Result};
@@ -117,10 +117,34 @@ impl Kernel {
         for (tree, records) in writes.trees() {
             let view = tree.tree();
             let mut last = PageId::NONE;
-            for (key, value) in records.iter() {
-                let value = value.as_deref();
+            for step in records.steps() {
+                let (key, value) = match step {
+                    Step::Record(key, value) => (key, value.as_deref()),
+                    Step::Range(bounds) => {
+                        view.remove_range(changes, bounds)?;
+                        last = PageId::NONE;
+                        continue;
+                    }
+                };
                 let run = value.filter(|value| self.is_large(value)).and_then(|_| runs.next());
                 self.apply_next(changes, &view, (key, value), run, &mut last)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// In the commit step, snapshot isolation's first-committer-wins for all single records of a write set.
+    pub(super) fn check_writes(&self, writes: &WriteSet, check: WriteCheck<'_>) -> Result<()> {
+        let WriteCheck::AsOf { at, me } = check else { return Ok(()) };
+        let now = self.pages.region.header().visible();
+        for (tree, records) in writes.trees().filter(|(tree, _)| !tree.is_new()) {
+            for (key, _) in records.iter() {
+                if tree.id == CATALOG && !catalog::is_name(key) {
+                    continue;
+                }
+                if !self.record_is_same(tree, key, at, now, me)? {
+                    return Err(changed_first());
+                }
             }
         }
         Ok(())
@@ -235,12 +259,15 @@ impl Kernel {
             // The next snapshot must have what this one lacks, however long the committer is kept from making
             // it visible.
             self.help_committer(me);
-            return Err(conflict(
-                "another transaction changed a record that this one changes, and committed first; run it again",
-            ));
+            return Err(changed_first());
         }
         Ok(())
     }
+}
+
+#[cold]
+fn changed_first() -> Error {
+    conflict("another transaction changed a record that this one changes, and committed first; run it again")
 }
 
 /// Which committed changes of others forbid a write.

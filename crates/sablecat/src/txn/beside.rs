@@ -32,6 +32,7 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::ops::Bound;
 
 use super::apply::WriteCheck;
 use super::bulk::filler;
@@ -41,7 +42,7 @@ use super::copy::Copying;
 use super::large::Large;
 use super::write_set::{Records, WriteSet};
 use super::{Kernel, TreeRef, conflict, publish};
-use crate::access::{CopyWrite, PageRead, PageWrite, Tree, Tried};
+use crate::access::{Bounds, CopyWrite, PageRead, PageWrite, Tree, Tried};
 use crate::error::{Error, Result};
 use crate::log::RecordBuilder;
 use crate::pages::{Participant, Run, header};
@@ -75,6 +76,11 @@ impl Kernel {
         } else {
             usize::MAX
         }
+    }
+
+    /// How many pages a batch has, about.
+    fn pages_in_batch(&self) -> usize {
+        (self.pages.region.geometry().frames / BATCH_PART).clamp(*BATCH.start(), *BATCH.end())
     }
 
     /// Commits a write set of any size. The caller holds no latch.
@@ -161,6 +167,14 @@ impl<'a> Build<'a> {
     fn tree(&mut self, tree: &TreeRef, records: &Records) -> Result<()> {
         let kernel = self.kernel;
         let (mut root, mut passed, mut more) = (None, None, true);
+        for (lower, upper) in records.removed() {
+            let mut left = Some(lower.map(<[u8]>::to_vec));
+            while let Some(from) = left {
+                let from = from.as_ref().map(Vec::as_slice);
+                let (at, after) = kernel.patiently(|| self.remove_batch(tree, root, (from, upper)))?;
+                (root, left) = (Some(at), after.map(Bound::Included));
+            }
+        }
         while more {
             // When there is no room for a batch it is begun anew.
             let batch = kernel.patiently(|| self.batch(tree, root, (records, passed.as_deref())))?;
@@ -168,6 +182,33 @@ impl<'a> Build<'a> {
         }
         self.roots.extend(root.map(|root| (tree.root, root)));
         Ok(())
+    }
+
+    /// Removes some of a range, from its beginning on, from the tree at a root beside that of the tree, which
+    /// is made if there is none yet. Says which root that is, and the least key that may be left.
+    fn remove_batch(
+        &mut self,
+        tree: &TreeRef,
+        root: Option<PageId>,
+        (lower, upper): Bounds<'_>,
+    ) -> Result<(PageId, Option<Vec<u8>>)> {
+        let kernel = self.kernel;
+        let most = kernel.pages_in_batch();
+        let (mut changes, _) = self.changes();
+        let mut copying = Copying::new(&mut changes, self.frozen, most);
+        let old = tree.tree();
+        let root = match root {
+            Some(root) => root,
+            None => copying.copy_root(&old)?,
+        };
+        let new = Tree { root, ..old };
+        let mut left = new.remove_some_beside(&mut copying, (lower, upper), most)?.left;
+        while let Some(from) = left.as_deref().filter(|_| !copying.is_full()) {
+            left = new.remove_some_beside(&mut copying, (Bound::Included(from), upper), most)?.left;
+        }
+        copying.finish().write(&self.list, &mut changes)?;
+        publish::publish(&kernel.pages, &kernel.log, changes, &mut filler(), |_| Ok(()))?;
+        Ok((root, left))
     }
 
     /// Applies some of the records after a key to the tree at a root beside that of the tree, which is made
@@ -179,7 +220,7 @@ impl<'a> Build<'a> {
         (records, after): (&Records, Option<&[u8]>),
     ) -> Result<Batch> {
         let kernel = self.kernel;
-        let most = (kernel.pages.region.geometry().frames / BATCH_PART).clamp(*BATCH.start(), *BATCH.end());
+        let most = kernel.pages_in_batch();
         let (mut changes, now) = self.changes();
         let mut copying = Copying::new(&mut changes, self.frozen, most);
         let old = tree.tree();

@@ -3,8 +3,9 @@
 use super::changes::Changes;
 use super::write_set::{Pending, WriteSet};
 use super::{Kernel, publish};
+use crate::access::Bounds;
 use crate::error::Result;
-use crate::log::{Kind, RecordBuilder, operation_bytes_max};
+use crate::log::{Kind, RecordBuilder, operation_bytes_max, range_bytes_max};
 use crate::pages::Participant;
 use crate::types::{Lsn, TreeId};
 
@@ -26,14 +27,20 @@ impl Kernel {
         let bytes = |(_, key, value): (_, &[u8], &Pending)| {
             operation_bytes_max(key.len(), value.as_deref().map_or(0, <[u8]>::len))
         };
+        let ranges = || writes.trees().flat_map(|(_, records)| records.removed());
         if !writes.is_spilled()
-            && records().map(bytes).sum::<usize>() + RecordBuilder::OVERHEAD_MAX
+            && records().map(bytes).chain(ranges().map(range_bytes_max)).sum::<usize>()
+                + RecordBuilder::OVERHEAD_MAX
                 <= self.log.record_bytes_max()
         {
-            for (tree, key, value) in records() {
-                match value {
-                    Some(value) => record.put(tree, key, value),
-                    None => record.delete(tree, key),
+            for (tree, records) in writes.trees() {
+                // What is set in a range comes after it.
+                records.removed().for_each(|range| record.delete_range(tree.id, range));
+                for (key, value) in records.iter() {
+                    match value {
+                        Some(value) => record.put(tree.id, key, value),
+                        None => record.delete(tree.id, key),
+                    }
                 }
             }
             record.finish_body();
@@ -42,12 +49,18 @@ impl Kernel {
         let hold = ChainHold::begin(me, self.log.tail());
         let mut chunks = Chunks::begin(self, record, me);
         for (tree, records) in writes.trees() {
+            for range in records.removed() {
+                chunks.add_range(tree.id, range)?;
+            }
             let mut all = records.after(None)?;
             while let Some((key, value)) = all.next()? {
                 chunks.add(tree.id, &key, value.as_deref())?;
             }
         }
         chunks.finish()?;
+        if writes.has_ranges() {
+            record.says_ranges();
+        }
         Ok(Some(hold))
     }
 }
@@ -82,6 +95,15 @@ impl<'a, 'r> Chunks<'a, 'r> {
         self.add_bytes(head.body())?;
         self.head = head;
         self.add_bytes(value.unwrap_or_default())
+    }
+
+    fn add_range(&mut self, tree: TreeId, range: Bounds<'_>) -> Result<()> {
+        let mut head = std::mem::take(&mut self.head);
+        head.begin(Kind::Commit);
+        head.delete_range(tree, range);
+        self.add_bytes(head.body())?;
+        self.head = head;
+        Ok(())
     }
 
     fn add_bytes(&mut self, bytes: &[u8]) -> Result<()> {

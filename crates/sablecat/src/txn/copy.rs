@@ -75,7 +75,8 @@ fn not_own(page: PageId) -> Error {
 
 impl CopyWrite for Copying<'_, '_> {
     fn is_full(&self) -> bool {
-        self.changes.items().len() >= self.most
+        // Each page that is listed may be on another page of the list.
+        self.changes.items().len() >= self.most || self.listed.len() > 3 * self.most
     }
 
     fn is_own(&self, page: PageId) -> Result<bool> {

@@ -7,7 +7,7 @@
 //! A page changed in place loses the block that held it (a checkpoint frees it, if a checkpoint has named it)
 //! and is written to another one when it is evicted or captured.
 
-use crate::access::{PageRead, PageWrite, Tree, check_different, form_blank, long};
+use crate::access::{Bounds, PageRead, PageWrite, Tree, check_different, form_blank, long};
 use crate::error::Result;
 use crate::pages::{InHand, Pages, Participant};
 use crate::region::{BlockWord, EntryWord, FrameState};
@@ -102,6 +102,11 @@ impl<'a> Direct<'a> {
             self.me.hints.remember(tree.id, page);
         }
         Ok(done)
+    }
+
+    /// Removes all records of a range; how many there were.
+    pub(crate) fn remove_range(&mut self, tree: &Tree<'_>, bounds: Bounds<'_>) -> Result<u64> {
+        tree.remove_range(self, bounds)
     }
 
     /// Whether a page is in a frame.

@@ -25,9 +25,7 @@ use sablecat_os::atomic::Ordering;
 use super::catalog::{CATALOG, CatalogEntry, Listed};
 use super::changes::Changes;
 use super::{Committed, Durability, Kernel, TreeRef};
-use crate::access::{
-    Change, Found, Method, PageCopy, PageRead, PageWrite, Part, PendingRecord, Scan, Source, Tree, Wanted,
-};
+use crate::access::{Change, Found, Method, PageRead, PageWrite, Scan, Scanned, Tree};
 use crate::error::{Error, Result};
 use crate::log;
 use crate::pages::Participant;
@@ -55,6 +53,11 @@ pub(super) struct Additions(BTreeMap<[u8; KEY_BYTES], Option<u32>>);
 impl Additions {
     pub(super) fn add(&mut self, listed: Listed, first: PageId, count: u64) {
         self.0.insert(key(listed, first), Some(count as u32));
+    }
+
+    /// How many entries change.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// The page is freed in this commit.
@@ -115,20 +118,6 @@ fn each_of(
             (0..count).for_each(|n| tell(PageId(first.0 + n as u32)));
         }
         from = PageId(last.0.saturating_add(1));
-    }
-}
-
-/// The pages that a reader sees, scanned.
-struct Scanned<'r, R>(&'r R);
-
-impl<R: PageRead> Source for Scanned<'_, R> {
-    fn copy(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<()> {
-        let page = part.tree.wanted(self.0, wanted)?;
-        self.0.read(page, |bytes| into.fill(bytes))
-    }
-
-    fn pending(&self, _: Bound<&[u8]>, _: Bound<&[u8]>, _: bool) -> Result<Option<PendingRecord>> {
-        Ok(None)
     }
 }
 

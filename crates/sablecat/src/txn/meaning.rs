@@ -5,7 +5,8 @@
 //! transactions elsewhere (api/follower.rs).
 
 use super::catalog::{CATALOG, CatalogEntry, Key};
-use crate::error::Result;
+use crate::access::Bounds;
+use crate::error::{Error, Result};
 use crate::log::Operation;
 use crate::types::TreeId;
 
@@ -14,6 +15,8 @@ use crate::types::TreeId;
 pub(crate) enum Meaning<'a> {
     /// A record of a tree has this value from here on; none: it is gone.
     Record { tree: TreeId, key: &'a [u8], value: Option<&'a [u8]> },
+    /// No record of a tree between two bounds is there from here on.
+    Range { tree: TreeId, bounds: Bounds<'a> },
     /// A name of a database, or the note that a tree is to be freed, stands for a tree from here on. A tree
     /// that was not there is made, empty.
     Stands { key: &'a [u8], entry: CatalogEntry },
@@ -41,6 +44,10 @@ impl<'a> Meaning<'a> {
                 Key::Former(tree, name) => Meaning::Formerly { tree, name },
                 Key::Unknown => Meaning::Nothing,
             },
+            Operation::DeleteRange { tree: CATALOG, .. } => {
+                return Err(Error::corruption("the log removes a range of the catalog, which nobody does"));
+            }
+            Operation::DeleteRange { tree, lower, upper } => Meaning::Range { tree, bounds: (lower, upper) },
             Operation::Put { tree, key, value } => Meaning::Record { tree, key, value: Some(value) },
             Operation::Delete { tree, key } => Meaning::Record { tree, key, value: None },
         })

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use super::reads::ReadSet;
 use super::write_set::WriteSet;
 use super::{Kernel, TreeRef};
-use crate::access::{PageCopy, Part, PendingRecord, Source, Wanted};
+use crate::access::{Bounds, PageCopy, Part, PendingRecord, Source, Wanted};
 use crate::error::Result;
 use crate::pages::Participant;
 use crate::types::Lsn;
@@ -53,5 +53,9 @@ impl Source for Merged<'_> {
         forward: bool,
     ) -> Result<Option<PendingRecord>> {
         self.writes.records(self.tree.id).map_or(Ok(None), |records| records.edge(lower, upper, forward))
+    }
+
+    fn removed_around(&self, key: &[u8]) -> Option<Bounds<'_>> {
+        self.writes.records(self.tree.id)?.removed_around(key)
     }
 }

@@ -6,6 +6,9 @@
 //! merged.rs       its state as a scan sees it: the snapshot with what is pending
 //! gate.rs         having the environment to oneself
 //! write_set.rs    what a transaction would change, in key order, with savepoints
+//! ranges.rs       ranges of keys that it would remove
+//! remove_range.rs removing a range
+//! savepoints.rs   what they were before
 //! runs.rs         what of that does not stay in memory
 //! reads.rs        what it has seen, and whether that still stands
 //! committed.rs    the state at one LSN
@@ -60,11 +63,14 @@ mod merged;
 mod notes;
 mod presence;
 mod publish;
+pub(crate) mod ranges;
 mod reads;
 mod reap;
 mod rebuilt;
 mod recent;
+mod remove_range;
 pub(crate) mod runs;
+mod savepoints;
 mod scratch;
 mod seeing;
 mod short;
@@ -86,9 +92,9 @@ pub(crate) use follow::{Follow, followed, not_empty};
 pub use locks::DeadlockPolicy;
 pub(crate) use meaning::Meaning;
 pub(crate) use presence::{Presence, State};
+pub(crate) use savepoints::Position;
 pub(crate) use single::RecordChange;
 pub(crate) use transaction::{Options, Stamp, Transaction};
-pub(crate) use write_set::Position;
 
 use std::time::Duration;
 

@@ -35,7 +35,7 @@ enum Shown<R> {
 }
 
 /// What a record's value is: what was made of it, or, if it is long, where it begins and how long it is.
-enum Extent<R> {
+pub(super) enum Extent<R> {
     Inline(R),
     Long(PageId, u64),
 }
@@ -213,7 +213,7 @@ impl<'k> Transaction<'k> {
 
     /// What `look` makes of a committed value, or, if that is long, where it begins and how long it is; none
     /// if there is no record.
-    fn extent<R>(
+    pub(super) fn extent<R>(
         &self,
         state: Committed<'_>,
         tree: &TreeRef,
@@ -264,7 +264,11 @@ impl<'k> Transaction<'k> {
     }
 
     /// What of the state it sees, with what is pending over it, a scan looks at.
-    fn merged<'a>(&'a self, Committed { kernel, me, at }: Committed<'a>, tree: &'a TreeRef) -> Merged<'a> {
+    pub(super) fn merged<'a>(
+        &'a self,
+        Committed { kernel, me, at }: Committed<'a>,
+        tree: &'a TreeRef,
+    ) -> Merged<'a> {
         Merged {
             kernel,
             me,

@@ -4,6 +4,9 @@
 //! what memory and runs say of a key the newest counts. Whoever wants all of them goes through both together.
 //! The catalog's records, and the journal, stay in memory.
 //!
+//! A range of keys that is removed is one entry, however many records it has (ranges.rs): what it covers is
+//! gone but for what is pending there. So what was pending in it before goes, and is not pending any more.
+//!
 //! Savepoints are positions in a journal of what each entry was before; the journal is kept only once a
 //! savepoint has been asked for. A position names the write set that it is of and the change that it follows:
 //! so one of another transaction, or of changes that have been undone, is told from one that can be rolled
@@ -16,14 +19,15 @@ use std::iter::Peekable;
 use std::ops::Bound;
 use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::{self, AtomicU64};
 
 use super::catalog::{self, CATALOG};
+use super::ranges::{self, Ranges, Span};
 use super::runs::{self, Merge, Place, Run, Writer, compare};
+use super::savepoints::{Journal, Position, Undone, foreign};
 use super::short::Short;
 use super::{Comparator, TreeRef};
-use crate::access::PendingRecord;
-use crate::error::{Error, Result};
+use crate::access::{Bounds, PendingRecord};
+use crate::error::Result;
 use crate::types::TreeId;
 
 /// What a record is to become: a value, or none (removed).
@@ -142,7 +146,7 @@ impl Recent {
     fn edge(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, forward: bool) -> Option<(&[u8], &Pending)> {
         match self {
             Recent::Bytes(map) => {
-                if is_empty(lower, upper, |a, b| a.cmp(b)) {
+                if ranges::is_empty((lower, upper), |a, b| a.cmp(b)) {
                     return None;
                 }
                 let mut range = map.range::<[u8], _>((lower, upper));
@@ -195,16 +199,30 @@ pub(crate) struct Records {
     /// Keys of which nothing is pending, whatever the runs say: it was rolled back. In the tree's order,
     /// which may take keys for one that are written in different ways.
     void: Recent,
+    /// Where all that is committed goes. What is pending there comes after it.
+    removed: Ranges,
 }
 
 impl Records {
     fn new(tree: &TreeRef) -> Records {
-        Records { recent: Recent::new(tree), runs: Vec::new(), void: Recent::new(tree) }
+        Records {
+            recent: Recent::new(tree),
+            runs: Vec::new(),
+            void: Recent::new(tree),
+            removed: Ranges::default(),
+        }
     }
 
-    /// What a record is to become, if it is to change.
+    /// What a record is to become, if it is to change: by itself, or with a range that is removed.
     #[inline]
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Cow<'_, Pending>>> {
+        let own = self.get_own(key)?;
+        Ok(if own.is_none() && self.removed_around(key).is_some() { Some(Cow::Owned(None)) } else { own })
+    }
+
+    /// What a record is to become, if it is to change by itself.
+    #[inline]
+    fn get_own(&self, key: &[u8]) -> Result<Option<Cow<'_, Pending>>> {
         match self.recent.get(key) {
             Some(pending) => Ok(Some(Cow::Borrowed(pending))),
             None if self.runs.is_empty() => Ok(None),
@@ -299,7 +317,57 @@ impl Records {
     }
 
     fn has_any(&self) -> bool {
-        self.recent.len() > 0 || !self.runs.is_empty()
+        self.recent.len() > 0 || !self.runs.is_empty() || self.has_ranges()
+    }
+
+    fn compare(&self) -> impl Fn(&[u8], &[u8]) -> Ordering {
+        |a, b| compare(self.recent.order(), a, b)
+    }
+
+    /// Whether some are not in memory.
+    pub(crate) fn is_spilled(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
+    /// Whether ranges are removed.
+    pub(crate) fn has_ranges(&self) -> bool {
+        self.removed.len() > 0
+    }
+
+    /// The ranges that are removed, in order; they lie apart.
+    pub(crate) fn removed(&self) -> impl Iterator<Item = Bounds<'_>> {
+        self.removed.iter().map(ranges::bounds)
+    }
+
+    /// The range with a key in it that is removed.
+    #[inline]
+    pub(crate) fn removed_around(&self, key: &[u8]) -> Option<Bounds<'_>> {
+        if !self.has_ranges() {
+            return None;
+        }
+        self.removed.covering(key, self.compare()).map(ranges::bounds)
+    }
+
+    /// What of a range is not removed yet, in order.
+    pub(crate) fn not_removed(&self, span: &Span) -> Vec<Span> {
+        self.removed.gaps(span, self.compare())
+    }
+
+    /// All that changes where nothing has gone to a file, in the order of keys: a range where it begins.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = Step<'_>> {
+        let (mut records, mut ranges) = (self.iter().peekable(), self.removed().peekable());
+        let begins_first = move |(lower, _): Bounds<'_>, key: Option<&[u8]>| match (lower, key) {
+            (Bound::Unbounded, _) | (_, None) => true,
+            (Bound::Included(lower), Some(key)) => compare(self.recent.order(), lower, key).is_le(),
+            (Bound::Excluded(lower), Some(key)) => compare(self.recent.order(), lower, key).is_lt(),
+        };
+        std::iter::from_fn(move || {
+            let next = records.peek().map(|(key, _)| *key);
+            match ranges.next_if(|range| begins_first(*range, next)) {
+                Some(range) => Some(Step::Range(range)),
+                None => records.next().map(|(key, pending)| Step::Record(key, pending)),
+            }
+        })
     }
 
     fn unset(&mut self, key: &[u8]) {
@@ -327,6 +395,14 @@ impl Records {
         self.void.clear();
         runs::merge_some(place, self.recent.order(), &mut self.runs)
     }
+}
+
+/// Something that changes.
+pub(crate) enum Step<'a> {
+    /// All that is committed between two bounds goes.
+    Range(Bounds<'a>),
+    /// A record is set, or goes.
+    Record(&'a [u8], &'a Pending),
 }
 
 /// The key of a record and what it is to become, in memory or read from a file.
@@ -380,96 +456,6 @@ impl<'a> All<'a> {
     }
 }
 
-/// Whether no key can lie between the bounds.
-fn is_empty(lower: Bound<&[u8]>, upper: Bound<&[u8]>, compare: impl Fn(&[u8], &[u8]) -> Ordering) -> bool {
-    match (lower, upper) {
-        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
-        (Bound::Included(a), Bound::Included(b)) => compare(a, b).is_gt(),
-        (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => {
-            compare(a, b).is_ge()
-        }
-    }
-}
-
-#[derive(Debug)]
-struct Undo {
-    /// Which of all changes of the write set this undoes, the undone ones counted.
-    change: u64,
-    tree: TreeId,
-    key: Short,
-    /// What was there: nothing, or a pending record.
-    before: Option<Pending>,
-}
-
-/// A place in a write set to roll back to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Position {
-    /// The write set's number.
-    set: u64,
-    /// How many changes the journal has before it.
-    len: usize,
-    /// The last of these; 0: there are none.
-    after: u64,
-}
-
-/// The journal of a write set.
-#[derive(Debug)]
-struct Journal {
-    /// The write set's number: no other of this process has it.
-    set: u64,
-    /// How many changes there have been, the undone ones counted.
-    changes: u64,
-    undos: Vec<Undo>,
-    /// As many of the first undos cannot be rolled back at present.
-    kept: usize,
-}
-
-/// Numbers of write sets with savepoints.
-static SETS: AtomicU64 = AtomicU64::new(1);
-
-impl Journal {
-    fn new() -> Journal {
-        // Relaxed: the numbers need only differ.
-        Journal { set: SETS.fetch_add(1, atomic::Ordering::Relaxed), changes: 0, undos: Vec::new(), kept: 0 }
-    }
-
-    fn position(&self) -> Position {
-        Position {
-            set: self.set,
-            len: self.undos.len(),
-            after: self.undos.last().map_or(0, |undo| undo.change),
-        }
-    }
-
-    /// Refuses a position that cannot be rolled back to.
-    fn check(&self, position: Position) -> Result<()> {
-        if position.set != self.set {
-            return Err(foreign());
-        }
-        let after =
-            position.len.checked_sub(1).map_or(Some(0), |last| self.undos.get(last).map(|undo| undo.change));
-        if after != Some(position.after) {
-            return Err(Error::invalid(
-                "rolling back to a savepoint that is gone: the transaction was rolled back to an earlier one since; nothing was undone",
-            ));
-        }
-        if position.len < self.kept {
-            return Err(Error::invalid(
-                "rolling back, in a nested transaction, to a savepoint from before it: nothing was undone; let the nested transaction fail, which \
-                 undoes what it did, then roll back",
-            ));
-        }
-        Ok(())
-    }
-}
-
-fn foreign() -> Error {
-    Error::invalid(
-        "rolling back to a savepoint of another transaction, or of an earlier run of this one: nothing was undone; use the savepoints that this \
-         transaction was asked for in this run",
-    )
-}
-
 /// The write set of one transaction.
 #[derive(Debug, Default)]
 pub(crate) struct WriteSet {
@@ -485,13 +471,18 @@ impl WriteSet {
         self.len() == 0
     }
 
-    /// How many records are pending; any number if some are not in memory.
+    /// How many records and ranges are pending; any number if some are not in memory.
     pub(crate) fn len(&self) -> usize {
         if self.is_spilled() {
             usize::MAX
         } else {
-            self.trees.iter().map(|(_, records)| records.recent.len()).sum()
+            self.trees.iter().map(|(_, records)| records.recent.len() + records.removed.len()).sum()
         }
+    }
+
+    /// Whether ranges are removed.
+    pub(crate) fn has_ranges(&self) -> bool {
+        self.trees.iter().any(|(_, records)| records.has_ranges())
     }
 
     /// Whether some records are not in memory.
@@ -546,8 +537,7 @@ impl WriteSet {
         self.trees.binary_search_by_key(&tree, |(have, _)| have.id).ok().map(|at| &self.trees[at].1)
     }
 
-    /// Sets what a record is to become.
-    pub(crate) fn set(&mut self, tree: &TreeRef, key: &[u8], value: Pending) -> Result<()> {
+    fn records_mut(&mut self, tree: &TreeRef) -> &mut Records {
         let at = match self.trees.binary_search_by_key(&tree.id, |(have, _)| have.id) {
             Ok(at) => at,
             Err(at) => {
@@ -555,19 +545,47 @@ impl WriteSet {
                 at
             }
         };
-        let records = &mut self.trees[at].1;
-        let spilled = if self.journal.is_some() && records.recent.get(key).is_none() {
-            records.get(key)?.map(Cow::into_owned)
+        &mut self.trees[at].1
+    }
+
+    /// Sets what a record is to become.
+    pub(crate) fn set(&mut self, tree: &TreeRef, key: &[u8], value: Pending) -> Result<()> {
+        let is_journaled = self.journal.is_some();
+        let bytes = key.len() + value.as_deref().map_or(0, <[u8]>::len) + RECORD_BYTES;
+        let records = self.records_mut(tree);
+        let spilled = if is_journaled && records.recent.get(key).is_none() {
+            records.get_own(key)?.map(Cow::into_owned)
         } else {
             None
         };
-        self.bytes += key.len() + value.as_deref().map_or(0, <[u8]>::len) + RECORD_BYTES;
         let before = records.recent.set(key, value).or(spilled);
-        if let Some(journal) = &mut self.journal {
-            journal.changes += 1;
-            journal.undos.push(Undo { change: journal.changes, tree: tree.id, key: key.into(), before });
-        }
+        self.bytes += bytes;
+        self.note(tree.id, || Undone::Record(key.into(), before));
         Ok(())
+    }
+
+    /// Removes a range: all that is committed in it. Nothing that is pending in it may be set.
+    pub(crate) fn remove_range(&mut self, tree: &TreeRef, span: Span) {
+        let records = self.records_mut(tree);
+        let order = records.recent.order();
+        let added = records.removed.add(span, |a, b| compare(order, a, b));
+        self.note(tree.id, || Undone::Range(added));
+    }
+
+    /// Has nothing pending of a record that is in memory.
+    pub(crate) fn unset(&mut self, tree: &TreeRef, key: &[u8]) {
+        let records = self.records_mut(tree);
+        let before = records.recent.get(key).cloned();
+        records.unset(key);
+        self.note(tree.id, || Undone::Record(key.into(), before));
+    }
+
+    /// Notes what undoes a change, if that may be asked for.
+    #[inline]
+    fn note(&mut self, tree: TreeId, what: impl FnOnce() -> Undone) {
+        if let Some(journal) = &mut self.journal {
+            journal.note(tree, what());
+        }
     }
 
     /// A position to roll back to.
@@ -583,16 +601,16 @@ impl WriteSet {
     pub(crate) fn roll_back_to(&mut self, position: Position) -> Result<()> {
         let Some(journal) = &mut self.journal else { return Err(foreign()) };
         journal.check(position)?;
-        while journal.undos.len() > position.len {
-            let Some(undo) = journal.undos.pop() else { break };
-            let Some((_, records)) = self.trees.iter_mut().find(|(tree, _)| tree.id == undo.tree) else {
+        while let Some((of, what)) = journal.undo_since(position) {
+            let Some((_, records)) = self.trees.iter_mut().find(|(tree, _)| tree.id == of) else {
                 continue;
             };
-            match undo.before {
-                Some(before) => {
-                    records.recent.set(&undo.key, before);
+            match what {
+                Undone::Record(key, Some(before)) => {
+                    records.recent.set(&key, before);
                 }
-                None => records.unset(&undo.key),
+                Undone::Record(key, None) => records.unset(&key),
+                Undone::Range(added) => records.removed.undo(added),
             }
         }
         Ok(())
@@ -600,13 +618,13 @@ impl WriteSet {
 
     /// Keeps what was set so far from being rolled back; says how much was kept before.
     pub(crate) fn keep(&mut self) -> usize {
-        self.journal.as_mut().map_or(0, |journal| std::mem::replace(&mut journal.kept, journal.undos.len()))
+        self.journal.as_mut().map_or(0, Journal::keep)
     }
 
     /// Ends [`WriteSet::keep`], by what that said.
     pub(crate) fn keep_only(&mut self, kept: usize) {
         if let Some(journal) = &mut self.journal {
-            journal.kept = kept;
+            journal.keep_only(kept);
         }
     }
 }

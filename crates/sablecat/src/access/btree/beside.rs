@@ -47,7 +47,7 @@ pub(crate) fn change_beside<W: CopyWrite>(
 
 /// Makes sure that the child in a slot of an inner page, which is a copy, is one as well, and says which page
 /// it is.
-fn own_child<W: CopyWrite>(
+pub(super) fn own_child<W: CopyWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
     parent: PageId,
@@ -64,7 +64,7 @@ fn own_child<W: CopyWrite>(
 
 /// Makes sure that all pages from the root, which is a copy, to the leaf for a key are copies, and says which
 /// page the leaf is.
-fn own_leaf<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> Result<PageId> {
+pub(super) fn own_leaf<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> Result<PageId> {
     let mut page = tree.root;
     let mut path = Vec::new();
     find_leaf(writer, tree, key, Toward::Key, |step| path.push(step.slot))?;
@@ -117,7 +117,7 @@ fn own_nested<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> Resu
 
 /// Copies a whole subtree, whose number is in all of its pages and goes with the root's, and has the record
 /// in a slot of a leaf lead to it. What is nested in it stays.
-fn copy_subtree<'t, W: CopyWrite>(
+pub(super) fn copy_subtree<'t, W: CopyWrite>(
     writer: &mut W,
     old: &Tree<'t>,
     leaf: PageId,

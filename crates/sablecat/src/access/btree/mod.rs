@@ -9,7 +9,7 @@
 //! also changes inner pages; the caller sees to it that only one writer at a time changes a tree's shape (the
 //! structure latch), and that leaves are written in key order.
 //!
-//! Keys too long for a page are nested: nest.rs.
+//! Keys too long for a page are nested: nest.rs. Ranges are removed by pages: removal.rs.
 //!
 //! Splits leave room for any entry in both halves (node/limits.rs), so a put splits each level at most once.
 //! Merges take a page into its right neighbour's company when both fit one page, once it is less than a third
@@ -17,6 +17,7 @@
 
 mod beside;
 mod change;
+mod count;
 mod estimate;
 mod fold;
 mod free;
@@ -24,27 +25,32 @@ mod load;
 pub(crate) mod nest;
 pub(crate) mod node;
 mod reach;
+mod removal;
 mod scan;
 mod shape;
 mod verify;
 
 pub(super) use beside::change_beside;
 pub(super) use change::{change, try_change};
+pub(super) use count::count;
 pub(super) use estimate::estimate;
 pub(super) use fold::fold;
 pub(super) use free::{Freeing, free_root};
 pub(super) use load::Load;
 pub(super) use nest::{check_key, find as find_place, is_nested};
 pub(super) use reach::reach;
+pub(super) use removal::{remove_some, remove_some_beside};
 pub(super) use scan::{Ends, bound_read, reads_same, wanted};
 #[cfg(test)]
 pub(crate) use shape::{put, remove};
 pub(super) use verify::verify;
 
+use std::ops::{Bound, Range};
+
 use self::node::{Inner, Kind, Leaf, LeafMut, Order, Value};
-use super::PageRead;
 use super::method::Tree;
 use super::wrong::{damaged, misplaced, unborn};
+use super::{Bounds, PageRead};
 use crate::error::Result;
 use crate::pages::header;
 use crate::types::{PageId, TreeId};
@@ -173,6 +179,34 @@ pub(super) fn is_leaf_for(bytes: &[u8], tree: &Tree<'_>, key: &[u8]) -> bool {
     header::tree_id(bytes) == tree.id
         && node::kind(bytes) == Some(Kind::Leaf)
         && Leaf::new(bytes).covers(key, tree.order)
+}
+
+/// The slots of a leaf between two bounds, and whether the leaf after it may have keys between them as well.
+pub(super) fn slots_between(
+    leaf: Leaf<'_>,
+    tree: &Tree<'_>,
+    (lower, upper): Bounds<'_>,
+) -> (Range<usize>, bool) {
+    let order = tree.order;
+    let covered = |key: &&[u8]| leaf.covers(key, order);
+    let from = match lower {
+        Bound::Included(key) if covered(&key) => leaf.search(key, order).unwrap_or_else(|slot| slot),
+        Bound::Excluded(key) if covered(&key) => {
+            leaf.search(key, order).map_or_else(|slot| slot, |slot| slot + 1)
+        }
+        _ => 0,
+    };
+    let goes_on = leaf.upper_fence().is_some_and(|fence| tree.below(fence, upper));
+    let to = match upper {
+        _ if goes_on => leaf.count(),
+        _ if leaf.lower_fence().is_some_and(|fence| !tree.below(fence, upper)) => 0,
+        Bound::Included(key) if covered(&key) => {
+            leaf.search(key, order).map_or_else(|slot| slot, |slot| slot + 1)
+        }
+        Bound::Excluded(key) if covered(&key) => leaf.search(key, order).unwrap_or_else(|slot| slot),
+        _ => leaf.count(),
+    };
+    (from..to.max(from), goes_on)
 }
 
 /// The fences of a page, if it is a leaf.

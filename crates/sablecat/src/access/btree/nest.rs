@@ -141,7 +141,11 @@ fn find_nested<'t, 'k, R: PageRead>(
 }
 
 /// The subtree of a stem.
-fn find_subtree<R: PageRead>(reader: &R, tree: &Tree<'_>, stem: &[u8]) -> Result<Option<Tree<'static>>> {
+pub(super) fn find_subtree<R: PageRead>(
+    reader: &R,
+    tree: &Tree<'_>,
+    stem: &[u8],
+) -> Result<Option<Tree<'static>>> {
     let leaf = find_leaf(reader, tree, stem, Toward::Key, |_| {})?;
     reader.read(leaf, |bytes| match Leaf::new(bytes).search(stem, tree.order) {
         Ok(slot) => subtree_at(tree, bytes, slot).map(Some),

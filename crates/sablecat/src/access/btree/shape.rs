@@ -62,7 +62,7 @@ fn split<W: PageWrite>(
 }
 
 /// Has a leaf that got other fences be where it belongs now.
-fn settle<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, page: PageId) -> Result<()> {
+pub(super) fn settle<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, page: PageId) -> Result<()> {
     if tree.home.keys.is_empty() {
         return Ok(());
     }
@@ -179,6 +179,17 @@ fn merge<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, parent: Step, page: Page
         // another time.
         return Ok(false);
     }
+    merge_at(writer, tree, parent.page, left_slot, (left, right))
+}
+
+/// Merges two neighbouring children of `parent`, the left one in this slot, if they fit one page.
+pub(super) fn merge_at<W: PageWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    parent: PageId,
+    left_slot: usize,
+    (left, right): (PageId, PageId),
+) -> Result<bool> {
     // Leaves are latched in key order, and a neighbour may come before what is held already: so no waiting
     // for it.
     if !writer.try_claim(left)? || !writer.try_claim(right)? {
@@ -189,7 +200,7 @@ fn merge<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, parent: Step, page: Page
     writer.write(right)?;
     let left_image = writer.read(left, <[u8]>::to_vec)?;
     let right_image = writer.read(right, <[u8]>::to_vec)?;
-    let separator = writer.read(parent.page, |bytes| {
+    let separator = writer.read(parent, |bytes| {
         let (prefix, suffix) = Inner::new(bytes).separator(left_slot);
         [prefix, suffix].concat()
     })?;
@@ -197,7 +208,7 @@ fn merge<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, parent: Step, page: Page
         return Ok(false);
     }
     // Nothing may fail from here on: what is merged would be there twice.
-    let [into, _, above] = writer.write_all([left, right, parent.page])?;
+    let [into, _, above] = writer.write_all([left, right, parent])?;
     let merged = if node::kind(&left_image) == Some(Kind::Leaf) {
         node::merge_leaf(&left_image, &right_image, &separator, into)
     } else {
@@ -211,7 +222,7 @@ fn merge<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, parent: Step, page: Page
 }
 
 /// Takes the content of a root's only child into the root.
-fn shrink<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
+pub(super) fn shrink<W: PageWrite>(writer: &mut W, tree: &Tree<'_>) -> Result<()> {
     loop {
         let only = writer.read(tree.root, |bytes| {
             (node::kind(bytes) == Some(Kind::Inner))

@@ -1,0 +1,67 @@
+//! Ranges, one record after the other: for a method that has no faster way.
+
+use std::ops::Bound;
+
+use super::method::Removed;
+use super::scan::{Bounds, PageCopy, Part, PendingRecord, Scan, Scanned, Source, Wanted};
+use super::{CopyWrite, PageWrite, Tree};
+use crate::error::{Error, Result};
+use crate::types::PageId;
+
+fn scan((lower, upper): Bounds<'_>) -> Scan {
+    Scan::new(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec))
+}
+
+/// How many committed records lie between the bounds: see [`Tree::count`].
+pub(super) fn count<S: Source>(source: &mut S, tree: &Tree<'_>, bounds: Bounds<'_>) -> Result<u64> {
+    let (mut scan, mut count) = (scan(bounds), 0);
+    while scan.next(tree, &mut Committed(source), true)?.is_some() {
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// A source without what is pending.
+struct Committed<'s, S>(&'s mut S);
+
+impl<S: Source> Source for Committed<'_, S> {
+    fn copy(&mut self, part: &Part<'_>, wanted: Wanted<'_>, into: &mut PageCopy) -> Result<()> {
+        self.0.copy(part, wanted, into)
+    }
+
+    fn pending(&self, _: Bound<&[u8]>, _: Bound<&[u8]>, _: bool) -> Result<Option<PendingRecord>> {
+        Ok(None)
+    }
+}
+
+/// Removes the first record of a range: see [`Tree::remove_some`].
+pub(super) fn remove_some<W: PageWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    bounds: Bounds<'_>,
+) -> Result<Removed> {
+    let Some((key, _)) = scan(bounds).next(tree, &mut Scanned(writer), true)? else {
+        return Ok(Removed::default());
+    };
+    let mut nowhere = PageId::NONE;
+    let removed = tree.change(writer, (&key, None), &mut nowhere, |_, _, _| Err(no_value()))?;
+    Ok(Removed { records: u64::from(removed), left: Some(key) })
+}
+
+/// As [`remove_some`], in a tree whose root is a copy.
+pub(super) fn remove_some_beside<W: CopyWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    bounds: Bounds<'_>,
+) -> Result<Removed> {
+    let Some((key, _)) = scan(bounds).next(tree, &mut Scanned(writer), true)? else {
+        return Ok(Removed::default());
+    };
+    let mut nowhere = PageId::NONE;
+    let done = tree.change_beside(writer, (&key, None), &mut nowhere, |_, _, _| Err(no_value()))?;
+    Ok(Removed { records: u64::from(done), left: Some(key) })
+}
+
+fn no_value() -> Error {
+    Error::corruption("a removal stored a value")
+}
