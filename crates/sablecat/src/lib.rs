@@ -63,6 +63,9 @@ mod txn;
 mod types;
 
 pub use access::Method;
+#[cfg(feature = "seam")]
+#[doc(hidden)]
+pub use access::hash_order;
 pub use api::{
     Builder, Changes, ChangesIn, ChangesOptions, Commit, Cursor, DataStore, Database, DatabaseStats, Entry,
     Env, Follower, KeyRange, Kind, Prefix, Range, Read, ReadTxn, Record, Savepoint, Sequence,

@@ -5,14 +5,12 @@
 //! it finds what comes next the method knows; what a transaction has pending is merged in by key here: a
 //! pending record hides the committed one.
 
-use std::ops::Bound;
-#[cfg(feature = "seam")]
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
 #[cfg(feature = "seam")]
 use super::flat;
 use super::method::{Method, Tree};
-use super::{PageRead, btree};
+use super::{PageRead, btree, hash};
 use crate::error::Result;
 use crate::pages::Snapshot;
 use crate::types::{Lsn, PageId};
@@ -47,6 +45,8 @@ pub(crate) enum Wanted<'a> {
     At(&'a [u8]),
     /// The one that covers what comes right before this key.
     Before(&'a [u8]),
+    /// The one that covers keys with this hash, of a method that hashes.
+    Hash(u64),
 }
 
 /// A pending record: its key, and the value that it is to have, if it is not to go.
@@ -127,6 +127,7 @@ enum Ends {
     /// Nowhere yet.
     Unknown,
     Btree(btree::Ends),
+    Hash(hash::Ends),
     #[cfg(feature = "seam")]
     Flat(flat::Ends),
 }
@@ -184,6 +185,7 @@ impl Scan {
             } else if let Some(key) = committed {
                 let value = match &self.ends {
                     Ends::Btree(ends) => ends.value(forward),
+                    Ends::Hash(ends) => ends.value(forward),
                     #[cfg(feature = "seam")]
                     Ends::Flat(ends) => ends.value(forward),
                     Ends::Unknown => unreachable!("a record was found"),
@@ -217,6 +219,7 @@ impl Scan {
         if matches!(self.ends, Ends::Unknown) {
             self.ends = match tree.method {
                 Method::Btree => Ends::Btree(btree::Ends::default()),
+                Method::Hash => Ends::Hash(hash::Ends::default()),
                 #[cfg(feature = "seam")]
                 Method::Flat => Ends::Flat(flat::Ends::default()),
             };
@@ -224,6 +227,7 @@ impl Scan {
         let bounds = (as_slice(&self.lower), as_slice(&self.upper));
         match &mut self.ends {
             Ends::Btree(ends) => ends.next(tree, bounds, source, (forward, self.shallow)),
+            Ends::Hash(ends) => ends.next(tree, bounds, source, forward),
             #[cfg(feature = "seam")]
             Ends::Flat(ends) => ends.next(tree, bounds, source, forward),
             Ends::Unknown => unreachable!("it was made certain where the scan stands"),
@@ -253,7 +257,6 @@ pub(super) fn reads_same<S: Source>(
 
 /// Shows all records between the bounds, one after the other, for a method that has no faster way: see
 /// [`Tree::fold`].
-#[cfg(feature = "seam")]
 pub(super) fn fold<S: State, B>(
     mut state: S,
     tree: &Tree<'_>,

@@ -8,8 +8,8 @@ use super::read::reading;
 use super::read::sealed::{Seen, State};
 use super::write::writing;
 use super::{Database, DatabaseStats, KeyRange, Range, Read, Stats, Write};
-use crate::access::InOrder;
-use crate::env::{Asked, CheckpointReport, CompactReport, Core, EnvTxn, Progress, VerifyReport};
+use crate::access::{InOrder, Method};
+use crate::env::{Asked, CheckpointReport, CompactReport, Core, EnvTxn, Progress, VerifyReport, arranged};
 use crate::error::Result;
 use crate::txn::{Committed, Direct, Durability, Follow, Isolation, Options, TreeRef, followed, not_empty};
 
@@ -151,6 +151,19 @@ impl DataStore {
             .map(|named| Database::new(StoreHandle::of(&self.core), named))
     }
 
+    /// Opens a database, or creates one that is arranged in this way: see
+    /// [`Env::database_as`](super::Env::database_as).
+    ///
+    /// # Errors
+    /// As [`Env::database_as`](super::Env::database_as).
+    pub fn database_as(&mut self, name: &str, method: Method) -> Result<Database<DataStore>> {
+        self.changes += 1;
+        self.core
+            .database_or_new(name, Asked::arranged_as(method))
+            .and_then(|named| arranged(named, method))
+            .map(|named| Database::new(StoreHandle::of(&self.core), named))
+    }
+
     /// Opens or creates a database whose keys are ordered by a comparator: see
     /// [`Env::database_ordered_by`](super::Env::database_ordered_by).
     ///
@@ -266,7 +279,11 @@ impl DataStore {
         }
         let mut order = InOrder::default();
         for (key, value) in records {
-            order.next(self.tree(db)?.tree().order, key.as_ref())?;
+            if self.tree(db)?.tree().loads_in_order() {
+                order.next(self.tree(db)?.tree().order, key.as_ref())?;
+            } else {
+                order.next_of_any(self.value_len(db, key.as_ref())?.is_some())?;
+            }
             self.insert(db, key, value)?;
         }
         Ok(order.count())

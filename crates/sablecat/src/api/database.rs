@@ -12,6 +12,7 @@ use super::within::{self, Doing, Within};
 use super::{
     Bounds, Cursor, DataStore, DatabaseStats, Entry, Env, KeyRange, Range, Read, ReadTxn, Txn, TxnOptions,
 };
+use crate::access::Method;
 use crate::env::{Core, Named};
 use crate::error::{Error, Result};
 use crate::txn::{Committed, Isolation, RecordChange, TreeRef, locks};
@@ -121,6 +122,16 @@ impl<K: Kind> Database<K> {
         &self.named.name
     }
 
+    /// How its records are arranged.
+    pub fn method(&self) -> Method {
+        self.named.method()
+    }
+
+    /// What it is known by.
+    pub(super) fn into_named(self) -> Arc<Named> {
+        self.named
+    }
+
     /// The same database, with an index of its values that is kept by what is changed through this handle;
     /// for this project's own tests.
     #[cfg(feature = "seam")]
@@ -154,6 +165,11 @@ impl<K: Kind> Database<K> {
     /// The bounds of some of its keys.
     pub(super) fn bounds(&self, keys: &impl KeyRange) -> Result<Bounds> {
         keys.bounds(|| match self.named.comparator() {
+            None if self.named.method().hashes() => Err(Error::invalid(format!(
+                "asking the database {:?} for a prefix: it is a hash table, in which keys that begin alike do not stand together; look at all \
+                 records",
+                self.name()
+            ))),
             None => Ok(()),
             Some(comparator) => Err(Error::invalid(format!(
                 "asking the database {:?} for a prefix: it is ordered by the comparator {comparator:?}, and keys that begin alike need not stand \

@@ -9,7 +9,8 @@ use super::read::reading;
 use super::read::sealed::{Seen, State};
 use super::write::writing;
 use super::{Database, Env, KeyRange, Range, Read, Record, TxnOptions, Write, within};
-use crate::env::{Asked, EnvTxn};
+use crate::access::Method;
+use crate::env::{Asked, EnvTxn, arranged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::{Durability, Position, TreeRef};
 use crate::types::Lsn;
@@ -204,6 +205,16 @@ impl<'env> Txn<'env> {
     /// As [`Txn::database`]; `Invalid` if the database exists with another order.
     pub fn database_ordered_by(&mut self, name: &str, comparator: &str) -> Result<Database> {
         self.database_like(name, Asked::ordered_by(comparator))
+    }
+
+    /// Opens or creates, as [`Txn::database`] does, a database whose records are arranged in this way: see
+    /// [`Env::database_as`](super::Env::database_as).
+    ///
+    /// # Errors
+    /// As [`Txn::database`]; `Invalid` if the database exists and is arranged in another way.
+    pub fn database_as(&mut self, name: &str, method: Method) -> Result<Database> {
+        let database = self.database_like(name, Asked::arranged_as(method))?;
+        arranged(database.into_named(), method).map(|named| Database::new(self.env().clone(), named))
     }
 
     /// Opens or creates, as [`Txn::database`] does, what was asked for.
