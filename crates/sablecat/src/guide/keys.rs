@@ -125,12 +125,12 @@
 //! A database may be a hash table: [`Env::database_as`](crate::Env::database_as) with
 //! [`Method::Hash`](crate::Method::Hash). A record is then looked for in the one page that its key's hash
 //! leads to, and not on a way down that compares keys. Choose it for records that are looked for by their
-//! whole keys and in no order: sessions, caches, identities drawn at random, hashes of content. It is the
-//! faster one where keys come in no order and there are many of them; everything else (transactions,
-//! snapshots, long keys and values, any durability) is the same. Choose a B+tree, which is what a database is
-//! unless something else is asked for, when ranges of keys, prefixes, the first or the last are wanted, when
-//! keys come in order, or when records that are used together have keys that are alike: these are in one page
-//! of it, and in as many of a hash table as there are records.
+//! whole keys and in no order: sessions, caches, identities drawn at random, hashes of content. It inserts
+//! faster than a B+tree where keys come in no order; everything else (transactions, snapshots, long keys and
+//! values, any durability) is the same. Choose a B+tree, which is what a database is unless something else is
+//! asked for, when ranges of keys, prefixes, the first or the last are wanted, when keys come in order, or
+//! when records that are used together have keys that are alike: these are in one page of it, and in as many
+//! of a hash table as there are records.
 //!
 //! Its order is that of the hashes of keys, with a seed that each database draws for itself. Ranges, cursors
 //! and [`first`](crate::Database::first) go by that order. So a range from one key to another has whatever
