@@ -22,7 +22,7 @@ use std::ops::{Bound, ControlFlow};
 
 #[cfg(feature = "seam")]
 use super::flat;
-use super::scan::{self, Part, Source, State, Wanted};
+use super::scan::{self, Part, ReadBound, Source, State, Wanted};
 use super::{CopyWrite, Estimate, Home, PageCopy, PageRead, PageWrite, btree, hash};
 use crate::error::Result;
 #[cfg(feature = "fuzzing")]
@@ -311,11 +311,7 @@ impl<'a> Tree<'a> {
 
     /// What of the keys that a scan looks at are covered by a page that it has copied, as it is kept of what
     /// was read.
-    pub(crate) fn covered<'p>(
-        &self,
-        copy: &'p PageCopy,
-        part: &Part<'p>,
-    ) -> (Bound<Cow<'p, [u8]>>, Bound<Cow<'p, [u8]>>) {
+    pub(crate) fn covered<'p>(&self, copy: &'p PageCopy, part: &Part<'p>) -> (ReadBound<'p>, ReadBound<'p>) {
         let bytes = copy.bytes();
         if self.method == Method::Hash {
             return hash::covered(bytes, part);
@@ -357,7 +353,7 @@ impl<'a> Tree<'a> {
 
     /// A bound as it is kept of what was read: of a key that is nested, as much as this tree knows of it.
     #[inline]
-    pub(crate) fn bound_read<'b>(&self, bound: Bound<&'b [u8]>, page_size: usize) -> Bound<Cow<'b, [u8]>> {
+    pub(crate) fn bound_read<'b>(&self, bound: Bound<&'b [u8]>, page_size: usize) -> ReadBound<'b> {
         match self.method {
             Method::Btree => btree::bound_read(self.order, bound, page_size).map(Cow::Borrowed),
             Method::Hash => hash::bound_read(self, bound, page_size),

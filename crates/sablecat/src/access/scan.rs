@@ -5,6 +5,7 @@
 //! it finds what comes next the method knows; what a transaction has pending is merged in by key here: a
 //! pending record hides the committed one.
 
+use std::borrow::Cow;
 use std::ops::{Bound, ControlFlow};
 
 #[cfg(feature = "seam")]
@@ -98,6 +99,9 @@ impl<'a> Part<'a> {
         (lower, upper)
     }
 }
+
+/// A bound as it is kept of what was read.
+pub(crate) type ReadBound<'b> = Bound<Cow<'b, [u8]>>;
 
 /// What a scan found under a key. Long values never change in place, so their place stands for them when two
 /// are compared.

@@ -241,8 +241,8 @@ impl CatalogEntry {
             .map_or_else(|| format!("unknown method {}", self.method), |method| method.to_string())
     }
 
-    /// What its keys are ordered by, if that is not their bytes: the comparator that has been found for it, or
-    /// their hashes.
+    /// What its keys are ordered by, if that is not their bytes: the comparator that has been found for it,
+    /// or their hashes.
     ///
     /// # Errors
     /// Corruption if it is a hash table without a seed.

@@ -16,7 +16,7 @@ use super::{find_bucket, hash_of, is_bucket_for, nesting};
 use crate::access::PageRead;
 use crate::access::btree::{self, nest, node};
 use crate::access::method::{Tree, Value};
-use crate::access::scan::{Found, PageCopy, Part, Source, Wanted};
+use crate::access::scan::{Found, PageCopy, Part, ReadBound, Source, Wanted};
 use crate::access::wrong::damaged;
 use crate::error::Result;
 use crate::pages::header;
@@ -42,11 +42,7 @@ pub(crate) fn wanted<R: PageRead>(reader: &R, tree: &Tree<'_>, wanted: Wanted<'_
 }
 
 /// A bound as it is kept of what was read: as a place, with as much of a nested key as this tree knows of it.
-pub(crate) fn bound_read<'b>(
-    tree: &Tree<'_>,
-    bound: Bound<&'b [u8]>,
-    page_size: usize,
-) -> Bound<Cow<'b, [u8]>> {
+pub(crate) fn bound_read<'b>(tree: &Tree<'_>, bound: Bound<&'b [u8]>, page_size: usize) -> ReadBound<'b> {
     let stem_bytes = node::key_bytes_max(page_size);
     let place = |key: &[u8]| [&hash_of(tree, key).to_be_bytes(), &key[..key.len().min(stem_bytes)]].concat();
     match bound {
@@ -57,7 +53,7 @@ pub(crate) fn bound_read<'b>(
 }
 
 /// What of a part lies in a bucket, as places.
-pub(crate) fn covered<'p>(bytes: &[u8], part: &Part<'p>) -> (Bound<Cow<'p, [u8]>>, Bound<Cow<'p, [u8]>>) {
+pub(crate) fn covered<'p>(bytes: &[u8], part: &Part<'p>) -> (ReadBound<'p>, ReadBound<'p>) {
     let stretch = Bucket::new(bytes).stretch();
     let lower = bound_read(part.tree, part.lower, bytes.len());
     let upper = bound_read(part.tree, part.upper, bytes.len());
@@ -121,7 +117,7 @@ struct End {
     order: Vec<(u64, usize)>,
     /// Those not yet handed out.
     left: Range<usize>,
-    below: Option<(Tree<'static>, btree::Ends)>,
+    below: Option<Box<(Tree<'static>, btree::Ends)>>,
 }
 
 /// Both ends of a scan.
@@ -136,7 +132,7 @@ impl Ends {
     pub(crate) fn value(&self, forward: bool) -> Found {
         let end = if forward { &self.front } else { &self.back };
         match &end.below {
-            Some((_, ends)) => ends.value(forward),
+            Some(below) => below.1.value(forward),
             None => match end.record(forward).1 {
                 Value::Inline(value) => Found::Bytes(value.to_vec()),
                 Value::Long { first_page, len } => Found::Long(first_page, len),
@@ -157,11 +153,12 @@ impl Ends {
         let place = |key| (hash_of(tree, key), key);
         let bounds = (lower.map(place), upper.map(place));
         loop {
-            if let Some((subtree, mut ends)) = end.below.take() {
+            if let Some(mut inner) = end.below.take() {
+                let (subtree, ends) = &mut *inner;
                 let stem = end.key(forward);
                 let bounds = (below(lower, stem), below(upper, stem));
-                if let Some(key) = ends.next(&subtree, bounds, source, (forward, false))? {
-                    end.below = Some((subtree, ends));
+                if let Some(key) = ends.next(subtree, bounds, source, (forward, false))? {
+                    end.below = Some(inner);
                     return Ok(Some(key));
                 }
                 end.pass(forward);
@@ -175,7 +172,7 @@ impl Ends {
                 return Ok(Some(key.to_vec()));
             }
             let subtree = nesting::subtree_at(tree, header::page_id(page), value)?;
-            end.below = Some((subtree, btree::Ends::below(key)));
+            end.below = Some(Box::new((subtree, btree::Ends::below(key))));
         }
     }
 }
