@@ -84,7 +84,7 @@ fn random_life(seed: u64, steps: u64, keys: u64, mut change: impl FnMut(&Store, 
     let mut pages_max = 0;
     for step in 0..steps {
         let key = key(&mut dice, keys);
-        let grows = step / (steps / 4) % 2 == 0;
+        let grows = (step / (steps / 4)).is_multiple_of(2);
         if dice.below(10) < if grows { 8 } else { 2 } {
             let value = value(&mut dice);
             change(&store, &key, Some(&value));
