@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use sablecat::{Database, Env, ErrorKind, Prefix, Range, Result, Txn, TxnOptions};
 
 use crate::model::{Answer, Model, keeps};
-use crate::step::{Part, Read, Step, Transaction, reversed};
+use crate::step::{Part, Read, Step, Transaction, has_prefixes, reversed};
 use crate::walk;
 
 /// The comparator of databases whose name begins with `r`.
@@ -54,7 +54,7 @@ pub fn ask(from: &impl sablecat::Read<Of = Env>, db: &Database, question: &Read)
         Read::First => Answer::Records(from.first(db)?.into_iter().collect()),
         Read::Last => Answer::Records(from.last(db)?.into_iter().collect()),
         Read::Range(bounds, limit, ends) => take(from.range(db, bounds)?, *limit, *ends)?,
-        Read::Prefix(_) if reversed(db.name()) => Answer::Missing,
+        Read::Prefix(_) if !has_prefixes(db.name()) => Answer::Missing,
         Read::Prefix(prefix) => take(from.range(db, Prefix(prefix))?, usize::MAX, 0)?,
     })
 }

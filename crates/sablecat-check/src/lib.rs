@@ -29,7 +29,7 @@
 //!
 //! Every check takes a seed and says what is wrong, or nothing. The tests run a fixed number of seeds;
 //! `cargo run --release -p sablecat-check -- <check> --seeds N --from S` runs others, and with
-//! `--method flat` over an access method that is there for nothing else.
+//! `--method hash` over hash tables, or `--method flat` over an access method that is there for nothing else.
 
 pub mod alike;
 pub mod backward;

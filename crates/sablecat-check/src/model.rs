@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::ops::Bound;
 
-use crate::step::{Bounds, Bytes, Part, Read, Step, reversed};
-use crate::walk;
+use crate::step::{Bounds, Bytes, Part, Read, Step, has_prefixes, reversed};
+use crate::{method, walk};
 
 /// Records of one database, in the order of bytes, however it is ordered.
 pub type Records = BTreeMap<Bytes, Bytes>;
@@ -49,7 +49,7 @@ pub enum Answer {
 
 /// The records between two bounds, in the database's order.
 pub fn between(name: &str, records: &Records, (lower, upper): &Bounds) -> VecDeque<(Bytes, Bytes)> {
-    let order = |a: &Bytes, b: &Bytes| if reversed(name) { b.cmp(a) } else { a.cmp(b) };
+    let order = |a: &Bytes, b: &Bytes| if reversed(name) { b.cmp(a) } else { method::order(a, b) };
     let inside = |key: &Bytes| {
         let low = match lower {
             Bound::Unbounded => true,
@@ -65,7 +65,9 @@ pub fn between(name: &str, records: &Records, (lower, upper): &Bounds) -> VecDeq
     };
     let found =
         records.iter().filter(|(key, _)| inside(key)).map(|(key, value)| (key.clone(), value.clone()));
-    if reversed(name) { found.rev().collect() } else { found.collect() }
+    let mut found: Vec<_> = found.collect();
+    found.sort_by(|(one, _), (other, _)| order(one, other));
+    found.into()
 }
 
 /// Answers a question about a database.
@@ -89,7 +91,7 @@ pub fn read(name: &str, records: &Records, question: &Read) -> Answer {
                 |n: usize| if ends >> (n % 64) & 1 == 0 { found.pop_front() } else { found.pop_back() };
             Answer::Records((0..*limit).map_while(take).collect())
         }
-        Read::Prefix(_) if reversed(name) => Answer::Missing,
+        Read::Prefix(_) if !has_prefixes(name) => Answer::Missing,
         Read::Prefix(prefix) => {
             let found = records.iter().filter(|(key, _)| key.starts_with(prefix));
             Answer::Records(found.map(|(key, value)| (key.clone(), value.clone())).collect())

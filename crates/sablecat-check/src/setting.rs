@@ -79,6 +79,7 @@ impl Setting {
 
     /// A builder that does nothing in the background.
     pub fn builder(&self) -> Builder {
+        method::set_page_bytes(self.page_size - self.trailer);
         let builder = match &self.journal {
             Some(journal) => method::builder().journal(journal.clone()),
             None => method::builder(),

@@ -166,6 +166,11 @@ pub fn reversed(name: &str) -> bool {
     name.starts_with('r')
 }
 
+/// Whether keys that begin alike stand together in a database of this name.
+pub fn has_prefixes(name: &str) -> bool {
+    !reversed(name) && method::has_neighbours()
+}
+
 impl Shape {
     /// Few small records: many steps a second.
     pub fn small() -> Shape {

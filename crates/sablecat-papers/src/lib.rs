@@ -87,6 +87,8 @@ pub enum Case {
     Large,
     /// Random reads and updates of two and eight times the cache.
     Spill,
+    /// Hash tables beside B+trees: random operations of a Data Store.
+    Methods,
 }
 
 /// How to run a suite.

@@ -22,7 +22,7 @@ use sablecat_os::sim::{SimDisk, Survival};
 use crate::access;
 use crate::pages::volume::seal_block;
 use crate::types::BlockId;
-use crate::{Durability, Env, Journal, Place, Result};
+use crate::{Durability, Env, Journal, Method, Place, Result};
 
 /// Bytes of a page in the samples.
 pub const PAGE_SIZE: usize = 512;
@@ -111,6 +111,7 @@ fn builder(disk: &SimDisk) -> crate::Builder {
         .log_segment_size(SEGMENT_BYTES)
         .background(false)
         .durability(Durability::WriteNoSync)
+        .hash_seed(*b"the same in each")
 }
 
 /// Which of the small environments there are.
@@ -124,7 +125,7 @@ enum Sample {
     Journal,
 }
 
-/// A small environment with some of everything: trees of three levels, long values, two databases, a chunked
+/// A small environment with some of everything: trees of three levels, long values, hash tables, a chunked
 /// commit in the log.
 fn sample(which: Sample) -> SimDisk {
     static SAMPLES: OnceLock<[SimDisk; 3]> = OnceLock::new();
@@ -150,6 +151,13 @@ fn make_sample(which: Sample) -> Result<SimDisk> {
         second.remove([n / 3])?;
     }
     first.remove_range("key 01000".."key 01500")?;
+    let hashed = env.database_as("hashed", Method::Hash)?;
+    for n in 0..60u8 {
+        hashed.insert([n, n], vec![n; usize::from(n % 20) * 12])?;
+        hashed.remove([n / 3, n / 3])?;
+    }
+    hashed.insert([b'h'; 200], "of a long key")?;
+    drop(hashed);
     // More than half the log's buffer goes in chunks.
     env.write(|txn| (0..12u8).try_for_each(|n| txn.insert(&second, [7, n], vec![n; 2500])))?;
     match which {

@@ -65,6 +65,9 @@ pub mod typed;
 mod types;
 
 pub use access::Method;
+#[cfg(feature = "seam")]
+#[doc(hidden)]
+pub use access::hash_order;
 pub use api::{
     Builder, Changes, ChangesIn, ChangesOptions, Commit, Copied, Cursor, DataStore, Database, DatabaseStats,
     Duplicates, Entry, Env, Follower, KeyRange, Kind, MultiMap, Pairs, Prefix, Range, Read, ReadTxn, Record,

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sablecat::{Builder, Env, ErrorKind, Follower, ReadTxn, SequenceOptions};
+use sablecat::{Builder, Env, ErrorKind, Follower, Method, ReadTxn, SequenceOptions};
 use sablecat_os::sim::SimDisk;
 
 type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
-/// All that an environment has, but what followers note.
+/// All that an environment has, but what followers note; in the order of bytes.
 fn contents(state: &ReadTxn) -> Contents {
     let names = state.databases().expect("read").into_iter().filter(|name| name != "sablecat.followed");
     let records = |name: &str| {
@@ -114,6 +114,30 @@ fn a_copy_made_beside_writers_becomes_what_they_made() {
     assert_eq!(all(&copy), all(&env));
     let error = follower.copy(&env, &mut |_| {}).expect_err("it follows already");
     assert_eq!(error.kind(), ErrorKind::Exists);
+}
+
+#[test]
+fn a_range_of_a_hash_table_is_the_same_records_in_a_copy() {
+    let [env, copy] = [9, 10].map(|seed| on(&SimDisk::new(seed)).open("/env").expect("created"));
+    let hashed = env.database_as("hashed", Method::Hash).expect("created");
+    hashed.bulk_load((0..500u32).map(|n| (n.to_be_bytes(), "value"))).expect("loaded");
+    let follower = Follower::new(&copy, "origin").expect("made");
+    let mut changes = follower.copy(&env, &mut |_| {}).expect("copied");
+    assert_eq!(copy.existing_database("hashed").expect("read").expect("there").method(), Method::Hash);
+    // In the order of hashes, which the copy has another of.
+    let keys: Vec<_> = hashed.range(..).expect("read").map(|record| record.expect("read").0).collect();
+    assert_eq!(hashed.remove_range(&keys[100][..]..&keys[300][..]).expect("removed"), 200);
+    env.sync().expect("synced");
+    while let Some(commit) = changes.try_next().expect("read") {
+        follower.apply(&commit).expect("applied");
+    }
+    assert_eq!(all(&copy), all(&env));
+    assert_eq!(hashed.clear().expect("cleared"), 300);
+    env.sync().expect("synced");
+    while let Some(commit) = changes.try_next().expect("read") {
+        follower.apply(&commit).expect("applied");
+    }
+    assert_eq!(all(&copy), all(&env));
 }
 
 #[test]

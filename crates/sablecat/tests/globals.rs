@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use sablecat::globals::{Data, Globals, Node, Number, Subscript};
-use sablecat::{Env, ErrorKind, Result};
+use sablecat::{Env, ErrorKind, Method, Result};
 use sablecat_os::sim::SimDisk;
 
 /// What GT.M V7.0 wrote with `MUPIP EXTRACT -FORMAT=ZWR`, in its M character set, of nodes set in no order:
@@ -232,6 +232,8 @@ fn a_data_store_has_globals_too_and_a_comparator_has_none() {
     let env = Env::builder().comparator("backwards", |a, b| b.cmp(a)).in_memory().expect("created");
     let ordered = env.database_ordered_by("d", "backwards").expect("created");
     assert_eq!(Globals::of(ordered).expect_err("an order of its own").kind(), ErrorKind::Invalid);
+    let hashed = Env::in_memory().and_then(|env| env.database_as("hashed", Method::Hash)).expect("created");
+    assert_eq!(Globals::of(hashed).expect_err("an order of its own").kind(), ErrorKind::Invalid);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use proptest::prelude::*;
-use sablecat::{Duplicates, Env, ErrorKind, MultiMap, Prefix};
+use sablecat::{Duplicates, Env, ErrorKind, Method, MultiMap, Prefix};
 
 type Model = BTreeMap<Vec<u8>, Vec<Vec<u8>>>;
 
@@ -123,6 +123,11 @@ fn what_is_of_another_kind_is_an_error() {
     let ordered = env.database_ordered_by("ordered", "backwards").expect("created");
     assert_eq!(
         MultiMap::of(ordered, Duplicates::Sorted).expect_err("an order of its own").kind(),
+        ErrorKind::Invalid
+    );
+    let hashed = Env::in_memory().and_then(|env| env.database_as("hashed", Method::Hash)).expect("created");
+    assert_eq!(
+        MultiMap::of(hashed, Duplicates::Sorted).expect_err("an order of its own").kind(),
         ErrorKind::Invalid
     );
     let map = MultiMap::open(&env, "d", Duplicates::Inserted).expect("created");

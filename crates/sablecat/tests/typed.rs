@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use sablecat::typed::{Key, KeyBytes, Typed, Value};
-use sablecat::{Env, ErrorKind};
+use sablecat::{Env, ErrorKind, Method};
 use sablecat_os::sim::SimDisk;
 
 fn env() -> Env {
@@ -76,6 +76,8 @@ fn a_record_of_other_types_is_an_error() {
     let ordered = Env::builder().comparator("backwards", |a, b| b.cmp(a)).in_memory().expect("created");
     let ordered = ordered.database_ordered_by("d", "backwards").expect("created");
     assert_eq!(Typed::<u8, u8>::of(ordered).expect_err("an order of its own").kind(), ErrorKind::Invalid);
+    let hashed = Env::in_memory().and_then(|env| env.database_as("hashed", Method::Hash)).expect("created");
+    assert_eq!(Typed::<u8, u8>::of(hashed).expect_err("an order of its own").kind(), ErrorKind::Invalid);
 }
 
 #[test]

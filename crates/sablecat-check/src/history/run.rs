@@ -17,6 +17,7 @@ use super::check::Level;
 use super::record::{Element, Event, History, Key, Outcome, Transaction};
 use crate::alike::{Wrong, clean};
 use crate::dice::Dice;
+use crate::method;
 use crate::setting::{DIRECTORY, Setting};
 
 /// What to run.
@@ -261,7 +262,7 @@ fn read_range(
 ) -> Result<(), Error> {
     let to = (from + 1 + dice.below(6) as Key).min(plan.keys);
     let mut found = BTreeMap::new();
-    let range = txn.range(db, name(plan, from)..name(plan, to))?;
+    let range = txn.range(db, method::around(name(plan, from).as_ref(), name(plan, to).as_ref()))?;
     let records: Vec<_> = if dice.percent(50) {
         range.collect::<Result<_, _>>()?
     } else {

@@ -11,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 use sablecat::{Database, Durability, Env, Isolation, Txn, TxnOptions};
 
 use crate::dice::Dice;
+use crate::method;
 use crate::order::{Call, Key, Read, Write};
 
 /// Records that are everybody's.
@@ -163,7 +164,11 @@ impl Registers<'_> {
             Act::Range => {
                 let from = self.dice.below(u64::from(SHARED)) as Key;
                 let to = (from + 1 + self.dice.below(8) as Key).min(SHARED);
-                call.reads = self.range(registers.range(from.to_be_bytes()..to.to_be_bytes())?, from, to)?;
+                call.reads = self.range(
+                    registers.range(method::around(&from.to_be_bytes(), &to.to_be_bytes()))?,
+                    from,
+                    to,
+                )?;
             }
             Act::Modify => {
                 let (key, id) = (self.dice.below(u64::from(SHARED)) as Key, call.id);
@@ -256,7 +261,7 @@ impl Registers<'_> {
         if self.dice.percent(15) {
             let from = self.dice.below(u64::from(SHARED)) as Key;
             let to = (from + 1 + self.dice.below(6) as Key).min(SHARED);
-            let range = txn.range(registers, from.to_be_bytes()..to.to_be_bytes())?;
+            let range = txn.range(registers, method::around(&from.to_be_bytes(), &to.to_be_bytes()))?;
             call.reads.extend(self.range(range, from, to)?);
         }
         for &key in keys.iter().filter(|key| **key < FIRST_OWN) {

@@ -4,7 +4,7 @@ use sablecat::Env;
 
 use super::{number, plan};
 
-/// Keys and values, in order.
+/// Keys and values, in the order of bytes.
 pub(super) type Records = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// What is in the environment, at one snapshot.
@@ -33,6 +33,8 @@ impl Seen {
                 of_worker.push((key.to_vec(), value.to_vec()));
             }
         }
+        // Whatever order the method has them in.
+        seen.workers.iter_mut().for_each(|(_, records)| records.sort_unstable());
         Ok(seen)
     }
 }

@@ -105,6 +105,7 @@ enum CaseName {
     Attach,
     Large,
     Spill,
+    Methods,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
@@ -183,6 +184,7 @@ impl From<CaseName> for Case {
             CaseName::Attach => Case::Attach,
             CaseName::Large => Case::Large,
             CaseName::Spill => Case::Spill,
+            CaseName::Methods => Case::Methods,
         }
     }
 }

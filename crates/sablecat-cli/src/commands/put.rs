@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 
+use sablecat::Method;
 use serde_json::Value;
 
 use crate::arguments::InDatabase;
@@ -14,13 +15,26 @@ use crate::{Failure, Outcome, output};
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: InDatabase,
+    /// How the database is arranged if it is created: one that exists stays as it is
+    #[arg(long, value_enum, default_value_t)]
+    method: Arrangement,
     /// The key
     key: String,
     /// The value; without it, everything on standard input, as it is
     value: Option<String>,
 }
 
-pub(crate) fn run(Arguments { place, key, value }: &Arguments) -> Result<Outcome, Failure> {
+/// How records are arranged.
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum Arrangement {
+    /// In the order of keys
+    #[default]
+    Btree,
+    /// By the hashes of keys
+    Hash,
+}
+
+pub(crate) fn run(Arguments { place, method, key, value }: &Arguments) -> Result<Outcome, Failure> {
     let key = place.bytes(key)?;
     let value = match value {
         Some(value) => place.bytes(value)?,
@@ -31,7 +45,14 @@ pub(crate) fn run(Arguments { place, key, value }: &Arguments) -> Result<Outcome
         }
     };
     let env = place.environment.open_or_create()?;
-    let database = env.database(&place.db)?;
+    let method = match method {
+        Arrangement::Btree => Method::Btree,
+        Arrangement::Hash => Method::Hash,
+    };
+    let database = match env.existing_database(&place.db)? {
+        Some(database) => database,
+        None => env.database_as(&place.db, method)?,
+    };
     database.insert(&key, &value)?;
     drop(database);
     env.close()?;

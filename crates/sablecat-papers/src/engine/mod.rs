@@ -13,8 +13,10 @@
 //!   kept from caching the files itself; ours opens them for direct transfers. Peers that map their files
 //!   (LMDB, LevelDB) have them in memory nevertheless: they are shown, and are not what ours is measured
 //!   against.
+//! - *Methods* (`methods.rs`): hash tables beside B+trees.
 
 mod attach;
+mod methods;
 
 use std::fs;
 use std::path::Path;
@@ -51,8 +53,8 @@ pub(crate) fn has_peers(options: &Options) -> bool {
 fn cases(options: &Options) -> &[Case] {
     match &options.cases {
         Some(cases) => cases,
-        None if options.quick => &[Case::Replay, Case::Open, Case::Attach],
-        None => &[Case::Replay, Case::Open, Case::Attach, Case::Large, Case::Spill],
+        None if options.quick => &[Case::Replay, Case::Open, Case::Attach, Case::Methods],
+        None => &[Case::Replay, Case::Open, Case::Attach, Case::Large, Case::Spill, Case::Methods],
     }
 }
 
@@ -77,6 +79,7 @@ pub(crate) fn run(options: &Options, mut field: Field<'_>) -> Report {
             }
             Case::Large => large(options, &mut field),
             Case::Spill => spill(options, &mut field),
+            Case::Methods => methods::methods(options, &mut field),
         };
         grids.push(grid);
         all.rows.append(&mut outcome.rows);

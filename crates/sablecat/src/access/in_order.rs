@@ -1,4 +1,4 @@
-//! Records of a bulk load, which come in order.
+//! Records of a bulk load, which come in order or, if the method has no use for that, with each key once.
 
 use super::method::Order;
 use crate::error::{Error, Result};
@@ -42,6 +42,21 @@ impl InOrder {
     pub(crate) fn next(&mut self, order: Order<'_>, key: &[u8]) -> Result<()> {
         self.check(order, key)?;
         self.note(key);
+        Ok(())
+    }
+
+    /// Takes a key of a load whose records come in any order; it is known whether it is there already.
+    ///
+    /// # Errors
+    /// `Invalid` if it is.
+    pub(crate) fn next_of_any(&mut self, is_there: bool) -> Result<()> {
+        if is_there {
+            let count = self.count;
+            return Err(Error::invalid(format!(
+                "record {count} of a bulk load has the key of one before it; each key can be there once"
+            )));
+        }
+        self.count += 1;
         Ok(())
     }
 

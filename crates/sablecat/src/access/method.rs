@@ -14,20 +14,19 @@
 //! Versions, latches, commits, logs and recovery know nothing of methods: a changed page is a changed page,
 //! and what is logged is the record.
 
+use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::{Bound, ControlFlow};
 
 #[cfg(feature = "seam")]
 use super::flat;
-#[cfg(feature = "seam")]
 use super::one_by_one;
-#[cfg(feature = "seam")]
-use super::scan;
-use super::scan::{Bounds, Part, Source, State, Wanted};
-use super::{CopyWrite, Estimate, Home, PageCopy, PageRead, PageWrite, btree};
+use super::scan::{self, Bounds, Part, ReadBound, Source, State, Wanted};
+use super::{CopyWrite, Estimate, Home, PageCopy, PageRead, PageWrite, btree, hash};
 use crate::error::Result;
-#[cfg(all(feature = "seam", feature = "fuzzing"))]
+#[cfg(feature = "fuzzing")]
 use crate::pages::header;
 use crate::types::{PageId, TreeId, VolumeId};
 
@@ -40,6 +39,8 @@ pub enum Method {
     /// A B+tree: for keys in order, and for most things.
     #[default]
     Btree,
+    /// A hash table: for records that are looked for by their whole keys, and in no order.
+    Hash,
     /// A flat list, for tests.
     #[cfg(feature = "seam")]
     #[doc(hidden)]
@@ -52,6 +53,7 @@ const REMOVED_AT_ONCE: usize = 128;
 impl Method {
     const ALL: &[Method] = &[
         Method::Btree,
+        Method::Hash,
         #[cfg(feature = "seam")]
         Method::Flat,
     ];
@@ -60,6 +62,7 @@ impl Method {
     pub(crate) fn number(self) -> u8 {
         match self {
             Method::Btree => 1,
+            Method::Hash => 2,
             #[cfg(feature = "seam")]
             Method::Flat => 255,
         }
@@ -70,10 +73,16 @@ impl Method {
         Method::ALL.iter().copied().find(|method| method.number() == number)
     }
 
+    /// Whether keys are ordered by their hashes.
+    pub(crate) fn hashes(self) -> bool {
+        self == Method::Hash
+    }
+
     /// Makes the root page of a tree, with nothing in it.
     pub(crate) fn format(self, bytes: &mut [u8], tree: TreeId, root: PageId, custom_order: bool) {
         match self {
             Method::Btree => btree::format_root(bytes, tree, root, custom_order),
+            Method::Hash => hash::format(bytes, tree, root),
             #[cfg(feature = "seam")]
             Method::Flat => flat::format(bytes, tree, root),
         }
@@ -85,6 +94,7 @@ impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Method::Btree => "B+tree",
+            Method::Hash => "hash table",
             #[cfg(feature = "seam")]
             Method::Flat => "flat list",
         })
@@ -153,7 +163,7 @@ impl<'a> Tree<'a> {
     #[inline]
     pub(crate) fn check_key(&self, page_size: usize, key: &[u8]) -> Result<()> {
         match self.method {
-            Method::Btree => btree::check_key(self.order, page_size, key),
+            Method::Btree | Method::Hash => btree::check_key(self.order, page_size, key),
             #[cfg(feature = "seam")]
             Method::Flat => flat::check_key(page_size, key),
         }
@@ -188,6 +198,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn is_as_made(&self, root: &[u8]) -> bool {
         match self.method {
             Method::Btree => btree::is_empty_leaf(root),
+            Method::Hash => hash::is_as_made(root),
             #[cfg(feature = "seam")]
             Method::Flat => flat::is_as_made(root),
         }
@@ -198,7 +209,7 @@ impl<'a> Tree<'a> {
     #[inline]
     pub(crate) fn is_nested(&self, key: &[u8], page_size: usize) -> bool {
         match self.method {
-            Method::Btree => btree::is_nested(self, key, page_size),
+            Method::Btree | Method::Hash => btree::is_nested(self, key, page_size),
             #[cfg(feature = "seam")]
             Method::Flat => false,
         }
@@ -208,7 +219,7 @@ impl<'a> Tree<'a> {
     #[inline]
     pub(crate) fn place<'k, R: PageRead>(&self, reader: &R, key: &'k [u8]) -> Result<Place<'a, 'k>> {
         match self.method {
-            Method::Btree => btree::find_place(reader, self, key, |_| {}),
+            Method::Btree | Method::Hash => btree::find_place(reader, self, key, |_| {}),
             #[cfg(feature = "seam")]
             Method::Flat => Ok(Place { tree: *self, stems: &[], rest: key }),
         }
@@ -219,6 +230,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn find<R: PageRead>(&self, reader: &R, key: &[u8]) -> Result<PageId> {
         match self.method {
             Method::Btree => btree::find_leaf(reader, self, key, btree::Toward::Key, |_| {}),
+            Method::Hash => hash::find(reader, self, key),
             #[cfg(feature = "seam")]
             Method::Flat => flat::find(reader, self, key),
         }
@@ -229,6 +241,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn covers(&self, bytes: &[u8], key: &[u8]) -> bool {
         match self.method {
             Method::Btree => btree::is_leaf_for(bytes, self, key),
+            Method::Hash => hash::covers(bytes, self, key),
             #[cfg(feature = "seam")]
             Method::Flat => flat::covers(bytes, self, key),
         }
@@ -239,6 +252,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn get<'p>(&self, bytes: &'p [u8], key: &[u8]) -> Option<Value<'p>> {
         match self.method {
             Method::Btree => btree::get(bytes, key, self.order),
+            Method::Hash => hash::get(bytes, self, key),
             #[cfg(feature = "seam")]
             Method::Flat => flat::get(bytes, key, self.order),
         }
@@ -255,6 +269,7 @@ impl<'a> Tree<'a> {
     ) -> Result<Tried> {
         match self.method {
             Method::Btree => btree::try_change(writer, self, page, change),
+            Method::Hash => hash::try_change(writer, self, page, change),
             #[cfg(feature = "seam")]
             Method::Flat => flat::try_change(writer, self, page, change),
         }
@@ -272,6 +287,7 @@ impl<'a> Tree<'a> {
     ) -> Result<bool> {
         match self.method {
             Method::Btree => btree::change(writer, self, change, last, store),
+            Method::Hash => hash::change(writer, self, change, last, store),
             #[cfg(feature = "seam")]
             Method::Flat => flat::change(writer, self, change, last, store),
         }
@@ -290,6 +306,7 @@ impl<'a> Tree<'a> {
     ) -> Result<bool> {
         match self.method {
             Method::Btree => btree::change_beside(writer, self, change, last, store),
+            Method::Hash => hash::change_beside(writer, self, change, last, store),
             #[cfg(feature = "seam")]
             Method::Flat => flat::change_beside(writer, self, change, last, store),
         }
@@ -305,6 +322,7 @@ impl<'a> Tree<'a> {
     ) -> Result<Removed> {
         match self.method {
             Method::Btree => btree::remove_some(writer, self, bounds, most),
+            Method::Hash => one_by_one::remove_some(writer, self, bounds),
             #[cfg(feature = "seam")]
             Method::Flat => one_by_one::remove_some(writer, self, bounds),
         }
@@ -335,6 +353,7 @@ impl<'a> Tree<'a> {
     ) -> Result<Removed> {
         match self.method {
             Method::Btree => btree::remove_some_beside(writer, self, bounds, most),
+            Method::Hash => one_by_one::remove_some_beside(writer, self, bounds),
             #[cfg(feature = "seam")]
             Method::Flat => one_by_one::remove_some_beside(writer, self, bounds),
         }
@@ -345,6 +364,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn count<S: Source>(&self, source: &mut S, bounds: Bounds<'_>) -> Result<u64> {
         match self.method {
             Method::Btree => btree::count(source, self, bounds),
+            Method::Hash => one_by_one::count(source, self, bounds),
             #[cfg(feature = "seam")]
             Method::Flat => one_by_one::count(source, self, bounds),
         }
@@ -354,25 +374,30 @@ impl<'a> Tree<'a> {
     pub(crate) fn wanted<R: PageRead>(&self, reader: &R, wanted: Wanted<'_>) -> Result<PageId> {
         match self.method {
             Method::Btree => btree::wanted(reader, self, wanted),
+            Method::Hash => hash::wanted(reader, self, wanted),
             #[cfg(feature = "seam")]
             Method::Flat => flat::wanted(reader, self, wanted),
         }
     }
 
-    /// What of the keys that a scan looks at are covered by a page that it has copied.
-    pub(crate) fn covered<'p>(
-        &self,
-        copy: &'p PageCopy,
-        part: &Part<'p>,
-    ) -> (Bound<&'p [u8]>, Bound<&'p [u8]>) {
-        let (lower, upper) = self.ends_of(copy.bytes());
-        part.between(lower, upper)
+    /// What of the keys that a scan looks at are covered by a page that it has copied, as it is kept of what
+    /// was read.
+    pub(crate) fn covered<'p>(&self, copy: &'p PageCopy, part: &Part<'p>) -> (ReadBound<'p>, ReadBound<'p>) {
+        let bytes = copy.bytes();
+        if self.method == Method::Hash {
+            return hash::covered(bytes, part);
+        }
+        let (lower, upper) = self.ends_of(bytes);
+        let (lower, upper) = part.between(lower, upper);
+        (self.bound_read(lower, bytes.len()), self.bound_read(upper, bytes.len()))
     }
 
     /// From which key to which a page has all records of its tree, as far as it has ends and they say so.
     fn ends_of<'p>(&self, bytes: &'p [u8]) -> (Option<&'p [u8]>, Option<&'p [u8]>) {
         match self.method {
             Method::Btree => btree::ends_of(bytes),
+            // Its order is not that of bytes: its pages are for no prefix of keys.
+            Method::Hash => (None, None),
             #[cfg(feature = "seam")]
             Method::Flat => flat::ends_of(bytes),
         }
@@ -391,22 +416,34 @@ impl<'a> Tree<'a> {
     #[inline]
     pub(crate) fn inline_value_bytes_max(&self, page_size: usize, key_len: usize) -> usize {
         match self.method {
-            Method::Btree => btree::node::inline_value_bytes_max(page_size, key_len),
+            Method::Btree | Method::Hash => btree::node::inline_value_bytes_max(page_size, key_len),
             #[cfg(feature = "seam")]
             Method::Flat => flat::inline_value_bytes_max(page_size),
         }
     }
 
     /// A bound as it is kept of what was read: of a key that is nested, as much as this tree knows of it.
-    pub(crate) fn bound_read<'b>(&self, bound: Bound<&'b [u8]>, page_size: usize) -> Bound<&'b [u8]> {
+    #[inline]
+    pub(crate) fn bound_read<'b>(&self, bound: Bound<&'b [u8]>, page_size: usize) -> ReadBound<'b> {
         match self.method {
-            Method::Btree => btree::bound_read(self.order, bound, page_size),
+            Method::Btree => btree::bound_read(self.order, bound, page_size).map(Cow::Borrowed),
+            Method::Hash => hash::bound_read(self, bound, page_size),
             #[cfg(feature = "seam")]
-            Method::Flat => bound,
+            Method::Flat => bound.map(Cow::Borrowed),
         }
     }
 
-    /// Whether what lies between two bounds reads the same in two states: in the tree that `stems` lead to,
+    /// How two bounds are ordered, as they are kept of what was read of one page of it or of a subtree.
+    #[inline]
+    pub(crate) fn compare_read(&self, one: &[u8], other: &[u8]) -> Ordering {
+        match self.method {
+            Method::Hash => one.cmp(other),
+            _ => self.order.compare(one, other),
+        }
+    }
+
+    /// Whether what lies between two bounds, as they are kept of what was read, reads the same in two states:
+    /// in the tree that `stems` lead to,
     /// without what is nested in that.
     pub(crate) fn reads_same<S: Source + PageRead>(
         &self,
@@ -416,6 +453,7 @@ impl<'a> Tree<'a> {
     ) -> Result<bool> {
         match self.method {
             Method::Btree => btree::reads_same(self, stems, bounds, states),
+            Method::Hash => hash::reads_same(self, stems, bounds, states),
             #[cfg(feature = "seam")]
             Method::Flat => scan::reads_same((self, self), bounds, states),
         }
@@ -432,15 +470,22 @@ impl<'a> Tree<'a> {
     ) -> Result<B> {
         match self.method {
             Method::Btree => btree::fold(state, self, bounds, sum, each),
+            Method::Hash => scan::fold(state, self, bounds, sum, each),
             #[cfg(feature = "seam")]
             Method::Flat => scan::fold(state, self, bounds, sum, each),
         }
     }
 
-    /// Begins to load records that come in order; there is nothing in the tree yet.
+    /// Whether records of a bulk load must come in the order of keys.
+    pub(crate) fn loads_in_order(&self) -> bool {
+        self.method != Method::Hash
+    }
+
+    /// Begins to load records that come in order, if they must; there is nothing in the tree yet.
     pub(crate) fn load(&self, page_size: usize) -> Load<'a> {
         match self.method {
             Method::Btree => Load::Btree(btree::Load::new(*self, page_size)),
+            Method::Hash => Load::Hash(hash::Load::new(*self)),
             #[cfg(feature = "seam")]
             Method::Flat => Load::Flat(flat::Load::new(*self, page_size)),
         }
@@ -450,6 +495,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn freeing(&self) -> Freeing<'a> {
         match self.method {
             Method::Btree => Freeing::Btree(btree::Freeing::new(*self)),
+            Method::Hash => Freeing::Hash(hash::Freeing::new(*self)),
             #[cfg(feature = "seam")]
             Method::Flat => Freeing::Flat(flat::Freeing::new(*self)),
         }
@@ -459,6 +505,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn free_root<W: PageWrite>(&self, writer: &mut W) -> Result<()> {
         match self.method {
             Method::Btree => btree::free_root(writer, self),
+            Method::Hash => hash::free_root(writer, self),
             #[cfg(feature = "seam")]
             Method::Flat => flat::free_root(writer, self),
         }
@@ -472,6 +519,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn reach<R: PageRead>(&self, reader: &R, met: &mut dyn FnMut(PageId) -> bool) -> Result<()> {
         match self.method {
             Method::Btree => btree::reach(reader, self, met),
+            Method::Hash => hash::reach(reader, self, met),
             #[cfg(feature = "seam")]
             Method::Flat => flat::reach(reader, self, met),
         }
@@ -484,6 +532,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn estimate<R: PageRead>(&self, reader: &R, seed: u64) -> Result<Estimate> {
         match self.method {
             Method::Btree => btree::estimate(reader, self, seed),
+            Method::Hash => hash::estimate(reader, self, seed),
             #[cfg(feature = "seam")]
             Method::Flat => flat::estimate(reader, self),
         }
@@ -500,6 +549,7 @@ impl<'a> Tree<'a> {
     ) -> Shape {
         match self.method {
             Method::Btree => btree::verify(reader, self, seen, problem, progress),
+            Method::Hash => hash::verify(reader, self, seen, problem, progress),
             #[cfg(feature = "seam")]
             Method::Flat => flat::verify(reader, self, seen, problem, progress),
         }
@@ -509,6 +559,7 @@ impl<'a> Tree<'a> {
 /// A database being loaded in bulk.
 pub(crate) enum Load<'a> {
     Btree(btree::Load<'a>),
+    Hash(hash::Load<'a>),
     #[cfg(feature = "seam")]
     Flat(flat::Load<'a>),
 }
@@ -525,6 +576,7 @@ impl Load<'_> {
     ) -> Result<()> {
         match self {
             Load::Btree(load) => load.push(writer, key, value, store),
+            Load::Hash(load) => load.push(writer, key, value, store),
             #[cfg(feature = "seam")]
             Load::Flat(load) => load.push(writer, key, value, store),
         }
@@ -535,6 +587,7 @@ impl Load<'_> {
     pub(crate) fn finish<W: PageWrite>(self, writer: &mut W) -> Result<u64> {
         match self {
             Load::Btree(load) => load.finish(writer),
+            Load::Hash(load) => load.finish(writer),
             #[cfg(feature = "seam")]
             Load::Flat(load) => load.finish(writer),
         }
@@ -544,6 +597,7 @@ impl Load<'_> {
 /// The pages of a database being freed, some at a time, in any state that an earlier freeing left them in.
 pub(crate) enum Freeing<'a> {
     Btree(btree::Freeing<'a>),
+    Hash(hash::Freeing<'a>),
     #[cfg(feature = "seam")]
     Flat(flat::Freeing<'a>),
 }
@@ -553,6 +607,7 @@ impl Freeing<'_> {
     pub(crate) fn step<W: PageWrite>(&mut self, writer: &mut W, most: usize) -> Result<bool> {
         match self {
             Freeing::Btree(freeing) => freeing.step(writer, most),
+            Freeing::Hash(freeing) => freeing.step(writer, most),
             #[cfg(feature = "seam")]
             Freeing::Flat(freeing) => freeing.step(writer, most),
         }
@@ -565,6 +620,9 @@ pub(crate) fn exercise(page: &[u8], key: &[u8]) {
     #[cfg(feature = "seam")]
     if header::kind(page) == Some(flat::KIND) {
         return flat::exercise(page, key);
+    }
+    if header::kind(page).is_some_and(hash::is_kind) {
+        return hash::exercise(page, key);
     }
     if btree::node::kind(page).is_some() {
         btree::node::exercise(page, &key[..key.len().min(btree::node::key_bytes_max(page.len()))]);

@@ -8,16 +8,18 @@ pub(crate) mod btree;
 mod estimate;
 #[cfg(feature = "seam")]
 mod flat;
+pub(crate) mod hash;
 mod home;
 mod in_order;
 pub(crate) mod long;
 mod method;
-#[cfg(feature = "seam")]
 mod one_by_one;
 mod scan;
 mod wrong;
 
 pub(crate) use estimate::Estimate;
+#[cfg(feature = "seam")]
+pub use hash::hash_order;
 pub(crate) use home::{Home, KeyRule, after};
 pub(crate) use in_order::InOrder;
 pub use method::Method;
@@ -59,6 +61,7 @@ impl PageRead for Snapshot<'_> {
 pub(crate) fn check_page(bytes: &[u8]) -> std::result::Result<(), String> {
     match header::kind(bytes) {
         Some(long::KIND_LONG) => long::check(bytes),
+        Some(kind) if hash::is_kind(kind) => hash::check(bytes),
         #[cfg(feature = "seam")]
         Some(flat::KIND) => flat::check(bytes),
         _ => btree::node::check_bounds(bytes),

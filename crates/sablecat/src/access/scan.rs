@@ -5,14 +5,13 @@
 //! it finds what comes next the method knows; what a transaction has pending is merged in by key here: a
 //! pending record hides the committed one.
 
-use std::ops::Bound;
-#[cfg(feature = "seam")]
-use std::ops::ControlFlow;
+use std::borrow::Cow;
+use std::ops::{Bound, ControlFlow};
 
 #[cfg(feature = "seam")]
 use super::flat;
 use super::method::{Method, Tree};
-use super::{PageRead, btree};
+use super::{PageRead, btree, hash};
 use crate::error::Result;
 use crate::pages::Snapshot;
 use crate::types::{Lsn, PageId};
@@ -50,6 +49,8 @@ pub(crate) enum Wanted<'a> {
     At(&'a [u8]),
     /// The one that covers what comes right before this key.
     Before(&'a [u8]),
+    /// The one that covers keys with this hash, of a method that hashes.
+    Hash(u64),
 }
 
 /// A pending record: its key, and the value that it is to have, if it is not to go.
@@ -121,6 +122,9 @@ impl<'a> Part<'a> {
     }
 }
 
+/// A bound as it is kept of what was read.
+pub(crate) type ReadBound<'b> = Bound<Cow<'b, [u8]>>;
+
 /// What a scan found under a key. Long values never change in place, so their place stands for them when two
 /// are compared.
 #[derive(Debug, PartialEq, Eq)]
@@ -149,6 +153,7 @@ enum Ends {
     /// Nowhere yet.
     Unknown,
     Btree(btree::Ends),
+    Hash(hash::Ends),
     #[cfg(feature = "seam")]
     Flat(flat::Ends),
 }
@@ -206,6 +211,7 @@ impl Scan {
             } else if let Some(key) = committed {
                 let value = match &self.ends {
                     Ends::Btree(ends) => ends.value(forward),
+                    Ends::Hash(ends) => ends.value(forward),
                     #[cfg(feature = "seam")]
                     Ends::Flat(ends) => ends.value(forward),
                     Ends::Unknown => unreachable!("a record was found"),
@@ -262,6 +268,7 @@ impl Scan {
         if matches!(self.ends, Ends::Unknown) {
             self.ends = match tree.method {
                 Method::Btree => Ends::Btree(btree::Ends::default()),
+                Method::Hash => Ends::Hash(hash::Ends::default()),
                 #[cfg(feature = "seam")]
                 Method::Flat => Ends::Flat(flat::Ends::default()),
             };
@@ -273,6 +280,7 @@ impl Scan {
         };
         match &mut self.ends {
             Ends::Btree(ends) => ends.next(tree, bounds, source, (forward, self.shallow)),
+            Ends::Hash(ends) => ends.next(tree, bounds, source, forward),
             #[cfg(feature = "seam")]
             Ends::Flat(ends) => ends.next(tree, bounds, source, forward),
             Ends::Unknown => unreachable!("it was made certain where the scan stands"),
@@ -302,7 +310,6 @@ pub(super) fn reads_same<S: Source>(
 
 /// Shows all records between the bounds, one after the other, for a method that has no faster way: see
 /// [`Tree::fold`].
-#[cfg(feature = "seam")]
 pub(super) fn fold<S: State, B>(
     mut state: S,
     tree: &Tree<'_>,

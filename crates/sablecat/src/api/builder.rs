@@ -303,8 +303,8 @@ impl Builder {
     /// by the longest prefix of 1 to 48 bytes that their keys begin with: leaf pages that can hold no other
     /// keys are in that volume, from the next time on that they are split or merged, and long values from the
     /// next time on that they are written. Inner pages, and the leaves at the edges of a prefix, which hold
-    /// other keys as well, are where the database is. In a database with a comparator rules for keys mean
-    /// nothing. The rules for keys go by the name that a database has when it is opened.
+    /// other keys as well, are where the database is. In a database with a comparator, and in a hash table,
+    /// rules for keys mean nothing. The rules for keys go by the name that a database has when it is opened.
     pub fn place(mut self, place: Place, volume: impl Into<String>) -> Self {
         self.config.declared.places.push((place, volume.into()));
         self
@@ -317,12 +317,18 @@ impl Builder {
         self
     }
 
-    /// By what access method databases are made from now on, for this project's own tests. Default: as
-    /// B+trees.
-    #[cfg(feature = "seam")]
-    #[doc(hidden)]
+    /// How databases are arranged that are made from now on and are not asked for as something else: see
+    /// [`Env::database_as`]. Those with a comparator are B+trees in any case. Default: as B+trees.
     pub fn method(mut self, method: crate::Method) -> Self {
         self.config.method = method;
+        self
+    }
+
+    /// What hash tables are made with in the place of chance, for this project's own tests.
+    #[cfg(any(feature = "seam", feature = "fuzzing"))]
+    #[doc(hidden)]
+    pub fn hash_seed(mut self, seed: [u8; 16]) -> Self {
+        self.config.hash_seed = Some(seed);
         self
     }
 
@@ -334,7 +340,7 @@ impl Builder {
         name: &str,
         compare: impl Fn(&[u8], &[u8]) -> Ordering + Send + Sync + 'static,
     ) -> Self {
-        let comparator = Comparator { name: name.to_owned(), compare: Box::new(compare) };
+        let comparator = Comparator::new(name, compare);
         self.config.comparators.insert(name.to_owned(), Arc::new(comparator));
         self
     }

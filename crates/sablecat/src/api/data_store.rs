@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::database::StoreHandle;
 use super::read::reading;
 use super::read::sealed::{Seen, State};
-use super::write::{remove_each, writing};
+use super::write::{goes_singly, remove_each, writing};
 use super::{Database, DatabaseStats, KeyRange, Range, Read, Stats, Write};
-use crate::access::InOrder;
-use crate::env::{Asked, CheckpointReport, CompactReport, Core, EnvTxn, Progress, VerifyReport};
+use crate::access::{InOrder, Method};
+use crate::env::{Asked, CheckpointReport, CompactReport, Core, EnvTxn, Progress, VerifyReport, arranged};
 use crate::error::Result;
 use crate::txn::{
     Committed, Direct, Durability, Follow, Isolation, Options, TreeRef, followed, not_empty, ranges,
@@ -138,10 +138,10 @@ impl Write for DataStore {
 
     fn remove_range(&mut self, db: &Database<DataStore>, keys: impl KeyRange) -> Result<u64> {
         let tree = self.tree(db)?;
-        if tree.follower.is_some() {
+        let bounds = db.bounds(&keys)?;
+        if goes_singly(tree, &bounds) {
             return remove_each(self, db, keys);
         }
-        let bounds = db.bounds(&keys)?;
         self.changes += 1;
         let kernel = &self.core.kernel;
         let seat = kernel.pages.participants.sit()?;
@@ -165,6 +165,19 @@ impl DataStore {
         self.changes += 1;
         self.core
             .database_or_new(name, Asked::default())
+            .map(|named| Database::new(StoreHandle::of(&self.core), named))
+    }
+
+    /// Opens a database, or creates one that is arranged in this way: see
+    /// [`Env::database_as`](super::Env::database_as).
+    ///
+    /// # Errors
+    /// As [`Env::database_as`](super::Env::database_as).
+    pub fn database_as(&mut self, name: &str, method: Method) -> Result<Database<DataStore>> {
+        self.changes += 1;
+        self.core
+            .database_or_new(name, Asked::arranged_as(method))
+            .and_then(|named| arranged(named, method))
             .map(|named| Database::new(StoreHandle::of(&self.core), named))
     }
 
@@ -283,7 +296,11 @@ impl DataStore {
         }
         let mut order = InOrder::default();
         for (key, value) in records {
-            order.next(self.tree(db)?.tree().order, key.as_ref())?;
+            if self.tree(db)?.tree().loads_in_order() {
+                order.next(self.tree(db)?.tree().order, key.as_ref())?;
+            } else {
+                order.next_of_any(self.value_len(db, key.as_ref())?.is_some())?;
+            }
             self.insert(db, key, value)?;
         }
         Ok(order.count())

@@ -12,6 +12,7 @@ use super::within::{self, Doing, Within};
 use super::{
     Bounds, Cursor, DataStore, DatabaseStats, Entry, Env, KeyRange, Range, Read, ReadTxn, Txn, TxnOptions,
 };
+use crate::access::Method;
 use crate::env::{Asked, Core, Named};
 use crate::error::{Error, Result};
 use crate::txn::{Committed, Isolation, RecordChange, TreeRef, locks};
@@ -131,6 +132,16 @@ impl<K: Kind> Database<K> {
         Asked { comparator: self.named.comparator(), method: Some(self.named.method()) }
     }
 
+    /// How its records are arranged.
+    pub fn method(&self) -> Method {
+        self.named.method()
+    }
+
+    /// What it is known by.
+    pub(super) fn into_named(self) -> Arc<Named> {
+        self.named
+    }
+
     /// The same database, with an index of its values that is kept by what is changed through this handle;
     /// for this project's own tests.
     #[cfg(feature = "seam")]
@@ -163,14 +174,20 @@ impl<K: Kind> Database<K> {
 
     /// The bounds of some of its keys.
     pub(super) fn bounds(&self, keys: &impl KeyRange) -> Result<Bounds> {
-        keys.bounds(|| match self.named.comparator() {
-            None => Ok(()),
-            Some(comparator) => Err(Error::invalid(format!(
-                "asking the database {:?} for a prefix: it is ordered by the comparator {comparator:?}, and keys that begin alike need not stand \
-                 together; ask for a range, or look at all records",
-                self.name()
-            ))),
-        })
+        keys.bounds(|| self.require_order_of_bytes("asking for a prefix"))
+    }
+
+    /// An error unless its keys are in the order of their bytes, which what is done with it takes.
+    pub(crate) fn require_order_of_bytes(&self, doing: &str) -> Result<()> {
+        let order = match self.comparator() {
+            Some(comparator) => format!("ordered by the comparator {comparator:?}"),
+            None if self.named.method().hashes() => "a hash table".to_owned(),
+            None => return Ok(()),
+        };
+        Err(Error::invalid(format!(
+            "{doing} in the database {:?}: it is {order}, in which keys that begin alike need not stand together",
+            self.name()
+        )))
     }
 }
 

@@ -10,9 +10,10 @@ use sablecat_os::clock;
 use super::read::sealed::{Seen, State};
 use super::within::{Doing, Within};
 use super::{Builder, Changes, ChangesOptions, Database, KeyRange, Read, ReadTxn, Stats, Txn, TxnOptions};
+use crate::access::Method;
 use crate::env::{
     Asked, CheckpointReport, CompactReport, Core, Counters, EnvTxn, Process, Progress, RecordLock,
-    RecoveryReport, VerifyReport,
+    RecoveryReport, VerifyReport, arranged,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::{Durability, Isolation, Options};
@@ -223,6 +224,18 @@ impl Env {
     pub fn database_ordered_by(&self, name: &str, comparator: &str) -> Result<Database> {
         self.core()
             .database_or_new(name, Asked::ordered_by(comparator))
+            .map(|named| Database::new(self.clone(), named))
+    }
+
+    /// Opens a database, creating it if there is none of that name, with its records arranged in this way:
+    /// see [`Method`] and [the guide](crate::guide::keys#hash-tables).
+    ///
+    /// # Errors
+    /// As [`Env::database`]; `Invalid` if the database exists and is arranged in another way.
+    pub fn database_as(&self, name: &str, method: Method) -> Result<Database> {
+        self.core()
+            .database_or_new(name, Asked::arranged_as(method))
+            .and_then(|named| arranged(named, method))
             .map(|named| Database::new(self.clone(), named))
     }
 

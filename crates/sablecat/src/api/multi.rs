@@ -115,16 +115,10 @@ impl<O: Kind> MultiMap<O> {
     /// A database that holds keys with several values, and nothing else, in the same order each time.
     ///
     /// # Errors
-    /// `Invalid` for a database with an order of its own.
+    /// `Invalid` for a database with an order of its own, or a hash table.
     pub fn of(database: Database<O>, order: Duplicates) -> Result<MultiMap<O>> {
-        match database.comparator() {
-            None => Ok(MultiMap { database, order }),
-            Some(comparator) => Err(Error::invalid(format!(
-                "keys with several values in the database {:?}, which is ordered by {comparator:?}: \
-                 they take one in the order of bytes",
-                database.name()
-            ))),
-        }
+        database.require_order_of_bytes("keys with several values")?;
+        Ok(MultiMap { database, order })
     }
 
     /// The database that the records are in.

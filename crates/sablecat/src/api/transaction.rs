@@ -7,9 +7,10 @@ use std::time::Duration;
 use super::kept::Kept;
 use super::read::reading;
 use super::read::sealed::{Seen, State};
-use super::write::{remove_each, writing};
+use super::write::{goes_singly, remove_each, writing};
 use super::{Database, Env, KeyRange, Range, Read, Record, TxnOptions, Write, within};
-use crate::env::{Asked, EnvTxn};
+use crate::access::Method;
+use crate::env::{Asked, EnvTxn, arranged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::{Durability, Position, TreeRef};
 use crate::types::Lsn;
@@ -91,10 +92,10 @@ impl Write for Txn<'_> {
     }
 
     fn remove_range(&mut self, db: &Database, keys: impl KeyRange) -> Result<u64> {
-        if self.tree(db)?.follower.is_some() {
+        let (tree, bounds) = (self.tree(db)?, db.bounds(&keys)?);
+        if goes_singly(tree, &bounds) {
             return remove_each(self, db, keys);
         }
-        let (tree, bounds) = (self.tree(db)?, db.bounds(&keys)?);
         noted(&self.lost, self.inner.records.remove_range(tree, bounds))
     }
 }
@@ -212,6 +213,16 @@ impl<'env> Txn<'env> {
     /// As [`Txn::database`]; `Invalid` if the database exists with another order.
     pub fn database_ordered_by(&mut self, name: &str, comparator: &str) -> Result<Database> {
         self.database_like(name, Asked::ordered_by(comparator))
+    }
+
+    /// Opens or creates, as [`Txn::database`] does, a database whose records are arranged in this way: see
+    /// [`Env::database_as`](super::Env::database_as).
+    ///
+    /// # Errors
+    /// As [`Txn::database`]; `Invalid` if the database exists and is arranged in another way.
+    pub fn database_as(&mut self, name: &str, method: Method) -> Result<Database> {
+        let database = self.database_like(name, Asked::arranged_as(method))?;
+        arranged(database.into_named(), method).map(|named| Database::new(self.env().clone(), named))
     }
 
     /// Opens or creates, as [`Txn::database`] does, what was asked for.

@@ -1,8 +1,11 @@
 //! Writing, alike in transactions and in Data Stores.
 
+use std::ops::Bound;
+
 use super::read::{Read, Record};
-use super::{Database, KeyRange};
+use super::{Bounds, Database, KeyRange};
 use crate::error::{Error, Result};
+use crate::txn::TreeRef;
 
 /// What can be written to: a [`Txn`](crate::Txn), or a [`DataStore`](crate::DataStore). Both have these
 /// methods as their own as well, and an environment's [`Database`] has them by itself, each a transaction of
@@ -250,6 +253,13 @@ pub trait Write: Read {
         }
         Ok(())
     }
+}
+
+/// Whether the records of a range are removed one by one: somebody is to be told of each, or the range means
+/// others in a copy of the database, which hashes keys otherwise.
+pub(super) fn goes_singly(tree: &TreeRef, bounds: &Bounds) -> bool {
+    let is_whole = matches!(bounds, (Bound::Unbounded, Bound::Unbounded));
+    tree.follower.is_some() || (tree.method.hashes() && !is_whole)
 }
 
 /// Removes the records of some keys one after the other, as where each is to be told to somebody.

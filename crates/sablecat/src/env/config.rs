@@ -8,6 +8,7 @@ use std::time::Duration;
 use sablecat_os::disk::{Disk, HostDisk};
 
 use crate::access::Method;
+use crate::access::hash::SEED_BYTES;
 use crate::error::{Error, Result};
 use crate::pages::volume::{Codec, Declared, Journal};
 use crate::region::RING_BYTES;
@@ -44,6 +45,8 @@ pub(crate) struct Config {
     pub(crate) comparators: HashMap<String, Arc<Comparator>>,
     /// How the records of databases are arranged that are made here, if nothing else is asked for.
     pub(crate) method: Method,
+    /// What hash tables are made with; none: each with another, by chance.
+    pub(crate) hash_seed: Option<[u8; SEED_BYTES]>,
     pub(crate) journaling: Journaling,
     pub(crate) declared: Declared,
 }
@@ -99,6 +102,7 @@ impl Default for Config {
             background: true,
             comparators: HashMap::new(),
             method: Method::default(),
+            hash_seed: None,
             journaling: Journaling::AsItIs,
             declared: Declared::default(),
         }

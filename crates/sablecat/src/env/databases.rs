@@ -12,6 +12,7 @@ use sablecat_os::atomic;
 use super::transaction::EnvTxn;
 use super::{Core, lock, volumes};
 use crate::access::Method;
+use crate::access::hash::{SEED_BYTES, Seed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::Participant;
 #[cfg(feature = "seam")]
@@ -31,7 +32,8 @@ pub(crate) struct Named {
 impl Named {
     /// What its keys are ordered by; none: by bytes.
     pub(crate) fn comparator(&self) -> Option<&str> {
-        self.tree.comparator.as_ref().map(|comparator| comparator.name.as_str())
+        let comparator = self.tree.comparator.as_ref().filter(|comparator| comparator.hashing.is_none());
+        comparator.map(|comparator| comparator.name.as_str())
     }
 
     /// How its records are arranged.
@@ -87,10 +89,27 @@ pub(crate) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
+    /// By a method.
+    pub(crate) fn arranged_as(method: Method) -> Asked<'a> {
+        Asked { comparator: None, method: Some(method) }
+    }
+
     /// By a comparator.
     pub(crate) fn ordered_by(comparator: &'a str) -> Asked<'a> {
         Asked { comparator: Some(comparator), method: None }
     }
+}
+
+/// A database, if it is arranged in this way.
+pub(crate) fn arranged(named: Arc<Named>, method: Method) -> Result<Arc<Named>> {
+    if named.method() == method {
+        return Ok(named);
+    }
+    Err(Error::invalid(format!(
+        "the database {:?} is arranged as a {}, and was asked for as a {method}",
+        named.name,
+        named.method()
+    )))
 }
 
 /// What was found under a name.
@@ -195,11 +214,10 @@ impl Core {
                 ))
             })
         });
+        let order = entry.order(name.as_bytes(), comparator.transpose()?, self.kernel.page_size())?;
         let keys = volumes::keys(&self.kernel.pages, name, entry)?;
-        let tree = TreeRef {
-            presence: Some(Arc::clone(&presence)),
-            ..entry.tree(name.as_bytes(), comparator.transpose()?, keys)?
-        };
+        let tree =
+            TreeRef { presence: Some(Arc::clone(&presence)), ..entry.tree(name.as_bytes(), order, keys)? };
         Ok(Arc::new(Named { name: name.to_owned(), tree, presence }))
     }
 
@@ -219,7 +237,21 @@ impl Core {
                 "the name of a comparator with more than {OPTION_BYTES_MAX} bytes"
             )));
         }
-        let how = (asked.method.unwrap_or(self.config.method), asked.comparator);
+        let mut method = asked.method.unwrap_or(self.config.method);
+        if asked.comparator.is_some() && method.hashes() {
+            if asked.method.is_some() {
+                return Err(Error::invalid(format!(
+                    "a comparator for the database {name:?}, which is to be a hash table: these have an order of their own"
+                )));
+            }
+            method = Method::default();
+        }
+        let seed = self.config.hash_seed.unwrap_or_else(|| {
+            let mut seed = [0; SEED_BYTES];
+            sablecat_os::random::bytes(&mut seed);
+            seed
+        });
+        let how = (method, asked.comparator, method.hashes().then_some(Seed::of(seed)));
         let tree =
             TreeId(self.kernel.pages.region.header().tree_next.0.fetch_add(1, atomic::Ordering::AcqRel));
         let volume = self

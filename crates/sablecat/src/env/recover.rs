@@ -243,8 +243,9 @@ impl Replay<'_> {
                 ))
             })?),
         };
+        let order = entry.order(name, comparator, self.kernel.page_size())?;
         let keys = volumes::keys(&self.kernel.pages, &String::from_utf8_lossy(name), entry)?;
-        entry.tree(name, comparator, keys)
+        entry.tree(name, order, keys)
     }
 
     fn tree(&mut self, id: TreeId) -> Result<Option<TreeRef>> {

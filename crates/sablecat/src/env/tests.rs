@@ -135,7 +135,7 @@ fn with_comparator(config: &mut Config) {
         assert_ne!(LEFT.fetch_sub(1, Ordering::SeqCst), 0, "as if killed");
         a.cmp(b)
     };
-    let comparator = Comparator { name: PANICS.to_owned(), compare: Box::new(compare) };
+    let comparator = Comparator::new(PANICS, compare);
     config.comparators.insert(PANICS.to_owned(), Arc::new(comparator));
 }
 

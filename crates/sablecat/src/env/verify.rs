@@ -52,7 +52,7 @@ pub struct VerifyReport {
 /// An order for which any is right: whatever checks compare, what should be lower stands first. Nothing can
 /// be looked for by it.
 fn any_order(name: &str) -> Arc<Comparator> {
-    Arc::new(Comparator { name: name.to_owned(), compare: Box::new(|_, _| Ordering::Less) })
+    Arc::new(Comparator::new(name, |_, _| Ordering::Less))
 }
 
 impl Core {
@@ -103,6 +103,7 @@ impl Core {
                 }
                 (_, comparator) => comparator,
             };
+            let comparator = entry.order(&key, comparator, self.kernel.page_size())?;
             trees.push((format!("database {name:?}"), entry.tree(&key, comparator, None)?));
         }
         for (name, tree) in &trees {

@@ -27,7 +27,7 @@ pub struct VolumeStats {
 
 /// Which records of a database go into other volumes than the rest of it; none: none.
 ///
-/// Keys in an order of the user's have no neighbours by prefix, and stay together.
+/// Keys in an order of the user's, or of hashes, have no neighbours by prefix, and stay together.
 ///
 /// # Errors
 /// Corruption if the database is in a volume that there is not.
@@ -38,7 +38,8 @@ pub(super) fn keys(pages: &Pages, name: &str, entry: &CatalogEntry) -> Result<Op
             entry.volume
         )));
     }
-    let Some(volume) = pages.volume().filter(|_| entry.comparator.is_none()) else { return Ok(None) };
+    let is_by_bytes = entry.comparator.is_none() && entry.seed.is_none();
+    let Some(volume) = pages.volume().filter(|_| is_by_bytes) else { return Ok(None) };
     let placement = volume.superblock().placement;
     let rules: Arc<[KeyRule]> =
         placement.keys_of(name).map(|(prefix, volume)| KeyRule::new(prefix, volume)).collect();

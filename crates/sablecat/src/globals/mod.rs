@@ -87,16 +87,10 @@ impl<K: Kind> Globals<K> {
     /// The globals in a database, which holds nothing else.
     ///
     /// # Errors
-    /// `Invalid` for a database with an order of its own.
+    /// `Invalid` for a database with an order of its own, or a hash table.
     pub fn of(database: Database<K>) -> Result<Globals<K>> {
-        match database.comparator() {
-            None => Ok(Globals { database }),
-            Some(comparator) => Err(Error::invalid(format!(
-                "globals in the database {:?}, which is ordered by {comparator:?}: \
-                 they take one in the order of bytes",
-                database.name()
-            ))),
-        }
+        database.require_order_of_bytes("globals")?;
+        Ok(Globals { database })
     }
 
     /// The database that the nodes are in.

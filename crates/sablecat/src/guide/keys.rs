@@ -120,6 +120,47 @@
 //!
 //! Long values have pages of their own. [`Database::read_at`](crate::Database::read_at) reads a part of one.
 //!
+//! # Hash tables
+//!
+//! A database may be a hash table: [`Env::database_as`](crate::Env::database_as) with
+//! [`Method::Hash`](crate::Method::Hash). A record is then looked for in the one page that its key's hash
+//! leads to, and not on a way down that compares keys. Choose it for records that are looked for by their
+//! whole keys and in no order: sessions, caches, identities drawn at random, hashes of content. It inserts
+//! faster than a B+tree where keys come in no order; everything else (transactions, snapshots, long keys and
+//! values, any durability) is the same. Choose a B+tree, which is what a database is unless something else is
+//! asked for, when ranges of keys, prefixes, the first or the last are wanted, when keys come in order, or
+//! when records that are used together have keys that are alike: these are in one page of it, and in as many
+//! of a hash table as there are records.
+//!
+//! Its order is that of the hashes of keys, with a seed that each database draws for itself. Ranges, cursors
+//! and [`first`](crate::Database::first) go by that order. So a range from one key to another has whatever
+//! comes to stand between their hashes: a bound is good for going on where an earlier look has ended, and for
+//! little else. Prefixes are refused. A bulk load takes records in any order.
+//!
+//! ```
+//! # use std::ops::Bound;
+//! # use sablecat::{Env, Method, Prefix};
+//! # fn main() -> sablecat::Result<()> {
+//! let env = Env::in_memory()?;
+//! let sessions = env.database_as("sessions", Method::Hash)?;
+//! sessions.bulk_load((0..1000u32).rev().map(|n| (n.to_string(), "somebody")))?;
+//! assert_eq!(sessions.get("70")?.as_deref(), Some(&b"somebody"[..]));
+//!
+//! // All of them, a hundred at a time, while others may change some.
+//! let (mut from, mut seen) = (Bound::Unbounded, 0);
+//! loop {
+//!     let some: Vec<_> =
+//!         sessions.range((from.clone(), Bound::Unbounded))?.take(100).collect::<sablecat::Result<_>>()?;
+//!     seen += some.len();
+//!     let Some((last, _)) = some.last() else { break };
+//!     from = Bound::Excluded(last.clone());
+//! }
+//! assert_eq!(seen, 1000);
+//! assert!(sessions.range(Prefix("7")).is_err());
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Another order
 //!
 //! A database may have an order of the program's own: [`Builder::comparator`](crate::Builder::comparator). It

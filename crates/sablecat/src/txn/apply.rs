@@ -14,7 +14,7 @@ use super::changes::Changes;
 use super::large::Large;
 use super::write_set::{Step, WriteSet};
 use super::{Isolation, Kernel, TreeRef, conflict};
-use crate::access::{Change, PageRead, PageWrite, Tree, Tried, Value, long};
+use crate::access::{Change, PageRead, PageWrite, Place, Tree, Tried, Value, long};
 use crate::error::{Error, Result};
 use crate::pages::{Participant, Run, header};
 use crate::region::{Held, STRUCTURE_LATCHES, Work};
@@ -109,7 +109,7 @@ impl Kernel {
                     let place = view.place(changes, key)?;
                     let page = place.tree.find(changes, place.rest)?;
                     changes.latched(page)?;
-                    self.check_write(changes, page, &view, key, place.rest, check)?;
+                    self.check_write(changes, page, (&view, key), &place, check)?;
                 }
             }
         }
@@ -170,7 +170,8 @@ impl Kernel {
                 }
                 let page = self.leaf_for(changes, &view, key, last, &mut at)?;
                 last = page;
-                self.check_write(changes, page, &view, key, key, check)?;
+                let place = Place { tree: view, stems: &[], rest: key };
+                self.check_write(changes, page, (&view, key), &place, check)?;
                 if view.try_change(changes, page, (key, value.as_deref()))? == Tried::Structure {
                     return Ok(Tried::Structure);
                 }
@@ -228,15 +229,14 @@ impl Kernel {
         }
     }
 
-    /// Snapshot isolation's first-committer-wins: the record must be as the snapshot saw it. The leaf is
-    /// latched; it knows the key, or what of a nested one is left, as `rest`.
+    /// Snapshot isolation's first-committer-wins: the record must be as the snapshot saw it. Its page is
+    /// latched; there the key has this place, in the tree or in a subtree of it.
     pub(super) fn check_write(
         &self,
         changes: &Changes<'_>,
         page: PageId,
-        tree: &Tree<'_>,
-        key: &[u8],
-        rest: &[u8],
+        (tree, key): (&Tree<'_>, &[u8]),
+        place: &Place<'_, '_>,
         check: WriteCheck<'_>,
     ) -> Result<()> {
         let WriteCheck::AsOf { at, me } = check else { return Ok(()) };
@@ -254,7 +254,7 @@ impl Kernel {
         {
             return Ok(());
         }
-        let now = changes.read_old(page, |bytes| tree.get(bytes, rest).map(OwnedValue::of));
+        let now = changes.read_old(page, |bytes| place.tree.get(bytes, place.rest).map(OwnedValue::of));
         if now.flatten() != self.value_at(tree, key, at, me)? {
             // The next snapshot must have what this one lacks, however long the committer is kept from making
             // it visible.

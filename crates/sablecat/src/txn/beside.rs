@@ -42,7 +42,7 @@ use super::copy::Copying;
 use super::large::Large;
 use super::write_set::{Records, WriteSet};
 use super::{Kernel, TreeRef, conflict, publish};
-use crate::access::{Bounds, CopyWrite, PageRead, PageWrite, Tree, Tried};
+use crate::access::{Bounds, CopyWrite, PageRead, PageWrite, Place, Tree, Tried};
 use crate::error::{Error, Result};
 use crate::log::RecordBuilder;
 use crate::pages::{Participant, Run, header};
@@ -330,7 +330,8 @@ impl<'a> Build<'a> {
         for &(key, _) in all.iter().filter(|(key, _)| catalog::is_name(key)) {
             let leaf = catalog.tree().find(changes, key)?;
             changes.latched(leaf)?;
-            self.kernel.check_write(changes, leaf, &catalog.tree(), key, key, self.check)?;
+            let place = Place { tree: catalog.tree(), stems: &[], rest: key };
+            self.kernel.check_write(changes, leaf, (&place.tree, key), &place, self.check)?;
         }
         all.into_iter()
             .try_for_each(|change| self.kernel.apply_one(changes, &catalog.tree(), change, None).map(drop))

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use super::catalog::{Key, note_key};
 use super::{Comparator, TreeRef};
+use crate::access::hash::{Hashing, Seed};
 use crate::access::{KeyRule, Method};
 use crate::error::{Error, Result};
 use crate::region::Standing;
@@ -49,6 +50,8 @@ const HEADER_BYTES: usize = 12;
 const MUST_BE_KNOWN: u8 = 0x80;
 /// The option that names the comparator.
 const COMPARATOR: u8 = MUST_BE_KNOWN | 1;
+/// The option that is the seed of a hash table.
+const HASH_SEED: u8 = MUST_BE_KNOWN | 2;
 /// The longest that an option can be.
 pub(crate) const OPTION_BYTES_MAX: usize = u16::MAX as usize;
 
@@ -60,6 +63,8 @@ pub(crate) struct CatalogEntry {
     /// The volume of its pages.
     pub(crate) volume: VolumeId,
     pub(crate) comparator: Option<String>,
+    /// What a hash table hashes its keys with.
+    pub(crate) seed: Option<Seed>,
     /// Whether it is a list of pages, and which of them are to be freed with it.
     pub(crate) list: Option<Listed>,
     /// In a note, the process that sees to it.
@@ -89,6 +94,7 @@ impl CatalogEntry {
             root: PageId::NONE,
             volume,
             comparator: None,
+            seed: None,
             list: None,
             maker: None,
             method: method.number(),
@@ -113,7 +119,9 @@ impl CatalogEntry {
             bytes.extend(incarnation.to_le_bytes());
         }
         let comparator = self.comparator.iter().map(|name| (COMPARATOR, name.as_bytes()));
-        for (tag, option) in comparator.chain(self.others.iter().map(|(tag, option)| (*tag, &option[..]))) {
+        let seed = self.seed.map(Seed::bytes);
+        let known = comparator.chain(seed.iter().map(|seed| (HASH_SEED, &seed[..])));
+        for (tag, option) in known.chain(self.others.iter().map(|(tag, option)| (*tag, &option[..]))) {
             debug_assert!(option.len() <= OPTION_BYTES_MAX, "who makes one sees to it");
             bytes.push(tag);
             bytes.extend((option.len() as u16).to_le_bytes());
@@ -158,12 +166,17 @@ impl CatalogEntry {
             String::from_utf8(bytes.to_vec())
                 .map_err(|_| wrong("names its comparator in bytes that are no text"))
         };
-        let (mut comparator, mut others) = (None, Vec::new());
+        let (mut comparator, mut seed, mut others) = (None, None, Vec::new());
         if version == VERSION {
             while !left.0.is_empty() {
                 match left.option().ok_or_else(|| wrong("has an option that is cut short"))? {
                     (COMPARATOR, _) if comparator.is_some() => return Err(wrong("names two comparators")),
                     (COMPARATOR, name) => comparator = Some(text(name)?),
+                    (HASH_SEED, _) if seed.is_some() => return Err(wrong("has two seeds")),
+                    (HASH_SEED, bytes) => {
+                        let bytes = bytes.try_into().map_err(|_| wrong("has a seed of another length"))?;
+                        seed = Some(Seed::of(bytes));
+                    }
                     (tag, option) => others.push((tag, option.to_vec())),
                 }
             }
@@ -177,6 +190,7 @@ impl CatalogEntry {
             root: PageId(word(ROOT_AT)),
             volume: head.get(VOLUME_AT).map_or(VolumeId::MAIN, |&volume| VolumeId(volume)),
             comparator,
+            seed,
             list,
             maker,
             method: head.get(METHOD_AT).copied().unwrap_or(Method::Btree.number()),
@@ -227,7 +241,30 @@ impl CatalogEntry {
             .map_or_else(|| format!("unknown method {}", self.method), |method| method.to_string())
     }
 
-    /// The tree of a key of the catalog, once its comparator has been found, and which of its records go into
+    /// What its keys are ordered by, if that is not their bytes: the comparator that has been found for it,
+    /// or their hashes.
+    ///
+    /// # Errors
+    /// Corruption if it is a hash table without a seed.
+    pub(crate) fn order(
+        &self,
+        key: &[u8],
+        comparator: Option<Arc<Comparator>>,
+        page_size: usize,
+    ) -> Result<Option<Arc<Comparator>>> {
+        if !Method::of(self.method).is_some_and(Method::hashes) {
+            return Ok(comparator);
+        }
+        match self.seed {
+            Some(seed) => Ok(Some(Arc::new(Comparator::by_hash(Hashing::new(seed, page_size))))),
+            None => Err(Error::corruption(format!(
+                "the catalog's entry for {:?} is that of a hash table, and has no seed",
+                String::from_utf8_lossy(key)
+            ))),
+        }
+    }
+
+    /// The tree of a key of the catalog, once its order has been found, and which of its records go into
     /// other volumes than it.
     ///
     /// # Errors
@@ -385,5 +422,29 @@ mod tests {
         let with_flag = [&[6, 0x40], &kept[2..]].concat();
         assert!(decode(&with_flag).method(b"d").expect_err("unknown").to_string().contains("flags 0x40"));
         assert_eq!(decode(&with_flag).encode(), with_flag);
+    }
+
+    #[test]
+    fn a_hash_table_has_one_seed() {
+        let seed = Seed::of(*b"sixteen of them.");
+        let made = CatalogEntry::new(TreeId(17), VolumeId::MAIN, Method::Hash);
+        let entry = CatalogEntry { seed: Some(seed), ..made.clone() };
+        let bytes = entry.encode();
+        assert_eq!(CatalogEntry::decode(b"d", &bytes).unwrap(), entry);
+        let order = entry.order(b"d", None, 512).unwrap().expect("it has one");
+        assert_eq!(order.hashing, Some(Hashing::new(seed, 512)));
+        assert!(
+            CatalogEntry::new(TreeId(17), VolumeId::MAIN, Method::Btree)
+                .order(b"d", None, 512)
+                .unwrap()
+                .is_none()
+        );
+        let (head, option) = bytes.split_at(bytes.len() - 19);
+        let cut = [head, &[HASH_SEED, 15, 0], &[7; 15]].concat();
+        for (wrong, why) in [(cut, "another length"), ([head, option, option].concat(), "two seeds")] {
+            assert!(CatalogEntry::decode(b"d", &wrong).unwrap_err().to_string().contains(why));
+        }
+        let error = made.order(b"d", None, 512).unwrap_err();
+        assert!(error.is_corruption() && error.to_string().contains("has no seed"), "{error}");
     }
 }

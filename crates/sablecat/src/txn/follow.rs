@@ -77,7 +77,11 @@ impl Kernel {
         }
         let mut order = InOrder::default();
         for (key, value) in records {
-            order.next(tree.tree().order, key.as_ref())?;
+            if tree.tree().loads_in_order() {
+                order.next(tree.tree().order, key.as_ref())?;
+            } else {
+                order.next_of_any(txn.value_len(tree, key.as_ref())?.is_some())?;
+            }
             txn.set(tree, key.as_ref(), Some(value.as_ref()))?;
         }
         txn.commit(durability).map(|_| order.count())

@@ -1,5 +1,6 @@
 //! A transaction's state as a scan sees it: the snapshot, with what is pending over it.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::Bound;
 
@@ -41,6 +42,8 @@ impl Source for Merged<'_> {
             // What of this page lies between the bounds counts as read, whether or not the scan gets that
             // far.
             let (lower, upper) = part.tree.covered(into, part);
+            let as_slice = |bound| Bound::map(bound, |key: &Cow<'_, [u8]>| &**key);
+            let (lower, upper) = (as_slice(lower.as_ref()), as_slice(upper.as_ref()));
             reads.borrow_mut().note(self.tree, part.stems, page, lower, upper);
         }
         Ok(())

@@ -98,6 +98,7 @@ pub(crate) use transaction::{Options, Stamp, Transaction};
 
 use std::time::Duration;
 
+use crate::access::hash::Hashing;
 use crate::access::{Home, KeyRule, Method, Order, Tree};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Caller, Log};
@@ -149,10 +150,28 @@ pub(crate) struct TreeRef {
     pub(crate) follower: Option<std::sync::Arc<dyn Follow>>,
 }
 
-/// A user's order of keys, by the name that the catalog remembers it under.
+/// A user's order of keys, by the name that the catalog remembers it under; or that of a hash table.
 pub(crate) struct Comparator {
     pub(crate) name: String,
     pub(crate) compare: CompareFn,
+    /// It is none of a user's, but that of a hash table.
+    pub(crate) hashing: Option<Hashing>,
+}
+
+impl Comparator {
+    /// A user's.
+    pub(crate) fn new(
+        name: &str,
+        compare: impl Fn(&[u8], &[u8]) -> std::cmp::Ordering + Send + Sync + 'static,
+    ) -> Comparator {
+        Comparator { name: name.to_owned(), compare: Box::new(compare), hashing: None }
+    }
+
+    /// The order of a hash table.
+    pub(crate) fn by_hash(hashing: Hashing) -> Comparator {
+        let compare = move |one: &[u8], other: &[u8]| hashing.compare(one, other);
+        Comparator { hashing: Some(hashing), ..Comparator::new("", compare) }
+    }
 }
 
 /// A user's order of keys.
@@ -175,7 +194,10 @@ impl TreeRef {
     #[inline]
     pub(crate) fn tree(&self) -> Tree<'_> {
         let order = match &self.comparator {
-            Some(comparator) => Order::Custom(&*comparator.compare),
+            Some(comparator) => match &comparator.hashing {
+                Some(hashing) => Order::Hashed(hashing),
+                None => Order::Custom(&*comparator.compare),
+            },
             None => Order::Bytes,
         };
         let home = Home { volume: self.volume, keys: self.keys.as_deref().unwrap_or_default() };

@@ -68,7 +68,25 @@ impl Span {
     fn covers(&self, tree: &Tree<'_>, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
         let (from, to) = self.bounds();
         (from, to) == (lower, upper)
-            || matches!((lower, upper), (Bound::Included(one), Bound::Included(two)) if one == two && tree.above(one, from) && tree.below(one, to))
+            || matches!((lower, upper), (Bound::Included(one), Bound::Included(two)) if one == two && above(tree, one, from) && below(tree, one, to))
+    }
+}
+
+/// Whether a key is at or above a lower bound, both as they are kept of what was read.
+fn above(tree: &Tree<'_>, key: &[u8], lower: Bound<&[u8]>) -> bool {
+    match lower {
+        Bound::Unbounded => true,
+        Bound::Included(bound) => tree.compare_read(key, bound).is_ge(),
+        Bound::Excluded(bound) => tree.compare_read(key, bound).is_gt(),
+    }
+}
+
+/// Whether a key is at or below an upper bound, both as they are kept of what was read.
+fn below(tree: &Tree<'_>, key: &[u8], upper: Bound<&[u8]>) -> bool {
+    match upper {
+        Bound::Unbounded => true,
+        Bound::Included(bound) => tree.compare_read(key, bound).is_le(),
+        Bound::Excluded(bound) => tree.compare_read(key, bound).is_lt(),
     }
 }
 
@@ -101,12 +119,12 @@ impl Read {
         let (mut lower, mut upper) = self.span.bounds();
         for (from, to) in self.more.iter().map(Span::bounds) {
             if matches!(from, Bound::Unbounded)
-                || matches!(from, Bound::Included(key) | Bound::Excluded(key) if !tree.above(key, lower))
+                || matches!(from, Bound::Included(key) | Bound::Excluded(key) if !above(tree, key, lower))
             {
                 lower = from;
             }
             if matches!(to, Bound::Unbounded)
-                || matches!(to, Bound::Included(key) | Bound::Excluded(key) if !tree.below(key, upper))
+                || matches!(to, Bound::Included(key) | Bound::Excluded(key) if !below(tree, key, upper))
             {
                 upper = to;
             }
@@ -119,7 +137,6 @@ impl Read {
 /// The reads of a transaction: as many as it read leaves, whatever it read of them and however often.
 #[derive(Debug)]
 pub(crate) struct ReadSet {
-    page_size: usize,
     trees: Vec<TreeRef>,
     reads: Vec<Read>,
     /// Where in `reads` a leaf is, once they are many. One snapshot has each page once.
@@ -193,9 +210,8 @@ impl Source for Compared<'_> {
 }
 
 impl ReadSet {
-    pub(crate) fn new(page_size: usize) -> ReadSet {
+    pub(crate) fn new() -> ReadSet {
         ReadSet {
-            page_size,
             trees: Vec::new(),
             reads: Vec::new(),
             index: PageMap::default(),
@@ -205,8 +221,8 @@ impl ReadSet {
         }
     }
 
-    /// Notes that the keys between the bounds were read from this leaf page, of the subtree that `stems` lead
-    /// to.
+    /// Notes that the keys between the bounds, which are as such things are kept ([`Tree::bound_read`]), were
+    /// read from this leaf page, of the subtree that `stems` lead to.
     pub(crate) fn note(
         &mut self,
         tree: &TreeRef,
@@ -216,7 +232,6 @@ impl ReadSet {
         upper: Bound<&[u8]>,
     ) {
         let view = tree.tree();
-        let (lower, upper) = (view.bound_read(lower, self.page_size), view.bound_read(upper, self.page_size));
         if let Some(at) = self.find(page) {
             let read = &mut self.reads[at];
             if !read.spans().any(|span| span.covers(&view, lower, upper)) {

@@ -158,13 +158,9 @@ impl<'k> Transaction<'k> {
     #[inline]
     fn note_key(&self, tree: &TreeRef, place: &Place<'_, '_>, page: PageId) {
         if self.tracks_reads() {
-            self.reads.borrow_mut().note(
-                tree,
-                place.stems,
-                page,
-                Bound::Included(place.rest),
-                Bound::Included(place.rest),
-            );
+            let key = place.tree.bound_read(Bound::Included(place.rest), self.kernel.page_size());
+            let key = key.as_ref().map(|key| &**key);
+            self.reads.borrow_mut().note(tree, place.stems, page, key, key);
         }
     }
 

@@ -128,7 +128,7 @@ impl<'k> Transaction<'k> {
             at: Cell::new(at),
             options,
             writes: WriteSet::default(),
-            reads: RefCell::new(ReadSet::new(kernel.pages.region.page_size())),
+            reads: RefCell::new(ReadSet::new()),
             claims: Claims::default(),
             held: Held::default(),
             passed: PassedOver::default(),
@@ -173,7 +173,7 @@ impl<'k> Transaction<'k> {
     /// Gives up everything but the snapshot, record locks and the gate too, and says what it has read at it.
     pub(super) fn abandon(&mut self) -> (ReadSet, Lsn) {
         self.release();
-        let reads = self.reads.replace(ReadSet::new(self.kernel.page_size()));
+        let reads = self.reads.replace(ReadSet::new());
         (self.writes, self.claims) = (WriteSet::default(), Claims::default());
         (reads, self.at())
     }

@@ -4,6 +4,7 @@ use super::catalog::{self, CATALOG, CatalogEntry};
 use super::changes::Changes;
 use super::scratch::Record;
 use super::{Durability, Kernel, TreeRef, publish};
+use crate::access::hash::Seed;
 use crate::access::{Method, PageWrite};
 use crate::error::Result;
 use crate::log::{self, RecordBuilder};
@@ -23,10 +24,11 @@ impl Kernel {
         me: &Participant,
         tree: TreeId,
         volume: VolumeId,
-        (method, comparator): (Method, Option<&str>),
+        (method, comparator, seed): (Method, Option<&str>, Option<Seed>),
     ) -> Result<CatalogEntry> {
         let (comparator, maker) = (comparator.map(str::to_owned), Some(self.pages.region.standing()));
-        self.create_noted(me, CatalogEntry { comparator, maker, ..CatalogEntry::new(tree, volume, method) })
+        let entry = CatalogEntry { comparator, maker, seed, ..CatalogEntry::new(tree, volume, method) };
+        self.create_noted(me, entry)
     }
 
     /// As [`Kernel::create_tree`], for what the note is to say but for the root page.

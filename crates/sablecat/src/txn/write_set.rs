@@ -26,6 +26,7 @@ use super::runs::{self, Merge, Place, Run, Writer, compare};
 use super::savepoints::{Journal, Position, Undone, foreign};
 use super::short::Short;
 use super::{Comparator, TreeRef};
+use crate::access::hash::Hashing;
 use crate::access::{Bounds, PendingRecord};
 use crate::error::Result;
 use crate::types::TreeId;
@@ -44,6 +45,8 @@ const RECORD_BYTES: usize = 80;
 enum Recent {
     /// In the order of bytes.
     Bytes(BTreeMap<Short, Pending>),
+    /// In the order of hashes, each kept with its key.
+    Hashed(Arc<Comparator>, Hashing, BTreeMap<(u64, Short), Pending>),
     /// In a user's order: a sorted vector.
     Custom(Arc<Comparator>, Vec<(Short, Pending)>),
 }
@@ -52,21 +55,25 @@ impl Recent {
     fn new(tree: &TreeRef) -> Recent {
         match &tree.comparator {
             None => Recent::Bytes(BTreeMap::new()),
-            Some(comparator) => Recent::Custom(Arc::clone(comparator), Vec::new()),
+            Some(comparator) => match comparator.hashing {
+                Some(hashing) => Recent::Hashed(Arc::clone(comparator), hashing, BTreeMap::new()),
+                None => Recent::Custom(Arc::clone(comparator), Vec::new()),
+            },
         }
     }
 
-    /// The user's order, if it is that.
+    /// The order, if it is not that of bytes.
     fn order(&self) -> Option<&Comparator> {
         match self {
             Recent::Bytes(_) => None,
-            Recent::Custom(comparator, _) => Some(comparator),
+            Recent::Hashed(comparator, ..) | Recent::Custom(comparator, _) => Some(comparator),
         }
     }
 
     fn clear(&mut self) {
         match self {
             Recent::Bytes(map) => map.clear(),
+            Recent::Hashed(_, _, map) => map.clear(),
             Recent::Custom(_, records) => records.clear(),
         }
     }
@@ -77,6 +84,9 @@ impl Recent {
             (_, None) => self.iter(),
             (Recent::Bytes(map), Some(after)) => {
                 Iter::Bytes(map.range::<[u8], _>((Bound::Excluded(after), Bound::Unbounded)))
+            }
+            (Recent::Hashed(_, hashing, map), Some(after)) => {
+                Iter::Hashed(map.range((Bound::Excluded(hashed(hashing, after)), Bound::Unbounded)))
             }
             (Recent::Custom(comparator, records), Some(after)) => {
                 let from = records.partition_point(|(key, _)| (comparator.compare)(key, after).is_le());
@@ -96,6 +106,7 @@ impl Recent {
     fn get(&self, key: &[u8]) -> Option<&Pending> {
         match self {
             Recent::Bytes(map) => map.get(key),
+            Recent::Hashed(_, hashing, map) => map.get(&hashed(hashing, key)),
             Recent::Custom(comparator, records) => {
                 Self::place(comparator, records, key).ok().map(|at| &records[at].1)
             }
@@ -105,6 +116,7 @@ impl Recent {
     fn set(&mut self, key: &[u8], value: Pending) -> Option<Pending> {
         match self {
             Recent::Bytes(map) => map.insert(key.into(), value),
+            Recent::Hashed(_, hashing, map) => map.insert(hashed(hashing, key), value),
             Recent::Custom(comparator, records) => match Self::place(comparator, records, key) {
                 Ok(at) => Some(std::mem::replace(&mut records[at].1, value)),
                 Err(at) => {
@@ -120,6 +132,9 @@ impl Recent {
             Recent::Bytes(map) => {
                 map.remove(key);
             }
+            Recent::Hashed(_, hashing, map) => {
+                map.remove(&hashed(hashing, key));
+            }
             Recent::Custom(comparator, records) => {
                 if let Ok(at) = Self::place(comparator, records, key) {
                     records.remove(at);
@@ -131,6 +146,7 @@ impl Recent {
     fn len(&self) -> usize {
         match self {
             Recent::Bytes(map) => map.len(),
+            Recent::Hashed(_, _, map) => map.len(),
             Recent::Custom(_, records) => records.len(),
         }
     }
@@ -138,6 +154,7 @@ impl Recent {
     fn iter(&self) -> Iter<'_> {
         match self {
             Recent::Bytes(map) => Iter::Bytes(map.range::<[u8], _>(..)),
+            Recent::Hashed(_, _, map) => Iter::Hashed(map.range(..)),
             Recent::Custom(_, records) => Iter::Custom(records.iter()),
         }
     }
@@ -152,6 +169,15 @@ impl Recent {
                 let mut range = map.range::<[u8], _>((lower, upper));
                 let found = if forward { range.next() } else { range.next_back() };
                 found.map(|(key, value)| (&**key, value))
+            }
+            Recent::Hashed(_, hashing, map) => {
+                if ranges::is_empty((lower, upper), |a, b| hashing.compare(a, b)) {
+                    return None;
+                }
+                let place = |bound: Bound<&[u8]>| bound.map(|key| hashed(hashing, key));
+                let mut range = map.range((place(lower), place(upper)));
+                let found = if forward { range.next() } else { range.next_back() };
+                found.map(|((_, key), value)| (&**key, value))
             }
             Recent::Custom(comparator, records) => {
                 let compare = |a: &[u8], b: &[u8]| (comparator.compare)(a, b);
@@ -172,9 +198,15 @@ impl Recent {
     }
 }
 
+/// A key with its hash.
+fn hashed(hashing: &Hashing, key: &[u8]) -> (u64, Short) {
+    (hashing.hash(key), key.into())
+}
+
 /// Records in memory, in order.
 pub(crate) enum Iter<'a> {
     Bytes(btree_map::Range<'a, Short, Pending>),
+    Hashed(btree_map::Range<'a, (u64, Short), Pending>),
     Custom(slice::Iter<'a, (Short, Pending)>),
 }
 
@@ -185,6 +217,7 @@ impl<'a> Iterator for Iter<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         match self {
             Iter::Bytes(records) => records.next().map(|(key, value)| (&**key, value)),
+            Iter::Hashed(records) => records.next().map(|((_, key), value)| (&**key, value)),
             Iter::Custom(records) => records.next().map(|(key, value)| (&**key, value)),
         }
     }

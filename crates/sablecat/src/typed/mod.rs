@@ -41,7 +41,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::tuple::{self, PackElements};
 use crate::{Database, Env, Kind, Range, Read, Record, Write};
 
@@ -65,15 +65,10 @@ impl<K: Key, V: Value, O: Kind> Typed<K, V, O> {
     /// A database with records of these types.
     ///
     /// # Errors
-    /// `Invalid` for a database with an order of its own: it would not be that of the keys.
+    /// `Invalid` for a database with an order of its own, or a hash table: it would not be that of the keys.
     pub fn of(database: Database<O>) -> Result<Typed<K, V, O>> {
-        match database.comparator() {
-            None => Ok(Typed { database, types: PhantomData }),
-            Some(comparator) => Err(Error::invalid(format!(
-                "keys with a type in the database {:?}, which is ordered by {comparator:?}: they take one in the order of bytes",
-                database.name()
-            ))),
-        }
+        database.require_order_of_bytes("keys with a type")?;
+        Ok(Typed { database, types: PhantomData })
     }
 
     /// The database, of bytes.

@@ -98,7 +98,7 @@ fn own_neighbours<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> 
 }
 
 /// As [`own_leaf`] for a nested key, in all trees on the way to it.
-fn own_nested<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> Result<()> {
+pub(crate) fn own_nested<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> Result<()> {
     let stem_bytes = nest::stem_bytes(tree.order, writer.page_size());
     let (mut tree, mut rest) = (*tree, key);
     while let Some((stem, after)) = rest.split_at_checked(stem_bytes) {
@@ -109,20 +109,30 @@ fn own_nested<W: CopyWrite>(writer: &mut W, tree: &Tree<'_>, key: &[u8]) -> Resu
         })??;
         let Some((slot, below)) = below else { return Ok(()) };
         let below = Tree { home: tree.home.of_subtree(stem), ..below };
-        tree = if writer.is_own(below.root)? { below } else { copy_subtree(writer, &below, leaf, slot)? };
+        tree = if writer.is_own(below.root)? { below } else { copy_led_to(writer, &below, leaf, slot)? };
         rest = after;
     }
     own_leaf(writer, &tree, rest).map(drop)
 }
 
-/// Copies a whole subtree, whose number is in all of its pages and goes with the root's, and has the record
-/// in a slot of a leaf lead to it. What is nested in it stays.
-pub(super) fn copy_subtree<'t, W: CopyWrite>(
+/// Copies a whole subtree, as [`copy_subtree`], and has the record in a slot of a leaf lead to it.
+pub(super) fn copy_led_to<'t, W: CopyWrite>(
     writer: &mut W,
     old: &Tree<'t>,
     leaf: PageId,
     slot: usize,
 ) -> Result<Tree<'t>> {
+    let new = copy_subtree(writer, old)?;
+    let reference = nest::reference(new.root);
+    LeafMut::new(writer.write(leaf)?)
+        .replace_value(slot, Value::Inline(&reference))
+        .map_err(|_| Error::corruption(format!("page {leaf} has no room for what stood there")))?;
+    Ok(new)
+}
+
+/// Copies a whole subtree, whose number is in all of its pages and goes with the root's. What is nested in it
+/// stays.
+pub(crate) fn copy_subtree<'t, W: CopyWrite>(writer: &mut W, old: &Tree<'t>) -> Result<Tree<'t>> {
     let root = writer.copy(old, old.root)?;
     let new = Tree { root, id: TreeId(!root.0), ..*old };
     let mut left = vec![root];
@@ -140,9 +150,5 @@ pub(super) fn copy_subtree<'t, W: CopyWrite>(
             left.push(own_child(writer, old, page, slot, child)?);
         }
     }
-    let reference = nest::reference(root);
-    LeafMut::new(writer.write(leaf)?)
-        .replace_value(slot, Value::Inline(&reference))
-        .map_err(|_| Error::corruption(format!("page {leaf} has no room for what stood there")))?;
     Ok(new)
 }

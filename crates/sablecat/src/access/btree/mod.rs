@@ -30,7 +30,7 @@ mod scan;
 mod shape;
 mod verify;
 
-pub(super) use beside::change_beside;
+pub(super) use beside::{change_beside, copy_subtree, own_nested};
 pub(super) use change::{change, try_change};
 pub(super) use count::count;
 pub(super) use estimate::estimate;

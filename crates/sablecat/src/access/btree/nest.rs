@@ -22,7 +22,8 @@
 //! * Each step down uses up a stem of a key with a limit, so no damage makes a descent endless. A scan, which
 //!   has no key to use up, counts.
 //!
-//! A tree with an order of its own compares whole keys: there is no nesting in it.
+//! A tree with an order of its own compares whole keys: there is no nesting in it. In the place of the
+//! outermost tree there may be a hash table, of which the same is asked: to find, set and remove references.
 //!
 //! Costs: a stem that only one key begins with takes a page of its own. A descent adds one descent a stem.
 
@@ -30,7 +31,7 @@ use super::node::{self, Inner, Kind, Leaf, Order, Value, inline_value_bytes_max}
 use super::shape::{put, remove_with};
 use super::{Toward, Tree, damaged, find_leaf, format_root};
 use crate::access::method::{Method, Place};
-use crate::access::{Home, PageRead, PageWrite, long};
+use crate::access::{Home, PageRead, PageWrite, hash, long};
 use crate::error::{Error, Result};
 use crate::pages::header;
 use crate::types::{PageId, TreeId};
@@ -44,7 +45,7 @@ const REFERENCE_BYTES: usize = 8;
 #[inline]
 pub(crate) fn stem_bytes(order: Order<'_>, page_size: usize) -> usize {
     match order {
-        Order::Bytes => node::key_bytes_max(page_size),
+        Order::Bytes | Order::Hashed(_) => node::key_bytes_max(page_size),
         Order::Custom(_) => usize::MAX,
     }
 }
@@ -59,7 +60,7 @@ pub(crate) fn is_nested(tree: &Tree<'_>, key: &[u8], page_size: usize) -> bool {
 #[inline]
 pub(crate) fn key_bytes_max(order: Order<'_>, page_size: usize) -> usize {
     match order {
-        Order::Bytes => KEY_BYTES_MAX,
+        Order::Bytes | Order::Hashed(_) => KEY_BYTES_MAX,
         Order::Custom(_) => node::key_bytes_max(page_size),
     }
 }
@@ -146,6 +147,9 @@ pub(super) fn find_subtree<R: PageRead>(
     tree: &Tree<'_>,
     stem: &[u8],
 ) -> Result<Option<Tree<'static>>> {
+    if tree.method == Method::Hash {
+        return hash::subtree_of(reader, tree, stem);
+    }
     let leaf = find_leaf(reader, tree, stem, Toward::Key, |_| {})?;
     reader.read(leaf, |bytes| match Leaf::new(bytes).search(stem, tree.order) {
         Ok(slot) => subtree_at(tree, bytes, slot).map(Some),
@@ -271,7 +275,12 @@ fn insert_noting<'v, W: PageWrite>(
     put(writer, &tree, last, *stored)?;
     for (depth, stem) in stems.chunks_exact(stem_len).enumerate().rev() {
         let around = if depth == 0 { place.tree } else { make(writer)? };
-        put(writer, &around, stem, Value::Inline(&reference(tree.root)))?;
+        let reference = reference(tree.root);
+        if around.method == Method::Hash {
+            hash::put_reference(writer, &around, stem, Value::Inline(&reference))?;
+        } else {
+            put(writer, &around, stem, Value::Inline(&reference))?;
+        }
         tree = around;
     }
     Ok(())
@@ -304,11 +313,16 @@ fn take_out<W: PageWrite>(
         pages.extend(emptied);
         (tree, gone) = (outer, &key[around.len() * stem_len..][..stem_len]);
     }
-    remove_with(writer, &tree, gone, |writer| {
+    let led_to = |writer: &mut W| {
         before.free(writer)?;
         pages.into_iter().try_for_each(|page| writer.free(page))
-    })
-    .map(drop)
+    };
+    let is_removed = if tree.method == Method::Hash {
+        hash::remove_reference(writer, &tree, gone, led_to)
+    } else {
+        remove_with(writer, &tree, gone, led_to)
+    };
+    is_removed.map(drop)
 }
 
 /// The pages of a tree with no record but one, of which it may have several: neighbours that could not be
@@ -365,7 +379,9 @@ pub(crate) fn check_key(order: Order<'_>, page_size: usize, key: &[u8]) -> Resul
         return Ok(());
     }
     Err(Error::invalid(match order {
-        Order::Bytes => format!("a key of {} bytes; keys can have {most} at most", key.len()),
+        Order::Bytes | Order::Hashed(_) => {
+            format!("a key of {} bytes; keys can have {most} at most", key.len())
+        }
         Order::Custom(_) => format!(
             "a key of {} bytes; in a database with a comparator, keys can have {most} at most with pages of {page_size} bytes: create the \
              environment with larger pages",

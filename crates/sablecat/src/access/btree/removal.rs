@@ -128,7 +128,7 @@ impl<W: CopyWrite> Way<W> for InCopies {
         let leaf = beside::own_leaf(writer, tree, stem)?;
         let slot = writer.read(leaf, |bytes| Leaf::new(bytes).search(stem, tree.order))?;
         match slot {
-            Ok(slot) if !writer.is_own(below.root)? => beside::copy_subtree(writer, &below, leaf, slot),
+            Ok(slot) if !writer.is_own(below.root)? => beside::copy_led_to(writer, &below, leaf, slot),
             _ => Ok(below),
         }
     }

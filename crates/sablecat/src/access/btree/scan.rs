@@ -24,6 +24,7 @@ pub(crate) fn wanted<R: PageRead>(reader: &R, tree: &Tree<'_>, wanted: Wanted<'_
         Wanted::Last => find_edge(reader, tree, false, |_| {}),
         Wanted::At(key) => find_leaf(reader, tree, key, Toward::Key, |_| {}),
         Wanted::Before(key) => find_leaf(reader, tree, key, Toward::Before, |_| {}),
+        Wanted::Hash(_) => unreachable!("its pages are not found by hashes"),
     }
 }
 
@@ -81,6 +82,12 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
+    /// A scan of what is below a stem, in a subtree of a tree of another method.
+    pub(crate) fn below(stem: &[u8]) -> Ends {
+        let end = || End { stems: stem.to_vec(), ..End::default() };
+        Ends { front: end(), back: end() }
+    }
+
     /// The value of the record that one end stands at.
     pub(crate) fn value(&self, forward: bool) -> Found {
         let side = if forward { self.front.innermost() } else { self.back.innermost() };

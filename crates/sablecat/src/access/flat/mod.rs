@@ -117,6 +117,7 @@ pub(super) fn wanted<R: PageRead>(reader: &R, tree: &Tree<'_>, wanted: Wanted<'_
         Wanted::Last => false,
         Wanted::At(key) => ends(page, &|order| order.is_lt(), key),
         Wanted::Before(key) => ends(page, &|order| order.is_le(), key),
+        Wanted::Hash(_) => unreachable!("its pages are not found by hashes"),
     })
 }
 

@@ -6,6 +6,7 @@ mod bulk;
 #[cfg(feature = "shuttle")]
 mod explore;
 mod failing;
+mod hashed;
 mod large;
 mod linear;
 mod lost;

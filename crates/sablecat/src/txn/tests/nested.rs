@@ -24,7 +24,7 @@ fn store(stems: usize) -> (Store, Vec<u8>) {
 
 impl Store {
     /// Writes in place.
-    fn in_place<R>(&self, work: impl FnOnce(&mut Direct<'_>) -> R) -> R {
+    pub(super) fn in_place<R>(&self, work: impl FnOnce(&mut Direct<'_>) -> R) -> R {
         let seat = self.kernel.pages.participants.sit().unwrap();
         // SAFETY: the test has one thread and no snapshot.
         work(&mut unsafe { Direct::new(&self.kernel.pages, &seat) })
@@ -44,7 +44,7 @@ impl Store {
     }
 
     /// What a scan of everything ends with.
-    fn scan(&self, forward: bool) -> Result<usize> {
+    pub(super) fn scan(&self, forward: bool) -> Result<usize> {
         let txn = self.begin(Isolation::Serializable, false);
         let mut scan = Scan::new(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
         let mut source = txn.committed();

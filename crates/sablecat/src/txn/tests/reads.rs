@@ -39,7 +39,7 @@ fn leaf_of(store: &Store, key: &[u8], at: Lsn, me: &Participant) -> PageId {
 
 /// What a transaction has read that has looked for these keys in a state.
 fn reads_of(store: &Store, keys: impl Iterator<Item = Vec<u8>>, at: Lsn, me: &Participant) -> ReadSet {
-    let mut reads = ReadSet::new(store.kernel.page_size());
+    let mut reads = ReadSet::new();
     for key in keys {
         reads.note(
             &store.tree,
@@ -60,7 +60,7 @@ fn read_all(txn: &mut Transaction<'_>, store: &Store) {
 #[test]
 fn what_is_read_again_and_again_takes_no_memory() {
     let store = store(None);
-    let mut reads = ReadSet::new(512);
+    let mut reads = ReadSet::new();
     for n in 0..100_000 {
         let key = key(n % 50);
         reads.note(&store.tree, b"", PageId(7), Bound::Included(&key), Bound::Included(&key));

@@ -195,7 +195,7 @@ fn transactions_of_any_size_do_what_they_do_to_a_map() {
 /// user's order as well.
 #[test]
 fn a_write_set_that_does_not_fit_memory_is_one_like_any_other() {
-    let backwards = Comparator { name: "backwards".into(), compare: Box::new(|a, b| b.cmp(a)) };
+    let backwards = Comparator::new("backwards", |a, b| b.cmp(a));
     let disk = SimDisk::new(1);
     for comparator in [None, Some(Arc::new(backwards))] {
         let place = spilling(&disk, 2000);

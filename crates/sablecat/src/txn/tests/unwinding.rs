@@ -21,7 +21,7 @@ fn store(calls: &Arc<AtomicU32>) -> Store {
         }
         one.cmp(two)
     };
-    let comparator = Some(Arc::new(Comparator { name: "panics".into(), compare: Box::new(compare) }));
+    let comparator = Some(Arc::new(Comparator::new("panics", compare)));
     let seat = store.kernel.pages.participants.sit().unwrap();
     // SAFETY: nobody else knows of the region yet.
     let mut direct = unsafe { Direct::new(&store.kernel.pages, &seat) };

@@ -50,6 +50,7 @@ mod simd;
 mod slots;
 mod split;
 
+use crate::access::hash::Hashing;
 use std::cmp::Ordering;
 use std::fmt;
 
@@ -73,6 +74,8 @@ pub(crate) enum Order<'a> {
     Bytes,
     /// By the user's comparator. Pages of such a tree are formatted with [`FLAG_CUSTOM_ORDER`].
     Custom(&'a (dyn Fn(&[u8], &[u8]) -> Ordering + Send + Sync)),
+    /// By hash, then byte by byte: of hash tables. No page of a B+tree is so ordered.
+    Hashed(&'a Hashing),
 }
 
 impl Order<'_> {
@@ -82,6 +85,7 @@ impl Order<'_> {
         match self {
             Order::Bytes => bytes::compare(a, b),
             Order::Custom(compare) => compare(a, b),
+            Order::Hashed(hashing) => hashing.compare(a, b),
         }
     }
 }
@@ -91,6 +95,7 @@ impl fmt::Debug for Order<'_> {
         f.write_str(match self {
             Order::Bytes => "Bytes",
             Order::Custom(_) => "Custom",
+            Order::Hashed(_) => "Hashed",
         })
     }
 }

@@ -19,6 +19,7 @@ pub(super) fn search<const C: usize>(page: &[u8], key: &[u8], order: Order<'_>) 
     match order {
         Order::Bytes => search_bytes::<C>(page, key),
         Order::Custom(compare) => bisect::<C>(page, 0, header::count(page), |suffix| compare(suffix, key)),
+        Order::Hashed(_) => bisect::<C>(page, 0, header::count(page), |suffix| order.compare(suffix, key)),
     }
 }
 
