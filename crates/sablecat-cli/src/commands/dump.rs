@@ -2,8 +2,8 @@
 
 use std::io::{self, BufWriter, Write};
 
-use sablecat::ReadTxn;
 use sablecat::globals::Globals;
+use sablecat::{Database, ReadTxn};
 
 use crate::arguments::{Existing, Reading};
 use crate::portable::{Format, berkeley, json};
@@ -46,8 +46,9 @@ impl Arguments {
             Format::Json => {
                 let mut writer = json::Writer::new(out)?;
                 for name in names {
-                    writer.begin(name)?;
-                    records(state, name, |key, value| writer.record(key, value))?;
+                    let database = existing(state, name)?;
+                    writer.begin(name, database.method())?;
+                    records(state, &database, |key, value| writer.record(key, value))?;
                 }
                 Ok(writer.finish()?)
             }
@@ -72,24 +73,25 @@ impl Arguments {
         let mut writer = berkeley::Writer::new(out, print);
         let alone = self.databases.len() == 1;
         for name in names {
-            writer.begin((!alone).then_some(name))?;
-            records(state, name, |key, value| writer.record(key, value))?;
+            let database = existing(state, name)?;
+            writer.begin((!alone).then_some(name), database.method())?;
+            records(state, &database, |key, value| writer.record(key, value))?;
             writer.end()?;
         }
         Ok(writer.finish()?)
     }
 }
 
-fn existing(state: &ReadTxn, name: &str) -> Result<sablecat::Database, Failure> {
+fn existing(state: &ReadTxn, name: &str) -> Result<Database, Failure> {
     state.existing_database(name)?.ok_or_else(|| format!("there is no database {name:?}").into())
 }
 
 fn records(
     state: &ReadTxn,
-    name: &str,
+    database: &Database,
     mut each: impl FnMut(&[u8], &[u8]) -> io::Result<()>,
 ) -> Result<(), Failure> {
-    for record in state.range(&existing(state, name)?, ..)? {
+    for record in state.range(database, ..)? {
         interrupt::check()?;
         let (key, value) = record?;
         each(&key, &value)?;

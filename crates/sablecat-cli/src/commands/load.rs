@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::PathBuf;
 
 use sablecat::globals::Globals;
-use sablecat::{Database, Txn};
+use sablecat::{Database, Method, Txn};
 use serde_json::json;
 
 use crate::arguments::Existing;
@@ -103,9 +103,9 @@ impl Arguments {
         while let Some(part) = text.next()? {
             interrupt::check()?;
             let done = match (part, &current) {
-                (Part::Database(name), _) => {
+                (Part::Database(name, method), _) => {
                     let name = name.unwrap_or_else(|| self.db.clone());
-                    open(txn, &mut databases, name).map(|database| current = Some(database))
+                    open(txn, &mut databases, name, method).map(|database| current = Some(database))
                 }
                 (Part::Record(key, value), Some(database)) => {
                     self.set(txn, database, (&key, &value), &mut loaded)
@@ -136,16 +136,20 @@ impl Arguments {
     }
 }
 
-/// A database, opened or created once.
+/// A database, opened or created once; how it is arranged, if it is created.
 fn open(
     txn: &mut Txn<'_>,
     opened: &mut HashMap<String, Database>,
     name: String,
+    method: Method,
 ) -> sablecat::Result<Database> {
     if let Some(database) = opened.get(&name) {
         return Ok(database.clone());
     }
-    let database = txn.database(&name)?;
+    let database = match txn.existing_database(&name)? {
+        Some(database) => database,
+        None => txn.database_as(&name, method)?,
+    };
     opened.insert(name, database.clone());
     Ok(database)
 }

@@ -18,6 +18,8 @@
 
 use std::io::{self, BufRead, Write};
 
+use sablecat::Method;
+
 use super::lines::Lines;
 use super::{Part, Parts};
 use crate::Failure;
@@ -52,7 +54,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// Begins a database; without a name, what it is loaded into says which.
-    pub(crate) fn begin(&mut self, name: Option<&str>) -> Result<(), Failure> {
+    pub(crate) fn begin(&mut self, name: Option<&str>, method: Method) -> Result<(), Failure> {
         let format = if self.print { "print" } else { "bytevalue" };
         write!(self.out, "VERSION=3\nformat={format}\n")?;
         if let Some(name) = name {
@@ -63,7 +65,8 @@ impl<W: Write> Writer<W> {
             }
             writeln!(self.out, "database={name}")?;
         }
-        Ok(write!(self.out, "type=btree\nHEADER=END\n")?)
+        let kind = if method == Method::Hash { "hash" } else { "btree" };
+        Ok(write!(self.out, "type={kind}\nHEADER=END\n")?)
     }
 
     pub(crate) fn record(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
@@ -152,7 +155,7 @@ impl<R: BufRead> Reader<R> {
     }
 
     fn header(&mut self) -> Result<Part, Failure> {
-        let (mut name, mut print, mut kind) = (None, None, None);
+        let (mut name, mut print, mut method) = (None, None, None);
         self.duplicates = false;
         self.last = None;
         let mut first = true;
@@ -178,7 +181,8 @@ impl<R: BufRead> Reader<R> {
                 }
                 ("format", "print") => print = Some(true),
                 ("format", "bytevalue") => print = Some(false),
-                ("type", "btree" | "hash") => kind = Some(()),
+                ("type", "btree") => method = Some(Method::Btree),
+                ("type", "hash") => method = Some(Method::Hash),
                 ("type", "recno" | "queue" | "heap") => {
                     return Err(self.lines.wrong(format!(
                         "a database of the type {value}; there are none of numbered records yet"
@@ -194,11 +198,10 @@ impl<R: BufRead> Reader<R> {
                 return Err(self.lines.wrong("HEADER=END is missing: the input was cut short"));
             }
         }
-        if kind.is_none() {
-            return Err(self.lines.wrong("the header does not say the type of the database"));
-        }
+        let method =
+            method.ok_or_else(|| self.lines.wrong("the header does not say the type of the database"))?;
         self.print = Some(print.ok_or_else(|| self.lines.wrong("the header does not say the format"))?);
-        Ok(Part::Database(name))
+        Ok(Part::Database(name, method))
     }
 
     /// What the line stands for.

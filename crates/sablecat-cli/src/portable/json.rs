@@ -9,16 +9,21 @@
 //!
 //! `key_hex` and `value_hex` stand where bytes are no text. The first line and the last may both be missing,
 //! in what others write; where there is the first, the last must be there, and count right. A line with a
-//! database alone says that there is one, perhaps without records.
+//! database alone says that there is one, perhaps without records, and, with `"method":"hash"`, that it is a
+//! hash table if it is made.
 
 use std::io::{self, BufRead, Write};
 
+use sablecat::Method;
 use serde_json::{Map, Value, json};
 
 use super::lines::Lines;
 use super::{Part, Parts};
 use crate::arguments::from_hex;
 use crate::{Failure, output};
+
+/// What a hash table is called.
+const HASH: &str = "hash";
 
 /// Writes the text.
 pub(crate) struct Writer<W> {
@@ -34,9 +39,13 @@ impl<W: Write> Writer<W> {
     }
 
     /// Begins a database.
-    pub(crate) fn begin(&mut self, name: &str) -> io::Result<()> {
+    pub(crate) fn begin(&mut self, name: &str, method: Method) -> io::Result<()> {
         self.database = name.into();
-        writeln!(self.out, "{}", json!({ "database": name }))
+        let mut object = json!({ "database": name });
+        if method == Method::Hash {
+            object["method"] = HASH.into();
+        }
+        writeln!(self.out, "{object}")
     }
 
     pub(crate) fn record(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
@@ -129,6 +138,11 @@ impl<R: BufRead> Reader<R> {
             None => None,
             Some(_) => return Err(self.lines.wrong("\"database\" is a text")),
         };
+        let method = match object.remove("method") {
+            None => Method::Btree,
+            Some(method) if method == HASH => Method::Hash,
+            Some(_) => return Err(self.lines.wrong(format!("\"method\" is {HASH:?}, or not there"))),
+        };
         let (key, value) = (self.bytes(&mut object, "key")?, self.bytes(&mut object, "value")?);
         if let Some(member) = object.keys().next() {
             return Err(self.lines.wrong(format!("{member:?} is not known")));
@@ -144,7 +158,7 @@ impl<R: BufRead> Reader<R> {
         }
         self.database = Some(name.clone());
         self.held = record;
-        Ok(Some(Part::Database(name)))
+        Ok(Some(Part::Database(name, method)))
     }
 
     /// The bytes of a member, as text or as digits.

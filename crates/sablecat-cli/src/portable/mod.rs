@@ -14,6 +14,7 @@ pub(crate) mod json;
 pub(crate) mod lines;
 
 use clap::ValueEnum;
+use sablecat::Method;
 
 use crate::Failure;
 
@@ -33,8 +34,8 @@ pub(crate) enum Format {
 /// A part of what text says.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// A database begins; without a name, if the text has none for it.
-    Database(Option<String>),
+    /// A database begins; without a name, if the text has none for it. How it is arranged, if it is made.
+    Database(Option<String>, Method),
     /// A record of the last to begin.
     Record(Vec<u8>, Vec<u8>),
 }
