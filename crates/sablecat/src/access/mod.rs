@@ -45,7 +45,7 @@ pub(crate) trait PageRead {
 }
 
 impl PageRead for Snapshot<'_> {
-    #[inline]
+    #[inline(always)]
     fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
         self.show(page, look)
     }

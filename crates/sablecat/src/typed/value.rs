@@ -13,7 +13,7 @@ pub trait ValueBytes {
 
 /// What a value can be read as: bytes and text as they are, arrays of bytes, integers and floats in
 /// little-endian order, `bool` as a byte, `()` as nothing. With the feature `serde`, whatever serde writes
-/// ([`Postcard`]); with the feature `bytemuck`, plain data as it is in memory ([`Pod`]).
+/// (`Postcard`); with the feature `bytemuck`, plain data as it is in memory (`Pod`).
 pub trait Value: ValueBytes + Sized {
     /// The value that bytes stand for.
     ///

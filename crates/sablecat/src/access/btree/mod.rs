@@ -82,6 +82,7 @@ pub(super) enum Toward {
     Before,
 }
 
+#[inline(always)]
 fn look(bytes: &[u8], tree: &Tree<'_>, key: &[u8], toward: Toward) -> Down {
     if header::tree_id(bytes) != tree.id {
         return Down::OfAnother;

@@ -95,7 +95,7 @@ impl Snapshot<'_> {
     }
 
     /// Shows `look` the page as the snapshot sees it. `look` may not have another one shown to it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn show<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
         assert!(!self.shows.replace(true), "a snapshot shows one page at a time");
         let page_size = self.operation.pages.region.page_size();
