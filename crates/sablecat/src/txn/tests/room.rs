@@ -542,10 +542,10 @@ fn nobody_takes_a_page_being_built_for_the_leaf_that_had_its_number() {
                 })
             };
             let value = kernel.pages.operate(idle, read).unwrap();
-            assert!(
-                value == Some(OwnedValue::Inline(vec![0; 40])),
-                "what is not committed is seen by nobody"
-            );
+            // A leaf may begin where a record was that has been removed.
+            let is_removed = (900..1200).any(|n| key(n)[..] == first);
+            let committed = (!is_removed).then(|| OwnedValue::Inline(vec![0; 40]));
+            assert!(value == committed, "what is not committed is seen by nobody");
             looked.set(looked.get() + 1);
         }
         Ok(())
