@@ -92,13 +92,13 @@ impl Arguments {
 
 /// The environment to copy into, with pages as large as the other's. Durable once it is closed: how far it
 /// has come is written with what has come.
-fn open_to(to: &Path, like: &Env) -> Result<Env, Failure> {
+pub(super) fn open_to(to: &Path, like: &Env) -> Result<Env, Failure> {
     let page_size = like.stats()?.page_size as usize;
     Ok(Env::builder().page_size(page_size).durability(Durability::NoSync).open(to)?)
 }
 
 /// Writes all down, checks it, and closes it; the problems that there are.
-fn finish(to: Env) -> Result<Vec<String>, Failure> {
+pub(super) fn finish(to: Env) -> Result<Vec<String>, Failure> {
     to.checkpoint()?;
     let report = to.verify(&mut |_| interrupt::unwind_if_told())?;
     to.close()?;

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use sablecat::{Copied, Durability, Env};
+use sablecat::Copied;
 use serde_json::json;
 
+use super::backup::{finish, open_to};
 use crate::arguments::Existing;
 use crate::{Failure, Outcome, interrupt, output};
 
@@ -26,12 +27,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let backup = arguments.backup.open_closed().ok_or_else(|| {
         format!("{} is not a closed environment; finish the backup, or make one", arguments.backup.shown())
     })?;
-    let page_size = backup.stats()?.page_size as usize;
-    let to = Env::builder().page_size(page_size).durability(Durability::NoSync).open(&arguments.to)?;
+    let to = open_to(&arguments.to, &backup)?;
     let copied = backup.snapshot()?.copy_into(&to, &mut |_| interrupt::unwind_if_told())?;
-    to.checkpoint()?;
-    let problems = to.verify(&mut |_| interrupt::unwind_if_told())?.problems;
-    to.close()?;
+    let problems = finish(to)?;
     backup.close()?;
     tell(arguments.backup.json, copied, &problems)
 }
