@@ -85,8 +85,8 @@
 //! What this module does not do: decide when to commit, when to checkpoint, or what a record's operations
 //! mean.
 //!
-//! `unsafe` here: the pointers into the region (this file) and the copies in and out of the ring (ring.rs,
-//! and those who call it).
+//! `unsafe` here: the pointers into the region (this file), the copies in and out of the ring (ring.rs, and
+//! those who call it), and an instruction that not every processor has (sum.rs).
 
 mod archive;
 mod chunk;
@@ -101,6 +101,7 @@ mod scan;
 mod segment;
 mod stamp;
 mod succession;
+mod sum;
 mod supply;
 mod tail;
 mod turn;

@@ -20,7 +20,7 @@ use std::ops::Bound;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{Lsn, TreeId};
 
-use super::operation;
+use super::{operation, sum};
 
 /// Bytes before the body.
 pub(super) const HEADER_BYTES: usize = 24;
@@ -147,7 +147,7 @@ impl RecordBuilder {
         let len = self.bytes.len() as u32;
         self.bytes[0..4].copy_from_slice(&len.to_le_bytes());
         self.bytes[22] = padding as u8;
-        self.body_crc = crc32c::crc32c(&self.bytes[HEADER_BYTES..]);
+        self.body_crc = sum::crc32c(&self.bytes[HEADER_BYTES..]);
         self.finished = true;
     }
 
@@ -180,13 +180,13 @@ fn seal_crc(body_crc: u32, record: &[u8]) -> u32 {
     let mut covered = [0; 20];
     covered[0..4].copy_from_slice(&record[0..4]);
     covered[4..20].copy_from_slice(&record[8..24]);
-    crc32c::crc32c_append(body_crc, &covered)
+    sum::append(body_crc, &covered)
 }
 
 /// Puts the checksum of a whole record into it.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn seal_record(record: &mut [u8]) {
-    let crc = seal_crc(crc32c::crc32c(&record[HEADER_BYTES..]), record);
+    let crc = seal_crc(sum::crc32c(&record[HEADER_BYTES..]), record);
     record[4..8].copy_from_slice(&crc.to_le_bytes());
 }
 
@@ -215,7 +215,7 @@ pub(super) fn claimed_len(bytes: &[u8], lsn: Lsn) -> Option<usize> {
 /// Whether the checksum of a whole record is right.
 pub(super) fn is_good(record: &[u8]) -> bool {
     let crc = (u64_at(record, 0) >> 32) as u32;
-    seal_crc(crc32c::crc32c(&record[HEADER_BYTES..]), record) == crc
+    seal_crc(sum::crc32c(&record[HEADER_BYTES..]), record) == crc
 }
 
 /// The eight bytes at `at`, which the caller knows to be there.
@@ -364,7 +364,7 @@ mod tests {
                 bytes[8..16].copy_from_slice(&lsn.to_le_bytes());
                 bytes[21] = VERSION;
                 bytes[20] %= 8;
-                let crc = seal_crc(crc32c::crc32c(&bytes[24..len]), &bytes);
+                let crc = seal_crc(sum::crc32c(&bytes[24..len]), &bytes);
                 bytes[4..8].copy_from_slice(&crc.to_le_bytes());
             }
             if let Ok(Some(record)) = Record::parse(&bytes, Lsn(lsn)) {

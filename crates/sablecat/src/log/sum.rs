@@ -1,0 +1,64 @@
+//! CRC-32C (Castagnoli, Bräuer and Herrmann 1993) of the log's records, most of which are short.
+//!
+//! The crate `crc32c` reads long stretches in three streams at once, which its short calls pay for: some 140
+//! instructions for a record of 120 bytes and 90 for the 20 bytes of its seal, which is made under the commit
+//! role. One instruction for each word is all that a short one needs. It is also where that is faster: the
+//! instruction takes three cycles, so 256 bytes take 96.
+
+/// The longest that is summed word by word.
+const SHORT_BYTES_MAX: usize = 256;
+
+/// The checksum of `bytes`.
+#[inline]
+pub(super) fn crc32c(bytes: &[u8]) -> u32 {
+    append(0, bytes)
+}
+
+/// The checksum of something whose checksum is `sum`, followed by `bytes`.
+#[inline]
+pub(super) fn append(sum: u32, bytes: &[u8]) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if bytes.len() <= SHORT_BYTES_MAX && std::arch::is_x86_feature_detected!("sse4.2") {
+        // SAFETY: the processor was just seen to have the instruction.
+        return unsafe { append_short(sum, bytes) };
+    }
+    crc32c::crc32c_append(sum, bytes)
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "sse4.2")]
+fn append_short(sum: u32, bytes: &[u8]) -> u32 {
+    use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u64};
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut state = u64::from(!sum);
+    for word in words {
+        state = _mm_crc32_u64(state, u64::from_le_bytes(*word));
+    }
+    !rest.iter().fold(state as u32, |state, &byte| _mm_crc32_u8(state, byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A published example: RFC 3720, appendix B.4.
+    #[test]
+    fn an_example_of_the_standard() {
+        assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
+        assert_eq!(crc32c(&std::array::from_fn::<u8, 32, _>(|n| n as u8)), 0x46dd_794e);
+        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+    }
+
+    #[test]
+    fn short_and_long_are_as_the_crate_has_them() {
+        let bytes: Vec<u8> =
+            (0..2 * SHORT_BYTES_MAX as u32).map(|n| (n.wrapping_mul(0x9e37_79b1) >> 24) as u8).collect();
+        for len in 0..bytes.len() {
+            for sum in [0, 1, 0x1234_5678, u32::MAX] {
+                assert_eq!(append(sum, &bytes[..len]), crc32c::crc32c_append(sum, &bytes[..len]), "{len}");
+            }
+            let (first, rest) = bytes.split_at(len);
+            assert_eq!(append(crc32c(first), rest), crc32c(&bytes));
+        }
+    }
+}
