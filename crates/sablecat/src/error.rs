@@ -70,12 +70,17 @@ pub enum ErrorKind {
 
 /// The error of every operation: a kind for programs, a sentence for people. Its `Debug`, which a `main` that
 /// returns it prints, is both.
-pub struct Error {
+pub struct Error(Box<Said>);
+
+/// All that an error says, behind a pointer: so that results are small, and come back in registers.
+struct Said {
     kind: ErrorKind,
     signal: Signal,
     message: String,
     source: Option<std::io::Error>,
 }
+
+const _: () = assert!(size_of::<Result<()>>() == size_of::<usize>());
 
 /// What an error means inside the engine, which answers these itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,7 +109,17 @@ enum Signal {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Display) -> Self {
-        Error { kind, signal: Signal::None, message: message.to_string(), source: None }
+        Error(Box::new(Said { kind, signal: Signal::None, message: message.to_string(), source: None }))
+    }
+
+    fn with_signal(mut self, signal: Signal) -> Self {
+        self.0.signal = signal;
+        self
+    }
+
+    fn with_source(mut self, source: std::io::Error) -> Self {
+        self.0.source = Some(source);
+        self
     }
 
     /// Bytes that came back wrong. `what` names the file, page or LSN and the reason.
@@ -115,26 +130,17 @@ impl Error {
     /// A failed system call: what was tried, on which file.
     pub(crate) fn io(tried: impl Display, path: &Path, source: std::io::Error) -> Self {
         let kind = if is_full(&source) { ErrorKind::DiskFull } else { ErrorKind::Io };
-        Error {
-            kind,
-            signal: Signal::None,
-            message: format!("{tried} {}: {source}", path.display()),
-            source: Some(source),
-        }
+        Self::new(kind, format!("{tried} {}: {source}", path.display())).with_source(source)
     }
 
     /// A stream of the caller's that failed: what was tried.
     pub(crate) fn stream(tried: impl Display, source: std::io::Error) -> Self {
-        let message = format!("{tried}: {source}");
-        Error { source: Some(source), ..Self::new(ErrorKind::Io, message) }
+        Self::new(ErrorKind::Io, format!("{tried}: {source}")).with_source(source)
     }
 
     #[cold]
     pub(crate) fn out_of_frames() -> Self {
-        Error {
-            signal: Signal::OutOfFrames,
-            ..Self::new(ErrorKind::CacheFull, "the cache has no free frame")
-        }
+        Self::new(ErrorKind::CacheFull, "the cache has no free frame").with_signal(Signal::OutOfFrames)
     }
 
     /// What a process does that others have taken for dead.
@@ -150,56 +156,45 @@ impl Error {
     /// A page that something refers to has no version at the snapshot.
     #[cold]
     pub(crate) fn not_there(page: PageId) -> Self {
-        Error {
-            signal: Signal::NotThere,
-            ..Self::corruption(format!("page {page} is named by a tree but is not in use"))
-        }
+        Self::corruption(format!("page {page} is named by a tree but is not in use"))
+            .with_signal(Signal::NotThere)
     }
 
     /// A flush of the volume or the write of a superblock failed.
     pub(crate) fn volume_in_doubt(what: impl Display) -> Self {
-        Error { signal: Signal::InDoubt, ..Self::new(ErrorKind::Poisoned, what) }
+        Self::new(ErrorKind::Poisoned, what).with_signal(Signal::InDoubt)
     }
 
     /// A commit changes more pages than it may keep in the cache.
     #[cold]
     pub(crate) fn too_many() -> Self {
-        Error {
-            signal: Signal::TooMany,
-            ..Self::cache_full("the transaction changes more pages than the cache has room for")
-        }
+        Self::cache_full("the transaction changes more pages than the cache has room for")
+            .with_signal(Signal::TooMany)
     }
 
     /// Something of a tree is not known to this build.
     #[cold]
     pub(crate) fn not_known(what: impl Display) -> Self {
-        Error { signal: Signal::NotKnown, ..Self::invalid(what) }
+        Self::invalid(what).with_signal(Signal::NotKnown)
     }
 
     /// A tree was built anew since its pages were looked for.
     #[cold]
     pub(crate) fn rebuilt() -> Self {
-        Error {
-            signal: Signal::Rebuilt,
-            ..Self::new(
-                ErrorKind::Conflict,
-                "a large transaction changed the database meanwhile; run it again",
-            )
-        }
+        Self::new(ErrorKind::Conflict, "a large transaction changed the database meanwhile; run it again")
+            .with_signal(Signal::Rebuilt)
     }
 
     /// Another took over the making of checkpoints.
     #[cold]
     pub(crate) fn succeeded() -> Self {
-        Error {
-            signal: Signal::Succeeded,
-            ..Self::new(ErrorKind::Conflict, "another process makes the checkpoint by now; run it again")
-        }
+        Self::new(ErrorKind::Conflict, "another process makes the checkpoint by now; run it again")
+            .with_signal(Signal::Succeeded)
     }
 
     #[cold]
     pub(crate) fn no_room(what: impl Display) -> Self {
-        Error { signal: Signal::NoRoom, ..Self::cache_full(what) }
+        Self::cache_full(what).with_signal(Signal::NoRoom)
     }
 
     /// A snapshot was given up for want of room.
@@ -224,7 +219,8 @@ impl Error {
     /// Whether the system refused because of permissions, or of a file system mounted to be read only.
     pub(crate) fn is_not_permitted(&self) -> bool {
         use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
-        self.source
+        self.0
+            .source
             .as_ref()
             .is_some_and(|source| matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem))
     }
@@ -232,55 +228,56 @@ impl Error {
     /// Whether a system call was refused for something that [may pass](sablecat_os::disk::may_pass). Not to
     /// be asked of a failed flush.
     pub(crate) fn may_pass(&self) -> bool {
-        self.source.as_ref().is_some_and(sablecat_os::disk::may_pass)
+        self.0.source.as_ref().is_some_and(sablecat_os::disk::may_pass)
     }
 
     /// Whether a flush of a directory was [not even tried](sablecat_os::disk::is_unopened).
     pub(crate) fn is_untried(&self) -> bool {
-        self.source.as_ref().is_some_and(sablecat_os::disk::is_unopened)
+        self.0.source.as_ref().is_some_and(sablecat_os::disk::is_unopened)
     }
 
     /// Whether another took over the making of checkpoints, or ended what this one was about to write.
     pub(crate) fn is_succeeded(&self) -> bool {
-        self.signal == Signal::Succeeded
+        self.0.signal == Signal::Succeeded
     }
 
     /// What the caller of a commit is told of an error that lost nothing.
     #[cold]
-    pub(crate) fn not_durable(self) -> Self {
-        let message = format!(
+    pub(crate) fn not_durable(mut self) -> Self {
+        self.0.message = format!(
             "{self}; what was committed is visible and nothing is lost, but it is not durable yet: remove the cause, and sync, which tries it again"
         );
-        Error { kind: ErrorKind::NotDurable, message, ..self }
+        self.0.kind = ErrorKind::NotDurable;
+        self
     }
 
     pub(crate) fn is_no_room(&self) -> bool {
-        self.signal == Signal::NoRoom
+        self.0.signal == Signal::NoRoom
     }
 
     pub(crate) fn is_out_of_frames(&self) -> bool {
-        self.signal == Signal::OutOfFrames
+        self.0.signal == Signal::OutOfFrames
     }
 
     pub(crate) fn is_volume_in_doubt(&self) -> bool {
-        self.signal == Signal::InDoubt
+        self.0.signal == Signal::InDoubt
     }
 
     /// Whether it is about a tree of which this build does not know something.
     pub(crate) fn is_not_known(&self) -> bool {
-        self.signal == Signal::NotKnown
+        self.0.signal == Signal::NotKnown
     }
 
     pub(crate) fn is_too_many(&self) -> bool {
-        self.signal == Signal::TooMany
+        self.0.signal == Signal::TooMany
     }
 
     pub(crate) fn is_rebuilt(&self) -> bool {
-        self.signal == Signal::Rebuilt
+        self.0.signal == Signal::Rebuilt
     }
 
     pub(crate) fn is_not_there(&self) -> bool {
-        self.signal == Signal::NotThere
+        self.0.signal == Signal::NotThere
     }
 
     pub(crate) fn cache_full(what: impl Display) -> Self {
@@ -305,14 +302,14 @@ impl Error {
 
     /// What kind of failure this is.
     pub fn kind(&self) -> ErrorKind {
-        self.kind
+        self.0.kind
     }
 
     /// True when running the same transaction again may succeed: a conflict, a deadlock, a timeout, an
     /// outdated snapshot.
     pub fn is_retryable(&self) -> bool {
         matches!(
-            self.kind,
+            self.0.kind,
             ErrorKind::Conflict | ErrorKind::Deadlock | ErrorKind::Timeout | ErrorKind::SnapshotTooOld
         )
     }
@@ -321,12 +318,12 @@ impl Error {
     /// once there is room.
     pub fn is_full(&self) -> bool {
         use ErrorKind::{CacheFull, DiskFull, Exhausted, MemoryFull, TooMany};
-        matches!(self.kind, DiskFull | CacheFull | TooMany | MemoryFull | Exhausted)
+        matches!(self.0.kind, DiskFull | CacheFull | TooMany | MemoryFull | Exhausted)
     }
 
     /// True when stored bytes are damaged.
     pub fn is_corruption(&self) -> bool {
-        self.kind == ErrorKind::Corruption
+        self.0.kind == ErrorKind::Corruption
     }
 }
 
@@ -338,19 +335,19 @@ pub(crate) fn is_full(error: &std::io::Error) -> bool {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {}", self.kind, self.message)
+        write!(f, "{:?}: {}", self.0.kind, self.0.message)
     }
 }
 
 impl Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.0.message)
     }
 }
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_ref().map(|e| e as _)
+        self.0.source.as_ref().map(|e| e as _)
     }
 }
 
