@@ -65,13 +65,24 @@ pub(super) struct Step {
 /// Levels no tree can have: a longer descent follows damaged pages in a circle.
 const LEVELS_MAX: usize = 48;
 
-/// What a page on the way down says.
+/// What a page on the way down says. Small enough to stay in registers.
 enum Down {
     Leaf,
-    Child { slot: usize, page: PageId },
+    Child { slot: u16, page: PageId },
     OfAnother,
-    Wrong(&'static str),
+    Wrong,
 }
+
+impl Down {
+    #[inline(always)]
+    fn to(slot: usize, page: PageId) -> Down {
+        // A page of 64 KiB has fewer children.
+        Down::Child { slot: slot as u16, page }
+    }
+}
+
+/// What is wrong with a page that says [`Down::Wrong`].
+const NEITHER: &str = "is neither a leaf nor an inner page";
 
 /// Which child a descent takes where a separator equals the key.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -99,9 +110,9 @@ fn look(bytes: &[u8], tree: &Tree<'_>, key: &[u8], toward: Toward) -> Down {
                     page = inner.child(slot);
                 }
             }
-            Down::Child { slot, page }
+            Down::to(slot, page)
         }
-        _ => Down::Wrong("is neither a leaf nor an inner page"),
+        _ => Down::Wrong,
     }
 }
 
@@ -126,11 +137,11 @@ pub(super) fn find_leaf<R: PageRead>(
         {
             Down::Leaf => return Ok(page),
             Down::Child { slot, page: child } => {
-                path(Step { page, slot });
+                path(Step { page, slot: slot.into() });
                 page = child;
             }
             Down::OfAnother => return Err(misplaced(tree, page)),
-            Down::Wrong(why) => return Err(damaged(tree, page, why)),
+            Down::Wrong => return Err(damaged(tree, page, NEITHER)),
         }
     }
     Err(damaged(tree, page, "is deeper below the root than a tree can be"))
@@ -155,20 +166,20 @@ pub(super) fn find_edge<R: PageRead>(
                     Some(Kind::Inner) => {
                         let inner = Inner::new(bytes);
                         let slot = if front { 0 } else { inner.count() };
-                        Down::Child { slot, page: inner.child(slot) }
+                        Down::to(slot, inner.child(slot))
                     }
-                    _ => Down::Wrong("is neither a leaf nor an inner page"),
+                    _ => Down::Wrong,
                 }
             })
             .map_err(|error| unborn(tree, page, error))?;
         match down {
             Down::Leaf => return Ok(page),
             Down::Child { page: child, slot } => {
-                path(Step { page, slot });
+                path(Step { page, slot: slot.into() });
                 page = child;
             }
             Down::OfAnother => return Err(misplaced(tree, page)),
-            Down::Wrong(why) => return Err(damaged(tree, page, why)),
+            Down::Wrong => return Err(damaged(tree, page, NEITHER)),
         }
     }
     Err(damaged(tree, page, "is deeper below the root than a tree can be"))
