@@ -70,7 +70,7 @@ pub use access::Method;
 pub use access::hash_order;
 pub use api::{
     Builder, Changes, ChangesIn, ChangesOptions, Commit, Copied, Cursor, DataStore, Database, DatabaseStats,
-    Duplicates, Entry, Env, Follower, KeyRange, Kind, MultiMap, Pairs, Prefix, Range, Read, ReadTxn, Record,
+    Entry, Env, Follower, KeyRange, Kind, MultiMap, Pairs, Prefix, Range, Read, ReadTxn, Record,
     Savepoint, Sequence, SequenceOptions, Stats, Stopper, Txn, TxnOptions, Values, Write,
 };
 pub use env::{
@@ -82,7 +82,7 @@ pub use env::{Epoch, History, JournalFile, Recovery, RecoveryPlan, Target};
 pub use error::{Error, ErrorKind, Result};
 pub use pages::volume::{Journal, Place};
 pub use sablecat_os::calendar::Moment;
-pub use txn::{DeadlockPolicy, Durability, Isolation};
+pub use txn::{DeadlockPolicy, Duplicates, Durability, Holds, Isolation};
 pub use types::{Lsn, PageId};
 
 /// The example in the README, as a test.

@@ -33,7 +33,7 @@ pub use entry::Entry;
 pub use environment::Env;
 pub use follower::Follower;
 pub use keys::{KeyRange, Prefix};
-pub use multi::{Duplicates, MultiMap, Pairs, Values};
+pub use multi::{MultiMap, Pairs, Values};
 pub use options::TxnOptions;
 pub use range::Range;
 pub use read::{Read, Record};

@@ -55,6 +55,7 @@ mod estimate;
 mod finding;
 mod follow;
 mod gate;
+mod holds;
 mod large;
 pub(crate) mod listed;
 pub(crate) mod locks;
@@ -89,6 +90,7 @@ pub(crate) use direct::Direct;
 #[cfg(feature = "seam")]
 pub(crate) use follow::ByValue;
 pub(crate) use follow::{Follow, followed, not_empty};
+pub use holds::{Duplicates, Holds};
 pub use locks::DeadlockPolicy;
 pub(crate) use meaning::Meaning;
 pub(crate) use presence::{Presence, State};
