@@ -158,7 +158,9 @@ impl Arguments {
             }
             Change::CreateDatabase { name, comparator, method, holds } => (
                 "create_database",
-                object(json!({ "name": name, "comparator": comparator, "method": method.to_string(), "holds": holds.to_string() })),
+                object(
+                    json!({ "name": name, "comparator": comparator, "method": method.to_string(), "holds": holds.to_string() }),
+                ),
             ),
             Change::RenameDatabase { from, to } => {
                 ("rename_database", object(json!({ "from": from, "to": to })))

@@ -159,7 +159,10 @@ fn of_databases(sizes: &[Shown]) -> Grid {
     let mut grid =
         Grid::new("\nDatabases", ["name", "records", "depth", "pages", "bytes used", "fill, %"], 1);
     for Shown { name, method, holds, size } in sizes {
-        let kind = [(*method != usual).then(|| method.clone()), (*holds != Holds::Records).then(|| holds.to_string())];
+        let kind = [
+            (*method != usual).then(|| method.clone()),
+            (*holds != Holds::Records).then(|| holds.to_string()),
+        ];
         let kind: Vec<_> = kind.into_iter().flatten().collect();
         let name = if kind.is_empty() { name.clone() } else { format!("{name} ({})", kind.join("; ")) };
         let cells = match size {

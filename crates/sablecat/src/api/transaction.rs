@@ -303,9 +303,7 @@ impl<'env> Txn<'env> {
     /// something; as [`Txn::get`].
     pub fn get_for_update(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let tree = self.tree(db)?;
-        within::refuse_around(self.inner.core(), None, Some(self.slot()), || {
-            format!("locking a record of the database {:?}", db.name())
-        })?;
+        self.refuse_locking(db)?;
         noted(&self.lost, self.inner.records.lock(tree, key.as_ref()))?;
         self.get(db, key)
     }
@@ -318,9 +316,7 @@ impl<'env> Txn<'env> {
     /// As [`Txn::get`].
     pub fn try_lock(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<bool> {
         let tree = self.tree(db)?;
-        within::refuse_around(self.inner.core(), None, Some(self.slot()), || {
-            format!("locking a record of the database {:?}", db.name())
-        })?;
+        self.refuse_locking(db)?;
         noted(&self.lost, self.inner.records.try_lock(tree, key.as_ref()))
     }
 
@@ -362,6 +358,27 @@ impl<'env> Txn<'env> {
             }
         }
         Ok(None)
+    }
+
+    /// Appends to the queue in a database: see [`Queue::append`](super::Queue::append).
+    pub(super) fn append(&mut self, db: &Database, record: &[u8]) -> Result<u64> {
+        self.refuse_locking(db)?;
+        let tree = self.tree(db)?;
+        noted(&self.lost, self.inner.records.append(tree, record))
+    }
+
+    /// Consumes of the queue in a database: see [`Queue::consume`](super::Queue::consume).
+    pub(super) fn consume(&mut self, db: &Database) -> Result<Option<(u64, Vec<u8>)>> {
+        self.refuse_locking(db)?;
+        let tree = self.tree(db)?;
+        noted(&self.lost, self.inner.records.consume(tree))
+    }
+
+    /// Refuses to lock where that would be around what this thread is in the middle of.
+    fn refuse_locking(&self, db: &Database) -> Result<()> {
+        within::refuse_around(self.inner.core(), None, Some(self.slot()), || {
+            format!("locking a record of the database {:?}", db.name())
+        })
     }
 
     /// Sets the value of a key.

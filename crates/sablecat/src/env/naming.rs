@@ -19,8 +19,8 @@ use super::stream::Change;
 use crate::access::Method;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::Commit;
-use crate::txn::{Holds, Meaning};
 use crate::txn::catalog::{self, CatalogEntry, Key};
+use crate::txn::{Holds, Meaning};
 use crate::types::TreeId;
 
 /// What a commit does about one database.

@@ -30,7 +30,7 @@ pub enum Holds {
         /// The byte that shorter ones are filled up with.
         pad: u8,
     },
-    /// Records by number: a [`Numbered`](crate::Numbered).
+    /// Records by number.
     Numbers {
         /// Bytes of each record; none: they have any length.
         record_bytes: Option<u32>,

@@ -64,6 +64,7 @@ mod merged;
 mod notes;
 mod presence;
 mod publish;
+pub(crate) mod queue;
 pub(crate) mod ranges;
 mod reads;
 mod reap;
