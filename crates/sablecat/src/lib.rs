@@ -70,8 +70,9 @@ pub use access::Method;
 pub use access::hash_order;
 pub use api::{
     Builder, Changes, ChangesIn, ChangesOptions, Commit, Copied, Cursor, DataStore, Database, DatabaseStats,
-    Entry, Env, Follower, InQueue, KeyRange, Kind, MultiMap, Pairs, Prefix, Queue, Range, Read, ReadTxn,
-    Record, Savepoint, Sequence, SequenceOptions, Stats, Stopper, Txn, TxnOptions, Values, Write,
+    Entry, Env, Follower, InOrderOfNumbers, InQueue, KeyRange, Kind, MultiMap, Numbered, Pairs, Prefix,
+    Queue, Range, Read, ReadTxn, Record, Savepoint, Sequence, SequenceOptions, Stats, Stopper, TextFile, Txn,
+    TxnOptions, Values, Write,
 };
 pub use env::{
     Activity, CheckpointReport, CompactReport, Participant, Process, Progress, RecordLock, RecoveryReport,

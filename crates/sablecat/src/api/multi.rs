@@ -273,7 +273,8 @@ impl<O: Kind> MultiMap<O> {
             }
             Some(Err(_)) => return Err(self.not_ours(&begin)),
         };
-        to.insert(&self.database, [&begin[..], &number.to_be_bytes()].concat(), value).map(|()| true)
+        to.insert_found_absent(&self.database, [&begin[..], &number.to_be_bytes()].concat(), value)
+            .map(|()| true)
     }
 
     /// Removes all values of a key; how many there were.

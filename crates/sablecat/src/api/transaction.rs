@@ -87,6 +87,17 @@ impl Write for Txn<'_> {
         self.insert(db, key, value)
     }
 
+    fn insert_found_absent(
+        &mut self,
+        db: &Database,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        let tree = self.tree(db)?;
+        self.inner.records.claim_found(tree, key.as_ref(), None);
+        self.inner.records.set(tree, key.as_ref(), Some(value.as_ref()))
+    }
+
     fn remove(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<bool> {
         self.remove(db, key)
     }

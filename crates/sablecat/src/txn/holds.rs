@@ -30,7 +30,7 @@ pub enum Holds {
         /// The byte that shorter ones are filled up with.
         pad: u8,
     },
-    /// Records by number.
+    /// Records by number: [`Numbered`](crate::Numbered).
     Numbers {
         /// Bytes of each record; none: they have any length.
         record_bytes: Option<u32>,

@@ -153,7 +153,7 @@ impl Transaction<'_> {
     pub(crate) fn append(&mut self, tree: &TreeRef, record: &[u8]) -> Result<u64> {
         let number = self.take_number(tree)?;
         let key = key_of(number);
-        self.claim_in_queue(tree, &key, None);
+        self.claim_found(tree, &key, None);
         self.set(tree, &key, Some(record))?;
         Ok(number)
     }
@@ -248,7 +248,7 @@ impl Transaction<'_> {
                 }
             };
             let is_last = self.next_found_unnoted(tree, &mut scan)?.is_none();
-            self.claim_in_queue(tree, &key, Some(&value));
+            self.claim_found(tree, &key, Some(&value));
             self.set(tree, &key, is_last.then_some(&[][..]))?;
             for mark in marks {
                 // Where it cannot be locked another consumer removes it, or has.
@@ -267,8 +267,9 @@ impl Transaction<'_> {
         Ok(None)
     }
 
-    /// Has a record compared in the commit step, where it is not compared with the other writes.
-    fn claim_in_queue(&mut self, tree: &TreeRef, key: &[u8], found: Option<&[u8]>) {
+    /// Has a record that is about to change compared in the commit step with what it was found to be, where it
+    /// is not compared with the other writes.
+    pub(crate) fn claim_found(&mut self, tree: &TreeRef, key: &[u8], found: Option<&[u8]>) {
         let is_own =
             || self.writes.records(tree.id).is_some_and(|records| !matches!(records.get(key), Ok(None)));
         if self.options.isolation != Isolation::Snapshot && !tree.is_new() && !is_own() {
