@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::PathBuf;
 
 use sablecat::globals::Globals;
-use sablecat::{Database, Method, Txn};
+use sablecat::{Database, Holds, Method, Txn};
 use serde_json::json;
 
 use crate::arguments::Existing;
@@ -88,7 +88,7 @@ impl Arguments {
                 Err("nodes of globals are always set anew: without --no-overwrite".into())
             }
             Format::Zwr => {
-                let globals = Globals::of(txn.database(&self.db)?)?;
+                let globals = Globals::of(txn.database_holding(&self.db, Holds::Globals)?)?;
                 let records = globals.import(txn, Stoppable(lines.into_text()))?;
                 interrupt::check()?;
                 Ok(Loaded { records, kept: 0 })

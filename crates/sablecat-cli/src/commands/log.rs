@@ -156,9 +156,11 @@ impl Arguments {
                 let (lower, upper) = (end(lower), end(upper));
                 ("remove_range", object(json!({ "database": database, "lower": lower, "upper": upper })))
             }
-            Change::CreateDatabase { name, comparator, method } => (
+            Change::CreateDatabase { name, comparator, method, holds } => (
                 "create_database",
-                object(json!({ "name": name, "comparator": comparator, "method": method.to_string() })),
+                object(
+                    json!({ "name": name, "comparator": comparator, "method": method.to_string(), "holds": holds.to_string() }),
+                ),
             ),
             Change::RenameDatabase { from, to } => {
                 ("rename_database", object(json!({ "from": from, "to": to })))

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use sablecat::{Counters, DatabaseStats, Env, ErrorKind, Method};
+use sablecat::{Counters, DatabaseStats, Env, ErrorKind, Holds, Method};
 use sablecat_papers::{Grid, thousands};
 use serde_json::{Map, Value, json};
 
@@ -59,7 +59,7 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
     // Before it joins them. What is wrong is said by opening it.
     let counters = if reading.read_only { None } else { counted(place).ok().flatten() };
     let env = place.open_to_read(reading)?;
-    let mut stats = env.stats()?;
+    let stats = env.stats()?;
     if let Some(missing) = databases.iter().find(|name| !stats.databases.contains(name)) {
         let names = if stats.databases.is_empty() {
             "none at all".to_owned()
@@ -68,21 +68,21 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
         };
         return Err(format!("there is no database {missing} in {}, {names}", place.shown()).into());
     }
-    if !databases.is_empty() {
-        let named = std::mem::take(&mut stats.databases).into_iter().zip(std::mem::take(&mut stats.methods));
-        (stats.databases, stats.methods) = named.filter(|(name, _)| databases.contains(name)).unzip();
-    }
     let mut sizes = Vec::with_capacity(stats.databases.len());
-    for (name, method) in stats.databases.iter().zip(&stats.methods) {
-        interrupt::check()?;
-        sizes.push((name.clone(), method.clone(), size_of(&env, name)));
+    for (name, (method, holds)) in stats.databases.iter().zip(stats.methods.iter().zip(&stats.holds)) {
+        if databases.is_empty() || databases.contains(name) {
+            interrupt::check()?;
+            let (name, method, size) = (name.clone(), method.clone(), size_of(&env, name));
+            sizes.push(Shown { name, method, holds: *holds, size });
+        }
     }
     env.close()?;
     if place.json {
         output::json(&json!({
-            "databases": stats.databases,
-            "methods": stats.methods,
-            "sizes": sizes.iter().map(|(name, _, size)| (name.clone(), size.map_or(Value::Null, |size| json_of(&size)))).collect::<Map<_, _>>(),
+            "databases": sizes.iter().map(|one| &*one.name).collect::<Vec<_>>(),
+            "methods": sizes.iter().map(|one| &*one.method).collect::<Vec<_>>(),
+            "holds": sizes.iter().map(|one| one.holds.to_string()).collect::<Vec<_>>(),
+            "sizes": sizes.iter().map(|one| (one.name.clone(), one.size.map_or(Value::Null, |size| json_of(&size)))).collect::<Map<_, _>>(),
             "page_size": stats.page_size,
             "cache_bytes": stats.cache_bytes,
             "pages": stats.pages,
@@ -134,6 +134,14 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
     Ok(Outcome::Done)
 }
 
+/// A database as it is shown.
+struct Shown {
+    name: String,
+    method: String,
+    holds: Holds,
+    size: Option<DatabaseStats>,
+}
+
 /// How large a database is; none if that cannot be told: it needs a comparator, is arranged in a way that is
 /// not known here, is damaged, or was removed just now.
 fn size_of(env: &Env, name: &str) -> Option<DatabaseStats> {
@@ -143,15 +151,20 @@ fn size_of(env: &Env, name: &str) -> Option<DatabaseStats> {
 }
 
 /// The table of databases, each with its size, if that could be told.
-fn of_databases(sizes: &[(String, String, Option<DatabaseStats>)]) -> Grid {
+fn of_databases(sizes: &[Shown]) -> Grid {
     if sizes.is_empty() {
         return Grid::new("\nDatabases: none", [], 0);
     }
     let usual = Method::default().to_string();
     let mut grid =
         Grid::new("\nDatabases", ["name", "records", "depth", "pages", "bytes used", "fill, %"], 1);
-    for (name, method, size) in sizes {
-        let name = if *method == usual { name.clone() } else { format!("{name} ({method})") };
+    for Shown { name, method, holds, size } in sizes {
+        let kind = [
+            (*method != usual).then(|| method.clone()),
+            (*holds != Holds::Records).then(|| holds.to_string()),
+        ];
+        let kind: Vec<_> = kind.into_iter().flatten().collect();
+        let name = if kind.is_empty() { name.clone() } else { format!("{name} ({})", kind.join("; ")) };
         let cells = match size {
             Some(size) => {
                 let about = |number: u64| {

@@ -12,7 +12,7 @@ use crate::access::{InOrder, Method};
 use crate::env::{Asked, CheckpointReport, CompactReport, Core, EnvTxn, Progress, VerifyReport, arranged};
 use crate::error::Result;
 use crate::txn::{
-    Committed, Direct, Durability, Follow, Isolation, Options, TreeRef, followed, not_empty, ranges,
+    Committed, Direct, Durability, Follow, Holds, Isolation, Options, TreeRef, followed, not_empty, ranges,
 };
 
 /// An environment without transactions and without a log.
@@ -190,6 +190,18 @@ impl DataStore {
         self.changes += 1;
         self.core
             .database_or_new(name, Asked::ordered_by(comparator))
+            .map(|named| Database::new(StoreHandle::of(&self.core), named))
+    }
+
+    /// Opens or creates a database that holds this kind of records: see
+    /// [`Env::database_holding`](super::Env::database_holding).
+    ///
+    /// # Errors
+    /// As [`Env::database_holding`](super::Env::database_holding).
+    pub fn database_holding(&mut self, name: &str, holds: Holds) -> Result<Database<DataStore>> {
+        self.changes += 1;
+        self.core
+            .database_or_new(name, Asked::to_hold(holds))
             .map(|named| Database::new(StoreHandle::of(&self.core), named))
     }
 

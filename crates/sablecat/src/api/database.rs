@@ -15,7 +15,7 @@ use super::{
 use crate::access::Method;
 use crate::env::{Asked, Core, Named};
 use crate::error::{Error, Result};
-use crate::txn::{Committed, Isolation, RecordChange, TreeRef, locks};
+use crate::txn::{Committed, Holds, Isolation, RecordChange, TreeRef, locks};
 
 /// A named, ordered map from byte keys to byte values. A handle; clones name the same database.
 ///
@@ -129,12 +129,26 @@ impl<K: Kind> Database<K> {
 
     /// What it was asked for as when it was made.
     pub(super) fn as_asked(&self) -> Asked<'_> {
-        Asked { comparator: self.named.comparator(), method: Some(self.named.method()) }
+        Asked {
+            comparator: self.named.comparator(),
+            method: Some(self.named.method()),
+            holds: self.named.holds,
+        }
     }
 
     /// How its records are arranged.
     pub fn method(&self) -> Method {
         self.named.method()
+    }
+
+    /// What kind of records it holds, as was said when it was made.
+    pub fn holds(&self) -> Holds {
+        self.named.holds
+    }
+
+    /// An error unless it holds that, or says nothing of what it holds and may.
+    pub(crate) fn require_holds(&self, wanted: Holds) -> Result<()> {
+        self.named.check_holds(wanted)
     }
 
     /// What it is known by.

@@ -16,7 +16,7 @@ use crate::env::{
     RecoveryReport, VerifyReport, arranged,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::txn::{Durability, Isolation, Options};
+use crate::txn::{Durability, Holds, Isolation, Options};
 use crate::types::Lsn;
 
 /// How often [`Env::write`] runs its work before it takes the environment to itself,
@@ -210,8 +210,9 @@ impl Env {
     /// use [`Txn::database`].
     ///
     /// # Errors
-    /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered;
-    /// those of commits; `ReadOnly` if there is none and none can be created.
+    /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered, or
+    /// one that [holds](Holds) something else than plain records; those of commits; `ReadOnly` if there is
+    /// none and none can be created.
     pub fn database(&self, name: &str) -> Result<Database> {
         self.core().database_or_new(name, Asked::default()).map(|named| Database::new(self.clone(), named))
     }
@@ -239,7 +240,18 @@ impl Env {
             .map(|named| Database::new(self.clone(), named))
     }
 
-    /// Opens a database if there is one of that name.
+    /// Opens a database that holds this kind of records, creating it if there is none of that name: what
+    /// [`MultiMap::open`](super::MultiMap::open), [`Queue::open`](super::Queue::open) and their like do.
+    ///
+    /// # Errors
+    /// As [`Env::database`]; `Invalid` if the database holds something else.
+    pub fn database_holding(&self, name: &str, holds: Holds) -> Result<Database> {
+        self.core()
+            .database_or_new(name, Asked::to_hold(holds))
+            .map(|named| Database::new(self.clone(), named))
+    }
+
+    /// Opens a database if there is one of that name, whatever it holds.
     ///
     /// # Errors
     /// As [`Env::database`].

@@ -155,14 +155,14 @@ fn apply_one(txn: &mut Txn<'_>, change: Change<'_>, databases: &mut HashMap<Stri
             let database = find(txn, database, databases)?;
             txn.remove_range(database, (lower, upper)).map(drop)
         }
-        Change::CreateDatabase { name, comparator, method } => {
+        Change::CreateDatabase { name, comparator, method, holds } => {
             if txn.existing_database(name)?.is_some() {
                 return Err(Error::new(
                     ErrorKind::Exists,
                     format!("the origin created the database {name:?}, and there is one here already"),
                 ));
             }
-            txn.database_like(name, Asked { comparator, method: Some(method) }).map(drop)
+            txn.database_like(name, Asked { comparator, method: Some(method), holds }).map(drop)
         }
         Change::RenameDatabase { from, to } => txn.rename_database(from, to),
         Change::RemoveDatabase { name } => match txn.remove_database(name)? {

@@ -4,6 +4,7 @@ use std::ops::Bound;
 
 use super::{Bounds, Database, Env, KeyRange, Kind, Range, Read, Record, Write};
 use crate::error::{Error, Result};
+use crate::txn::{Duplicates, Holds};
 
 /// A database in which a key may have several values: what Berkeley DB calls duplicates.
 ///
@@ -35,15 +36,6 @@ use crate::error::{Error, Result};
 pub struct MultiMap<O: Kind = Env> {
     database: Database<O>,
     order: Duplicates,
-}
-
-/// In which order the values of a key are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Duplicates {
-    /// By their bytes; no value is there twice for the same key.
-    Sorted,
-    /// As they were inserted; the same value may be there several times.
-    Inserted,
 }
 
 /// After a key, before what tells its values apart.
@@ -102,21 +94,23 @@ fn bounds_of((lower, upper): Bounds) -> Bounds {
 }
 
 impl MultiMap {
-    /// The database of this name, which is created if there is none. The order is to be the same each time.
+    /// The database of this name, which is created if there is none. What it holds is recorded with it.
     ///
     /// # Errors
-    /// As [`Env::database`].
+    /// As [`Env::database`]; `Invalid` for one that holds something else, or values in the other order.
     pub fn open(env: &Env, name: &str, order: Duplicates) -> Result<MultiMap> {
-        MultiMap::of(env.database(name)?, order)
+        MultiMap::of(env.database_holding(name, Holds::Values(order))?, order)
     }
 }
 
 impl<O: Kind> MultiMap<O> {
-    /// A database that holds keys with several values, and nothing else, in the same order each time.
+    /// A database that holds keys with several values, and nothing else, in the same order each time. One that
+    /// was made for plain records may be used so; that it is cannot be seen in it.
     ///
     /// # Errors
-    /// `Invalid` for a database with an order of its own, or a hash table.
+    /// `Invalid` for a database that holds something else, one with an order of its own, or a hash table.
     pub fn of(database: Database<O>, order: Duplicates) -> Result<MultiMap<O>> {
+        database.require_holds(Holds::Values(order))?;
         database.require_order_of_bytes("keys with several values")?;
         Ok(MultiMap { database, order })
     }
@@ -279,7 +273,8 @@ impl<O: Kind> MultiMap<O> {
             }
             Some(Err(_)) => return Err(self.not_ours(&begin)),
         };
-        to.insert(&self.database, [&begin[..], &number.to_be_bytes()].concat(), value).map(|()| true)
+        to.insert_found_absent(&self.database, [&begin[..], &number.to_be_bytes()].concat(), value)
+            .map(|()| true)
     }
 
     /// Removes all values of a key; how many there were.

@@ -3,7 +3,7 @@
 use crate::access::Estimate;
 use crate::env::{Core, VolumeStats};
 use crate::error::Result;
-use crate::txn::TreeRef;
+use crate::txn::{Holds, TreeRef};
 use crate::types::Lsn;
 
 /// Numbers about an environment, taken one after the other while others work.
@@ -15,6 +15,8 @@ pub struct Stats {
     /// How the records of each of them are arranged, in the same order: what its [`Method`](crate::Method) is
     /// called, or, of one that this version of the library does not know, `unknown method` and its number.
     pub methods: Vec<String>,
+    /// What kind of records each of them holds, in the same order.
+    pub holds: Vec<Holds>,
     /// Bytes of a page.
     pub page_size: u64,
     /// Bytes of the page cache.
@@ -51,10 +53,17 @@ impl Stats {
         let locks = kernel.locks.counts();
         // Of the log a reader of the last checkpoint sees what is in that.
         let log = |lsn| if core.config.read_only { core.checkpointed() } else { lsn };
-        let ((databases, methods), volumes) = (core.database_methods()?, core.volumes()?);
+        let (kinds, volumes) = (core.database_kinds()?, core.volumes()?);
+        let (mut databases, mut methods, mut holds) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, method, what) in kinds {
+            databases.push(name);
+            methods.push(method);
+            holds.push(what);
+        }
         Ok(Stats {
             databases,
             methods,
+            holds,
             page_size: geometry.block_size as u64,
             cache_bytes: ((geometry.frames - 1) * geometry.block_size) as u64,
             pages: kernel.pages.page_ids().used_count().saturating_sub(1),

@@ -12,7 +12,7 @@ use super::{Database, Env, KeyRange, Range, Read, Record, TxnOptions, Write, wit
 use crate::access::Method;
 use crate::env::{Asked, EnvTxn, arranged};
 use crate::error::{Error, ErrorKind, Result};
-use crate::txn::{Durability, Position, TreeRef};
+use crate::txn::{Durability, Holds, Position, TreeRef};
 use crate::types::Lsn;
 
 /// A read-write transaction. It sees one state of the environment, with its own changes over it; nobody sees
@@ -85,6 +85,17 @@ impl<'env> Read for Txn<'env> {
 impl Write for Txn<'_> {
     fn insert(&mut self, db: &Database, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.insert(db, key, value)
+    }
+
+    fn insert_found_absent(
+        &mut self,
+        db: &Database,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        let tree = self.tree(db)?;
+        self.inner.records.claim_found(tree, key.as_ref(), None);
+        self.inner.records.set(tree, key.as_ref(), Some(value.as_ref()))
     }
 
     fn remove(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<bool> {
@@ -225,6 +236,14 @@ impl<'env> Txn<'env> {
         arranged(database.into_named(), method).map(|named| Database::new(self.env().clone(), named))
     }
 
+    /// Opens or creates, as [`Txn::database`] does, a database that holds this kind of records.
+    ///
+    /// # Errors
+    /// As [`Txn::database`]; `Invalid` if the database exists and holds something else.
+    pub fn database_holding(&mut self, name: &str, holds: Holds) -> Result<Database> {
+        self.database_like(name, Asked::to_hold(holds))
+    }
+
     /// Opens or creates, as [`Txn::database`] does, what was asked for.
     pub(super) fn database_like(&mut self, name: &str, asked: Asked<'_>) -> Result<Database> {
         noted(&self.lost, self.inner.database_or_new(name, asked))
@@ -295,9 +314,7 @@ impl<'env> Txn<'env> {
     /// something; as [`Txn::get`].
     pub fn get_for_update(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let tree = self.tree(db)?;
-        within::refuse_around(self.inner.core(), None, Some(self.slot()), || {
-            format!("locking a record of the database {:?}", db.name())
-        })?;
+        self.refuse_locking(db)?;
         noted(&self.lost, self.inner.records.lock(tree, key.as_ref()))?;
         self.get(db, key)
     }
@@ -310,9 +327,7 @@ impl<'env> Txn<'env> {
     /// As [`Txn::get`].
     pub fn try_lock(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<bool> {
         let tree = self.tree(db)?;
-        within::refuse_around(self.inner.core(), None, Some(self.slot()), || {
-            format!("locking a record of the database {:?}", db.name())
-        })?;
+        self.refuse_locking(db)?;
         noted(&self.lost, self.inner.records.try_lock(tree, key.as_ref()))
     }
 
@@ -354,6 +369,27 @@ impl<'env> Txn<'env> {
             }
         }
         Ok(None)
+    }
+
+    /// Appends to the queue in a database: see [`Queue::append`](super::Queue::append).
+    pub(super) fn append(&mut self, db: &Database, record: &[u8]) -> Result<u64> {
+        self.refuse_locking(db)?;
+        let tree = self.tree(db)?;
+        noted(&self.lost, self.inner.records.append(tree, record))
+    }
+
+    /// Consumes of the queue in a database: see [`Queue::consume`](super::Queue::consume).
+    pub(super) fn consume(&mut self, db: &Database) -> Result<Option<(u64, Vec<u8>)>> {
+        self.refuse_locking(db)?;
+        let tree = self.tree(db)?;
+        noted(&self.lost, self.inner.records.consume(tree))
+    }
+
+    /// Refuses to lock where that would be around what this thread is in the middle of.
+    fn refuse_locking(&self, db: &Database) -> Result<()> {
+        within::refuse_around(self.inner.core(), None, Some(self.slot()), || {
+            format!("locking a record of the database {:?}", db.name())
+        })
     }
 
     /// Sets the value of a key.

@@ -44,6 +44,18 @@ pub trait Write: Read {
         value: impl AsRef<[u8]>,
     ) -> Result<()>;
 
+    /// As [`Write::insert`], of a record that was found not to be there: at any isolation it is not when the
+    /// transaction commits, or that is a conflict.
+    #[doc(hidden)]
+    fn insert_found_absent(
+        &mut self,
+        db: &Database<Self::Of>,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.insert(db, key, value)
+    }
+
     /// Removes a record; false if there is none.
     ///
     /// # Errors

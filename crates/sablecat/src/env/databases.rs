@@ -18,7 +18,7 @@ use crate::pages::Participant;
 #[cfg(feature = "seam")]
 use crate::txn::ByValue;
 use crate::txn::catalog::{self, CatalogEntry, OPTION_BYTES_MAX};
-use crate::txn::{Comparator, Durability, Isolation, Options, Presence, State, TreeRef};
+use crate::txn::{Comparator, Durability, Holds, Isolation, Options, Presence, State, TreeRef};
 use crate::types::{Lsn, TreeId, VolumeId};
 
 /// A database as this process knows it.
@@ -27,6 +27,8 @@ pub(crate) struct Named {
     pub(crate) name: String,
     pub(super) tree: TreeRef,
     pub(super) presence: Arc<Presence>,
+    /// What kind of records it holds.
+    pub(crate) holds: Holds,
 }
 
 impl Named {
@@ -45,7 +47,18 @@ impl Named {
     #[cfg(feature = "seam")]
     pub(crate) fn indexed_by(&self, index: &Named) -> Named {
         let tree = TreeRef { follower: Some(Arc::new(ByValue::new(&index.tree))), ..self.tree.clone() };
-        Named { name: self.name.clone(), tree, presence: Arc::clone(&self.presence) }
+        Named { name: self.name.clone(), tree, presence: Arc::clone(&self.presence), holds: self.holds }
+    }
+
+    /// Refuses it if it holds something else than what it is to be used as.
+    pub(crate) fn check_holds(&self, wanted: Holds) -> Result<()> {
+        if self.holds.serves_as(wanted) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "the database {:?} holds {}, and was asked for as one of {wanted}",
+            self.name, self.holds
+        )))
     }
 
     /// How two of its keys are ordered.
@@ -86,17 +99,24 @@ pub(crate) struct Asked<'a> {
     pub(crate) comparator: Option<&'a str>,
     /// How its records are to be arranged if it is made; none: as the environment has it.
     pub(crate) method: Option<Method>,
+    /// What it is to hold; if it is there and nothing is said of that, it may be more than plain records.
+    pub(crate) holds: Holds,
 }
 
 impl<'a> Asked<'a> {
     /// By a method.
     pub(crate) fn arranged_as(method: Method) -> Asked<'a> {
-        Asked { comparator: None, method: Some(method) }
+        Asked { method: Some(method), ..Asked::default() }
     }
 
     /// By a comparator.
     pub(crate) fn ordered_by(comparator: &'a str) -> Asked<'a> {
-        Asked { comparator: Some(comparator), method: None }
+        Asked { comparator: Some(comparator), ..Asked::default() }
+    }
+
+    /// For a kind of records.
+    pub(crate) fn to_hold(holds: Holds) -> Asked<'a> {
+        Asked { holds, ..Asked::default() }
     }
 }
 
@@ -170,7 +190,7 @@ impl Core {
     /// Opens a database, or creates it as it is asked for.
     pub(crate) fn database_or_new(&self, name: &str, asked: Asked<'_>) -> Result<Arc<Named>> {
         match self.database(name)? {
-            Some(named) => check_comparator(&named, asked.comparator).map(|()| named),
+            Some(named) => check_asked(&named, asked).map(|()| named),
             None => self.to_write()?.write(|txn| txn.database_or_new(name, asked)),
         }
     }
@@ -218,7 +238,7 @@ impl Core {
         let keys = volumes::keys(&self.kernel.pages, name, entry)?;
         let tree =
             TreeRef { presence: Some(Arc::clone(&presence)), ..entry.tree(name.as_bytes(), order, keys)? };
-        Ok(Arc::new(Named { name: name.to_owned(), tree, presence }))
+        Ok(Arc::new(Named { name: name.to_owned(), tree, presence, holds: entry.holds }))
     }
 
     fn comparator(&self, name: &str) -> Result<Arc<Comparator>> {
@@ -246,12 +266,15 @@ impl Core {
             }
             method = Method::default();
         }
+        if asked.holds.needs_order() && asked.method.is_none() && method.hashes() {
+            method = Method::default();
+        }
         let seed = self.config.hash_seed.unwrap_or_else(|| {
             let mut seed = [0; SEED_BYTES];
             sablecat_os::random::bytes(&mut seed);
             seed
         });
-        let how = (method, asked.comparator, method.hashes().then_some(Seed::of(seed)));
+        let how = (method, asked.comparator, method.hashes().then_some(Seed::of(seed)), asked.holds);
         let tree =
             TreeId(self.kernel.pages.region.header().tree_next.0.fetch_add(1, atomic::Ordering::AcqRel));
         let volume = self
@@ -294,11 +317,13 @@ impl Core {
         self.read(|txn| txn.database_names())
     }
 
-    /// The names of all databases, in order, and what their methods are called.
-    pub(crate) fn database_methods(&self) -> Result<(Vec<String>, Vec<String>)> {
+    /// All databases, in order of their names: the name, what the method is called, and what it holds.
+    pub(crate) fn database_kinds(&self) -> Result<Vec<(String, String, Holds)>> {
         let records = self.read(|txn| catalog::records(&mut txn.records.committed()))?;
         let named = records.iter().filter(|(key, _)| catalog::is_name(key));
-        Ok(named.map(|(key, entry)| (String::from_utf8_lossy(key).into_owned(), entry.method_name())).unzip())
+        Ok(named
+            .map(|(key, entry)| (String::from_utf8_lossy(key).into_owned(), entry.method_name(), entry.holds))
+            .collect())
     }
 
     /// Gives a database another name.
@@ -351,8 +376,10 @@ fn at_any_snapshot<T>(mut look: impl FnMut() -> Result<T>) -> Result<T> {
     }
 }
 
-/// Refuses a database that has another order than was asked for.
-pub(super) fn check_comparator(named: &Named, wanted: Option<&str>) -> Result<()> {
+/// Refuses a database that has another order, or holds other records, than was asked for.
+pub(super) fn check_asked(named: &Named, asked: Asked<'_>) -> Result<()> {
+    named.check_holds(asked.holds)?;
+    let wanted = asked.comparator;
     let has = named.comparator();
     if wanted.is_none() || wanted == has {
         return Ok(());

@@ -19,14 +19,14 @@ use super::stream::Change;
 use crate::access::Method;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::Commit;
-use crate::txn::Meaning;
 use crate::txn::catalog::{self, CatalogEntry, Key};
+use crate::txn::{Holds, Meaning};
 use crate::types::TreeId;
 
 /// What a commit does about one database.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Deed {
-    Created { name: String, comparator: Option<String>, method: Method },
+    Created { name: String, comparator: Option<String>, method: Method, holds: Holds },
     Renamed { from: String, to: String },
     Removed { name: String },
 }
@@ -34,9 +34,12 @@ pub(super) enum Deed {
 impl Deed {
     pub(super) fn as_change(&self) -> Change<'_> {
         match self {
-            Deed::Created { name, comparator, method } => {
-                Change::CreateDatabase { name, comparator: comparator.as_deref(), method: *method }
-            }
+            Deed::Created { name, comparator, method, holds } => Change::CreateDatabase {
+                name,
+                comparator: comparator.as_deref(),
+                method: *method,
+                holds: *holds,
+            },
             Deed::Renamed { from, to } => Change::RenameDatabase { from, to },
             Deed::Removed { name } => Change::RemoveDatabase { name },
         }
@@ -46,7 +49,7 @@ impl Deed {
 /// What a commit says of trees, as it stands there.
 #[derive(Debug, Default)]
 struct Said {
-    named: Vec<(String, TreeId, (Option<String>, Method))>,
+    named: Vec<(String, TreeId, (Option<String>, Method, Holds))>,
     noted: Vec<TreeId>,
     unnoted: HashSet<TreeId>,
     formerly: HashMap<TreeId, String>,
@@ -65,7 +68,7 @@ impl Said {
                     Key::Name(name) => said.named.push((
                         text(name)?,
                         entry.tree,
-                        (entry.comparator.clone(), entry.method(key)?),
+                        (entry.comparator.clone(), entry.method(key)?, entry.holds),
                     )),
                     _ => said.noted.push(entry.tree),
                 },
@@ -114,7 +117,7 @@ impl Names {
             return Ok(Vec::new());
         }
         let (mut removed, mut renamed, mut created) = (Vec::new(), Vec::new(), Vec::new());
-        for (name, tree, (comparator, method)) in &said.named {
+        for (name, tree, (comparator, method, holds)) in &said.named {
             let before = self.now.insert(*tree, name.clone());
             let before = if said.unnoted.contains(tree) {
                 None
@@ -128,6 +131,7 @@ impl Names {
                     name: name.clone(),
                     comparator: comparator.clone(),
                     method: *method,
+                    holds: *holds,
                 }),
             }
         }

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Core;
-use super::databases::{Asked, Named, check_comparator};
+use super::databases::{Asked, Named, check_asked};
 use crate::access::Scan;
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::catalog::{self, CatalogEntry, catalog_tree, former_key, note_key};
@@ -153,7 +153,7 @@ impl<'e> EnvTxn<'e> {
             None => self.make(name, asked)?,
         };
         let named = self.found(name, &entry)?;
-        check_comparator(&named, asked.comparator).map(|()| named)
+        check_asked(&named, asked).map(|()| named)
     }
 
     /// The database that the transaction sees under a name.
@@ -488,7 +488,8 @@ mod tests {
             refused(core.rename_database("unknown", "other").unwrap_err());
             refused(core.remove_database("unknown").unwrap_err());
             assert_eq!(core.database_names().unwrap(), ["known", "unknown"]);
-            assert_eq!(core.database_methods().unwrap().1, ["B+tree", "unknown method 99"]);
+            let kinds = core.database_kinds().unwrap();
+            assert_eq!([&kinds[0].1, &kinds[1].1], ["B+tree", "unknown method 99"]);
             let known = core.database("known").unwrap().expect("there");
             put(core, &known, 1000).unwrap();
             let report = core.verify(&mut |_| {}).unwrap();

@@ -65,7 +65,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use crate::error::{Error, Result};
-use crate::{Database, Env, Kind, Read, Write};
+use crate::{Database, Env, Holds, Kind, Read, Write};
 
 /// The globals that one database holds: of an environment, or of a [`DataStore`](crate::DataStore).
 #[derive(Clone, Debug)]
@@ -77,9 +77,9 @@ impl Globals {
     /// The globals in the database of this name, which is created if there is none.
     ///
     /// # Errors
-    /// As [`Env::database`].
+    /// As [`Env::database`]; `Invalid` for a database that holds something else.
     pub fn open(env: &Env, database: &str) -> Result<Globals> {
-        Globals::of(env.database(database)?)
+        Globals::of(env.database_holding(database, Holds::Globals)?)
     }
 }
 
@@ -87,8 +87,9 @@ impl<K: Kind> Globals<K> {
     /// The globals in a database, which holds nothing else.
     ///
     /// # Errors
-    /// `Invalid` for a database with an order of its own, or a hash table.
+    /// `Invalid` for a database that holds something else, one with an order of its own, or a hash table.
     pub fn of(database: Database<K>) -> Result<Globals<K>> {
+        database.require_holds(Holds::Globals)?;
         database.require_order_of_bytes("globals")?;
         Ok(Globals { database })
     }

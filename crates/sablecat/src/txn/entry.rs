@@ -18,7 +18,7 @@
 use std::sync::Arc;
 
 use super::catalog::{Key, note_key};
-use super::{Comparator, TreeRef};
+use super::{Comparator, Holds, TreeRef};
 use crate::access::hash::{Hashing, Seed};
 use crate::access::{KeyRule, Method};
 use crate::error::{Error, Result};
@@ -52,6 +52,8 @@ const MUST_BE_KNOWN: u8 = 0x80;
 const COMPARATOR: u8 = MUST_BE_KNOWN | 1;
 /// The option that is the seed of a hash table.
 const HASH_SEED: u8 = MUST_BE_KNOWN | 2;
+/// The option that says what kind of records there are (holds.rs).
+const HOLDS: u8 = MUST_BE_KNOWN | 8;
 /// The longest that an option can be.
 pub(crate) const OPTION_BYTES_MAX: usize = u16::MAX as usize;
 
@@ -65,6 +67,8 @@ pub(crate) struct CatalogEntry {
     pub(crate) comparator: Option<String>,
     /// What a hash table hashes its keys with.
     pub(crate) seed: Option<Seed>,
+    /// What kind of records it holds.
+    pub(crate) holds: Holds,
     /// Whether it is a list of pages, and which of them are to be freed with it.
     pub(crate) list: Option<Listed>,
     /// In a note, the process that sees to it.
@@ -95,6 +99,7 @@ impl CatalogEntry {
             volume,
             comparator: None,
             seed: None,
+            holds: Holds::default(),
             list: None,
             maker: None,
             method: method.number(),
@@ -120,7 +125,9 @@ impl CatalogEntry {
         }
         let comparator = self.comparator.iter().map(|name| (COMPARATOR, name.as_bytes()));
         let seed = self.seed.map(Seed::bytes);
+        let holds = self.holds.encode();
         let known = comparator.chain(seed.iter().map(|seed| (HASH_SEED, &seed[..])));
+        let known = known.chain(holds.iter().map(|holds| (HOLDS, &holds[..])));
         for (tag, option) in known.chain(self.others.iter().map(|(tag, option)| (*tag, &option[..]))) {
             debug_assert!(option.len() <= OPTION_BYTES_MAX, "who makes one sees to it");
             bytes.push(tag);
@@ -166,7 +173,7 @@ impl CatalogEntry {
             String::from_utf8(bytes.to_vec())
                 .map_err(|_| wrong("names its comparator in bytes that are no text"))
         };
-        let (mut comparator, mut seed, mut others) = (None, None, Vec::new());
+        let (mut comparator, mut seed, mut holds, mut others) = (None, None, None, Vec::new());
         if version == VERSION {
             while !left.0.is_empty() {
                 match left.option().ok_or_else(|| wrong("has an option that is cut short"))? {
@@ -177,6 +184,9 @@ impl CatalogEntry {
                         let bytes = bytes.try_into().map_err(|_| wrong("has a seed of another length"))?;
                         seed = Some(Seed::of(bytes));
                     }
+                    (HOLDS, _) if holds.is_some() => return Err(wrong("says twice what it holds")),
+                    // One that this build does not know is kept with the others, and refused with them.
+                    (HOLDS, option) if Holds::decode(option).is_some() => holds = Holds::decode(option),
                     (tag, option) => others.push((tag, option.to_vec())),
                 }
             }
@@ -191,6 +201,7 @@ impl CatalogEntry {
             volume: head.get(VOLUME_AT).map_or(VolumeId::MAIN, |&volume| VolumeId(volume)),
             comparator,
             seed,
+            holds: holds.unwrap_or_default(),
             list,
             maker,
             method: head.get(METHOD_AT).copied().unwrap_or(Method::Btree.number()),
@@ -422,6 +433,21 @@ mod tests {
         let with_flag = [&[6, 0x40], &kept[2..]].concat();
         assert!(decode(&with_flag).method(b"d").expect_err("unknown").to_string().contains("flags 0x40"));
         assert_eq!(decode(&with_flag).encode(), with_flag);
+    }
+
+    #[test]
+    fn what_it_holds_is_said_once_and_what_is_not_known_of_that_is_refused() {
+        let holds = Holds::Queue { record_bytes: 16, pad: b' ' };
+        let entry = CatalogEntry { holds, ..CatalogEntry::new(TreeId(17), VolumeId::MAIN, Method::Btree) };
+        let bytes = entry.encode();
+        assert_eq!(bytes[12..], *b"\x88\x06\0\x02\x10\0\0\0 ");
+        assert_eq!(decode(&bytes), entry);
+        let twice = [&bytes[..], &bytes[12..]].concat();
+        assert!(CatalogEntry::decode(b"d", &twice).unwrap_err().to_string().contains("says twice"));
+        let newer = [&bytes[..12], b"\x88\x01\0\x63"].concat();
+        assert_eq!(decode(&newer).encode(), newer);
+        let error = decode(&newer).method(b"jobs").unwrap_err();
+        assert!(error.is_not_known() && error.to_string().contains("option 0x88"), "{error}");
     }
 
     #[test]

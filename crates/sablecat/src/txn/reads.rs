@@ -250,6 +250,16 @@ impl ReadSet {
         }
     }
 
+    /// Notes what another has noted, of the same snapshot.
+    pub(crate) fn absorb(&mut self, other: &ReadSet) {
+        for read in &other.reads {
+            for (lower, upper) in read.spans().map(Span::bounds) {
+                let stems = &other.stems[read.stems.clone()];
+                self.note(&other.trees[read.tree], stems, read.page, lower, upper);
+            }
+        }
+    }
+
     /// Notes that a tree was found not to be there.
     pub(crate) fn note_absent(&mut self, tree: &TreeRef) {
         if !self.absent.iter().any(|have| have.id == tree.id) {

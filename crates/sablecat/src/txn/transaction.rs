@@ -15,6 +15,7 @@ use super::catalog::{CATALOG, CatalogEntry};
 use super::changes::Changes;
 use super::claims::Claims;
 use super::locks::{Held, Mode, record_hash};
+use super::queue::Queues;
 use super::reads::ReadSet;
 use super::savepoints::Position;
 use super::scratch::Record;
@@ -62,6 +63,8 @@ pub(crate) struct Transaction<'k> {
     pub(super) claims: Claims,
     pub(super) held: Held,
     pub(super) passed: PassedOver,
+    /// What it knows of the queues that it uses.
+    pub(super) queues: Queues,
     /// Counts what was done since the snapshot was taken; 0: it may still be moved.
     pub(super) used: Cell<u64>,
     /// An operation is in progress in its seat.
@@ -132,6 +135,7 @@ impl<'k> Transaction<'k> {
             claims: Claims::default(),
             held: Held::default(),
             passed: PassedOver::default(),
+            queues: Queues::default(),
             used: Cell::new(0),
             busy: Cell::new(false),
             is_named: Cell::new(false),
@@ -157,6 +161,7 @@ impl<'k> Transaction<'k> {
         self.reads.get_mut().clear();
         self.claims.clear();
         self.passed.clear();
+        self.queues.clear();
         self.used.set(0);
         self.run.set(0);
         self.sets += 1;
@@ -389,6 +394,7 @@ impl<'k> Transaction<'k> {
     /// As [`WriteSet::roll_back_to`].
     pub(crate) fn roll_back_to(&mut self, position: Position) -> Result<()> {
         self.sets += 1;
+        self.queues.rolled_back();
         self.writes.roll_back_to(position)
     }
 

@@ -3,7 +3,7 @@
 use super::catalog::{self, CATALOG, CatalogEntry};
 use super::changes::Changes;
 use super::scratch::Record;
-use super::{Durability, Kernel, TreeRef, publish};
+use super::{Durability, Holds, Kernel, TreeRef, publish};
 use crate::access::hash::Seed;
 use crate::access::{Method, PageWrite};
 use crate::error::Result;
@@ -24,10 +24,11 @@ impl Kernel {
         me: &Participant,
         tree: TreeId,
         volume: VolumeId,
-        (method, comparator, seed): (Method, Option<&str>, Option<Seed>),
+        (method, comparator, seed, holds): (Method, Option<&str>, Option<Seed>, Holds),
     ) -> Result<CatalogEntry> {
         let (comparator, maker) = (comparator.map(str::to_owned), Some(self.pages.region.standing()));
-        let entry = CatalogEntry { comparator, maker, seed, ..CatalogEntry::new(tree, volume, method) };
+        let entry =
+            CatalogEntry { comparator, maker, seed, holds, ..CatalogEntry::new(tree, volume, method) };
         self.create_noted(me, entry)
     }
 

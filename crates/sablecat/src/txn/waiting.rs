@@ -58,8 +58,11 @@ impl Transaction<'_> {
     /// `NotAllowed` if it has read nothing, or takes no note of what it reads; `Poisoned` once nothing can
     /// change any more; those of reading.
     pub(crate) fn wait_for_change(&mut self, deadline: Option<Duration>) -> Result<bool> {
-        let passed = std::mem::take(&mut self.passed);
+        let (passed, empty) = (std::mem::take(&mut self.passed), self.queues.take_empty());
         let (mut reads, at) = self.abandon();
+        if let Some(empty) = empty {
+            reads.absorb(&empty);
+        }
         let (kernel, me) = (self.kernel, &*self.seat);
         let mut watch = match reads.watch(kernel, at, me) {
             // It has changed, or may have.

@@ -43,7 +43,7 @@ use std::ops::{Bound, RangeBounds};
 
 use crate::error::Result;
 use crate::tuple::{self, PackElements};
-use crate::{Database, Env, Kind, Range, Read, Record, Write};
+use crate::{Database, Env, Holds, Kind, Range, Read, Record, Write};
 
 /// A database whose keys are `K`s and whose values are `V`s. A handle; clones name the same database.
 pub struct Typed<K, V, O: Kind = Env> {
@@ -65,8 +65,10 @@ impl<K: Key, V: Value, O: Kind> Typed<K, V, O> {
     /// A database with records of these types.
     ///
     /// # Errors
-    /// `Invalid` for a database with an order of its own, or a hash table: it would not be that of the keys.
+    /// `Invalid` for a database that holds something else than plain records, and for one with an order of its
+    /// own, or a hash table: it would not be that of the keys.
     pub fn of(database: Database<O>) -> Result<Typed<K, V, O>> {
+        database.require_holds(Holds::Records)?;
         database.require_order_of_bytes("keys with a type")?;
         Ok(Typed { database, types: PhantomData })
     }

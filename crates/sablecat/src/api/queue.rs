@@ -1,0 +1,318 @@
+//! Queues.
+
+use std::ops::{Bound, ControlFlow};
+use std::time::Duration;
+
+use super::{Database, Env, Range, Read, Record, Txn, TxnOptions};
+use crate::error::{Error, Result};
+use crate::txn::queue::{key_of, number_of};
+use crate::txn::{Holds, Isolation};
+
+/// A queue of records of one length: what Berkeley DB calls DB_QUEUE.
+///
+/// Any number of threads and processes append records and consume them, in transactions, without waiting for
+/// each other and without conflicts: who consumes passes over what others have in hand. A record that was
+/// consumed is there again if the transaction is undone, or its process is killed.
+///
+/// ```
+/// use sablecat::Queue;
+///
+/// # fn main() -> sablecat::Result<()> {
+/// # let env = sablecat::Env::in_memory()?;
+/// let jobs = Queue::open(&env, "jobs", 16)?;
+/// let done = env.database("done")?;
+/// jobs.append_one("wash")?;
+/// jobs.append_one("dry")?;
+///
+/// env.write(|txn| {
+///     let Some((number, job)) = jobs.consume(txn)? else { return Ok(()) };
+///     assert_eq!((number, &job), (1, &b"wash\0\0\0\0\0\0\0\0\0\0\0\0".to_vec()));
+///     txn.insert(&done, job, "done") // both or neither
+/// })?;
+/// assert_eq!(jobs.consume_one()?.map(|(number, _)| number), Some(2));
+/// assert_eq!(jobs.consume_one()?, None);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Records have numbers from 1 on, which rise and never come twice; what is not used of them, as where a
+/// transaction is undone or several append at once, is a gap. What one thread appends, in transactions one
+/// after the other or in one, is in that order, and is consumed in it, as far as nobody else has some of it
+/// in hand. Of what several append at once, what is committed last need not stand last.
+///
+/// All of it is records of an ordinary database, which has the pages of what is in the queue and no more. The
+/// database remembers how long the records are. It can be read as any other, with
+/// [`existing_database`](Read::existing_database): keys are the numbers, eight bytes with the most significant
+/// first; an empty value is the place of the last record, where that has been consumed. Nothing keeps a
+/// program from writing to it so; what is no record of a queue is an error to who meets with it.
+///
+/// A transaction may append some hundred thousand records, and consume some thousand, before it keeps others
+/// from more than that: it locks what it has in hand.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    database: Database,
+    record_bytes: usize,
+    pad: u8,
+}
+
+impl Queue {
+    /// The queue of this name, with records of so many bytes, which is created if there is none. Shorter ones
+    /// are filled up with zeros.
+    ///
+    /// # Errors
+    /// As [`Env::database`]; `Invalid` for records of no bytes, and for a database that holds something else,
+    /// or a queue of other records.
+    pub fn open(env: &Env, name: &str, record_bytes: u32) -> Result<Queue> {
+        Queue::open_padded(env, name, record_bytes, 0)
+    }
+
+    /// As [`Queue::open`]; shorter records are filled up with `pad`.
+    ///
+    /// # Errors
+    /// As [`Queue::open`].
+    pub fn open_padded(env: &Env, name: &str, record_bytes: u32, pad: u8) -> Result<Queue> {
+        check_bytes(record_bytes)?;
+        Queue::of(env.database_holding(name, Holds::Queue { record_bytes, pad })?)
+    }
+
+    /// The queue in a database that was made for one, whatever its records.
+    ///
+    /// # Errors
+    /// `Invalid` for a database that holds something else.
+    pub fn of(database: Database) -> Result<Queue> {
+        match database.holds() {
+            Holds::Queue { record_bytes, pad } => {
+                database.require_order_of_bytes("a queue")?;
+                check_bytes(record_bytes)?;
+                Ok(Queue { database, record_bytes: record_bytes as usize, pad })
+            }
+            holds => Err(Error::invalid(format!(
+                "the database {:?} holds {holds}, and was asked for as a queue",
+                database.name()
+            ))),
+        }
+    }
+
+    /// The database that the records are in.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Bytes of a record.
+    pub fn record_bytes(&self) -> usize {
+        self.record_bytes
+    }
+
+    /// What shorter records are filled up with.
+    pub fn pad(&self) -> u8 {
+        self.pad
+    }
+
+    /// Appends a record, as part of a transaction; its number. Waits for nobody.
+    ///
+    /// # Errors
+    /// `Invalid` for a record that is too long; as [`Txn::insert`].
+    pub fn append(&self, txn: &mut Txn<'_>, record: impl AsRef<[u8]>) -> Result<u64> {
+        let record = record.as_ref();
+        if record.len() == self.record_bytes {
+            return txn.append(&self.database, record);
+        }
+        if record.len() > self.record_bytes {
+            return Err(Error::invalid(format!(
+                "a record of {} bytes for the queue {:?}, which has records of {}",
+                record.len(),
+                self.database.name(),
+                self.record_bytes
+            )));
+        }
+        let mut whole = vec![self.pad; self.record_bytes];
+        whole[..record.len()].copy_from_slice(record);
+        txn.append(&self.database, &whole)
+    }
+
+    /// Appends a record in a transaction of its own; its number.
+    ///
+    /// # Errors
+    /// As [`Queue::append`] and [`Env::write`].
+    pub fn append_one(&self, record: impl AsRef<[u8]>) -> Result<u64> {
+        self.database.env().write_with(snapshot(), |txn| self.append(txn, record.as_ref()))
+    }
+
+    /// Takes the first record that nobody else has in hand, as part of a transaction, of those that it sees:
+    /// its number and the record. None if there is none; [`Env::write_when`] waits for the next then, also
+    /// for one that somebody gives back. Waits for nobody itself.
+    ///
+    /// It does not count as read what it passed over, nor that there was nothing: others append and consume
+    /// meanwhile, at any isolation.
+    ///
+    /// # Errors
+    /// As [`Txn::try_lock`] and [`Txn::insert`]; `Invalid` for a record that is none of this queue.
+    pub fn consume(&self, txn: &mut Txn<'_>) -> Result<Option<(u64, Vec<u8>)>> {
+        let found = txn.consume(&self.database)?;
+        found.map(|(number, record)| self.checked(number, record)).transpose()
+    }
+
+    /// Takes the first record that nobody has in hand, in a transaction of its own.
+    ///
+    /// # Errors
+    /// As [`Queue::consume`] and [`Env::write`].
+    pub fn consume_one(&self) -> Result<Option<(u64, Vec<u8>)>> {
+        self.database.env().write_with(snapshot(), |txn| self.consume(txn))
+    }
+
+    /// As [`Queue::consume_one`]; where there is no record, it sleeps until one is appended or given back, in
+    /// this process or another. Nothing is polled.
+    ///
+    /// ```
+    /// # fn main() -> sablecat::Result<()> {
+    /// # let env = sablecat::Env::in_memory()?;
+    /// let jobs = sablecat::Queue::open(&env, "jobs", 4)?;
+    /// std::thread::scope(|scope| {
+    ///     let worker = scope.spawn(|| jobs.consume_wait());
+    ///     jobs.append_one("wash")?;
+    ///     assert_eq!(worker.join().expect("ended")?, (1, b"wash".to_vec()));
+    ///     Ok(())
+    /// })
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Queue::consume`] and [`Env::write_when`].
+    pub fn consume_wait(&self) -> Result<(u64, Vec<u8>)> {
+        self.database.env().write_when(|txn| self.consume(txn))
+    }
+
+    /// As [`Queue::consume_wait`], for no longer than this: none if no record came.
+    ///
+    /// # Errors
+    /// As [`Queue::consume_wait`].
+    pub fn consume_wait_within(&self, time: Duration) -> Result<Option<(u64, Vec<u8>)>> {
+        self.database.env().write_when_within(time, |txn| self.consume(txn))
+    }
+
+    /// The record with a number, if it is in the queue, in somebody's hand or not.
+    ///
+    /// # Errors
+    /// As [`Read::get`]; `Invalid` for a record that is none of this queue.
+    pub fn get(&self, from: &impl Read<Of = Env>, number: u64) -> Result<Option<Vec<u8>>> {
+        match from.get(&self.database, key_of(number))? {
+            Some(record) if !record.is_empty() => {
+                self.checked(number, record).map(|(_, record)| Some(record))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The first record, in somebody's hand or not.
+    ///
+    /// # Errors
+    /// As [`Read::range`] and [`Queue::get`].
+    pub fn peek(&self, from: &impl Read<Of = Env>) -> Result<Option<(u64, Vec<u8>)>> {
+        self.iter(from)?.next().transpose()
+    }
+
+    /// All records, in somebody's hand or not, in order and from either end.
+    ///
+    /// # Errors
+    /// As [`Read::range`]. Each record comes as a result, with the errors of [`Queue::get`].
+    pub fn iter<'s, S: Read<Of = Env>>(&self, from: &'s S) -> Result<InQueue<S::Lasting<'s>>> {
+        let range = from.range(&self.database, (Bound::<[u8; 8]>::Unbounded, Bound::Unbounded))?;
+        Ok(InQueue { range, queue: self.clone() })
+    }
+
+    /// How many records there are, those in somebody's hand too. Counts them;
+    /// [`estimated_len`](Queue::estimated_len) does not.
+    ///
+    /// # Errors
+    /// As [`Read::fold`].
+    pub fn len(&self, from: &impl Read<Of = Env>) -> Result<u64> {
+        let all = (Bound::<[u8; 8]>::Unbounded, Bound::Unbounded);
+        from.fold(&self.database, all, 0, |count, _, value| {
+            ControlFlow::Continue(count + u64::from(!value.is_empty()))
+        })
+    }
+
+    /// How many records there are in the newest committed state, about: exactly, if they are few. See
+    /// [`Database::stats`].
+    ///
+    /// # Errors
+    /// As [`Database::stats`].
+    pub fn estimated_len(&self) -> Result<u64> {
+        let stats = self.database.stats()?;
+        if stats.is_exact { self.len(self.database.env()) } else { Ok(stats.records) }
+    }
+
+    /// Whether there are no records, in nobody's hand either.
+    ///
+    /// # Errors
+    /// As [`Queue::peek`].
+    pub fn is_empty(&self, from: &impl Read<Of = Env>) -> Result<bool> {
+        self.peek(from).map(|first| first.is_none())
+    }
+
+    fn checked(&self, number: u64, record: Vec<u8>) -> Result<(u64, Vec<u8>)> {
+        if record.len() == self.record_bytes {
+            return Ok((number, record));
+        }
+        Err(Error::invalid(format!(
+            "record {number} of the queue {:?} has {} bytes in place of {}: something else was written to the database",
+            self.database.name(),
+            record.len(),
+            self.record_bytes
+        )))
+    }
+}
+
+/// What is consumed is compared with its snapshot; nothing else is read.
+fn snapshot() -> TxnOptions {
+    TxnOptions::new().isolation(Isolation::Snapshot)
+}
+
+fn check_bytes(record_bytes: u32) -> Result<()> {
+    if record_bytes > 0 {
+        return Ok(());
+    }
+    Err(Error::invalid("a queue with records of no bytes; they have at least one"))
+}
+
+/// The records of a queue: see [`Queue::iter`].
+#[derive(Debug)]
+pub struct InQueue<S: Read> {
+    range: Range<S>,
+    queue: Queue,
+}
+
+impl<S: Read> InQueue<S> {
+    fn shown(&self, record: Result<Record>) -> Option<Result<(u64, Vec<u8>)>> {
+        let record = record.and_then(|(key, record)| Ok((number_of(&key)?, record)));
+        match record {
+            Ok((_, record)) if record.is_empty() => None,
+            Ok((number, record)) => Some(self.queue.checked(number, record)),
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+impl<S: Read> Iterator for InQueue<S> {
+    type Item = Result<(u64, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let record = self.range.next()?;
+            if let Some(shown) = self.shown(record) {
+                return Some(shown);
+            }
+        }
+    }
+}
+
+impl<S: Read> DoubleEndedIterator for InQueue<S> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        loop {
+            let record = self.range.next_back()?;
+            if let Some(shown) = self.shown(record) {
+                return Some(shown);
+            }
+        }
+    }
+}

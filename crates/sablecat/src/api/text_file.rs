@@ -1,0 +1,204 @@
+//! Files whose lines are numbered records.
+
+use std::path::{Path, PathBuf};
+
+use sablecat_os::disk::{File, How};
+
+use super::{Env, Numbered, Txn};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Bytes that are read or written at a time.
+const PIECE: usize = 1 << 16;
+/// What the name of the file ends with that takes the place of the old one.
+const NEW: &str = ".new";
+
+/// A file whose lines are [`Numbered`] records: read in when it is opened, written back by
+/// [`sync`](TextFile::sync). What Berkeley DB calls the source of a DB_RECNO.
+///
+/// ```
+/// use sablecat::{Numbered, TextFile};
+///
+/// # fn main() -> sablecat::Result<()> {
+/// # let env = sablecat::Env::in_memory()?;
+/// # let directory = std::env::temp_dir().join(format!("sablecat-text-{}", std::process::id()));
+/// # std::fs::create_dir_all(&directory).expect("made");
+/// # let path = directory.join("list");
+/// std::fs::write(&path, "tea\nbread\n").expect("written");
+/// let list = TextFile::open(Numbered::open(&env, "list")?, &path)?;
+/// env.write(|txn| {
+///     list.numbered().put(txn, 1, "coffee")?;
+///     list.numbered().put(txn, 4, "cheese") // the third line is an empty one
+/// })?;
+/// list.sync()?;
+/// assert_eq!(std::fs::read_to_string(&path).expect("read"), "coffee\nbread\n\ncheese\n");
+/// # std::fs::remove_dir_all(directory).expect("removed");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Between the two the records are those of the database, with all that belongs to it; the file does not
+/// change. If they have one length, so have the records of the file, which stand in it one behind the other.
+#[derive(Clone, Debug)]
+pub struct TextFile {
+    numbered: Numbered,
+    path: PathBuf,
+    delimiter: u8,
+}
+
+impl TextFile {
+    /// Reads a file of lines into a database, in the place of what that holds, in one transaction. A file
+    /// that does not exist has no lines; the last line need not end.
+    ///
+    /// # Errors
+    /// `Io` from reading the file; as [`Env::write`].
+    pub fn open(numbered: Numbered, path: impl AsRef<Path>) -> Result<TextFile> {
+        TextFile::open_with(numbered, path, b'\n')
+    }
+
+    /// As [`TextFile::open`], for a file in which records end with this byte.
+    ///
+    /// # Errors
+    /// As [`TextFile::open`].
+    pub fn open_with(numbered: Numbered, path: impl AsRef<Path>, delimiter: u8) -> Result<TextFile> {
+        let file = TextFile { numbered, path: path.as_ref().to_owned(), delimiter };
+        file.env().write(|txn| file.read(txn))?;
+        Ok(file)
+    }
+
+    /// The records.
+    pub fn numbered(&self) -> &Numbered {
+        &self.numbered
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn env(&self) -> &Env {
+        self.numbered.database().env()
+    }
+
+    fn read(&self, txn: &mut Txn<'_>) -> Result<()> {
+        txn.clear(self.numbered.database())?;
+        let disk = &self.env().core().config.disk;
+        let io = |error| Error::io("reading the text", &self.path, error);
+        let file = match disk.open(&self.path, How { read_only: true, ..How::default() }) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            file => file.map_err(io)?,
+        };
+        let (mut piece, mut record, mut number, mut at) = (vec![0; PIECE], Vec::new(), 0, 0);
+        let mut put = |record: &mut Vec<u8>| {
+            number += 1;
+            self.numbered.put(txn, number, &*record)?;
+            record.clear();
+            Ok::<_, Error>(())
+        };
+        loop {
+            let read = file.read_at(&mut piece, at).map_err(io)?;
+            if read == 0 {
+                break;
+            }
+            at += read as u64;
+            for &byte in &piece[..read] {
+                match self.numbered.record_bytes() {
+                    None if byte == self.delimiter => put(&mut record)?,
+                    None => record.push(byte),
+                    Some(bytes) => {
+                        record.push(byte);
+                        if record.len() >= bytes {
+                            put(&mut record)?;
+                        }
+                    }
+                }
+            }
+        }
+        if record.is_empty() { Ok(()) } else { put(&mut record) }
+    }
+
+    /// Writes the records, as they are in one state, to a new file beside the old one, and gives it the name
+    /// of that, with the same permissions: whoever looks finds the old lines or the new ones, after a crash
+    /// too. Durable when it returns. A gap becomes an empty line, or a record of nothing but padding.
+    ///
+    /// # Errors
+    /// `Io` and `DiskFull` from writing: the old file is as it was. `Invalid` if a record has the byte in it
+    /// that records end with. `InUse` while another does the same. As [`Env::snapshot`].
+    pub fn sync(&self) -> Result<()> {
+        let config = &self.env().core().config;
+        let io = |what: &'static str, path: &Path, error| Error::io(what, path, error);
+        let mode = if config.disk.exists(&self.path).map_err(|error| io("looking for", &self.path, error))? {
+            config.disk.mode(&self.path).map_err(|error| io("looking at", &self.path, error))?
+        } else {
+            None
+        };
+        let disk = mode.and_then(|mode| config.disk.with_mode(mode)).unwrap_or_else(|| config.disk.clone());
+        let mut new = self.path.clone().into_os_string();
+        new.push(NEW);
+        let new = PathBuf::from(new);
+        let file = disk
+            .open(&new, How { create: true, ..How::default() })
+            .map_err(|error| io("making", &new, error))?;
+        if !file.try_lock().map_err(|error| io("locking", &new, error))? {
+            return Err(Error::new(
+                ErrorKind::InUse,
+                format!("writing the text {}: somebody else is at it", self.path.display()),
+            ));
+        }
+        // What a crash may have left of another.
+        file.set_len(0).map_err(|error| io("writing", &new, error))?;
+        let mut out = Out { file: &*file, path: &new, waiting: Vec::with_capacity(PIECE), at: 0 };
+        self.write(&mut out)?;
+        out.flush()?;
+        file.sync().map_err(|error| io("flushing", &new, error))?;
+        disk.rename(&new, &self.path).map_err(|error| io("renaming", &new, error))?;
+        let parent = self.path.parent().unwrap_or(Path::new(""));
+        disk.sync_dir(parent).map_err(|error| io("flushing the directory", parent, error))
+    }
+
+    fn write(&self, out: &mut Out<'_>) -> Result<()> {
+        let state = self.env().snapshot()?;
+        let (bytes, delimiter) = (self.numbered.record_bytes(), self.delimiter);
+        let nothing = vec![self.numbered.pad(); bytes.unwrap_or_default()];
+        let end = if bytes.is_some() { &[][..] } else { std::slice::from_ref(&delimiter) };
+        let mut next = 1;
+        for record in self.numbered.iter(&state)? {
+            let (number, record) = record?;
+            if bytes.is_none() && record.contains(&delimiter) {
+                return Err(Error::invalid(format!(
+                    "writing the text {}: record {number} has the byte 0x{delimiter:02x} in it, with which records end",
+                    self.path.display()
+                )));
+            }
+            for _ in next..number {
+                out.put(&nothing)?;
+                out.put(end)?;
+            }
+            out.put(&record)?;
+            out.put(end)?;
+            next = number.saturating_add(1);
+        }
+        Ok(())
+    }
+}
+
+/// What goes to a file, in pieces.
+struct Out<'f> {
+    file: &'f dyn File,
+    path: &'f Path,
+    waiting: Vec<u8>,
+    at: u64,
+}
+
+impl Out<'_> {
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.waiting.extend_from_slice(bytes);
+        if self.waiting.len() >= PIECE { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.file.write_at(&self.waiting, self.at).map_err(|error| Error::io("writing", self.path, error))?;
+        self.at += self.waiting.len() as u64;
+        self.waiting.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,209 @@
+//! Records by number, against a model; and files whose lines they are.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use sablecat::{Duplicates, Env, ErrorKind, Isolation, MultiMap, Numbered, TextFile, TxnOptions};
+use sablecat_os::disk::{Disk, How};
+use sablecat_os::sim::SimDisk;
+
+type Model = BTreeMap<u64, Vec<u8>>;
+
+fn contents(records: &Numbered, env: &Env) -> Model {
+    records.iter(env).unwrap().map(Result::unwrap).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn they_are_a_map_of_numbers(
+        fixed in any::<bool>(),
+        steps in prop::collection::vec((0u8..8, 1u64..40, prop::collection::vec(any::<u8>(), 0..6)), 1..80),
+    ) {
+        let env = Env::in_memory().unwrap();
+        let records = if fixed {
+            Numbered::open_fixed(&env, "d", 5, b'.').unwrap()
+        } else {
+            Numbered::open(&env, "d").unwrap()
+        };
+        let mut model = Model::new();
+        for group in steps.chunks(7) {
+            let keeps = group[0].1 % 4 > 0;
+            let mut then = model.clone();
+            let mut txn = env.begin().unwrap();
+            for (what, number, record) in group {
+                let mut stored = record.clone();
+                if fixed {
+                    stored.resize(5, b'.');
+                }
+                match what {
+                    0..=2 => {
+                        let last = then.last_key_value().map_or(0, |(&last, _)| last);
+                        assert_eq!(records.append(&mut txn, record).unwrap(), last + 1);
+                        then.insert(last + 1, stored);
+                    }
+                    3..=4 => {
+                        records.put(&mut txn, *number, record).unwrap();
+                        then.insert(*number, stored);
+                    }
+                    5 => assert_eq!(records.remove(&mut txn, *number).unwrap(), then.remove(number).is_some()),
+                    6 => {
+                        let before = txn.savepoint();
+                        records.append(&mut txn, record).unwrap();
+                        txn.rollback_to(&before).unwrap();
+                    }
+                    _ => assert_eq!(records.get(&txn, *number).unwrap().as_ref(), then.get(number)),
+                }
+                assert_eq!(records.last_number(&txn).unwrap(), then.last_key_value().map_or(0, |(&last, _)| last));
+            }
+            if keeps {
+                txn.commit().unwrap();
+                model = then;
+            }
+            prop_assert_eq!(contents(&records, &env), model.clone());
+            prop_assert_eq!(records.len(&env).unwrap(), model.len() as u64);
+            let (from, to) = (group[0].1, group[0].1 + 9);
+            let found: Vec<_> = records.range(&env, from..to).unwrap().rev().map(Result::unwrap).collect();
+            let wanted: Vec<_> = model.range(from..to).rev().map(|(&n, record)| (n, record.clone())).collect();
+            prop_assert_eq!(found, wanted);
+        }
+    }
+}
+
+#[test]
+fn what_is_no_record_of_it_is_refused() {
+    let env = Env::in_memory().unwrap();
+    let fixed = Numbered::open_fixed(&env, "fixed", 3, b' ').unwrap();
+    let invalid = |result: sablecat::Result<()>| assert_eq!(result.unwrap_err().kind(), ErrorKind::Invalid);
+    invalid(env.write(|txn| fixed.append(txn, "four").map(drop)));
+    invalid(env.write(|txn| fixed.put(txn, 1, "four")));
+    invalid(env.write(|txn| fixed.put(txn, 0, "a")));
+    invalid(Numbered::open_fixed(&env, "none", 0, 0).map(drop));
+    assert!(env.existing_database("none").unwrap().is_none());
+    invalid(Numbered::open(&env, "fixed").map(drop));
+    invalid(Numbered::of(env.database("plain").unwrap()).map(drop));
+    env.write(|txn| fixed.put(txn, u64::MAX, "a")).unwrap();
+    let error = env.write(|txn| fixed.append(txn, "b").map(drop)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Exhausted);
+    fixed.database().insert("key", "value").unwrap();
+    assert!(fixed.iter(&env).unwrap().any(|record| record.is_err()));
+}
+
+/// At any isolation, and as several values of a key do.
+#[test]
+fn of_two_who_append_at_once_none_is_lost() {
+    for isolation in [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable] {
+        let env = Env::in_memory().unwrap();
+        let (records, values) = (
+            Numbered::open(&env, "d").unwrap(),
+            MultiMap::open(&env, "values", Duplicates::Inserted).unwrap(),
+        );
+        let begin = || env.begin_with(TxnOptions::new().isolation(isolation)).unwrap();
+        let (mut one, mut other) = (begin(), begin());
+        assert_eq!(records.append(&mut one, "a").unwrap(), 1);
+        assert_eq!(records.append(&mut other, "b").unwrap(), 1);
+        one.commit().unwrap();
+        assert_eq!(other.commit().unwrap_err().kind(), ErrorKind::Conflict, "{isolation:?}");
+        let (mut one, mut other) = (begin(), begin());
+        values.insert(&mut one, "key", "a").unwrap();
+        values.insert(&mut other, "key", "b").unwrap();
+        one.commit().unwrap();
+        assert_eq!(other.commit().unwrap_err().kind(), ErrorKind::Conflict, "{isolation:?}");
+        assert_eq!((records.len(&env).unwrap(), values.count(&env, "key").unwrap()), (1, 1));
+    }
+}
+
+fn on(disk: &Arc<SimDisk>) -> Env {
+    Env::builder().disk(Arc::clone(disk) as Arc<_>).background(false).cache_size(4 << 20).open("env").unwrap()
+}
+
+fn write(disk: &SimDisk, path: &str, text: &[u8]) {
+    let file = disk.open(Path::new(path), How { create: true, ..How::default() }).unwrap();
+    file.set_len(0).unwrap();
+    file.write_at(text, 0).unwrap();
+    file.sync().unwrap();
+    disk.sync_dir(Path::new("")).unwrap();
+}
+
+fn read(disk: &SimDisk, path: &str) -> Vec<u8> {
+    let file = disk.open(Path::new(path), How { read_only: true, ..How::default() }).unwrap();
+    let mut text = vec![0; file.len().unwrap() as usize];
+    assert_eq!(file.read_at(&mut text, 0).unwrap(), text.len());
+    text
+}
+
+#[test]
+fn lines_are_read_and_written_back() {
+    let disk = Arc::new(SimDisk::new(1));
+    let env = on(&disk);
+    let lines = Numbered::open(&env, "lines").unwrap();
+    env.write(|txn| lines.append(txn, "of before").map(drop)).unwrap();
+    // Longer than what is read at a time.
+    let long = vec![b'x'; 200_000];
+    write(&disk, "text", &[b"one\n\n", &long[..], b"\nlast"].concat());
+    let text = TextFile::open(lines.clone(), "text").unwrap();
+    let all: Vec<_> = contents(&lines, &env).into_values().collect();
+    assert_eq!(all, [b"one".to_vec(), b"".to_vec(), long.clone(), b"last".to_vec()]);
+    env.write(|txn| {
+        lines.put(txn, 6, "sixth")?;
+        lines.remove(txn, 3).map(drop)
+    })
+    .unwrap();
+    assert_eq!(read(&disk, "text").len(), long.len() + 10, "it is as it was until it is written back");
+    text.sync().unwrap();
+    assert_eq!(read(&disk, "text"), b"one\n\n\nlast\n\nsixth\n");
+    assert_eq!(TextFile::open(lines.clone(), "text").unwrap().path(), Path::new("text"));
+    assert_eq!(lines.len(&env).unwrap(), 6);
+    env.write(|txn| lines.put(txn, 2, "two\nlines")).unwrap();
+    let error = text.sync().unwrap_err();
+    assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("record 2"), "{error}");
+    assert_eq!(read(&disk, "text"), b"one\n\n\nlast\n\nsixth\n");
+    // Another delimiter, and no file yet.
+    let words = TextFile::open_with(Numbered::open(&env, "words").unwrap(), "words", b' ').unwrap();
+    assert!(words.numbered().is_empty(&env).unwrap());
+    env.write(|txn| ["a", "b\n"].iter().try_for_each(|word| words.numbered().append(txn, word).map(drop)))
+        .unwrap();
+    words.sync().unwrap();
+    assert_eq!(read(&disk, "words"), b"a b\n ");
+}
+
+#[test]
+fn records_of_one_length_stand_one_behind_the_other() {
+    let disk = Arc::new(SimDisk::new(1));
+    let env = on(&disk);
+    write(&disk, "rows", b"abc\nefgh");
+    let rows = Numbered::open_fixed(&env, "rows", 3, b'.').unwrap();
+    let text = TextFile::open(rows.clone(), "rows").unwrap();
+    let all: Vec<_> = contents(&rows, &env).into_values().collect();
+    assert_eq!(all, [b"abc", b"\nef", b"gh."]);
+    env.write(|txn| rows.put(txn, 5, "z")).unwrap();
+    text.sync().unwrap();
+    assert_eq!(read(&disk, "rows"), b"abc\nefgh....z..");
+}
+
+/// Whatever call of writing it back the power fails at: the file has the old lines or the new ones.
+#[test]
+fn a_file_is_written_back_whole_or_not_at_all() {
+    let (mut old, mut new) = (0, 0);
+    for (call, seed) in (0..20).flat_map(|call| (0..8).map(move |seed| (call, seed))) {
+        let disk = Arc::new(SimDisk::new(seed));
+        let env = on(&disk);
+        write(&disk, "text", b"old\n");
+        let lines = Numbered::open(&env, "lines").unwrap();
+        let text = TextFile::open(lines.clone(), "text").unwrap();
+        env.write(|txn| lines.put(txn, 1, "new")).unwrap();
+        disk.crash_at(disk.calls() + call);
+        let is_written = text.sync().is_ok();
+        match &read(&disk.crash(seed), "text")[..] {
+            b"old\n" if !is_written => old += 1,
+            b"new\n" => new += 1,
+            found => panic!("at call {call}, seed {seed}: {}", found.escape_ascii()),
+        }
+    }
+    assert!(old > 8 && new > 8, "{old} and {new}");
+}
