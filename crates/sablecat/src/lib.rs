@@ -70,19 +70,20 @@ pub use access::Method;
 pub use access::hash_order;
 pub use api::{
     Builder, Changes, ChangesIn, ChangesOptions, Commit, Copied, Cursor, DataStore, Database, DatabaseStats,
-    Duplicates, Entry, Env, Follower, KeyRange, Kind, MultiMap, Pairs, Prefix, Range, Read, ReadTxn, Record,
-    Savepoint, Sequence, SequenceOptions, Stats, Stopper, Txn, TxnOptions, Values, Write,
+    Duplicates, Entry, Env, Follower, Found, FoundKeys, FoundRecords, Index, IndexOptions, Join, KeyRange,
+    Kind, MultiMap, Pairs, Prefix, Range, Read, ReadTxn, Record, Savepoint, Sequence, SequenceOptions, Stats,
+    Stopper, Txn, TxnOptions, Values, Write,
 };
 pub use env::{
-    Activity, CheckpointReport, CompactReport, Participant, Process, Progress, RecordLock, RecoveryReport,
-    VerifyReport,
+    Activity, CheckpointReport, CompactReport, IndexKeys, Participant, Process, Progress, RecordLock,
+    RecoveryReport, VerifyReport,
 };
 pub use env::{Change, Counters, OldestSnapshot, VolumeStats};
 pub use env::{Epoch, History, JournalFile, Recovery, RecoveryPlan, Target};
 pub use error::{Error, ErrorKind, Result};
 pub use pages::volume::{Journal, Place};
 pub use sablecat_os::calendar::Moment;
-pub use txn::{DeadlockPolicy, Durability, Isolation};
+pub use txn::{DeadlockPolicy, Durability, IndexInfo, Isolation, OnRemove};
 pub use types::{Lsn, PageId};
 
 /// The example in the README, as a test.

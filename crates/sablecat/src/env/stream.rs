@@ -31,6 +31,7 @@ use super::{Core, lock};
 use crate::access::Method;
 use crate::error::{Error, Result};
 use crate::log::{Commit, Operation, Operations, Reach, Tail};
+use crate::txn::IndexInfo;
 use crate::txn::catalog::{self, CATALOG};
 use crate::types::Lsn;
 
@@ -75,6 +76,8 @@ pub enum Change<'a> {
         comparator: Option<&'a str>,
         /// How its records are arranged.
         method: Method,
+        /// What it is an index of; none: it is none. What is in it comes as with any database.
+        index: Option<&'a IndexInfo>,
     },
     /// A database has another name from here on.
     RenameDatabase {

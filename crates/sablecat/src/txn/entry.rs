@@ -18,6 +18,7 @@
 use std::sync::Arc;
 
 use super::catalog::{Key, note_key};
+use super::relation::Relations;
 use super::{Comparator, TreeRef};
 use crate::access::hash::{Hashing, Seed};
 use crate::access::{KeyRule, Method};
@@ -71,6 +72,8 @@ pub(crate) struct CatalogEntry {
     pub(crate) maker: Option<Standing>,
     /// The number of its method, which this build may not know: [`CatalogEntry::method`] says.
     pub(crate) method: u8,
+    /// What it is an index of, and what indices it has.
+    pub(crate) relations: Box<Relations>,
     /// Options that this build does not know, with their tags.
     pub(crate) others: Vec<(u8, Vec<u8>)>,
     /// Flags that this build does not know.
@@ -98,6 +101,7 @@ impl CatalogEntry {
             list: None,
             maker: None,
             method: method.number(),
+            relations: Box::default(),
             others: Vec::new(),
             other_flags: 0,
         }
@@ -121,6 +125,7 @@ impl CatalogEntry {
         let comparator = self.comparator.iter().map(|name| (COMPARATOR, name.as_bytes()));
         let seed = self.seed.map(Seed::bytes);
         let known = comparator.chain(seed.iter().map(|seed| (HASH_SEED, &seed[..])));
+        self.relations.encode(&mut bytes);
         for (tag, option) in known.chain(self.others.iter().map(|(tag, option)| (*tag, &option[..]))) {
             debug_assert!(option.len() <= OPTION_BYTES_MAX, "who makes one sees to it");
             bytes.push(tag);
@@ -167,6 +172,7 @@ impl CatalogEntry {
                 .map_err(|_| wrong("names its comparator in bytes that are no text"))
         };
         let (mut comparator, mut seed, mut others) = (None, None, Vec::new());
+        let mut relations = Box::<Relations>::default();
         if version == VERSION {
             while !left.0.is_empty() {
                 match left.option().ok_or_else(|| wrong("has an option that is cut short"))? {
@@ -177,6 +183,7 @@ impl CatalogEntry {
                         let bytes = bytes.try_into().map_err(|_| wrong("has a seed of another length"))?;
                         seed = Some(Seed::of(bytes));
                     }
+                    (tag, option) if relations.decode(tag, option).map_err(&wrong)? => {}
                     (tag, option) => others.push((tag, option.to_vec())),
                 }
             }
@@ -194,6 +201,7 @@ impl CatalogEntry {
             list,
             maker,
             method: head.get(METHOD_AT).copied().unwrap_or(Method::Btree.number()),
+            relations,
             others,
             other_flags: if version == VERSION { flags & !(MADE | REPLACED | HAS_MAKER) } else { 0 },
         })
@@ -404,13 +412,13 @@ mod tests {
         let bytes = |method: u8, options: &[u8]| {
             [b"\x06\0\x11\0\0\0\x67\x12\0\0\x03", &[method][..], options].concat()
         };
-        let kept = bytes(1, b"\x05\x03\0abc\x06\0\0");
+        let kept = bytes(1, b"\x1e\x03\0abc\x1f\0\0");
         let entry = decode(&kept);
         assert_eq!(entry.method(b"d").expect("nothing must be known"), Method::Btree);
         let renamed = CatalogEntry { root: PageId(0x1268), ..entry }.named();
         assert_eq!(renamed.encode()[12..], kept[12..]);
         for (unknown, what) in
-            [(bytes(9, b""), "access method 9"), (bytes(1, b"\x85\x03\0abc"), "option 0x85")]
+            [(bytes(9, b""), "access method 9"), (bytes(1, b"\x9f\x03\0abc"), "option 0x9f")]
         {
             let entry = decode(&unknown);
             assert_eq!(entry.encode(), unknown);
