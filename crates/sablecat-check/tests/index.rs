@@ -1,18 +1,15 @@
-//! One place through which every change of a record goes to who follows the records: an index by value shows
-//! that it is kept, on every way that records change.
+//! Indices are kept, on every way that records change: always, each has what its extractor finds in the
+//! records there are, and nothing else.
 
-use std::collections::BTreeSet;
-use std::ops::ControlFlow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sablecat::{
-    ChangesOptions, Database, Durability, Env, ErrorKind, Follower, Isolation, Lsn, Read, Result, TxnOptions,
+    ChangesOptions, DataStore, Database, Durability, Env, ErrorKind, Follower, Index, IndexOptions,
+    Isolation, Kind, Lsn, Read, Result, TxnOptions,
 };
 use sablecat_check::dice::Dice;
 use sablecat_os::sim::{SimDisk, Survival};
-
-/// What the index has for a record.
-type Entry<'a> = &'a dyn Fn(&[u8], &[u8]) -> Vec<u8>;
 
 const ISOLATIONS: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
 
@@ -23,33 +20,48 @@ fn builder(disk: &SimDisk) -> sablecat::Builder {
         .background(false)
         .log_buffer_size(1 << 16)
         .log_segment_size(1 << 16);
-    builder.durability(Durability::NoSync).disk(Arc::new(disk.clone()))
+    builder
+        .durability(Durability::NoSync)
+        .disk(Arc::new(disk.clone()))
+        .extractor("part", |_, value, keys| keys.push(part(value)))
+        .extractor("letters", |_, value, keys| value.iter().take(3).for_each(|&one| keys.push([one, 0, one])))
 }
 
-/// The records, through the handle that keeps the index, and the index.
-fn open(env: &Env) -> Result<(Database, Database)> {
-    let index = env.database("index")?;
-    Ok((env.database("records")?.indexed_by(&index), index))
+/// What the first index has of a record: the first bytes of its value.
+fn part(value: &[u8]) -> &[u8] {
+    &value[..value.len().min(16)]
 }
 
-/// The index has an entry for each record, and none besides.
-fn sound<R: Read<Of = Env>>(state: &R, records: &Database, index: &Database) -> u64 {
-    let (mut expected, mut found) = (BTreeSet::new(), BTreeSet::new());
-    let fold = |database: &Database, into: &mut BTreeSet<Vec<u8>>, entry: Entry<'_>| {
-        state.fold(database, .., (), |(), key, value| {
-            into.insert(entry(key, value));
-            ControlFlow::Continue(())
-        })
-    };
-    fold(records, &mut expected, &|key, value| Database::<Env>::index_entry(key, value)).expect("read");
-    fold(index, &mut found, &|key, _| key.to_vec()).expect("read");
-    assert!(found == expected, "{} entries for {} records", found.len(), expected.len());
-    expected.len() as u64
+/// The records, and their indices: by a part of the value, and by each of some letters, often none.
+fn open(env: &Env) -> Result<(Database, [Index; 2])> {
+    let records = env.database("records")?;
+    let by_part = env.index("by part", &records, IndexOptions::new("part"))?;
+    let by_letter = env.index("by letter", &records, IndexOptions::new("letters"))?;
+    Ok((records, [by_part, by_letter]))
+}
+
+/// Each index finds what is there, and nothing besides; how many records there are.
+fn sound<O: Kind, R: Read<Of = O>>(state: &R, records: &Database<O>, indices: &[Index<O>; 2]) -> u64 {
+    let all: BTreeMap<_, _> = state.range(records, ..).expect("read").map(|one| one.expect("read")).collect();
+    let mut expected: [Vec<(Vec<u8>, Vec<u8>, Vec<u8>)>; 2] = Default::default();
+    for (key, value) in &all {
+        expected[0].push((part(value).to_vec(), key.clone(), value.clone()));
+        let mut letters = value[..value.len().min(3)].to_vec();
+        letters.sort_unstable();
+        letters.dedup();
+        expected[1].extend(letters.iter().map(|&one| (vec![one, 0, one], key.clone(), value.clone())));
+    }
+    for (index, mut expected) in indices.iter().zip(expected) {
+        expected.sort();
+        let found: Vec<_> = index.range(state, ..).expect("read").map(|one| one.expect("read")).collect();
+        assert!(found == expected, "{} entries for {}", found.len(), expected.len());
+    }
+    all.len() as u64
 }
 
 fn all_sound(env: &Env) -> u64 {
-    let (records, index) = open(env).expect("there");
-    let count = sound(&env.snapshot().expect("begun"), &records, &index);
+    let (records, indices) = open(env).expect("there");
+    let count = sound(&env.snapshot().expect("begun"), &records, &indices);
     assert_eq!(env.verify(&mut |_| {}).expect("read").problems, [""; 0]);
     count
 }
@@ -71,7 +83,7 @@ fn an_index_is_kept_by_transactions_that_commit_abort_and_roll_back() {
     for (seed, isolation) in ISOLATIONS.into_iter().cycle().take(30).enumerate() {
         let mut dice = Dice::new(seed as u64);
         let env = builder(&SimDisk::new(1)).open("env").expect("opened");
-        let (records, index) = open(&env).expect("made");
+        let (records, indices) = open(&env).expect("made");
         for _ in 0..20 {
             let mut txn = env.begin_with(TxnOptions::new().isolation(isolation)).expect("begun");
             let mut saved = Vec::new();
@@ -97,13 +109,13 @@ fn an_index_is_kept_by_transactions_that_commit_abort_and_roll_back() {
                     _ => txn.insert(&records, key(&mut dice), value(&mut dice)).expect("inserted"),
                 }
                 if dice.percent(5) {
-                    sound(&txn, &records, &index);
+                    sound(&txn, &records, &indices);
                 }
             }
             if dice.percent(80) {
                 txn.commit().expect("nobody is in the way");
             }
-            sound(&env.snapshot().expect("begun"), &records, &index);
+            sound(&env.snapshot().expect("begun"), &records, &indices);
         }
         all_sound(&env);
     }
@@ -112,7 +124,7 @@ fn an_index_is_kept_by_transactions_that_commit_abort_and_roll_back() {
 #[test]
 fn an_index_is_kept_by_changes_that_are_transactions_of_their_own() {
     let env = builder(&SimDisk::new(1)).open("env").expect("opened");
-    let (records, index) = open(&env).expect("made");
+    let (records, indices) = open(&env).expect("made");
     let mut dice = Dice::new(1);
     for _ in 0..400 {
         match dice.below(5) {
@@ -124,7 +136,7 @@ fn an_index_is_kept_by_changes_that_are_transactions_of_their_own() {
             2 => records.insert_batch((0..5).map(|_| (key(&mut dice), value(&mut dice)))).expect("inserted"),
             _ => records.insert(key(&mut dice), value(&mut dice)).expect("inserted"),
         }
-        sound(&env.snapshot().expect("begun"), &records, &index);
+        sound(&env.snapshot().expect("begun"), &records, &indices);
     }
     assert!(all_sound(&env) > 10);
 }
@@ -254,8 +266,15 @@ fn who_follows_another_environment_gets_the_index_with_the_records() {
 fn a_data_store_keeps_an_index() {
     let disk = SimDisk::new(1);
     let mut store = builder(&disk).open_data_store("env").expect("opened");
-    let index = store.database("index").expect("made");
-    let records = store.database("records").expect("made").indexed_by(&index);
+    let records = store.database("records").expect("made");
+    store.insert(&records, "there before", "it").expect("inserted");
+    let open = |store: &mut DataStore| {
+        [("by part", "part"), ("by letter", "letters")]
+            .map(|(name, extractor)| store.index(name, &records, IndexOptions::new(extractor)).expect("made"))
+    };
+    let indices = open(&mut store);
+    assert_eq!(sound(&store, &records, &indices), 1);
+    store.remove(&records, "there before").expect("removed");
     assert_eq!(
         store.bulk_load(&records, (0..300u32).map(|n| (n.to_be_bytes(), [n as u8; 30]))).expect("loaded"),
         300
@@ -270,6 +289,7 @@ fn a_data_store_keeps_an_index() {
             store.insert(&records, key(&mut dice), value(&mut dice)).expect("inserted");
         }
     }
+    assert!(sound(&store, &records, &indices) > 300);
     store.close().expect("closed");
     let env = builder(&disk.crash_as(Survival::Everything, 1)).open("env").expect("opened");
     assert!(all_sound(&env) > 300);

@@ -60,6 +60,12 @@ pub enum ErrorKind {
     NotFound,
     /// The thing named exists already.
     Exists,
+    /// A record would have an index key that another has already, in an index that is to be unique. Nothing
+    /// was changed.
+    Duplicate,
+    /// A record would refer to one that is not there, or one was to be removed that others refer to. Nothing
+    /// was changed.
+    Reference,
     /// The call itself is wrong: an argument out of range, a handle of another environment.
     Invalid,
     /// The operation is not allowed here: a write in a read-only transaction, say.
@@ -105,6 +111,8 @@ enum Signal {
     Rebuilt,
     /// A tree is arranged in a way that this build does not know: leave it as it is.
     NotKnown,
+    /// A database has other indices than who writes to it knew: look for them, and write again.
+    Changed,
 }
 
 impl Error {
@@ -183,6 +191,16 @@ impl Error {
     pub(crate) fn rebuilt() -> Self {
         Self::new(ErrorKind::Conflict, "a large transaction changed the database meanwhile; run it again")
             .with_signal(Signal::Rebuilt)
+    }
+
+    /// A database has got an index, or lost one, since somebody who writes to it looked.
+    #[cold]
+    pub(crate) fn changed() -> Self {
+        Self::new(
+            ErrorKind::Conflict,
+            "another transaction gave a database an index, or took one from it, and committed first; run it again",
+        )
+        .with_signal(Signal::Changed)
     }
 
     /// Another took over the making of checkpoints.
@@ -266,6 +284,11 @@ impl Error {
     /// Whether it is about a tree of which this build does not know something.
     pub(crate) fn is_not_known(&self) -> bool {
         self.0.signal == Signal::NotKnown
+    }
+
+    /// Whether a database has other indices than who writes to it knew.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.0.signal == Signal::Changed
     }
 
     pub(crate) fn is_too_many(&self) -> bool {

@@ -70,20 +70,20 @@ pub use access::Method;
 pub use access::hash_order;
 pub use api::{
     Builder, Changes, ChangesIn, ChangesOptions, Commit, Copied, Cursor, DataStore, Database, DatabaseStats,
-    Entry, Env, Follower, InOrderOfNumbers, InQueue, KeyRange, Kind, MultiMap, Numbered, Pairs, Prefix,
-    Queue, Range, Read, ReadTxn, Record, Savepoint, Sequence, SequenceOptions, Stats, Stopper, TextFile, Txn,
-    TxnOptions, Values, Write,
+    Entry, Env, Follower, Found, FoundKeys, FoundRecords, InOrderOfNumbers, InQueue, Index, IndexOptions,
+    Join, KeyRange, Kind, MultiMap, Numbered, Pairs, Prefix, Queue, Range, Read, ReadTxn, Record, Savepoint,
+    Sequence, SequenceOptions, Stats, Stopper, TextFile, Txn, TxnOptions, Values, Write,
 };
 pub use env::{
-    Activity, CheckpointReport, CompactReport, Participant, Process, Progress, RecordLock, RecoveryReport,
-    VerifyReport,
+    Activity, CheckpointReport, CompactReport, IndexKeys, Participant, Process, Progress, RecordLock,
+    RecoveryReport, VerifyReport,
 };
 pub use env::{Change, Counters, OldestSnapshot, VolumeStats};
 pub use env::{Epoch, History, JournalFile, Recovery, RecoveryPlan, Target};
 pub use error::{Error, ErrorKind, Result};
 pub use pages::volume::{Journal, Place};
 pub use sablecat_os::calendar::Moment;
-pub use txn::{DeadlockPolicy, Duplicates, Durability, Holds, Isolation};
+pub use txn::{DeadlockPolicy, Duplicates, Durability, Holds, IndexInfo, Isolation, OnRemove};
 pub use types::{Lsn, PageId};
 
 /// The example in the README, as a test.

@@ -8,7 +8,10 @@ use std::time::Duration;
 use sablecat_os::disk::Disk;
 
 use super::{DataStore, Env};
-use crate::env::{self, Activity, Config, Counters, History, Journaling, Mode, Recovery, Target};
+use crate::env::{
+    self, Activity, Config, Counters, Extractor, History, IndexKeys, Journaling, Mode, Nullifier, Recovery,
+    Target,
+};
 use crate::error::Result;
 use crate::pages::volume::{Journal, Place};
 use crate::txn::{Comparator, DeadlockPolicy, Durability, Isolation};
@@ -342,6 +345,36 @@ impl Builder {
     ) -> Self {
         let comparator = Comparator::new(name, compare);
         self.config.comparators.insert(name.to_owned(), Arc::new(comparator));
+        self
+    }
+
+    /// Registers, under a name, what says which keys a record has in an [`Index`](super::Index): none, one or
+    /// many. It is given the record's key and value. The name is kept with each index that is made with it;
+    /// the function must be given again, and say the same of the same record, whenever the environment is
+    /// opened. A process that does not give it can read everything and not write to the index's primary
+    /// database.
+    ///
+    /// It is called with no lock held, and may panic: then the record was not changed.
+    pub fn extractor(
+        mut self,
+        name: &str,
+        extract: impl Fn(&[u8], &[u8], &mut IndexKeys) + Send + Sync + 'static,
+    ) -> Self {
+        let extractor = Arc::new(Extractor(Box::new(extract)));
+        Arc::make_mut(&mut self.config.functions).extractors.insert(name.to_owned(), extractor);
+        self
+    }
+
+    /// Registers, under a name, what says which value a record has from the removal of another on, to which
+    /// it referred: see [`OnRemove::Nullify`](crate::OnRemove::Nullify). It is given the record's key, its
+    /// value, and the key of the record that is removed. It must be given again as an extractor is.
+    pub fn nullifier(
+        mut self,
+        name: &str,
+        nullify: impl Fn(&[u8], &[u8], &[u8]) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Self {
+        let nullifier = Arc::new(Nullifier(Box::new(nullify)));
+        Arc::make_mut(&mut self.config.functions).nullifiers.insert(name.to_owned(), nullifier);
         self
     }
 

@@ -1,7 +1,7 @@
 //! Copying a whole environment into another, from a state of it: what backups and followers begin with.
 
 use super::follower::POSITIONS;
-use super::{Changes, ChangesOptions, Env, Follower, Prefix, ReadTxn};
+use super::{Changes, ChangesOptions, Database, Env, Follower, Prefix, ReadTxn};
 use crate::error::{Error, ErrorKind, Result};
 
 /// After how many records who copies is told how many there were.
@@ -29,7 +29,7 @@ impl Env {
 
 impl ReadTxn {
     /// Copies all databases, as they are in this state, into another environment, which has none: with the
-    /// same names, orders and access methods, loaded in bulk, as durable as that environment's
+    /// same names, orders, access methods and indices, loaded in bulk, as durable as that environment's
     /// [`Durability`](crate::Durability) says. Others go on writing to this one meanwhile; the old versions
     /// of what they change stay in the cache. `progress` is told now and then how much has been copied.
     ///
@@ -64,9 +64,18 @@ impl ReadTxn {
         }
         self.refuse_cut_short()?;
         let mut copied = Copied::default();
-        for name in self.databases()?.iter().filter(|name| *name != POSITIONS) {
+        let mut all = Vec::new();
+        for name in self.databases()?.into_iter().filter(|name| *name != POSITIONS) {
+            let database = self
+                .existing_database(&name)?
+                .ok_or_else(|| Error::corruption(format!("the database {name:?} is listed and not there")))?;
+            all.push(database);
+        }
+        // What an index is of is there before it.
+        all.sort_by_key(|database| database.index_info().is_some());
+        for database in &all {
             copied.databases += 1;
-            self.copy_database(to, name, &mut copied, progress)?;
+            self.copy_database(to, database, &mut copied, progress)?;
         }
         progress(copied);
         Ok(copied)
@@ -87,19 +96,23 @@ impl ReadTxn {
     fn copy_database(
         &self,
         to: &Env,
-        name: &str,
+        from: &Database,
         copied: &mut Copied,
         progress: &mut dyn FnMut(Copied),
     ) -> Result<()> {
-        let Some(from) = self.existing_database(name)? else {
-            return Err(Error::corruption(format!("the database {name:?} is listed and not there")));
-        };
         let mut txn = to.begin()?;
-        let into = txn.database_like(name, from.as_asked())?;
+        let into = match from.index_info() {
+            Some(index) => {
+                txn.replicate_index(from.name(), index)?;
+                txn.database(from.name())?
+            }
+            None => txn.database_like(from.name(), from.as_asked())?,
+        };
         txn.commit()?;
         let mut failed = Ok(());
-        let mut records = self.range(&from, ..)?;
-        let loaded = into.bulk_load(std::iter::from_fn(|| {
+        let mut records = self.range(from, ..)?;
+        // What the origin's indices have is copied as it is.
+        let loaded = into.as_replica().bulk_load(std::iter::from_fn(|| {
             let record = records.next()?.map_err(|error| failed = Err(error)).ok()?;
             copied.records += 1;
             if copied.records.is_multiple_of(TELL_EVERY) {

@@ -8,12 +8,16 @@ use super::read::reading;
 use super::read::sealed::{Seen, State};
 use super::write::{goes_singly, remove_each, writing};
 use super::{Database, DatabaseStats, KeyRange, Range, Read, Stats, Write};
-use crate::access::{InOrder, Method};
+use crate::access::{Change, InOrder, Method, Scan};
 use crate::env::{Asked, CheckpointReport, CompactReport, Core, EnvTxn, Progress, VerifyReport, arranged};
 use crate::error::Result;
+use crate::txn::catalog::{CatalogEntry, catalog_tree};
+use crate::txn::ranges::Span;
 use crate::txn::{
-    Committed, Direct, Durability, Follow, Holds, Isolation, Options, TreeRef, followed, not_empty, ranges,
+    Also, Committed, Direct, Durability, Holds, IndexInfo, Isolation, Kernel, Options, Presence, Records,
+    TreeRef, View, With, change_followed, not_empty, ranges,
 };
+use crate::types::TreeId;
 
 /// An environment without transactions and without a log.
 ///
@@ -329,32 +333,25 @@ impl DataStore {
         let tree = self.tree(db)?;
         self.changes += 1;
         match &tree.follower {
-            None => self.change_one(tree, key, value),
-            Some(follower) => self.change_followed(&**follower, tree, (key, value)),
+            None => self.change_one(tree, (key, value)),
+            Some(_) => self.change_followed(tree, (key, value)),
         }
     }
 
-    /// Changes a record that others follow, which change with it: some before it, some after it.
+    /// Changes a record that others follow, with all that follows from it.
     #[cold]
-    fn change_followed(
-        &mut self,
-        follower: &dyn Follow,
-        tree: &TreeRef,
-        (key, value): (&[u8], Option<&[u8]>),
-    ) -> Result<bool> {
-        let (first, last) = followed(follower, (key, value), &mut || self.core.kernel.get_one(tree, key))?;
-        for (tree, key, value) in first {
-            self.change_one(&tree, &key, value.as_deref())?;
+    fn change_followed(&mut self, tree: &TreeRef, (key, value): (&[u8], Option<&[u8]>)) -> Result<bool> {
+        let is_there = self.core.kernel.value_len(tree, key)?.is_some();
+        let mut in_place = InPlace { store: self, done: Vec::new() };
+        if let Err(error) = change_followed(&mut in_place, tree, (key, value)) {
+            in_place.undo();
+            return Err(error);
         }
-        let done = self.change_one(tree, key, value)?;
-        for (tree, key, value) in last {
-            self.change_one(&tree, &key, value.as_deref())?;
-        }
-        Ok(done)
+        Ok(is_there)
     }
 
     #[inline]
-    fn change_one(&mut self, tree: &TreeRef, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
+    fn change_one(&mut self, tree: &TreeRef, (key, value): Change<'_>) -> Result<bool> {
         let kernel = &self.core.kernel;
         let seat = kernel.pages.participants.sit()?;
         // SAFETY: this handle is the only one and is borrowed exclusively: no read is in progress, and a Data
@@ -410,5 +407,91 @@ impl DataStore {
     pub fn close(mut self) -> Result<()> {
         self.closed = true;
         self.core.close()
+    }
+}
+
+/// Makes an index in a store.
+pub(super) fn index_of_store(
+    store: &mut DataStore,
+    name: &str,
+    of: &Database<DataStore>,
+    info: &IndexInfo,
+) -> Result<Database<DataStore>> {
+    of.named_in(&store.core)?;
+    store.changes += 1;
+    store.core.create_index(name, info).map(|named| Database::new(StoreHandle::of(&store.core), named))
+}
+
+/// Records that are changed in place, and what they were before.
+struct InPlace<'s> {
+    store: &'s mut DataStore,
+    done: Vec<Also>,
+}
+
+impl InPlace<'_> {
+    /// Puts back what was there: where nothing can be rolled back, half of what belongs together would stay.
+    fn undo(&mut self) {
+        while let Some((tree, key, before)) = self.done.pop() {
+            // What fails here has failed above already, of a disk or a cache; `Index::verify` tells of it.
+            let _ = self.store.change_one(&tree, (&key, before.as_deref()));
+        }
+    }
+
+    fn set_one(&mut self, tree: &TreeRef, change: Change<'_>) -> Result<()> {
+        let before = self.store.core.kernel.get_one(tree, change.0)?;
+        self.store.changes += 1;
+        self.store.change_one(tree, change)?;
+        self.done.push((tree.clone(), change.0.to_vec(), before));
+        Ok(())
+    }
+}
+
+impl View for InPlace<'_> {
+    fn kernel(&self) -> &Kernel {
+        &self.store.core.kernel
+    }
+
+    fn entry(&self, name: &str) -> Result<Option<CatalogEntry>> {
+        let value = self.kernel().get_one(&catalog_tree(), name.as_bytes())?;
+        value.map(|value| CatalogEntry::decode(name.as_bytes(), &value)).transpose()
+    }
+
+    fn presence(&self, _: TreeId) -> Presence {
+        Presence::seen_at(self.kernel().pages.region.header().visible())
+    }
+}
+
+impl Records for InPlace<'_> {
+    fn get(&mut self, tree: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.kernel().get_one(tree, key)
+    }
+
+    fn contains(&mut self, tree: &TreeRef, key: &[u8]) -> Result<bool> {
+        self.kernel().value_len(tree, key).map(|len| len.is_some())
+    }
+
+    fn before(&mut self, tree: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.kernel().get_one(tree, key)
+    }
+
+    fn first(&mut self, tree: &TreeRef, (lower, upper): &Span) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let mut scan = Scan::new(lower.clone(), upper.clone());
+        self.store.with(|Seen(txn)| txn.records.next(tree, &mut scan, true))
+    }
+
+    // Nobody else changes anything.
+    fn must_stay(&mut self, _: &TreeRef, _: &[u8]) {}
+
+    fn must_be_empty(&mut self, _: &TreeRef, _: Span) {}
+
+    fn set(&mut self, tree: &TreeRef, change: Change<'_>, with: &With) -> Result<()> {
+        for (tree, key, value) in with.first.iter().chain(&with.last) {
+            self.kernel().check_record(tree, key, value.as_ref().map_or(0, Vec::len))?;
+        }
+        for (tree, key, value) in &with.first {
+            self.set_one(tree, (key, value.as_deref()))?;
+        }
+        self.set_one(tree, change)?;
+        with.last.iter().try_for_each(|(tree, key, value)| self.set_one(tree, (key, value.as_deref())))
     }
 }

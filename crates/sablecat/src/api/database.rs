@@ -37,8 +37,8 @@ use crate::txn::{Committed, Holds, Isolation, RecordChange, TreeRef, locks};
 /// with a comparator, which compares whole keys, the longest key is that of an eighth of a page less 16
 /// bytes.
 pub struct Database<K: Kind = Env> {
-    of: K::Handle,
-    named: Arc<Named>,
+    pub(super) of: K::Handle,
+    pub(super) named: Arc<Named>,
 }
 
 /// What databases can be of: an [`Env`] or a [`DataStore`]. Implemented here, and by no other crate.
@@ -131,8 +131,8 @@ impl<K: Kind> Database<K> {
     pub(super) fn as_asked(&self) -> Asked<'_> {
         Asked {
             comparator: self.named.comparator(),
-            method: Some(self.named.method()),
             holds: self.named.holds,
+            ..Asked::arranged_as(self.named.method())
         }
     }
 
@@ -154,21 +154,6 @@ impl<K: Kind> Database<K> {
     /// What it is known by.
     pub(super) fn into_named(self) -> Arc<Named> {
         self.named
-    }
-
-    /// The same database, with an index of its values that is kept by what is changed through this handle;
-    /// for this project's own tests.
-    #[cfg(feature = "seam")]
-    #[doc(hidden)]
-    pub fn indexed_by(&self, index: &Database<K>) -> Database<K> {
-        Database { of: self.of.clone(), named: Arc::new(self.named.indexed_by(&index.named)) }
-    }
-
-    /// The key that such an index has for a record.
-    #[cfg(feature = "seam")]
-    #[doc(hidden)]
-    pub fn index_entry(key: &[u8], value: &[u8]) -> Vec<u8> {
-        crate::txn::ByValue::entry(key, value)
     }
 
     /// A cursor, which stands nowhere yet.
@@ -214,7 +199,7 @@ impl Database {
     /// The result of an operation that looked for the tree before it took its snapshot: the database may have
     /// been removed in between.
     #[inline]
-    fn unless_removed<T>(&self, result: Result<T>) -> Result<T> {
+    pub(super) fn unless_removed<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|error| self.of.core().explain(&self.named, error))
     }
 
@@ -341,13 +326,7 @@ impl Database {
         let tree = self.tree()?;
         self.refuse_around(tree, "setting a record of")?;
         core.kernel.check_record(tree, key, value.len())?;
-        self.unless_removed(core.kernel.change_one(
-            tree,
-            key,
-            RecordChange::Put(value),
-            core.config.durability,
-        ))
-        .map(|_| ())
+        self.change_one(core, tree, key, RecordChange::Put(value)).map(|_| ())
     }
 
     /// Removes a record; false if there was none.
@@ -359,12 +338,16 @@ impl Database {
         let tree = self.tree()?;
         self.refuse_around(tree, "removing a record of")?;
         core.kernel.check_record(tree, key.as_ref(), 0)?;
-        self.unless_removed(core.kernel.change_one(
-            tree,
-            key.as_ref(),
-            RecordChange::Remove,
-            core.config.durability,
-        ))
+        self.change_one(core, tree, key.as_ref(), RecordChange::Remove)
+    }
+
+    #[inline]
+    fn change_one(&self, core: &Core, tree: &TreeRef, key: &[u8], change: RecordChange<'_>) -> Result<bool> {
+        let done = core.kernel.change_one(tree, key, change, core.config.durability);
+        match done {
+            Err(error) => self.change_again(core, key, change, error),
+            done => done,
+        }
     }
 
     /// The record with the least key.

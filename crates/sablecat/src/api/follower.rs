@@ -23,7 +23,8 @@ pub(super) const POSITIONS: &str = "sablecat.followed";
 ///
 /// The environment is the origin's copy: it is for the follower to write to, and for others to read. What
 /// others write to the same records and databases gets in the way. Databases ordered by comparators need
-/// these registered here too. The origin's own `sablecat.followed` is skipped, so a follower can be followed.
+/// these registered here too; indices need no extractors, since the log has what is in them. The origin's own
+/// `sablecat.followed` is skipped, so a follower can be followed.
 ///
 /// ```
 /// # fn main() -> sablecat::Result<()> {
@@ -155,17 +156,22 @@ fn apply_one(txn: &mut Txn<'_>, change: Change<'_>, databases: &mut HashMap<Stri
             let database = find(txn, database, databases)?;
             txn.remove_range(database, (lower, upper)).map(drop)
         }
-        Change::CreateDatabase { name, comparator, method, holds } => {
+        Change::CreateDatabase { name, comparator, method, holds, index } => {
             if txn.existing_database(name)?.is_some() {
                 return Err(Error::new(
                     ErrorKind::Exists,
                     format!("the origin created the database {name:?}, and there is one here already"),
                 ));
             }
-            txn.database_like(name, Asked { comparator, method: Some(method), holds }).map(drop)
+            match index {
+                Some(index) => txn.replicate_index(name, index),
+                None => txn
+                    .database_like(name, Asked { comparator, method: Some(method), holds, index })
+                    .map(drop),
+            }
         }
         Change::RenameDatabase { from, to } => txn.rename_database(from, to),
-        Change::RemoveDatabase { name } => match txn.remove_database(name)? {
+        Change::RemoveDatabase { name } => match txn.remove_replica(name)? {
             true => Ok(()),
             false => Err(missing(name)),
         },
@@ -175,7 +181,8 @@ fn apply_one(txn: &mut Txn<'_>, change: Change<'_>, databases: &mut HashMap<Stri
 fn find<'d>(txn: &Txn<'_>, name: &str, databases: &'d mut HashMap<String, Database>) -> Result<&'d Database> {
     if !databases.contains_key(name) {
         let database = txn.existing_database(name)?.ok_or_else(|| missing(name))?;
-        databases.insert(name.to_owned(), database);
+        // What the origin's indices have the log says too.
+        databases.insert(name.to_owned(), database.as_replica());
     }
     Ok(&databases[name])
 }

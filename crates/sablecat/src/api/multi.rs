@@ -4,6 +4,7 @@ use std::ops::Bound;
 
 use super::{Bounds, Database, Env, KeyRange, Kind, Range, Read, Record, Write};
 use crate::error::{Error, Result};
+use crate::txn::pairs::{BEYOND, END, bounds_of, parts, with_end};
 use crate::txn::{Duplicates, Holds};
 
 /// A database in which a key may have several values: what Berkeley DB calls duplicates.
@@ -36,61 +37,6 @@ use crate::txn::{Duplicates, Holds};
 pub struct MultiMap<O: Kind = Env> {
     database: Database<O>,
     order: Duplicates,
-}
-
-/// After a key, before what tells its values apart.
-const END: [u8; 2] = [0, 1];
-/// After a key: above all that begins with it and [`END`], and below the keys that it is the beginning of.
-const BEYOND: [u8; 2] = [0, 2];
-/// After a zero byte of a key: so that it is none of the above.
-const ESCAPE: u8 = 0xff;
-
-/// A key with its zero bytes marked, and an end.
-fn with_end(key: &[u8], end: [u8; 2]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(key.len() + 10);
-    for &byte in key {
-        bytes.push(byte);
-        if byte == 0 {
-            bytes.push(ESCAPE);
-        }
-    }
-    bytes.extend_from_slice(&end);
-    bytes
-}
-
-/// The key in the key of a record, and what tells its values apart.
-fn parts(bytes: &[u8]) -> Result<(Vec<u8>, &[u8])> {
-    let (mut key, mut rest) = (Vec::with_capacity(bytes.len()), bytes);
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        if byte == 0 {
-            match rest.split_first() {
-                Some((&ESCAPE, after)) => rest = after,
-                Some((&mark, after)) if [0, mark] == END => return Ok((key, after)),
-                _ => break,
-            }
-        }
-        key.push(byte);
-    }
-    Err(Error::invalid(format!(
-        "the key {} has no end of a key with several values: something else was written to the database",
-        bytes.escape_ascii()
-    )))
-}
-
-/// The bounds of the records of some keys.
-fn bounds_of((lower, upper): Bounds) -> Bounds {
-    let lower = match lower {
-        Bound::Included(key) => Bound::Included(with_end(&key, END)),
-        Bound::Excluded(key) => Bound::Included(with_end(&key, BEYOND)),
-        Bound::Unbounded => Bound::Unbounded,
-    };
-    let upper = match upper {
-        Bound::Included(key) => Bound::Excluded(with_end(&key, BEYOND)),
-        Bound::Excluded(key) => Bound::Excluded(with_end(&key, END)),
-        Bound::Unbounded => Bound::Unbounded,
-    };
-    (lower, upper)
 }
 
 impl MultiMap {

@@ -35,6 +35,11 @@ impl<S: Read> Range<S> {
         Range { state, database, scan: Scan::new(lower, upper), failed: false }
     }
 
+    /// What it reads in.
+    pub(super) fn state(&self) -> &S {
+        &self.state
+    }
+
     fn step(&mut self, forward: bool) -> Option<Result<Record>> {
         if self.failed {
             return None;

@@ -317,7 +317,7 @@ impl Sequence {
     fn change<T>(&self, mut change: impl FnMut(&mut Option<Course>) -> T) -> Result<T> {
         let core = self.database.env().core().to_write()?;
         core.write_beside(self.durability, |txn| {
-            let tree = txn.tree(self.database.named_in(core)?)?;
+            let tree = &*txn.tree_to_write(self.database.named_in(core)?)?;
             let record = txn.records.get_owned(tree, &self.key)?;
             let before = self.course_of(record.as_deref())?;
             let mut course = before.clone();

@@ -10,9 +10,9 @@ use super::read::sealed::{Seen, State};
 use super::write::{goes_singly, remove_each, writing};
 use super::{Database, Env, KeyRange, Range, Read, Record, TxnOptions, Write, within};
 use crate::access::Method;
-use crate::env::{Asked, EnvTxn, arranged};
+use crate::env::{Asked, EnvTxn, Written, arranged};
 use crate::error::{Error, ErrorKind, Result};
-use crate::txn::{Durability, Holds, Position, TreeRef};
+use crate::txn::{Durability, Holds, IndexInfo, Position, TreeRef};
 use crate::types::Lsn;
 
 /// A read-write transaction. It sees one state of the environment, with its own changes over it; nobody sees
@@ -103,11 +103,11 @@ impl Write for Txn<'_> {
     }
 
     fn remove_range(&mut self, db: &Database, keys: impl KeyRange) -> Result<u64> {
-        let (tree, bounds) = (self.tree(db)?, db.bounds(&keys)?);
-        if goes_singly(tree, &bounds) {
+        let (tree, bounds) = (self.tree_to_write(db)?, db.bounds(&keys)?);
+        if goes_singly(&tree, &bounds) {
             return remove_each(self, db, keys);
         }
-        noted(&self.lost, self.inner.records.remove_range(tree, bounds))
+        noted(&self.lost, self.inner.records.remove_range(&tree, bounds))
     }
 }
 
@@ -399,8 +399,8 @@ impl<'env> Txn<'env> {
     /// `Io` where so much was set before that it goes to a file, which fails. After any error the transaction
     /// is as it was.
     pub fn insert(&mut self, db: &Database, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        let tree = self.tree(db)?;
-        self.inner.records.set(tree, key.as_ref(), Some(value.as_ref()))
+        let tree = self.tree_to_write(db)?;
+        noted(&self.lost, self.inner.records.set(&tree, key.as_ref(), Some(value.as_ref())))
     }
 
     /// Removes a record; false if there is none.
@@ -410,8 +410,8 @@ impl<'env> Txn<'env> {
     pub fn remove(&mut self, db: &Database, key: impl AsRef<[u8]>) -> Result<bool> {
         let there = self.contains_key(db, key.as_ref())?;
         if there {
-            let tree = self.tree(db)?;
-            self.inner.records.set(tree, key.as_ref(), None)?;
+            let tree = self.tree_to_write(db)?;
+            noted(&self.lost, self.inner.records.set(&tree, key.as_ref(), None))?;
         }
         Ok(there)
     }
@@ -558,6 +558,27 @@ impl<'env> Txn<'env> {
     /// Takes the environment to itself, if it can within the time given.
     pub(super) fn take_gate(&mut self, time: Duration) -> bool {
         self.inner.records.take_gate(time)
+    }
+
+    /// Makes an index as the log of another environment says it: what is in it the log says too.
+    pub(super) fn replicate_index(&mut self, name: &str, info: &IndexInfo) -> Result<()> {
+        noted(&self.lost, self.inner.create_index(name, info, true)).map(drop)
+    }
+
+    /// Makes an index of a database.
+    pub(super) fn create_index(&mut self, name: &str, info: &IndexInfo) -> Result<Database> {
+        noted(&self.lost, self.inner.create_index(name, info, false))
+            .map(|named| Database::new(self.env().clone(), named))
+    }
+
+    /// Removes a database as the log of another environment says it, and nothing with it.
+    pub(super) fn remove_replica(&mut self, name: &str) -> Result<bool> {
+        noted(&self.lost, self.inner.remove_alone(name))
+    }
+
+    #[inline]
+    fn tree_to_write<'d>(&self, db: &'d Database) -> Result<Written<'d>> {
+        noted(&self.lost, db.named_in(self.inner.core()).and_then(|named| self.inner.tree_to_write(named)))
     }
 
     #[inline]

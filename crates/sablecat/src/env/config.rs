@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use sablecat_os::disk::{Disk, HostDisk};
 
+use super::indices::Functions;
 use crate::access::Method;
 use crate::access::hash::SEED_BYTES;
 use crate::error::{Error, Result};
@@ -43,6 +44,8 @@ pub(crate) struct Config {
     pub(crate) region_directory: Option<PathBuf>,
     pub(crate) background: bool,
     pub(crate) comparators: HashMap<String, Arc<Comparator>>,
+    /// What keeps indices.
+    pub(crate) functions: Arc<Functions>,
     /// How the records of databases are arranged that are made here, if nothing else is asked for.
     pub(crate) method: Method,
     /// What hash tables are made with; none: each with another, by chance.
@@ -101,6 +104,7 @@ impl Default for Config {
             region_directory: None,
             background: true,
             comparators: HashMap::new(),
+            functions: Arc::default(),
             method: Method::default(),
             hash_seed: None,
             journaling: Journaling::AsItIs,

@@ -5,20 +5,21 @@
 //! a name, for as long as no name is taken away.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use sablecat_os::atomic;
 
 use super::transaction::EnvTxn;
-use super::{Core, lock, volumes};
+use super::{Core, indices, lock};
 use crate::access::Method;
 use crate::access::hash::{SEED_BYTES, Seed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::Participant;
-#[cfg(feature = "seam")]
-use crate::txn::ByValue;
 use crate::txn::catalog::{self, CatalogEntry, OPTION_BYTES_MAX};
-use crate::txn::{Comparator, Durability, Holds, Isolation, Options, Presence, State, TreeRef};
+use crate::txn::{
+    Comparator, Durability, Holds, IndexInfo, Isolation, Known as KnownOf, Looked, Options, Presence, State,
+    TreeRef, View,
+};
 use crate::types::{Lsn, TreeId, VolumeId};
 
 /// A database as this process knows it.
@@ -29,9 +30,51 @@ pub(crate) struct Named {
     pub(super) presence: Arc<Presence>,
     /// What kind of records it holds.
     pub(crate) holds: Holds,
+    /// What it is an index of.
+    index: Option<Arc<IndexInfo>>,
+    /// What is set in it is what the log of another environment says, which has all that follows from it.
+    is_replica: bool,
+    /// The same database with the indices that it has by now, once this one was found to know others.
+    newer: OnceLock<Arc<Named>>,
 }
 
 impl Named {
+    /// What it is an index of, if it is one.
+    pub(crate) fn index(&self) -> Option<&Arc<IndexInfo>> {
+        self.index.as_ref()
+    }
+
+    /// The number of its tree.
+    pub(crate) fn tree_id(&self) -> TreeId {
+        self.tree.id
+    }
+
+    /// The same, to set in it what the log of another environment says.
+    pub(crate) fn as_replica(&self) -> Named {
+        Named {
+            name: self.name.clone(),
+            tree: TreeRef { follower: None, ..self.tree.clone() },
+            presence: Arc::clone(&self.presence),
+            holds: self.holds,
+            index: self.index.clone(),
+            is_replica: true,
+            newer: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn is_replica(&self) -> bool {
+        self.is_replica
+    }
+
+    /// The newest that is known of it.
+    pub(super) fn newest(&self) -> &Named {
+        let mut newest = self;
+        while let Some(newer) = newest.newer.get() {
+            newest = newer;
+        }
+        newest
+    }
+
     /// What its keys are ordered by; none: by bytes.
     pub(crate) fn comparator(&self) -> Option<&str> {
         let comparator = self.tree.comparator.as_ref().filter(|comparator| comparator.hashing.is_none());
@@ -41,13 +84,6 @@ impl Named {
     /// How its records are arranged.
     pub(crate) fn method(&self) -> Method {
         self.tree.method
-    }
-
-    /// The same, with an index for tests.
-    #[cfg(feature = "seam")]
-    pub(crate) fn indexed_by(&self, index: &Named) -> Named {
-        let tree = TreeRef { follower: Some(Arc::new(ByValue::new(&index.tree))), ..self.tree.clone() };
-        Named { name: self.name.clone(), tree, presence: Arc::clone(&self.presence), holds: self.holds }
     }
 
     /// Refuses it if it holds something else than what it is to be used as.
@@ -94,6 +130,8 @@ impl Named {
 /// What a database is asked for as.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Asked<'a> {
+    /// What it is to be an index of if it is made.
+    pub(crate) index: Option<&'a IndexInfo>,
     /// The comparator that its keys are to be ordered by; none: whatever it has, and the order of bytes if it
     /// is made.
     pub(crate) comparator: Option<&'a str>,
@@ -153,19 +191,39 @@ impl Core {
 
     #[cold]
     fn tree_if_there<'n>(&self, named: &'n Named) -> Result<&'n TreeRef> {
-        match named.presence.state() {
-            State::New(_) => Err(named.not_yet()),
-            _ if self.is_there(named)? => Ok(&named.tree),
-            _ => Err(named.gone()),
+        let mut named = named;
+        loop {
+            named = named.newest();
+            if self.kernel.is_surely_there(&named.presence) {
+                return Ok(&named.tree);
+            }
+            if matches!(named.presence.state(), State::New(_)) {
+                return Err(named.not_yet());
+            }
+            match self.look_for(named)? {
+                Looked::There => return Ok(&named.tree),
+                Looked::Gone => return Err(named.gone()),
+                Looked::Changed => {
+                    let Some(newer) = self.read(|txn| txn.named_anew(named))? else {
+                        return Err(named.gone());
+                    };
+                    named.newer.get_or_init(|| newer);
+                }
+            }
         }
     }
 
     /// Looks whether a database is there in the newest state.
     pub(super) fn is_there(&self, named: &Named) -> Result<bool> {
+        Ok(self.look_for(named)? != Looked::Gone)
+    }
+
+    /// Looks whether a database is there in the newest state, as it is known.
+    fn look_for(&self, named: &Named) -> Result<Looked> {
         at_any_snapshot(|| {
             let seat = self.kernel.pages.sit()?;
             let pinned = self.kernel.pages.pinned(&seat);
-            self.kernel.is_there(&named.tree, pinned.at(), &seat)
+            self.kernel.look_for(&named.tree, pinned.at(), &seat)
         })
     }
 
@@ -202,14 +260,21 @@ impl Core {
     }
 
     /// The database of an entry that the catalog has under a name at a snapshot.
-    pub(super) fn found(&self, name: &str, entry: &CatalogEntry, at: Lsn) -> Result<Arc<Named>> {
+    pub(super) fn found(
+        &self,
+        name: &str,
+        entry: &CatalogEntry,
+        at: Lsn,
+        view: &dyn View,
+    ) -> Result<Arc<Named>> {
         if let Some(known) = self.known(name)
             && known.tree.id == entry.tree
             && known.tree.root == entry.root
+            && known.presence.knows(entry)
         {
             return Ok(known);
         }
-        let named = self.name(name, entry, Arc::new(Presence::seen_at(at)))?;
+        let named = self.name(name, entry, Arc::new(seen_as(name, entry, at)), view)?;
         let since = self.kernel.names_since();
         if at >= since {
             let mut names = lock(&self.names);
@@ -225,6 +290,7 @@ impl Core {
         name: &str,
         entry: &CatalogEntry,
         presence: Arc<Presence>,
+        view: &dyn View,
     ) -> Result<Arc<Named>> {
         entry.method(name.as_bytes())?;
         let comparator = entry.comparator.as_deref().map(|wanted| {
@@ -234,11 +300,12 @@ impl Core {
                 ))
             })
         });
-        let order = entry.order(name.as_bytes(), comparator.transpose()?, self.kernel.page_size())?;
-        let keys = volumes::keys(&self.kernel.pages, name, entry)?;
-        let tree =
-            TreeRef { presence: Some(Arc::clone(&presence)), ..entry.tree(name.as_bytes(), order, keys)? };
-        Ok(Arc::new(Named { name: name.to_owned(), tree, presence, holds: entry.holds }))
+        let plain = indices::plain(view, name, entry, comparator.transpose()?)?;
+        let follower = indices::follower(&self.config.functions, view, name, entry)?;
+        let tree = TreeRef { presence: Some(Arc::clone(&presence)), follower, ..plain };
+        let index = entry.relations.index.clone().map(Arc::new);
+        let (name, holds, newer) = (name.to_owned(), entry.holds, OnceLock::new());
+        Ok(Arc::new(Named { name, tree, presence, holds, index, is_replica: false, newer }))
     }
 
     fn comparator(&self, name: &str) -> Result<Arc<Comparator>> {
@@ -342,7 +409,7 @@ impl Core {
     }
 
     /// Runs `work` in a transaction of its own, again when others get in its way.
-    fn write<T>(&self, work: impl FnMut(&mut EnvTxn<'_>) -> Result<T>) -> Result<T> {
+    pub(super) fn write<T>(&self, work: impl FnMut(&mut EnvTxn<'_>) -> Result<T>) -> Result<T> {
         let options = self.own_options(false);
         EnvTxn::begin(self, options)?.run(options.durability, work)
     }
@@ -390,4 +457,9 @@ pub(super) fn check_asked(named: &Named, asked: Asked<'_>) -> Result<()> {
         has.map_or("by bytes".to_owned(), |has| format!("by the comparator {has:?}")),
         wanted.unwrap_or_default()
     )))
+}
+
+/// What is known of a database that an entry was found for under a name.
+pub(super) fn seen_as(name: &str, entry: &CatalogEntry, at: Lsn) -> Presence {
+    Presence::seen_at(at).knowing(KnownOf::of(name, entry))
 }

@@ -14,6 +14,8 @@
 //! naming.rs        what the changes are called: databases by their names
 //! transaction.rs   transactions: records, and creating, renaming, removing databases
 //! databases.rs     databases as a process knows them
+//! indices.rs       indices as a process keeps them
+//! indexing.rs      making indices, and what becomes of them with their databases
 //! volumes.rs       what of them is in which volume
 //! processes.rs     who has it open and holds what
 //! counters.rs      what all of them have done
@@ -29,6 +31,8 @@ mod databases;
 mod entrance;
 mod history;
 mod housekeeping;
+mod indexing;
+mod indices;
 mod journal;
 mod left;
 mod naming;
@@ -53,6 +57,9 @@ pub use counters::{Counters, OldestSnapshot};
 pub(crate) use databases::{Asked, Named, arranged};
 pub(crate) use history::history;
 pub use history::{Epoch, History, JournalFile};
+pub(crate) use indexing::Written;
+pub use indices::IndexKeys;
+pub(crate) use indices::{Extractor, Nullifier, entries_of, key_of, leads_nowhere};
 pub(crate) use open::{in_memory, open};
 pub(crate) use processes::activity;
 pub use processes::{Activity, Participant, Process, RecordLock};

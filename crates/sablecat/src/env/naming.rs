@@ -20,13 +20,22 @@ use crate::access::Method;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::Commit;
 use crate::txn::catalog::{self, CatalogEntry, Key};
-use crate::txn::{Holds, Meaning};
+use crate::txn::{Holds, IndexInfo, Meaning};
 use crate::types::TreeId;
+
+/// What a database is made as.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct How {
+    comparator: Option<String>,
+    method: Method,
+    holds: Holds,
+    index: Option<IndexInfo>,
+}
 
 /// What a commit does about one database.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Deed {
-    Created { name: String, comparator: Option<String>, method: Method, holds: Holds },
+    Created { name: String, how: How },
     Renamed { from: String, to: String },
     Removed { name: String },
 }
@@ -34,11 +43,12 @@ pub(super) enum Deed {
 impl Deed {
     pub(super) fn as_change(&self) -> Change<'_> {
         match self {
-            Deed::Created { name, comparator, method, holds } => Change::CreateDatabase {
+            Deed::Created { name, how } => Change::CreateDatabase {
                 name,
-                comparator: comparator.as_deref(),
-                method: *method,
-                holds: *holds,
+                comparator: how.comparator.as_deref(),
+                method: how.method,
+                holds: how.holds,
+                index: how.index.as_ref(),
             },
             Deed::Renamed { from, to } => Change::RenameDatabase { from, to },
             Deed::Removed { name } => Change::RemoveDatabase { name },
@@ -49,7 +59,7 @@ impl Deed {
 /// What a commit says of trees, as it stands there.
 #[derive(Debug, Default)]
 struct Said {
-    named: Vec<(String, TreeId, (Option<String>, Method, Holds))>,
+    named: Vec<(String, TreeId, How)>,
     noted: Vec<TreeId>,
     unnoted: HashSet<TreeId>,
     formerly: HashMap<TreeId, String>,
@@ -68,7 +78,12 @@ impl Said {
                     Key::Name(name) => said.named.push((
                         text(name)?,
                         entry.tree,
-                        (entry.comparator.clone(), entry.method(key)?, entry.holds),
+                        How {
+                            comparator: entry.comparator.clone(),
+                            method: entry.method(key)?,
+                            holds: entry.holds,
+                            index: entry.relations.index.clone(),
+                        },
                     )),
                     _ => said.noted.push(entry.tree),
                 },
@@ -117,7 +132,7 @@ impl Names {
             return Ok(Vec::new());
         }
         let (mut removed, mut renamed, mut created) = (Vec::new(), Vec::new(), Vec::new());
-        for (name, tree, (comparator, method, holds)) in &said.named {
+        for (name, tree, how) in &said.named {
             let before = self.now.insert(*tree, name.clone());
             let before = if said.unnoted.contains(tree) {
                 None
@@ -127,12 +142,7 @@ impl Names {
             match before {
                 Some(before) if before == *name => {}
                 Some(before) => renamed.push((before, name.clone())),
-                None => created.push(Deed::Created {
-                    name: name.clone(),
-                    comparator: comparator.clone(),
-                    method: *method,
-                    holds: *holds,
-                }),
+                None => created.push((name, how)),
             }
         }
         // What has a note and no name, and had one, is removed. If nothing is said of that, and no name taken
@@ -144,7 +154,10 @@ impl Names {
             removed.extend(before.filter(|name| !name.is_empty()).map(|name| Deed::Removed { name }));
         }
         removed.extend(in_turn(renamed));
-        removed.append(&mut created);
+        // What an index is of is there before it.
+        created.sort_by_key(|(_, how)| how.index.is_some());
+        let created = created.into_iter();
+        removed.extend(created.map(|(name, how)| Deed::Created { name: name.clone(), how: how.clone() }));
         Ok(removed)
     }
 }

@@ -31,8 +31,8 @@ use super::{Core, lock};
 use crate::access::Method;
 use crate::error::{Error, Result};
 use crate::log::{Commit, Operation, Operations, Reach, Tail};
-use crate::txn::Holds;
 use crate::txn::catalog::{self, CATALOG};
+use crate::txn::{Holds, IndexInfo};
 use crate::types::Lsn;
 
 /// What is wanted of the log is said anew after so many bytes.
@@ -78,6 +78,8 @@ pub enum Change<'a> {
         method: Method,
         /// What kind of records it holds.
         holds: Holds,
+        /// What it is an index of; none: it is none. What is in it comes as with any database.
+        index: Option<&'a IndexInfo>,
     },
     /// A database has another name from here on.
     RenameDatabase {

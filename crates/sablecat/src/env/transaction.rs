@@ -26,11 +26,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Core;
-use super::databases::{Asked, Named, check_asked};
+use super::databases::{Asked, Named, check_asked, seen_as};
+use super::indexing::Related;
 use crate::access::Scan;
 use crate::error::{Error, ErrorKind, Result};
 use crate::txn::catalog::{self, CatalogEntry, catalog_tree, former_key, note_key};
-use crate::txn::{Durability, Options, Position, Presence, State, Transaction, TreeRef};
+use crate::txn::{Durability, Known, Options, Position, Presence, State, Transaction, TreeRef};
 use crate::types::{Lsn, TreeId};
 
 /// A database that a transaction has made and not committed.
@@ -54,9 +55,11 @@ enum Fate {
 /// A transaction in progress. Dropped without a commit, it changes nothing.
 #[derive(Debug)]
 pub(crate) struct EnvTxn<'e> {
-    core: &'e Core,
+    pub(super) core: &'e Core,
     pub(crate) records: Transaction<'e>,
     made: Vec<Made>,
+    /// What it does about which databases are indices of which.
+    pub(super) related: Related,
 }
 
 impl Drop for EnvTxn<'_> {
@@ -72,7 +75,12 @@ impl<'e> EnvTxn<'e> {
     /// Begins: takes a seat and pins the newest published state.
     #[inline]
     pub(crate) fn begin(core: &'e Core, options: Options) -> Result<EnvTxn<'e>> {
-        Ok(EnvTxn { core, records: Transaction::begin(&core.kernel, options)?, made: Vec::new() })
+        Ok(EnvTxn {
+            core,
+            records: Transaction::begin(&core.kernel, options)?,
+            made: Vec::new(),
+            related: Related::default(),
+        })
     }
 
     /// Begins at the snapshot of another one, which only reads and lasts longer: see
@@ -82,6 +90,7 @@ impl<'e> EnvTxn<'e> {
             core,
             records: Transaction::begin_beside(&core.kernel, options, beside)?,
             made: Vec::new(),
+            related: Related::default(),
         })
     }
 
@@ -106,7 +115,8 @@ impl<'e> EnvTxn<'e> {
     }
 
     #[cold]
-    fn tree_if_there<'n>(&self, named: &'n Named) -> Result<&'n TreeRef> {
+    pub(super) fn tree_if_there<'n>(&self, named: &'n Named) -> Result<&'n TreeRef> {
+        let named = named.newest();
         let is_there = match (named.presence.state(), self.fate(named.tree.id)) {
             (State::New(slot), fate) if slot == self.records.number() => fate == Fate::Created,
             (State::New(_), _) => return Err(named.not_yet()),
@@ -126,7 +136,7 @@ impl<'e> EnvTxn<'e> {
     }
 
     #[inline]
-    fn changes_databases(&self) -> bool {
+    pub(super) fn changes_databases(&self) -> bool {
         self.records.changes_of_catalog().next().is_some()
     }
 
@@ -157,23 +167,23 @@ impl<'e> EnvTxn<'e> {
     }
 
     /// The database that the transaction sees under a name.
-    fn found(&self, name: &str, entry: &CatalogEntry) -> Result<Arc<Named>> {
+    pub(super) fn found(&self, name: &str, entry: &CatalogEntry) -> Result<Arc<Named>> {
         if let Some(made) = self.made.iter().find(|made| made.entry.tree == entry.tree) {
-            return self.core.name(name, entry, Arc::clone(&made.presence));
+            return self.core.name(name, entry, Arc::clone(&made.presence), &self.records);
         }
         if self.records.pending_in_catalog(name.as_bytes()).is_some() {
-            // Renamed, which others do not know.
-            return self.core.name(name, entry, Arc::new(Presence::seen_at(self.records.at())));
+            // Renamed, or given an index, which others do not know.
+            let presence = Arc::new(seen_as(name, entry, self.records.at()));
+            return self.core.name(name, entry, presence, &self.records);
         }
-        self.core.found(name, entry, self.records.at())
+        self.core.found(name, entry, self.records.at(), &self.records)
     }
 
-    fn make(&mut self, name: &str, asked: Asked<'_>) -> Result<CatalogEntry> {
-        let entry = self.core.make_tree(self.records.committed().me, name, asked)?;
-        self.made.push(Made {
-            entry: entry.clone(),
-            presence: Arc::new(Presence::made_in(self.records.number())),
-        });
+    pub(super) fn make(&mut self, name: &str, asked: Asked<'_>) -> Result<CatalogEntry> {
+        let mut entry = self.core.make_tree(self.records.committed().me, name, asked)?;
+        entry.relations.index = asked.index.cloned();
+        let presence = Presence::made_in(self.records.number()).knowing(Known::of(name, &entry));
+        self.made.push(Made { entry: entry.clone(), presence: Arc::new(presence) });
         self.records.set(&catalog_tree(), name.as_bytes(), Some(&entry.named().encode()))?;
         self.records.set(&catalog_tree(), &note_key(entry.tree), None)?;
         Ok(entry)
@@ -212,17 +222,31 @@ impl<'e> EnvTxn<'e> {
         let entry = CatalogEntry::decode(from.as_bytes(), &value)?;
         entry.method(from.as_bytes())?;
         self.take_name(from, entry.tree)?;
-        self.records.set(&tree, to.as_bytes(), Some(&entry.encode()))
+        self.records.set(&tree, to.as_bytes(), Some(&entry.encode()))?;
+        self.note_renamed(&entry, from, to)
     }
 
-    /// Removes a database and all its records. False if there was none.
+    /// Removes a database and all its records, with its indices. False if there was none.
+    ///
+    /// # Errors
+    /// `Reference` if records of other databases refer to its records.
     pub(crate) fn remove_database(&mut self, name: &str) -> Result<bool> {
+        for index in self.to_remove_with(name)? {
+            self.remove_alone(&index)?;
+        }
+        self.remove_alone(name)
+    }
+
+    /// Removes a database and all its records, whatever its indices are, or are then. False if there was
+    /// none.
+    pub(crate) fn remove_alone(&mut self, name: &str) -> Result<bool> {
         catalog::check_name(name)?;
         let tree = catalog_tree();
         let Some(value) = self.records.claim(&tree, name.as_bytes())? else { return Ok(false) };
         let maker = Some(self.core.kernel.pages.region.standing());
         let note = CatalogEntry { maker, ..CatalogEntry::decode(name.as_bytes(), &value)? };
         note.method(name.as_bytes())?;
+        self.note_unrelated(&note)?;
         self.take_name(name, note.tree)?;
         self.records.set(&tree, &note_key(note.tree), Some(&note.encode()))?;
         Ok(true)
@@ -230,8 +254,14 @@ impl<'e> EnvTxn<'e> {
 
     /// Takes its name from a tree, and has the log say which name it had before the transaction.
     fn take_name(&mut self, name: &str, tree: TreeId) -> Result<()> {
+        self.log_former(name, tree)?;
+        self.records.set(&catalog_tree(), name.as_bytes(), None)
+    }
+
+    /// Before what stands under its name in the catalog changes: has the log say which name a tree had before
+    /// the transaction.
+    pub(super) fn log_former(&mut self, name: &str, tree: TreeId) -> Result<()> {
         let is_committed = self.records.pending_in_catalog(name.as_bytes()).is_none();
-        self.records.set(&catalog_tree(), name.as_bytes(), None)?;
         if self.records.has_pending_in_catalog(&former_key(tree, b"")) {
             return Ok(());
         }
@@ -298,6 +328,7 @@ impl<'e> EnvTxn<'e> {
     /// Forgets everything, and the snapshot with it: see [`Transaction::give_up`].
     pub(crate) fn give_up(&mut self) {
         self.records.give_up();
+        self.related = Related::default();
         let made = std::mem::take(&mut self.made);
         self.unmake(made);
     }

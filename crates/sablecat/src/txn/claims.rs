@@ -5,13 +5,20 @@
 //! commits, whatever its isolation; else two trees might get one name, and one of them be lost. It is the
 //! same with a record of which a follower made something (follow.rs). What was found is kept, and compared in
 //! the commit step.
+//!
+//! References between records are true of two of them, and a transaction may change one and read the other.
+//! Who refers to a record claims that it is there when it commits; who has removed one, that nothing refers
+//! to it. Of two such transactions the second to commit finds what the first did, at any isolation.
+//! (Serializable ones have all that they read validated, and claim none of it.)
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use super::apply::OwnedValue;
 use super::catalog::CATALOG;
+use super::ranges::Span;
 use super::write_set::WriteSet;
-use super::{Kernel, TreeRef, conflict};
+use super::{Committed, Kernel, TreeRef, conflict};
 use crate::error::Result;
 use crate::pages::Participant;
 use crate::types::TreeId;
@@ -20,6 +27,10 @@ use crate::types::TreeId;
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     records: BTreeMap<(TreeId, Vec<u8>), Claim>,
+    /// Records that are to be there.
+    staying: BTreeMap<(TreeId, Vec<u8>), TreeRef>,
+    /// Ranges that are to be empty, by where they begin.
+    empty: BTreeMap<(TreeId, Vec<u8>), (TreeRef, Span)>,
 }
 
 #[derive(Debug)]
@@ -36,8 +47,22 @@ impl Claims {
         self.records.entry((tree.id, key.to_vec())).or_insert_with(claim);
     }
 
+    /// A record that is there is to be there.
+    pub(super) fn add_staying(&mut self, tree: &TreeRef, key: &[u8]) {
+        self.staying.entry((tree.id, key.to_vec())).or_insert_with(|| tree.clone());
+    }
+
+    /// A range is to be empty, but for what the transaction changes in it.
+    pub(super) fn add_empty(&mut self, tree: &TreeRef, span: Span) {
+        let begin = match &span.0 {
+            Bound::Included(key) | Bound::Excluded(key) => key.clone(),
+            Bound::Unbounded => Vec::new(),
+        };
+        self.empty.entry((tree.id, begin)).or_insert_with(|| (tree.clone(), span));
+    }
+
     pub(super) fn clear(&mut self) {
-        self.records.clear();
+        *self = Claims::default();
     }
 }
 
@@ -67,8 +92,30 @@ impl Kernel {
             }
             takes_names |= is_name && claim.found.is_some();
         }
+        self.settle_references(claims, writes, Committed { kernel: self, me, at: newest })?;
         if takes_names {
             self.take_names();
+        }
+        Ok(())
+    }
+
+    /// A conflict if a record that another refers to is not there, or one that was removed is referred to.
+    fn settle_references(&self, claims: &Claims, writes: &WriteSet, newest: Committed<'_>) -> Result<()> {
+        for ((id, key), tree) in &claims.staying {
+            let is_pending =
+                writes.records(*id).map_or(Ok(None), |records| records.get(key)).map(|own| own.is_some())?;
+            if !is_pending && self.value_at(&tree.tree(), key, newest.at, newest.me)?.is_none() {
+                return Err(conflict(
+                    "another transaction removed a record that one of this transaction refers to, and committed first; run it again",
+                ));
+            }
+        }
+        for (tree, span) in claims.empty.values() {
+            if !self.is_empty_but_for((tree, span), writes, newest)? {
+                return Err(conflict(
+                    "another transaction set a record that refers to one which this transaction removes, and committed first; run it again",
+                ));
+            }
         }
         Ok(())
     }

@@ -18,6 +18,7 @@
 use std::sync::Arc;
 
 use super::catalog::{Key, note_key};
+use super::relation::Relations;
 use super::{Comparator, Holds, TreeRef};
 use crate::access::hash::{Hashing, Seed};
 use crate::access::{KeyRule, Method};
@@ -75,6 +76,8 @@ pub(crate) struct CatalogEntry {
     pub(crate) maker: Option<Standing>,
     /// The number of its method, which this build may not know: [`CatalogEntry::method`] says.
     pub(crate) method: u8,
+    /// What it is an index of, and what indices it has.
+    pub(crate) relations: Box<Relations>,
     /// Options that this build does not know, with their tags.
     pub(crate) others: Vec<(u8, Vec<u8>)>,
     /// Flags that this build does not know.
@@ -103,6 +106,7 @@ impl CatalogEntry {
             list: None,
             maker: None,
             method: method.number(),
+            relations: Box::default(),
             others: Vec::new(),
             other_flags: 0,
         }
@@ -128,6 +132,7 @@ impl CatalogEntry {
         let holds = self.holds.encode();
         let known = comparator.chain(seed.iter().map(|seed| (HASH_SEED, &seed[..])));
         let known = known.chain(holds.iter().map(|holds| (HOLDS, &holds[..])));
+        self.relations.encode(&mut bytes);
         for (tag, option) in known.chain(self.others.iter().map(|(tag, option)| (*tag, &option[..]))) {
             debug_assert!(option.len() <= OPTION_BYTES_MAX, "who makes one sees to it");
             bytes.push(tag);
@@ -174,6 +179,7 @@ impl CatalogEntry {
                 .map_err(|_| wrong("names its comparator in bytes that are no text"))
         };
         let (mut comparator, mut seed, mut holds, mut others) = (None, None, None, Vec::new());
+        let mut relations = Box::<Relations>::default();
         if version == VERSION {
             while !left.0.is_empty() {
                 match left.option().ok_or_else(|| wrong("has an option that is cut short"))? {
@@ -187,6 +193,7 @@ impl CatalogEntry {
                     (HOLDS, _) if holds.is_some() => return Err(wrong("says twice what it holds")),
                     // One that this build does not know is kept with the others, and refused with them.
                     (HOLDS, option) if Holds::decode(option).is_some() => holds = Holds::decode(option),
+                    (tag, option) if relations.decode(tag, option).map_err(&wrong)? => {}
                     (tag, option) => others.push((tag, option.to_vec())),
                 }
             }
@@ -205,6 +212,7 @@ impl CatalogEntry {
             list,
             maker,
             method: head.get(METHOD_AT).copied().unwrap_or(Method::Btree.number()),
+            relations,
             others,
             other_flags: if version == VERSION { flags & !(MADE | REPLACED | HAS_MAKER) } else { 0 },
         })
@@ -415,13 +423,13 @@ mod tests {
         let bytes = |method: u8, options: &[u8]| {
             [b"\x06\0\x11\0\0\0\x67\x12\0\0\x03", &[method][..], options].concat()
         };
-        let kept = bytes(1, b"\x05\x03\0abc\x06\0\0");
+        let kept = bytes(1, b"\x1e\x03\0abc\x1f\0\0");
         let entry = decode(&kept);
         assert_eq!(entry.method(b"d").expect("nothing must be known"), Method::Btree);
         let renamed = CatalogEntry { root: PageId(0x1268), ..entry }.named();
         assert_eq!(renamed.encode()[12..], kept[12..]);
         for (unknown, what) in
-            [(bytes(9, b""), "access method 9"), (bytes(1, b"\x85\x03\0abc"), "option 0x85")]
+            [(bytes(9, b""), "access method 9"), (bytes(1, b"\x9f\x03\0abc"), "option 0x9f")]
         {
             let entry = decode(&unknown);
             assert_eq!(entry.encode(), unknown);

@@ -29,6 +29,9 @@
 //! waiting.rs      sleeping until something that it has read changes
 //! claims.rs       records that a transaction means to change, as it found them
 //! follow.rs       who follows the records of a database, as an index does
+//! followed.rs     changes of such records in a transaction
+//! relation.rs     what the catalog says of indices
+//! pairs.rs        an index key and a key in one, sorted by both
 //! chunks.rs       logging a write set, however large
 //! trees.rs        making and unmaking whole trees
 //! estimate.rs     how large a tree is, about
@@ -54,6 +57,7 @@ mod entry;
 mod estimate;
 mod finding;
 mod follow;
+mod followed;
 mod gate;
 mod holds;
 mod large;
@@ -62,6 +66,7 @@ pub(crate) mod locks;
 mod meaning;
 mod merged;
 mod notes;
+pub(crate) mod pairs;
 mod presence;
 mod publish;
 pub(crate) mod queue;
@@ -70,6 +75,7 @@ mod reads;
 mod reap;
 mod rebuilt;
 mod recent;
+pub(crate) mod relation;
 mod remove_range;
 pub(crate) mod runs;
 mod savepoints;
@@ -88,13 +94,12 @@ mod write_set;
 use chunks::ChainHold;
 pub(crate) use committed::Committed;
 pub(crate) use direct::Direct;
-#[cfg(feature = "seam")]
-pub(crate) use follow::ByValue;
-pub(crate) use follow::{Follow, followed, not_empty};
+pub(crate) use follow::{Also, Follow, Progress, Records, View, With, change as change_followed, not_empty};
 pub use holds::{Duplicates, Holds};
 pub use locks::DeadlockPolicy;
 pub(crate) use meaning::Meaning;
-pub(crate) use presence::{Presence, State};
+pub(crate) use presence::{Known, Looked, Presence, State};
+pub use relation::{IndexInfo, OnRemove};
 pub(crate) use savepoints::Position;
 pub(crate) use single::RecordChange;
 pub(crate) use transaction::{Options, Stamp, Transaction};

@@ -13,9 +13,18 @@
 //! *Why a look at any snapshot will do.* The word is raised above everything visible. So what was seen in a
 //! snapshot from before the commit counts as older, even if the look came after the word was raised; and who
 //! dies between raising it and the commit point costs others a look.
+//!
+//! *Indices.* Which indices a database has is said by its entry in the catalog, under its name. Whoever
+//! changes that changes what the name stands for, and raises the word too. A process that writes to the
+//! database knows the indices that it has found ([`Known`]), and looks for the same when it looks whether the
+//! database is there: if there are others, what it writes is a conflict, and it goes on with what there is
+//! now. So a handle from before an index keeps it, from the commit on that made it.
+
+use std::sync::{Mutex, PoisonError};
 
 use sablecat_os::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::catalog::CatalogEntry;
 use super::{Committed, Kernel, TreeRef, catalog, conflict};
 use crate::access::PageRead;
 use crate::error::{Error, ErrorKind, Result};
@@ -30,6 +39,44 @@ pub(crate) struct Presence {
     seen: AtomicU64,
     /// [`THERE`], [`GONE`], or the slot of the transaction that is making it.
     state: AtomicU32,
+    /// What is known of it besides, if that is to be so still.
+    known: Option<Known>,
+}
+
+/// What a process knows of a database that it may write to.
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// Its name, when it was last looked for.
+    name: Mutex<String>,
+    /// What of its entry those have to know who write to it: which indices there are
+    /// ([`Relations::followers`](super::relation::Relations::followers)).
+    followers: Vec<u8>,
+}
+
+impl Known {
+    /// What an entry says that was found under a name.
+    pub(crate) fn of(name: &str, entry: &CatalogEntry) -> Known {
+        Known { name: Mutex::new(name.to_owned()), followers: entry.relations.followers() }
+    }
+
+    /// The name that it was last found under.
+    pub(crate) fn name(&self) -> String {
+        self.name.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note_name(&self, name: &str) {
+        name.clone_into(&mut self.name.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// What a look for a database has found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Looked {
+    /// It is there, as it is known.
+    There,
+    /// It is there, and has other indices than are known.
+    Changed,
+    Gone,
 }
 
 const THERE: u32 = 0;
@@ -49,12 +96,27 @@ pub(crate) enum State {
 impl Presence {
     /// Of a database that was seen at an LSN.
     pub(crate) fn seen_at(at: Lsn) -> Presence {
-        Presence { seen: AtomicU64::new(at.0), state: AtomicU32::new(THERE) }
+        Presence { seen: AtomicU64::new(at.0), state: AtomicU32::new(THERE), known: None }
     }
 
     /// Of a database that the transaction in a slot is making.
     pub(crate) fn made_in(slot: u16) -> Presence {
-        Presence { seen: AtomicU64::new(0), state: AtomicU32::new(slot.into()) }
+        Presence { seen: AtomicU64::new(0), state: AtomicU32::new(slot.into()), known: None }
+    }
+
+    /// The same, of one of which more is known.
+    pub(crate) fn knowing(self, known: Known) -> Presence {
+        Presence { known: Some(known), ..self }
+    }
+
+    /// The name that it was last found under, if that is known.
+    pub(crate) fn name(&self) -> Option<String> {
+        self.known.as_ref().map(Known::name)
+    }
+
+    /// Whether an entry says the same of its indices as is known.
+    pub(crate) fn knows(&self, entry: &CatalogEntry) -> bool {
+        self.known.as_ref().is_none_or(|known| known.followers == entry.relations.followers())
     }
 
     pub(crate) fn state(&self) -> State {
@@ -111,14 +173,28 @@ impl Kernel {
         header.names_since.fetch_max(header.visible().0 + 1, Ordering::Release);
     }
 
-    /// In the commit step: a conflict unless the tree is there.
+    /// In the commit step: a conflict unless a tree that was only read is there.
+    #[inline]
+    pub(super) fn check_readable(&self, tree: &TreeRef, me: &Participant) -> Result<()> {
+        match self.check_there(tree, me) {
+            // Who reads it need not know of its indices.
+            Err(error) if error.is_changed() => Ok(()),
+            checked => checked,
+        }
+    }
+
+    /// In the commit step: a conflict unless the tree is there, with the indices that are known of it.
     #[inline]
     pub(super) fn check_there(&self, tree: &TreeRef, me: &Participant) -> Result<()> {
         match &tree.presence {
             Some(presence) if !self.is_surely_there(presence) => {
                 // Nobody else publishes meanwhile, so the newest state needs no pin.
                 let newest = self.pages.region.header().visible();
-                if self.is_there(tree, newest, me)? { Ok(()) } else { Err(removed()) }
+                match self.look_for(tree, newest, me)? {
+                    Looked::There => Ok(()),
+                    Looked::Changed => Err(Error::changed()),
+                    Looked::Gone => Err(removed()),
+                }
             }
             _ => Ok(()),
         }
@@ -138,22 +214,55 @@ impl Kernel {
     /// Whether a database is there in the newest state, which the participant has pinned or which nobody can
     /// change.
     pub(crate) fn is_there(&self, tree: &TreeRef, at: Lsn, me: &Participant) -> Result<bool> {
+        Ok(self.look_for(tree, at, me)? != Looked::Gone)
+    }
+
+    /// As [`Kernel::is_there`], and whether it has the indices that are known.
+    pub(crate) fn look_for(&self, tree: &TreeRef, at: Lsn, me: &Participant) -> Result<Looked> {
         match &tree.presence {
             Some(presence) if !self.is_surely_there(presence) => match presence.state() {
-                State::Gone => Ok(false),
-                State::New(_) => Ok(true),
+                State::Gone => Ok(Looked::Gone),
+                State::New(_) => Ok(Looked::There),
                 State::There => {
-                    let is_there = self.has_name(tree, at, me)?;
-                    if is_there {
-                        presence.note_seen(at)
-                    } else {
-                        presence.note_gone()
+                    let looked = self.look_in_catalog(tree, presence, at, me)?;
+                    match looked {
+                        Looked::There => presence.note_seen(at),
+                        Looked::Gone => presence.note_gone(),
+                        Looked::Changed => {}
                     }
-                    Ok(is_there)
+                    Ok(looked)
                 }
             },
-            _ => Ok(true),
+            _ => Ok(Looked::There),
         }
+    }
+
+    fn look_in_catalog(
+        &self,
+        tree: &TreeRef,
+        presence: &Presence,
+        at: Lsn,
+        me: &Participant,
+    ) -> Result<Looked> {
+        let Some(known) = &presence.known else {
+            return Ok(if self.has_name(tree, at, me)? { Looked::There } else { Looked::Gone });
+        };
+        let as_known =
+            |entry: &CatalogEntry| if presence.knows(entry) { Looked::There } else { Looked::Changed };
+        let mut state = Committed { kernel: self, me, at };
+        let entry = catalog::record(&mut state, known.name().as_bytes())?;
+        if let Some(entry) = entry.filter(|entry| entry.tree == tree.id) {
+            return Ok(as_known(&entry));
+        }
+        if !self.has_name(tree, at, me)? {
+            return Ok(Looked::Gone);
+        }
+        // It has another one.
+        let records = catalog::records(&mut state)?;
+        let renamed = records.iter().find(|(key, entry)| catalog::is_name(key) && entry.tree == tree.id);
+        let Some((name, entry)) = renamed else { return Ok(Looked::Gone) };
+        known.note_name(&String::from_utf8_lossy(name));
+        Ok(as_known(entry))
     }
 
     /// Whether a tree had a name at an LSN that is pinned, or that nobody can change: it had no note, and was
@@ -181,9 +290,13 @@ impl Kernel {
             return error;
         }
         let newest = self.pages.guarded(me);
-        let lost = trees.any(|tree| matches!(self.is_there(tree, newest.at(), me), Ok(false)));
+        let lost = trees.find_map(|tree| match self.look_for(tree, newest.at(), me) {
+            Ok(Looked::Gone) => Some(removed()),
+            Ok(Looked::Changed) => Some(Error::changed()),
+            _ => None,
+        });
         drop(newest);
-        if lost { removed() } else { error }
+        lost.unwrap_or(error)
     }
 }
 

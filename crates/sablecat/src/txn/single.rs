@@ -357,6 +357,7 @@ impl Kernel {
                 // Nobody saw anything of the snapshot that was given up, or in which the record was another.
                 Err(error)
                     if matches!(error.kind(), ErrorKind::SnapshotTooOld | ErrorKind::Conflict)
+                        && !error.is_changed()
                         && !tree.is_gone() =>
                 {
                     txn.restart()

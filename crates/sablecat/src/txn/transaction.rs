@@ -22,7 +22,7 @@ use super::scratch::Record;
 use super::short::Short;
 use super::waiting::PassedOver;
 use super::write_set::{Pending, Records, WriteSet};
-use super::{Durability, Follow, Isolation, Kernel, TreeRef, conflict, count_conflict, followed, publish};
+use super::{Durability, Isolation, Kernel, TreeRef, conflict, count_conflict, publish};
 use crate::access::{StateId, Tried};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::RecordBuilder;
@@ -313,36 +313,6 @@ impl<'k> Transaction<'k> {
         self.writes.set(tree, key, value.map(Short::from))
     }
 
-    /// As [`Transaction::set`], with what follows the record.
-    fn set_followed(
-        &mut self,
-        tree: &TreeRef,
-        follower: &dyn Follow,
-        key: &[u8],
-        value: Option<&[u8]>,
-    ) -> Result<()> {
-        self.kernel.check_record(tree, key, value.map_or(0, <[u8]>::len))?;
-        let mut found = None;
-        let (first, last) = followed(follower, (key, value), &mut || {
-            let before = self.get_owned(tree, key)?;
-            found = Some(before.clone());
-            Ok(before)
-        })?;
-        if let Some(found) = found.filter(|_| self.options.isolation == Isolation::ReadCommitted)
-            && self.pending(tree.id, key)?.is_none()
-        {
-            self.claims.add(tree, key, found.as_deref());
-        }
-        let begun = self.writes.savepoint();
-        let all = first.iter().chain(&last).map(|(tree, key, value)| (tree, &key[..], value.as_deref()));
-        let set =
-            all.chain([(tree, key, value)]).try_for_each(|(tree, key, value)| self.set_one(tree, key, value));
-        if set.is_err() {
-            self.roll_back_to(begun)?;
-        }
-        set
-    }
-
     /// The value of a name's record in the catalog, which may be changed from then on: only if it is the same
     /// when the transaction commits, at any isolation.
     pub(crate) fn claim(&mut self, catalog: &TreeRef, key: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -461,11 +431,8 @@ impl<'k> Transaction<'k> {
         let (reads, claims, writes) = (&*self.reads.borrow(), &self.claims, &self.writes);
         let validate = |_: &mut Changes<'_>| {
             // Of who has read a database, too: its pages may say the same for long after its removal.
-            writes
-                .trees()
-                .map(|(tree, _)| tree)
-                .chain(reads.trees())
-                .try_for_each(|tree| kernel.check_there(tree, me))?;
+            writes.trees().try_for_each(|(tree, _)| kernel.check_there(tree, me))?;
+            reads.trees().try_for_each(|tree| kernel.check_readable(tree, me))?;
             // As in `check_there`: nobody else publishes meanwhile.
             let newest = kernel.pages.region.header().visible();
             reads.absent().try_for_each(|tree| kernel.check_absent(tree, newest, me))?;

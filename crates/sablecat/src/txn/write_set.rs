@@ -621,6 +621,11 @@ impl WriteSet {
         }
     }
 
+    /// Whether changes are noted so that they can be undone.
+    pub(crate) fn is_journaled(&self) -> bool {
+        self.journal.is_some()
+    }
+
     /// A position to roll back to.
     pub(crate) fn savepoint(&mut self) -> Position {
         self.journal.get_or_insert_with(Journal::new).position()

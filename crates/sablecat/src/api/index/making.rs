@@ -1,0 +1,125 @@
+//! Making and opening indices.
+
+use std::sync::Arc;
+
+use super::super::data_store::index_of_store;
+use super::super::{DataStore, Database, Env, Kind, Read, Txn, TxnOptions};
+use super::{Index, IndexOptions};
+use crate::error::{Error, Result};
+use crate::txn::Isolation;
+
+impl<O: Kind> Index<O> {
+    /// Opens an index if there is one of that name, whatever it is of.
+    ///
+    /// # Errors
+    /// As [`Read::existing_database`]; `Invalid` if it is no index.
+    pub fn existing(from: &impl Read<Of = O>, name: &str) -> Result<Option<Index<O>>> {
+        let Some(entries) = from.existing_database(name)? else { return Ok(None) };
+        let Some(info) = entries.index_info().map(Arc::clone) else {
+            return Err(Error::invalid(format!("the database {name:?} is no index")));
+        };
+        let Some(primary) = from.existing_database(&info.primary)? else {
+            return Err(Error::corruption(format!(
+                "the index {name:?} is of the database {:?}, which is not there",
+                info.primary
+            )));
+        };
+        Ok(Some(Index { entries, primary, info }))
+    }
+
+    /// The same as what was asked for.
+    fn if_asked(self, of: &Database<O>, options: &IndexOptions) -> Result<Index<O>> {
+        if self.primary.is_same(of) && *self.info == options.info(&self.info.primary) {
+            return Ok(Index { primary: of.clone(), ..self });
+        }
+        Err(Error::invalid(format!(
+            "the index {:?} was asked for as {:?}, and is {:?}",
+            self.name(),
+            options.info(of.name()),
+            self.info
+        )))
+    }
+
+    /// An index that was just made.
+    pub(in crate::api) fn made(entries: Database<O>, of: &Database<O>, options: &IndexOptions) -> Index<O> {
+        Index { entries, primary: of.clone(), info: Arc::new(options.info(of.name())) }
+    }
+}
+
+impl Env {
+    /// Opens an index of a database, making it if there is no database of that name: see [`Index`]. If the
+    /// database has records, these are all read, and entered into the index, in the transaction that makes
+    /// it; others may write to other databases meanwhile. Writers of this one make it run again, and in the
+    /// end wait.
+    ///
+    /// # Errors
+    /// `Invalid` if there is another database of that name, or for an extractor or nullifier that was not
+    /// registered, a database with a comparator, an index of an index; `Duplicate`, `Reference` if what
+    /// records there are does not permit the index; as [`Env::write`].
+    pub fn index(&self, name: &str, of: &Database, options: IndexOptions) -> Result<Index> {
+        of.check_in(self)?;
+        if let Some(index) = Index::existing(self, name)? {
+            return index.if_asked(of, &options);
+        }
+        self.write_with(TxnOptions::new().isolation(Isolation::Snapshot), |txn| {
+            match Index::existing(txn, name)? {
+                Some(index) => index.if_asked(of, &options),
+                None => txn.make_index(name, of, &options),
+            }
+        })
+    }
+}
+
+impl Txn<'_> {
+    /// Opens an index of a database, making it if there is no database of that name, as part of the
+    /// transaction: see [`Env::index`]. What the transaction has changed of the records before is in it, and
+    /// what it changes of them from then on.
+    ///
+    /// # Errors
+    /// As [`Env::index`]; then nothing was done. `NotAllowed` to make one in a read committed transaction.
+    pub fn index(&mut self, name: &str, of: &Database, options: IndexOptions) -> Result<Index> {
+        of.check_in(self.env())?;
+        match Index::existing(self, name)? {
+            Some(index) => index.if_asked(of, &options),
+            None => self.nested(|txn| txn.make_index(name, of, &options)),
+        }
+    }
+
+    fn make_index(&mut self, name: &str, of: &Database, options: &IndexOptions) -> Result<Index> {
+        self.check_name_of(of)?;
+        let entries = self.create_index(name, &options.info(of.name()))?;
+        Ok(Index::made(entries, of, options))
+    }
+
+    /// An error if a database has another name by now, by which the index would not find it.
+    fn check_name_of(&self, of: &Database) -> Result<()> {
+        match self.existing_database(of.name())? {
+            Some(found) if found.is_same(of) => Ok(()),
+            _ => Err(Error::invalid(format!(
+                "an index of the database {:?}, which has another name by now, or is gone; open it anew",
+                of.name()
+            ))),
+        }
+    }
+}
+
+impl DataStore {
+    /// Opens an index of a database, making it if there is no database of that name: see [`Env::index`].
+    ///
+    /// # Errors
+    /// As [`Env::index`].
+    pub fn index(
+        &mut self,
+        name: &str,
+        of: &Database<DataStore>,
+        options: IndexOptions,
+    ) -> Result<Index<DataStore>> {
+        match Index::existing(self, name)? {
+            Some(index) => index.if_asked(of, &options),
+            None => {
+                let entries = index_of_store(self, name, of, &options.info(of.name()))?;
+                Ok(Index::made(entries, of, &options))
+            }
+        }
+    }
+}

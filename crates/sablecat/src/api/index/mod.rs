@@ -1,0 +1,241 @@
+//! Secondary indices: databases that the engine keeps with the records of another, to find these by something
+//! else than their keys.
+//!
+//! ```text
+//! options.rs   what an index is to be
+//! making.rs    making and opening one
+//! found.rs     records found by it, in order
+//! join.rs      records found by several
+//! verifying.rs whether it agrees with its primary
+//! databases.rs what that needs of handles of databases
+//! ```
+
+mod databases;
+mod found;
+mod join;
+mod making;
+mod options;
+mod verifying;
+
+pub use found::{Found, FoundKeys};
+pub use join::Join;
+pub use options::IndexOptions;
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::{Bounds, Database, Env, KeyRange, Kind, Read, Record, Write};
+use crate::env::{key_of, leads_nowhere};
+use crate::error::Result;
+use crate::txn::IndexInfo;
+use crate::txn::pairs::{bounds_of, bounds_of_one};
+
+/// An index: a database that finds the records of another, its *primary*, by keys which an extractor finds in
+/// them. Berkeley DB's users know it as a secondary index.
+///
+/// ```
+/// use sablecat::{Env, IndexOptions, Result};
+///
+/// # fn main() -> Result<()> {
+/// // A person is "city,name". The extractor is given each time that the environment is opened.
+/// let env = Env::builder()
+///     .extractor("city", |_key, person, cities| {
+///         cities.push(person.split(|&byte| byte == b',').next().unwrap_or_default());
+///     })
+///     .in_memory()?;
+/// let people = env.database("people")?;
+/// people.insert("1", "Rome,Livia")?;
+///
+/// let by_city = env.index("people by city", &people, IndexOptions::new("city"))?;
+/// people.insert("2", "Oslo,Kari")?;
+/// people.insert("3", "Rome,Marco")?;
+/// let romans: Vec<_> = by_city.get_all(&env, "Rome")?.collect::<Result<_>>()?;
+/// assert_eq!(romans, [(b"1".to_vec(), b"Rome,Livia".to_vec()), (b"3".to_vec(), b"Rome,Marco".to_vec())]);
+///
+/// people.insert("3", "Oslo,Marco")?;
+/// assert_eq!((by_city.count(&env, "Rome")?, by_city.count(&env, "Oslo")?), (1, 2));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Whatever changes a record of the primary, by whatever handle, in whatever process, changes the index in
+/// the same transaction: the catalog says which indices a database has, and a process that has not given the
+/// extractor ([`Builder::extractor`](super::Builder::extractor)) cannot write to the primary. Handles that
+/// were open before the index was made keep it from the commit on that made it; transactions in progress then
+/// that write to the primary get a conflict and run again. Single operations on a primary cost a transaction.
+///
+/// Index keys are in the order of bytes, the records of one in that of their own keys. An index key with the
+/// primary key may have up to 64 KiB. Nobody writes to the index itself: that is
+/// [`NotAllowed`](crate::ErrorKind::NotAllowed). It is removed and renamed as any database, and removed with
+/// its primary. It has one state with its primary: what reads in one transaction finds both as of then. In a
+/// read committed one, each look is at another state, and a record found may have another index key by then.
+///
+/// A primary may be a B+tree in the order of bytes or a hash table, and no index. A handle; clones name the
+/// same index.
+pub struct Index<O: Kind = Env> {
+    entries: Database<O>,
+    primary: Database<O>,
+    info: Arc<IndexInfo>,
+}
+
+impl<O: Kind> fmt::Debug for Index<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Index").field("name", &self.name()).field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
+impl<O: Kind> Clone for Index<O> {
+    fn clone(&self) -> Self {
+        Index { entries: self.entries.clone(), primary: self.primary.clone(), info: Arc::clone(&self.info) }
+    }
+}
+
+impl<O: Kind> Index<O> {
+    /// The name it was opened under.
+    pub fn name(&self) -> &str {
+        self.entries.name()
+    }
+
+    /// The database whose records it finds.
+    pub fn primary(&self) -> &Database<O> {
+        &self.primary
+    }
+
+    /// The index as a database, which can be read: [Duplicates](crate::MultiMap) of primary keys, or, of a
+    /// unique one, a primary key for each index key.
+    pub fn database(&self) -> &Database<O> {
+        &self.entries
+    }
+
+    /// What it is, as it was when it was opened.
+    pub fn info(&self) -> &IndexInfo {
+        &self.info
+    }
+
+    /// The first record with an index key: its key and its value.
+    ///
+    /// # Errors
+    /// As [`Read::get`]; `Corruption` if the index leads to a record that is not there.
+    pub fn get(&self, from: &impl Read<Of = O>, key: impl AsRef<[u8]>) -> Result<Option<Record>> {
+        self.get_all(from, key)?.next().transpose()
+    }
+
+    /// All records with an index key: theirs, in the order of their own keys, from either end.
+    ///
+    /// # Errors
+    /// As [`Read::range`]. Each record comes as a result, with the errors of [`Index::get`].
+    pub fn get_all<'s, S: Read<Of = O>>(
+        &self,
+        from: &'s S,
+        key: impl AsRef<[u8]>,
+    ) -> Result<FoundRecords<S::Lasting<'s>>> {
+        Ok(FoundRecords { found: self.found(from, bounds_of_one(key.as_ref()))? })
+    }
+
+    /// The records of some index keys, in the order of these, from either end: index key, key and value.
+    ///
+    /// ```
+    /// # use sablecat::{Env, IndexOptions, Prefix, Result};
+    /// # fn main() -> Result<()> {
+    /// # let env = Env::builder().extractor("all", |_, value, keys| keys.push(value)).in_memory()?;
+    /// let animals = env.database("animals")?;
+    /// let by_name = env.index("animals by name", &animals, IndexOptions::new("all"))?;
+    /// animals.insert_batch([("1", "cat"), ("2", "horse"), ("3", "cow")])?;
+    /// let keys = |found: sablecat::Found<_>| found.map(|one| one.map(|(_, key, _)| key)).collect::<Result<Vec<_>>>();
+    /// assert_eq!(keys(by_name.range(&env, "cat".."dog")?)?, [b"1", b"3"]);
+    /// assert_eq!(by_name.range(&env, Prefix("c"))?.next_back().unwrap()?.1, b"3");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Index::get_all`].
+    pub fn range<'s, S: Read<Of = O>>(
+        &self,
+        from: &'s S,
+        keys: impl KeyRange,
+    ) -> Result<Found<S::Lasting<'s>>> {
+        self.found(from, bounds_of(self.entries.bounds(&keys)?))
+    }
+
+    /// The records of some index keys, as [`Index::range`] gives them, without their values: the primary is
+    /// not read.
+    ///
+    /// # Errors
+    /// As [`Index::range`].
+    pub fn keys<'s, S: Read<Of = O>>(
+        &self,
+        from: &'s S,
+        keys: impl KeyRange,
+    ) -> Result<FoundKeys<S::Lasting<'s>>> {
+        let bounds = bounds_of(self.entries.bounds(&keys)?);
+        Ok(FoundKeys::new(from.range(&self.entries, bounds)?, self.info.unique))
+    }
+
+    fn found<'s, S: Read<Of = O>>(&self, from: &'s S, bounds: Bounds) -> Result<Found<S::Lasting<'s>>> {
+        let keys = FoundKeys::new(from.range(&self.entries, bounds)?, self.info.unique);
+        Ok(Found::new(keys, self.clone()))
+    }
+
+    /// Whether a record has an index key.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    pub fn contains_key(&self, from: &impl Read<Of = O>, key: impl AsRef<[u8]>) -> Result<bool> {
+        from.range(&self.entries, bounds_of_one(key.as_ref()))?.next().transpose().map(|one| one.is_some())
+    }
+
+    /// How many records have an index key. Counts them.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    pub fn count(&self, from: &impl Read<Of = O>, key: impl AsRef<[u8]>) -> Result<u64> {
+        from.fold(&self.entries, bounds_of_one(key.as_ref()), 0, |count, _, _| {
+            ControlFlow::Continue(count + 1)
+        })
+    }
+
+    /// Removes all records of the primary with an index key; how many there were.
+    ///
+    /// # Errors
+    /// As [`Write::remove`]; `Corruption` as for [`Index::get`].
+    pub fn remove(&self, from: &mut impl Write<Of = O>, key: impl AsRef<[u8]>) -> Result<u64> {
+        let mut walk = self.entries.walk(&bounds_of_one(key.as_ref()))?;
+        let mut count = 0;
+        while let Some(entry) = walk.next(from)? {
+            let value = if self.info.unique { from.get(&self.entries, &entry)? } else { None };
+            let key = key_of(self.info.unique, &entry, value.unwrap_or_default())?;
+            if !from.remove(&self.primary, &key)? {
+                return Err(leads_nowhere(self.name(), self.primary.name(), &key));
+            }
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+/// The records with one index key, each as its key and value: see [`Index::get_all`].
+pub struct FoundRecords<S: Read> {
+    found: Found<S>,
+}
+
+impl<S: Read> fmt::Debug for FoundRecords<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.found.fmt(f)
+    }
+}
+
+impl<S: Read> Iterator for FoundRecords<S> {
+    type Item = Result<Record>;
+
+    fn next(&mut self) -> Option<Result<Record>> {
+        self.found.next().map(|found| found.map(|(_, key, value)| (key, value)))
+    }
+}
+
+impl<S: Read> DoubleEndedIterator for FoundRecords<S> {
+    fn next_back(&mut self) -> Option<Result<Record>> {
+        self.found.next_back().map(|found| found.map(|(_, key, value)| (key, value)))
+    }
+}
