@@ -156,7 +156,7 @@ impl Arguments {
                 let (lower, upper) = (end(lower), end(upper));
                 ("remove_range", object(json!({ "database": database, "lower": lower, "upper": upper })))
             }
-            Change::CreateDatabase { name, comparator, method, holds } => (
+            Change::CreateDatabase { name, comparator, method, holds, .. } => (
                 "create_database",
                 object(
                     json!({ "name": name, "comparator": comparator, "method": method.to_string(), "holds": holds.to_string() }),
