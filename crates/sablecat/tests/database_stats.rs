@@ -1,6 +1,8 @@
 //! How large databases are said to be, beside how large they are.
 
-use sablecat::{Database, DatabaseStats, Env, ErrorKind};
+use std::ops::Bound;
+
+use sablecat::{Database, DatabaseStats, Env, ErrorKind, Method, Prefix};
 
 fn key(n: u64) -> [u8; 8] {
     // A bijection that scatters the keys.
@@ -125,4 +127,100 @@ fn what_is_gone_has_no_size_and_a_data_stores_has() {
     (0..5000).for_each(|n| store.insert(&words, key(n), [7; 40]).expect("inserted"));
     let said = store.database_stats(&words).expect("looked");
     assert!(is_near(said.records, 5000, 5) && said.depth == 2, "{said:?}");
+}
+
+/// How many records there are in a range.
+fn count(db: &Database, (lower, upper): (Bound<&[u8]>, Bound<&[u8]>)) -> u64 {
+    db.range((lower, upper)).expect("read").map(|record| record.expect("read")).count() as u64
+}
+
+/// Numbers that look random.
+fn numbers() -> impl Iterator<Item = u64> {
+    (1u64..).map(|n| {
+        (n ^ n << 31).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(29).wrapping_mul(0x94d0_49bb_1331_11eb)
+    })
+}
+
+#[test]
+fn the_records_of_ranges_are_told_exactly_where_they_are_few_and_about_right_where_not() {
+    let (_env, db) = with_database();
+    (0..120_000).for_each(|n| db.insert(key(n), [7; 40]).expect("inserted"));
+    let (mut exact, mut about) = (0, 0);
+    let mut numbers = numbers();
+    for round in 0..200 {
+        let from = numbers.next().expect("endless");
+        // From a few records to all that there are above.
+        let to = from.saturating_add(numbers.next().expect("endless") >> (round % 20));
+        let (lower, upper) = (from.to_be_bytes(), to.to_be_bytes());
+        let bounds = match round % 4 {
+            0 => (Bound::Included(&lower[..]), Bound::Included(&upper[..])),
+            1 => (Bound::Excluded(&lower[..]), Bound::Excluded(&upper[..])),
+            2 => (Bound::Unbounded, Bound::Excluded(&upper[..])),
+            _ => (Bound::Included(&lower[..]), Bound::Unbounded),
+        };
+        let (said, is) = (db.estimate(bounds).expect("looked"), count(&db, bounds));
+        if said.is_exact {
+            assert_eq!(said.records, is, "{bounds:?}");
+            exact += 1;
+        } else {
+            assert!(is > 2000 && is_near(said.records, is, 12), "{said:?} of {is} in {bounds:?}");
+            about += 1;
+        }
+        assert_eq!(db.estimate(bounds).expect("looked again"), said);
+    }
+    assert!(exact > 20 && about > 20, "{exact} exactly, {about} about");
+    // Between two neighbours, at a record, behind all, and the wrong way round.
+    let mut keys: Vec<_> = (0..120_000).map(key).collect();
+    keys.sort_unstable();
+    for two in keys.windows(2).step_by(997) {
+        let said = [
+            db.estimate((Bound::Excluded(two[0]), Bound::Excluded(two[1]))),
+            db.estimate(two[0]..two[1]),
+            db.estimate(two[0]..=two[1]),
+            db.estimate(two[1]..two[0]),
+        ];
+        let said = said.map(|said| said.map(|said| (said.records, said.is_exact)).expect("looked"));
+        assert_eq!(said, [(0, true), (1, true), (2, true), (0, true)]);
+    }
+    assert_eq!(db.estimate([u8::MAX; 9]..).expect("looked").records, 0);
+}
+
+#[test]
+fn ranges_are_told_of_with_comparators_prefixes_long_keys_and_in_hash_tables_and_data_stores() {
+    let backwards = |one: &[u8], other: &[u8]| other.cmp(one);
+    let env = Env::builder().comparator("backwards", backwards).background(false).in_memory().expect("made");
+    let db = env.database_ordered_by("backwards", "backwards").expect("created");
+    (0..5000u32).for_each(|n| db.insert(n.to_be_bytes(), [7; 40]).expect("inserted"));
+    let few = db.estimate(400u32.to_be_bytes()..300u32.to_be_bytes()).expect("looked");
+    assert_eq!((few.records, few.is_exact), (100, true));
+    assert_eq!(
+        db.estimate(Prefix("")).expect_err("keys that begin alike are anywhere").kind(),
+        ErrorKind::Invalid
+    );
+
+    let db = env.database("long keys").expect("created");
+    for begins in ["a", "b", "c"] {
+        (0..40u8)
+            .for_each(|n| db.insert([begins.as_bytes(), &[b'k'; 600], &[n]].concat(), "").expect("inserted"));
+        db.insert(begins, "short").expect("inserted");
+    }
+    let b = db.estimate(Prefix("b")).expect("looked");
+    assert_eq!((b.records, b.is_exact), (41, true));
+    let within = db.estimate([&b"b"[..], &[b'k'; 600], &[20]].concat()..).expect("looked");
+    assert!(!within.is_exact && (41..=82).contains(&within.records), "{within:?}: 61");
+
+    let db = env.database_as("hash", Method::Hash).expect("created");
+    (0..20_000).for_each(|n| db.insert(key(n), [7; 40]).expect("inserted"));
+    let half = db.range(..).expect("read").nth(9_999).expect("there").expect("read").0.to_vec();
+    for (said, is) in
+        [(db.estimate(..), 20_000), (db.estimate(..=&half), 10_000), (db.estimate(&half..), 10_001)]
+    {
+        let said = said.expect("looked").records;
+        assert!(is_near(said, is, 12), "{said} of {is}");
+    }
+
+    let mut store = Env::builder().data_store_in_memory().expect("made");
+    let db = store.database("d").expect("created");
+    (0..100u8).for_each(|n| store.insert(&db, [n], "").expect("inserted"));
+    assert_eq!(store.estimate(&db, [10]..[30]).expect("looked").records, 20);
 }

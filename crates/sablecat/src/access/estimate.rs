@@ -36,6 +36,22 @@ pub(crate) struct Sum {
     pub(crate) bytes: f64,
 }
 
+/// How many records there are of a range, about.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Records {
+    pub(crate) number: f64,
+    /// Whether all pages that have some were looked at.
+    pub(crate) is_exact: bool,
+}
+
+impl Records {
+    /// Adds what a page has, which stands for so many.
+    pub(super) fn add(&mut self, more: Records, times: f64) {
+        self.number += more.number * times;
+        self.is_exact &= more.is_exact;
+    }
+}
+
 impl Sum {
     /// Adds what a page has, which stands for so many.
     pub(super) fn add(&mut self, more: Sum, times: f64) {

@@ -24,7 +24,7 @@ use std::ops::{Bound, ControlFlow};
 use super::flat;
 use super::one_by_one;
 use super::scan::{self, Bounds, Part, ReadBound, Source, State, Wanted};
-use super::{CopyWrite, Estimate, Home, PageCopy, PageRead, PageWrite, btree, hash};
+use super::{CopyWrite, Estimate, Home, PageCopy, PageRead, PageWrite, Records, btree, hash};
 use crate::error::Result;
 #[cfg(feature = "fuzzing")]
 use crate::pages::header;
@@ -535,6 +535,24 @@ impl<'a> Tree<'a> {
             Method::Hash => hash::estimate(reader, self, seed),
             #[cfg(feature = "seam")]
             Method::Flat => flat::estimate(reader, self),
+        }
+    }
+
+    /// How many records there are between two bounds, about, as [`Tree::estimate`] says how large it is.
+    ///
+    /// # Errors
+    /// As [`Tree::estimate`].
+    pub(crate) fn estimate_range<R: PageRead>(
+        &self,
+        reader: &R,
+        bounds: Bounds<'_>,
+        seed: u64,
+    ) -> Result<Records> {
+        match self.method {
+            Method::Btree => btree::estimate_range(reader, self, bounds, seed),
+            Method::Hash => hash::estimate_range(reader, self, bounds, seed),
+            #[cfg(feature = "seam")]
+            Method::Flat => flat::estimate_range(reader, self, bounds),
         }
     }
 

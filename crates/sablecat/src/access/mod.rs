@@ -17,7 +17,7 @@ mod one_by_one;
 mod scan;
 mod wrong;
 
-pub(crate) use estimate::Estimate;
+pub(crate) use estimate::{Estimate, Records};
 #[cfg(feature = "seam")]
 pub use hash::hash_order;
 pub(crate) use home::{Home, KeyRule, after};

@@ -36,7 +36,7 @@ use crate::types::TreeId;
 /// ```
 #[derive(Debug)]
 pub struct DataStore {
-    core: Arc<Core>,
+    pub(super) core: Arc<Core>,
     /// Counts the changes, of records and databases: places in trees are good for one state.
     changes: u64,
     closed: bool,
@@ -324,7 +324,7 @@ impl DataStore {
 
     /// The tree of one of its own databases.
     #[inline]
-    fn tree<'d>(&self, db: &'d Database<DataStore>) -> Result<&'d TreeRef> {
+    pub(super) fn tree<'d>(&self, db: &'d Database<DataStore>) -> Result<&'d TreeRef> {
         self.core.tree(db.named_in(&self.core)?)
     }
 

@@ -18,7 +18,7 @@ mod whole;
 
 pub(super) use page::{KIND, check, inline_value_bytes_max, key_bytes_max};
 pub(super) use scan::Ends;
-pub(super) use whole::{Freeing, Load, estimate, free_root, reach, verify};
+pub(super) use whole::{Freeing, Load, estimate, estimate_range, free_root, reach, verify};
 
 use self::page::{Content, Page};
 use super::method::{Change, Order, Tree, Tried, Value};

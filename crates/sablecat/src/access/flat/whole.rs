@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use super::page::{self, Content, Page, record_bytes};
 use super::{inline_value_bytes_max, is_of_chain, put, walk};
-use crate::access::estimate::{Estimate, Sum};
+use crate::access::estimate::{Estimate, Records, Sum};
 use crate::access::method::{Shape, Tree, Value};
 use crate::access::wrong::damaged;
-use crate::access::{InOrder, PageRead, PageWrite, long};
+use crate::access::{Bounds, InOrder, PageRead, PageWrite, long};
 use crate::error::Result;
 use crate::pages::header;
 use crate::types::{PageId, TreeId};
@@ -280,4 +280,22 @@ pub(crate) fn verify<R: PageRead>(
         }
     }
     shape
+}
+
+/// How many records there are between two bounds: all are looked at.
+pub(crate) fn estimate_range<R: PageRead>(
+    reader: &R,
+    tree: &Tree<'_>,
+    (lower, upper): Bounds<'_>,
+) -> Result<Records> {
+    let of = |page: Page<'_>| {
+        page.records().filter(|(key, _)| tree.above(key, lower) && tree.below(key, upper)).count()
+    };
+    let mut number = 0;
+    let last = walk(reader, tree, |page| {
+        number += of(page);
+        false
+    })?;
+    number += reader.read(last, |bytes| of(Page::new(bytes)))?;
+    Ok(Records { number: number as f64, is_exact: true })
 }

@@ -4,14 +4,16 @@
 //! that it meets counts 2^bits times. Subtrees are looked at as B+trees. A table of one directory with few
 //! buckets is looked at whole.
 
+use std::ops::Bound;
+
 use super::bucket::Bucket;
 use super::directory::Directory;
 use super::whole::subtrees_of;
-use super::{is_bucket, is_directory};
-use crate::access::estimate::{Chances, DESCENTS, Estimate, Sum};
+use super::{hash_of, is_bucket, is_directory};
+use crate::access::estimate::{Chances, DESCENTS, Estimate, Records, Sum};
 use crate::access::method::{Tree, Value};
 use crate::access::wrong::{damaged, misplaced, unborn};
-use crate::access::{PageRead, btree, long};
+use crate::access::{Bounds, PageRead, btree, long};
 use crate::error::Result;
 use crate::pages::header;
 use crate::types::PageId;
@@ -84,6 +86,27 @@ pub(crate) fn estimate<R: PageRead>(reader: &R, tree: &Tree<'_>, seed: u64) -> R
         about.depth = about.depth.max(depth);
     }
     Ok(about)
+}
+
+/// How many records there are between two bounds, about: hashes are as dense everywhere.
+///
+/// # Errors
+/// As [`estimate`].
+pub(crate) fn estimate_range<R: PageRead>(
+    reader: &R,
+    tree: &Tree<'_>,
+    (lower, upper): Bounds<'_>,
+    seed: u64,
+) -> Result<Records> {
+    let Estimate { sum, is_exact, .. } = estimate(reader, tree, seed)?;
+    // Where in all of it a bound is, from 0 to 1.
+    let place = |bound, without| match bound {
+        Bound::Included(key) | Bound::Excluded(key) => hash_of(tree, key) as f64 / 2f64.powi(64),
+        Bound::Unbounded => without,
+    };
+    let part = (place(upper, 1.0) - place(lower, 0.0)).max(0.0);
+    let is_whole = lower == Bound::Unbounded && upper == Bound::Unbounded;
+    Ok(Records { number: sum.records * part, is_exact: is_exact && is_whole })
 }
 
 /// What a page has, without what its references lead to, and these.

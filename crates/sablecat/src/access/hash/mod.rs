@@ -48,7 +48,7 @@ mod whole;
 
 pub(super) use beside::change_beside;
 pub(super) use change::{change, try_change};
-pub(super) use estimate::estimate;
+pub(super) use estimate::{estimate, estimate_range};
 pub(crate) use hashing::Hashing;
 #[cfg(feature = "seam")]
 pub use hashing::hash_order;
