@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sablecat::{Builder, Durability, Env, Isolation};
+use sablecat::{Builder, Durability, Env, Isolation, Method};
 use sablecat_os::sim::{SimDisk, Survival};
 
 const DIRECTORY: &str = "/env";
@@ -113,6 +113,27 @@ fn a_transaction_of_many_times_the_cache_is_a_transaction_like_any_other() {
     let env = tiny(&disk).open(DIRECTORY).expect("opened");
     assert!(contents(&env) == after);
     assert_sound(&env);
+}
+
+/// A page that was copied for it and then merged away, or joined with another, takes no room any more.
+#[test]
+fn a_transaction_that_removes_many_times_the_cache_is_a_transaction_like_any_other() {
+    const RECORDS: u32 = 9000;
+    for method in [Method::Btree, Method::Hash] {
+        for by_range in [true, false] {
+            let disk = SimDisk::new(1);
+            let env = tiny(&disk).open(DIRECTORY).expect("created");
+            let emptied = env.database_as("emptied", method).expect("created");
+            emptied.bulk_load((0..RECORDS).map(|n| (key(n), [n as u8; 40]))).expect("loaded");
+            let removed = env.write(|txn| match by_range {
+                true => txn.clear(&emptied),
+                false => (0..RECORDS).try_fold(0, |sum, n| Ok(sum + u64::from(txn.remove(&emptied, key(n))?))),
+            });
+            assert_eq!(removed.expect("committed"), u64::from(RECORDS), "{method}, by range: {by_range}");
+            assert!(emptied.is_empty().expect("read"));
+            assert_sound(&env);
+        }
+    }
 }
 
 /// Power fails somewhere, while checkpoints are written beside the commit: what is found is all or nothing,
