@@ -69,6 +69,7 @@ mod reap;
 mod rebuilt;
 mod recent;
 mod remove_range;
+mod run_file;
 pub(crate) mod runs;
 mod savepoints;
 mod scratch;
