@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sablecat::{Builder, Durability, Env, Isolation};
+use sablecat::{Builder, Durability, Env, Isolation, Method};
 use sablecat_os::sim::{SimDisk, Survival};
 
 const DIRECTORY: &str = "/env";
@@ -113,6 +113,29 @@ fn a_transaction_of_many_times_the_cache_is_a_transaction_like_any_other() {
     let env = tiny(&disk).open(DIRECTORY).expect("opened");
     assert!(contents(&env) == after);
     assert_sound(&env);
+}
+
+/// A page that was copied for it and then merged away, or joined with another, takes no room any more.
+#[test]
+fn a_transaction_that_removes_many_times_the_cache_is_a_transaction_like_any_other() {
+    const RECORDS: u32 = 9000;
+    for method in [Method::Btree, Method::Hash] {
+        for by_range in [true, false] {
+            let disk = SimDisk::new(1);
+            let env = tiny(&disk).open(DIRECTORY).expect("created");
+            let emptied = env.database_as("emptied", method).expect("created");
+            emptied.bulk_load((0..RECORDS).map(|n| (key(n), [n as u8; 40]))).expect("loaded");
+            let removed = env.write(|txn| match by_range {
+                true => txn.clear(&emptied),
+                false => {
+                    (0..RECORDS).try_fold(0, |sum, n| Ok(sum + u64::from(txn.remove(&emptied, key(n))?)))
+                }
+            });
+            assert_eq!(removed.expect("committed"), u64::from(RECORDS), "{method}, by range: {by_range}");
+            assert!(emptied.is_empty().expect("read"));
+            assert_sound(&env);
+        }
+    }
 }
 
 /// Power fails somewhere, while checkpoints are written beside the commit: what is found is all or nothing,
@@ -231,6 +254,54 @@ fn what_was_rolled_back_is_gone_however_a_comparator_lets_it_be_written() {
         assert_eq!(found, [b"another"], "{first}, {second}");
         db.clear().expect("removed");
     }
+}
+
+/// Files without names in a directory that this process has open.
+fn nameless(directory: &std::path::Path) -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").expect("Linux says what is open");
+    let targets = open.flatten().filter_map(|file| std::fs::read_link(file.path()).ok());
+    targets.filter(|to| to.starts_with(directory) && to.to_string_lossy().ends_with(" (deleted)")).count()
+}
+
+/// A process may have a thousand files open, as a rule, and others in it need some.
+#[test]
+fn a_large_transaction_over_many_databases_has_one_file_open() {
+    const DATABASES: u32 = 60;
+    let directory = std::env::temp_dir().join(format!("sablecat-one-file-{}", std::process::id()));
+    let env = Env::builder()
+        .cache_size(0)
+        .durability(Durability::NoSync)
+        .background(false)
+        .open(&directory)
+        .expect("created");
+    let databases: Vec<_> =
+        (0..DATABASES).map(|n| env.database(&format!("d{n}")).expect("created")).collect();
+    // What is set in the last rounds, in the order of keys.
+    let value = |database: u32, n: u32| vec![(database + n) as u8; 400 + (database + n) as usize % 200];
+    let mut most = 0;
+    let changed = env.write(|txn| {
+        for round in 0..20 {
+            for (number, database) in databases.iter().enumerate() {
+                for n in (round * 10..round * 10 + 20).map(|n| n * 7 % 200) {
+                    txn.insert(database, key(n), value(number as u32, n))?;
+                }
+            }
+            most = most.max(nameless(&directory));
+        }
+        assert_eq!(txn.range(&databases[7], ..)?.count(), 200);
+        Ok(())
+    });
+    changed.expect("committed");
+    assert_eq!(most, 1);
+    for (number, database) in databases.iter().enumerate() {
+        let found: Vec<_> = database.range(..).expect("read").map(|record| record.expect("read")).collect();
+        assert!(found.into_iter().eq((0..200).map(|n| (key(n).to_vec(), value(number as u32, n)))));
+    }
+    assert_eq!(nameless(&directory), 0);
+    assert_sound(&env);
+    drop(databases);
+    env.close().expect("closed");
+    std::fs::remove_dir_all(&directory).expect("removed");
 }
 
 /// A number from the environment's variables.

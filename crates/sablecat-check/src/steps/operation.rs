@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sablecat::{ChangesOptions, Durability, Env, ErrorKind, Result, TxnOptions};
+use sablecat::{ChangesOptions, Durability, Env, ErrorKind, Method, Result, TxnOptions};
 
 use crate::method;
 
@@ -12,6 +12,9 @@ pub(super) type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
 /// Who is stopped for so long is succeeded.
 const STILL: Duration = Duration::from_millis(250);
+
+/// Records of a hash table that is split or joined.
+const TABLE: u64 = 250;
 
 /// Something that a process does, from one mark to the next.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +65,7 @@ const fn act(name: &'static str, in_company: bool, act: Act) -> Operation {
 }
 
 /// All that can be stepped.
-pub const OPERATIONS: [Operation; 35] = [
+pub const OPERATIONS: [Operation; 38] = [
     work("get", |env| env.database("d")?.get(key(30)).map(drop)),
     work("insert", |env| env.database("d")?.insert(key(30), "another")),
     work("remove", |env| env.database("d")?.remove(key(30)).map(drop)),
@@ -91,6 +94,19 @@ pub const OPERATIONS: [Operation; 35] = [
         })
     }),
     work("clear-large", |env| env.database("many")?.clear().map(drop)),
+    // Its pages are published in several steps.
+    work("load", |env| {
+        env.database("loaded")?.bulk_load((0..400).map(|n| (key(n), [n as u8; 200]))).map(drop)
+    }),
+    // A bucket becomes some fifty under a directory, and the other way round.
+    work("hash-grow", |env| {
+        let table = env.database_as("table", Method::Hash)?;
+        env.write(|txn| (0..TABLE).try_for_each(|n| txn.insert(&table, key(n), value(n))))
+    }),
+    work("hash-shrink", |env| {
+        let table = env.database_as("table", Method::Hash)?;
+        env.write(|txn| (2..TABLE).try_for_each(|n| txn.remove(&table, key(n)).map(drop)))
+    }),
     work("savepoint", |env| {
         let d = env.database("d")?;
         env.write(|txn| {
@@ -237,6 +253,14 @@ impl Operation {
         }
         if self.name == "grow" {
             env.database("many")?;
+        }
+        if self.name == "load" {
+            env.database("loaded")?;
+        }
+        if self.name.starts_with("hash-") {
+            let table = env.database_as("table", Method::Hash)?;
+            let records = if self.name == "hash-grow" { 2 } else { TABLE };
+            (0..records).try_for_each(|n| table.insert(key(n), value(n)))?;
         }
         if self.name == "compact" {
             let many = env.database("many")?;

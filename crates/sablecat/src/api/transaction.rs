@@ -18,9 +18,9 @@ use crate::types::Lsn;
 /// A read-write transaction. It sees one state of the environment, with its own changes over it; nobody sees
 /// these before it commits. Dropped without [`Txn::commit`], it changes nothing.
 ///
-/// Its changes are kept in memory until then, or, when they are many, in files that go with it. It may move
-/// between threads, but is never used by two at once. One that [`Env::begin_owned`] begins, a `Txn<'static>`,
-/// keeps the environment open and borrows from nothing:
+/// Its changes are kept in memory until then, or, when they are many, in a file that goes with it. It may
+/// move between threads, but is never used by two at once. One that [`Env::begin_owned`] begins, a
+/// `Txn<'static>`, keeps the environment open and borrows from nothing:
 ///
 /// ```
 /// fn sent<T: Send + 'static>() {}

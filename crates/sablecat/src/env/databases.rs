@@ -366,14 +366,16 @@ impl Core {
     }
 
     /// Frees what removals and creations that were cut short have left. Nobody else is in the environment.
+    ///
+    /// What cannot be freed stays, and is tried again by the next opening: a database that was removed for
+    /// being damaged, or that lies where the disk does not read, is to keep nobody from the others.
     pub(super) fn finish_drops(&self) -> Result<()> {
         let records = self.read(|txn| catalog::records(&mut txn.records.committed()))?;
         let seat = self.kernel.pages.participants.sit()?;
         for (_, note) in records.iter().filter(|(key, _)| !catalog::is_name(key)) {
             match self.kernel.free_tree(&seat, note) {
-                // That is for a build which knows it.
-                Err(error) if error.is_not_known() => {}
-                freed => freed?,
+                Err(error) if error.kind() == ErrorKind::Poisoned => return Err(error),
+                _ => {}
             }
         }
         Ok(())

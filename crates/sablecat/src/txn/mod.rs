@@ -77,6 +77,7 @@ mod rebuilt;
 mod recent;
 pub(crate) mod relation;
 mod remove_range;
+mod run_file;
 pub(crate) mod runs;
 mod savepoints;
 mod scratch;

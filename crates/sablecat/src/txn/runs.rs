@@ -1,4 +1,4 @@
-//! What of a write set does not stay in memory: sorted runs, in files that have no names.
+//! What of a write set does not stay in memory: sorted runs, in a file that has no name (run_file.rs).
 //!
 //! ```text
 //! run    blocks, one after the other; the first key of each stays in memory, with where the block is
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Runs that follow each other in time are merged when there are many of one size, so there are few, and each
-//! record is written a few times. A file is removed from its directory as soon as it is open: it goes with
+//! record is written a few times. The file is removed from its directory as soon as it is open: it goes with
 //! the transaction, however that ends.
 //!
 //! All files have one name, for the moment that each has any. Nobody comes to a file by it, so anybody may
@@ -28,6 +28,7 @@ use std::sync::Arc;
 use sablecat_os::disk::{Disk, File, How};
 
 use super::Comparator;
+use super::run_file::{Extent, RunFile};
 use super::short::Short;
 use super::write_set::{Pending, Slot};
 use crate::error::{Error, Result};
@@ -59,8 +60,8 @@ impl Place {
         self.directory.join(NAME)
     }
 
-    /// A file that nobody else has, and that has no name any more.
-    fn make_file(&self) -> Result<Arc<dyn File>> {
+    /// A file that nobody else has, and that has no name any more; and the name that it had.
+    pub(super) fn make_file(&self) -> Result<(Arc<dyn File>, PathBuf)> {
         let path = self.path();
         let how = How { create_new: true, ..How::default() };
         loop {
@@ -73,7 +74,7 @@ impl Place {
             }
             // Else somebody was making one at the same time, or was killed as it did.
             if let Ok(file) = made {
-                return Ok(file);
+                return Ok((file, path));
             }
         }
     }
@@ -96,11 +97,16 @@ pub(super) fn compare(order: Option<&Comparator>, a: &[u8], b: &[u8]) -> Orderin
     order.map_or_else(|| a.cmp(b), |order| (order.compare)(a, b))
 }
 
+/// How many bytes an entry takes.
+pub(super) fn entry_bytes(key: &[u8], slot: Option<&Pending>) -> u64 {
+    let value = slot.and_then(Option::as_ref).map_or(0, |value| value.len());
+    (HEADER_BYTES + key.len() + value) as u64
+}
+
 /// One run.
 #[derive(Debug)]
 pub(super) struct Run {
-    file: Arc<dyn File>,
-    path: PathBuf,
+    extent: Extent,
     /// How often what is in it was merged.
     level: u32,
     blocks: Vec<Block>,
@@ -154,15 +160,15 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Begins a run.
-    pub(super) fn begin(place: &Place) -> Result<Writer> {
-        Self::begin_merged(place, 0)
+    /// Begins a run that will have so many bytes at most.
+    pub(super) fn begin(file: &Arc<RunFile>, bytes_max: u64) -> Writer {
+        Self::begin_merged(file, bytes_max, 0)
     }
 
-    fn begin_merged(place: &Place, level: u32) -> Result<Writer> {
-        let file = place.make_file()?;
-        let run = Run { file, path: place.path(), level, blocks: Vec::new(), last: RefCell::default() };
-        Ok(Writer { run, buffer: Vec::new(), begun: 0, written: 0 })
+    fn begin_merged(file: &Arc<RunFile>, bytes_max: u64, level: u32) -> Writer {
+        let extent = Extent::take(file, bytes_max);
+        let run = Run { extent, level, blocks: Vec::new(), last: RefCell::default() };
+        Writer { run, buffer: Vec::new(), begun: 0, written: 0 }
     }
 
     /// Adds an entry, in key order.
@@ -199,8 +205,7 @@ impl Writer {
     }
 
     fn write(&mut self) -> Result<()> {
-        let write = self.run.file.write_at(&self.buffer, self.written);
-        write.map_err(|e| Error::io("writing a part of a large transaction to", &self.run.path, e))?;
+        self.run.extent.write(&self.buffer, self.written)?;
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
         self.begun = 0;
@@ -213,6 +218,7 @@ impl Writer {
             self.end_block();
         }
         self.write()?;
+        self.run.extent.cut(self.written);
         Ok(self.run)
     }
 }
@@ -224,14 +230,11 @@ impl Run {
         }
         let block = &self.blocks[index];
         let mut bytes = vec![0; block.len];
-        let read = self
-            .file
-            .read_at(&mut bytes, block.at)
-            .map_err(|e| Error::io("reading a part of a large transaction from", &self.path, e))?;
+        let read = self.extent.read(&mut bytes, block.at)?;
         if read < bytes.len() {
             return Err(Error::corruption(format!(
                 "a part of a large transaction in {} is cut off",
-                self.path.display()
+                self.extent.path().display()
             )));
         }
         let bytes = Arc::new(bytes);
@@ -394,7 +397,7 @@ impl<'r> Merge<'r> {
 }
 
 /// Merges runs, the newest of which has just been added, as long as there are many of one size.
-pub(super) fn merge_some(place: &Place, order: Option<&Comparator>, runs: &mut Vec<Run>) -> Result<()> {
+pub(super) fn merge_some(file: &Arc<RunFile>, order: Option<&Comparator>, runs: &mut Vec<Run>) -> Result<()> {
     while let Some(newest) = runs.last() {
         let level = newest.level;
         let same = runs.iter().rev().take_while(|run| run.level == level).count();
@@ -402,7 +405,8 @@ pub(super) fn merge_some(place: &Place, order: Option<&Comparator>, runs: &mut V
             break;
         }
         let from = runs.len() - same;
-        let mut writer = Writer::begin_merged(place, level + 1)?;
+        let bytes = runs[from..].iter().map(|run| run.extent.bytes()).sum();
+        let mut writer = Writer::begin_merged(file, bytes, level + 1);
         let mut merge = Merge::after(order, &runs[from..], None)?;
         while let Some((key, slot)) = merge.next()? {
             // What is not pending need not be said where nothing older could say that it is.

@@ -1,6 +1,6 @@
 //! What a transaction would change: its records in key order, tree by tree, in process memory.
 //!
-//! When they are many, those in memory go to a file, as a sorted run, and memory begins anew (runs.rs): of
+//! When they are many, those in memory go to a file, as sorted runs, and memory begins anew (runs.rs): of
 //! what memory and runs say of a key the newest counts. Whoever wants all of them goes through both together.
 //! The catalog's records, and the journal, stay in memory.
 //!
@@ -22,7 +22,8 @@ use std::sync::Arc;
 
 use super::catalog::{self, CATALOG};
 use super::ranges::{self, Ranges, Span};
-use super::runs::{self, Merge, Place, Run, Writer, compare};
+use super::run_file::RunFile;
+use super::runs::{self, Merge, Place, Run, Writer, compare, entry_bytes};
 use super::savepoints::{Journal, Position, Undone, foreign};
 use super::short::Short;
 use super::{Comparator, TreeRef};
@@ -411,11 +412,12 @@ impl Records {
     }
 
     /// Moves what is in memory to a file. If that fails, it stays.
-    fn spill(&mut self, place: &Place) -> Result<()> {
+    fn spill(&mut self, file: &Arc<RunFile>) -> Result<()> {
         let order = self.recent.order();
-        let mut void =
-            self.void.iter().map(|(key, _)| key).filter(|key| self.recent.get(key).is_none()).peekable();
-        let mut writer = Writer::begin(place)?;
+        let void = || self.void.iter().map(|(key, _)| key).filter(|key| self.recent.get(key).is_none());
+        let bytes = self.recent.iter().map(|(key, pending)| entry_bytes(key, Some(pending))).sum::<u64>();
+        let mut writer = Writer::begin(file, bytes + void().map(|key| entry_bytes(key, None)).sum::<u64>());
+        let mut void = void().peekable();
         for (key, pending) in self.recent.iter() {
             while let Some(void) = void.next_if(|void| compare(order, void, key).is_lt()) {
                 writer.add(void, None)?;
@@ -426,7 +428,7 @@ impl Records {
         self.runs.push(writer.finish()?);
         self.recent.clear();
         self.void.clear();
-        runs::merge_some(place, self.recent.order(), &mut self.runs)
+        runs::merge_some(file, self.recent.order(), &mut self.runs)
     }
 }
 
@@ -495,7 +497,9 @@ pub(crate) struct WriteSet {
     /// In the order of tree numbers.
     trees: Vec<(TreeRef, Records)>,
     journal: Option<Journal>,
-    /// What has been set since the last time that anything went to a file, in bytes of memory, about.
+    /// Where records are that are not in memory.
+    file: Option<Arc<RunFile>>,
+    /// What has been set since the last time that anything went to the file, in bytes of memory, about.
     bytes: usize,
 }
 
@@ -535,16 +539,20 @@ impl WriteSet {
                 .all(|(tree, records)| records.iter().all(|(key, value)| removes(tree, key, value)))
     }
 
-    /// Moves what is in memory to files, if it is much, before a record of a tree is set. Whether that goes
-    /// well or not, the write set says what it did. Nothing is moved for the catalog's records: those stay in
-    /// memory, and some are set together, which nothing is to come between.
+    /// Moves what is in memory to the file, if it is much, before a record of a tree is set. Whether that
+    /// goes well or not, the write set says what it did. Nothing is moved for the catalog's records: those
+    /// stay in memory, and some are set together, which nothing is to come between.
     pub(crate) fn make_room(&mut self, tree: TreeId, place: &Place) -> Result<()> {
         if self.bytes < place.bytes_max || tree == CATALOG {
             return Ok(());
         }
+        let file = match &self.file {
+            Some(file) => Arc::clone(file),
+            None => Arc::clone(self.file.insert(RunFile::make(place)?)),
+        };
         let spilled =
             self.trees.iter_mut().filter(|(tree, records)| tree.id != CATALOG && records.recent.len() > 0);
-        spilled.into_iter().try_for_each(|(_, records)| records.spill(place))?;
+        spilled.into_iter().try_for_each(|(_, records)| records.spill(&file))?;
         self.bytes = 0;
         Ok(())
     }
@@ -556,6 +564,9 @@ impl WriteSet {
                 records.runs.clear();
                 records.void.clear();
             }
+        }
+        if !self.is_spilled() {
+            self.file = None;
         }
         Ok(())
     }

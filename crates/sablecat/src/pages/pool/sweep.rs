@@ -530,8 +530,7 @@ impl Pages {
         // supersede.
         let bytes = unsafe { self.region.page(frame) };
         let (free, freed_after) = (header::is_free(bytes), header::freed_after(bytes));
-        // What is free is more than out of reach: its number is used again.
-        let is_lone = !free && desc.previous() == FrameId::NONE;
+        let is_lone = desc.previous() == FrameId::NONE;
         let horizon = if is_lone { horizon.of_lone(page) } else { horizon.of(page) };
         if desc.superseded() != Lsn::MAX || self.region.born(frame).load(Ordering::Acquire) > horizon.0 {
             return Ok(Swept::Kept);

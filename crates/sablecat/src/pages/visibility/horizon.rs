@@ -18,7 +18,10 @@
 //! *Lone versions.* A current version behind which no older one hangs (`previous` is none) is its page's
 //! first, or was read in, or the older ones were found to be unwanted. A snapshot from before it does not
 //! come to the page: the page did not exist in its state, or whatever version it would have wanted would be
-//! kept behind this one. So such a version may leave the pool whatever snapshots there are. A checkpoint is
+//! kept behind this one. So such a version may leave the pool whatever snapshots there are; so may the last
+//! one of a page that is free, and then its number is used again: a snapshot that the page was made and freed
+//! after does not come to whatever has the number next, either. Otherwise pages that come and go beside a
+//! long snapshot, that of a large transaction among them, would fill the cache. A checkpoint is
 //! told apart from them because it comes to every page that has its bit: not finding the version in memory it
 //! would take what is on the block for its own. If it begins after `visible` was read, its pin is at or above
 //! V, and so is not below a version born at or below V.

@@ -218,3 +218,26 @@ fn a_page_that_is_changed_again_and_again_takes_no_snapshot_from_others() {
         store.assert_nothing_leaks();
     }
 }
+
+/// What was neither there in its state nor is there any more is none of its business, and the numbers of such
+/// pages are used again.
+#[test]
+fn pages_that_come_and_go_beside_a_snapshot_do_not_take_it_from_its_owner() {
+    for volume in [None, Some(volume(1))] {
+        let store = Store::new(64, 6, volume);
+        store.put(b"k", b"before").unwrap();
+        let reader = store.begin(Isolation::Snapshot, true);
+        let seen = || reader.get(&store.tree, b"k", |value| value.map(<[u8]>::to_vec)).unwrap();
+        assert_eq!(seen().as_deref(), Some(&b"before"[..]));
+        let mut numbers = Vec::new();
+        for _ in 0..20 {
+            (0..50).for_each(|n| store.put(&key(n), &[0; 40]).unwrap());
+            (0..50).for_each(|n| assert!(store.remove(&key(n)).unwrap()));
+            numbers.push(store.kernel.pages.page_ids().high_water());
+        }
+        assert_eq!(seen().as_deref(), Some(&b"before"[..]));
+        assert!(numbers[19] < 64, "{numbers:?}");
+        drop(reader);
+        store.assert_nothing_leaks();
+    }
+}
