@@ -9,6 +9,7 @@ mod database;
 mod entry;
 mod environment;
 mod follower;
+mod holding;
 mod kept;
 mod keys;
 mod multi;

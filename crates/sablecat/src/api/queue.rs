@@ -42,9 +42,9 @@ use crate::txn::{Holds, Isolation};
 ///
 /// All of it is records of an ordinary database, which has the pages of what is in the queue and no more. The
 /// database remembers how long the records are. It can be read as any other, with
-/// [`existing_database`](Read::existing_database): keys are the numbers, eight bytes with the most significant
-/// first; an empty value is the place of the last record, where that has been consumed. Nothing keeps a
-/// program from writing to it so; what is no record of a queue is an error to who meets with it.
+/// [`existing_database`](Read::existing_database): keys are the numbers, eight bytes with the most
+/// significant first; an empty value is the place of the last record, where that has been consumed. Nothing
+/// keeps a program from writing to it so; what is no record of a queue is an error to who meets with it.
 ///
 /// A transaction may append some hundred thousand records, and consume some thousand, before it keeps others
 /// from more than that: it locks what it has in hand.

@@ -50,17 +50,6 @@ impl Named {
         Named { name: self.name.clone(), tree, presence: Arc::clone(&self.presence), holds: self.holds }
     }
 
-    /// Refuses it if it holds something else than what it is to be used as.
-    pub(crate) fn check_holds(&self, wanted: Holds) -> Result<()> {
-        if self.holds.serves_as(wanted) {
-            return Ok(());
-        }
-        Err(Error::invalid(format!(
-            "the database {:?} holds {}, and was asked for as one of {wanted}",
-            self.name, self.holds
-        )))
-    }
-
     /// How two of its keys are ordered.
     pub(crate) fn compare(&self, one: &[u8], other: &[u8]) -> Ordering {
         self.tree.tree().order.compare(one, other)
@@ -378,7 +367,7 @@ fn at_any_snapshot<T>(mut look: impl FnMut() -> Result<T>) -> Result<T> {
 
 /// Refuses a database that has another order, or holds other records, than was asked for.
 pub(super) fn check_asked(named: &Named, asked: Asked<'_>) -> Result<()> {
-    named.check_holds(asked.holds)?;
+    check_holds(&named.name, named.holds, asked.holds)?;
     let wanted = asked.comparator;
     let has = named.comparator();
     if wanted.is_none() || wanted == has {
@@ -390,4 +379,12 @@ pub(super) fn check_asked(named: &Named, asked: Asked<'_>) -> Result<()> {
         has.map_or("by bytes".to_owned(), |has| format!("by the comparator {has:?}")),
         wanted.unwrap_or_default()
     )))
+}
+
+/// Refuses a database that holds something else than what it is to be used as.
+pub(crate) fn check_holds(name: &str, holds: Holds, wanted: Holds) -> Result<()> {
+    if holds.serves_as(wanted) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("the database {name:?} holds {holds}, and was asked for as one of {wanted}")))
 }
