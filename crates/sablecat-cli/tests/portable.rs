@@ -115,7 +115,30 @@ fn odd_or_truncated_text_loads_nothing_and_names_its_line() {
         ("VERSION=4\n", "line 1"),
         ("VERSION=3\nVERSION=3\n", "line 2"),
         ("VERSION=3\nformat=odd\n", "line 2"),
-        ("VERSION=3\nformat=print\ntype=recno\nHEADER=END\n", "line 3"),
+        ("VERSION=3\nformat=print\ntype=recno\nHEADER=END\n", "line 5"),
+        ("VERSION=3\nformat=print\ntype=heap\nHEADER=END\n", "line 3"),
+        ("VERSION=3\nformat=print\ntype=recno\nrenumber=1\nHEADER=END\nDATA=END\n", "line 4"),
+        ("VERSION=3\nformat=print\ntype=queue\nHEADER=END\nDATA=END\n", "line 4"),
+        ("VERSION=3\nformat=print\ntype=queue\nre_len=0\nHEADER=END\nDATA=END\n", "line 4"),
+        ("VERSION=3\nformat=print\ntype=queue\nre_len=3\nre_pad=0x120\nHEADER=END\nDATA=END\n", "line 5"),
+        ("VERSION=3\nformat=print\ntype=queue\nre_len=3\nHEADER=END\n four\nDATA=END\n", "line 6"),
+        ("VERSION=3\nformat=print\ntype=recno\nkeys=1\nHEADER=END\n 2\n b\n 2\n c\nDATA=END\n", "line 8"),
+        ("VERSION=3\nformat=print\ntype=recno\nkeys=1\nHEADER=END\n 0\n b\nDATA=END\n", "line 6"),
+        ("VERSION=3\nformat=print\ntype=recno\nkeys=1\nHEADER=END\n 1\nDATA=END\n", "line 7"),
+        ("VERSION=3\nformat=print\ntype=btree\nduplicates=1\nHEADER=END\n k\n v\n k\nDATA=END\n", "line 9"),
+        (
+            "VERSION=3\nformat=print\ndatabase=main\ntype=queue\nre_len=3\nHEADER=END\nDATA=END\n",
+            "holds plain",
+        ),
+        ("{\"database\":\"d\",\"holds\":\"queue\"}\n", "line 1"),
+        ("{\"database\":\"d\",\"holds\":\"values\"}\n", "line 1"),
+        ("{\"database\":\"d\",\"holds\":\"numbers\",\"record_bytes\":0}\n", "line 1"),
+        (
+            "{\"database\":\"d\",\"holds\":\"numbers\"}\n{\"database\":\"d\",\"key\":\"k\",\"value\":\"v\"}\n",
+            "line 2",
+        ),
+        ("{\"number\":1,\"value\":\"v\"}\n", "line 1"),
+        ("{\"number\":0,\"value\":\"v\"}\n", "line 1"),
         ("VERSION=3\nformat=print\nHEADER=END\n", "line 3"),
         ("VERSION=3\ntype=btree\nHEADER=END\n", "line 3"),
         ("VERSION=3\nodd=1\n", "line 2"),
@@ -146,10 +169,120 @@ fn odd_or_truncated_text_loads_nothing_and_names_its_line() {
     assert_eq!(scratch.run("put env here before").code, 0);
     let before = scratch.run("dump env").out;
     for (text, place) in cases {
-        let answer = scratch.run_with("load env", text.as_bytes(), &[]);
+        let answer = scratch.run_with("load env --db new", text.as_bytes(), &[]);
         assert_eq!(answer.code, 2, "{text:?}: {}", answer.out);
         assert!(answer.err.contains(place), "{text:?}: {}", answer.err);
         assert_eq!(scratch.run("dump env").out, before, "{text:?}");
+    }
+}
+
+/// What `db5.3_dump` wrote of a queue and of numbered records, with `-k`, and of keys with several values.
+const KINDS: [(&str, &str, &str); 5] = [
+    (
+        "jobs",
+        "queue",
+        "type=queue\nre_len=8\nre_pad=0x2e\nkeys=1\nHEADER=END\n 33\n 6162632e2e2e2e2e\n 37\n 6465666768696a6b\nDATA=END\n",
+    ),
+    ("lines", "recno", "type=recno\nkeys=1\nHEADER=END\n 32\n 6f6e65\n 3130\n \nDATA=END\n"),
+    ("rows", "recno", "type=recno\nre_len=4\nkeys=1\nHEADER=END\n 31\n 61202020\nDATA=END\n"),
+    (
+        "sorted",
+        "btree",
+        "type=btree\nduplicates=1\ndupsort=1\nHEADER=END\n 61\n 31\n 61\n 32\n 62\n 31\nDATA=END\n",
+    ),
+    ("inserted", "btree", "type=btree\nduplicates=1\nHEADER=END\n 61\n 32\n 61\n 31\n 61\n 32\nDATA=END\n"),
+];
+
+fn text_of(of: &str) -> String {
+    format!("VERSION=3\nformat=bytevalue\n{of}")
+}
+
+#[test]
+fn queues_numbered_records_and_several_values_come_and_go() {
+    let scratch = Scratch::new("kinds");
+    for (name, _, of) in KINDS {
+        let answer = scratch.run_with(&format!("load env --db {name}"), text_of(of).as_bytes(), &[]);
+        assert_eq!((answer.code, &*answer.err), (0, ""), "{name}");
+        assert_eq!(scratch.run(&format!("dump env --db {name}")).out, text_of(of), "{name}");
+    }
+    let shown = scratch.run("stat env").out;
+    for what in
+        ["a queue, records of 8 bytes, padded with 0x2e", "numbered records of 4 bytes", "values, sorted"]
+    {
+        assert!(shown.contains(what), "{shown}");
+    }
+    assert_eq!(
+        scratch.json("stat env jobs --json")["holds"][0],
+        "a queue, records of 8 bytes, padded with 0x2e"
+    );
+    let all = scratch.run("dump env --format db-print").out;
+    for format in ["db", "db-print", "json"] {
+        let (dumped, again) = (
+            scratch.run(&format!("dump env --format {format}")).out,
+            Scratch::new(&format!("kinds-{format}")),
+        );
+        let answer = again.run_with("load env", dumped.as_bytes(), &[]);
+        assert_eq!((answer.code, &*answer.err), (0, ""), "{format}");
+        assert_eq!(again.run("dump env --format db-print").out, all, "{format}");
+        // Anew: numbers and sorted values are there, the others come once more.
+        if format == "db" {
+            let answer = again.run_with("load env --no-overwrite", dumped.as_bytes(), &[]);
+            assert_eq!(answer.code, 2, "{}", answer.out);
+            assert_eq!(again.run_with("load env", dumped.as_bytes(), &[]).code, 0);
+            assert_eq!(again.run("dump env --db inserted").out.lines().count(), 5 + 12 + 1);
+            for name in ["jobs", "lines", "rows", "sorted"] {
+                let text = |scratch: &Scratch| scratch.run(&format!("dump env --db {name}")).out;
+                assert_eq!(text(&again), text(&scratch));
+            }
+        }
+    }
+    // Without numbers they come after what is there; shorter ones are filled up.
+    let more = "VERSION=3\nformat=print\ntype=queue\nre_len=8\nre_pad=.\nHEADER=END\n last\nDATA=END\n";
+    assert_eq!(scratch.run_with("load env --db jobs", more.as_bytes(), &[]).code, 0);
+    assert!(scratch.run("dump env --db jobs --format db-print").out.ends_with(" 8\n last....\nDATA=END\n"));
+    let answer = scratch.run_with("load env --db lines --no-overwrite", text_of(KINDS[1].2).as_bytes(), &[]);
+    assert_eq!((answer.code, &*answer.out), (1, "0 records set\n2 were there already, and left alone\n"));
+}
+
+/// db5.3_load takes the first character of `re_pad=0x2e` for the byte, and writes `0x30` again.
+fn without_pad(text: &str) -> String {
+    text.lines().filter(|line| !line.starts_with("re_pad")).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+#[ignore = "needs db5.3_dump and db5.3_load (Debian's package db5.3-util)"]
+fn berkeley_db_reads_queues_numbered_records_and_several_values_and_dumps_them_alike() {
+    let scratch = Scratch::new("kinds-both-ways");
+    for (name, kind, of) in KINDS {
+        assert_eq!(scratch.run_with(&format!("load env --db {name}"), text_of(of).as_bytes(), &[]).code, 0);
+        let dumped = scratch.run(&format!("dump env --db {name}")).out;
+        std::fs::write(scratch.path().join(name), &dumped).expect("written");
+        let file = format!("{name}.db");
+        let load = Command::new("db5.3_load").args(["-f", name, &file]).current_dir(scratch.path()).status();
+        assert!(load.expect("started").success(), "{name}");
+        for option in ["", "-p"] {
+            let back = Command::new("db5.3_dump")
+                .args(
+                    [if kind == "btree" { "" } else { "-k" }, option, &file]
+                        .iter()
+                        .filter(|one| !one.is_empty()),
+                )
+                .current_dir(scratch.path())
+                .output()
+                .expect("started");
+            let back = without_sizes(std::str::from_utf8(&back.stdout).expect("text"));
+            if option.is_empty() {
+                assert_eq!(without_pad(&back), without_pad(&dumped), "{name}");
+            }
+            let again = Scratch::new(&format!("kinds-back{option}"));
+            let answer = again.run_with(&format!("load env --db {name}"), back.as_bytes(), &[]);
+            assert_eq!((answer.code, &*answer.err), (0, ""), "{name} {option}");
+            assert_eq!(
+                without_pad(&again.run(&format!("dump env --db {name}")).out),
+                without_pad(&dumped),
+                "{name}"
+            );
+        }
     }
 }
 

@@ -216,6 +216,8 @@ fn numbers_do_not_come_again_though_everything_was_consumed() {
         high += 1;
         assert_eq!(jobs.consume_one().unwrap().map(|(number, _)| number), Some(high));
         assert_eq!((jobs.len(&env).unwrap(), jobs.estimated_len().unwrap()), (0, 0));
+        // The places of records that were the last go once there is another.
+        assert_eq!(jobs.database().len().unwrap(), 1);
         drop(jobs);
         env.close().unwrap();
     }
@@ -272,6 +274,24 @@ fn pages_of_what_was_consumed_are_given_back() {
     while jobs.consume_one().unwrap().is_some() {}
     let stats = jobs.database().stats().unwrap();
     assert!(stats.pages < 4 && stats.records == 1, "{stats:?}");
+}
+
+/// What was appended at once fills its pages, so that none has room for what is left of another.
+#[test]
+fn pages_of_a_full_queue_are_given_back_as_it_empties() {
+    let env = Env::builder().page_size(1024).in_memory().unwrap();
+    let jobs = queue(&env);
+    env.write(|txn| (0..20_000).try_for_each(|n| jobs.append(txn, record(n)).map(drop))).unwrap();
+    let full = jobs.database().stats().unwrap().pages;
+    let before = env.counters().page_hits;
+    for n in 0..19_000u64 {
+        assert_eq!(jobs.consume_one().unwrap().unwrap().1, record(n));
+    }
+    let hits = env.counters().page_hits - before;
+    assert!(hits < 19_000 * 40, "{hits} pages were looked at for 19000 records");
+    let left = jobs.database().stats().unwrap().pages;
+    assert!(left < full / 10, "{left} pages of {full} are left for a twentieth of the records");
+    assert_eq!(env.verify(&mut |_| {}).unwrap().problems, [""; 0]);
 }
 
 /// In one transaction, which sees what it has removed for as long as it lasts.
@@ -554,4 +574,39 @@ fn what_a_killed_process_had_in_hand_is_there_for_who_waits() {
     assert!(jobs.is_empty(&env).unwrap());
     drop((jobs, held));
     env.close().unwrap();
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn measure() {
+    const RECORDS: u32 = 500_000;
+    for durability in [Durability::Memory, Durability::NoSync] {
+        let path = Path::new("/dev/shm").join(format!("sablecat-queue-measure-{}", std::process::id()));
+        let env = Env::builder().cache_size(256 << 20).durability(durability).open(&path).unwrap();
+        let jobs = Queue::open(&env, "queue", 32).unwrap();
+        let plain = env.database("plain").unwrap();
+        let timed = |what: &str, mut work: Box<dyn FnMut(u64) + '_>| {
+            let begun = std::time::Instant::now();
+            (0..u64::from(RECORDS)).for_each(&mut work);
+            let each = begun.elapsed() / RECORDS;
+            println!(
+                "{durability:?}, {what}: {} ns, {:.0} a second",
+                each.as_nanos(),
+                1e9 / each.as_nanos() as f64
+            );
+        };
+        timed("insert", Box::new(|n| plain.insert(record(n), [7; 32]).unwrap()));
+        timed("append", Box::new(|_| _ = jobs.append_one([7; 32]).unwrap()));
+        timed("consume", Box::new(|_| _ = jobs.consume_one().unwrap().unwrap()));
+        timed(
+            "both",
+            Box::new(|_| {
+                jobs.append_one([7; 32]).unwrap();
+                jobs.consume_one().unwrap().unwrap();
+            }),
+        );
+        drop((jobs, plain));
+        env.close().unwrap();
+        std::fs::remove_dir_all(&path).unwrap();
+    }
 }

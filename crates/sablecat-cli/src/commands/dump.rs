@@ -2,17 +2,19 @@
 
 use std::io::{self, BufWriter, Write};
 
+use sablecat::ReadTxn;
 use sablecat::globals::Globals;
-use sablecat::{Database, ReadTxn};
 
 use crate::arguments::{Existing, Reading};
+use crate::portable::kinds::{Held, Made, written};
 use crate::portable::{Format, berkeley, json};
 use crate::{Failure, Outcome, interrupt};
 
 /// Print databases as text that `load` and other programs read
 ///
-/// All in one state, while others write. Berkeley DB's db_load reads the formats db and db-print; a single
-/// database that was asked for is printed without its name, so that it becomes the one in db_load's file.
+/// All in one state, while others write. Berkeley DB's db_load reads the formats db and db-print (numbers of
+/// records in db alone); a single database that was asked for is printed without its name, so that it becomes
+/// the one in db_load's file.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -46,16 +48,16 @@ impl Arguments {
             Format::Json => {
                 let mut writer = json::Writer::new(out)?;
                 for name in names {
-                    let database = existing(state, name)?;
-                    writer.begin(name, database.method())?;
-                    records(state, &database, |key, value| writer.record(key, value))?;
+                    let held = Held::existing(state, name)?;
+                    writer.begin(name, Made::of(held.database()))?;
+                    held.each(state, |which, value| written(writer.record(which, value)))?;
                 }
                 Ok(writer.finish()?)
             }
             Format::Zwr => match names {
                 [name] => {
-                    let database = existing(state, name)?;
-                    Globals::of(database)?.export(state, Stoppable(out))?;
+                    let held = Held::existing(state, name)?;
+                    Globals::of(held.database().clone())?.export(state, Stoppable(out))?;
                     interrupt::check()
                 }
                 _ => Err("one database of globals is printed as zwr: say which with --db".into()),
@@ -73,30 +75,13 @@ impl Arguments {
         let mut writer = berkeley::Writer::new(out, print);
         let alone = self.databases.len() == 1;
         for name in names {
-            let database = existing(state, name)?;
-            writer.begin((!alone).then_some(name), database.method())?;
-            records(state, &database, |key, value| writer.record(key, value))?;
+            let held = Held::existing(state, name)?;
+            writer.begin((!alone).then_some(name), Made::of(held.database()))?;
+            held.each(state, |which, value| writer.record(which, value))?;
             writer.end()?;
         }
         Ok(writer.finish()?)
     }
-}
-
-fn existing(state: &ReadTxn, name: &str) -> Result<Database, Failure> {
-    state.existing_database(name)?.ok_or_else(|| format!("there is no database {name:?}").into())
-}
-
-fn records(
-    state: &ReadTxn,
-    database: &Database,
-    mut each: impl FnMut(&[u8], &[u8]) -> io::Result<()>,
-) -> Result<(), Failure> {
-    for record in state.range(database, ..)? {
-        interrupt::check()?;
-        let (key, value) = record?;
-        each(&key, &value)?;
-    }
-    Ok(())
 }
 
 /// Fails once a signal has come.

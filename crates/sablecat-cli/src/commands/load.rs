@@ -6,10 +6,11 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::PathBuf;
 
 use sablecat::globals::Globals;
-use sablecat::{Database, Holds, Method, Txn};
+use sablecat::{Duplicates, Holds, Txn};
 use serde_json::json;
 
 use crate::arguments::Existing;
+use crate::portable::kinds::{Held, Made};
 use crate::portable::lines::Lines;
 use crate::portable::{Format, Part, Parts, berkeley, json};
 use crate::{Failure, Outcome, interrupt, output};
@@ -18,7 +19,9 @@ use crate::{Failure, Outcome, interrupt, output};
 ///
 /// All of them or, after any error, none: in one transaction, whose changes take room on the disk twice, in
 /// the log and in files, until it has committed. Creates the environment and the databases if they do not
-/// exist. Records that are there already get the values of the text.
+/// exist. Records that are there already get the values of the text; where a key has
+/// several values, those of the text are added. Numbered records of which the text does not say the numbers
+/// come after those that are there.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -99,59 +102,55 @@ impl Arguments {
     /// Sets all that a text says.
     fn set_all(&self, txn: &mut Txn<'_>, text: &mut impl Parts) -> Result<Loaded, Failure> {
         let (mut loaded, mut databases) = (Loaded::default(), HashMap::new());
-        let mut current = None;
+        let mut current: Option<String> = None;
         while let Some(part) = text.next()? {
             interrupt::check()?;
-            let done = match (part, &current) {
-                (Part::Database(name, method), _) => {
+            let done = match (part, current.as_ref().and_then(|name| databases.get(name))) {
+                (Part::Database(name, made), _) => {
                     let name = name.unwrap_or_else(|| self.db.clone());
-                    open(txn, &mut databases, name, method).map(|database| current = Some(database))
+                    current = Some(name.clone());
+                    self.open(txn, &mut databases, name, made)
                 }
-                (Part::Record(key, value), Some(database)) => {
-                    self.set(txn, database, (&key, &value), &mut loaded)
-                }
-                (Part::Record(..), None) => return Err(text.wrong(&"a record before any database")),
+                (part, Some((held, _))) => self.set(txn, held, &part, &mut loaded),
+                (_, None) => return Err(text.wrong(&"a record before any database")),
             };
             done.map_err(|error| text.wrong(&error))?;
         }
         Ok(loaded)
     }
 
-    fn set(
+    /// A database, opened or created once; what it is, if it is created.
+    fn open(
         &self,
         txn: &mut Txn<'_>,
-        database: &Database,
-        (key, value): (&[u8], &[u8]),
-        loaded: &mut Loaded,
-    ) -> sablecat::Result<()> {
-        let set = if self.no_overwrite {
-            txn.insert_new(database, key, value)?
-        } else {
-            txn.insert(database, key, value)?;
-            true
-        };
+        databases: &mut HashMap<String, (Held, Made)>,
+        name: String,
+        made: Made,
+    ) -> Result<(), Failure> {
+        if self.no_overwrite && made.holds == Holds::Values(Duplicates::Inserted) {
+            return Err(
+                "values that are as they were inserted are always added: without --no-overwrite".into()
+            );
+        }
+        if let Some((_, before)) = databases.get(&name) {
+            return if *before == made {
+                Ok(())
+            } else {
+                Err(format!("the database {name:?} is said to be something else than before").into())
+            };
+        }
+        let held = Held::open(txn, &name, made)?;
+        databases.insert(name, (held, made));
+        Ok(())
+    }
+
+    fn set(&self, txn: &mut Txn<'_>, held: &Held, part: &Part, loaded: &mut Loaded) -> Result<(), Failure> {
+        let Some((which, value)) = part.record() else { return Ok(()) };
+        let set = held.set(txn, which, value, !self.no_overwrite)?;
         loaded.records += u64::from(set);
         loaded.kept += u64::from(!set);
         Ok(())
     }
-}
-
-/// A database, opened or created once; how it is arranged, if it is created.
-fn open(
-    txn: &mut Txn<'_>,
-    opened: &mut HashMap<String, Database>,
-    name: String,
-    method: Method,
-) -> sablecat::Result<Database> {
-    if let Some(database) = opened.get(&name) {
-        return Ok(database.clone());
-    }
-    let database = match txn.existing_database(&name)? {
-        Some(database) => database,
-        None => txn.database_as(&name, method)?,
-    };
-    opened.insert(name, database.clone());
-    Ok(database)
 }
 
 /// Ends the text once a signal has come.

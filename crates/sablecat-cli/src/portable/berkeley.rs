@@ -15,18 +15,23 @@
 //! A header of names and values, then keys and values in turns, a line each after a space: as hexadecimal
 //! digits (`format=bytevalue`), or as text in which what cannot be printed is two digits after a backslash
 //! (`format=print`). One such section for each database.
+//!
+//! Of numbered records (`type=queue`, `type=recno`) the values alone stand there, or, with `keys=1`, the
+//! numbers as well, in decimal digits. Of 5.3's programs db5.3_dump writes these with `-k`; db5.3_load reads
+//! them rightly with `format=bytevalue` alone, and takes the first character of `re_pad=0x20` for the byte.
 
 use std::io::{self, BufRead, Write};
 
-use sablecat::Method;
+use sablecat::{Duplicates, Holds, Method};
 
+use super::kinds::{Made, Which};
 use super::lines::Lines;
 use super::{Part, Parts};
 use crate::Failure;
 use crate::arguments::to_hex;
 
 /// Names in headers that say nothing about what the records are: sizes of pages, and the like.
-const OF_NO_CONCERN: [&str; 12] = [
+const OF_NO_CONCERN: [&str; 11] = [
     "bt_minkey",
     "chksum",
     "db_lorder",
@@ -37,9 +42,11 @@ const OF_NO_CONCERN: [&str; 12] = [
     "nodegroup",
     "mp_mmapsize",
     "mp_multiple",
-    "dupsort",
     "subdatabase",
 ];
+
+/// What shorter records are filled up with, unless the header says something else.
+const PAD: u8 = b' ';
 
 /// Writes the text.
 pub(crate) struct Writer<W> {
@@ -54,7 +61,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// Begins a database; without a name, what it is loaded into says which.
-    pub(crate) fn begin(&mut self, name: Option<&str>, method: Method) -> Result<(), Failure> {
+    pub(crate) fn begin(&mut self, name: Option<&str>, made: Made) -> Result<(), Failure> {
         let format = if self.print { "print" } else { "bytevalue" };
         write!(self.out, "VERSION=3\nformat={format}\n")?;
         if let Some(name) = name {
@@ -65,13 +72,45 @@ impl<W: Write> Writer<W> {
             }
             writeln!(self.out, "database={name}")?;
         }
-        let kind = if method == Method::Hash { "hash" } else { "btree" };
-        Ok(write!(self.out, "type={kind}\nHEADER=END\n")?)
+        self.kind(made)?;
+        Ok(self.out.write_all(b"HEADER=END\n")?)
     }
 
-    pub(crate) fn record(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
-        self.line(key)?;
-        self.line(value)
+    fn kind(&mut self, made: Made) -> io::Result<()> {
+        let of_one_length = |out: &mut W, bytes: u32, pad: u8| {
+            writeln!(out, "re_len={bytes}")?;
+            if pad == PAD { Ok(()) } else { writeln!(out, "re_pad=0x{pad:02x}") }
+        };
+        match made.holds {
+            Holds::Values(Duplicates::Sorted) => self.out.write_all(b"type=btree\nduplicates=1\ndupsort=1\n"),
+            Holds::Values(Duplicates::Inserted) => self.out.write_all(b"type=btree\nduplicates=1\n"),
+            Holds::Queue { record_bytes, pad } => {
+                self.out.write_all(b"type=queue\n")?;
+                of_one_length(&mut self.out, record_bytes, pad)?;
+                self.out.write_all(b"keys=1\n")
+            }
+            Holds::Numbers { record_bytes, pad } => {
+                self.out.write_all(b"type=recno\n")?;
+                record_bytes.map_or(Ok(()), |bytes| of_one_length(&mut self.out, bytes, pad))?;
+                self.out.write_all(b"keys=1\n")
+            }
+            _ if made.method == Method::Hash => self.out.write_all(b"type=hash\n"),
+            _ => self.out.write_all(b"type=btree\n"),
+        }
+    }
+
+    pub(crate) fn record(&mut self, which: Which<'_>, value: &[u8]) -> Result<(), Failure> {
+        match which {
+            Which::Key(key) => self.line(key)?,
+            Which::Number(number) if number <= u64::from(u32::MAX) => {
+                self.line(number.to_string().as_bytes())?;
+            }
+            Which::Number(number) => {
+                let why = format!("record {number} has a number above Berkeley DB's; dump it as JSON");
+                return Err(why.into());
+            }
+        }
+        Ok(self.line(value)?)
     }
 
     pub(crate) fn end(&mut self) -> io::Result<()> {
@@ -104,10 +143,14 @@ pub(crate) struct Reader<R> {
     lines: Lines<R>,
     /// Within the records of a database: whether they are text.
     print: Option<bool>,
-    /// Whether that database may have several values for a key.
-    duplicates: bool,
+    /// What that database is.
+    made: Made,
+    /// Whether the numbers of its records stand there.
+    keys: bool,
     /// The last key of it.
     last: Option<Vec<u8>>,
+    /// The last number of it.
+    last_number: u64,
 }
 
 impl<R: BufRead> Parts for Reader<R> {
@@ -120,14 +163,17 @@ impl<R: BufRead> Parts for Reader<R> {
             self.print = None;
             return self.next();
         }
+        let record_bytes = match self.made.holds {
+            Holds::Queue { record_bytes, .. } => Some(Some(record_bytes)),
+            Holds::Numbers { record_bytes, .. } => Some(record_bytes),
+            _ => None,
+        };
+        if let Some(record_bytes) = record_bytes {
+            return self.numbered(print, record_bytes).map(Some);
+        }
         let key = self.bytes(print)?;
-        if self.last.as_ref() == Some(&key) {
-            let why = if self.duplicates {
-                "has several values, which a database cannot hold yet"
-            } else {
-                "is there twice"
-            };
-            return Err(self.lines.wrong(format!("the key {} {why}", key.escape_ascii())));
+        if self.made.holds == Holds::Records && self.last.as_ref() == Some(&key) {
+            return Err(self.lines.wrong(format!("the key {} is there twice", key.escape_ascii())));
         }
         self.within_data()?;
         let value = self.bytes(print)?;
@@ -142,7 +188,7 @@ impl<R: BufRead> Parts for Reader<R> {
 
 impl<R: BufRead> Reader<R> {
     pub(crate) fn new(lines: Lines<R>) -> Reader<R> {
-        Reader { lines, print: None, duplicates: false, last: None }
+        Reader { lines, print: None, made: Made::default(), keys: false, last: None, last_number: 0 }
     }
 
     /// Goes to the next line of the records, which there must be.
@@ -155,9 +201,9 @@ impl<R: BufRead> Reader<R> {
     }
 
     fn header(&mut self) -> Result<Part, Failure> {
-        let (mut name, mut print, mut method) = (None, None, None);
-        self.duplicates = false;
-        self.last = None;
+        let (mut name, mut print, mut kind) = (None, None, None);
+        let (mut duplicates, mut sorted, mut record_bytes, mut pad) = (false, false, None, PAD);
+        (self.keys, self.last, self.last_number) = (false, None, 0);
         let mut first = true;
         loop {
             let line = String::from_utf8_lossy(self.lines.line()).into_owned();
@@ -173,7 +219,8 @@ impl<R: BufRead> Reader<R> {
             }
             first = false;
             match (what, value) {
-                ("VERSION", "2" | "3") | ("keys", "1") | ("recnum", "0" | "1") => {}
+                ("VERSION", "2" | "3") | ("recnum", "0" | "1") | ("renumber", "0") => {}
+                ("keys", "0" | "1") => self.keys = value == "1",
                 ("VERSION", _) => {
                     return Err(self
                         .lines
@@ -181,15 +228,25 @@ impl<R: BufRead> Reader<R> {
                 }
                 ("format", "print") => print = Some(true),
                 ("format", "bytevalue") => print = Some(false),
-                ("type", "btree") => method = Some(Method::Btree),
-                ("type", "hash") => method = Some(Method::Hash),
-                ("type", "recno" | "queue" | "heap") => {
-                    return Err(self.lines.wrong(format!(
-                        "a database of the type {value}; there are none of numbered records yet"
-                    )));
+                ("type", "btree" | "hash" | "queue" | "recno") => kind = Some(value.to_owned()),
+                ("type", "heap") => {
+                    return Err(self.lines.wrong("a database of the type heap, which there is none of"));
                 }
+                ("renumber", "1") => {
+                    let why = "records whose numbers change when others are removed, which there are none of";
+                    return Err(self.lines.wrong(why));
+                }
+                ("re_len", _) => match value.parse() {
+                    Ok(bytes) if bytes > 0 => record_bytes = Some(bytes),
+                    _ => return Err(self.lines.wrong("re_len is a number of bytes")),
+                },
+                ("re_pad", _) => match byte(value) {
+                    Some(byte) => pad = byte,
+                    None => return Err(self.lines.wrong("re_pad is a byte: 0x20, or a character")),
+                },
                 ("database", _) => name = Some(value.to_owned()),
-                ("duplicates", "0" | "1") => self.duplicates = value == "1",
+                ("duplicates", "0" | "1") => duplicates = value == "1",
+                ("dupsort", "0" | "1") => sorted = value == "1",
                 ("HEADER", "END") => break,
                 _ if OF_NO_CONCERN.contains(&what) => {}
                 _ => return Err(self.lines.wrong(format!("{line:?} is not known in a header"))),
@@ -198,10 +255,52 @@ impl<R: BufRead> Reader<R> {
                 return Err(self.lines.wrong("HEADER=END is missing: the input was cut short"));
             }
         }
-        let method =
-            method.ok_or_else(|| self.lines.wrong("the header does not say the type of the database"))?;
+        let holds = match (kind.as_deref(), record_bytes) {
+            (None, _) => {
+                return Err(self.lines.wrong("the header does not say the type of the database"));
+            }
+            (Some("queue"), Some(record_bytes)) => Holds::Queue { record_bytes, pad },
+            (Some("queue"), None) => {
+                return Err(self.lines.wrong("the header does not say re_len, the bytes of a record"));
+            }
+            // The pad of records of any length says nothing.
+            (Some("recno"), record_bytes) => {
+                Holds::Numbers { record_bytes, pad: if record_bytes.is_some() { pad } else { 0 } }
+            }
+            // Their order is by hashes where they are hashed; here the key's values have an order, too.
+            _ if sorted => Holds::Values(Duplicates::Sorted),
+            _ if duplicates => Holds::Values(Duplicates::Inserted),
+            _ => Holds::Records,
+        };
+        let is_hash = kind.as_deref() == Some("hash") && holds == Holds::Records;
+        self.made = Made { method: if is_hash { Method::Hash } else { Method::Btree }, holds };
         self.print = Some(print.ok_or_else(|| self.lines.wrong("the header does not say the format"))?);
-        Ok(Part::Database(name, method))
+        Ok(Part::Database(name, self.made))
+    }
+
+    /// A record that has a number, of which the line is the first.
+    fn numbered(&mut self, print: bool, record_bytes: Option<u32>) -> Result<Part, Failure> {
+        let mut number = None;
+        if self.keys {
+            let key = self.bytes(print)?;
+            let read = std::str::from_utf8(&key).ok().and_then(|text| text.parse().ok());
+            match read.filter(|&number: &u64| number > self.last_number) {
+                Some(read) => (number, self.last_number) = (Some(read), read),
+                None => {
+                    return Err(self
+                        .lines
+                        .wrong("a number in digits, greater than the one before, expected"));
+                }
+            }
+            self.within_data()?;
+        }
+        let record = self.bytes(print)?;
+        match record_bytes {
+            Some(bytes) if record.len() > bytes as usize => {
+                Err(self.lines.wrong(format!("a record of {} bytes, where re_len is {bytes}", record.len())))
+            }
+            _ => Ok(Part::Numbered(number, record)),
+        }
     }
 
     /// What the line stands for.
@@ -211,6 +310,15 @@ impl<R: BufRead> Reader<R> {
         };
         let bytes = if print { from_print(rest) } else { from_digits(rest) };
         bytes.map_err(|why| self.lines.wrong(why))
+    }
+}
+
+/// A byte in a header, as digits or as itself.
+fn byte(text: &str) -> Option<u8> {
+    match (text.strip_prefix("0x"), text.as_bytes()) {
+        (Some(digits), _) => u8::from_str_radix(digits, 16).ok(),
+        (None, &[byte]) => Some(byte),
+        _ => None,
     }
 }
 

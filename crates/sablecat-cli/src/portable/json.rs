@@ -7,16 +7,20 @@
 //! {"end":true,"records":1}
 //! ```
 //!
-//! `key_hex` and `value_hex` stand where bytes are no text. The first line and the last may both be missing,
-//! in what others write; where there is the first, the last must be there, and count right. A line with a
-//! database alone says that there is one, perhaps without records, and, with `"method":"hash"`, that it is a
-//! hash table if it is made.
+//! `key_hex` and `value_hex` stand where bytes are no text, and a `number` in place of a key where a record
+//! has one. The first line and the last may both be missing, in what others write; where there is the first,
+//! the last must be there, and count right. A line with a database alone says that there is one, perhaps
+//! without records, and, with `"method":"hash"`, that it is a hash table if it is made; with `"holds"`, which
+//! kind of records it has: `"values"` (with `"sorted"`),
+//! `"queue"` and `"numbers"` (with `"record_bytes"` and `"pad"`), `"globals"`.
 
+use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
 
-use sablecat::Method;
+use sablecat::{Duplicates, Holds, Method};
 use serde_json::{Map, Value, json};
 
+use super::kinds::{Made, Which};
 use super::lines::Lines;
 use super::{Part, Parts};
 use crate::arguments::from_hex;
@@ -24,6 +28,11 @@ use crate::{Failure, output};
 
 /// What a hash table is called.
 const HASH: &str = "hash";
+/// What kinds of records are called.
+const VALUES: &str = "values";
+const QUEUE: &str = "queue";
+const NUMBERS: &str = "numbers";
+const GLOBALS: &str = "globals";
 
 /// Writes the text.
 pub(crate) struct Writer<W> {
@@ -39,19 +48,46 @@ impl<W: Write> Writer<W> {
     }
 
     /// Begins a database.
-    pub(crate) fn begin(&mut self, name: &str, method: Method) -> io::Result<()> {
+    pub(crate) fn begin(&mut self, name: &str, made: Made) -> io::Result<()> {
         self.database = name.into();
         let mut object = json!({ "database": name });
-        if method == Method::Hash {
+        if made.method == Method::Hash {
             object["method"] = HASH.into();
+        }
+        match made.holds {
+            Holds::Values(order) => {
+                object["holds"] = VALUES.into();
+                object["sorted"] = (order == Duplicates::Sorted).into();
+            }
+            Holds::Queue { record_bytes, pad } => {
+                object["holds"] = QUEUE.into();
+                object["record_bytes"] = record_bytes.into();
+                object["pad"] = pad.into();
+            }
+            Holds::Numbers { record_bytes, pad } => {
+                object["holds"] = NUMBERS.into();
+                if let Some(bytes) = record_bytes {
+                    object["record_bytes"] = bytes.into();
+                    object["pad"] = pad.into();
+                }
+            }
+            Holds::Globals => object["holds"] = GLOBALS.into(),
+            _ => {}
         }
         writeln!(self.out, "{object}")
     }
 
-    pub(crate) fn record(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+    pub(crate) fn record(&mut self, which: Which<'_>, value: &[u8]) -> io::Result<()> {
         let mut object = Map::new();
         object.insert("database".to_owned(), self.database.clone());
-        object.append(&mut output::members(key, Some(value), false));
+        match which {
+            Which::Key(key) => object.append(&mut output::members(key, Some(value), false)),
+            Which::Number(number) => {
+                object.insert("number".to_owned(), number.into());
+                let members = output::members(b"", Some(value), false);
+                object.extend(members.into_iter().filter(|(name, _)| !name.starts_with("key")));
+            }
+        }
         serde_json::to_writer(&mut self.out, &object)?;
         self.records += 1;
         self.out.write_all(b"\n")
@@ -72,6 +108,8 @@ pub(crate) struct Reader<R> {
     records: u64,
     /// The name of the database that began last.
     database: Option<Option<String>>,
+    /// What was said of each.
+    made: HashMap<Option<String>, Made>,
     /// A record whose database has just begun.
     held: Option<Part>,
 }
@@ -110,7 +148,15 @@ impl<R: BufRead> Parts for Reader<R> {
 
 impl<R: BufRead> Reader<R> {
     pub(crate) fn new(lines: Lines<R>) -> Reader<R> {
-        Reader { lines, begun: false, ended: false, records: 0, database: None, held: None }
+        Reader {
+            lines,
+            begun: false,
+            ended: false,
+            records: 0,
+            database: None,
+            made: HashMap::new(),
+            held: None,
+        }
     }
 
     fn first(&mut self, object: &Map<String, Value>) -> Result<(), Failure> {
@@ -143,22 +189,71 @@ impl<R: BufRead> Reader<R> {
             Some(method) if method == HASH => Method::Hash,
             Some(_) => return Err(self.lines.wrong(format!("\"method\" is {HASH:?}, or not there"))),
         };
+        let holds = self.holds(&mut object)?;
         let (key, value) = (self.bytes(&mut object, "key")?, self.bytes(&mut object, "value")?);
+        let number = match object.remove("number") {
+            None => None,
+            Some(number) => match number.as_u64() {
+                Some(number) if number > 0 => Some(number),
+                _ => return Err(self.lines.wrong("\"number\" is a whole number above 0")),
+            },
+        };
         if let Some(member) = object.keys().next() {
             return Err(self.lines.wrong(format!("{member:?} is not known")));
         }
-        let record = match (key, value) {
-            (Some(key), Some(value)) => Some(Part::Record(key, value)),
-            (None, None) if name.is_some() => None,
+        let record = match (key, number, value) {
+            (Some(key), None, Some(value)) => Some(Part::Record(key, value)),
+            (None, Some(number), Some(value)) => Some(Part::Numbered(Some(number), value)),
+            (None, None, None) if name.is_some() => None,
             _ => return Err(self.lines.wrong("a key and a value expected, or a database alone")),
         };
         self.records += u64::from(record.is_some());
         if record.is_some() && self.database.as_ref() == Some(&name) {
             return Ok(record);
         }
+        // A record says nothing of its database: that is as it was said before.
+        let made = match (&record, self.made.get(&name)) {
+            (Some(_), Some(made)) => *made,
+            _ => Made { method, holds },
+        };
+        self.made.insert(name.clone(), made);
         self.database = Some(name.clone());
         self.held = record;
-        Ok(Some(Part::Database(name, method)))
+        Ok(Some(Part::Database(name, made)))
+    }
+
+    /// What a database is said to hold.
+    fn holds(&self, object: &mut Map<String, Value>) -> Result<Holds, Failure> {
+        let Some(kind) = object.remove("holds") else { return Ok(Holds::Records) };
+        let byte = |value: Option<Value>| match value {
+            None => Ok(0),
+            Some(value) => value
+                .as_u64()
+                .and_then(|pad| u8::try_from(pad).ok())
+                .ok_or_else(|| self.lines.wrong("\"pad\" is a byte")),
+        };
+        let bytes = match object.remove("record_bytes") {
+            None => None,
+            Some(value) => match value.as_u64().and_then(|bytes| u32::try_from(bytes).ok()) {
+                Some(bytes) if bytes > 0 => Some(bytes),
+                _ => return Err(self.lines.wrong("\"record_bytes\" is a number of bytes")),
+            },
+        };
+        match (kind.as_str(), bytes) {
+            (Some(VALUES), None) => match object.remove("sorted") {
+                Some(Value::Bool(true)) => Ok(Holds::Values(Duplicates::Sorted)),
+                Some(Value::Bool(false)) => Ok(Holds::Values(Duplicates::Inserted)),
+                _ => Err(self.lines.wrong("\"sorted\" is true or false")),
+            },
+            (Some(QUEUE), Some(record_bytes)) => {
+                Ok(Holds::Queue { record_bytes, pad: byte(object.remove("pad"))? })
+            }
+            (Some(NUMBERS), record_bytes) => {
+                Ok(Holds::Numbers { record_bytes, pad: byte(object.remove("pad"))? })
+            }
+            (Some(GLOBALS), None) => Ok(Holds::Globals),
+            _ => Err(self.lines.wrong(format!("it cannot be that \"holds\" is {kind}"))),
+        }
     }
 
     /// The bytes of a member, as text or as digits.

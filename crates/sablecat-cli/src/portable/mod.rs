@@ -3,6 +3,7 @@
 //! ```text
 //! berkeley.rs    what Berkeley DB's db_dump and db_load write and read, in both of its forms
 //! json.rs        a JSON object on each line
+//! kinds.rs       databases by what they hold
 //! lines.rs       lines that are read, and told by their numbers
 //! ```
 //!
@@ -11,12 +12,13 @@
 
 pub(crate) mod berkeley;
 pub(crate) mod json;
+pub(crate) mod kinds;
 pub(crate) mod lines;
 
 use clap::ValueEnum;
-use sablecat::Method;
 
 use crate::Failure;
+use kinds::{Made, Which};
 
 /// How text is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -34,10 +36,23 @@ pub(crate) enum Format {
 /// A part of what text says.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// A database begins; without a name, if the text has none for it. How it is arranged, if it is made.
-    Database(Option<String>, Method),
+    /// A database begins; without a name, if the text has none for it. What it is, if it is made.
+    Database(Option<String>, Made),
     /// A record of the last to begin.
     Record(Vec<u8>, Vec<u8>),
+    /// A record of the last to begin, with its number, if the text says it.
+    Numbered(Option<u64>, Vec<u8>),
+}
+
+impl Part {
+    /// Which record it is, and the record; none: it is a database.
+    pub(crate) fn record(&self) -> Option<(Option<Which<'_>>, &[u8])> {
+        match self {
+            Part::Database(..) => None,
+            Part::Record(key, value) => Some((Some(Which::Key(key)), value)),
+            Part::Numbered(number, value) => Some((number.map(Which::Number), value)),
+        }
+    }
 }
 
 /// Text that is being read.

@@ -13,7 +13,7 @@ use super::{
     Bounds, Cursor, DataStore, DatabaseStats, Entry, Env, KeyRange, Range, Read, ReadTxn, Txn, TxnOptions,
 };
 use crate::access::Method;
-use crate::env::{Asked, Core, Named};
+use crate::env::{Core, Named};
 use crate::error::{Error, Result};
 use crate::txn::{Committed, Holds, Isolation, RecordChange, TreeRef, locks};
 
@@ -127,15 +127,6 @@ impl<K: Kind> Database<K> {
         self.named.comparator()
     }
 
-    /// What it was asked for as when it was made.
-    pub(super) fn as_asked(&self) -> Asked<'_> {
-        Asked {
-            comparator: self.named.comparator(),
-            holds: self.named.holds,
-            ..Asked::arranged_as(self.named.method())
-        }
-    }
-
     /// How its records are arranged.
     pub fn method(&self) -> Method {
         self.named.method()
@@ -144,11 +135,6 @@ impl<K: Kind> Database<K> {
     /// What kind of records it holds, as was said when it was made.
     pub fn holds(&self) -> Holds {
         self.named.holds
-    }
-
-    /// An error unless it holds that, or says nothing of what it holds and may.
-    pub(crate) fn require_holds(&self, wanted: Holds) -> Result<()> {
-        self.named.check_holds(wanted)
     }
 
     /// What it is known by.

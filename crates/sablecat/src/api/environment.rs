@@ -16,7 +16,7 @@ use crate::env::{
     RecoveryReport, VerifyReport, arranged,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::txn::{Durability, Holds, Isolation, Options};
+use crate::txn::{Durability, Isolation, Options};
 use crate::types::Lsn;
 
 /// How often [`Env::write`] runs its work before it takes the environment to itself,
@@ -211,8 +211,8 @@ impl Env {
     ///
     /// # Errors
     /// `Invalid` for a name that cannot be, or for a database with a comparator that was not registered, or
-    /// one that [holds](Holds) something else than plain records; those of commits; `ReadOnly` if there is
-    /// none and none can be created.
+    /// one that [holds](crate::Holds) something else than plain records; those of commits; `ReadOnly` if
+    /// there is none and none can be created.
     pub fn database(&self, name: &str) -> Result<Database> {
         self.core().database_or_new(name, Asked::default()).map(|named| Database::new(self.clone(), named))
     }
@@ -237,17 +237,6 @@ impl Env {
         self.core()
             .database_or_new(name, Asked::arranged_as(method))
             .and_then(|named| arranged(named, method))
-            .map(|named| Database::new(self.clone(), named))
-    }
-
-    /// Opens a database that holds this kind of records, creating it if there is none of that name: what
-    /// [`MultiMap::open`](super::MultiMap::open), [`Queue::open`](super::Queue::open) and their like do.
-    ///
-    /// # Errors
-    /// As [`Env::database`]; `Invalid` if the database holds something else.
-    pub fn database_holding(&self, name: &str, holds: Holds) -> Result<Database> {
-        self.core()
-            .database_or_new(name, Asked::to_hold(holds))
             .map(|named| Database::new(self.clone(), named))
     }
 

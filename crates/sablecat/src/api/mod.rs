@@ -10,6 +10,7 @@ mod entry;
 mod environment;
 mod estimate;
 mod follower;
+mod holding;
 mod index;
 mod kept;
 mod keys;

@@ -22,7 +22,8 @@ use crate::txn::{Duplicates, Holds};
 ///     assert!(!tags.insert(txn, "cat.jpg", "2026")?, "it is there already");
 ///     Ok(())
 /// })?;
-/// assert_eq!(tags.values(&env, "beach.jpg")?.collect::<Result<Vec<_>, _>>()?, [b"2026".to_vec(), b"sea".to_vec()]);
+/// let values: Vec<_> = tags.values(&env, "beach.jpg")?.collect::<Result<_, _>>()?;
+/// assert_eq!(values, [b"2026".to_vec(), b"sea".to_vec()]);
 /// assert_eq!(tags.count(&env, "beach.jpg")?, 2);
 /// # Ok(())
 /// # }
@@ -50,8 +51,8 @@ impl MultiMap {
 }
 
 impl<O: Kind> MultiMap<O> {
-    /// A database that holds keys with several values, and nothing else, in the same order each time. One that
-    /// was made for plain records may be used so; that it is cannot be seen in it.
+    /// A database that holds keys with several values, and nothing else, in the same order each time. One
+    /// that was made for plain records may be used so; that it is cannot be seen in it.
     ///
     /// # Errors
     /// `Invalid` for a database that holds something else, one with an order of its own, or a hash table.

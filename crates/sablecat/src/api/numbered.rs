@@ -52,8 +52,8 @@ impl Numbered {
         Numbered::of(env.database_holding(name, Holds::Numbers { record_bytes: None, pad: 0 })?)
     }
 
-    /// The records of this name, each of so many bytes; shorter ones are filled up with `pad`. The database is
-    /// created if there is none.
+    /// The records of this name, each of so many bytes; shorter ones are filled up with `pad`. The database
+    /// is created if there is none.
     ///
     /// # Errors
     /// As [`Env::database`]; `Invalid` for records of no bytes, and for a database that holds something else,
@@ -126,8 +126,8 @@ impl<O: Kind> Numbered<O> {
     /// Sets the record after the last; its number.
     ///
     /// # Errors
-    /// `Invalid` for a record longer than all are; `Exhausted` if the last number is the greatest there is; as
-    /// [`Write::insert`].
+    /// `Invalid` for a record longer than all are; `Exhausted` if the last number is the greatest there is;
+    /// as [`Write::insert`].
     pub fn append(&self, to: &mut impl Write<Of = O>, record: impl AsRef<[u8]>) -> Result<u64> {
         let number = self.last_number(to)?.checked_add(1).ok_or_else(|| {
             Error::exhausted(format!("all numbers of the database {:?} are used", self.database.name()))

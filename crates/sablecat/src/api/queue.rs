@@ -42,9 +42,9 @@ use crate::txn::{Holds, Isolation};
 ///
 /// All of it is records of an ordinary database, which has the pages of what is in the queue and no more. The
 /// database remembers how long the records are. It can be read as any other, with
-/// [`existing_database`](Read::existing_database): keys are the numbers, eight bytes with the most significant
-/// first; an empty value is the place of the last record, where that has been consumed. Nothing keeps a
-/// program from writing to it so; what is no record of a queue is an error to who meets with it.
+/// [`existing_database`](Read::existing_database): keys are the numbers, eight bytes with the most
+/// significant first; an empty value is the place of the last record, where that has been consumed. Nothing
+/// keeps a program from writing to it so; what is no record of a queue is an error to who meets with it.
 ///
 /// A transaction may append some hundred thousand records, and consume some thousand, before it keeps others
 /// from more than that: it locks what it has in hand.
@@ -113,9 +113,13 @@ impl Queue {
     /// # Errors
     /// `Invalid` for a record that is too long; as [`Txn::insert`].
     pub fn append(&self, txn: &mut Txn<'_>, record: impl AsRef<[u8]>) -> Result<u64> {
-        let record = record.as_ref();
+        self.whole(record.as_ref(), |record| txn.append(&self.database, record))
+    }
+
+    /// A record as it is stored.
+    fn whole<T>(&self, record: &[u8], set: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
         if record.len() == self.record_bytes {
-            return txn.append(&self.database, record);
+            return set(record);
         }
         if record.len() > self.record_bytes {
             return Err(Error::invalid(format!(
@@ -127,7 +131,18 @@ impl Queue {
         }
         let mut whole = vec![self.pad; self.record_bytes];
         whole[..record.len()].copy_from_slice(record);
-        txn.append(&self.database, &whole)
+        set(&whole)
+    }
+
+    /// Sets the record with a number, as when a queue is filled with what another had: for who has the queue
+    /// to himself. What is appended afterwards comes after the greatest number.
+    ///
+    /// # Errors
+    /// As [`Queue::append`]; `Invalid` for the number 0.
+    pub fn restore(&self, txn: &mut Txn<'_>, number: u64, record: impl AsRef<[u8]>) -> Result<()> {
+        let key = key_of(number);
+        number_of(&key)?;
+        self.whole(record.as_ref(), |record| txn.insert(&self.database, key, record))
     }
 
     /// Appends a record in a transaction of its own; its number.

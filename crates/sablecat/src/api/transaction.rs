@@ -12,7 +12,7 @@ use super::{Database, Env, KeyRange, Range, Read, Record, TxnOptions, Write, wit
 use crate::access::Method;
 use crate::env::{Asked, EnvTxn, Written, arranged};
 use crate::error::{Error, ErrorKind, Result};
-use crate::txn::{Durability, Holds, IndexInfo, Position, TreeRef};
+use crate::txn::{Durability, IndexInfo, Position, TreeRef};
 use crate::types::Lsn;
 
 /// A read-write transaction. It sees one state of the environment, with its own changes over it; nobody sees
@@ -234,14 +234,6 @@ impl<'env> Txn<'env> {
     pub fn database_as(&mut self, name: &str, method: Method) -> Result<Database> {
         let database = self.database_like(name, Asked::arranged_as(method))?;
         arranged(database.into_named(), method).map(|named| Database::new(self.env().clone(), named))
-    }
-
-    /// Opens or creates, as [`Txn::database`] does, a database that holds this kind of records.
-    ///
-    /// # Errors
-    /// As [`Txn::database`]; `Invalid` if the database exists and holds something else.
-    pub fn database_holding(&mut self, name: &str, holds: Holds) -> Result<Database> {
-        self.database_like(name, Asked::to_hold(holds))
     }
 
     /// Opens or creates, as [`Txn::database`] does, what was asked for.

@@ -86,17 +86,6 @@ impl Named {
         self.tree.method
     }
 
-    /// Refuses it if it holds something else than what it is to be used as.
-    pub(crate) fn check_holds(&self, wanted: Holds) -> Result<()> {
-        if self.holds.serves_as(wanted) {
-            return Ok(());
-        }
-        Err(Error::invalid(format!(
-            "the database {:?} holds {}, and was asked for as one of {wanted}",
-            self.name, self.holds
-        )))
-    }
-
     /// How two of its keys are ordered.
     pub(crate) fn compare(&self, one: &[u8], other: &[u8]) -> Ordering {
         self.tree.tree().order.compare(one, other)
@@ -447,7 +436,7 @@ fn at_any_snapshot<T>(mut look: impl FnMut() -> Result<T>) -> Result<T> {
 
 /// Refuses a database that has another order, or holds other records, than was asked for.
 pub(super) fn check_asked(named: &Named, asked: Asked<'_>) -> Result<()> {
-    named.check_holds(asked.holds)?;
+    check_holds(&named.name, named.holds, asked.holds)?;
     let wanted = asked.comparator;
     let has = named.comparator();
     if wanted.is_none() || wanted == has {
@@ -464,4 +453,12 @@ pub(super) fn check_asked(named: &Named, asked: Asked<'_>) -> Result<()> {
 /// What is known of a database that an entry was found for under a name.
 pub(super) fn seen_as(name: &str, entry: &CatalogEntry, at: Lsn) -> Presence {
     Presence::seen_at(at).knowing(KnownOf::of(name, entry))
+}
+
+/// Refuses a database that holds something else than what it is to be used as.
+pub(crate) fn check_holds(name: &str, holds: Holds, wanted: Holds) -> Result<()> {
+    if holds.serves_as(wanted) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("the database {name:?} holds {holds}, and was asked for as one of {wanted}")))
 }

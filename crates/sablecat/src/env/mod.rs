@@ -54,7 +54,7 @@ pub use backward::{Recovery, RecoveryPlan, Target};
 pub(crate) use config::{Config, Journaling};
 pub(crate) use counters::counters;
 pub use counters::{Counters, OldestSnapshot};
-pub(crate) use databases::{Asked, Named, arranged};
+pub(crate) use databases::{Asked, Named, arranged, check_holds};
 pub(crate) use history::history;
 pub use history::{Epoch, History, JournalFile};
 pub(crate) use indexing::Written;

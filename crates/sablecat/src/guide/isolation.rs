@@ -157,7 +157,8 @@
 //!
 //! # Skipping what is locked
 //!
-//! Several workers that take jobs from one queue should not wait for each other.
+//! Several workers that take jobs from one queue should not wait for each other: a [`Queue`](crate::Queue) is
+//! made for them, at any isolation. Jobs in an order of their own are records of any database:
 //! [`Txn::pop_first_unlocked`](crate::Txn::pop_first_unlocked) takes the first record that nobody has locked;
 //! [`Txn::try_lock`](crate::Txn::try_lock) asks for one lock, and waits for nobody. Use them at `Snapshot`: a
 //! serialisable transaction has read the records that it passed by, and conflicts with their removal. See

@@ -6,10 +6,10 @@
 //!
 //! # Appending
 //! The next number is one above the last, so two who append at once would take the same. So numbers are taken
-//! by blocks of [`BLOCK`]: who appends locks the block of the next number, and takes the numbers that are left
-//! in it. Who finds it locked goes on to a later block, and does not wait. That it has a number for itself is
-//! known once the block is locked and the newest state has no record at or above the number. What is not
-//! used, or rolled back, is a gap.
+//! by batches of [`BATCH`]: who appends locks the batch of the next number, and takes the numbers that are
+//! left in it. Who finds it locked goes on to a later batch, and does not wait. That it has a number for
+//! itself is known once the batch is locked and the newest state has no record at or above the number. What
+//! is not used, or rolled back, is a gap.
 //!
 //! That no number comes twice takes that the highest one that was ever committed has a record: **a record is
 //! removed only by who sees one above it**, and whoever consumes the last one leaves a mark in its place. A
@@ -17,7 +17,7 @@
 //! state as on a snapshot: what a snapshot has above a record was committed, so if it is gone by now there is
 //! another one above it.)
 //!
-//! The locks of blocks have names of their own: a record that has just become visible is not locked by who
+//! The locks of batches have names of their own: a record that has just become visible is not locked by who
 //! appended it, so consumers find the records of one commit in order.
 //!
 //! # Consuming
@@ -27,8 +27,8 @@
 //! with [`Transaction::try_lock`] they may lock. But who waits for a change waits for that as well.
 //!
 //! Each transaction remembers up to where it has consumed everything, so that it does not go over its own
-//! removals again. Nothing else has to be remembered: leaves that get empty are joined and freed, so the
-//! first record is in the first leaf or the second.
+//! removals again. Nothing else has to be remembered: leaves that get empty are joined with
+//! their neighbours, so the first record is in one of the first few leaves.
 //!
 //! # Invariants
 //! - Exclusion is by locks, and what a commit may do by validation, as everywhere: the record that was
@@ -37,8 +37,8 @@
 //!
 //! # Costs (sketch)
 //! Append: a lock, 23 ns; a way down to the last leaf and a copy of it, 150; the insertion. Consume: a way
-//! down to the first leaf and a copy, 150; a lock; a comparison of two states of a leaf, nothing if it has not
-//! changed; the removal.
+//! down to the first leaf and a copy, 150; a lock; a comparison of two states of a leaf, nothing if it has
+//! not changed; the removal.
 
 use std::cell::RefCell;
 use std::ops::{Bound, Range};
@@ -53,14 +53,14 @@ use crate::error::{Error, Result};
 use crate::types::{Lsn, TreeId};
 
 /// Numbers that one lock is for.
-const BLOCK: u64 = 64;
-/// So many blocks in a row are tried. What comes then may be one transaction's that appends very much, so each
-/// step is twice as far as the one before;
+const BATCH: u64 = 64;
+/// So many batches in a row are tried. What comes then may be one transaction's that appends very much, so
+/// each step is twice as far as the one before;
 const TRIES_IN_A_ROW: u32 = 16;
 /// and after so many one is waited for: a transaction with very many locks may have all of them
 /// (locks/overflow.rs).
 const TRIES: u32 = 48;
-/// After the number of a block, in the name of its lock: no record has such a key.
+/// After the number of a batch, in the name of its lock: no record has such a key.
 const TURN: u8 = b'a';
 
 /// What a transaction knows of the queues that it uses; nothing, before it uses one.
@@ -138,9 +138,9 @@ fn next_after(number: u64) -> Result<u64> {
     number.checked_add(1).ok_or_else(|| Error::exhausted("all numbers of a queue are used"))
 }
 
-/// The name of a block's lock.
-fn turn(tree: TreeId, block: u64) -> u64 {
-    let [a, b, c, d, e, f, g, h] = block.to_be_bytes();
+/// The name of a batch's lock.
+fn turn(tree: TreeId, batch: u64) -> u64 {
+    let [a, b, c, d, e, f, g, h] = batch.to_be_bytes();
     record_hash(tree, &[a, b, c, d, e, f, g, h, TURN])
 }
 
@@ -167,8 +167,8 @@ impl Transaction<'_> {
         let (me, patience) = (self.seat.number(), self.options.patience);
         let mut number = next_after(self.last_taken(tree)?)?;
         for tries in 0.. {
-            let block = number / BLOCK;
-            let hash = turn(tree.id, block);
+            let batch = number / BATCH;
+            let hash = turn(tree.id, batch);
             let locks = &self.kernel.locks;
             let is_locked = if tries < TRIES {
                 locks.try_acquire(me, hash, Mode::Exclusive, &mut self.held)?
@@ -176,10 +176,10 @@ impl Transaction<'_> {
                 locks.acquire(me, hash, Mode::Exclusive, patience, &mut self.held)?;
                 true
             };
-            let beyond = (block + 1).saturating_mul(BLOCK);
+            let beyond = (batch + 1).saturating_mul(BATCH);
             if !is_locked {
-                let blocks = 1 << tries.saturating_sub(TRIES_IN_A_ROW);
-                number = beyond.saturating_add((blocks - 1) * BLOCK);
+                let batches = 1 << tries.saturating_sub(TRIES_IN_A_ROW);
+                number = beyond.saturating_add((batches - 1) * BATCH);
                 continue;
             }
             // Who had it locked last has committed by now, or never will.
@@ -192,7 +192,7 @@ impl Transaction<'_> {
             }
             number = next_after(last)?;
         }
-        unreachable!("it goes on until a block is locked")
+        unreachable!("it goes on until a batch is locked")
     }
 
     /// The highest number that the newest state has, or this transaction is about to set; 0 if there is none.
@@ -267,8 +267,8 @@ impl Transaction<'_> {
         Ok(None)
     }
 
-    /// Has a record that is about to change compared in the commit step with what it was found to be, where it
-    /// is not compared with the other writes.
+    /// Has a record that is about to change compared in the commit step with what it was found to be, where
+    /// it is not compared with the other writes.
     pub(crate) fn claim_found(&mut self, tree: &TreeRef, key: &[u8], found: Option<&[u8]>) {
         let is_own =
             || self.writes.records(tree.id).is_some_and(|records| !matches!(records.get(key), Ok(None)));

@@ -14,8 +14,8 @@
 //!     paid.update(txn, &("ada".to_owned(), 3), |before| before.map(|cents| cents + 50))
 //! })?;
 //! let of_ada = paid.beginning_with(&env, &("ada",))?;
-//! let of_ada: Vec<(u32, u64)> = of_ada.map(|record| record.map(|((_, day), cents)| (day, cents))).collect::<Result<_, _>>()?;
-//! assert_eq!(of_ada, [(3, 300), (20, 700)]);
+//! let of_ada: Vec<(u32, u64)> = of_ada.map(|record| record.map(|((_, day), cents)| (day,
+//! cents))).collect::<Result<_, _>>()?; assert_eq!(of_ada, [(3, 300), (20, 700)]);
 //! # Ok(())
 //! # }
 //! ```
@@ -65,8 +65,8 @@ impl<K: Key, V: Value, O: Kind> Typed<K, V, O> {
     /// A database with records of these types.
     ///
     /// # Errors
-    /// `Invalid` for a database that holds something else than plain records, and for one with an order of its
-    /// own, or a hash table: it would not be that of the keys.
+    /// `Invalid` for a database that holds something else than plain records, and for one with an order of
+    /// its own, or a hash table: it would not be that of the keys.
     pub fn of(database: Database<O>) -> Result<Typed<K, V, O>> {
         database.require_holds(Holds::Records)?;
         database.require_order_of_bytes("keys with a type")?;

@@ -159,27 +159,27 @@ pub(crate) fn should_merge(bytes: &[u8]) -> bool {
     node::used_bytes(bytes) < bytes.len() / 3
 }
 
-/// Merges `page`, the child that `parent` names, with a neighbour below the same parent, if the two fit one
-/// page.
+/// Merges `page`, the child that `parent` names, with a neighbour below the same parent, the right one or the
+/// left, if the two fit one page.
+///
+/// The left one as well: where records go in the order of their keys, as a queue's do, the page to the right
+/// is full each time, and the one to the left may be empty since nothing could be merged with it.
 fn merge<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, parent: Step, page: PageId) -> Result<bool> {
-    let (left_slot, neighbours) = writer.read(parent.page, |bytes| {
-        let inner = Inner::new(bytes);
-        // A parent has one child more than separators.
-        if parent.slot < inner.count() {
-            (parent.slot, Some((inner.child(parent.slot), inner.child(parent.slot + 1))))
-        } else if parent.slot > 0 {
-            (parent.slot - 1, Some((inner.child(parent.slot - 1), inner.child(parent.slot))))
-        } else {
-            (0, None)
-        }
-    })?;
-    let Some((left, right)) = neighbours else { return Ok(false) };
-    if left != page && right != page {
-        // The page is no longer where the path says: an earlier merge of this commit moved it. It merges
+    let with_left = parent.slot.checked_sub(1);
+    for left_slot in std::iter::once(parent.slot).chain(with_left) {
+        let neighbours = writer.read(parent.page, |bytes| {
+            let inner = Inner::new(bytes);
+            // A parent has one child more than separators.
+            (left_slot < inner.count()).then(|| (inner.child(left_slot), inner.child(left_slot + 1)))
+        })?;
+        let Some((left, right)) = neighbours else { continue };
+        // Else the page is no longer where the path says: an earlier merge of this commit moved it. It merges
         // another time.
-        return Ok(false);
+        if (left == page || right == page) && merge_at(writer, tree, parent.page, left_slot, (left, right))? {
+            return Ok(true);
+        }
     }
-    merge_at(writer, tree, parent.page, left_slot, (left, right))
+    Ok(false)
 }
 
 /// Merges two neighbouring children of `parent`, the left one in this slot, if they fit one page.
@@ -190,6 +190,15 @@ pub(super) fn merge_at<W: PageWrite>(
     left_slot: usize,
     (left, right): (PageId, PageId),
 ) -> Result<bool> {
+    let separator = writer.read(parent, |bytes| {
+        let (prefix, suffix) = Inner::new(bytes).separator(left_slot);
+        [prefix, suffix].concat()
+    })?;
+    // As far as they can be seen: that they do not fit is not found out by writing both.
+    let image = writer.read(left, <[u8]>::to_vec)?;
+    if !writer.read(right, |bytes| node::may_merge(&image, bytes, &separator))? {
+        return Ok(false);
+    }
     // Leaves are latched in key order, and a neighbour may come before what is held already: so no waiting
     // for it.
     if !writer.try_claim(left)? || !writer.try_claim(right)? {
@@ -200,10 +209,6 @@ pub(super) fn merge_at<W: PageWrite>(
     writer.write(right)?;
     let left_image = writer.read(left, <[u8]>::to_vec)?;
     let right_image = writer.read(right, <[u8]>::to_vec)?;
-    let separator = writer.read(parent, |bytes| {
-        let (prefix, suffix) = Inner::new(bytes).separator(left_slot);
-        [prefix, suffix].concat()
-    })?;
     if !node::may_merge(&left_image, &right_image, &separator) {
         return Ok(false);
     }

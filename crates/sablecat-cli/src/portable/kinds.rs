@@ -1,0 +1,166 @@
+//! Databases by what they hold: where the records of a text go, and what of a database goes into a text.
+
+use std::io;
+
+use sablecat::{Database, Env, Holds, Method, MultiMap, Numbered, Queue, Read, Result, Txn};
+
+use crate::{Failure, interrupt};
+
+/// What a text says of a database, for who makes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Made {
+    pub(crate) method: Method,
+    pub(crate) holds: Holds,
+}
+
+impl Made {
+    pub(crate) fn of(database: &Database) -> Made {
+        Made { method: database.method(), holds: database.holds() }
+    }
+}
+
+/// A database, as what it holds.
+#[derive(Debug)]
+pub(crate) enum Held {
+    /// Records as they are.
+    Records(Database),
+    Values(MultiMap),
+    Queue(Queue),
+    Numbers(Numbered),
+}
+
+/// Which record it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which<'k> {
+    Key(&'k [u8]),
+    Number(u64),
+}
+
+impl Held {
+    fn of(database: Database) -> Result<Held> {
+        Ok(match database.holds() {
+            Holds::Values(order) => Held::Values(MultiMap::of(database, order)?),
+            Holds::Queue { .. } => Held::Queue(Queue::of(database)?),
+            Holds::Numbers { .. } => Held::Numbers(Numbered::of(database)?),
+            _ => Held::Records(database),
+        })
+    }
+
+    /// A database that is there.
+    pub(crate) fn existing(from: &impl Read<Of = Env>, name: &str) -> std::result::Result<Held, Failure> {
+        let database = from.existing_database(name)?;
+        Ok(Held::of(database.ok_or_else(|| format!("there is no database {name:?}"))?)?)
+    }
+
+    /// A database that is opened, or created as a text says.
+    ///
+    /// # Errors
+    /// As [`Txn::database_as`]; `Invalid` if it is there and holds something else.
+    pub(crate) fn open(txn: &mut Txn<'_>, name: &str, made: Made) -> Result<Held> {
+        let database = match made.holds {
+            // Whatever their order and method.
+            Holds::Records => match txn.existing_database(name)? {
+                Some(database) if database.holds() == Holds::Records => database,
+                Some(_) => txn.database(name)?,
+                None => txn.database_as(name, made.method)?,
+            },
+            holds => txn.database_holding(name, holds)?,
+        };
+        match made.holds {
+            Holds::Values(order) => MultiMap::of(database, order).map(Held::Values),
+            _ => Held::of(database),
+        }
+    }
+
+    pub(crate) fn database(&self) -> &Database {
+        match self {
+            Held::Records(database) => database,
+            Held::Values(values) => values.database(),
+            Held::Queue(queue) => queue.database(),
+            Held::Numbers(numbers) => numbers.database(),
+        }
+    }
+
+    /// Shows each record.
+    pub(crate) fn each(
+        &self,
+        state: &impl Read<Of = Env>,
+        mut each: impl FnMut(Which<'_>, &[u8]) -> std::result::Result<(), Failure>,
+    ) -> std::result::Result<(), Failure> {
+        match self {
+            Held::Records(database) => {
+                show(state.range(database, ..)?, |(key, value)| each(Which::Key(key), value))
+            }
+            Held::Values(values) => {
+                show(values.range(state, ..)?, |(key, value)| each(Which::Key(key), value))
+            }
+            Held::Queue(queue) => {
+                show(queue.iter(state)?, |(number, record)| each(Which::Number(*number), record))
+            }
+            Held::Numbers(numbers) => {
+                show(numbers.iter(state)?, |(number, record)| each(Which::Number(*number), record))
+            }
+        }
+    }
+
+    /// Sets a record, which has a key or, if it has one, a number: else it comes after all others. False if
+    /// such a record is there already, and it is to be left alone.
+    pub(crate) fn set(
+        &self,
+        txn: &mut Txn<'_>,
+        which: Option<Which<'_>>,
+        value: &[u8],
+        overwrite: bool,
+    ) -> std::result::Result<bool, Failure> {
+        let wrong = || Failure::from("a key where there are numbers, or a number where there are keys");
+        match (self, which) {
+            (Held::Records(database), Some(Which::Key(key))) if overwrite => {
+                txn.insert(database, key, value)?
+            }
+            (Held::Records(database), Some(Which::Key(key))) => {
+                return Ok(txn.insert_new(database, key, value)?);
+            }
+            (Held::Values(values), Some(Which::Key(key))) => {
+                return if overwrite {
+                    values.insert(txn, key, value)?;
+                    Ok(true)
+                } else {
+                    Ok(!values.contains(txn, key, value)? && values.insert(txn, key, value)?)
+                };
+            }
+            (Held::Queue(queue), Some(Which::Number(number))) => {
+                if !overwrite && queue.get(txn, number)?.is_some() {
+                    return Ok(false);
+                }
+                queue.restore(txn, number, value)?;
+            }
+            (Held::Numbers(numbers), Some(Which::Number(number))) => {
+                if !overwrite && numbers.get(txn, number)?.is_some() {
+                    return Ok(false);
+                }
+                numbers.put(txn, number, value)?;
+            }
+            (Held::Queue(queue), None) => _ = queue.append(txn, value)?,
+            (Held::Numbers(numbers), None) => _ = numbers.append(txn, value)?,
+            _ => return Err(wrong()),
+        }
+        Ok(true)
+    }
+}
+
+fn show<T>(
+    records: impl Iterator<Item = Result<(T, Vec<u8>)>>,
+    mut each: impl FnMut((&T, &[u8])) -> std::result::Result<(), Failure>,
+) -> std::result::Result<(), Failure> {
+    for record in records {
+        interrupt::check()?;
+        let (which, value) = record?;
+        each((&which, &value))?;
+    }
+    Ok(())
+}
+
+/// What a failure to write is, to who shows records.
+pub(crate) fn written(result: io::Result<()>) -> std::result::Result<(), Failure> {
+    Ok(result?)
+}
