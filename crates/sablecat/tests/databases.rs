@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use sablecat::{
-    Database, Durability, Env, ErrorKind, Isolation, Journal, Method, Place, Result, Target, Txn, TxnOptions,
+    Database, Durability, Env, ErrorKind, Isolation, Journal, Place, Result, Target, Txn, TxnOptions,
 };
-use sablecat_os::disk::{Disk, How};
 use sablecat_os::sim::{SimDisk, Survival};
 
 const LEVELS: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
@@ -675,51 +674,4 @@ fn threads_that_create_and_remove_the_same_names_get_through() {
         assert_eq!(db.len().unwrap(), u64::from(count) + 1);
     }
     check(&env);
-}
-
-/// Damages what a file on a disk says somewhere.
-fn damage(disk: &SimDisk, path: &str, what: &[u8]) {
-    let file = disk.open(path.as_ref(), How::default()).unwrap();
-    let mut bytes = vec![0; file.len().unwrap() as usize];
-    file.read_at(&mut bytes, 0).unwrap();
-    let at = bytes.windows(what.len()).position(|found| found == what).expect("it says so");
-    file.write_at(b"?", at as u64).unwrap();
-    file.sync().unwrap();
-}
-
-/// That it cannot be read is the reason to remove it.
-#[test]
-fn a_removed_database_that_is_damaged_keeps_nobody_out() {
-    for method in [Method::Btree, Method::Hash] {
-        let disk = SimDisk::new(1);
-        let open = || {
-            let builder = Env::builder().disk(Arc::new(disk.clone())).page_size(512).background(false);
-            builder.open("/env").unwrap()
-        };
-        let env = open();
-        env.database("sound").unwrap().insert("k", "v").unwrap();
-        let damaged = env.database_as("damaged", method).unwrap();
-        damaged.insert_batch((0..500u32).map(|n| (n.to_be_bytes(), format!("value {n}")))).unwrap();
-        drop(damaged);
-        env.close().unwrap();
-        damage(&disk, "/env/sablecat.db", b"value 250");
-        let env = open();
-        let damaged = env.existing_database("damaged").unwrap().unwrap();
-        assert_eq!(kind(damaged.get(250u32.to_be_bytes())), ErrorKind::Corruption);
-        drop(damaged);
-        assert!(env.remove_database("damaged").unwrap());
-        env.close().unwrap();
-        // Nor does anything else that is to be freed stay because of it.
-        for _ in 0..2 {
-            let env = open();
-            assert_eq!(env.databases().unwrap(), ["sound"]);
-            assert_eq!(env.database("sound").unwrap().get("k").unwrap().unwrap(), b"v");
-            env.write(|txn| txn.database("another").map(drop)).unwrap();
-            assert!(env.remove_database("another").unwrap());
-            env.compact().unwrap();
-            let problems = env.verify(&mut |_| {}).unwrap().problems;
-            assert!(problems.iter().all(|why| why.contains("is damaged")), "{problems:?}");
-            env.close().unwrap();
-        }
-    }
 }

@@ -5,6 +5,7 @@
 //! a name, for as long as no name is taken away.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use sablecat_os::atomic;
@@ -167,6 +168,36 @@ pub(super) struct Known {
     named: Arc<Named>,
 }
 
+/// Databases by the names under which they were found.
+#[derive(Debug, Default)]
+pub(super) struct KnownNames {
+    known: HashMap<String, Known>,
+    /// Nothing in it was found before this.
+    since: Lsn,
+}
+
+impl KnownNames {
+    /// What was found under a name, if no name has been taken away since then.
+    fn get(&self, name: &str, since: Lsn) -> Option<&Arc<Named>> {
+        self.known.get(name).filter(|known| known.at >= since).map(|known| &known.named)
+    }
+
+    /// Keeps what was found under a name, `since` no name has been taken away.
+    fn add(&mut self, name: &str, known: Known, since: Lsn) {
+        // Not each time: who opens all of many databases would go through all that are open with each.
+        if since > self.since {
+            self.known.retain(|_, known| known.at >= since);
+            self.since = since;
+        }
+        self.known.insert(name.to_owned(), known);
+    }
+
+    #[cfg(test)]
+    pub(super) fn forget(&mut self) {
+        self.known.clear();
+    }
+}
+
 impl Core {
     /// The tree of a database, if that is there.
     ///
@@ -245,7 +276,7 @@ impl Core {
     /// What is known under a name.
     fn known(&self, name: &str) -> Option<Arc<Named>> {
         let since = self.kernel.names_since();
-        lock(&self.names).get(name).filter(|known| known.at >= since).map(|known| Arc::clone(&known.named))
+        lock(&self.names).get(name, since).map(Arc::clone)
     }
 
     /// The database of an entry that the catalog has under a name at a snapshot.
@@ -266,9 +297,7 @@ impl Core {
         let named = self.name(name, entry, Arc::new(seen_as(name, entry, at)), view)?;
         let since = self.kernel.names_since();
         if at >= since {
-            let mut names = lock(&self.names);
-            names.retain(|_, known| known.at >= since);
-            names.insert(name.to_owned(), Known { at, named: Arc::clone(&named) });
+            lock(&self.names).add(name, Known { at, named: Arc::clone(&named) }, since);
         }
         Ok(named)
     }

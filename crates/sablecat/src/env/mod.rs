@@ -70,7 +70,6 @@ pub(crate) use transaction::EnvTxn;
 pub use verify::{Progress, VerifyReport};
 pub use volumes::VolumeStats;
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -107,7 +106,7 @@ pub(crate) struct Core {
     /// Where it lives; none: in memory alone.
     pub(crate) directory: Option<PathBuf>,
     /// Databases opened so far, by name.
-    names: Mutex<HashMap<String, databases::Known>>,
+    names: Mutex<databases::KnownNames>,
     keeper: housekeeping::Keeper,
     /// Who reads the log, and from where on.
     readers: Mutex<stream::Readers>,

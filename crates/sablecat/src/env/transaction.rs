@@ -474,7 +474,7 @@ mod tests {
         txn.records.set(&catalog_tree(), key, Some(&entry.encode())).unwrap();
         txn.records.commit(Durability::Memory).unwrap();
         // Nothing is remembered of it.
-        lock(&core.names).clear();
+        lock(&core.names).forget();
     }
 
     #[test]
