@@ -46,10 +46,13 @@ impl Deed {
     }
 }
 
+/// Of a database: its comparator, its method, and what it holds.
+type Kind = (Option<String>, Method, Holds);
+
 /// What a commit says of trees, as it stands there.
 #[derive(Debug, Default)]
 struct Said {
-    named: Vec<(String, TreeId, (Option<String>, Method, Holds))>,
+    named: Vec<(String, TreeId, Kind)>,
     noted: Vec<TreeId>,
     unnoted: HashSet<TreeId>,
     formerly: HashMap<TreeId, String>,
