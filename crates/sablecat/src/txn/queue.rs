@@ -145,7 +145,8 @@ fn turn(tree: TreeId, batch: u64) -> u64 {
 }
 
 impl Transaction<'_> {
-    /// Appends a record to a queue; its number. `last`: that of the last one, as far as is known; 0: it is not.
+    /// Appends a record to a queue; its number. `last` is that of the last one, as far as is known; 0: it is
+    /// not.
     ///
     /// # Errors
     /// Those of [`Transaction::set`] and of reading; `Timeout` and `Deadlock` beside transactions that have
