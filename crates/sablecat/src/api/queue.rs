@@ -1,6 +1,8 @@
 //! Queues.
 
 use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::{Database, Env, Range, Read, Record, Txn, TxnOptions};
@@ -53,6 +55,8 @@ pub struct Queue {
     database: Database,
     record_bytes: usize,
     pad: u8,
+    /// The last number that was taken through this handle: where to look for the next.
+    last: Arc<AtomicU64>,
 }
 
 impl Queue {
@@ -84,7 +88,7 @@ impl Queue {
             Holds::Queue { record_bytes, pad } => {
                 database.require_order_of_bytes("a queue")?;
                 check_bytes(record_bytes)?;
-                Ok(Queue { database, record_bytes: record_bytes as usize, pad })
+                Ok(Queue { database, record_bytes: record_bytes as usize, pad, last: Arc::default() })
             }
             holds => Err(Error::invalid(format!(
                 "the database {:?} holds {holds}, and was asked for as a queue",
@@ -113,7 +117,11 @@ impl Queue {
     /// # Errors
     /// `Invalid` for a record that is too long; as [`Txn::insert`].
     pub fn append(&self, txn: &mut Txn<'_>, record: impl AsRef<[u8]>) -> Result<u64> {
-        self.whole(record.as_ref(), |record| txn.append(&self.database, record))
+        // Relaxed: a hint, which is checked.
+        let last = self.last.load(Ordering::Relaxed);
+        let number = self.whole(record.as_ref(), |record| txn.append(&self.database, record, last))?;
+        self.last.store(number, Ordering::Relaxed);
+        Ok(number)
     }
 
     /// A record as it is stored.

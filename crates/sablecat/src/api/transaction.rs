@@ -364,10 +364,10 @@ impl<'env> Txn<'env> {
     }
 
     /// Appends to the queue in a database: see [`Queue::append`](super::Queue::append).
-    pub(super) fn append(&mut self, db: &Database, record: &[u8]) -> Result<u64> {
+    pub(super) fn append(&mut self, db: &Database, record: &[u8], last: u64) -> Result<u64> {
         self.refuse_locking(db)?;
         let tree = self.tree(db)?;
-        noted(&self.lost, self.inner.records.append(tree, record))
+        noted(&self.lost, self.inner.records.append(tree, record, last))
     }
 
     /// Consumes of the queue in a database: see [`Queue::consume`](super::Queue::consume).

@@ -145,27 +145,31 @@ fn turn(tree: TreeId, batch: u64) -> u64 {
 }
 
 impl Transaction<'_> {
-    /// Appends a record to a queue; its number.
+    /// Appends a record to a queue; its number. `last` is that of the last one, as far as is known; 0: it is
+    /// not.
     ///
     /// # Errors
     /// Those of [`Transaction::set`] and of reading; `Timeout` and `Deadlock` beside transactions that have
     /// appended very much.
-    pub(crate) fn append(&mut self, tree: &TreeRef, record: &[u8]) -> Result<u64> {
-        let number = self.take_number(tree)?;
+    pub(crate) fn append(&mut self, tree: &TreeRef, record: &[u8], last: u64) -> Result<u64> {
+        let number = self.take_number(tree, last)?;
         let key = key_of(number);
         self.claim_found(tree, &key, None);
         self.set(tree, &key, Some(record))?;
         Ok(number)
     }
 
-    fn take_number(&mut self, tree: &TreeRef) -> Result<u64> {
+    fn take_number(&mut self, tree: &TreeRef, last: u64) -> Result<u64> {
         let taken = self.queues.known().taken.iter_mut().find(|taken| taken.0 == tree.id);
         if let Some(number) = taken.and_then(|taken| taken.1.next()) {
             return Ok(number);
         }
         self.kernel.pages.region.check_fence()?;
         let (me, patience) = (self.seat.number(), self.options.patience);
-        let mut number = next_after(self.last_taken(tree)?)?;
+        let mut number = match last {
+            0 => next_after(self.last_taken(tree)?)?,
+            last => next_after(last)?,
+        };
         for tries in 0.. {
             let batch = number / BATCH;
             let hash = turn(tree.id, batch);
@@ -183,14 +187,13 @@ impl Transaction<'_> {
                 continue;
             }
             // Who had it locked last has committed by now, or never will.
-            let last = self.last_taken(tree)?;
-            if last < number {
+            number = number.max(next_after(self.last_taken(tree)?)?);
+            if number / BATCH == batch {
                 let taken = &mut self.queues.known().taken;
                 taken.retain(|taken| taken.0 != tree.id);
                 taken.push((tree.id, number + 1..beyond));
                 return Ok(number);
             }
-            number = next_after(last)?;
         }
         unreachable!("it goes on until a batch is locked")
     }
