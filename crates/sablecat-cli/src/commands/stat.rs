@@ -1,9 +1,10 @@
 //! `stat`: numbers about an environment, once or again and again.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use sablecat::{Counters, DatabaseStats, Env, ErrorKind, Method};
+use sablecat::{Counters, DatabaseStats, Env, ErrorKind, IndexInfo, Method};
 use sablecat_papers::{Grid, thousands};
 use serde_json::{Map, Value, json};
 
@@ -78,10 +79,12 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
         sizes.push((name.clone(), method.clone(), size_of(&env, name)));
     }
     env.close()?;
+    stats.indices.retain(|name, _| stats.databases.contains(name));
     if place.json {
         output::json(&json!({
             "databases": stats.databases,
             "methods": stats.methods,
+            "indices": stats.indices.iter().map(|(name, index)| (name.clone(), output::index(index))).collect::<Map<_, _>>(),
             "sizes": sizes.iter().map(|(name, _, size)| (name.clone(), size.map_or(Value::Null, |size| json_of(&size)))).collect::<Map<_, _>>(),
             "page_size": stats.page_size,
             "cache_bytes": stats.cache_bytes,
@@ -114,7 +117,7 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
         ("log durable up to", number(stats.log_durable.0)),
         ("last checkpoint", number(stats.checkpoint.0)),
     ])?;
-    output::table(&of_databases(&sizes))?;
+    output::table(&of_databases(&sizes, &stats.indices))?;
     let mut volumes = Grid::new("\nVolumes", ["name", "blocks in use", "bytes", "file"], 0);
     for volume in &stats.volumes {
         let path = volume.path.display().to_string();
@@ -143,7 +146,10 @@ fn size_of(env: &Env, name: &str) -> Option<DatabaseStats> {
 }
 
 /// The table of databases, each with its size, if that could be told.
-fn of_databases(sizes: &[(String, String, Option<DatabaseStats>)]) -> Grid {
+fn of_databases(
+    sizes: &[(String, String, Option<DatabaseStats>)],
+    indices: &BTreeMap<String, IndexInfo>,
+) -> Grid {
     if sizes.is_empty() {
         return Grid::new("\nDatabases: none", [], 0);
     }
@@ -151,7 +157,11 @@ fn of_databases(sizes: &[(String, String, Option<DatabaseStats>)]) -> Grid {
     let mut grid =
         Grid::new("\nDatabases", ["name", "records", "depth", "pages", "bytes used", "fill, %"], 1);
     for (name, method, size) in sizes {
-        let name = if *method == usual { name.clone() } else { format!("{name} ({method})") };
+        let name = match indices.get(name) {
+            Some(index) => format!("{name} (index of {})", index.primary),
+            None if *method == usual => name.clone(),
+            None => format!("{name} ({method})"),
+        };
         let cells = match size {
             Some(size) => {
                 let about = |number: u64| {

@@ -1,9 +1,11 @@
 //! Numbers about an environment.
 
+use std::collections::BTreeMap;
+
 use crate::access::Estimate;
 use crate::env::{Core, VolumeStats};
 use crate::error::Result;
-use crate::txn::TreeRef;
+use crate::txn::{IndexInfo, TreeRef};
 use crate::types::Lsn;
 
 /// Numbers about an environment, taken one after the other while others work.
@@ -15,6 +17,8 @@ pub struct Stats {
     /// How the records of each of them are arranged, in the same order: what its [`Method`](crate::Method) is
     /// called, or, of one that this version of the library does not know, `unknown method` and its number.
     pub methods: Vec<String>,
+    /// What those of them are that are indices, by name.
+    pub indices: BTreeMap<String, IndexInfo>,
     /// Bytes of a page.
     pub page_size: u64,
     /// Bytes of the page cache.
@@ -51,10 +55,11 @@ impl Stats {
         let locks = kernel.locks.counts();
         // Of the log a reader of the last checkpoint sees what is in that.
         let log = |lsn| if core.config.read_only { core.checkpointed() } else { lsn };
-        let ((databases, methods), volumes) = (core.database_methods()?, core.volumes()?);
+        let ((databases, methods, indices), volumes) = (core.database_kinds()?, core.volumes()?);
         Ok(Stats {
             databases,
             methods,
+            indices,
             page_size: geometry.block_size as u64,
             cache_bytes: ((geometry.frames - 1) * geometry.block_size) as u64,
             pages: kernel.pages.page_ids().used_count().saturating_sub(1),

@@ -5,6 +5,7 @@
 //! a name, for as long as no name is taken away.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use sablecat_os::atomic;
@@ -148,6 +149,9 @@ pub(crate) fn arranged(named: Arc<Named>, method: Method) -> Result<Arc<Named>> 
         named.method()
     )))
 }
+
+/// The names of databases, what their methods are called, and what those are that are indices.
+pub(crate) type Kinds = (Vec<String>, Vec<String>, BTreeMap<String, IndexInfo>);
 
 /// What was found under a name.
 #[derive(Debug)]
@@ -360,11 +364,17 @@ impl Core {
         self.read(|txn| txn.database_names())
     }
 
-    /// The names of all databases, in order, and what their methods are called.
-    pub(crate) fn database_methods(&self) -> Result<(Vec<String>, Vec<String>)> {
+    /// The names of all databases, in order, what their methods are called, and which are what indices.
+    pub(crate) fn database_kinds(&self) -> Result<Kinds> {
         let records = self.read(|txn| catalog::records(&mut txn.records.committed()))?;
-        let named = records.iter().filter(|(key, _)| catalog::is_name(key));
-        Ok(named.map(|(key, entry)| (String::from_utf8_lossy(key).into_owned(), entry.method_name())).unzip())
+        let (mut names, mut methods, mut indices) = (Vec::new(), Vec::new(), BTreeMap::new());
+        for (key, entry) in records.into_iter().filter(|(key, _)| catalog::is_name(key)) {
+            let name = String::from_utf8_lossy(&key).into_owned();
+            methods.push(entry.method_name());
+            indices.extend(entry.relations.index.map(|index| (name.clone(), index)));
+            names.push(name);
+        }
+        Ok((names, methods, indices))
     }
 
     /// Gives a database another name.
