@@ -11,6 +11,9 @@ use sablecat::{
 use sablecat_check::dice::Dice;
 use sablecat_os::sim::{SimDisk, Survival};
 
+/// An index key, the key of a record that has it, and its value.
+type Found = (Vec<u8>, Vec<u8>, Vec<u8>);
+
 const ISOLATIONS: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
 
 fn builder(disk: &SimDisk) -> sablecat::Builder {
@@ -43,7 +46,7 @@ fn open(env: &Env) -> Result<(Database, [Index; 2])> {
 /// Each index finds what is there, and nothing besides; how many records there are.
 fn sound<O: Kind, R: Read<Of = O>>(state: &R, records: &Database<O>, indices: &[Index<O>; 2]) -> u64 {
     let all: BTreeMap<_, _> = state.range(records, ..).expect("read").map(|one| one.expect("read")).collect();
-    let mut expected: [Vec<(Vec<u8>, Vec<u8>, Vec<u8>)>; 2] = Default::default();
+    let mut expected: [Vec<Found>; 2] = Default::default();
     for (key, value) in &all {
         expected[0].push((part(value).to_vec(), key.clone(), value.clone()));
         let mut letters = value[..value.len().min(3)].to_vec();

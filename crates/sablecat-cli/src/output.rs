@@ -170,6 +170,17 @@ pub(crate) fn is_broken_pipe(failure: &(dyn Error + 'static)) -> bool {
     kind == Some(io::ErrorKind::BrokenPipe)
 }
 
+/// What an index is.
+pub(crate) fn index(index: &sablecat::IndexInfo) -> serde_json::Value {
+    let references = index.references.as_ref().map(|(database, _)| database);
+    serde_json::json!({
+        "of": index.primary,
+        "extractor": index.extractor,
+        "unique": index.unique,
+        "references": references,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,154 +1,82 @@
-//! Users who are found by number, by e-mail address and by city; no two have one address.
+//! Users who are found by number, by e-mail address and by city; no two have one address. Their orders go
+//! when they do.
 //!
 //! `cargo run -p sablecat --example secondary_index [DIRECTORY]`
 //!
-//! There are three databases: the users, and two indexes, which are kept by hand in the same transaction as
-//! what they point to. An address that is taken is an error of the program's own, which it returns out of the
-//! transaction: nothing of that transaction is kept, and it is not run again.
+//! A user is a line of text: address, tab, city. What to find it by two functions say, which every process
+//! that writes users gives when it opens the environment; the engine keeps the indices, whoever writes.
 
-use std::fmt;
 use std::path::PathBuf;
-use std::{env, error};
 
-use sablecat::{Database, Env, Prefix, Result, Txn};
+use sablecat::{Database, Env, ErrorKind, Index, IndexKeys, IndexOptions, OnRemove, Result};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct User {
-    email: String,
-    city: String,
-}
-
-/// Why a user was not stored.
-#[derive(Debug)]
-enum Refusal {
-    /// Another has the address.
-    EmailTaken {
-        by: u64,
-    },
-    Store(sablecat::Error),
-}
-
-impl From<sablecat::Error> for Refusal {
-    fn from(error: sablecat::Error) -> Refusal {
-        Refusal::Store(error)
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refusal::EmailTaken { by } => write!(f, "user {by} has this address"),
-            Refusal::Store(error) => error.fmt(f),
-        }
-    }
-}
-
-impl error::Error for Refusal {}
-
-struct Users {
+struct Shop {
     env: Env,
-    /// From number to user.
     users: Database,
-    /// From address to number: unique, as keys are.
-    by_email: Database,
-    /// City, zero byte and number, without a value: as many users to a city as there are.
-    by_city: Database,
+    by_email: Index,
+    by_city: Index,
+    orders: Database,
+    by_user: Index,
 }
 
-impl Users {
-    fn open(directory: PathBuf) -> Result<Users> {
-        let env = Env::open(directory)?;
-        let [users, by_email, by_city] =
-            ["users", "users by email", "users by city"].map(|name| env.database(name));
-        Ok(Users { users: users?, by_email: by_email?, by_city: by_city?, env })
+/// A part of a line, as an index key.
+fn part(n: usize) -> impl Fn(&[u8], &[u8], &mut IndexKeys) {
+    move |_, line, keys| line.split(|&byte| byte == b'\t').nth(n).into_iter().for_each(|part| keys.push(part))
+}
+
+impl Shop {
+    fn open(directory: PathBuf) -> Result<Shop> {
+        let env = Env::builder()
+            .extractor("first part", part(0))
+            .extractor("second part", part(1))
+            .open(directory)?;
+        let (users, orders) = (env.database("users")?, env.database("orders")?);
+        let by_email = env.index("users by email", &users, IndexOptions::new("first part").unique(true))?;
+        let by_city = env.index("users by city", &users, IndexOptions::new("second part"))?;
+        // An order begins with the number of its user, who has to be there.
+        let of_a_user = IndexOptions::new("first part").references(&users, OnRemove::Cascade);
+        let by_user = env.index("orders by user", &orders, of_a_user)?;
+        Ok(Shop { env, users, by_email, by_city, orders, by_user })
     }
 
-    /// Stores a user, in the place of the one who had the number before.
-    fn set(&self, number: u64, user: &User) -> std::result::Result<(), Refusal> {
-        self.env.try_write(|txn| {
-            self.take_out(txn, number)?;
-            if !txn.insert_new(&self.by_email, &user.email, number.to_be_bytes())? {
-                let by = txn.get(&self.by_email, &user.email)?.unwrap_or_default();
-                return Err(Refusal::EmailTaken { by: to_number(&by) });
-            }
-            txn.insert(&self.by_city, in_city(&user.city, number), [])?;
-            Ok(txn.insert(&self.users, number.to_be_bytes(), format!("{}\n{}", user.email, user.city))?)
-        })
-    }
-
-    fn remove(&self, number: u64) -> Result<bool> {
-        self.env.write(|txn| self.take_out(txn, number))
-    }
-
-    /// A user goes, and what points to it.
-    fn take_out(&self, txn: &mut Txn<'_>, number: u64) -> Result<bool> {
-        let Some(user) = txn.take(&self.users, number.to_be_bytes())?.map(|value| to_user(&value)) else {
-            return Ok(false);
-        };
-        txn.remove(&self.by_email, &user.email)?;
-        txn.remove(&self.by_city, in_city(&user.city, number))?;
-        Ok(true)
-    }
-
-    /// The user with an address: two reads of one state, so the second finds what the first has pointed to.
-    fn with_email(&self, email: &str) -> Result<Option<(u64, User)>> {
-        let now = self.env.snapshot()?;
-        let Some(number) = now.get(&self.by_email, email)? else { return Ok(None) };
-        Ok(now.get(&self.users, &number)?.map(|user| (to_number(&number), to_user(&user))))
-    }
-
-    /// The numbers of those who live in a city, in order.
-    fn in_city(&self, city: &str) -> Result<Vec<u64>> {
-        self.by_city
-            .range(Prefix([city.as_bytes(), &[0]].concat()))?
-            .map(|record| Ok(to_number(&record?.0[city.len() + 1..])))
-            .collect()
+    /// The numbers of those who live in a city, in order. The users themselves are not read.
+    fn in_city(&self, city: &str) -> Result<Vec<Vec<u8>>> {
+        self.by_city.keys(&self.env, city..=city)?.map(|pair| pair.map(|(_, number)| number)).collect()
     }
 }
 
-fn in_city(city: &str, number: u64) -> Vec<u8> {
-    [city.as_bytes(), &[0], &number.to_be_bytes()].concat()
-}
+fn main() -> Result<()> {
+    let directory = std::env::args_os().nth(1);
+    let directory =
+        directory.map_or_else(|| std::env::temp_dir().join("sablecat-secondary-index"), PathBuf::from);
+    let shop = Shop::open(directory)?;
+    let Shop { env, users, by_email, by_city, orders, by_user } = &shop;
+    users.clear()?;
+    users.insert("1", "ada@example.org\tLondon")?;
+    users.insert("2", "grace@example.org\tNew York")?;
+    users.insert("3", "alan@example.org\tLondon")?;
+    let (number, line) = by_email.get(env, "grace@example.org")?.expect("was just inserted");
+    assert_eq!((&*number, &*line), (&b"2"[..], &b"grace@example.org\tNew York"[..]));
+    assert_eq!(by_city.count(env, "London")?, 2);
 
-fn to_number(bytes: &[u8]) -> u64 {
-    u64::from_be_bytes(bytes.try_into().expect("numbers are stored as eight bytes"))
-}
+    // Refused: and the user that number 3 was to replace is still there, with all that finds it.
+    let refused = users.insert("3", "ada@example.org\tManchester").expect_err("user 1 has this address");
+    assert_eq!(refused.kind(), ErrorKind::Duplicate);
+    println!("refused: {refused}");
+    assert_eq!(by_email.get(env, "alan@example.org")?.expect("is there").0, b"3");
 
-fn to_user(value: &[u8]) -> User {
-    let text = String::from_utf8_lossy(value);
-    let (email, city) = text.split_once('\n').unwrap_or_default();
-    User { email: email.to_owned(), city: city.to_owned() }
-}
+    orders.insert("1001", "1\ttea")?;
+    orders.insert("1002", "1\tbiscuits")?;
+    orders.insert("1003", "3\tcoffee")?;
+    assert_eq!(orders.insert("1004", "9\tsugar").expect_err("no such user").kind(), ErrorKind::Reference);
+    // Who lives in London and has this address: of what both indices find, what is in both.
+    let found: Vec<_> = Index::join(env, &[(by_city, b"London"), (by_email, b"ada@example.org")])?.collect();
+    assert_eq!(found.len(), 1);
 
-fn user(email: &str, city: &str) -> User {
-    User { email: email.to_owned(), city: city.to_owned() }
-}
-
-fn main() -> std::result::Result<(), Box<dyn error::Error>> {
-    let users = Users::open(
-        env::args_os().nth(1).map_or_else(|| env::temp_dir().join("sablecat-secondary-index"), PathBuf::from),
-    )?;
-    users.set(1, &user("ada@example.org", "London"))?;
-    users.set(2, &user("grace@example.org", "New York"))?;
-    users.set(3, &user("alan@example.org", "London"))?;
-    assert_eq!(users.in_city("London")?, [1, 3]);
-    assert_eq!(users.with_email("grace@example.org")?, Some((2, user("grace@example.org", "New York"))));
-
-    // Refused: and the user that number 3 was to replace is still there, with all that points to it.
-    let refused = users.set(3, &user("ada@example.org", "Manchester"));
-    assert!(matches!(refused, Err(Refusal::EmailTaken { by: 1 })));
-    if let Err(refusal) = refused {
-        println!("refused: {refusal}");
-    }
-    assert_eq!(users.with_email("alan@example.org")?, Some((3, user("alan@example.org", "London"))));
-
-    users.set(3, &user("alan@example.org", "Manchester"))?;
-    assert_eq!((users.in_city("London")?, users.in_city("Manchester")?), (vec![1], vec![3]));
-    users.remove(1)?;
-    assert_eq!(users.with_email("ada@example.org")?, None);
-    users.set(4, &user("ada@example.org", "Paris"))?;
-    users.remove(4)?;
-    assert_eq!((users.users.len()?, users.by_email.len()?, users.by_city.len()?), (2, 2, 2));
-    println!("{} users", users.users.len()?);
+    // With the user go the orders.
+    users.remove("1")?;
+    assert_eq!((orders.len()?, by_user.count(env, "3")?), (1, 1));
+    println!("{} users, {} orders", users.len()?, orders.len()?);
+    assert_eq!(shop.in_city("London")?, [b"3"]);
     Ok(())
 }

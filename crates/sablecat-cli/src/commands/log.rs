@@ -113,6 +113,9 @@ impl Arguments {
                 };
                 writeln!(out, "{lsn}\tremove range\t{}\t{}\t{}", name(database), end(lower), end(upper))
             }
+            Change::CreateDatabase { name: new, index: Some(index), .. } => {
+                writeln!(out, "{lsn}\tcreate index\t{}\t{}", name(new), name(&index.primary))
+            }
             Change::CreateDatabase { name: new, .. } => {
                 writeln!(out, "{lsn}\tcreate database\t{}", name(new))
             }
@@ -156,12 +159,15 @@ impl Arguments {
                 let (lower, upper) = (end(lower), end(upper));
                 ("remove_range", object(json!({ "database": database, "lower": lower, "upper": upper })))
             }
-            Change::CreateDatabase { name, comparator, method, holds, .. } => (
-                "create_database",
-                object(
-                    json!({ "name": name, "comparator": comparator, "method": method.to_string(), "holds": holds.to_string() }),
-                ),
-            ),
+            Change::CreateDatabase { name, comparator, method, holds, index } => {
+                let (method, holds) = (method.to_string(), holds.to_string());
+                let mut how =
+                    json!({ "name": name, "comparator": comparator, "method": method, "holds": holds });
+                if let Some(index) = index {
+                    how["index"] = output::index(index);
+                }
+                ("create_database", object(how))
+            }
             Change::RenameDatabase { from, to } => {
                 ("rename_database", object(json!({ "from": from, "to": to })))
             }

@@ -1,9 +1,10 @@
 //! `stat`: numbers about an environment, once or again and again.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use sablecat::{Counters, DatabaseStats, Env, ErrorKind, Holds, Method};
+use sablecat::{Counters, DatabaseStats, Env, ErrorKind, Holds, IndexInfo, Method};
 use sablecat_papers::{Grid, thousands};
 use serde_json::{Map, Value, json};
 
@@ -77,11 +78,14 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
         }
     }
     env.close()?;
+    let mut indices = std::mem::take(&mut stats.indices);
+    indices.retain(|name, _| sizes.iter().any(|one| one.name == *name));
     if place.json {
         output::json(&json!({
             "databases": sizes.iter().map(|one| &*one.name).collect::<Vec<_>>(),
             "methods": sizes.iter().map(|one| &*one.method).collect::<Vec<_>>(),
             "holds": sizes.iter().map(|one| one.holds.to_string()).collect::<Vec<_>>(),
+            "indices": indices.iter().map(|(name, index)| (name.clone(), output::index(index))).collect::<Map<_, _>>(),
             "sizes": sizes.iter().map(|one| (one.name.clone(), one.size.map_or(Value::Null, |size| json_of(&size)))).collect::<Map<_, _>>(),
             "page_size": stats.page_size,
             "cache_bytes": stats.cache_bytes,
@@ -114,7 +118,7 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
         ("log durable up to", number(stats.log_durable.0)),
         ("last checkpoint", number(stats.checkpoint.0)),
     ])?;
-    output::table(&of_databases(&sizes))?;
+    output::table(&of_databases(&sizes, &indices))?;
     let mut volumes = Grid::new("\nVolumes", ["name", "blocks in use", "bytes", "file"], 0);
     for volume in &stats.volumes {
         let path = volume.path.display().to_string();
@@ -151,7 +155,7 @@ fn size_of(env: &Env, name: &str) -> Option<DatabaseStats> {
 }
 
 /// The table of databases, each with its size, if that could be told.
-fn of_databases(sizes: &[Shown]) -> Grid {
+fn of_databases(sizes: &[Shown], indices: &BTreeMap<String, IndexInfo>) -> Grid {
     if sizes.is_empty() {
         return Grid::new("\nDatabases: none", [], 0);
     }
@@ -162,6 +166,7 @@ fn of_databases(sizes: &[Shown]) -> Grid {
         let kind = [
             (*method != usual).then(|| method.clone()),
             (*holds != Holds::Records).then(|| holds.to_string()),
+            indices.get(name).map(|index| format!("index of {}", index.primary)),
         ];
         let kind: Vec<_> = kind.into_iter().flatten().collect();
         let name = if kind.is_empty() { name.clone() } else { format!("{name} ({})", kind.join("; ")) };

@@ -1,9 +1,11 @@
 //! Numbers about an environment.
 
+use std::collections::BTreeMap;
+
 use crate::access::Estimate;
 use crate::env::{Core, VolumeStats};
 use crate::error::Result;
-use crate::txn::{Holds, TreeRef};
+use crate::txn::{Holds, IndexInfo, TreeRef};
 use crate::types::Lsn;
 
 /// Numbers about an environment, taken one after the other while others work.
@@ -17,6 +19,8 @@ pub struct Stats {
     pub methods: Vec<String>,
     /// What kind of records each of them holds, in the same order.
     pub holds: Vec<Holds>,
+    /// What those of them are that are indices, by name.
+    pub indices: BTreeMap<String, IndexInfo>,
     /// Bytes of a page.
     pub page_size: u64,
     /// Bytes of the page cache.
@@ -53,17 +57,12 @@ impl Stats {
         let locks = kernel.locks.counts();
         // Of the log a reader of the last checkpoint sees what is in that.
         let log = |lsn| if core.config.read_only { core.checkpointed() } else { lsn };
-        let (kinds, volumes) = (core.database_kinds()?, core.volumes()?);
-        let (mut databases, mut methods, mut holds) = (Vec::new(), Vec::new(), Vec::new());
-        for (name, method, what) in kinds {
-            databases.push(name);
-            methods.push(method);
-            holds.push(what);
-        }
+        let ((databases, methods, holds, indices), volumes) = (core.database_kinds()?, core.volumes()?);
         Ok(Stats {
             databases,
             methods,
             holds,
+            indices,
             page_size: geometry.block_size as u64,
             cache_bytes: ((geometry.frames - 1) * geometry.block_size) as u64,
             pages: kernel.pages.page_ids().used_count().saturating_sub(1),

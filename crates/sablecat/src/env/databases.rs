@@ -5,7 +5,7 @@
 //! a name, for as long as no name is taken away.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use sablecat_os::atomic;
@@ -159,6 +159,9 @@ pub(crate) fn arranged(named: Arc<Named>, method: Method) -> Result<Arc<Named>> 
         named.method()
     )))
 }
+
+/// The names of databases, what their methods are called, and what those are that are indices.
+pub(crate) type Kinds = (Vec<String>, Vec<String>, Vec<Holds>, BTreeMap<String, IndexInfo>);
 
 /// What was found under a name.
 #[derive(Debug)]
@@ -404,13 +407,20 @@ impl Core {
         self.read(|txn| txn.database_names())
     }
 
-    /// All databases, in order of their names: the name, what the method is called, and what it holds.
-    pub(crate) fn database_kinds(&self) -> Result<Vec<(String, String, Holds)>> {
+    /// The names of all databases, in order, what their methods are called, what they hold, and which are what
+    /// indices.
+    pub(crate) fn database_kinds(&self) -> Result<Kinds> {
         let records = self.read(|txn| catalog::records(&mut txn.records.committed()))?;
-        let named = records.iter().filter(|(key, _)| catalog::is_name(key));
-        Ok(named
-            .map(|(key, entry)| (String::from_utf8_lossy(key).into_owned(), entry.method_name(), entry.holds))
-            .collect())
+        let (mut names, mut methods, mut holds) = (Vec::new(), Vec::new(), Vec::new());
+        let mut indices = BTreeMap::new();
+        for (key, entry) in records.into_iter().filter(|(key, _)| catalog::is_name(key)) {
+            let name = String::from_utf8_lossy(&key).into_owned();
+            methods.push(entry.method_name());
+            holds.push(entry.holds);
+            indices.extend(entry.relations.index.map(|index| (name.clone(), index)));
+            names.push(name);
+        }
+        Ok((names, methods, holds, indices))
     }
 
     /// Gives a database another name.

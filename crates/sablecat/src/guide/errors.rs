@@ -21,6 +21,8 @@
 //! | `LogGone` | the log is not kept from there on | begin anew with a copy |
 //! | `InUse` | the environment is open in another process, not shared or with another build | close it there, or share it |
 //! | `NotFound`, `Exists` | there is none, or one already | |
+//! | `Duplicate` | another record has this key in a unique index; nothing was changed | another key |
+//! | `Reference` | a record refers to this one, or would refer to none; nothing was changed | first the one, then the other |
 //! | `ReadOnly` | nothing can be written here | |
 //! | `Invalid`, `NotAllowed` | the call is wrong: a mistake in the program | mend the program |
 //!

@@ -93,8 +93,35 @@
 //! # }
 //! ```
 //!
-//! To find records by something else, keep a second database whose keys begin with that, and change both in
-//! one transaction: see `examples/secondary_index.rs`.
+//! # Finding records by something else
+//!
+//! An [`Index`](crate::Index) finds records by what is in them, or by anything that a function makes of them:
+//! the *extractor*, which is given when the environment is opened. The engine keeps it with the records,
+//! whoever writes them, so it is right after every commit. It may be unique, and its keys may have to be the
+//! keys of another database. `examples/secondary_index.rs` has all of this.
+//!
+//! ```
+//! use sablecat::{Env, IndexOptions};
+//!
+//! # fn main() -> sablecat::Result<()> {
+//! let env = Env::builder().extractor("year", |_, film, years| years.push(&film[..4])).in_memory()?;
+//! let films = env.database("films")?;
+//! let by_year = env.index("films by year", &films, IndexOptions::new("year"))?;
+//! films.insert("nosferatu", "1922 Murnau")?;
+//! films.insert("metropolis", "1927 Lang")?;
+//! films.insert("sunrise", "1927 Murnau")?;
+//! for found in by_year.range(&env, "1925".."1930")? {
+//!     let (year, film, value) = found?;
+//!     assert_eq!((&*year, &value[..4]), (&b"1927"[..], &b"1927"[..]), "{film:?}");
+//! }
+//! assert_eq!(by_year.count(&env, "1927")?, 2);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Each change of a record with an index is a transaction that reads what the record was. Several changes in
+//! one [`Env::write`](crate::Env::write) share that. An extractor must say the same of the same record for
+//! ever; to change what it says, give another name, make a new index with that, and remove the old one.
 //!
 //! # Long keys and long values
 //!
