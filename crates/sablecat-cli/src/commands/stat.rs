@@ -60,7 +60,7 @@ fn show(Arguments { place, reading, databases, .. }: &Arguments) -> Result<Outco
     // Before it joins them. What is wrong is said by opening it.
     let counters = if reading.read_only { None } else { counted(place).ok().flatten() };
     let env = place.open_to_read(reading)?;
-    let stats = env.stats()?;
+    let mut stats = env.stats()?;
     if let Some(missing) = databases.iter().find(|name| !stats.databases.contains(name)) {
         let names = if stats.databases.is_empty() {
             "none at all".to_owned()

@@ -46,8 +46,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::get`](crate::Read::get); `Invalid` for a [`Prefix`](crate::Prefix) where keys are not in
-    /// the order of bytes.
+    /// As [`Database::get`](crate::Read::get); `Invalid` for a [`Prefix`](crate::Prefix) where keys are not
+    /// in the order of bytes.
     pub fn estimate(&self, keys: impl KeyRange) -> Result<RangeEstimate> {
         let bounds = self.bounds(&keys)?;
         let core = self.env().core();

@@ -407,8 +407,8 @@ impl Core {
         self.read(|txn| txn.database_names())
     }
 
-    /// The names of all databases, in order, what their methods are called, what they hold, and which are what
-    /// indices.
+    /// The names of all databases, in order, what their methods are called, what they hold, and which are
+    /// indices of what.
     pub(crate) fn database_kinds(&self) -> Result<Kinds> {
         let records = self.read(|txn| catalog::records(&mut txn.records.committed()))?;
         let (mut names, mut methods, mut holds) = (Vec::new(), Vec::new(), Vec::new());
