@@ -163,7 +163,13 @@ fn text(doing: &'static str) -> impl Fn(sablecat::Error) -> String {
 pub(super) fn work(env: &Env) -> sablecat::Result<()> {
     let d = env.database("d")?;
     let own = [key(31), key(4), b"zzz".to_vec()];
-    let were: Vec<_> = own.iter().map(|key| d.get(key)).collect::<sablecat::Result<_>>()?;
+    let mut were = Vec::new();
+    // In the transaction that changes them first: a commit of the dead may become visible meanwhile, and what
+    // it has removed is not to be put back.
+    env.write(|txn| {
+        were = own.iter().map(|key| txn.get(&d, key)).collect::<sablecat::Result<Vec<_>>>()?;
+        own.iter().try_for_each(|key| txn.insert(&d, key, "the survivor's first"))
+    })?;
     d.insert(&own[0], "the survivor's")?;
     env.write(|txn| {
         txn.get_for_update(&d, key(8))?;
