@@ -8,9 +8,6 @@ use crate::access::{PageWrite, long};
 use crate::error::Result;
 use crate::types::{PageId, TreeId};
 
-/// A sparse leaf is merged when the number of its records is a multiple of this, or below it.
-const MERGE_EVERY: usize = 8;
-
 /// Where the pages of a value are that is in pages of its own.
 type LongAt = (PageId, u64);
 
@@ -23,14 +20,6 @@ pub(super) enum Changed {
     Sparse,
     /// The leaf had no room and was split: another may cover the key now.
     Split,
-}
-
-/// Whether a leaf that a record was removed from is to be merged now: once it is sparse, with every so many
-/// records that go, and with each of the last. Its neighbours may have no room, and looking at them takes the
-/// structure latch.
-fn is_due(bytes: &[u8]) -> bool {
-    let count = Leaf::new(bytes).count();
-    should_merge(bytes) && (count < MERGE_EVERY || count.is_multiple_of(MERGE_EVERY))
 }
 
 /// Sets or removes a record in its leaf, if nothing else has to change.
@@ -62,7 +51,7 @@ pub(crate) fn try_change<W: PageWrite>(
         (None, Ok(slot)) => {
             let bytes = writer.write(page)?;
             LeafMut::new(bytes).remove(slot);
-            page == tree.root || !is_due(bytes)
+            page == tree.root || !should_merge(bytes)
         }
     };
     Ok(if fits { Tried::Done } else { Tried::Structure })
