@@ -105,7 +105,8 @@ fn it_is_a_line_of_records_over_transactions_savepoints_crashes_and_reopening() 
         let mut disk = Arc::new(SimDisk::new(seed));
         let open = |disk: &Arc<SimDisk>| {
             let builder = Env::builder().disk(Arc::clone(disk) as Arc<_>).background(false).page_size(512);
-            builder.cache_size(1 << 20).log_segment_size(1 << 16).open("env").unwrap()
+            let builder = builder.cache_size(1 << 20).log_segment_size(1 << 16);
+            builder.durability(Durability::Sync).open("env").unwrap()
         };
         let mut env = open(&disk);
         let (mut model, mut high) = (Model::new(), 0);
@@ -121,6 +122,17 @@ fn it_is_a_line_of_records_over_transactions_savepoints_crashes_and_reopening() 
                 model = then;
             } else {
                 txn.abort();
+            }
+            for _ in 0..dice.below(20) {
+                if dice.below(2) == 0 {
+                    assert_eq!(jobs.consume_one().unwrap(), model.pop_first());
+                    continue;
+                }
+                let value = record(dice.below(1 << 40));
+                let number = jobs.append_one(value).unwrap();
+                assert!(number > high, "{number} comes after {high}");
+                high = number;
+                model.insert(number, value.to_vec());
             }
             assert_eq!(contents(&jobs, &env), model);
             let backwards: Vec<_> = jobs.iter(&env).unwrap().rev().map(|one| one.unwrap().0).collect();
@@ -172,6 +184,30 @@ fn who_consumes_passes_over_what_others_have_in_hand_and_who_appends_what_others
             assert_eq!(jobs.consume_one().unwrap().map(|(number, _)| number), Some(number));
         }
         assert!(jobs.is_empty(&env).unwrap());
+    }
+}
+
+/// Also what is appended and consumed by itself, without locks.
+#[test]
+fn what_transactions_have_in_hand_is_passed_over_one_by_one() {
+    let env = Env::in_memory().unwrap();
+    let jobs = queue(&env);
+    (1..=6).for_each(|n| assert_eq!(jobs.append_one(record(n)).unwrap(), n));
+    for isolation in ISOLATIONS {
+        let mut txn = env.begin_with(at(isolation)).unwrap();
+        let (first, _) = jobs.consume(&mut txn).unwrap().unwrap();
+        let its = jobs.append(&mut txn, record(0)).unwrap();
+        let (second, value) = jobs.consume_one().unwrap().unwrap();
+        assert!(second > first);
+        let beyond = jobs.append_one(&value).unwrap();
+        assert!(beyond > its, "{beyond} is none of the numbers that {its} is one of");
+        assert_eq!(beyond % 64, 0);
+        let its_next = jobs.append(&mut txn, record(0)).unwrap();
+        assert!(its_next > its && its_next < beyond);
+        txn.commit().expect("nobody is in its way");
+        let numbers: Vec<_> = contents(&jobs, &env).into_keys().collect();
+        assert!(numbers.ends_with(&[its, its_next, beyond]), "{numbers:?}");
+        assert!(!numbers.contains(&first) && !numbers.contains(&second));
     }
 }
 
@@ -332,6 +368,10 @@ fn threads_append_and_consume_and_nothing_is_lost_or_twice() {
                 scope.spawn(move || {
                     let mut dice = Dice(who);
                     let mut n = 0;
+                    while who == 0 && n < EACH {
+                        jobs.append_one([record(who), record(n)].concat()).unwrap();
+                        n += 1;
+                    }
                     while n < EACH {
                         let count = (1 + dice.below(90)).min(EACH - n);
                         let mut txn = env.begin_with(at(isolation)).unwrap();
@@ -347,22 +387,31 @@ fn threads_append_and_consume_and_nothing_is_lost_or_twice() {
                     left.fetch_sub(1, Ordering::SeqCst);
                 });
             }
-            for _ in 0..3 {
+            for who in 0..3 {
                 let (env, jobs, left, done) = (&env, &jobs, &left, &done);
                 scope.spawn(move || {
                     let mut last = [const { None }; 3];
+                    let by_itself = || {
+                        let found = jobs.consume_one().unwrap();
+                        found.inspect(|(number, job)| done.insert(job, record(*number)).unwrap())
+                    };
+                    let in_transaction = || {
+                        let mut txn = env.begin_with(at(isolation)).unwrap();
+                        let (number, job) = jobs.consume(&mut txn).unwrap()?;
+                        txn.insert(done, &job, record(number)).unwrap();
+                        txn.commit().expect("nobody is in the way of who consumes");
+                        Some((number, job))
+                    };
                     loop {
                         let is_end = left.load(Ordering::SeqCst) == 0;
-                        let mut txn = env.begin_with(at(isolation)).unwrap();
-                        let Some((number, job)) = jobs.consume(&mut txn).unwrap() else {
+                        let consumed = if who == 0 { by_itself() } else { in_transaction() };
+                        let Some((_, job)) = consumed else {
                             if is_end {
                                 break;
                             }
                             thread::yield_now();
                             continue;
                         };
-                        txn.insert(done, &job, record(number)).unwrap();
-                        txn.commit().expect("nobody is in the way of who consumes");
                         let (who, n) = (job[7] as usize, job[8..].to_vec());
                         assert!(last[who].as_ref() < Some(&n), "{n:?} after {:?}", last[who]);
                         last[who] = Some(n);

@@ -17,6 +17,7 @@ mod one_by_one;
 mod scan;
 mod wrong;
 
+pub(crate) use btree::RecordsOnPage;
 pub(crate) use estimate::{Estimate, Records};
 #[cfg(feature = "seam")]
 pub use hash::hash_order;

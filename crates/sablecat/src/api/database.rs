@@ -191,7 +191,7 @@ impl Database {
 
     /// Refuses a change of it by itself, within what this thread is in the middle of.
     #[inline]
-    fn refuse_around(&self, tree: &TreeRef, what: &str) -> Result<()> {
+    pub(super) fn refuse_around(&self, tree: &TreeRef, what: &str) -> Result<()> {
         within::refuse_around(self.of.core(), Some(tree.id), None, || {
             format!("{what} the database {:?}", self.name())
         })

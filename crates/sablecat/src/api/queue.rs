@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::{Database, Env, Range, Read, Record, Txn, TxnOptions};
+use crate::env::Core;
 use crate::error::{Error, Result};
 use crate::txn::queue::{key_of, number_of};
-use crate::txn::{Holds, Isolation};
+use crate::txn::{Holds, Isolation, TreeRef};
 
 /// A queue of records of one length: what Berkeley DB calls DB_QUEUE.
 ///
@@ -158,7 +159,11 @@ impl Queue {
     /// # Errors
     /// As [`Queue::append`] and [`Env::write`].
     pub fn append_one(&self, record: impl AsRef<[u8]>) -> Result<u64> {
-        self.database.env().write_with(snapshot(), |txn| self.append(txn, record.as_ref()))
+        let record = record.as_ref();
+        match self.whole(record, |record| self.append_by_itself(record))? {
+            Some(number) => Ok(number),
+            None => self.database.env().write_with(snapshot(), |txn| self.append(txn, record)),
+        }
     }
 
     /// Takes the first record that nobody else has in hand, as part of a transaction, of those that it sees:
@@ -180,7 +185,10 @@ impl Queue {
     /// # Errors
     /// As [`Queue::consume`] and [`Env::write`].
     pub fn consume_one(&self) -> Result<Option<(u64, Vec<u8>)>> {
-        self.database.env().write_with(snapshot(), |txn| self.consume(txn))
+        match self.consume_by_itself()? {
+            Some(found) => Ok(Some(found)),
+            None => self.database.env().write_with(snapshot(), |txn| self.consume(txn)),
+        }
     }
 
     /// As [`Queue::consume_one`]; where there is no record, it sleeps until one is appended or given back, in
@@ -202,7 +210,10 @@ impl Queue {
     /// # Errors
     /// As [`Queue::consume`] and [`Env::write_when`].
     pub fn consume_wait(&self) -> Result<(u64, Vec<u8>)> {
-        self.database.env().write_when(|txn| self.consume(txn))
+        match self.consume_by_itself()? {
+            Some(found) => Ok(found),
+            None => self.database.env().write_when(|txn| self.consume(txn)),
+        }
     }
 
     /// As [`Queue::consume_wait`], for no longer than this: none if no record came.
@@ -210,7 +221,37 @@ impl Queue {
     /// # Errors
     /// As [`Queue::consume_wait`].
     pub fn consume_wait_within(&self, time: Duration) -> Result<Option<(u64, Vec<u8>)>> {
-        self.database.env().write_when_within(time, |txn| self.consume(txn))
+        match self.consume_by_itself()? {
+            Some(found) => Ok(Some(found)),
+            None => self.database.env().write_when_within(time, |txn| self.consume(txn)),
+        }
+    }
+
+    /// Appends a record as a single change; its number. None if it takes a transaction.
+    fn append_by_itself(&self, record: &[u8]) -> Result<Option<u64>> {
+        self.by_itself("appending to", |core, tree| {
+            core.kernel.append_one(tree, record, core.config.durability)
+        })
+    }
+
+    /// Takes the first record that nobody has in hand as a single change. None if it takes a transaction, to
+    /// know that there is none too.
+    fn consume_by_itself(&self) -> Result<Option<(u64, Vec<u8>)>> {
+        self.by_itself("consuming of", |core, tree| {
+            core.kernel.consume_one(tree, self.record_bytes, core.config.durability)
+        })
+    }
+
+    #[inline]
+    fn by_itself<T>(
+        &self,
+        doing: &str,
+        change: impl FnOnce(&Core, &TreeRef) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let database = &self.database;
+        let (core, tree) = (database.env().core().to_write()?, database.tree()?);
+        database.refuse_around(tree, doing)?;
+        database.unless_removed(change(core, tree))
     }
 
     /// The record with a number, if it is in the queue, in somebody's hand or not.

@@ -264,10 +264,23 @@ impl<'k> Transaction<'k> {
     /// Locks the record if nobody else has it locked. False if somebody has, or if the snapshot does not see
     /// its newest state.
     pub(crate) fn try_lock(&mut self, tree: &TreeRef, key: &[u8]) -> Result<bool> {
+        self.try_lock_and(tree, key, |_| Ok(()))
+    }
+
+    /// As [`Transaction::try_lock`], `then` being done between the lock and the look at the newest state.
+    pub(super) fn try_lock_and(
+        &mut self,
+        tree: &TreeRef,
+        key: &[u8],
+        then: impl FnOnce(&Self) -> Result<()>,
+    ) -> Result<bool> {
         self.kernel.pages.region.check_fence()?;
         let hash = record_hash(tree.id, key);
         let is_taken =
             self.kernel.locks.try_acquire(self.seat.number(), hash, Mode::Exclusive, &mut self.held)?;
+        if is_taken {
+            then(self)?;
+        }
         let is_newest = is_taken && self.sees_newest_of(tree, key)?;
         if !is_newest && self.tracks_reads() {
             self.passed.note(is_taken, hash);

@@ -57,6 +57,23 @@ pub(crate) fn try_change<W: PageWrite>(
     Ok(if fits { Tried::Done } else { Tried::Structure })
 }
 
+/// Removes a record from its leaf, however little that has left then: what is removed next goes the same way.
+#[inline]
+pub(crate) fn remove_here<W: PageWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    page: PageId,
+    key: &[u8],
+) -> Result<Tried> {
+    let leaf = Leaf::new(writer.latched(page)?);
+    let Ok(slot) = leaf.search(key, tree.order) else { return Ok(Tried::Missing) };
+    if let Value::Long { .. } = leaf.value(slot) {
+        return Ok(Tried::Structure);
+    }
+    LeafMut::new(writer.write(page)?).remove(slot);
+    Ok(Tried::Done)
+}
+
 /// Sets or removes a record with all that has to change for it. The structure latch is held, or nobody else
 /// is there.
 pub(crate) fn change<W: PageWrite>(

@@ -153,6 +153,16 @@ impl LockTable {
         self.attempt(me, Want { id: LockId::of(hash), mode }, Manner::TAKE, held)
     }
 
+    /// Whether somebody else has the record of `hash` locked. Without the latch: a lock that is had meanwhile
+    /// may not be seen, but by who has the commit role: it sees all that were had by who had the role before.
+    #[inline]
+    pub(crate) fn is_taken(&self, me: u16, hash: u64) -> bool {
+        let mut is_taken = false;
+        let want = Want { id: LockId::of(hash), mode: Mode::Exclusive };
+        self.table.against(me, want, |_| is_taken = true);
+        is_taken
+    }
+
     /// Whether somebody else has the record of `hash` locked. If so, the end of that lock wakes who sleeps
     /// until something changes.
     pub(crate) fn is_barred(&self, me: u16, hash: u64) -> bool {

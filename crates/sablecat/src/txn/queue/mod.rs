@@ -26,6 +26,10 @@
 //! nothing else, is not part of what a serialisable transaction has read: others may consume and append, as
 //! with [`Transaction::try_lock`] they may lock. But who waits for a change waits for that as well.
 //!
+//! # One by itself
+//! Who appends or consumes one record by itself has no lock, but the page latched (single.rs). So who has
+//! locked a batch or a record takes the commit role once before it looks at the newest state.
+//!
 //! Each transaction remembers up to where it has consumed everything, so that it does not go over its own
 //! removals again. Nothing else has to be remembered: leaves that get empty are joined with
 //! their neighbours, so the first record is in one of the first few leaves.
@@ -40,16 +44,19 @@
 //! down to the first leaf and a copy, 150; a lock; a comparison of two states of a leaf, nothing if it has
 //! not changed; the removal.
 
+mod single;
+
 use std::cell::RefCell;
 use std::ops::{Bound, Range};
 
-use super::locks::{Mode, record_hash};
-use super::merged::Merged;
-use super::presence::removed;
-use super::reads::ReadSet;
-use super::{Committed, Isolation, Transaction, TreeRef};
 use crate::access::{Found, Scan, State};
 use crate::error::{Error, Result};
+use crate::txn::locks::{Mode, record_hash};
+use crate::txn::merged::Merged;
+use crate::txn::presence::removed;
+use crate::txn::publish;
+use crate::txn::reads::ReadSet;
+use crate::txn::{Committed, Isolation, Kernel, Transaction, TreeRef};
 use crate::types::{Lsn, TreeId};
 
 /// Numbers that one lock is for.
@@ -65,7 +72,7 @@ const TURN: u8 = b'a';
 
 /// What a transaction knows of the queues that it uses; nothing, before it uses one.
 #[derive(Debug, Default)]
-pub(super) struct Queues(Option<Box<Known>>);
+pub(in crate::txn) struct Queues(Option<Box<Known>>);
 
 #[derive(Debug)]
 struct Known {
@@ -80,19 +87,19 @@ struct Known {
 impl Queues {
     /// It begins anew.
     #[inline]
-    pub(super) fn clear(&mut self) {
+    pub(in crate::txn) fn clear(&mut self) {
         self.0 = None;
     }
 
     /// Records that it has consumed may be there again.
-    pub(super) fn rolled_back(&mut self) {
+    pub(in crate::txn) fn rolled_back(&mut self) {
         if let Some(known) = &mut self.0 {
             known.fronts.clear();
         }
     }
 
     /// What was looked at in vain; all else is forgotten.
-    pub(super) fn take_empty(&mut self) -> Option<ReadSet> {
+    pub(in crate::txn) fn take_empty(&mut self) -> Option<ReadSet> {
         self.0.take().map(|known| known.empty.into_inner())
     }
 
@@ -187,6 +194,7 @@ impl Transaction<'_> {
                 continue;
             }
             // Who had it locked last has committed by now, or never will.
+            self.after_singles()?;
             number = number.max(next_after(self.last_taken(tree)?)?);
             if number / BATCH == batch {
                 let taken = &mut self.queues.known().taken;
@@ -237,7 +245,7 @@ impl Transaction<'_> {
                 marks.push(key);
                 continue;
             }
-            if !self.try_lock(tree, &key)? {
+            if !self.try_take(tree, &key)? {
                 passed.get_or_insert(number);
                 continue;
             }
@@ -255,7 +263,7 @@ impl Transaction<'_> {
             self.set(tree, &key, is_last.then_some(&[][..]))?;
             for mark in marks {
                 // Where it cannot be locked another consumer removes it, or has.
-                if self.try_lock(tree, &mark)? {
+                if self.try_take(tree, &mark)? {
                     self.set(tree, &mark, None)?;
                 }
             }
@@ -268,6 +276,16 @@ impl Transaction<'_> {
             self.note_empty(tree, Scan::new(from(), Bound::Unbounded))?;
         }
         Ok(None)
+    }
+
+    /// As [`Transaction::try_lock`], also beside those who consume without locks.
+    fn try_take(&mut self, tree: &TreeRef, key: &[u8]) -> Result<bool> {
+        self.try_lock_and(tree, key, Transaction::after_singles)
+    }
+
+    /// Lets all commits end that may not have seen the locks which this transaction has by now.
+    fn after_singles(&self) -> Result<()> {
+        publish::acquire(&self.kernel.pages, &self.kernel.log, &self.seat).map(drop)
     }
 
     /// Has a record that is about to change compared in the commit step with what it was found to be, where

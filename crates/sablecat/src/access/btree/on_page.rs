@@ -1,0 +1,44 @@
+//! The records of one leaf, in order.
+
+use super::node::{Kind, Leaf, Value, kind};
+
+/// The records of a leaf.
+#[derive(Clone, Copy)]
+pub(crate) struct RecordsOnPage<'p>(Leaf<'p>);
+
+impl<'p> RecordsOnPage<'p> {
+    /// Those of a page, if it is a leaf.
+    pub(in crate::access) fn of(page: &'p [u8]) -> Option<RecordsOnPage<'p>> {
+        (kind(page) == Some(Kind::Leaf)).then(|| RecordsOnPage(Leaf::new(page)))
+    }
+
+    /// How many there are.
+    #[inline]
+    pub(crate) fn count(self) -> usize {
+        self.0.count()
+    }
+
+    /// The key of the nth one from 0 on, in two parts.
+    #[inline]
+    pub(crate) fn key(self, n: usize) -> (&'p [u8], &'p [u8]) {
+        self.0.key(n)
+    }
+
+    /// Its value.
+    #[inline]
+    pub(crate) fn value(self, n: usize) -> Value<'p> {
+        self.0.value(n)
+    }
+
+    /// Whether no page has records below them.
+    #[inline]
+    pub(crate) fn are_first(self) -> bool {
+        self.0.lower_fence().is_none()
+    }
+
+    /// Whether no page has records above them.
+    #[inline]
+    pub(crate) fn are_last(self) -> bool {
+        self.0.upper_fence().is_none()
+    }
+}

@@ -1,0 +1,262 @@
+//! One record that is appended or consumed by itself: the fast path of auto-commit operations.
+//!
+//! One leaf, one version; no write set, no lock. Who appends has the last leaf latched, and who consumes the
+//! first: nobody else has the number, or the record, until that is published. What transactions have in hand
+//! they have locked, and who has such a lock looks at the newest state once it had the commit role after it
+//! ([`Transaction::after_singles`]). So the locks are looked at in the commit step: either the lock is seen
+//! here, or the commit there.
+//!
+//! Whatever is less simple goes by a transaction: an empty queue, a leaf that is full, or is to be merged,
+//! records that somebody follows.
+//!
+//! Costs (sketch, 32 bytes, all in cache): those of a single change (txn/single.rs), and a look at a line of
+//! the lock table for each record that is passed over, and twice for the one that is taken.
+
+use super::{BATCH, Kernel, next_after, number_of, turn};
+use crate::access::{PageWrite, RecordsOnPage, Tree, Tried, Value};
+use crate::error::{ErrorKind, Result};
+use crate::log::{Kind, RecordBuilder};
+use crate::pages::Participant;
+use crate::txn::changes::Changes;
+use crate::txn::locks::record_hash;
+use crate::txn::scratch::Record;
+use crate::txn::{Durability, TreeRef, conflict, publish};
+use crate::types::{Lsn, PageId};
+
+/// So many batches that others have are passed over.
+const BATCHES: usize = 4;
+/// So many marks go with a record at most.
+const MARKS: usize = 3;
+/// Below all numbers, and above all.
+const FIRST: &[u8] = &[];
+const LAST: &[u8] = &[0xff; 8];
+
+/// A change that was made and is to be published.
+struct Prepared<T> {
+    done: T,
+    /// The names of locks that nobody may have.
+    free: [u64; 1 + MARKS],
+    locks: usize,
+}
+
+impl<T> Prepared<T> {
+    fn new(done: T, lock: u64) -> Prepared<T> {
+        let mut free = [0; 1 + MARKS];
+        free[0] = lock;
+        Prepared { done, free, locks: 1 }
+    }
+}
+
+/// What is consumed.
+struct First {
+    key: [u8; 8],
+    value: Vec<u8>,
+    /// It stays as a mark: who removes a record sees one above it.
+    is_highest: bool,
+    /// Below it.
+    marks: [[u8; 8]; MARKS],
+    marked: usize,
+}
+
+/// How an attempt ended.
+enum Attempt<T> {
+    Done(Lsn, T),
+    /// It takes a transaction.
+    NotSo,
+    /// The page that was found does not cover the end any more.
+    Moved,
+}
+
+impl Kernel {
+    /// Appends a record to a queue and commits that; its number. None if it takes a transaction: nothing was
+    /// done.
+    pub(crate) fn append_one(
+        &self,
+        tree: &TreeRef,
+        record: &[u8],
+        durability: Durability,
+    ) -> Result<Option<u64>> {
+        self.change_end(tree, LAST, durability, |changes, view, page, log| {
+            let me = changes.participant().number();
+            let Some(number) = self.number_at_end(tree, view, changes.latched(page)?, me)? else {
+                return Ok(None);
+            };
+            let key = number.to_be_bytes();
+            let Tried::Done = view.try_change(changes, page, (&key, Some(record)))? else { return Ok(None) };
+            log.put(tree.id, &key, record);
+            Ok(Some(Prepared::new(number, turn(tree.id, number / BATCH))))
+        })
+    }
+
+    /// A number above those of the last leaf, of a batch that nobody has. None if these are too many, or this
+    /// is not the last leaf, or an empty one.
+    fn number_at_end(&self, tree: &TreeRef, view: &Tree<'_>, leaf: &[u8], me: u16) -> Result<Option<u64>> {
+        let last = match view.records_on(leaf) {
+            Some(records) if records.are_last() => records.count().checked_sub(1).map(|last| (records, last)),
+            _ => None,
+        };
+        let Some((records, last)) = last else { return Ok(None) };
+        let mut number = next_after(number_at(records, last)?)?;
+        for _ in 0..BATCHES {
+            let batch = number / BATCH;
+            if !self.locks.is_taken(me, turn(tree.id, batch)) {
+                return Ok(Some(number));
+            }
+            number = (batch + 1).saturating_mul(BATCH);
+        }
+        Ok(None)
+    }
+
+    /// Removes the first record of a queue that nobody has in hand, and commits that; its number and value.
+    /// None if it takes a transaction to do so, or to know that there is none: nothing was done.
+    pub(crate) fn consume_one(
+        &self,
+        tree: &TreeRef,
+        record_bytes: usize,
+        durability: Durability,
+    ) -> Result<Option<(u64, Vec<u8>)>> {
+        self.change_end(tree, FIRST, durability, |changes, view, page, log| {
+            let me = changes.participant().number();
+            let first = self.first_free(tree, view, changes.latched(page)?, me)?;
+            // One of another length was not appended: a transaction can leave it where it is, and say so.
+            let Some(first) = first.filter(|first| first.value.len() == record_bytes) else {
+                return Ok(None);
+            };
+            let mut prepared =
+                Prepared::new((u64::from_be_bytes(first.key), first.value), record_hash(tree.id, &first.key));
+            for mark in &first.marks[..first.marked] {
+                let Tried::Done = view.remove_here(changes, page, mark)? else { return Ok(None) };
+                log.delete(tree.id, mark);
+                prepared.free[prepared.locks] = record_hash(tree.id, mark);
+                prepared.locks += 1;
+            }
+            if first.is_highest {
+                let mark = (&first.key[..], Some(&[][..]));
+                let Tried::Done = view.try_change(changes, page, mark)? else { return Ok(None) };
+                log.put(tree.id, &first.key, &[]);
+            } else {
+                let Tried::Done = view.remove_here(changes, page, &first.key)? else { return Ok(None) };
+                log.delete(tree.id, &first.key);
+            }
+            Ok(Some(prepared))
+        })
+    }
+
+    /// The first record that nobody has in hand, if that is in this leaf, the leaf is the first one, and there
+    /// is another record above it there or none anywhere.
+    fn first_free(&self, tree: &TreeRef, view: &Tree<'_>, leaf: &[u8], me: u16) -> Result<Option<First>> {
+        let Some(records) = view.records_on(leaf).filter(|records| records.are_first()) else {
+            return Ok(None);
+        };
+        let (mut marks, mut marked) = ([[0; 8]; MARKS], 0);
+        for n in 0..records.count() {
+            let key = number_at(records, n)?.to_be_bytes();
+            let Value::Inline(value) = records.value(n) else { return Ok(None) };
+            let is_free = || !self.locks.is_taken(me, record_hash(tree.id, &key));
+            if !value.is_empty() && is_free() {
+                let is_highest = n + 1 == records.count();
+                let is_known = !is_highest || records.are_last();
+                return Ok(is_known.then(|| First { key, value: value.to_vec(), is_highest, marks, marked }));
+            }
+            if value.is_empty() && marked < MARKS && is_free() {
+                marks[marked] = key;
+                marked += 1;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Has `change` change the leaf at an end of a queue, and commits that.
+    fn change_end<T>(
+        &self,
+        tree: &TreeRef,
+        end: &[u8],
+        durability: Durability,
+        mut change: impl FnMut(
+            &mut Changes<'_>,
+            &Tree<'_>,
+            PageId,
+            &mut RecordBuilder,
+        ) -> Result<Option<Prepared<T>>>,
+    ) -> Result<Option<T>> {
+        if tree.follower.is_some() {
+            return Ok(None);
+        }
+        let seat = self.pages.participants.sit()?;
+        let me = &*seat;
+        let mut log = Record::of(me);
+        self.wait_for_gate(me)?;
+        let (lsn, done) = loop {
+            let attempt = self.patiently(|| {
+                let pinned = self.pages.pinned(me);
+                self.attempt_end(tree, end, pinned.at(), me, &mut log, &mut change)
+            });
+            match attempt {
+                // Nobody saw anything of a snapshot that was given up.
+                Err(error) if error.kind() == ErrorKind::SnapshotTooOld => continue,
+                Err(error) => return Err(error),
+                Ok(Attempt::Done(lsn, done)) => break (lsn, done),
+                Ok(Attempt::NotSo) => return Ok(None),
+                Ok(Attempt::Moved) => self.help_committer(me),
+            }
+        };
+        drop(log);
+        self.settle(lsn, durability, me.number())?;
+        Ok(Some(done))
+    }
+
+    /// One try. The participant is pinned at `at`.
+    #[inline]
+    fn attempt_end<T>(
+        &self,
+        tree: &TreeRef,
+        end: &[u8],
+        at: Lsn,
+        me: &Participant,
+        log: &mut RecordBuilder,
+        change: impl FnOnce(
+            &mut Changes<'_>,
+            &Tree<'_>,
+            PageId,
+            &mut RecordBuilder,
+        ) -> Result<Option<Prepared<T>>>,
+    ) -> Result<Attempt<T>> {
+        let view = tree.tree();
+        let page = self.locate(&view, end, at, me)?;
+        let mut changes = Changes::new(&self.pages, me, at);
+        let leaf = changes.latched(page)?;
+        if !view.covers(leaf, end) {
+            me.hints.forget(tree.id);
+            return Ok(Attempt::Moved);
+        }
+        log.begin(Kind::Commit);
+        let Some(prepared) = change(&mut changes, &view, page, log)? else { return Ok(Attempt::NotSo) };
+        log.finish_body();
+        let validate = |_: &mut Changes<'_>| {
+            self.check_not_rebuilt(tree.id, at)?;
+            self.check_there(tree, me)?;
+            let mut locks = prepared.free[..prepared.locks].iter();
+            if locks.any(|&lock| self.locks.is_taken(me.number(), lock)) {
+                return Err(conflict("another transaction has just got in hand what was to be changed"));
+            }
+            Ok(())
+        };
+        match publish::publish(&self.pages, &self.log, changes, log, validate) {
+            // A transaction finds out what is so now.
+            Err(error) if error.is_rebuilt() || error.kind() == ErrorKind::Conflict => Ok(Attempt::NotSo),
+            published => Ok(Attempt::Done(published?, prepared.done)),
+        }
+    }
+}
+
+/// The number of a record in a leaf.
+fn number_at(records: RecordsOnPage<'_>, n: usize) -> Result<u64> {
+    let (prefix, suffix) = records.key(n);
+    let mut key = [0; 8];
+    if prefix.len() + suffix.len() == key.len() {
+        key[..prefix.len()].copy_from_slice(prefix);
+        key[prefix.len()..].copy_from_slice(suffix);
+        return number_of(&key);
+    }
+    number_of(&[prefix, suffix].concat())
+}
