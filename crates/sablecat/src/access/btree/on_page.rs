@@ -30,15 +30,9 @@ impl<'p> RecordsOnPage<'p> {
         self.0.value(n)
     }
 
-    /// Whether no page has records below them.
+    /// Where the next page begins; none: no page has records above them.
     #[inline]
-    pub(crate) fn are_first(self) -> bool {
-        self.0.lower_fence().is_none()
-    }
-
-    /// Whether no page has records above them.
-    #[inline]
-    pub(crate) fn are_last(self) -> bool {
-        self.0.upper_fence().is_none()
+    pub(crate) fn next(self) -> Option<&'p [u8]> {
+        self.0.upper_fence()
     }
 }

@@ -145,11 +145,20 @@ fn merge_path<W: PageWrite>(
     mut path: Vec<Step>,
 ) -> Result<()> {
     let mut page = leaf;
-    while let Some(parent) = path.pop() {
-        if !writer.read(page, should_merge)? || !merge(writer, tree, parent, page)? {
+    while let Some(mut parent) = path.pop() {
+        let above = parent.page;
+        let mut is_merged = false;
+        // Again, if what comes of it is as empty: each merge with a full neighbour failed once, and left a page
+        // behind that nothing is removed from any more.
+        while writer.read(page, should_merge)?
+            && let Some((slot, merged)) = merge(writer, tree, parent, page)?
+        {
+            (page, parent.slot, is_merged) = (merged, slot, true);
+        }
+        if !is_merged {
             break;
         }
-        page = parent.page;
+        page = above;
     }
     shrink(writer, tree)
 }
@@ -160,11 +169,16 @@ pub(crate) fn should_merge(bytes: &[u8]) -> bool {
 }
 
 /// Merges `page`, the child that `parent` names, with a neighbour below the same parent, the right one or the
-/// left, if the two fit one page.
+/// left, if the two fit one page: which child they are then, and of which slot.
 ///
 /// The left one as well: where records go in the order of their keys, as a queue's do, the page to the right
 /// is full each time, and the one to the left may be empty since nothing could be merged with it.
-fn merge<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, parent: Step, page: PageId) -> Result<bool> {
+fn merge<W: PageWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    parent: Step,
+    page: PageId,
+) -> Result<Option<(usize, PageId)>> {
     let with_left = parent.slot.checked_sub(1);
     for left_slot in std::iter::once(parent.slot).chain(with_left) {
         let neighbours = writer.read(parent.page, |bytes| {
@@ -176,10 +190,10 @@ fn merge<W: PageWrite>(writer: &mut W, tree: &Tree<'_>, parent: Step, page: Page
         // Else the page is no longer where the path says: an earlier merge of this commit moved it. It merges
         // another time.
         if (left == page || right == page) && merge_at(writer, tree, parent.page, left_slot, (left, right))? {
-            return Ok(true);
+            return Ok(Some((left_slot, left)));
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
 /// Merges two neighbouring children of `parent`, the left one in this slot, if they fit one page.

@@ -1,7 +1,7 @@
 //! One record that is appended or consumed by itself: the fast path of auto-commit operations.
 //!
 //! One leaf, one version; no write set, no lock. Who appends has the last leaf latched, and who consumes the
-//! first: nobody else has the number, or the record, until that is published. What transactions have in hand
+//! first that has one to be consumed: nobody else has the number, or the record, until that is published. What transactions have in hand
 //! they have locked, and who has such a lock looks at the newest state once it had the commit role after it
 //! ([`Transaction::after_singles`]). So the locks are looked at in the commit step: either the lock is seen
 //! here, or the commit there.
@@ -11,6 +11,8 @@
 //!
 //! Costs (sketch, 32 bytes, all in cache): those of a single change (txn/single.rs), and a look at a line of
 //! the lock table for each record that is passed over, and twice for the one that is taken.
+
+use std::borrow::Cow;
 
 use super::{BATCH, Kernel, next_after, number_of, turn};
 use crate::access::{PageWrite, RecordsOnPage, Tree, Tried, Value};
@@ -27,6 +29,8 @@ use crate::types::{Lsn, PageId};
 const BATCHES: usize = 4;
 /// So many marks go with a record at most.
 const MARKS: usize = 3;
+/// So many leaves are looked at for what can be consumed.
+const LEAVES: usize = 4;
 /// Below all numbers, and above all.
 const FIRST: &[u8] = &[];
 const LAST: &[u8] = &[0xff; 8];
@@ -58,6 +62,9 @@ struct First {
     marked: usize,
 }
 
+/// A leaf, and a key that it covers.
+type Covered = (PageId, Cow<'static, [u8]>);
+
 /// How an attempt ended.
 enum Attempt<T> {
     Done(Lsn, T),
@@ -76,7 +83,10 @@ impl Kernel {
         record: &[u8],
         durability: Durability,
     ) -> Result<Option<u64>> {
-        self.change_end(tree, LAST, durability, |changes, view, page, log| {
+        let find = |view: &Tree<'_>, at, me: &Participant| {
+            Ok(Some((self.locate(view, LAST, at, me)?, Cow::Borrowed(LAST))))
+        };
+        self.change_end(tree, durability, find, |changes, view, page, log| {
             let me = changes.participant().number();
             let Some(number) = self.number_at_end(tree, view, changes.latched(page)?, me)? else {
                 return Ok(None);
@@ -92,7 +102,9 @@ impl Kernel {
     /// is not the last leaf, or an empty one.
     fn number_at_end(&self, tree: &TreeRef, view: &Tree<'_>, leaf: &[u8], me: u16) -> Result<Option<u64>> {
         let last = match view.records_on(leaf) {
-            Some(records) if records.are_last() => records.count().checked_sub(1).map(|last| (records, last)),
+            Some(records) if records.next().is_none() => {
+                records.count().checked_sub(1).map(|last| (records, last))
+            }
             _ => None,
         };
         let Some((records, last)) = last else { return Ok(None) };
@@ -115,7 +127,8 @@ impl Kernel {
         record_bytes: usize,
         durability: Durability,
     ) -> Result<Option<(u64, Vec<u8>)>> {
-        self.change_end(tree, FIRST, durability, |changes, view, page, log| {
+        let find = |view: &Tree<'_>, at, me: &Participant| self.front(tree, view, at, me);
+        self.change_end(tree, durability, find, |changes, view, page, log| {
             let me = changes.participant().number();
             let first = self.first_free(tree, view, changes.latched(page)?, me)?;
             // One of another length was not appended: a transaction can leave it where it is, and say so.
@@ -142,12 +155,52 @@ impl Kernel {
         })
     }
 
-    /// The first record that nobody has in hand, if that is in this leaf, the leaf is the first one, and there
-    /// is another record above it there or none anywhere.
+    /// The first leaf with a record that nobody has in hand, as far as one of the first few is it, and the
+    /// least key that it covers. The leaves before it are empty, or others have their records in hand.
+    ///
+    /// The first one often is: it has the place for shorter keys that a leaf between others has, and cannot
+    /// be joined with a full one.
+    fn front(&self, tree: &TreeRef, view: &Tree<'_>, at: Lsn, me: &Participant) -> Result<Option<Covered>> {
+        let mut least = Cow::Borrowed(FIRST);
+        for _ in 0..LEAVES {
+            // What is remembered is the first leaf, which stays that.
+            let page = if least.is_empty() {
+                self.locate(view, &least, at, me)?
+            } else {
+                self.pages.operate(me, || view.find(&self.pages.at_pin(me, at)?, &least))?
+            };
+            let next = self.pages.operate(me, || {
+                self.pages.at_pin(me, at)?.show(page, |leaf| {
+                    let records = view.records_on(leaf)?;
+                    let is_free = |n| self.is_free(tree, records, n, me.number());
+                    match (0..records.count()).any(is_free) {
+                        true => Some(None),
+                        false => Some(Some(records.next()?.to_vec())),
+                    }
+                })
+            })?;
+            match next {
+                Some(None) => return Ok(Some((page, least))),
+                Some(Some(next)) => least = Cow::Owned(next),
+                None => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a record of a leaf is there to be consumed.
+    fn is_free(&self, tree: &TreeRef, records: RecordsOnPage<'_>, n: usize, me: u16) -> bool {
+        let is_mark = matches!(records.value(n), Value::Inline(value) if value.is_empty());
+        // What is no record of a queue is found out later.
+        !is_mark
+            && number_at(records, n)
+                .map_or(true, |number| !self.locks.is_taken(me, record_hash(tree.id, &number.to_be_bytes())))
+    }
+
+    /// The first record of a leaf that nobody has in hand, if there is another record above it there or none
+    /// anywhere.
     fn first_free(&self, tree: &TreeRef, view: &Tree<'_>, leaf: &[u8], me: u16) -> Result<Option<First>> {
-        let Some(records) = view.records_on(leaf).filter(|records| records.are_first()) else {
-            return Ok(None);
-        };
+        let Some(records) = view.records_on(leaf) else { return Ok(None) };
         let (mut marks, mut marked) = ([[0; 8]; MARKS], 0);
         for n in 0..records.count() {
             let key = number_at(records, n)?.to_be_bytes();
@@ -155,7 +208,7 @@ impl Kernel {
             let is_free = || !self.locks.is_taken(me, record_hash(tree.id, &key));
             if !value.is_empty() && is_free() {
                 let is_highest = n + 1 == records.count();
-                let is_known = !is_highest || records.are_last();
+                let is_known = !is_highest || records.next().is_none();
                 return Ok(is_known.then(|| First { key, value: value.to_vec(), is_highest, marks, marked }));
             }
             if value.is_empty() && marked < MARKS && is_free() {
@@ -166,12 +219,13 @@ impl Kernel {
         Ok(None)
     }
 
-    /// Has `change` change the leaf at an end of a queue, and commits that.
+    /// Has `change` change the leaf at an end of a queue, and commits that. `find` finds the leaf, and a key
+    /// that it covers, in a state that the participant has pinned.
     fn change_end<T>(
         &self,
         tree: &TreeRef,
-        end: &[u8],
         durability: Durability,
+        find: impl Fn(&Tree<'_>, Lsn, &Participant) -> Result<Option<Covered>>,
         mut change: impl FnMut(
             &mut Changes<'_>,
             &Tree<'_>,
@@ -189,6 +243,7 @@ impl Kernel {
         let (lsn, done) = loop {
             let attempt = self.patiently(|| {
                 let pinned = self.pages.pinned(me);
+                let Some(end) = find(&tree.tree(), pinned.at(), me)? else { return Ok(Attempt::NotSo) };
                 self.attempt_end(tree, end, pinned.at(), me, &mut log, &mut change)
             });
             match attempt {
@@ -210,7 +265,7 @@ impl Kernel {
     fn attempt_end<T>(
         &self,
         tree: &TreeRef,
-        end: &[u8],
+        (page, key): Covered,
         at: Lsn,
         me: &Participant,
         log: &mut RecordBuilder,
@@ -222,10 +277,9 @@ impl Kernel {
         ) -> Result<Option<Prepared<T>>>,
     ) -> Result<Attempt<T>> {
         let view = tree.tree();
-        let page = self.locate(&view, end, at, me)?;
         let mut changes = Changes::new(&self.pages, me, at);
         let leaf = changes.latched(page)?;
-        if !view.covers(leaf, end) {
+        if !view.covers(leaf, &key) {
             me.hints.forget(tree.id);
             return Ok(Attempt::Moved);
         }
