@@ -124,7 +124,7 @@ fn rooms_above(file: &TextFile, code: &str) -> Vec<Problem> {
     };
     let named = paths(code, "crate::pages::")
         .into_iter()
-        .filter(|(_, name)| name != room && !row(name).is_some_and(|other| other < own));
+        .filter(|(_, name)| name != room && row(name).is_none_or(|other| other >= own));
     named
         .map(|(at, name)| {
             let line = source::line_of(code, at);

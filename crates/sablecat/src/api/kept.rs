@@ -114,12 +114,12 @@ impl<T, H: Keeps> DerefMut for Kept<'_, T, H> {
 mod tests {
     use super::*;
     use std::cell::Cell;
-    use std::sync::Arc;
+    use std::rc::Rc;
 
     #[derive(Clone)]
-    struct Handle(Arc<Cell<u32>>);
+    struct Handle(Rc<Cell<u32>>);
 
-    // SAFETY: it is in an `Arc` of which this is a handle.
+    // SAFETY: it is in an `Rc` of which this is a handle.
     unsafe impl Keeps for Handle {
         type Kept = Cell<u32>;
 
@@ -138,7 +138,7 @@ mod tests {
     }
 
     fn kept() -> Kept<'static, Borrower<'static>, Handle> {
-        let begun = Kept::owned(Handle(Arc::new(Cell::new(7))), |cell| Ok(Borrower(cell)));
+        let begun = Kept::owned(Handle(Rc::new(Cell::new(7))), |cell| Ok(Borrower(cell)));
         begun.unwrap_or_else(|_| unreachable!("nothing fails"))
     }
 
@@ -154,18 +154,18 @@ mod tests {
         all[0].0.set(11);
         let mut moved = all.remove(0);
         assert_eq!((moved.0.get(), moved.env().0.get()), (11, 11));
-        assert_eq!(Arc::strong_count(&moved.env().0), 1, "nobody else keeps it");
+        assert_eq!(Rc::strong_count(&moved.env().0), 1, "nobody else keeps it");
         let other = moved.env().clone();
         *moved = Borrower(all[0].0);
         assert_eq!(other.0.get(), 12, "the borrower before has gone, and what it borrowed from has not");
         end(moved);
         end(all);
-        assert_eq!((other.0.get(), Arc::strong_count(&other.0)), (12, 1));
+        assert_eq!((other.0.get(), Rc::strong_count(&other.0)), (12, 1));
     }
 
     #[test]
     fn what_borrows_from_what_others_keep_leaves_it_to_them() {
-        let handle = Handle(Arc::new(Cell::new(0)));
+        let handle = Handle(Rc::new(Cell::new(0)));
         let begun = Kept::borrowed(&handle, |cell| Ok(Borrower(cell)));
         end(begun.map(|kept| assert_eq!(kept.env().0.get(), 0)));
         assert_eq!(handle.0.get(), 1);

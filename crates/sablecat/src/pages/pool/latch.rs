@@ -76,7 +76,7 @@ impl PageLatch<'_> {
     }
 
     /// It has ended: the page's entry was swung.
-    pub(in crate::pages) fn is_over(self) {
+    pub(in crate::pages) fn swung(self) {
         std::mem::forget(self);
     }
 }

@@ -458,7 +458,7 @@ impl Pool {
             && matches!(self.evict_latched(first, frame, horizon, Evict::Saved, me), Ok(Swept::Retired))
         {
             self.leave_pool(first, frame, me);
-            latch.is_over();
+            latch.swung();
             return true;
         }
         !is_last
