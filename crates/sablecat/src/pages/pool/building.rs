@@ -106,7 +106,7 @@ impl Pool {
     }
 
     /// A commit is the newest now, unless a later one is.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn raise_newest(&self, commit: Lsn) {
         let header = self.region.header();
         header.visible.0.fetch_max(commit.0, Ordering::SeqCst);
