@@ -116,29 +116,42 @@ mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
 
+    /// What is kept: as an environment, of a part that stays as it is, and one that changes.
+    struct Inner {
+        fixed: u32,
+        word: Cell<u32>,
+    }
+
     #[derive(Clone)]
-    struct Handle(Rc<Cell<u32>>);
+    struct Handle(Rc<Inner>);
+
+    impl Handle {
+        fn new(word: u32) -> Handle {
+            Handle(Rc::new(Inner { fixed: 5, word: Cell::new(word) }))
+        }
+    }
 
     // SAFETY: it is in an `Rc` of which this is a handle.
     unsafe impl Keeps for Handle {
-        type Kept = Cell<u32>;
+        type Kept = Inner;
 
-        fn kept(&self) -> &Cell<u32> {
+        fn kept(&self) -> &Inner {
             &self.0
         }
     }
 
     /// Touches what it borrows from to the last.
-    struct Borrower<'a>(&'a Cell<u32>);
+    struct Borrower<'a>(&'a Inner);
 
     impl Drop for Borrower<'_> {
         fn drop(&mut self) {
-            self.0.set(self.0.get() + 1);
+            assert_eq!(self.0.fixed, 5);
+            self.0.word.set(self.0.word.get() + 1);
         }
     }
 
     fn kept() -> Kept<'static, Borrower<'static>, Handle> {
-        let begun = Kept::owned(Handle(Rc::new(Cell::new(7))), |cell| Ok(Borrower(cell)));
+        let begun = Kept::owned(Handle::new(7), |inner| Ok(Borrower(inner)));
         begun.unwrap_or_else(|_| unreachable!("nothing fails"))
     }
 
@@ -147,27 +160,28 @@ mod tests {
 
     #[test]
     fn what_borrows_from_what_it_keeps_may_be_moved_and_goes_first() {
+        end(kept());
         let kept = Box::new(kept());
         let mut all = vec![*kept];
         all.push(self::kept());
         all.swap(0, 1);
-        all[0].0.set(11);
+        all[0].0.word.set(11);
         let mut moved = all.remove(0);
-        assert_eq!((moved.0.get(), moved.env().0.get()), (11, 11));
+        assert_eq!((moved.0.word.get(), moved.env().0.word.get()), (11, 11));
         assert_eq!(Rc::strong_count(&moved.env().0), 1, "nobody else keeps it");
         let other = moved.env().clone();
         *moved = Borrower(all[0].0);
-        assert_eq!(other.0.get(), 12, "the borrower before has gone, and what it borrowed from has not");
+        assert_eq!(other.0.word.get(), 12, "the borrower before has gone, and what it borrowed from has not");
         end(moved);
         end(all);
-        assert_eq!((other.0.get(), Rc::strong_count(&other.0)), (12, 1));
+        assert_eq!((other.0.word.get(), Rc::strong_count(&other.0)), (12, 1));
     }
 
     #[test]
     fn what_borrows_from_what_others_keep_leaves_it_to_them() {
-        let handle = Handle(Rc::new(Cell::new(0)));
-        let begun = Kept::borrowed(&handle, |cell| Ok(Borrower(cell)));
-        end(begun.map(|kept| assert_eq!(kept.env().0.get(), 0)));
-        assert_eq!(handle.0.get(), 1);
+        let handle = Handle::new(0);
+        let begun = Kept::borrowed(&handle, |inner| Ok(Borrower(inner)));
+        end(begun.map(|kept| assert_eq!(kept.env().0.word.get(), 0)));
+        assert_eq!(handle.0.word.get(), 1);
     }
 }
