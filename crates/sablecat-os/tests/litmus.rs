@@ -83,8 +83,8 @@ fn run(
     });
 }
 
-/// `Pages::pin_with` against `Pages::is_free_at` and its kin in pages/visibility/horizon.rs: the version
-/// valid at 1 is superseded at 2, and its frame used again if nobody has pinned 1.
+/// `Participants::pin_with` against `Participants::horizon` and its kin in pages/participants/horizon.rs: the
+/// version valid at 1 is superseded at 2, and its frame used again if nobody has pinned 1.
 fn pins(reader_fences: bool, reclaimer_fences: bool) {
     run(
         move |words| {

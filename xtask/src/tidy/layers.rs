@@ -4,6 +4,12 @@
 //! beside each other and do not know each other; the first row, which everything is counted in, is the
 //! exception. DESIGN.md says what each layer owns.
 //!
+//! So do the rooms of `pages`: each uses the ones before it in `ROOMS`, and never what `pages/mod.rs` shows
+//! of all of them to the layers above.
+//!
+//! And above `pages` nobody reaches through it into the region: what is meant has a name there, but for the
+//! few files of `REGION`.
+//!
 //! And above `access` no access method is named: what is there works with any (access/method.rs). Tests may
 //! look inside one.
 
@@ -26,6 +32,27 @@ const LAYERS: [&[&str]; 9] = [
     &["fuzzing", "guide"],
 ];
 const SOURCE: &str = "crates/sablecat/src/";
+/// The rooms of `pages`, lowest first. The first row are files that use none of them.
+const ROOMS: [&[&str]; 8] = [
+    &["header", "bell"],
+    &["participants"],
+    &["allocation"],
+    &["volume"],
+    &["generation"],
+    &["pool"],
+    &["visibility"],
+    &["store"],
+];
+const PAGES: &str = "pages";
+/// Files above `pages` that work on the region itself, and why.
+const REGION: [(&str, &str); 6] = [
+    ("env/attach.rs", "makes it, enters and leaves it"),
+    ("env/counters.rs", "counts all that is in it"),
+    ("env/processes.rs", "shows all that is in it"),
+    ("txn/locks/table.rs", "lays the lock table out in it"),
+    ("txn/mod.rs", "hands it to the log, which asks it who lives"),
+    ("txn/reap.rs", "mends what the dead left anywhere in it"),
+];
 /// The layer of the access methods, and their modules.
 const ACCESS: &str = "access";
 const METHODS: [&str; 1] = ["btree"];
@@ -57,6 +84,12 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
         if layer(ACCESS).is_some_and(|access| own > access) && !is_test(&file.path) {
             problems.extend(methods_named(file, &code));
         }
+        if layer(PAGES).is_some_and(|pages| own > pages) && !is_test(&file.path) {
+            problems.extend(reaches_into_region(file, &code));
+        }
+        if module == PAGES && !is_test(&file.path) {
+            problems.extend(rooms_above(file, &code));
+        }
         for (at, name) in crate_paths(&code) {
             let named = exported.get(&name).map_or(name.as_str(), String::as_str);
             let allowed = named == module
@@ -72,6 +105,56 @@ pub(super) fn check(files: &[TextFile]) -> Vec<Problem> {
         }
     }
     problems
+}
+
+/// Where a room of `pages` names one that is not below it, or a thing by the name that all of `pages` has for
+/// it.
+fn rooms_above(file: &TextFile, code: &str) -> Vec<Problem> {
+    let inside = file.path.strip_prefix(SOURCE).and_then(|path| path.strip_prefix("pages/"));
+    let Some(room) = inside.and_then(|rest| rest.split(['/', '.']).next()).filter(|room| *room != "mod")
+    else {
+        return Vec::new();
+    };
+    let Some(own) = row(room) else {
+        return vec![Problem::new(
+            file,
+            0,
+            format!("room {room} of {PAGES} has no place; give it one in xtask/src/tidy/layers.rs"),
+        )];
+    };
+    let named = paths(code, "crate::pages::")
+        .into_iter()
+        .filter(|(_, name)| name != room && row(name).is_none_or(|other| other >= own));
+    named
+        .map(|(at, name)| {
+            let line = source::line_of(code, at);
+            Problem::new(file, line, format!("{PAGES}/{room} uses {name}, which is not a room below it"))
+        })
+        .collect()
+}
+
+/// Where a file above `pages` reaches into the region.
+fn reaches_into_region(file: &TextFile, code: &str) -> Vec<Problem> {
+    let path = file.path.strip_prefix(SOURCE).unwrap_or_default();
+    if REGION.iter().any(|(allowed, _)| *allowed == path) {
+        return Vec::new();
+    }
+    let code = code.find("#[cfg(test)]\nmod ").map_or(code, |tests| &code[..tests]);
+    let reaching = source::words(code, "region").filter(|&at| {
+        let after = &code[at + "region".len()..];
+        let is_field = code[..at].ends_with('.') && !code[..at].ends_with("..");
+        code[..at].ends_with("pages.") || is_field && after.starts_with(['.', '('])
+    });
+    reaching
+        .map(|at| {
+            let line = source::line_of(code, at);
+            Problem::new(file, line, format!("reaches into the region; ask {PAGES} for what it means"))
+        })
+        .collect()
+}
+
+fn row(room: &str) -> Option<usize> {
+    ROOMS.iter().position(|row| row.contains(&room))
 }
 
 fn layer(module: &str) -> Option<usize> {
@@ -101,9 +184,14 @@ fn methods_named(file: &TextFile, code: &str) -> Vec<Problem> {
 
 /// The first names of all paths that begin with `crate::`, with their offsets.
 fn crate_paths(code: &str) -> Vec<(usize, String)> {
+    paths(code, "crate::")
+}
+
+/// The names behind a beginning of paths, with their offsets.
+fn paths(code: &str, beginning: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for at in source::words(code, "crate") {
-        let Some(rest) = code[at..].strip_prefix("crate::") else { continue };
+        let Some(rest) = code[at..].strip_prefix(beginning) else { continue };
         match rest.strip_prefix('{').and_then(|group| group.split_once('}')) {
             Some((group, _)) => found.extend(group.split(',').map(|name| (at, first_name(name.trim())))),
             None => found.push((at, first_name(rest))),
@@ -150,6 +238,43 @@ mod tests {
         assert_eq!(check(&[beside])[0].line, 2);
         let above = file("access/mod.rs", "use crate::txn::Kernel;");
         assert_eq!(check(&[above]).len(), 1);
+    }
+
+    #[test]
+    fn rooms_of_pages_use_those_below_them() {
+        let fine = file(
+            "pages/pool/sweep.rs",
+            "use super::Pool;\nuse crate::pages::header;\nuse crate::pages::participants::Participant;\n",
+        );
+        assert_eq!(check(&[fine]), []);
+        let top = file("pages/mod.rs", "use crate::pages::store::Store;");
+        assert_eq!(check(&[top]), []);
+        let tests = file("pages/volume/tests/mod.rs", "use crate::pages::Pages;");
+        assert_eq!(check(&[tests]), []);
+        let above = file(
+            "pages/pool/sweep.rs",
+            "use crate::pages::store::run;\nuse crate::pages::{Pages, header};\nfn f(_: crate::pages::Run) {}\n",
+        );
+        assert_eq!(check(&[above]).iter().map(|problem| problem.line).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(check(&[file("pages/attic/mod.rs", "")]).len(), 1);
+    }
+
+    #[test]
+    fn nobody_above_pages_reaches_into_the_region() {
+        let fine = file(
+            "txn/publish.rs",
+            "fn f() { self.pages.newest() }\n#[cfg(test)]\nmod tests { fn g() { pages.region.stall() } }\n",
+        );
+        assert_eq!(check(&[fine]), []);
+        let allowed = file("txn/reap.rs", "fn f() { pages.region().stall() }");
+        assert_eq!(check(&[allowed]), []);
+        let below = file("pages/pool/sweep.rs", "fn f() { self.region.stall() }");
+        assert_eq!(check(&[below]), []);
+        let reaching = file(
+            "env/open.rs",
+            "fn f() { pages.region.stall() }\nfn g() { &kernel.pages.region }\nfn h() { shared.region.slot(1) }\nfn i() { 0..region.slots() }\n",
+        );
+        assert_eq!(check(&[reaching]).iter().map(|problem| problem.line).collect::<Vec<_>>(), [1, 2, 3]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! layers.rs     modules of the engine use only the layers below them
+//! ways.rs       what is said of a read's and a write's way through them is so
 //! unsafety.rs   every `unsafe` says why it is sound, and is where it may be
 //! links.rs      documents point to what exists
 //! format.rs     docs/format.md names the versions that the code writes
@@ -21,6 +22,7 @@ mod licences;
 mod links;
 mod packages;
 mod unsafety;
+mod ways;
 mod width;
 mod wording;
 
@@ -60,8 +62,9 @@ type Check = fn(&[TextFile]) -> Vec<Problem>;
 /// Runs all checks on the checkout at `root`.
 pub(crate) fn run(root: &Path) -> io::Result<Vec<Problem>> {
     let files = files::all(root)?;
-    let checks: [Check; 9] = [
+    let checks: [Check; 10] = [
         layers::check,
+        ways::check,
         unsafety::check,
         links::check,
         format::check,

@@ -53,7 +53,7 @@ impl PageRead for Snapshot<'_> {
 
     #[inline]
     fn page_size(&self) -> usize {
-        self.operation.pages.region.page_size()
+        self.operation.pages.page_size()
     }
 }
 

@@ -40,12 +40,9 @@ pub(super) fn remove_some<W: PageWrite>(
     tree: &Tree<'_>,
     bounds: Bounds<'_>,
 ) -> Result<Removed> {
-    let Some((key, _)) = scan(bounds).next(tree, &mut Scanned(writer), true)? else {
-        return Ok(Removed::default());
-    };
-    let mut nowhere = PageId::NONE;
-    let removed = tree.change(writer, (&key, None), &mut nowhere, |_, _, _| Err(no_value()))?;
-    Ok(Removed { records: u64::from(removed), left: Some(key) })
+    remove_first(writer, tree, bounds, |writer, key| {
+        tree.change(writer, (key, None), &mut { PageId::NONE }, |_, _, _| Err(no_value()))
+    })
 }
 
 /// As [`remove_some`], in a tree whose root is a copy.
@@ -54,12 +51,22 @@ pub(super) fn remove_some_beside<W: CopyWrite>(
     tree: &Tree<'_>,
     bounds: Bounds<'_>,
 ) -> Result<Removed> {
+    remove_first(writer, tree, bounds, |writer, key| {
+        tree.change_beside(writer, (key, None), &mut { PageId::NONE }, |_, _, _| Err(no_value()))
+    })
+}
+
+fn remove_first<W: PageWrite>(
+    writer: &mut W,
+    tree: &Tree<'_>,
+    bounds: Bounds<'_>,
+    remove: impl FnOnce(&mut W, &[u8]) -> Result<bool>,
+) -> Result<Removed> {
     let Some((key, _)) = scan(bounds).next(tree, &mut Scanned(writer), true)? else {
         return Ok(Removed::default());
     };
-    let mut nowhere = PageId::NONE;
-    let done = tree.change_beside(writer, (&key, None), &mut nowhere, |_, _, _| Err(no_value()))?;
-    Ok(Removed { records: u64::from(done), left: Some(key) })
+    let removed = remove(writer, &key)?;
+    Ok(Removed { records: u64::from(removed), left: Some(key) })
 }
 
 fn no_value() -> Error {

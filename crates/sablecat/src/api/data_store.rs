@@ -457,7 +457,7 @@ impl View for InPlace<'_> {
     }
 
     fn presence(&self, _: TreeId) -> Presence {
-        Presence::seen_at(self.kernel().pages.region.header().visible())
+        Presence::seen_at(self.kernel().pages.newest())
     }
 }
 

@@ -524,7 +524,7 @@ impl Env {
     #[must_use]
     pub fn lsn(&self) -> Lsn {
         let pages = &self.core().kernel.pages;
-        pages.lsn_of(pages.region.header().visible())
+        pages.lsn_of(pages.newest())
     }
 
     /// Makes everything committed at or below an LSN durable, whatever its rung; what is durable already

@@ -290,7 +290,7 @@ impl Sequence {
     /// As [`Sequence::next`], and [`Txn::get`].
     pub fn next_in(&self, txn: &mut Txn<'_>) -> Result<i64> {
         let record = txn.get_for_update(&self.database, &self.key)?;
-        let mut course = self.course_of(record.as_deref())?.ok_or_else(|| self.gone())?;
+        let mut course = self.course_there(record.as_deref())?;
         let block = course.take(1).ok_or_else(|| self.exhausted(&course))?;
         Write::insert(txn, &self.database, &self.key, course.encode())?;
         Ok(block.next)
@@ -302,7 +302,7 @@ impl Sequence {
     /// `NotFound` if the record was removed, `Invalid` if it is something else; as [`Database::get`].
     pub fn bounds(&self) -> Result<RangeInclusive<i64>> {
         let record = self.database.get(&self.key)?;
-        let course = self.course_of(record.as_deref())?.ok_or_else(|| self.gone())?;
+        let course = self.course_there(record.as_deref())?;
         Ok(course.least..=course.greatest)
     }
 
@@ -330,6 +330,10 @@ impl Sequence {
             }
             Ok(made)
         })
+    }
+
+    fn course_there(&self, record: Option<&[u8]>) -> Result<Course> {
+        self.course_of(record)?.ok_or_else(|| self.gone())
     }
 
     fn course_of(&self, record: Option<&[u8]>) -> Result<Option<Course>> {

@@ -52,7 +52,6 @@ pub struct Stats {
 impl Stats {
     pub(super) fn of(core: &Core) -> Result<Stats> {
         let kernel = &core.kernel;
-        let geometry = kernel.pages.region.geometry();
         let volume = kernel.pages.volume();
         let locks = kernel.locks.counts();
         // Of the log a reader of the last checkpoint sees what is in that.
@@ -63,8 +62,8 @@ impl Stats {
             methods,
             holds,
             indices,
-            page_size: geometry.block_size as u64,
-            cache_bytes: ((geometry.frames - 1) * geometry.block_size) as u64,
+            page_size: kernel.pages.block_size() as u64,
+            cache_bytes: ((kernel.pages.frames_max() - 1) * kernel.pages.block_size()) as u64,
             pages: kernel.pages.page_ids().used_count().saturating_sub(1),
             blocks: volumes.iter().map(|volume| volume.blocks).sum(),
             volume_bytes: volume.map_or(Ok(0), |volume| volume.file_bytes())?,
@@ -108,7 +107,7 @@ impl DatabaseStats {
             pages: whole(sum.pages),
             records: whole(sum.records),
             bytes: whole(sum.bytes),
-            page_size: core.kernel.pages.region.page_size() as u64,
+            page_size: core.kernel.pages.page_size() as u64,
             is_exact,
         })
     }

@@ -90,7 +90,7 @@ pub(super) fn open_shared(directory: &Path, mut config: Config, mode: Mode) -> R
             });
         }
     };
-    let region = &core.kernel.pages.region;
+    let region = core.kernel.pages.region();
     enter(region, id);
     region.header().set_ready();
     fs::rename(&unfinished, &region_path)
@@ -220,7 +220,7 @@ impl Core {
     /// Has waits that take long look for the dead.
     fn watch_stalls(self: &Arc<Self>) {
         let core = Arc::downgrade(self);
-        self.kernel.pages.region.when_stalled(move || {
+        self.kernel.pages.region().when_stalled(move || {
             let Some(core) = core.upgrade() else { return };
             if let Ok(seat) = core.kernel.pages.participants.sit() {
                 core.kernel.reap_now_and_then(&seat);
@@ -231,7 +231,7 @@ impl Core {
     /// Finds out whether others would take this process for dead, as its lock is gone. Then it counts itself
     /// among them, at once: nothing of it is mended before somebody else comes, but nothing is spoilt either.
     pub(super) fn check_own_lock(&self) {
-        let region = &self.kernel.pages.region;
+        let region = self.kernel.pages.region();
         let (Some(directory), Some(_), Some(membership)) =
             (&self.directory, &self.shared, region.membership())
         else {
@@ -245,7 +245,7 @@ impl Core {
     /// Leaves the others; the last one removes the region and writes a checkpoint.
     pub(super) fn detach(&self) -> Result<()> {
         let (Some(directory), Some(region_path)) = (&self.directory, &self.shared) else { return Ok(()) };
-        let region = &self.kernel.pages.region;
+        let region = self.kernel.pages.region();
         region.check_fence()?;
         let entrance = Entrance::enter(&directory.join(LOCK), self.config.file_mode)?;
         {
@@ -283,7 +283,7 @@ impl Core {
         let flushed = self.flush_log();
         // Somebody may have removed it; and where it was, there may be that of another environment, if this
         // one's directory was removed as well.
-        if self.kernel.pages.region.is_at(path)? {
+        if self.kernel.pages.region().is_at(path)? {
             match &flushed {
                 Ok(()) => remove(path)?,
                 Err(error) if error.kind() == ErrorKind::Poisoned => set_aside(path)?,

@@ -303,7 +303,7 @@ impl Recovery {
         })?;
         // The segment that begins where the log ended included: the log may go on from there.
         let logged_to = if plan.damage.is_some() { Lsn::MAX } else { Lsn(plan.end.0 + 1) };
-        kernel.log.give_up_files(logged_to, caller(&region, seat.number()))?;
+        kernel.log.give_up_files(logged_to, caller(&kernel.pages, seat.number()))?;
         Ok(plan.clone())
     }
 }

@@ -83,7 +83,7 @@ pub(crate) fn counters(directory: &Path, config: &Config) -> Result<Option<Count
 impl Core {
     /// What everybody has counted.
     pub(crate) fn counters(&self) -> Counters {
-        let mut seen = of_region(&self.kernel.pages.region, self.kernel.log.counts());
+        let mut seen = of_region(self.kernel.pages.region(), self.kernel.log.counts());
         if self.config.read_only {
             // Who follows checkpoints pins their numbers.
             if let Some(oldest) = &mut seen.oldest_snapshot {

@@ -8,8 +8,6 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use sablecat_os::atomic;
-
 use super::transaction::EnvTxn;
 use super::{Core, indices, lock};
 use crate::access::Method;
@@ -363,8 +361,7 @@ impl Core {
             seed
         });
         let how = (method, asked.comparator, method.hashes().then_some(Seed::of(seed)), asked.holds);
-        let tree =
-            TreeId(self.kernel.pages.region.header().tree_next.0.fetch_add(1, atomic::Ordering::AcqRel));
+        let tree = self.kernel.pages.new_tree_id();
         let volume = self
             .kernel
             .pages

@@ -136,7 +136,7 @@ impl Core {
         self.kernel.reap_now_and_then(&seat);
         let Some(_keeper) = self.take_house(&seat) else { return Ok(()) };
         let mut done = lock(&self.keeper.done);
-        let caller = caller(&self.kernel.pages.region, seat.number());
+        let caller = caller(&self.kernel.pages, seat.number());
         // One failure does not keep the rest from being done: a checkpoint may be what makes room for the
         // next segment.
         let prepared = log.prepare_next(caller);
@@ -250,7 +250,7 @@ mod tests {
         let seat = stopped.kernel.pages.participants.sit().unwrap();
         let _keeping = stopped.kernel.keep(&seat).unwrap();
         let _checkpoint = stopped.kernel.pages.hold_checkpoint(&seat).unwrap();
-        let supplying = stopped.kernel.log.hold_supply(caller(&stopped.kernel.pages.region, seat.number()));
+        let supplying = stopped.kernel.log.hold_supply(caller(&stopped.kernel.pages, seat.number()));
         let log = &other.kernel.log;
         for n in 0..3u8 {
             other

@@ -35,10 +35,9 @@ impl Core {
     /// Gives up the log that nothing needs after a checkpoint from which recovery begins at `needed`, and
     /// that nobody reads.
     pub(super) fn let_go_of_log(&self, needed: Lsn, me: &Participant) -> Result<()> {
-        let caller = caller(&self.kernel.pages.region, me.number());
+        let caller = caller(&self.kernel.pages, me.number());
         let log = &self.kernel.log;
-        let wanted =
-            self.kernel.pages.region.log_wanted(log.tail()).map_or(needed, |wanted| wanted.min(needed));
+        let wanted = self.kernel.pages.log_wanted(log.tail()).map_or(needed, |wanted| wanted.min(needed));
         // Who reads what is archived finds it there.
         log.recycle_before(if self.journal.is_some() { needed } else { wanted }, caller)?;
         let (Some(journal), Some(volume)) = (&self.journal, self.kernel.pages.volume()) else {

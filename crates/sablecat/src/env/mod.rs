@@ -226,7 +226,7 @@ impl Core {
                 volume.check_generation()?;
             }
             // The log up to the snapshot must be durable before a superblock says that the pages hold it.
-            let flushed = self.kernel.log.make_durable(at, caller(&self.kernel.pages.region, me.number()));
+            let flushed = self.kernel.log.make_durable(at, caller(&self.kernel.pages, me.number()));
             // Nothing was committed here that could be short of something: the checkpoint may be tried again.
             flushed.map_err(|error| {
                 if error.kind() == ErrorKind::NotDurable {
@@ -338,12 +338,12 @@ impl Core {
 
     /// The LSN of the last checkpoint.
     pub(crate) fn checkpointed(&self) -> Lsn {
-        Lsn(self.kernel.pages.region.header().checkpointed.load(Ordering::Acquire))
+        self.kernel.pages.checkpointed()
     }
 
     /// Makes everything committed so far durable.
     pub(crate) fn sync(&self) -> Result<()> {
-        self.flush_log_to(self.kernel.pages.region.header().visible())?;
+        self.flush_log_to(self.kernel.pages.newest())?;
         // Also when everything was durable before it was poisoned: nothing that comes will be.
         self.kernel.log.fail_if_poisoned()?;
         self.kernel.pages.fail_if_poisoned()
@@ -351,7 +351,7 @@ impl Core {
 
     /// Makes everything committed at or below an LSN durable.
     pub(crate) fn make_durable(&self, lsn: Lsn) -> Result<()> {
-        let visible = self.kernel.pages.region.header().visible();
+        let visible = self.kernel.pages.newest();
         if lsn > visible {
             return Err(Error::invalid(format!(
                 "making everything up to LSN {lsn} durable: the newest commit is at {visible}; wait for it first"
@@ -364,7 +364,7 @@ impl Core {
     /// Has the log durable up to an LSN.
     fn flush_log_to(&self, lsn: Lsn) -> Result<()> {
         let seat = self.kernel.pages.participants.sit()?;
-        self.kernel.log.make_durable(lsn, caller(&self.kernel.pages.region, seat.number()))
+        self.kernel.log.make_durable(lsn, caller(&self.kernel.pages, seat.number()))
     }
 
     /// Waits until what was committed at an LSN is seen by who begins.
@@ -374,7 +374,7 @@ impl Core {
         loop {
             self.kernel.pages.catch_up()?;
             let pages = &self.kernel.pages;
-            let visible = pages.lsn_of(pages.region.header().visible());
+            let visible = pages.lsn_of(pages.newest());
             if visible >= lsn {
                 return Ok(());
             }
@@ -387,7 +387,7 @@ impl Core {
                     ),
                 ));
             }
-            pages.region.check_fence()?;
+            pages.check_fence()?;
             sablecat_os::atomic::pause(pause.min(left));
             pause = (pause * 2).min(LOOK_AGAIN_AFTER);
         }
@@ -417,8 +417,7 @@ impl Core {
     fn checkpoint_and_remove_log(&self) -> Result<()> {
         let seat = self.kernel.pages.participants.sit()?;
         let last = self.checkpoint_as(&seat, true, Moving::Little)?;
-        let given_up =
-            self.kernel.log.give_up_files(last.lsn, caller(&self.kernel.pages.region, seat.number()));
+        let given_up = self.kernel.log.give_up_files(last.lsn, caller(&self.kernel.pages, seat.number()));
         // After that: there may be room for the reserve now.
         self.kernel.pages.give_back_tail();
         given_up

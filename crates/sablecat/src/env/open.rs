@@ -337,7 +337,7 @@ pub(super) fn assemble(
         changed |= recover::replay(&kernel, &seat, &config, superblock.as_ref(), &mut report)?;
     }
     let end = if kernel.log.keeps_records() { report.end } else { header.visible() };
-    let caller = txn::caller(&region, seat.number());
+    let caller = txn::caller(&kernel.pages, seat.number());
     let mut floor = Lsn(0);
     if let Some(superblock) = superblock.as_ref().filter(|_| kernel.log.keeps_records()) {
         floor = superblock.checkpoint.max(superblock.log_floor);
@@ -392,13 +392,7 @@ fn go_back(kernel: &Kernel, me: &Participant, mode: Mode) -> Result<()> {
 
 /// Makes a new region go on from a superblock: what it says is in use is, until the maps have been looked at.
 pub(super) fn begin_from(kernel: &Kernel, superblock: &Superblock) -> Result<()> {
-    let header = kernel.pages.region.header();
-    kernel.pages.page_ids().assume_used_below(u64::from(superblock.pages_high))?;
-    kernel.pages.blocks().assume_used_below(&superblock.bounds())?;
-    header.tree_next.0.store(superblock.tree_next.max(FIRST_TREE), Ordering::Release);
-    header.visible.0.store(superblock.checkpoint.0, Ordering::Release);
-    header.checkpointed.store(superblock.checkpoint.0, Ordering::Release);
-    Ok(())
+    kernel.pages.begin_from(superblock, FIRST_TREE)
 }
 
 /// What a region is sized for.
@@ -419,7 +413,7 @@ impl Core {
         }
         self.checkpoint_and_remove_log()?;
         let seat = self.kernel.pages.participants.sit()?;
-        let prepare = || log.prepare_next(txn::caller(&self.kernel.pages.region, seat.number()));
+        let prepare = || log.prepare_next(txn::caller(&self.kernel.pages, seat.number()));
         // Whatever the reason, the next checkpoint must not say that there is a log where there is no
         // segment. What little there is room for is enough to delete something.
         match prepare() {

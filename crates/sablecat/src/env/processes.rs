@@ -166,7 +166,7 @@ pub(super) fn pid_of(region: &Region, slot: u16) -> u32 {
 impl Core {
     fn shared(&self) -> Shared<'_> {
         Shared {
-            region: &self.kernel.pages.region,
+            region: self.kernel.pages.region(),
             locks: &self.kernel.locks,
             turns: self.kernel.log.turns(),
         }

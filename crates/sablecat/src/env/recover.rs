@@ -191,8 +191,7 @@ impl Replay<'_> {
     /// A record of the catalog. A tree that is not known yet gets a root here, and the record is made to say
     /// so.
     fn put_catalog(&mut self, key: &[u8], mut entry: CatalogEntry) -> Result<()> {
-        let next = &self.kernel.pages.region.header().tree_next.0;
-        next.fetch_max(entry.tree.0 + 1, sablecat_os::atomic::Ordering::AcqRel);
+        self.kernel.pages.note_tree_id(entry.tree);
         let (method, known) = (entry.method(key)?, self.tree(entry.tree)?);
         entry.root = match known {
             Some(tree) => tree.root,
@@ -264,6 +263,6 @@ impl Replay<'_> {
     }
 
     fn committed(&self) -> Committed<'_> {
-        Committed { kernel: self.kernel, me: self.me, at: self.kernel.pages.region.header().visible() }
+        Committed { kernel: self.kernel, me: self.me, at: self.kernel.pages.newest() }
     }
 }

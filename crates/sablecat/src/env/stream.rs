@@ -151,7 +151,7 @@ impl Drop for Hold<'_> {
 impl Core {
     /// Says from where on the readers want the log.
     fn want_log(&self, readers: &Readers) -> Result<()> {
-        self.kernel.pages.region.want_log(readers.wanted.values().min().copied(), self.config.changes_lag_max)
+        self.kernel.pages.want_log(readers.wanted.values().min().copied(), self.config.changes_lag_max)
     }
 
     /// The oldest place in the log that a stream can begin at.
@@ -223,7 +223,7 @@ impl<'c> Stream<'c> {
         core.check_log()?;
         let kernel = &core.kernel;
         kernel.log.fail_if_poisoned()?;
-        let committed = || kernel.pages.region.header().visible();
+        let committed = || kernel.pages.newest();
         let open = kernel.pages.log_needed_from();
         // Before it is known what that is. Whoever lets go of log, and has not seen this, needs no more than
         // what is committed by then.
@@ -273,7 +273,7 @@ impl<'c> Stream<'c> {
 
     fn advance_once(&mut self) -> Result<bool> {
         self.core.check_own()?;
-        self.core.kernel.pages.region.check_fence()?;
+        self.core.kernel.pages.check_fence()?;
         loop {
             self.let_go()?;
             if !self.tail.advance()? {
@@ -314,7 +314,7 @@ impl<'c> Stream<'c> {
             let is_ended = || {
                 log.fail_if_poisoned().is_err()
                     || kernel.pages.fail_if_poisoned().is_err()
-                    || kernel.pages.region.is_fenced()
+                    || kernel.pages.is_fenced()
             };
             let look = || (stopped() || log.reached(self.reach) > at || is_ended()).then_some(());
             if log.listen(self.reach, deadline, look).is_none() && is_over() {

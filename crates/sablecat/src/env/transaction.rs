@@ -243,7 +243,7 @@ impl<'e> EnvTxn<'e> {
         catalog::check_name(name)?;
         let tree = catalog_tree();
         let Some(value) = self.records.claim(&tree, name.as_bytes())? else { return Ok(false) };
-        let maker = Some(self.core.kernel.pages.region.standing());
+        let maker = Some(self.core.kernel.pages.standing());
         let note = CatalogEntry { maker, ..CatalogEntry::decode(name.as_bytes(), &value)? };
         note.method(name.as_bytes())?;
         self.note_unrelated(&note)?;

@@ -32,7 +32,7 @@ pub struct VolumeStats {
 /// # Errors
 /// Corruption if the database is in a volume that there is not.
 pub(super) fn keys(pages: &Pages, name: &str, entry: &CatalogEntry) -> Result<Option<Arc<[KeyRule]>>> {
-    if entry.volume.index() >= pages.region.geometry().volumes {
+    if entry.volume.index() >= pages.volume_count() {
         return Err(Error::corruption(format!(
             "the catalog says that the database {name:?} is in volume {}, which there is not",
             entry.volume

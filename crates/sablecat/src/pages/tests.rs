@@ -10,9 +10,11 @@ use sablecat_os::check::sparse;
 use sablecat_os::liveness::LockFile;
 use sablecat_os::sim::SimDisk;
 
-use super::allocation::hand::pretend;
-use super::pool::frames::{LIMBO_BATCH, PATIENCE};
-use super::store::writing::{Claim, Writes};
+use super::generation::Generations;
+use super::participants::PATIENCE;
+use super::participants::hand::pretend;
+use super::pool::frames::LIMBO_BATCH;
+use super::pool::writing::{Claim, Writes};
 use super::volume::Volume;
 use super::{Pages, Participant, header};
 use crate::error::ErrorKind;
@@ -626,34 +628,35 @@ fn nothing_of_a_shared_region_is_touched_before_its_memory_is_certain() {
         }
     };
     check("made");
-    let mut pages = Pages::new(Arc::clone(&region), None, |_| Ok(())).unwrap();
+    let mut numbers = Generations::new(Arc::clone(&region), None).unwrap();
     // Where the next number needs another page of the table, or of a summary.
     for step in [64 * 64 * 64, 512 * 64 * 64, 1 << 16] {
-        pages.page_ids.assume_used_below(step - 3).unwrap();
-        (0..70).for_each(|_| _ = pretend(|| pages.allocate_page().unwrap()));
+        numbers.page_ids.assume_used_below(step - 3).unwrap();
+        (0..70).for_each(|_| _ = pretend(|| numbers.allocate_page().unwrap()));
         check("page ids");
-        let run = pretend(|| pages.allocate_run(1 << 17).unwrap());
+        let run = pretend(|| numbers.allocate_run(1 << 17).unwrap());
         check("a run of page ids");
-        pretend(|| pages.release_run(run, 1 << 17));
+        pretend(|| numbers.release_run(run, 1 << 17));
         check("given back");
     }
     for volume in (0..3).map(VolumeId) {
-        let blocks = pages.blocks().of(volume);
+        let blocks = numbers.blocks().of(volume);
         blocks.assume_used_below(((512 * 64 * 64) << (3 * volume.0)) - 3).unwrap();
         check("blocks in use");
-        (0..70).for_each(|_| _ = pretend(|| pages.allocate_block(volume).unwrap()));
-        let run = pretend(|| pages.allocate_blocks(volume, 1 << 18).unwrap());
+        (0..70).for_each(|_| _ = pretend(|| numbers.allocate_block(volume).unwrap()));
+        let run = pretend(|| numbers.allocate_blocks(volume, 1 << 18).unwrap());
         check("blocks");
-        pretend(|| pages.blocks().release_run(run, 1 << 18));
+        pretend(|| numbers.blocks().release_run(run, 1 << 18));
         assert!(!blocks.is_used(blocks.capacity() - 1));
         check("blocks given back");
     }
     // The last page before a step shares a leaf of the map with some behind it.
-    pages.volume = Some(volume);
+    numbers.volume = Some(volume);
     let last = region.header().pages_ready.load(Ordering::SeqCst) - 1;
-    let left = last + 1 - pages.page_ids.high_water();
-    pretend(|| pages.allocate_run(left).unwrap());
-    pages.learn_block(PageId(last as u32)).unwrap();
+    let left = last + 1 - numbers.page_ids.high_water();
+    pretend(|| numbers.allocate_run(left).unwrap());
+    numbers.learn_block(PageId(last as u32)).unwrap();
+    let pages = Pages::over(numbers, |_| Ok(()));
     assert!(!pages.begins_run(PageId(last as u32)));
     check("the map");
     let me = pages.participants.sit().unwrap();

@@ -182,7 +182,7 @@ pub(crate) struct Header {
     /// How many bulk loads have begun. Written by them, each before it publishes anything.
     pub(crate) loads_begun: AtomicU64,
     /// Which holding of the role of who frees what nothing leads to looks for what is lost
-    /// (pages/allocation/lost.rs), and one; 0: none.
+    /// (pages/store/lost.rs), and one; 0: none.
     pub(crate) suspecting: Line<AtomicU64>,
     /// How often page ids and blocks of each group were taken while somebody looked for what is lost. Written
     /// by who takes them, before it does.

@@ -45,7 +45,7 @@ pub(crate) use frame::{FrameDesc, FrameState};
 pub(crate) use geometry::{
     Geometry, LOG_WORDS_BYTES, PAGE_QUEUES, RING_BYTES, STRUCTURE_LATCHES, VOLUMES_MAX,
 };
-pub(crate) use header::{Header, Identity, RECENT_MAX, Recent, TAKEN_GROUPS};
+pub(crate) use header::{Header, Identity, RECENT_MAX, Rebuilds, Recent, TAKEN_GROUPS};
 pub(crate) use member::{Member, Standing};
 pub(crate) use membership::Membership;
 pub(crate) use role::{Held, Holding, Role, RoleWord, WRITTEN_QUEUE, Watch, Work};

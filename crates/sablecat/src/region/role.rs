@@ -121,21 +121,24 @@ impl RoleWord {
     }
 }
 
-/// Since when a role has had one holding, as far as this process has looked.
+/// Since when a role has had one holding that does not move, as far as this process has looked.
 #[derive(Debug, Default)]
-pub(crate) struct Watch(Mutex<Option<(Holding, Duration)>>);
+pub(crate) struct Watch(Mutex<Option<(Holding, u64, Duration)>>);
 
 impl Watch {
     /// Whether this holding has been seen for at least so long.
     pub(crate) fn is_long(&self, holding: Holding, patience: Duration) -> bool {
-        if sablecat_os::atomic::explored() {
-            return true;
-        }
+        sablecat_os::atomic::explored() || self.unmoved(holding, 0) >= patience
+    }
+
+    /// For how long this holding has been seen without a move; `moved` is how often it has moved.
+    pub(crate) fn unmoved(&self, holding: Holding, moved: u64) -> Duration {
         let now = clock::monotonic();
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let since = seen.filter(|seen| seen.0 == holding).map_or(now, |seen| seen.1);
-        *seen = Some((holding, since));
-        now.saturating_sub(since) >= patience
+        let is_same = |seen: &(Holding, u64, Duration)| (seen.0, seen.1) == (holding, moved);
+        let since = seen.filter(is_same).map_or(now, |seen| seen.2);
+        *seen = Some((holding, moved, since));
+        now.saturating_sub(since)
     }
 }
 
@@ -169,7 +172,7 @@ impl<'a> Role<'a> {
     /// Takes it for `slot` from somebody alive, unless that holding has ended. That one may go on with what
     /// it does, and does not know: so this is for work of which no harm comes if two do it: because all that
     /// it changes has a role or turn of its own, or is changed by compare-and-swap in the name of a holding
-    /// (pages/store/succession.rs) or of the dead (txn/reap.rs).
+    /// (pages/generation/succession.rs) or of the dead (txn/reap.rs).
     pub(crate) fn take_over(self, from: Holding, slot: u16) -> Option<Held<'a>> {
         assert!(
             matches!(self.work, Work::Housekeeping | Work::Checkpoint | Work::Reaping),

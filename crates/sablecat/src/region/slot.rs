@@ -138,7 +138,7 @@ pub(crate) struct Slot {
     settles: AtomicU32,
     /// 1 while the owner publishes pages that nothing leads to yet: those of a bulk load.
     loads: AtomicU32,
-    /// Odd while the owner has page ids or blocks in hand (pages/allocation/hand.rs). Another number each
+    /// Odd while the owner has page ids or blocks in hand (pages/participants/hand.rs). Another number each
     /// time.
     hand: AtomicU32,
     /// Pages looked at and found in the cache, by whoever had this slot. Beside `looked_at`, which a look

@@ -7,8 +7,6 @@
 //! in the same step as the records. (Not as publishes of their own beforehand: between two neighbouring keys
 //! a write set may need several new leaves, which no content-neutral split can make room for.)
 
-use sablecat_os::atomic::Ordering;
-
 use super::catalog::{self, CATALOG};
 use super::changes::Changes;
 use super::large::Large;
@@ -41,7 +39,7 @@ impl Kernel {
         indexes.sort_unstable();
         indexes.dedup();
         let take = |index| {
-            let held = self.pages.region.role(Work::Structure(index)).take(me.number())?;
+            let held = self.pages.role(Work::Structure(index)).take(me.number())?;
             self.thaw(index);
             Ok(held)
         };
@@ -59,7 +57,7 @@ impl Kernel {
 
     /// Whether somebody has the structure latch of a tree at this moment.
     pub(super) fn is_structure_held(&self, tree: TreeId) -> bool {
-        self.pages.region.role(Work::Structure(tree.0 as usize % STRUCTURE_LATCHES)).look().owner() != 0
+        self.pages.role(Work::Structure(tree.0 as usize % STRUCTURE_LATCHES)).look().owner() != 0
     }
 
     /// Applies one change, its tree's structure latch being held. `run` is the value's if it was stored past
@@ -136,7 +134,7 @@ impl Kernel {
     /// In the commit step, snapshot isolation's first-committer-wins for all single records of a write set.
     pub(super) fn check_writes(&self, writes: &WriteSet, check: WriteCheck<'_>) -> Result<()> {
         let WriteCheck::AsOf { at, me } = check else { return Ok(()) };
-        let now = self.pages.region.header().visible();
+        let now = self.pages.newest();
         for (tree, records) in writes.trees().filter(|(tree, _)| !tree.is_new()) {
             for (key, _) in records.iter() {
                 if tree.id == CATALOG && !catalog::is_name(key) {
@@ -248,10 +246,8 @@ impl Kernel {
         let Some(item) = changes.items().iter().rev().find(|item| item.page == page) else { return Ok(()) };
         // A page that replaced others is younger than what it says of its records; one that was loaded is
         // older than that it is a page of its tree.
-        let is_in_place = at >= self.pages.region.header().rebuilt_since();
-        if item.old == FrameId::NONE
-            || is_in_place && self.pages.region.born(item.old).load(Ordering::Acquire) <= at.0
-        {
+        let is_in_place = at >= self.pages.rebuilt_since();
+        if item.old == FrameId::NONE || is_in_place && self.pages.born(item.old) <= at {
             return Ok(());
         }
         let now = changes.read_old(page, |bytes| place.tree.get(bytes, place.rest).map(OwnedValue::of));

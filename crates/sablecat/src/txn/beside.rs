@@ -71,16 +71,12 @@ impl Kernel {
         // commit step either way.
         let can_go_beside =
             self.pages.volume().is_some() && writes.trees().any(|(tree, _)| tree.id != CATALOG);
-        if can_go_beside {
-            (self.pages.region.geometry().frames / ORDINARY_PART).max(ORDINARY_MIN)
-        } else {
-            usize::MAX
-        }
+        if can_go_beside { (self.pages.frames_max() / ORDINARY_PART).max(ORDINARY_MIN) } else { usize::MAX }
     }
 
     /// How many pages a batch has, about.
     fn pages_in_batch(&self) -> usize {
-        (self.pages.region.geometry().frames / BATCH_PART).clamp(*BATCH.start(), *BATCH.end())
+        (self.pages.frames_max() / BATCH_PART).clamp(*BATCH.start(), *BATCH.end())
     }
 
     /// Commits a write set of any size. The caller holds no latch.
@@ -265,7 +261,7 @@ impl<'a> Build<'a> {
             let mut snapshot = kernel.pages.at_pin(me, now)?;
             snapshot.covering(&place.tree, place.rest).map(header::born)
         })?;
-        let is_in_place = at >= kernel.pages.region.header().rebuilt_since();
+        let is_in_place = at >= kernel.pages.rebuilt_since();
         if is_in_place && born <= at
             || kernel.value_at(&view, key, now, me)? == kernel.value_at(&view, key, at, me)?
         {

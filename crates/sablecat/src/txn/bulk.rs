@@ -12,8 +12,6 @@
 //! replays it. When loading fails, or the caller's iterator panics, the pages published so far are freed.
 //! When the process dies meanwhile, they stay in use until they are looked for (unreachable.rs).
 
-use sablecat_os::atomic::Ordering;
-
 use super::changes::Changes;
 use super::follow::not_empty;
 use super::presence::removed;
@@ -44,7 +42,7 @@ impl Kernel {
         // In this order: who looks for what nothing leads to sees the slot, or another count than before
         // (unreachable.rs).
         me.slot().begin_load();
-        self.pages.region.header().loads_begun.fetch_add(1, Ordering::SeqCst);
+        self.pages.count_load();
         let mut loading = Loading {
             kernel: self,
             me,
@@ -221,8 +219,7 @@ impl<'a> Loading<'a> {
     fn be_alone(&mut self, changes: &mut Changes<'_>) -> Result<()> {
         changes.guard();
         self.kernel.check_there(self.tree, self.me)?;
-        let newest =
-            Committed { kernel: self.kernel, me: self.me, at: self.kernel.pages.region.header().visible() };
+        let newest = Committed { kernel: self.kernel, me: self.me, at: self.kernel.pages.newest() };
         let (is_as_made, born) =
             newest.read(self.tree.root, |root| (self.tree.tree().is_as_made(root), header::born(root)))?;
         if !is_as_made {

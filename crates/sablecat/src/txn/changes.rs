@@ -15,12 +15,10 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use sablecat_os::atomic::Ordering;
-
 use crate::access::{PageRead, PageWrite, check_different, long};
 use crate::error::{Error, Result};
 use crate::pages::{InHand, Pages, Participant, Run, header};
-use crate::region::{BlockWord, ListItem, SLOT_LIST_INLINE};
+use crate::region::{ListItem, SLOT_LIST_INLINE};
 use crate::types::{FrameId, Lsn, PageId, TreeId, VolumeId};
 
 /// Above this many changed pages they are found by hashing.
@@ -137,10 +135,8 @@ impl<'a> Changes<'a> {
         debug_assert_eq!(old, FrameId::NONE, "a page just allocated has no version");
         self.note(page, index);
         let new = self.frame()?;
-        // What was in the frame before is no part of this page, and perhaps of another volume.
         // SAFETY: the frame is building and ours.
-        unsafe { self.pages.region.page_mut(new) }.fill(0);
-        self.pages.region.frame(new).describe(page, FrameId::NONE, BlockWord::unwritten(home));
+        unsafe { self.pages.first_version(new, page, home) };
         let item = ListItem { page, old: FrameId::NONE, new };
         self.items[index] = item;
         self.set(index, item)
@@ -194,7 +190,7 @@ impl<'a> Changes<'a> {
     pub(crate) fn read_old<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let item = self.items[self.find(page)?];
         // SAFETY: latched by us, so the version that was current stays.
-        (item.old != FrameId::NONE).then(|| look(unsafe { self.pages.region.page(item.old) }))
+        (item.old != FrameId::NONE).then(|| look(unsafe { self.pages.bytes(item.old) }))
     }
 
     /// Reads in a page whose latch we hold.
@@ -244,25 +240,13 @@ impl<'a> Changes<'a> {
 
     #[cold]
     fn set_more(&mut self, index: usize, item: ListItem) -> Result<()> {
-        let region = &self.pages.region;
-        let each = more_items(region.page_size());
+        let each = self.pages.listed_in_frame();
         if index / each == self.more.len() {
             let frame = self.frame()?;
-            let region = &self.pages.region;
-            region.frame_word(frame, 0).store(0, Ordering::Release);
-            match self.more.last() {
-                Some(&last) => region.frame_word(last, 0).store(frame.0, Ordering::Release),
-                None => self.me.slot().set_list_more(frame),
-            }
+            self.pages.begin_list(frame, self.more.last().copied(), self.me.slot());
             self.more.push(frame);
         }
-        let region = &self.pages.region;
-        let frame = self.more[index / each];
-        let at = 1 + 3 * (index % each);
-        // Release: as in the slot (`Slot::set_item`).
-        region.frame_word(frame, at).store(item.page.0, Ordering::Release);
-        region.frame_word(frame, at + 1).store(item.old.0, Ordering::Release);
-        region.frame_word(frame, at + 2).store(item.new.0, Ordering::Release);
+        self.pages.set_listed(self.more[index / each], index % each, item);
         Ok(())
     }
 
@@ -275,11 +259,10 @@ impl<'a> Changes<'a> {
         }
         // Latched, so the version has a block or is to have one: which volume that is in does not change.
         // Loaded before the copy, so that one miss of the cache hides behind the other.
-        let home = self.pages.region.frame(item.old).block().dropped();
+        let home = self.pages.home_of_next(item.old);
         let new = self.frame()?;
         // SAFETY: the new frame is building and ours; the old one is current and latched by us.
-        unsafe { self.pages.region.page_mut(new).copy_from_slice(self.pages.region.page(item.old)) };
-        self.pages.region.frame(new).describe(item.page, item.old, home);
+        unsafe { self.pages.next_version(new, item.page, item.old, home) };
         let item = ListItem { new, ..item };
         self.items[index] = item;
         self.set(index, item)?;
@@ -326,17 +309,12 @@ impl Hasher for PageHasher {
     }
 }
 
-/// How many list items one frame holds behind its link.
-pub(super) fn more_items(page_size: usize) -> usize {
-    (page_size / 4 - 1) / 3
-}
-
 impl Drop for Changes<'_> {
     /// Undoes what was not published: frees the new frames, ends the latches, gives back the page ids.
     #[inline]
     fn drop(&mut self) {
         // Of who was taken for dead all of it is for others to mend, or mended.
-        if !self.published && !self.pages.region.is_fenced() {
+        if !self.published && !self.pages.is_fenced() {
             for item in self.items.drain(..).rev() {
                 if item.new != FrameId::NONE {
                     self.pages.drop_frame(item.new, self.me);
@@ -371,13 +349,13 @@ impl PageRead for Changes<'_> {
             let item = self.items[index];
             let frame = if item.new == FrameId::NONE { item.old } else { item.new };
             // SAFETY: latched by us, or our own building frame; `look` cannot reach `self` mutably.
-            return Ok(look(unsafe { self.pages.region.page(frame) }));
+            return Ok(look(unsafe { self.pages.bytes(frame) }));
         }
         self.pages.show(page, self.at, self.me, look)
     }
 
     fn page_size(&self) -> usize {
-        self.pages.region.page_size()
+        self.pages.page_size()
     }
 }
 
@@ -390,7 +368,7 @@ impl PageWrite for Changes<'_> {
         let frame = if item.new == FrameId::NONE { item.old } else { item.new };
         // SAFETY: the page is latched by us, so its current version stays; or the frame is our own building
         // one.
-        Ok(unsafe { self.pages.region.page(frame) })
+        Ok(unsafe { self.pages.bytes(frame) })
     }
 
     #[inline]
@@ -398,7 +376,7 @@ impl PageWrite for Changes<'_> {
         let index = self.hold(page, true)?.expect("waiting ends with the latch");
         let frame = self.version(index)?;
         // SAFETY: the frame is building and ours; the borrow of `self` keeps other references away.
-        Ok(unsafe { self.pages.region.page_mut(frame) })
+        Ok(unsafe { self.pages.bytes_mut(frame) })
     }
 
     fn write_all<const N: usize>(&mut self, pages: [PageId; N]) -> Result<[&mut [u8]; N]> {
@@ -409,7 +387,7 @@ impl PageWrite for Changes<'_> {
             *frame = self.version(index)?;
         }
         // SAFETY: different building frames, all ours; the borrow of `self` keeps other references away.
-        Ok(frames.map(|frame| unsafe { self.pages.region.page_mut(frame) }))
+        Ok(frames.map(|frame| unsafe { self.pages.bytes_mut(frame) }))
     }
 
     fn allocate(&mut self, home: VolumeId) -> Result<PageId> {
@@ -432,7 +410,7 @@ impl PageWrite for Changes<'_> {
     fn settle(&mut self, page: PageId, home: VolumeId) -> Result<()> {
         let index = self.hold(page, true)?.expect("waiting ends with the latch");
         let frame = self.version(index)?;
-        self.pages.region.frame(frame).set_block(BlockWord::unwritten(home));
+        self.pages.send_to(frame, home);
         Ok(())
     }
 

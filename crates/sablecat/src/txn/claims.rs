@@ -71,7 +71,7 @@ impl Kernel {
     /// is to change, is not what it was found to be. If a name stood for a database, that loses it, for
     /// another name or for good, and others are told.
     pub(super) fn settle_claims(&self, claims: &Claims, writes: &WriteSet, me: &Participant) -> Result<()> {
-        let newest = self.pages.region.header().visible();
+        let newest = self.pages.newest();
         let mut takes_names = false;
         for ((tree, key), claim) in &claims.records {
             if writes.records(*tree).map_or(Ok(None), |records| records.get(key))?.is_none() {

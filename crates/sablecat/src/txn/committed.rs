@@ -39,7 +39,7 @@ impl PageRead for Committed<'_> {
     }
 
     fn page_size(&self) -> usize {
-        self.kernel.pages.region.page_size()
+        self.kernel.pages.page_size()
     }
 }
 

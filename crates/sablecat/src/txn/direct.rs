@@ -10,8 +10,7 @@
 use crate::access::{Bounds, PageRead, PageWrite, Tree, check_different, form_blank, long};
 use crate::error::Result;
 use crate::pages::{InHand, Pages, Participant};
-use crate::region::{BlockWord, EntryWord, FrameState};
-use crate::types::{BlockId, FrameId, PageId, TreeId, VolumeId};
+use crate::types::{FrameId, PageId, TreeId, VolumeId};
 
 /// A writer in place.
 #[derive(Debug)]
@@ -44,7 +43,7 @@ impl<'a> Direct<'a> {
     /// The frame of a page, which is read in if it must be.
     #[inline]
     fn resident(&self, page: PageId) -> Result<FrameId> {
-        let frame = self.pages.region.entry(page).word().frame();
+        let frame = self.pages.resident(page);
         if frame != FrameId::NONE { Ok(frame) } else { self.read_in(page) }
     }
 
@@ -60,30 +59,18 @@ impl<'a> Direct<'a> {
     #[inline]
     fn frame(&mut self, page: PageId) -> Result<FrameId> {
         let frame = self.resident(page)?;
-        let desc = self.pages.region.frame(frame);
-        let block = desc.block();
-        if block.block() != BlockId::NONE {
-            self.pages.forget_block(block);
-            desc.set_block(block.dropped());
-        }
-        self.pages.mark_unsaved(page);
+        self.pages.take_off_block(page, frame);
         Ok(frame)
     }
 
     fn add(&mut self, page: PageId, home: VolumeId) -> Result<()> {
         let frame = self.pages.with_frames(self.me, || self.pages.take_frame(self.me))?;
-        let region = &self.pages.region;
         // SAFETY: the frame is building and ours.
-        let bytes = unsafe { region.page_mut(frame) };
-        bytes.fill(0);
+        unsafe { self.pages.first_version(frame, page, home) };
         // It may be swept out before its owner forms it: so it is a page that can be read in again.
-        form_blank(bytes, page);
-        region.frame(frame).describe(page, FrameId::NONE, BlockWord::unwritten(home));
-        region.frame(frame).set_state(FrameState::Published);
-        let entry = region.entry(page);
-        let changed = entry.change(entry.word(), EntryWord::new(frame, 0));
-        debug_assert!(changed, "nobody else is here");
-        self.pages.mark_unsaved(page);
+        // SAFETY: as above.
+        form_blank(unsafe { self.pages.bytes_mut(frame) }, page);
+        self.pages.place_first(page, frame);
         Ok(())
     }
 
@@ -112,7 +99,7 @@ impl<'a> Direct<'a> {
     /// Whether a page is in a frame.
     #[inline]
     fn is_resident(&self, page: PageId) -> bool {
-        self.pages.region.entry(page).word().frame() != FrameId::NONE
+        self.pages.resident(page) != FrameId::NONE
     }
 
     /// Loads records that come in ascending order into an empty tree. Returns how many there were. After an
@@ -169,14 +156,14 @@ impl PageRead for Direct<'_> {
     #[inline]
     fn read<R>(&self, page: PageId, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
         let frame = self.resident(page)?;
-        self.pages.region.prefetch(frame);
+        self.pages.prefetch(frame);
         // SAFETY: nobody else is here, and the sweeps of this participant, which might evict the page, come
         // between reads only.
-        Ok(look(unsafe { self.pages.region.page(frame) }))
+        Ok(look(unsafe { self.pages.bytes(frame) }))
     }
 
     fn page_size(&self) -> usize {
-        self.pages.region.page_size()
+        self.pages.page_size()
     }
 }
 
@@ -185,14 +172,14 @@ impl PageWrite for Direct<'_> {
     fn latched(&mut self, page: PageId) -> Result<&[u8]> {
         let frame = self.resident(page)?;
         // SAFETY: nobody else is here, and the borrow of `self` keeps this writer's sweeps away.
-        Ok(unsafe { self.pages.region.page(frame) })
+        Ok(unsafe { self.pages.bytes(frame) })
     }
 
     #[inline]
     fn write(&mut self, page: PageId) -> Result<&mut [u8]> {
         let frame = self.frame(page)?;
         // SAFETY: nobody else is here, and the borrow of `self` keeps other references of this writer away.
-        Ok(unsafe { self.pages.region.page_mut(frame) })
+        Ok(unsafe { self.pages.bytes_mut(frame) })
     }
 
     fn write_all<const N: usize>(&mut self, pages: [PageId; N]) -> Result<[&mut [u8]; N]> {
@@ -200,13 +187,11 @@ impl PageWrite for Direct<'_> {
         loop {
             pages.iter().try_for_each(|&page| self.frame(page).map(drop))?;
             // Reading in one may have swept another out again.
-            let frames = pages.map(|page| self.pages.region.entry(page).word().frame());
-            let is_there = |&frame: &FrameId| {
-                frame != FrameId::NONE && self.pages.region.frame(frame).block().block() == BlockId::NONE
-            };
+            let frames = pages.map(|page| self.pages.resident(page));
+            let is_there = |&frame: &FrameId| frame != FrameId::NONE && self.pages.is_off_block(frame);
             if frames.iter().all(is_there) {
                 // SAFETY: different frames; otherwise as in `write`.
-                return Ok(frames.map(|frame| unsafe { self.pages.region.page_mut(frame) }));
+                return Ok(frames.map(|frame| unsafe { self.pages.bytes_mut(frame) }));
             }
         }
     }
@@ -236,27 +221,12 @@ impl PageWrite for Direct<'_> {
 
     fn settle(&mut self, page: PageId, home: VolumeId) -> Result<()> {
         let frame = self.frame(page)?;
-        self.pages.region.frame(frame).set_block(BlockWord::unwritten(home));
+        self.pages.send_to(frame, home);
         Ok(())
     }
 
     fn free(&mut self, page: PageId) -> Result<()> {
-        let region = &self.pages.region;
-        let entry = region.entry(page);
-        let frame = entry.word().frame();
-        if frame == FrameId::NONE {
-            self.pages.learn_block(page)?;
-            self.pages.forget_block(entry.block());
-        } else {
-            self.pages.forget_block(region.frame(frame).block());
-            region.frame(frame).set_state(FrameState::Free);
-            let changed = entry.change(entry.word(), EntryWord::new(FrameId::NONE, 0));
-            debug_assert!(changed, "nobody else is here");
-        }
-        entry.set_block(BlockWord::NOTHING);
-        self.pages.mark_unsaved(page);
-        self.pages.release_page(page);
-        Ok(())
+        self.pages.free_page(page)
     }
 
     fn free_run(&mut self, first: PageId, count: u64) -> Result<()> {

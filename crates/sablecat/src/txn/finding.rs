@@ -30,7 +30,7 @@ impl Kernel {
     pub(super) fn locate(&self, tree: &Tree<'_>, key: &[u8], at: Lsn, me: &Participant) -> Result<PageId> {
         self.pages.operate(me, || {
             let mut snapshot = self.pages.at_pin(me, at)?;
-            let are_good = me.hints.are_of(at, self.pages.region.header().leaves_since());
+            let are_good = me.hints.are_of(at, self.pages.leaves_since());
             let hint = if are_good { me.hints.of(tree.id) } else { PageId::NONE };
             if snapshot.is_resident(hint, |bytes| tree.covers(bytes, key)) {
                 return Ok(hint);
@@ -59,7 +59,7 @@ impl Kernel {
     /// Whether a key is nested.
     #[inline]
     pub(crate) fn is_nested(&self, tree: &Tree<'_>, key: &[u8]) -> bool {
-        tree.is_nested(key, self.pages.region.page_size())
+        tree.is_nested(key, self.pages.page_size())
     }
 
     /// The value of a record at an LSN that `me` has pinned.
@@ -83,7 +83,7 @@ impl Snapshot<'_> {
     #[inline(always)]
     pub(crate) fn covering(&mut self, tree: &Tree<'_>, key: &[u8]) -> Result<&[u8]> {
         let hints = &self.operation.me.hints;
-        let are_good = hints.are_of(self.at, self.operation.pages.region.header().leaves_since());
+        let are_good = hints.are_of(self.at, self.operation.pages.leaves_since());
         if are_good && self.is_resident(hints.of(tree.id), |bytes| tree.covers(bytes, key)) {
             return Ok(self.looked_at());
         }

@@ -13,14 +13,14 @@ impl Kernel {
     /// Waits while some other transaction holds the serial gate.
     #[inline]
     pub(super) fn wait_for_gate(&self, me: &Participant) -> Result<()> {
-        let gate = self.pages.region.role(Work::Serial);
+        let gate = self.pages.role(Work::Serial);
         let owner = gate.look().owner();
         if owner == 0 || owner == me.number() { Ok(()) } else { self.wait_for_gate_slow() }
     }
 
     #[cold]
     fn wait_for_gate_slow(&self) -> Result<()> {
-        let gate = self.pages.region.role(Work::Serial);
+        let gate = self.pages.role(Work::Serial);
         if at_the_gate(gate, self.patience, || (gate.look().owner() == 0).then_some(())).is_some() {
             return Ok(());
         }
@@ -32,7 +32,7 @@ impl Kernel {
                  see what it does (sablecat processes), and run this again. If what it runs waits for this, nothing of it will ever end: have that use \
                  the transaction itself",
                 self.patience,
-                self.pages.region.slot(owner).called(owner)
+                self.pages.name_of(owner)
             ),
         ))
     }
@@ -46,7 +46,7 @@ impl Transaction<'_> {
         if self.gate.is_none() {
             // Whoever has the gate now may be waiting for them.
             self.release_locks();
-            let gate = self.kernel.pages.region.role(Work::Serial);
+            let gate = self.kernel.pages.role(Work::Serial);
             let me = self.seat.number();
             self.gate =
                 at_the_gate(gate, time, || gate.try_take_unfenced(me).transpose()).and_then(Result::ok);

@@ -20,8 +20,6 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use sablecat_os::atomic::Ordering;
-
 use super::catalog::{CATALOG, CatalogEntry, Listed};
 use super::changes::Changes;
 use super::{Committed, Durability, Kernel, TreeRef};
@@ -29,7 +27,7 @@ use crate::access::{Change, Found, Method, PageRead, PageWrite, Scan, Scanned, T
 use crate::error::{Error, Result};
 use crate::log;
 use crate::pages::Participant;
-use crate::types::{Lsn, PageId, TreeId, VolumeId};
+use crate::types::{Lsn, PageId, VolumeId};
 
 const KEY_BYTES: usize = 5;
 /// Entries that are looked at together.
@@ -157,8 +155,8 @@ pub(crate) type Unfreed = Mutex<Vec<(CatalogEntry, Lsn)>>;
 impl Kernel {
     /// Makes an empty list: a commit of its own. The caller holds no latch.
     pub(super) fn create_list(&self, me: &Participant) -> Result<CatalogEntry> {
-        let tree = TreeId(self.pages.region.header().tree_next.0.fetch_add(1, Ordering::AcqRel));
-        let maker = Some(self.pages.region.standing());
+        let tree = self.pages.new_tree_id();
+        let maker = Some(self.pages.standing());
         let entry = CatalogEntry {
             list: Some(Listed::Made),
             maker,

@@ -112,7 +112,7 @@ use crate::access::{Home, KeyRule, Method, Order, Tree};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Caller, Log};
 use crate::pages::{Bell, Pages, Participant};
-use crate::region::{Counted, Region, Work};
+use crate::region::{Counted, Work};
 use crate::trace::{self, Happened};
 use crate::types::{Lsn, PageId, TreeId, VolumeId};
 
@@ -276,8 +276,8 @@ impl Kernel {
         }
         match durability {
             Durability::Memory | Durability::NoSync => Ok(()),
-            Durability::WriteNoSync => self.log.hand_over(lsn, caller(&self.pages.region, me)),
-            Durability::Sync => self.log.make_durable(lsn, caller(&self.pages.region, me)),
+            Durability::WriteNoSync => self.log.hand_over(lsn, caller(&self.pages, me)),
+            Durability::Sync => self.log.make_durable(lsn, caller(&self.pages, me)),
         }?;
         // The log may be sound when the volume is not; but no checkpoint will ever relieve it.
         if durability < Durability::WriteNoSync { Ok(()) } else { self.pages.fail_if_poisoned() }
@@ -291,7 +291,7 @@ impl Kernel {
     /// is still wanted afterwards the next commit calls for; if the one at it is dead, whoever's interval
     /// ends first takes over.
     fn call_keeper(&self) {
-        if self.pages.region.role(Work::Housekeeping).look().owner() == 0 {
+        if self.pages.role(Work::Housekeeping).look().owner() == 0 {
             self.bell.ring();
         }
     }
@@ -299,13 +299,13 @@ impl Kernel {
     /// Bytes of a page.
     #[inline]
     pub(crate) fn page_size(&self) -> usize {
-        self.pages.region.page_size()
+        self.pages.page_size()
     }
 
     /// Refuses keys and values that the tree cannot hold.
     #[inline]
     pub(crate) fn check_record(&self, tree: &TreeRef, key: &[u8], value_len: usize) -> Result<()> {
-        check_record(&tree.tree(), self.pages.region.page_size(), key, value_len)
+        check_record(&tree.tree(), self.pages.page_size(), key, value_len)
     }
 }
 
@@ -323,8 +323,8 @@ fn check_record(tree: &Tree<'_>, page_size: usize, key: &[u8], value_len: usize)
 
 /// Who calls the log.
 #[inline]
-pub(crate) fn caller(region: &Region, me: u16) -> Caller<'_> {
-    Caller::new(me, region)
+pub(crate) fn caller(pages: &Pages, me: u16) -> Caller<'_> {
+    Caller::new(me, &**pages.region())
 }
 
 /// The error of a transaction that lost to another.

@@ -35,7 +35,7 @@ impl Kernel {
     /// # Errors
     /// Those of reading, but for damage and for a snapshot that is given up, and those of committing.
     pub(crate) fn free_noted(&self, me: &Participant) -> Result<u64> {
-        let Ok(_freeing) = self.pages.region.role(Work::Unreachable).try_take(me.number()) else {
+        let Ok(_freeing) = self.pages.role(Work::Unreachable).try_take(me.number()) else {
             return Ok(0);
         };
         let mut freed = 0;
@@ -52,14 +52,13 @@ impl Kernel {
 
     /// The notes whose makers are gone, and a state that has them.
     fn forsaken_notes(&self, me: &Participant) -> Result<(Lsn, Vec<CatalogEntry>)> {
-        let region = &self.pages.region;
         let notes = |me| {
             let pinned = self.pages.pinned(me);
             let mut records = catalog::records(&mut Committed { kernel: self, me, at: pinned.at() })?;
             records.retain(|(key, _)| !catalog::is_name(key));
             Ok((pinned.at(), records.into_iter().map(|(_, entry)| entry)))
         };
-        let is_forsaken = |entry: &CatalogEntry| entry.maker.is_some_and(|maker| !region.stands(maker));
+        let is_forsaken = |entry: &CatalogEntry| entry.maker.is_some_and(|maker| !self.pages.stands(maker));
         let (at, noted) = notes(me)?;
         let forsaken: Vec<_> = noted.filter(is_forsaken).map(|entry| entry.tree).collect();
         if forsaken.is_empty() {

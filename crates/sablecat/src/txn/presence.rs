@@ -163,14 +163,13 @@ impl Kernel {
     #[inline]
     pub(crate) fn names_since(&self) -> Lsn {
         // Acquire pairs with the Release in `take_names`; for who commits, the commit role orders the two.
-        Lsn(self.pages.region.header().names_since.load(Ordering::Acquire))
+        Lsn(self.pages.names_since().load(Ordering::Acquire))
     }
 
     /// In the commit step of who takes a name away: what was seen up to now may not be there any more.
     pub(super) fn take_names(&self) {
-        let header = self.pages.region.header();
         // Only upwards: who was taken for dead does it late.
-        header.names_since.fetch_max(header.visible().0 + 1, Ordering::Release);
+        self.pages.names_since().fetch_max(self.pages.newest().0 + 1, Ordering::Release);
     }
 
     /// In the commit step: a conflict unless a tree that was only read is there.
@@ -189,7 +188,7 @@ impl Kernel {
         match &tree.presence {
             Some(presence) if !self.is_surely_there(presence) => {
                 // Nobody else publishes meanwhile, so the newest state needs no pin.
-                let newest = self.pages.region.header().visible();
+                let newest = self.pages.newest();
                 match self.look_for(tree, newest, me)? {
                     Looked::There => Ok(()),
                     Looked::Changed => Err(Error::changed()),

@@ -15,17 +15,13 @@
 //! Costs (sketch, uncontended, one page): two locked swaps for the role, one for the entry, one for
 //! `visible`: 20 ns; the record's copy.
 
-use sablecat_os::atomic::Ordering;
-
-use super::changes::{Changes, more_items};
+use super::changes::Changes;
 use super::{Kernel, recent};
 use crate::error::Result;
 use crate::log::{Log, RecordBuilder};
 use crate::pages::{Pages, Participant};
-use crate::region::{
-    EntryWord, FrameState, Held, Holding, ListItem, Phase, Role, SLOT_LIST_INLINE, Slot, Work,
-};
-use crate::types::{FrameId, Lsn, PageId};
+use crate::region::{Held, Holding, Phase, Role, Work};
+use crate::types::{FrameId, Lsn};
 
 /// Publishes `changes` with `record` in the log, if `validate` agrees once nobody else can commit. Returns
 /// the commit's LSN; the record is in the ring, and how durable it must become is the caller's affair. On any
@@ -39,11 +35,10 @@ pub(crate) fn publish(
     validate: impl FnOnce(&mut Changes<'_>) -> Result<()>,
 ) -> Result<Lsn> {
     let me = changes.participant();
-    let header = pages.region.header();
     let slot = me.slot();
     let needed = record.len() + log.stamp_bytes();
     let role = loop {
-        log.ensure_room(needed, super::caller(&pages.region, me.number()))?;
+        log.ensure_room(needed, super::caller(pages, me.number()))?;
         let role = acquire(pages, log, me)?;
         if log.has_room(needed) {
             break role;
@@ -54,9 +49,7 @@ pub(crate) fn publish(
     // The pin that holds every old frame: the participant's own, if it covers them all.
     let covered = !slot.is_revoked()
         && slot.pinned().is_some_and(|at| {
-            changes.items().iter().all(|item| {
-                item.old == FrameId::NONE || pages.region.born(item.old).load(Ordering::Relaxed) <= at.0
-            })
+            changes.items().iter().all(|item| item.old == FrameId::NONE || pages.born(item.old) <= at)
         });
     if !covered {
         changes.guard();
@@ -64,17 +57,14 @@ pub(crate) fn publish(
 
     validate(&mut changes)?;
 
-    pages.region.check_fence()?;
+    pages.check_fence()?;
     let start = log.stamp();
     let bytes = record.seal(start, log.durable());
     let commit = Lsn(start.0 + bytes.len() as u64);
     log.copy_record(start, bytes);
     for item in changes.items() {
         let frame = if item.new == FrameId::NONE { continue } else { item.new };
-        // Release of the state publishes the bytes to chain walkers; the entry's swing publishes them to
-        // everybody else.
-        pages.region.born(frame).store(commit.0, Ordering::Relaxed);
-        pages.region.frame(frame).set_state(FrameState::Published);
+        pages.finish(frame, commit);
     }
     recent::list(
         pages,
@@ -83,42 +73,25 @@ pub(crate) fn publish(
     )?;
     // Once more, as late as can be: copying may have taken long. Who is stopped between this and the commit
     // point, and taken for dead then, is not held up.
-    pages.region.check_fence()?;
+    pages.check_fence()?;
     // From here to the end of the role nothing of the caller's is called, and nothing can panic: who unwound
     // would give up the role half way.
     slot.begin_commit(commit);
     log.advance_tail(commit);
     for &item in changes.items() {
-        swing(pages, item, commit, me.number());
+        pages.put_in_place(item, commit, me.number());
     }
-    header.visible.0.fetch_max(commit.0, Ordering::SeqCst);
-    header.recent.sleepers.wake();
+    pages.raise_newest(commit);
     slot.end_commit();
     drop(role);
     changes.published(commit);
     Ok(commit)
 }
 
-/// Step 7 for one page; idempotent while its caller is pinned below `commit`.
-#[inline]
-fn swing(pages: &Pages, item: ListItem, commit: Lsn, owner: u16) {
-    if item.new == FrameId::NONE {
-        // Latched, looked at, and left as it was: the owner unlatches it. A helper must not, since the same
-        // owner may have latched the same version again.
-        return;
-    }
-    if item.old != FrameId::NONE {
-        pages.region.frame(item.old).supersede(commit);
-    }
-    pages.swing(item.page, EntryWord::new(item.old, owner), EntryWord::new(item.new, 0));
-    // After the swing and before `visible` moves: see pages/store/checkpoint.rs.
-    pages.mark_unsaved(item.page);
-}
-
 /// Takes the commit role, helping who is past its commit point in it.
 #[inline]
 pub(super) fn acquire<'a>(pages: &'a Pages, log: &Log, me: &Participant) -> Result<Held<'a>> {
-    let role = pages.region.role(Work::Commit);
+    let role = pages.role(Work::Commit);
     match role.try_take(me.number()) {
         Ok(held) => Ok(held),
         Err(_) => acquire_slow(pages, log, me, role),
@@ -147,56 +120,32 @@ impl Kernel {
     /// would meet it again at every state before that commit is visible.
     #[cold]
     pub(super) fn help_committer(&self, me: &Participant) {
-        help(&self.pages, &self.log, me, self.pages.region.role(Work::Commit).look());
+        help(&self.pages, &self.log, me, self.pages.role(Work::Commit).look());
     }
 }
 
 /// Finishes the commit step of `other`'s owner if it is past the commit point.
 pub(super) fn help(pages: &Pages, log: &Log, me: &Participant, other: Holding) {
-    let (header, role) = (pages.region.header(), pages.region.role(Work::Commit));
+    let role = pages.role(Work::Commit);
     let owner = other.owner();
     // Who was taken for dead has no pin, and cannot help.
-    if owner == 0 || pages.region.is_fenced() {
+    if owner == 0 || pages.is_fenced() {
         return;
     }
     let newest = pages.guarded(me);
-    let theirs = pages.region.slot(owner);
+    let theirs = pages.slot(owner);
     let phase = theirs.phase();
     let commit = theirs.commit();
-    let list = read_list(pages, theirs);
+    let list = pages.read_list(theirs);
     // Only now is it known that what was read belongs to this holding: all of it was read by Acquire loads,
     // and stored by Release stores, so who has met a word of a later commit finds the role changed.
     if role.look() == other && phase == Phase::Committing && log.tail() >= commit {
         if newest.at() < commit {
             for item in list {
-                swing(pages, item, commit, owner);
+                pages.put_in_place(item, commit, owner);
             }
-            header.visible.0.fetch_max(commit.0, Ordering::SeqCst);
-            header.recent.sleepers.wake();
+            pages.raise_newest(commit);
         }
         role.end(other);
     }
-}
-
-/// The publish list of a slot. May be nonsense if the owner goes on meanwhile; the caller checks the role
-/// word afterwards.
-pub(super) fn read_list(pages: &Pages, slot: &Slot) -> Vec<ListItem> {
-    let frames = pages.region.geometry().frames;
-    let len = slot.list_len();
-    let mut list: Vec<_> = (0..len.min(SLOT_LIST_INLINE)).map(|n| slot.item(n)).collect();
-    let each = more_items(pages.region.page_size());
-    let mut more = slot.list_more();
-    while list.len() < len && more != FrameId::NONE && (more.0 as usize) < frames {
-        let word = |n| pages.region.frame_word(more, n).load(Ordering::Acquire);
-        for n in 0..each.min(len - list.len()) {
-            let at = 1 + 3 * n;
-            list.push(ListItem {
-                page: PageId(word(at)),
-                old: FrameId(word(at + 1)),
-                new: FrameId(word(at + 2)),
-            });
-        }
-        more = FrameId(word(0));
-    }
-    list
 }

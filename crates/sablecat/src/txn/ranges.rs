@@ -65,12 +65,12 @@ impl Ranges {
         let met = at..at + met;
         let (mut lower, mut upper) = span;
         if let [first, ..] = &self.spans[met.clone()]
-            && begins_first(&first.0, &lower, &compare)
+            && reaches(&first.0, &lower, &|a: &[u8], b: &[u8]| compare(b, a))
         {
             lower = first.0.clone();
         }
         if let [.., last] = &self.spans[met.clone()]
-            && ends_last(&last.1, &upper, &compare)
+            && reaches(&last.1, &upper, &compare)
         {
             upper = last.1.clone();
         }
@@ -131,24 +131,9 @@ fn ends_before(
     }
 }
 
-/// Whether one lower bound lets a key pass that another does not, or they are alike.
-fn begins_first(
-    one: &Bound<Vec<u8>>,
-    other: &Bound<Vec<u8>>,
-    compare: &impl Fn(&[u8], &[u8]) -> Ordering,
-) -> bool {
-    match (one, other) {
-        (Bound::Unbounded, _) => true,
-        (_, Bound::Unbounded) => false,
-        (Bound::Excluded(a), Bound::Included(b)) => compare(a, b).is_lt(),
-        (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => {
-            compare(a, b).is_le()
-        }
-    }
-}
-
-/// The same for upper bounds.
-fn ends_last(
+/// Whether an upper bound lets all keys pass that another does. Of lower bounds it says the same if keys are
+/// compared the other way round.
+fn reaches(
     one: &Bound<Vec<u8>>,
     other: &Bound<Vec<u8>>,
     compare: &impl Fn(&[u8], &[u8]) -> Ordering,

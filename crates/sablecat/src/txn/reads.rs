@@ -166,7 +166,7 @@ pub(crate) struct Watch<'a> {
 /// Which states come after trees were built anew, and after names of databases were taken away: then what was
 /// read may be no page of its tree, or of no database, and never change.
 fn elsewhere(kernel: &Kernel) -> (Lsn, Lsn) {
-    (kernel.pages.region.header().rebuilt_since(), kernel.names_since())
+    (kernel.pages.rebuilt_since(), kernel.names_since())
 }
 
 #[cfg(test)]
@@ -357,7 +357,7 @@ impl ReadSet {
             if pages.len() <= FEW && self.reads_on(pages.iter().copied()).next().is_none() {
                 break;
             }
-            since = if since < kernel.pages.region.header().rebuilt_since() {
+            since = if since < kernel.pages.rebuilt_since() {
                 self.validate_all(kernel, at, &mut published, me)?
             } else {
                 let concerned: BTreeSet<_> = self.reads_on(pages.into_iter()).collect();
@@ -417,10 +417,9 @@ impl ReadSet {
         published: &mut Published<'_>,
         me: &Participant,
     ) -> Result<Lsn> {
-        let header = kernel.pages.region.header();
-        let since = header.visible();
+        let since = kernel.pages.newest();
         // Behind that look: who has seen a state of after trees were built anew sees that.
-        let is_in_place = at >= header.rebuilt_since();
+        let is_in_place = at >= kernel.pages.rebuilt_since();
         for read in 0..self.reads.len() {
             let is_unchanged = is_in_place && {
                 let _newest = kernel.pages.guarded(me);
@@ -452,15 +451,15 @@ impl ReadSet {
         ahead: &Ahead<'_>,
         me: &Participant,
     ) -> Result<()> {
-        let (header, since) = (kernel.pages.region.header(), ahead.since);
-        let now = header.visible();
+        let since = ahead.since;
+        let now = kernel.pages.newest();
         if now == since {
             return Ok(());
         }
         // What was read before trees were built anew may be no page of its tree any more, and so never
         // change.
         let mut published = ahead.published.as_ref().map(RefCell::borrow_mut);
-        let concerned: BTreeSet<_> = if since < header.rebuilt_since() {
+        let concerned: BTreeSet<_> = if since < kernel.pages.rebuilt_since() {
             (0..self.reads.len()).collect()
         } else if let Some(pages) = published.as_mut().and_then(|published| published.rest()) {
             self.reads_on(pages.iter().copied()).collect()

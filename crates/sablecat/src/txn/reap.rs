@@ -26,7 +26,7 @@
 //! dead, and from who has had it for long.
 //!
 //! What is not mended: page ids and blocks that were allocated and named nowhere yet. They are lost to use
-//! until somebody finds that out (pages/allocation/lost.rs), and to nothing else. The pages of a bulk load
+//! until somebody finds that out (pages/store/lost.rs), and to nothing else. The pages of a bulk load
 //! are found when somebody looks for them (unreachable.rs), and so are those of a large commit, or of a
 //! database whose removal or creation was cut short (notes.rs).
 //!
@@ -79,7 +79,7 @@ impl Kernel {
     /// look costs the more the more processes there are, and so do those who ask: together they would do
     /// nothing else.
     pub(crate) fn reap_now_and_then(&self, me: &Participant) {
-        let header = self.pages.region.header();
+        let header = self.pages.region().header();
         let now = sablecat_os::clock::monotonic().as_millis() as u64;
         let last = header.looked.0.load(Ordering::Relaxed);
         let soon = LOOK_EVERY + u64::from(header.slots_high.0.load(Ordering::Relaxed)) / SLOTS_A_MILLISECOND;
@@ -95,7 +95,7 @@ impl Kernel {
     /// Reaps the participants of all members that have died, unless somebody else is at it, and has not been
     /// for long. True if there is more to do later.
     pub(crate) fn reap(&self, me: &Participant) -> bool {
-        let region = &self.pages.region;
+        let region = self.pages.region();
         let Some(membership) = region.membership() else { return false };
         let is_dead = |number: u16| region.member(number).is_used() && !membership.is_alive(number);
         if region.is_fenced() || !(0..region.geometry().members).any(is_dead) {
@@ -133,7 +133,7 @@ impl Kernel {
 
     /// Fences a member that is found dead.
     fn fence_if(&self, number: u16, is_dead: impl Fn(u16) -> bool) -> Option<Dead> {
-        let member = self.pages.region.member(number);
+        let member = self.pages.region().member(number);
         loop {
             // In this order: who enters has its lock before it is another incarnation. So if it is this one
             // still, it is this one that is dead.
@@ -150,7 +150,7 @@ impl Kernel {
     /// Mends what the dead left, and gives their slots away unless somebody else mends. True if there is more
     /// to do later. The caller has begun to [mend](Mending).
     pub(super) fn reap_members(&self, dead: &[Dead], me: &Participant) -> bool {
-        let region = &self.pages.region;
+        let region = self.pages.region();
         let high = || region.header().slots_high.0.load(Ordering::SeqCst) as u16;
         let mut slots: Vec<_> = (1..high())
             .filter_map(|slot| self.dead_tenant(slot, dead).map(|tenant| (slot, tenant)))
@@ -187,7 +187,7 @@ impl Kernel {
 
     /// Who has a slot, if it is one of the dead; the slot says so from then on.
     fn dead_tenant(&self, slot: u16, dead: &[Dead]) -> Option<Tenant> {
-        let region = &self.pages.region;
+        let region = self.pages.region();
         let slot = region.slot(slot);
         loop {
             // In this order: whoever enters with that number is another incarnation before it has a slot.
@@ -206,7 +206,7 @@ impl Kernel {
     /// Mends what the participant of a dead member left that had this slot, all but the slot. False if what
     /// became of its checkpoint is for another to decide, who is at it.
     pub(super) fn mend_slot(&self, dead: u16, me: &Participant) -> bool {
-        let region = &self.pages.region;
+        let region = self.pages.region();
         let (slot, role) = (region.slot(dead), region.role(Work::Commit));
         // What is given back of it is in this one's hand, until all who mend it have.
         let _hand = me.in_hand();
@@ -231,7 +231,7 @@ impl Kernel {
         // role was found to have ended.
         slot.end_commit_of(begun, true);
 
-        let unpublished = publish::read_list(&self.pages, slot);
+        let unpublished = self.pages.read_list(slot);
         self.pages.unlatch_all_of(dead, &unpublished);
         if region.is_fenced() {
             return false;
@@ -270,13 +270,13 @@ impl Kernel {
 
     /// Takes the role of who keeps house, until dropped.
     pub(crate) fn keep(&self, me: &Participant) -> std::result::Result<Held<'_>, Holding> {
-        self.pages.region.role(Work::Housekeeping).try_take(me.number())
+        self.pages.role(Work::Housekeeping).try_take(me.number())
     }
 
     /// Takes the role of who keeps house from another process, which has had it for long, until dropped. None
     /// if it has let go of it, or is this one.
     pub(crate) fn keep_instead(&self, of: Holding, me: &Participant) -> Option<Held<'_>> {
-        let region = &self.pages.region;
+        let region = self.pages.region();
         let is_other = of.owner() != 0 && region.slot(of.owner()).member() != Some(region.number());
         if is_other { region.role(Work::Housekeeping).take_over(of, me.number()) } else { None }
     }

@@ -53,12 +53,12 @@ pub(super) struct Frozen<'a> {
 
 impl Drop for Frozen<'_> {
     fn drop(&mut self) {
-        if self.kernel.pages.region.is_fenced() {
+        if self.kernel.pages.is_fenced() {
             // Whoever took this process for dead has cleared them, and they may be another's.
             return;
         }
         // Release: what was done under the bit comes before.
-        self.kernel.pages.region.header().visible.1.frozen.fetch_and(!self.bits, Ordering::Release);
+        self.kernel.pages.rebuilds().frozen.fetch_and(!self.bits, Ordering::Release);
     }
 }
 
@@ -72,9 +72,9 @@ impl Kernel {
     ) -> Result<(Frozen<'_>, Lsn)> {
         let frozen = Frozen { kernel: self, bits: trees.fold(0, |bits, tree| bits | bit(tree)) };
         // The commit role, which is taken next, orders this before every commit step that comes after ours.
-        let word = &self.pages.region.header().visible.1.frozen;
+        let word = &self.pages.rebuilds().frozen;
         let before = word.fetch_or(frozen.bits, Ordering::SeqCst);
-        if let Err(error) = self.pages.region.check_fence() {
+        if let Err(error) = self.pages.check_fence() {
             // Who has mended what this process held may have looked before; what was set already is
             // another's.
             word.fetch_and(!(frozen.bits & !before), Ordering::SeqCst);
@@ -92,19 +92,17 @@ impl Kernel {
     /// tree: "rebuilt" if they may be none of its leaves any more, or must not change.
     #[inline]
     pub(super) fn check_not_rebuilt(&self, tree: TreeId, at: Lsn) -> Result<()> {
-        let header = self.pages.region.header();
         // Acquire is enough: the commit role orders the two steps.
-        let is_frozen = header.visible.1.frozen.load(Ordering::Acquire) & bit(tree) != 0;
-        if is_frozen || at < header.leaves_since() { Err(Error::rebuilt()) } else { Ok(()) }
+        let is_frozen = self.pages.rebuilds().frozen.load(Ordering::Acquire) & bit(tree) != 0;
+        if is_frozen || at < self.pages.leaves_since() { Err(Error::rebuilt()) } else { Ok(()) }
     }
 
     /// In the commit step of who switches trees to other pages, or leads to pages that were published before,
     /// as the last thing before its commit point: leaves that were found up to now may be no leaves any more,
     /// and what is older than a snapshot may be in none that it sees.
     pub(super) fn say_rebuilt(&self) {
-        let header = self.pages.region.header();
         // Only upwards, both: who was taken for dead does it late.
-        header.visible.1.since.fetch_max(header.visible().0 + 1, Ordering::Release);
+        self.pages.rebuilds().since.fetch_max(self.pages.newest().0 + 1, Ordering::Release);
         self.forget_leaves();
     }
 
@@ -112,13 +110,12 @@ impl Kernel {
     /// where leaves were up to now is not to be remembered, since one of them may be gone, and its number be
     /// that of such a page.
     pub(super) fn forget_leaves(&self) {
-        let header = self.pages.region.header();
-        header.visible.1.leaves.fetch_max(header.visible().0 + 1, Ordering::Release);
+        self.pages.rebuilds().leaves.fetch_max(self.pages.newest().0 + 1, Ordering::Release);
     }
 
     /// Ends what a dead participant had frozen that had this structure latch before. The caller has it now.
     pub(super) fn thaw(&self, structure: usize) {
-        let word = &self.pages.region.header().visible.1.frozen;
+        let word = &self.pages.rebuilds().frozen;
         // Relaxed: who has the latch has seen what its last holder did, and nobody else changes the bit.
         if word.load(Ordering::Relaxed) & 1 << structure != 0 {
             word.fetch_and(!(1 << structure), Ordering::Release);

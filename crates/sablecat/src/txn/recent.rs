@@ -54,7 +54,7 @@ fn place(position: u64) -> usize {
 /// `Poisoned` if this process was taken for dead.
 #[inline]
 pub(super) fn list(pages: &Pages, start: Lsn, published: impl Iterator<Item = PageId> + Clone) -> Result<()> {
-    let recent = &pages.region.header().recent;
+    let recent = pages.recent();
     // Relaxed: who wants it has said so in the commit role.
     if recent.wanted.load(Ordering::Relaxed) > start.0 { list_all(pages, recent, published) } else { Ok(()) }
 }
@@ -68,7 +68,7 @@ fn list_all(pages: &Pages, recent: &Recent, published: impl Iterator<Item = Page
             let word = &recent.entries[place(next)];
             // Acquire: who sees what another has put there since finds the fence behind which that began.
             let seen = word.load(Ordering::Acquire);
-            pages.region.check_fence()?;
+            pages.check_fence()?;
             if word.compare_exchange(seen, entry(next, page), Ordering::AcqRel, Ordering::Relaxed).is_err() {
                 // A late one, which gets no further.
                 continue 'again;
@@ -98,7 +98,7 @@ impl<'a> Published<'a> {
     /// Every commit after a state that is visible now. Waits for the commit role.
     pub(super) fn since_now(kernel: &'a Kernel, me: &Participant) -> Result<Published<'a>> {
         let _held = publish::acquire(&kernel.pages, &kernel.log, me)?;
-        let from = kernel.pages.region.header().recent.head.load(Ordering::Acquire);
+        let from = kernel.pages.recent().head.load(Ordering::Acquire);
         let mut published = Published { kernel, from, until: 0, is_broken: false, pages: HashSet::new() };
         published.want();
         Ok(published)
@@ -107,7 +107,7 @@ impl<'a> Published<'a> {
     /// Says that it is wanted for some more log. The caller has the commit role.
     fn want(&mut self) {
         self.until = self.kernel.log.tail().0 + WANTED_BYTES;
-        self.kernel.pages.region.header().recent.wanted.fetch_max(self.until, Ordering::Relaxed);
+        self.kernel.pages.recent().wanted.fetch_max(self.until, Ordering::Relaxed);
     }
 
     /// Looks at what has been listed meanwhile: of commits that may not be visible yet, too. To be called
@@ -135,7 +135,7 @@ impl<'a> Published<'a> {
     }
 
     fn collect(&mut self) {
-        let recent = &self.kernel.pages.region.header().recent;
+        let recent = self.kernel.pages.recent();
         // Acquire: pairs with who raised it.
         let head = recent.head.load(Ordering::Acquire);
         self.is_broken |= head - self.from > RECENT_MAX as u64;
@@ -156,7 +156,7 @@ impl<'a> Published<'a> {
         let held = publish::acquire(&self.kernel.pages, &self.kernel.log, me)?;
         self.look_in_commit();
         self.want();
-        let at = self.kernel.pages.region.header().visible();
+        let at = self.kernel.pages.newest();
         drop(held);
         #[cfg(test)]
         others();

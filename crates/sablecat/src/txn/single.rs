@@ -268,7 +268,7 @@ impl Kernel {
                 }
                 // If the snapshot was given up before the latch was had, it may be a page being built that
                 // has the page's number by now.
-                let is_of_tree = at >= self.pages.region.header().leaves_since();
+                let is_of_tree = at >= self.pages.leaves_since();
                 return Ok(if is_of_tree { Attempt::Nothing } else { Attempt::Structure });
             }
         }

@@ -247,7 +247,7 @@ impl<'k> Transaction<'k> {
 
     /// Locks the record and makes sure that the snapshot sees its newest state.
     pub(crate) fn lock(&mut self, tree: &TreeRef, key: &[u8]) -> Result<()> {
-        self.kernel.pages.region.check_fence()?;
+        self.kernel.pages.check_fence()?;
         let me = self.seat.number();
         let hash = record_hash(tree.id, key);
         self.kernel.locks.acquire(me, hash, Mode::Exclusive, self.options.patience, &mut self.held)?;
@@ -274,7 +274,7 @@ impl<'k> Transaction<'k> {
         key: &[u8],
         then: impl FnOnce(&Self) -> Result<()>,
     ) -> Result<bool> {
-        self.kernel.pages.region.check_fence()?;
+        self.kernel.pages.check_fence()?;
         let hash = record_hash(tree.id, key);
         let is_taken =
             self.kernel.locks.try_acquire(self.seat.number(), hash, Mode::Exclusive, &mut self.held)?;
@@ -447,7 +447,7 @@ impl<'k> Transaction<'k> {
             writes.trees().try_for_each(|(tree, _)| kernel.check_there(tree, me))?;
             reads.trees().try_for_each(|tree| kernel.check_readable(tree, me))?;
             // As in `check_there`: nobody else publishes meanwhile.
-            let newest = kernel.pages.region.header().visible();
+            let newest = kernel.pages.newest();
             reads.absent().try_for_each(|tree| kernel.check_absent(tree, newest, me))?;
             reads.validate(kernel, at, &ahead, me)?;
             kernel.settle_claims(claims, writes, me)

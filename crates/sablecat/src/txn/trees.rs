@@ -26,7 +26,7 @@ impl Kernel {
         volume: VolumeId,
         (method, comparator, seed, holds): (Method, Option<&str>, Option<Seed>, Holds),
     ) -> Result<CatalogEntry> {
-        let (comparator, maker) = (comparator.map(str::to_owned), Some(self.pages.region.standing()));
+        let (comparator, maker) = (comparator.map(str::to_owned), Some(self.pages.standing()));
         let entry =
             CatalogEntry { comparator, maker, seed, holds, ..CatalogEntry::new(tree, volume, method) };
         self.create_noted(me, entry)
@@ -77,7 +77,7 @@ impl Kernel {
 
     /// How many pages a commit that frees some should change.
     pub(super) fn changed_at_once(&self) -> usize {
-        (self.pages.region.geometry().frames / CHANGED_PART).clamp(CHANGED_MIN, CHANGED_AT_ONCE)
+        (self.pages.frames_max() / CHANGED_PART).clamp(CHANGED_MIN, CHANGED_AT_ONCE)
     }
 
     /// Frees a tree's root, the only page it has left, and its note: one commit. If that is lost in a crash,

@@ -18,8 +18,6 @@
 //! Costs: the map and all pages of all trees are read once; a commit for so many stretches of neighbouring
 //! pages.
 
-use sablecat_os::atomic::Ordering;
-
 use super::committed::Committed;
 use super::trees::CHANGED_AT_ONCE;
 use super::{Durability, Kernel, catalog, listed};
@@ -44,14 +42,12 @@ impl Kernel {
     /// # Errors
     /// Those of reading the map and of committing.
     pub(crate) fn free_unreachable(&self, me: &Participant) -> Result<u64> {
-        let Ok(_looking) = self.pages.region.role(Work::Unreachable).try_take(me.number()) else {
+        let Ok(_looking) = self.pages.role(Work::Unreachable).try_take(me.number()) else {
             return Ok(0);
         };
         let mut tries = 1;
         let found = loop {
-            let found = self.find_unreachable(me);
-            me.slot().unpin();
-            match found {
+            match self.find_unreachable(me) {
                 Err(error) if error.kind() == ErrorKind::SnapshotTooOld && tries < TRIES => tries += 1,
                 Err(error)
                     if error.kind() == ErrorKind::SnapshotTooOld
@@ -77,20 +73,18 @@ impl Kernel {
         Ok(runs.iter().map(|run| run.1).sum())
     }
 
-    /// The pages that nothing leads to; none if there may be a bulk load in progress. Leaves `me` pinned.
+    /// The pages that nothing leads to; none if there may be a bulk load in progress.
     fn find_unreachable(&self, me: &Participant) -> Result<Option<PageSet>> {
         let Some(volume) = self.pages.volume() else { return Ok(None) };
-        let header = self.pages.region.header();
-        let begun = header.loads_begun.load(Ordering::SeqCst);
-        let high = header.slots_high.0.load(Ordering::SeqCst) as u16;
-        if (1..high).any(|n| self.pages.region.slot(n).loads()) {
+        let begun = self.pages.loads_begun();
+        if self.pages.anybody_loads() {
             return Ok(None);
         }
-        let (at, mut pages) = self.pages.settled(volume, me)?;
-        if header.loads_begun.load(Ordering::SeqCst) != begun {
+        let (pinned, mut pages) = self.pages.settled(volume, me)?;
+        if self.pages.loads_begun() != begun {
             return Ok(None);
         }
-        let reached = self.reach_all(at, me)?;
+        let reached = self.reach_all(pinned.at(), me)?;
         pages.remove_all(&reached);
         Ok(Some(pages))
     }

@@ -74,16 +74,15 @@ impl Transaction<'_> {
             return Err(Error::new(ErrorKind::NotAllowed, message));
         }
         me.slot().unpin();
-        let header = kernel.pages.region.header();
-        let disturbed = header.recent.sleepers.listen(deadline, || {
+        let disturbed = kernel.pages.recent().sleepers.listen(deadline, || {
             // Who has died in the commit step has published nothing that can be seen until somebody has seen
             // to it.
-            kernel.pages.region.stall();
+            kernel.pages.stall();
             let ended = kernel
                 .log
                 .fail_if_poisoned()
                 .and_then(|()| kernel.pages.fail_if_poisoned())
-                .and_then(|()| kernel.pages.region.check_fence());
+                .and_then(|()| kernel.pages.check_fence());
             let mut is_disturbed =
                 || Ok(reads.is_disturbed(kernel, &mut watch, me)? || passed.may_be_had(kernel, me.number()));
             match ended.and_then(|()| is_disturbed()) {

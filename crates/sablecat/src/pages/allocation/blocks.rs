@@ -9,9 +9,14 @@ use std::ops::Index;
 use super::space::BitSpace;
 use super::used::Used;
 use crate::error::Result;
-use crate::pages::volume::{EXTRA_RESERVED_BYTES, RESERVED_BYTES};
 use crate::region::VOLUMES_MAX;
 use crate::types::{BlockId, VolumeId};
+
+/// Bytes at the head of the main volume that hold the superblocks and no blocks.
+pub(in crate::pages) const RESERVED_BYTES: u64 = 131_072;
+
+/// Bytes at the head of any other volume that hold its header and no blocks: as many as the largest page.
+pub(in crate::pages) const EXTRA_RESERVED_BYTES: u64 = 65536;
 
 /// The place of the first block of a volume that can be allocated: before it are the superblocks, or the
 /// volume's header.

@@ -17,7 +17,7 @@
 //! and mends itself: a summary bit missing over a full word is set by who finds the word full; a summary bit
 //! left over a word with room (its releaser died between two instructions) hides at most that word's numbers
 //! until one of them is released. What a process had allocated and not yet made known when it died stays
-//! allocated until somebody finds it lost (pages/allocation/lost.rs). The high-water mark is raised before a
+//! allocated until somebody finds it lost (pages/store/lost.rs). The high-water mark is raised before a
 //! bit at or beyond it is set, so no bit is set above it; scans end there.
 //!
 //! All atomics of the memory are sequentially consistent. The one place that needs it: a releaser clears a

@@ -19,11 +19,13 @@
 
 use sablecat_os::atomic::Ordering;
 
+use super::Pool;
 use super::sweep::WRITE_BATCH;
+use super::writing::{Claim, Writes};
 use crate::error::Result;
-use crate::pages::store::writing::{Claim, Writes};
-use crate::pages::visibility::horizon::Horizon;
-use crate::pages::{Pages, Participant, header};
+use crate::pages::header;
+use crate::pages::participants::Participant;
+use crate::pages::participants::horizon::Horizon;
 use crate::region::FrameState;
 use crate::types::{FrameId, Lsn};
 
@@ -33,7 +35,7 @@ const AHEAD_MAX: u64 = 4096;
 /// Frames looked at between two looks at the hand.
 const STEP: u64 = 16;
 
-impl Pages {
+impl Pool {
     /// Whether a sweep that is at `hand` has to write what is dirty there. Calls the cleaner when a quarter
     /// of what is kept clean has been used.
     pub(in crate::pages) fn is_beyond_cleaned(&self, hand: u64) -> bool {
@@ -105,15 +107,13 @@ impl Pages {
             return Ok(None);
         }
         let page = desc.page();
-        let Some(current) = self.try_latch(page, me) else { return Ok(None) };
+        let Some(latch) = self.try_hold(page, me) else { return Ok(None) };
         // SAFETY: the page is latched and this is its current version, if it is: bytes that only its latch's
         // holder could supersede.
         let is_free = || header::is_free(unsafe { self.region.page(frame) });
         let horizon = if desc.previous() == FrameId::NONE { horizon.of_lone(page) } else { horizon.all() };
         let is_old = || self.region.born(frame).load(Ordering::Acquire) <= horizon.0;
-        let claim =
-            if current == frame && is_old() && !is_free() { self.claim_write(frame, me) } else { Ok(None) };
-        self.unlatch(page, me);
-        claim
+        let is_current = latch.current() == frame;
+        if is_current && is_old() && !is_free() { self.claim_write(frame, me) } else { Ok(None) }
     }
 }

@@ -13,21 +13,24 @@
 //! Costs: taking a remembered frame 5 ns; reclaiming an own one 15 ns and a scan of the slots a batch of
 //! [`LIMBO_BATCH`].
 
+use super::Pool;
+use sablecat_os::atomic::Ordering;
+
 use crate::error::{Error, Result};
-use crate::pages::allocation::hand;
-use crate::pages::visibility::horizon::Horizon;
-use crate::pages::{Pages, Participant};
-use crate::region::{BlockWord, FrameDesc, FrameState};
-use crate::types::{BlockId, FrameId, Lsn, VolumeId};
+use crate::pages::participants::horizon::Horizon;
+use crate::pages::participants::{PATIENCE, Participant};
+use crate::region::{FrameDesc, FrameState};
+use crate::types::{BlockId, FrameId, Lsn};
 
 /// Own superseded frames that are looked at together.
 pub(in crate::pages) const LIMBO_BATCH: usize = 8;
+/// Frames an operation wants at hand before it begins, once the pool is under pressure: a path from a root to
+/// a leaf, and some.
+pub(in crate::pages) const FRAMES_WANTED: usize = 16;
 /// Own superseded frames that are remembered: those of a few large commits.
 const LIMBO_MAX: usize = 4096;
-/// Own superseded frames that must be held back, since the last time, before others are given the processor.
-pub(in crate::pages) const PATIENCE: usize = 64;
 
-impl Pages {
+impl Pool {
     /// A frame in state building, owned by `me`. Inside an operation: fails with "out of frames" rather than
     /// sweep.
     #[inline]
@@ -140,27 +143,35 @@ impl Pages {
         self.forget_block(block);
     }
 
-    /// Frees the block of a version that is gone, unless a checkpoint has named it: then checkpoints free it.
-    pub(crate) fn forget_block(&self, block: BlockWord) {
-        if block.block() != BlockId::NONE && !block.is_captured() {
-            self.blocks.release(block.block());
+    /// As [`operate`](crate::pages::visibility), for work that begins no operation: it may hold latches.
+    #[inline]
+    pub(crate) fn with_frames<T>(&self, me: &Participant, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        let mut least = 1;
+        loop {
+            match work() {
+                Err(error) if error.is_out_of_frames() => self.refill(me, FRAMES_WANTED, least)?,
+                result => return result,
+            }
+            // The few frames that come cheap may be those of the pages that the work is about to visit.
+            least = FRAMES_WANTED;
         }
     }
 
-    /// A free block of a volume, past the end of the file if need be.
-    pub(crate) fn allocate_block(&self, volume: VolumeId) -> Result<BlockId> {
-        hand::assert_in_hand();
-        self.blocks.allocate(volume)?.ok_or_else(volume_is_full)
+    /// True once the pool has had to evict.
+    #[inline]
+    pub(crate) fn under_pressure(&self) -> bool {
+        self.region.header().pressure.0.load(Ordering::Relaxed) != 0
     }
 
-    /// Free blocks of a volume, `count` in a row; the first.
-    pub(in crate::pages) fn allocate_blocks(&self, volume: VolumeId, count: u64) -> Result<BlockId> {
-        hand::assert_in_hand();
-        self.blocks.allocate_run(volume, count)?.ok_or_else(volume_is_full)
+    /// Marks a frame as lately used, for the clock; free while the pool holds everything.
+    #[inline]
+    pub(in crate::pages) fn touch(&self, frame: FrameId) {
+        use Ordering::Relaxed;
+        if self.region.header().pressure.0.load(Relaxed) != 0 {
+            let byte = self.region.referenced(frame);
+            if byte.load(Relaxed) == 0 {
+                byte.store(1, Relaxed);
+            }
+        }
     }
-}
-
-#[cold]
-fn volume_is_full() -> Error {
-    Error::exhausted("the volume has reached its largest size")
 }

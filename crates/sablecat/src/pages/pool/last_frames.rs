@@ -13,8 +13,9 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::Pool;
 use crate::error::Result;
-use crate::pages::{Pages, Participant};
+use crate::pages::participants::Participant;
 use crate::region::{FrameState, Region};
 use crate::types::FrameId;
 
@@ -60,7 +61,7 @@ impl LastFrames {
     }
 }
 
-impl Pages {
+impl Pool {
     /// Keeps free frames that `me` has at hand, as long as too few are kept; not while it removes.
     pub(crate) fn keep_last(&self, me: &Participant) {
         let last = &self.last_frames;

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use sablecat_os::clock;
 
+use super::Pool;
 use crate::error::Result;
-use crate::pages::{Pages, Participant};
+use crate::pages::participants::Participant;
 use crate::region::{EntryWord, PAGE_QUEUES, Queue};
 use crate::types::{FrameId, PageId};
 
@@ -58,7 +59,52 @@ pub(crate) fn impatiently<T>(act: impl FnOnce() -> T) -> T {
     done
 }
 
-impl Pages {
+/// A page's latch, held until dropped.
+#[derive(Debug)]
+#[must_use]
+pub(in crate::pages) struct PageLatch<'a> {
+    pool: &'a Pool,
+    me: &'a Participant,
+    page: PageId,
+    current: FrameId,
+}
+
+impl PageLatch<'_> {
+    /// The frame of the page's current version; none: not in memory.
+    pub(in crate::pages) fn current(&self) -> FrameId {
+        self.current
+    }
+
+    /// It has ended: the page's entry was swung.
+    pub(in crate::pages) fn swung(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for PageLatch<'_> {
+    fn drop(&mut self) {
+        self.pool.unlatch(self.page, self.me);
+    }
+}
+
+impl Pool {
+    /// Latches a page for as long as what is returned lasts.
+    ///
+    /// # Errors
+    /// As [`Pool::latch`].
+    pub(in crate::pages) fn hold<'a>(&'a self, page: PageId, me: &'a Participant) -> Result<PageLatch<'a>> {
+        self.latch(page, me).map(|current| PageLatch { pool: self, me, page, current })
+    }
+
+    /// As [`Pool::hold`], unless somebody has it, or this process was taken for dead.
+    pub(in crate::pages) fn try_hold<'a>(
+        &'a self,
+        page: PageId,
+        me: &'a Participant,
+    ) -> Option<PageLatch<'a>> {
+        self.try_latch(page, me).map(|current| PageLatch { pool: self, me, page, current })
+    }
+
     #[inline]
     pub(in crate::pages) fn latch_queue(&self, page: PageId) -> Queue<'_> {
         self.region.queue(page.0 as usize % PAGE_QUEUES)
@@ -79,39 +125,37 @@ impl Pages {
         })
     }
 
-    /// Latches a page for `me`, as [`Pages::latch`] does; none if it is not to be had until then, by the
-    /// monotonic clock (none: for ever).
+    /// As [`Pool::hold`]; none if it is not to be had until then, by the monotonic clock.
     ///
     /// # Errors
-    /// As [`Pages::latch`].
-    pub(in crate::pages) fn latch_until(
-        &self,
-        until: Option<Duration>,
+    /// As [`Pool::latch`].
+    pub(in crate::pages) fn hold_until<'a>(
+        &'a self,
+        until: Duration,
         page: PageId,
-        me: &Participant,
-    ) -> Result<Option<FrameId>> {
-        let latched = self.latch_queue(page).wait_until(until, |_| match self.try_latch(page, me) {
+        me: &'a Participant,
+    ) -> Result<Option<PageLatch<'a>>> {
+        let held = self.latch_queue(page).wait_until(Some(until), |_| match self.try_hold(page, me) {
             None => self.region.check_fence().err().map(Err),
-            frame => frame.map(Ok),
+            held => held.map(Ok),
         });
-        latched.transpose()
+        held.transpose()
     }
 
-    /// Latches a page for `me`, as [`Pages::latch`] does; none if whoever has it keeps it for longer than who
-    /// has the checkpoint role waits.
+    /// As [`Pool::hold`]; none if whoever has it keeps it for longer than who has the checkpoint role waits.
     ///
     /// # Errors
-    /// As [`Pages::latch`].
-    pub(in crate::pages) fn latch_patiently(
-        &self,
+    /// As [`Pool::latch`].
+    pub(in crate::pages) fn hold_patiently<'a>(
+        &'a self,
         page: PageId,
         patience: &mut Patience,
-        me: &Participant,
-    ) -> Result<Option<FrameId>> {
-        match self.try_latch(page, me) {
+        me: &'a Participant,
+    ) -> Result<Option<PageLatch<'a>>> {
+        match self.try_hold(page, me) {
             // As a rule for a moment.
-            None => self.latch_until(Some(patience.until(PATIENCE_LATCH)), page, me),
-            latched => Ok(latched),
+            None => self.hold_until(patience.until(PATIENCE_LATCH), page, me),
+            held => Ok(held),
         }
     }
 

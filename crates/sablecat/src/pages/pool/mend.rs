@@ -12,11 +12,12 @@
 
 use sablecat_os::atomic::Ordering;
 
-use crate::pages::{Pages, Participant};
+use super::Pool;
+use crate::pages::participants::Participant;
 use crate::region::{EntryWord, FrameState, ListItem, WRITTEN_QUEUE};
 use crate::types::{FrameId, PageId};
 
-impl Pages {
+impl Pool {
     /// Ends all latches of the participant that was in slot `dead`. `list` is what it had listed for a commit
     /// that did not happen; where it says nonsense (it may have been half written) nothing comes of it.
     pub(crate) fn unlatch_all_of(&self, dead: u16, list: &[ListItem]) {

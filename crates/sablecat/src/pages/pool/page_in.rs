@@ -7,14 +7,19 @@
 use sablecat_os::atomic::Ordering;
 use sablecat_os::disk::AlignedBuf;
 
+use super::Pool;
 use crate::error::{Error, Result};
-use crate::pages::store::follow::Following;
+use crate::pages::generation::followed::Following;
+use crate::pages::header;
+use crate::pages::participants::Participant;
 use crate::pages::volume::{Found, Volume, compare_block};
-use crate::pages::{Pages, Participant, header};
 use crate::region::{BlockWord, Counted, EntryWord, FrameState};
 use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock};
 
-impl Pages {
+/// Tells whether bytes read from disk form a page that the access methods can work on without looking back.
+pub(crate) type PageCheck = fn(&[u8]) -> std::result::Result<(), String>;
+
+impl Pool {
     /// The current version's frame, after reading it if nobody else did meanwhile.
     #[cold]
     pub(in crate::pages) fn page_in(&self, page: PageId, me: &Participant) -> Result<FrameId> {
@@ -183,38 +188,6 @@ impl Pages {
         } else {
             Ok(())
         }
-    }
-
-    /// Makes sure that the page's entry says where the page is on disk: fills the entries of all pages that
-    /// share a map leaf with it.
-    pub(crate) fn learn_block(&self, page: PageId) -> Result<()> {
-        let Some(volume) = &self.volume else { return Ok(()) };
-        if self.region.entry(page).block().is_known() {
-            return Ok(());
-        }
-        if let Some(following) = &self.following {
-            return self.learn_followed(volume, following, page);
-        }
-        // The blocks of a map that is no longer in force are written anew, perhaps by another process: what
-        // was read there counts only if that map was in force to the end. The blocks that it named hold: what
-        // has changed since has an entry that says so.
-        let generation = &self.region.header().generation.0;
-        let (first, blocks) = loop {
-            let before = generation.load(Ordering::SeqCst);
-            self.follow_generation(volume)?;
-            let found = volume.lookup_leaf(page);
-            if generation.load(Ordering::SeqCst) == before {
-                break found?;
-            }
-        };
-        for (n, &block) in blocks.iter().enumerate() {
-            let id = u64::from(first.0) + n as u64;
-            // Of ids that nobody has ever used there may be no memory to learn it.
-            if id < self.page_ids.high_water() {
-                self.region.entry(PageId(id as u32)).learn_block(BlockWord::mapped(block));
-            }
-        }
-        Ok(())
     }
 }
 

@@ -18,10 +18,12 @@ use std::time::Duration;
 
 use sablecat_os::atomic::{Ordering, fence, fence_everywhere};
 
+use super::Pool;
+use super::writing::{Claim, Writes};
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::store::writing::{Claim, Writes};
-use crate::pages::visibility::horizon::Horizon;
-use crate::pages::{Pages, Participant, header};
+use crate::pages::header;
+use crate::pages::participants::Participant;
+use crate::pages::participants::horizon::Horizon;
 use crate::region::{ANY_FRAME, BlockWord, Counted, EntryWord, FrameState, MEMORY_IS_FULL, NO_EPOCH, Work};
 use crate::trace::{self, Happened};
 use crate::types::{FrameId, Lsn, PageId};
@@ -91,7 +93,7 @@ enum Swept {
     Kept,
 }
 
-impl Pages {
+impl Pool {
     /// Sweeps until `want` frames are at hand, or at least `least` when more would cost others their
     /// snapshots. The caller is in no operation.
     pub(crate) fn refill(&self, me: &Participant, want: usize, least: usize) -> Result<()> {
@@ -447,7 +449,8 @@ impl Pages {
             return false;
         }
         let _hand = me.in_hand();
-        let Some(frame) = self.try_latch(first, me) else { return false };
+        let Some(latch) = self.try_hold(first, me) else { return false };
+        let frame = latch.current();
         // SAFETY: the page is latched and this is its current version, which only its latch's holder could
         // supersede.
         let is_last = frame != FrameId::NONE && header::is_free(unsafe { self.region.page(frame) });
@@ -455,9 +458,9 @@ impl Pages {
             && matches!(self.evict_latched(first, frame, horizon, Evict::Saved, me), Ok(Swept::Retired))
         {
             self.leave_pool(first, frame, me);
+            latch.swung();
             return true;
         }
-        self.unlatch(first, me);
         !is_last
     }
 
@@ -485,11 +488,11 @@ impl Pages {
     /// be no doubt.
     #[cold]
     fn sweep_orphan(&self, page: PageId, frame: FrameId, me: &Participant) -> Swept {
-        let Some(current) = self.try_latch(page, me) else { return Swept::Kept };
+        let Some(latch) = self.try_hold(page, me) else { return Swept::Kept };
         let desc = self.region.frame(frame);
         let claimed = FrameState::Claimed(me.number());
         let mut swept = Swept::Kept;
-        if current != frame && desc.change(FrameState::Published, claimed) {
+        if latch.current() != frame && desc.change(FrameState::Published, claimed) {
             // Claimed; now look again: the frame may have been freed and published anew since the caller's
             // look.
             if desc.page() == page && desc.superseded() == Lsn::MAX && !desc.block().is_writing() {
@@ -500,7 +503,6 @@ impl Pages {
                 desc.set_state(FrameState::Published);
             }
         }
-        self.unlatch(page, me);
         swept
     }
 
@@ -551,7 +553,7 @@ impl Pages {
         }
         if free {
             // Nobody can reach the page any more: all that is left of it is its number. The word first:
-            // should this process die here, the block is lost (lost.rs), and not freed twice.
+            // should this process die here, the block is lost (store/lost.rs), and not freed twice.
             desc.set_block(BlockWord::NOTHING);
             self.forget_block(block);
             self.region.entry(page).set_block(BlockWord::NOTHING);
@@ -578,77 +580,18 @@ impl Pages {
         if is_own && self.region.is_fenced() {
             return Swept::Kept;
         }
-        let latched = if is_own { Some(word.frame()) } else { self.try_latch(page, me) };
-        let Some(current) = latched else { return Swept::Kept };
-        let swept = match self.newer_in_chain(current, frame, page) {
+        let latch = if is_own { None } else { self.try_hold(page, me) };
+        let current = match &latch {
+            Some(latch) => latch.current(),
+            None if is_own => word.frame(),
+            None => return Swept::Kept,
+        };
+        match self.newer_in_chain(current, frame, page) {
             Some(newer) if self.take_from_chain(newer, newer == current, (frame, superseded), page, me) => {
                 Swept::Retired
             }
             _ => Swept::Kept,
-        };
-        if !is_own {
-            self.unlatch(page, me);
         }
-        swept
-    }
-
-    /// The version in front of `frame` in the chain that begins with `current`, which the caller has latched.
-    pub(in crate::pages) fn newer_in_chain(
-        &self,
-        current: FrameId,
-        frame: FrameId,
-        page: PageId,
-    ) -> Option<FrameId> {
-        let mut newer = current;
-        while newer != FrameId::NONE {
-            let next = self.region.frame(newer).previous();
-            let born = Lsn(self.region.born(newer).load(Ordering::Acquire));
-            if next == FrameId::NONE || !self.links(born, next, page) {
-                return None;
-            }
-            if next == frame {
-                return Some(newer);
-            }
-            newer = next;
-        }
-        None
-    }
-
-    /// Takes a version of a latched page out of the middle of its chain: `old`, a frame and where it was
-    /// superseded, which stands behind `newer`. False if it cannot be had.
-    ///
-    /// Both are claimed, and then looked at again: pins may have moved since the chain was walked, and others
-    /// have freed either frame and built something else in it. The current version is safe from that while
-    /// the page is latched.
-    pub(in crate::pages) fn take_from_chain(
-        &self,
-        newer: FrameId,
-        is_current: bool,
-        old: (FrameId, Lsn),
-        page: PageId,
-        me: &Participant,
-    ) -> bool {
-        let claimed = FrameState::Claimed(me.number());
-        let (frame, superseded) = old;
-        let (newer, old) = (self.region.frame(newer), self.region.frame(frame));
-        if !is_current && !newer.change(FrameState::Published, claimed) {
-            return false;
-        }
-        let mut taken = false;
-        if newer.page() == page && newer.previous() == frame && old.change(FrameState::Published, claimed) {
-            if old.superseded() == superseded && old.page() == page && !old.block().is_writing() {
-                newer.set_previous(old.previous());
-                self.drop_block(old, me);
-                self.retire(frame, me);
-                taken = true;
-            } else {
-                old.set_state(FrameState::Published);
-            }
-        }
-        if !is_current {
-            newer.set_state(FrameState::Published);
-        }
-        taken
     }
 
     /// Tells the owner of a slot that its snapshot is given up.

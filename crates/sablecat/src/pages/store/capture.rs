@@ -5,12 +5,14 @@ use std::time::Duration;
 use sablecat_os::atomic::Ordering;
 use sablecat_os::disk::AlignedBuf;
 
-use super::run::rest_of;
-use super::writing::Claim;
+use super::Store;
 use crate::error::Result;
-use crate::pages::pool::latch::Patience;
+use crate::pages::header;
+use crate::pages::participants::Participant;
+use crate::pages::pool::latch::{PageLatch, Patience};
+use crate::pages::pool::rest::rest_of;
+use crate::pages::pool::writing::Claim;
 use crate::pages::volume::Volume;
-use crate::pages::{Pages, Participant, header};
 use crate::region::{FrameState, WRITTEN_QUEUE};
 use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock, VolumeId};
 
@@ -59,7 +61,7 @@ impl Changed {
     }
 }
 
-impl Pages {
+impl Store {
     /// Captures a page, when its latch is to be had and nobody is writing its version any more. Who is at it
     /// may be stopped, or wait for the disk for as long: not all are waited for.
     pub(super) fn capture_when_idle(
@@ -70,15 +72,15 @@ impl Pages {
         me: &Participant,
         changed: &mut Changed,
     ) -> Result<Found> {
-        let latched = self.latch_patiently(page, &mut changed.patience, me)?;
-        let Some(current) = latched else { return self.copy_version(volume, page, at, me, changed) };
-        match self.capture(page, current, at, me, changed)? {
+        let held = self.hold_patiently(page, &mut changed.patience, me)?;
+        let Some(latch) = held else { return self.copy_version(volume, page, at, me, changed) };
+        match self.capture(page, latch, at, me, changed)? {
             Found::Busy => {}
             found => return Ok(found),
         }
         let until = changed.patience.until(Duration::ZERO);
         let found = self.region.queue(WRITTEN_QUEUE).wait_until(Some(until), |_| {
-            match self.try_latch(page, me).map(|current| self.capture(page, current, at, me, changed)) {
+            match self.try_hold(page, me).map(|latch| self.capture(page, latch, at, me, changed)) {
                 None | Some(Ok(Found::Busy)) => self.region.check_fence().err().map(Err),
                 found => found,
             }
@@ -87,15 +89,15 @@ impl Pages {
     }
 
     /// Finds, of a page latched by `me`, what the map is to say of it, and marks the block as a checkpoint's.
-    /// Ends the latch.
     fn capture(
         &self,
         page: PageId,
-        current: FrameId,
+        latch: PageLatch<'_>,
         at: Lsn,
         me: &Participant,
         changed: &mut Changed,
     ) -> Result<Found> {
+        let current = latch.current();
         // Inside an operation at the pin: who has been succeeded may have lost that, like any snapshot, and
         // finds it out before it looks.
         let found =
@@ -104,7 +106,6 @@ impl Pages {
         if newer {
             self.mark_unsaved(page);
         }
-        self.unlatch(page, me);
         found
     }
 

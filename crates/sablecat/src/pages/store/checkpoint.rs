@@ -1,9 +1,9 @@
 //! Checkpoints: the pages half. The checkpointer is a reader that writes what it sees.
 //!
-//! Pin S. Every page changed since a checkpoint last looked has its bit in `unsaved` (unsaved.rs); the bits
-//! move to `capturing`, and for each page the version valid at S is found, given a block and written; then
-//! the map and the superblock name the new blocks. `capturing` is cleared only after that, so that the
-//! successor of a checkpointer that failed or died captures the same pages again.
+//! Pin S. Every page changed since a checkpoint last looked has its bit in `unsaved` (generation/unsaved.rs);
+//! the bits move to `capturing`, and for each page the version valid at S is found, given a block and
+//! written; then the map and the superblock name the new blocks. `capturing` is cleared only after that, so
+//! that the successor of a checkpointer that failed or died captures the same pages again.
 //!
 //! Why no change is missed: a commit at c sets the page's bit after it swung the entry and before `visible`
 //! reaches c; the checkpointer pins S before it takes bits, so every page changed at or below S has its bit
@@ -27,9 +27,9 @@
 //! failed.
 //!
 //! *When it is succeeded.* Whoever makes a checkpoint and does not move loses the role to another
-//! (succession.rs says why nothing that it does late does harm). It begins anew, unless its superblock was
-//! set by then: so its successor has written that. What it has captured stays so: the successor may name it
-//! by now.
+//! (generation/succession.rs says why nothing that it does late does harm). It begins anew, unless its
+//! superblock was set by then: so its successor has written that. What it has captured stays so: the
+//! successor may name it by now.
 //!
 //! *Who is in its way.* Nobody is waited for without end. A page whose latch is not to be had, or whose
 //! version somebody is writing, is copied in the end: read as any reader reads it, and written to a block
@@ -40,15 +40,16 @@ use std::collections::HashSet;
 
 use sablecat_os::atomic::{Ordering, fence};
 
+use super::Store;
 use super::capture::{Changed, Found};
+use super::relocate::Moving;
 use super::relocate::Switched;
-use super::run::rest_of;
-use super::writing::Writes;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
+use crate::pages::participants::Participant;
+use crate::pages::pool::rest::rest_of;
+use crate::pages::pool::writing::Writes;
 use crate::pages::volume::{Superblock, Tail, Volume};
-use crate::pages::{Moving, Pages, Participant};
 use crate::region::{BlockWord, FrameState, Held};
-use crate::trace::{self, Happened};
 use crate::types::{BlockId, FrameId, Lsn, PageId, SealedBlock};
 
 /// Versions written together.
@@ -73,7 +74,7 @@ pub(crate) struct Captured {
     pub(crate) moving: bool,
 }
 
-impl Pages {
+impl Store {
     /// Writes a checkpoint of the newest published state, and moves blocks down. `describe` fills in what the
     /// superblock says beyond the pages, given the checkpoint's LSN; it is called again if another took over
     /// and this begins anew. Durable when it returns. Waits for a checkpoint in progress; stops no writer.
@@ -120,7 +121,7 @@ impl Pages {
         self.fail_if_poisoned()?;
         let needed = self.log_needed_from();
         // What an earlier checkpoint has dealt with says nothing of this one's snapshot: it is of another
-        // holding (horizon.rs).
+        // holding (participants/horizon.rs).
         let pinned = self.pinned(me);
         let at = pinned.at();
         let mut changed = Changed::default();
@@ -148,15 +149,6 @@ impl Pages {
         }
     }
 
-    /// Nobody knows any more what is on the volume: no checkpoint is made of it from here on, and nothing
-    /// read from it is believed. The caller has the checkpoint role, or had it when it flushed.
-    pub(in crate::pages) fn poison(&self) {
-        // Release, and before the role is released: pairs with the look of who takes it next.
-        if self.region.header().volume_poisoned.swap(1, Ordering::Release) == 0 {
-            trace::tell(Happened::Poisoned { what: "volume", cause: "a write or flush of it failed" });
-        }
-    }
-
     /// From where recovery must read the log for a checkpoint that is pinned after this: the newest commit,
     /// or the first chunk of a write set that is being logged. Of a write set that this misses, every chunk
     /// comes later: it is announced before its first chunk.
@@ -165,27 +157,6 @@ impl Pages {
         fence(Ordering::SeqCst);
         let high = self.region.header().slots_high.0.load(Ordering::SeqCst) as u16;
         (1..high).filter_map(|n| self.region.slot(n).chain()).fold(visible, Lsn::min)
-    }
-
-    /// An error once a write to the volume has failed in a way that leaves unknown what is on it.
-    pub(crate) fn fail_if_poisoned(&self) -> Result<()> {
-        if self.region.header().volume_poisoned.load(Ordering::Acquire) != 0 {
-            return Err(Error::new(
-                ErrorKind::Poisoned,
-                "an earlier write or flush of the volume failed, so what the disk holds is not known; close the environment and open it again to recover",
-            ));
-        }
-        Ok(())
-    }
-
-    /// Makes sure that this process reads the map of the generation in force, which another process may have
-    /// put there.
-    pub(crate) fn follow_generation(&self, volume: &Volume) -> Result<()> {
-        if volume.generation() == self.region.header().generation.0.load(Ordering::SeqCst) {
-            Ok(())
-        } else {
-            volume.follow()
-        }
     }
 
     fn checkpoint_at(
@@ -374,7 +345,8 @@ impl Pages {
         me: &Participant,
         change: impl Fn(BlockWord) -> BlockWord,
     ) -> Result<BlockWord> {
-        let current = self.latch(page, me)?;
+        let latch = self.hold(page, me)?;
+        let current = latch.current();
         let (entry, desc) = (self.region.entry(page), self.region.frame(current));
         let in_memory = current != FrameId::NONE;
         let before = if in_memory { desc.block() } else { entry.block() };
@@ -385,7 +357,6 @@ impl Pages {
         } else if after != before {
             entry.set_block(after);
         }
-        self.unlatch(page, me);
         Ok(before)
     }
 
@@ -393,7 +364,8 @@ impl Pages {
     /// frees the version on it frees it, as any other; or it is free already, if that version is gone.
     fn unname(&self, page: PageId, block: BlockId, me: &Participant) {
         // Of who was taken for dead others mend what is left.
-        let Ok(current) = self.latch(page, me) else { return };
+        let Ok(latch) = self.hold(page, me) else { return };
+        let current = latch.current();
         let entry = self.region.entry(page);
         let is_it = |word: BlockWord| word.block() == block;
         if current == FrameId::NONE {
@@ -413,7 +385,6 @@ impl Pages {
             // version: that still says it is a checkpoint's.
             self.blocks.release(block);
         }
-        self.unlatch(page, me);
     }
 
     /// The version of a latched page, behind `current`, that is on a block. Sweeps may have claimed any of
@@ -433,7 +404,7 @@ impl Pages {
         }
     }
 
-    /// [`Pages::unname`] for a version that is not the current one, so that others may free it at any moment.
+    /// [`Store::unname`] for a version that is not the current one, so that others may free it at any moment.
     fn unname_old(&self, frame: FrameId, block: BlockId, page: PageId, me: &Participant) {
         let desc = self.region.frame(frame);
         let is_it = || desc.page() == page && desc.block().block() == block;
@@ -459,42 +430,5 @@ impl Pages {
         }
         // Whoever has claimed it was stopped just there. The block stays in use until it is found lost
         // (lost.rs).
-    }
-
-    /// As [`Pages::learn_free`], for who makes no checkpoint; unless somebody does, who will.
-    pub(in crate::pages) fn learn_free_early(&self, me: &Participant) -> Result<()> {
-        let Some(volume) = &self.volume else { return Ok(()) };
-        if self.region.header().free_known.load(Ordering::Acquire) != 0 {
-            return Ok(());
-        }
-        let Some(_hold) = self.try_hold_checkpoint(me) else { return Ok(()) };
-        let _hand = me.in_hand();
-        self.fail_if_poisoned()?;
-        self.follow_generation(volume)?;
-        self.learn_free(volume)
-    }
-
-    /// Learns, once, which page ids and blocks below the opening high-water marks are free: until then all
-    /// count as used, so that opening need not read the map.
-    pub(in crate::pages) fn learn_free(&self, volume: &Volume) -> Result<()> {
-        if self.region.header().free_known.load(Ordering::Acquire) != 0 {
-            return Ok(());
-        }
-        let found = volume.scan()?;
-        // Before anything is free: should this process die here, what is not free yet is lost (lost.rs), but
-        // what is free, and perhaps in use again, is not made free a second time. By one alone, who may have
-        // been succeeded since: what it does not free nobody else can have.
-        if self
-            .region
-            .header()
-            .free_known
-            .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire)
-            .is_err()
-        {
-            return Ok(());
-        }
-        self.page_ids.free_unused(&found.pages);
-        self.blocks.free_unused(&found.blocks);
-        Ok(())
     }
 }

@@ -12,7 +12,7 @@
 //! found, afterwards, to be still that of G ([`Volume::is_newest`]). If it is not, the answer is
 //! `SnapshotTooOld`; damage is reported as damage only if it was read in force.
 //!
-//! *Going on to a newer view.* Who begins to read looks first ([`Pages::sit`]); if there is a newer
+//! *Going on to a newer view.* Who begins to read looks first ([`Store::sit`]); if there is a newer
 //! superblock, the page table is emptied, then the new generation put in force. Frames are retired, so that
 //! whoever looks at one goes on looking at it. Readers of the view before find none of their pages any more,
 //! and are told so.
@@ -28,55 +28,17 @@
 //! Costs: reading a page in takes two more reads of 64 bytes (1.5 us together, from the page cache), and so
 //! does beginning to read; a new view costs a microsecond for each map leaf that was in use, and the cache.
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use sablecat_os::atomic::Ordering;
 
-use crate::error::{Error, Result};
+use super::Store;
+use crate::error::Result;
+use crate::pages::generation::followed::{Following, lock};
+use crate::pages::participants::{Participant, Seat};
 use crate::pages::volume::Volume;
-use crate::pages::{Pages, Participant, Seat};
 use crate::region::{BlockWord, EntryWord, FrameState};
-use crate::types::{FrameId, Lsn, PageId};
+use crate::types::{FrameId, PageId};
 
-/// What a reader of the last checkpoint knows of it.
-#[derive(Debug, Default)]
-pub(in crate::pages) struct Following {
-    state: Mutex<State>,
-    /// Held by who goes on to a newer view.
-    turn: Mutex<()>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// The generation that the page table is of; none while it is being emptied.
-    view: Option<u64>,
-    /// First pages of the map leaves whose pages the page table may know.
-    leaves: HashSet<PageId>,
-    /// The LSNs of the checkpoints that somebody may still be reading.
-    lsns: BTreeMap<u64, Lsn>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Following {
-    /// The generation in force.
-    ///
-    /// # Errors
-    /// `SnapshotTooOld` while another takes its place.
-    pub(in crate::pages) fn view(&self) -> Result<u64> {
-        lock(&self.state).view.ok_or_else(Error::newer_checkpoint)
-    }
-}
-
-impl Pages {
-    /// Whether this is a reader of the last checkpoint.
-    pub(crate) fn is_following(&self) -> bool {
-        self.following.is_some()
-    }
-
+impl Store {
     /// Takes a seat to read the newest state, which for a reader of checkpoints may be that of a new one.
     ///
     /// # Errors
@@ -169,55 +131,5 @@ impl Pages {
             self.retire(frame, me);
         }
         Ok(())
-    }
-
-    /// Has the page table know where the pages of the map leaf over `page` are. The caller looks, when it has
-    /// read there, whether that may be believed.
-    pub(in crate::pages) fn learn_followed(
-        &self,
-        volume: &Volume,
-        following: &Following,
-        page: PageId,
-    ) -> Result<()> {
-        let span = volume.leaf_span() as u32;
-        let view = {
-            let mut state = lock(&following.state);
-            state.leaves.insert(PageId(page.0 / span * span));
-            state.view.ok_or_else(Error::newer_checkpoint)?
-        };
-        let (first, blocks) = volume.lookup_leaf(page)?;
-        let state = lock(&following.state);
-        if state.view != Some(view) {
-            return Err(Error::newer_checkpoint());
-        }
-        for (page, block) in self.leaf_pages(volume, first).zip(blocks) {
-            self.region.entry(page).learn_block(BlockWord::mapped(block));
-        }
-        Ok(())
-    }
-
-    fn leaf_pages(&self, volume: &Volume, first: PageId) -> impl Iterator<Item = PageId> + use<> {
-        let end = (u64::from(first.0) + volume.leaf_span()).min(self.region.geometry().pages_max);
-        (u64::from(first.0)..end).map(|page| PageId(page as u32))
-    }
-
-    /// An error unless everything read so far at `at` may be believed. Without errors unless this is a reader
-    /// of checkpoints.
-    ///
-    /// # Errors
-    /// `SnapshotTooOld` if a newer checkpoint has been written; those of reading superblocks.
-    pub(crate) fn confirm(&self, at: Lsn) -> Result<()> {
-        match (&self.following, &self.volume) {
-            (Some(_), Some(volume)) if !volume.is_newest(at.0)? => Err(Error::newer_checkpoint()),
-            _ => Ok(()),
-        }
-    }
-
-    /// The LSN whose state a snapshot pinned at `at` sees.
-    pub(crate) fn lsn_of(&self, at: Lsn) -> Lsn {
-        match &self.following {
-            Some(following) => lock(&following.state).lsns.get(&at.0).copied().unwrap_or_default(),
-            None => at,
-        }
     }
 }

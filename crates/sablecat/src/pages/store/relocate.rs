@@ -54,11 +54,12 @@ use std::sync::atomic::Ordering as StdOrdering;
 use sablecat_os::atomic::{Ordering, fence};
 use sablecat_os::disk::AlignedBuf;
 
+use super::Store;
 use crate::error::{Error, Result};
 use crate::pages::allocation::{Bounds, first_within};
+use crate::pages::participants::Participant;
 use crate::pages::pool::latch::Patience;
 use crate::pages::volume::{CHECKSUM_BYTES, CheckpointPlan, Found, InUse, Marks, Superblock, Volume};
-use crate::pages::{Pages, Participant};
 use crate::region::{BlockWord, Held, Moored};
 use crate::types::{BlockId, FrameId, PageId, SealedBlock, VolumeId};
 
@@ -151,7 +152,7 @@ impl Moves {
     }
 }
 
-impl Pages {
+impl Store {
     /// Writes the map that results from `changes` and from moving blocks, and puts it in force; without
     /// either (none), if it is not known what is free. The caller has the checkpoint role, or had it: then
     /// this fails, or another has put it in force.
@@ -467,10 +468,10 @@ impl Pages {
         let Move { page, from, to } = *moved;
         #[cfg(test)]
         self.telling.pass();
-        let Some(current) = self.latch_patiently(page, patience, me)? else { return Ok(NamedBy::Page) };
+        let Some(latch) = self.hold_patiently(page, patience, me)? else { return Ok(NamedBy::Page) };
+        let current = latch.current();
         // Under the latch, without which no successor lets go of the new place.
         if held.is_succeeded() {
-            self.unlatch(page, me);
             return Ok(NamedBy::Page);
         }
         #[cfg(test)]
@@ -490,7 +491,6 @@ impl Pages {
                 named_by = NamedBy::OldVersion;
             }
         }
-        self.unlatch(page, me);
         Ok(named_by)
     }
 

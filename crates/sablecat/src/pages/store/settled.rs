@@ -12,10 +12,12 @@
 //!
 //! Costs (sketch): the map, read once, and a latch a page, 50 ns; a bit a page.
 
+use super::Store;
 use crate::error::Result;
+use crate::pages::header;
+use crate::pages::participants::{Participant, Pinned};
 use crate::pages::volume::{Found, Volume};
-use crate::pages::{Pages, Participant, header};
-use crate::types::{BlockId, FrameId, Lsn, PageId};
+use crate::types::{BlockId, FrameId, PageId};
 
 /// A set of pages: a bit a page.
 #[derive(Debug)]
@@ -52,23 +54,23 @@ impl PageSet {
     }
 }
 
-impl Pages {
-    /// The pages whose newest version is the one that the map in force names, and the newest state, at which
-    /// `me` is pinned then. Waits for a checkpoint in progress, and holds up the next.
+impl Store {
+    /// The pages whose newest version is the one that the map in force names, and the newest state, which
+    /// `me` has pinned as long as that lasts. Waits for a checkpoint in progress, and holds up the next.
     ///
     /// # Errors
     /// `SnapshotTooOld` if that state was given up meanwhile; too many if there is no second seat; those of
     /// reading the map. What hangs on a damaged block of it is left out.
-    pub(crate) fn settled(&self, volume: &Volume, me: &Participant) -> Result<(Lsn, PageSet)> {
+    pub(crate) fn settled<'m>(&self, volume: &Volume, me: &'m Participant) -> Result<(Pinned<'m>, PageSet)> {
         // By another: the pin of who has that role nobody gives up, for however long its process does not
         // run.
         let keeper = self.participants.sit()?;
         self.without_checkpoint(&keeper, || self.settled_meanwhile(volume, me))
     }
 
-    fn settled_meanwhile(&self, volume: &Volume, me: &Participant) -> Result<(Lsn, PageSet)> {
+    fn settled_meanwhile<'m>(&self, volume: &Volume, me: &'m Participant) -> Result<(Pinned<'m>, PageSet)> {
         self.follow_generation(volume)?;
-        let at = self.pin(me);
+        let pinned = self.pinned(me);
         let mut settled = PageSet::new(self.page_ids.high_water());
         let mut free_below = 0;
         volume.walk(0..u64::MAX, &mut |found| {
@@ -82,24 +84,24 @@ impl Pages {
                 // No version at that state: it is younger than that, and what was there before is gone
                 // altogether.
                 let after = self
-                    .show(page, at, me, header::freed_after)
+                    .show(page, pinned.at(), me, header::freed_after)
                     .or_else(|error| if error.is_not_there() { Ok(0) } else { Err(error) })?;
                 free_below = free_below.max(u64::from(page.0) + after + 1);
             }
             Ok(())
         })?;
-        Ok((at, settled))
+        Ok((pinned, settled))
     }
 
     /// Whether the newest version of a page is the one on a block that the map names for it.
     fn is_on(&self, page: PageId, block: BlockId, me: &Participant) -> Result<bool> {
-        let current = self.latch(page, me)?;
+        let latch = self.hold(page, me)?;
+        let current = latch.current();
         let word = if current == FrameId::NONE {
             self.region.entry(page).block()
         } else {
             self.region.frame(current).block()
         };
-        self.unlatch(page, me);
         // What has not been looked up since the environment was opened is where the map says.
         Ok((current == FrameId::NONE && !word.is_known()) || word.block() == block)
     }

@@ -4,7 +4,7 @@
 //! operations last microseconds. One may last for ever: its process may be stopped, or be looked at in a
 //! debugger, and then all frames that are evicted or unlinked would be held until it goes on. So a snapshot's
 //! operation says besides, for each page, which frame it looks at; and who has waited for frames in vain
-//! frees those that operations hold by their epochs alone ([`Pages::free_unlooked`](crate::pages::Pages),
+//! frees those that operations hold by their epochs alone ([`Pool::free_unlooked`](crate::pages::pool::Pool),
 //! [decision 20](../../../../../docs/decisions/0020-looking-at-one-frame.md)). What is behind a frame may
 //! then change as long as it is not looked at: so the entry, or what describes an old version, is read again
 //! after it was said which.
@@ -16,27 +16,22 @@ use std::slice;
 use sablecat_os::atomic::{Ordering, light_fence};
 use sablecat_os::prefetch::{self, Ahead};
 
+use super::Visibility;
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::{Pages, Participant};
-use crate::region::{ANY_FRAME, FrameState, PageEntry, Slot};
+use crate::pages::participants::Participant;
+use crate::pages::pool::frames::FRAMES_WANTED;
+use crate::region::{ANY_FRAME, PageEntry, Slot};
 use crate::types::{FrameId, Lsn, PageId};
-
-/// Frames an operation wants at hand before it begins, once the pool is under pressure: a path from a root to
-/// a leaf, and some.
-const FRAMES_WANTED: usize = 16;
 
 /// It sweeps for them when it has fewer than this: not none, so that those which wait for operations in
 /// progress are free by the time they are needed.
 const FRAMES_LOW: usize = 4;
 
-/// After so many tries to find a version somebody dead may be in the way.
-const TRIES_STALLED: u32 = 10_000;
-
 /// One operation in progress. Frames reachable while it lasts are not used for anything else before it ends;
 /// of a snapshot's, if it lasts too long, only the one that it looks at.
 #[derive(Debug)]
 pub(crate) struct Operation<'a> {
-    pub(crate) pages: &'a Pages,
+    pub(crate) pages: &'a Visibility,
     pub(crate) me: &'a Participant,
 }
 
@@ -166,7 +161,7 @@ impl Snapshot<'_> {
     }
 }
 
-impl Pages {
+impl Visibility {
     /// Begins an operation without a pin, which may look at anything.
     #[inline]
     pub(crate) fn enter<'a>(&'a self, me: &'a Participant) -> Operation<'a> {
@@ -245,26 +240,6 @@ impl Pages {
         })
     }
 
-    /// As [`Pages::operate`], for work that begins no operation: it may hold latches.
-    #[inline]
-    pub(crate) fn with_frames<T>(&self, me: &Participant, mut work: impl FnMut() -> Result<T>) -> Result<T> {
-        let mut least = 1;
-        loop {
-            match work() {
-                Err(error) if error.is_out_of_frames() => self.refill(me, FRAMES_WANTED, least)?,
-                result => return result,
-            }
-            // The few frames that come cheap may be those of the pages that the work is about to visit.
-            least = FRAMES_WANTED;
-        }
-    }
-
-    /// True once the pool has had to evict.
-    #[inline]
-    pub(crate) fn under_pressure(&self) -> bool {
-        self.region.header().pressure.0.load(Ordering::Relaxed) != 0
-    }
-
     /// Says that the operation looks at a frame, which its page's entry had. Whether the entry still has it:
     /// from then on nobody takes it away.
     #[inline]
@@ -272,20 +247,6 @@ impl Pages {
         slot.look_at(if self.says_what_it_looks_at { frame } else { ANY_FRAME });
         light_fence();
         entry.word().frame() == frame
-    }
-
-    /// Whether `frame` still holds the version of `page` that was born at `born`, or one that is to be seen
-    /// in its place at a snapshot between that and `until`: it may have been used again since it was come
-    /// upon.
-    pub(in crate::pages) fn is_still(&self, frame: FrameId, page: PageId, born: Lsn, until: Lsn) -> bool {
-        let desc = self.region.frame(frame);
-        let whole = desc.holds_version();
-        let superseded = desc.superseded();
-        whole
-            && desc.page() == page
-            && superseded != Lsn::MAX
-            && superseded > until
-            && self.region.born(frame).load(Ordering::Acquire) == born.0
     }
 
     /// The frame of the version of `page` that a snapshot at `at` sees, which the operation looks at or the
@@ -343,35 +304,6 @@ impl Pages {
                 frame = previous;
             }
         }
-    }
-
-    /// A chain was cut, or a sweep has claimed one of its frames for a moment; unless it died at that, which
-    /// takes a reaper.
-    #[cold]
-    pub(in crate::pages) fn try_again(&self, tries: u32) {
-        sablecat_os::atomic::spin_hint();
-        if tries.is_multiple_of(TRIES_STALLED) {
-            sablecat_os::atomic::yield_now();
-            self.region.stall();
-        }
-    }
-
-    /// Whether `previous` still is an older version of `page` behind one born at `born`.
-    pub(in crate::pages) fn links(&self, born: Lsn, previous: FrameId, page: PageId) -> bool {
-        let desc = self.region.frame(previous);
-        desc.state() == FrameState::Published && desc.page() == page && desc.superseded() <= born
-    }
-
-    /// As [`Pages::links`], for who has pinned a snapshot that this version or an older one belongs to.
-    ///
-    /// A sweep may have claimed the version, to look at it closer or to take it out of the chain; and it may
-    /// have died at that, or be stopped. A claim changes nothing of what the reader needs: nobody frees a
-    /// version that is superseded above a pin. One that is taken out of the middle keeps its bytes and where
-    /// it leads until the operations in progress have ended, or somebody has waited for that in vain: so what
-    /// the walk comes to in the end is looked at again (`is_still`).
-    pub(in crate::pages) fn leads_on(&self, born: Lsn, previous: FrameId, page: PageId) -> bool {
-        let desc = self.region.frame(previous);
-        desc.holds_version() && desc.page() == page && desc.superseded() <= born
     }
 
     /// The frame of the current version, read in if it is not in memory. The caller is in an operation.

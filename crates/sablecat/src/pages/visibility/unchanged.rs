@@ -20,7 +20,7 @@
 
 use sablecat_os::atomic::Ordering;
 
-use crate::pages::Pages;
+use super::Visibility;
 use crate::region::Work;
 use crate::types::{FrameId, Lsn, PageId};
 
@@ -28,7 +28,7 @@ use crate::types::{FrameId, Lsn, PageId};
 /// frames, which takes longer than a look.
 const LOOKS: u32 = 4;
 
-impl Pages {
+impl Visibility {
     /// Whether the version of the page that was valid at `since`, which somebody has seen, is so still: of
     /// every later one that is visible when this is called it is known. False if it cannot be told. The
     /// caller has pinned a state.
@@ -36,7 +36,7 @@ impl Pages {
         self.is_unchanged_beside(page, since, || ())
     }
 
-    /// As [`Pages::is_unchanged_since`]; `others` runs between any two looks at a page in memory.
+    /// As [`Visibility::is_unchanged_since`]; `others` runs between any two looks at a page in memory.
     #[inline]
     pub(crate) fn is_unchanged_beside(&self, page: PageId, since: Lsn, mut others: impl FnMut()) -> bool {
         let region = &self.region;

@@ -26,9 +26,9 @@ use std::path::{Path, PathBuf};
 
 use sablecat_os::disk::{AlignedBuf, Disk, File, How};
 
-use super::EXTRA_RESERVED_BYTES;
 use super::superblock::u64_at;
 use crate::error::{Error, ErrorKind, Result};
+use crate::pages::allocation::EXTRA_RESERVED_BYTES;
 use crate::types::{Berth, VolumeId};
 
 /// The version this build writes.

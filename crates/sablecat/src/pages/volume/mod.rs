@@ -78,9 +78,3 @@ pub(crate) use superblock::COPIES_AT;
 pub(crate) use superblock::Superblock;
 #[cfg(feature = "fuzzing")]
 pub(crate) use superblock::seal as seal_superblock;
-
-/// Bytes at the head of the main volume that hold the superblocks and no blocks.
-pub(in crate::pages) const RESERVED_BYTES: u64 = 131_072;
-
-/// Bytes at the head of any other volume that hold its header and no blocks: as many as the largest page.
-pub(in crate::pages) const EXTRA_RESERVED_BYTES: u64 = 65536;

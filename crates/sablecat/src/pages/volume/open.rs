@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex};
 
 use sablecat_os::disk::{Disk, File, How};
 
-use super::RESERVED_BYTES;
 use super::codec::Codec;
 use super::data_file::{self, DIRECT_PAGE_MIN, DataFile};
 use super::extra::{self, Header};
@@ -20,7 +19,7 @@ use super::placement::{Declared, ExtraVolume};
 use super::superblock::{self, Newest, Superblock};
 use super::watch::Watch;
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::allocation::first_within;
+use crate::pages::allocation::{RESERVED_BYTES, first_within};
 use crate::types::{Berth, VolumeId};
 
 /// How volumes are opened.

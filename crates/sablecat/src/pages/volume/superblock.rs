@@ -48,13 +48,12 @@ use std::path::Path;
 
 use sablecat_os::disk::{AlignedBuf, File};
 
-use super::RESERVED_BYTES;
 use super::codec::Codec;
 use super::keeping::{self, Epoch, Journal};
 use super::map::{MapRoot, height_max};
 use super::placement::{ExtraVolume, Placement};
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::allocation::{Bounds, first_within};
+use crate::pages::allocation::{Bounds, RESERVED_BYTES, first_within};
 use crate::region::DRAFT_BYTES;
 use crate::types::{BERTHS, Berth, BlockId, Lsn, SealedBlock, VolumeId};
 

@@ -171,7 +171,7 @@ impl Transaction<'_> {
         if let Some(number) = taken.and_then(|taken| taken.1.next()) {
             return Ok(number);
         }
-        self.kernel.pages.region.check_fence()?;
+        self.kernel.pages.check_fence()?;
         let (me, patience) = (self.seat.number(), self.options.patience);
         let mut number = match last {
             0 => next_after(self.last_taken(tree)?)?,

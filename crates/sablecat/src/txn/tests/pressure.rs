@@ -197,7 +197,7 @@ fn who_reads_the_map_for_what_nothing_leads_to_gives_up_its_snapshot_when_others
     let (pages, seat) = (&store.kernel.pages, store.seat());
     let found = pages
         .settled(pages.volume().expect("there is one"), &seat)
-        .and_then(|(at, _)| pages.show(PageId(1), at, &seat, |_| ()));
+        .and_then(|(pinned, _)| pages.show(PageId(1), pinned.at(), &seat, |_| ()));
     assert!(disk.was_interrupted());
     assert_eq!(found.unwrap_err().kind(), ErrorKind::SnapshotTooOld);
 }

@@ -15,47 +15,18 @@
 //!
 //! How far a checkpoint has come (`captured_below`) is said in the same way.
 
-use sablecat_os::atomic::{AtomicU64, Ordering};
+use sablecat_os::atomic::Ordering;
 
-use crate::pages::Pages;
-use crate::region::{Held, Holding};
+use super::Generations;
+use crate::pages::participants::captured::{BITS, PAGES, change, tag_of, tagged};
+use crate::region::Held;
 use crate::types::PageId;
-
-/// Pages a word.
-const PAGES: u64 = 32;
-const TAG_SHIFT: u32 = 32;
-const BITS: u64 = u32::MAX as u64;
 
 fn place_of(page: PageId) -> (usize, u64) {
     (page.0 as usize / PAGES as usize, 1 << (u64::from(page.0) % PAGES))
 }
 
-fn tagged(tag: u32, bits: u64) -> u64 {
-    u64::from(tag) << TAG_SHIFT | bits
-}
-
-fn tag_of(word: u64) -> u32 {
-    (word >> TAG_SHIFT) as u32
-}
-
-/// Changes what a word says beside its tag, in the name of a holding of the checkpoint role. False if that
-/// was succeeded.
-fn change(word: &AtomicU64, held: &Held<'_>, to: impl Fn(u64) -> u64) -> bool {
-    let tag = held.holding().tag();
-    loop {
-        // SeqCst, all of it: in one order with the role's word, and with what commits do to entries and bits.
-        let seen = word.load(Ordering::SeqCst);
-        if tag_of(seen) != tag && held.is_succeeded() {
-            return false;
-        }
-        let next = tagged(tag, to(seen & BITS));
-        if next == seen || word.compare_exchange(seen, next, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-            return true;
-        }
-    }
-}
-
-impl Pages {
+impl Generations {
     /// Remembers that a page changed, so that the next checkpoint looks at it.
     #[inline]
     pub(crate) fn mark_unsaved(&self, page: PageId) {
@@ -124,23 +95,6 @@ impl Pages {
         if tag_of(seen) == tag {
             // Only another holder changes it.
             let _ = capturing.compare_exchange(seen, tagged(tag, 0), Ordering::SeqCst, Ordering::SeqCst);
-        }
-    }
-
-    /// Says that a checkpoint has dealt with all pages of the words below `index`; all ones: with all there
-    /// are.
-    pub(in crate::pages) fn say_captured(&self, index: u32, held: &Held<'_>) {
-        // Of who was succeeded it counts for nothing.
-        change(&self.region.header().captured_below.0, held, |_| u64::from(index));
-    }
-
-    /// Pages below this have been dealt with by the checkpoint that a holding of the role is about.
-    pub(in crate::pages) fn captured_by(&self, holding: Holding) -> u64 {
-        let word = self.region.header().captured_below.0.load(Ordering::SeqCst);
-        match word & BITS {
-            _ if tag_of(word) != holding.tag() => 0,
-            BITS => u64::MAX,
-            words => words * PAGES,
         }
     }
 }

@@ -32,7 +32,7 @@
 
 use sablecat_os::atomic::{Ordering, fence};
 
-use crate::pages::Pages;
+use super::Participants;
 use crate::region::{Holding, Work};
 use crate::types::{Lsn, PageId};
 
@@ -70,7 +70,7 @@ impl Horizon {
     }
 }
 
-impl Pages {
+impl Participants {
     /// Whether no snapshot is older than `at`, nor ever will be.
     pub(crate) fn is_unseen_before(&self, at: Lsn) -> bool {
         self.horizon().all() >= at

@@ -10,8 +10,9 @@
 //! A block that could not be written holds anything, and nothing names it: it is free again, and its version
 //! is to be written as before. So an error here does no harm, and poisons nothing.
 
+use super::Pool;
 use crate::error::{Error, Result};
-use crate::pages::{Pages, Participant};
+use crate::pages::participants::Participant;
 use crate::region::{BlockWord, Counted, Held, WRITTEN_QUEUE};
 use crate::types::{BlockId, FrameId, PageId, SealedBlock};
 
@@ -22,12 +23,12 @@ pub(crate) type Claim = (FrameId, BlockWord);
 #[must_use]
 #[derive(Debug)]
 pub(in crate::pages) struct Writes<'a> {
-    pages: &'a Pages,
+    pages: &'a Pool,
     claims: Vec<Claim>,
 }
 
 impl<'a> Writes<'a> {
-    pub(in crate::pages) fn new(pages: &'a Pages) -> Writes<'a> {
+    pub(in crate::pages) fn new(pages: &'a Pool) -> Writes<'a> {
         Writes { pages, claims: Vec::new() }
     }
 
@@ -115,7 +116,7 @@ impl Drop for Writes<'_> {
     }
 }
 
-impl Pages {
+impl Pool {
     /// Gives a version that is on no block one that the caller is to write it to; none if it is on one, or
     /// being written to one. Its page is latched by `me`, and it is the current one or pinned: so it cannot
     /// be freed; once marked as being written, not after that either.

@@ -12,7 +12,7 @@
 //!                         old version's descriptor; this process, which has kept it back (relocate.rs)
 //!
 //! 1 say that somebody looks: from now on it is counted, group by group, what is taken      3 find what is in use and not named: suspects
-//! 2 wait until each hand that is full now (hand.rs) has been empty once                    4 wait for hands once more
+//! 2 wait until each hand that is full now (participants/hand.rs) has been empty once                    4 wait for hands once more
 //!                                                         5 suspects that are in use still, of groups from which nothing was taken, are lost
 //! ```
 //!
@@ -52,11 +52,13 @@ use std::time::Duration;
 use sablecat_os::atomic::{Ordering, pause};
 use sablecat_os::clock;
 
+use super::Store;
 use crate::error::Result;
 use crate::pages::allocation::{Used, UsedBlocks, first_within};
-use crate::pages::store::run::rest_of;
+use crate::pages::header;
+use crate::pages::participants::Participant;
+use crate::pages::pool::rest::rest_of;
 use crate::pages::volume::Volume;
-use crate::pages::{Pages, Participant, header};
 use crate::region::{BlockWord, EntryWord, FrameState, Header, Held, Work, taken_group};
 use crate::types::{BlockId, FrameId, PageId};
 
@@ -118,7 +120,7 @@ impl Drop for Suspecting<'_> {
     }
 }
 
-impl Pages {
+impl Store {
     /// Gives back what is lost, and says how much that was. None: it could not be told, since others had
     /// numbers in hand all the time, have written the last checkpoint, or are looking themselves. Waits for a
     /// checkpoint in progress, and holds up the next. `me` has nothing in hand and is pinned to nothing.
@@ -243,16 +245,17 @@ impl Pages {
         patience: &mut Duration,
         me: &Participant,
     ) -> Result<Option<(BlockWord, u64)>> {
-        let latched = match self.try_latch(page, me) {
+        let held = match self.try_hold(page, me) {
             None => {
                 let since = clock::monotonic();
-                let latched = self.latch_until(Some(since + *patience), page, me)?;
+                let held = self.hold_until(since + *patience, page, me)?;
                 *patience = patience.saturating_sub(clock::monotonic().saturating_sub(since));
-                latched
+                held
             }
-            latched => latched,
+            held => held,
         };
-        let Some(current) = latched else { return Ok(None) };
+        let Some(latch) = held else { return Ok(None) };
+        let current = latch.current();
         let found = if current == FrameId::NONE {
             (self.region.entry(page).block(), 0)
         } else {
@@ -261,7 +264,6 @@ impl Pages {
             let bytes = unsafe { self.region.page(current) };
             (self.region.frame(current).block(), header::freed_after(bytes))
         };
-        self.unlatch(page, me);
         Ok(Some(found))
     }
 
@@ -298,14 +300,13 @@ impl Pages {
         let mut pages = Vec::new();
         for &(page, block) in suspects.pages.iter().filter(|&&(page, _)| is_lost_page(page)) {
             // Nobody else comes to it, but the next who is given its number must not find it part of a run.
-            let Some(current) = self.try_latch(page, me) else { continue };
+            let Some(latch) = self.try_hold(page, me) else { continue };
             let entry = self.region.entry(page);
-            let is_same = current == FrameId::NONE && entry.block() == block;
+            let is_same = latch.current() == FrameId::NONE && entry.block() == block;
             if is_same {
                 entry.set_block(BlockWord::NOTHING);
                 pages.push(page);
             }
-            self.unlatch(page, me);
         }
         let mut lost = Lost::default();
         // Looked at each time: should this process be taken for dead, others find what is left, and give it

@@ -7,15 +7,15 @@
 //!
 //! Whoever has some says so in its slot, from before it takes a number, or takes away its name, until after
 //! it has named it, or given it back. So whoever has waited until every hand that was full has been empty
-//! once knows that what was in one then is not in it any more ([`lost`](super::lost)). Hands may be said to
-//! be full when they are not, and for longer than they are.
+//! once knows that what was in one then is not in it any more ([`store`](crate::pages::store), lost.rs).
+//! Hands may be said to be full when they are not, and for longer than they are.
 //!
 //! What is in the hands of the dead is lost, and found by that look.
 //!
 //! Costs: two stores to the participant's own slot where numbers are taken or given back: none for a read, or
 //! for a commit of leaves that fit.
 
-use crate::pages::Participant;
+use super::Participant;
 
 /// The participant may have page ids and blocks in hand, until all of these are dropped.
 #[derive(Debug)]

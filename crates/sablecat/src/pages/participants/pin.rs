@@ -11,8 +11,8 @@
 
 use sablecat_os::atomic::Ordering;
 
+use super::{Participant, Participants, Seat};
 use crate::error::{Error, Result};
-use crate::pages::{Pages, Participant, Seat};
 use crate::region::Slot;
 use crate::types::Lsn;
 
@@ -62,14 +62,14 @@ impl Drop for Guarded<'_> {
     }
 }
 
-impl Pages {
+impl Participants {
     /// Pins the newest published state for as long as what is returned lasts.
     #[inline]
     pub(crate) fn pinned<'a>(&self, me: &'a Participant) -> Pinned<'a> {
         Pinned { me, at: self.pin(me) }
     }
 
-    /// As [`Pages::pinned`], with the participant's second pin, leaving its snapshot alone.
+    /// As [`Participants::pinned`], with the participant's second pin, leaving its snapshot alone.
     #[inline]
     pub(crate) fn guarded<'a>(&self, me: &'a Participant) -> Guarded<'a> {
         Guarded { me, at: self.guard(me) }
@@ -101,7 +101,7 @@ impl Pages {
     /// # Errors
     /// `SnapshotTooOld` if it has been given up; those of taking a seat.
     pub(crate) fn sit_beside(&self, slot: u16, at: Lsn) -> Result<Seat<'_>> {
-        let seat = self.participants.sit_above(slot)?;
+        let seat = self.sit_above(slot)?;
         // As in `pin`.
         seat.slot().clear_revoked();
         seat.slot().set_pin(at);
@@ -114,7 +114,7 @@ impl Pages {
         }
     }
 
-    /// Ends the pin of who [sits beside](Pages::sit_beside) another when dropped.
+    /// Ends the pin of who [sits beside](Participants::sit_beside) another when dropped.
     pub(crate) fn beside<'a>(&self, me: &'a Participant, at: Lsn) -> Pinned<'a> {
         Pinned { me, at }
     }
@@ -127,7 +127,7 @@ impl Pages {
         if self.region.slot(slot).is_revoked() { Err(Error::given_up()) } else { Ok(()) }
     }
 
-    /// As [`Pages::pin`], with the participant's second pin.
+    /// As [`Participants::pin`], with the participant's second pin.
     #[inline]
     pub(crate) fn guard(&self, me: &Participant) -> Lsn {
         let slot = me.slot();

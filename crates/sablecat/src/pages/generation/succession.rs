@@ -8,7 +8,7 @@
 //! | what it may still do | why it does no harm |
 //! |---|---|
 //! | move bits of changed pages, say how far it has come | compare-and-swap in the name of its holding (unsaved.rs) |
-//! | look at a page, mark its block as a checkpoint's | it has the page's latch, and looks inside an operation at its snapshot, which a sweep may have ended: then it finds that out. A block so marked that no map comes to name stays in use until it is found lost (lost.rs) |
+//! | look at a page, mark its block as a checkpoint's | it has the page's latch, and looks inside an operation at its snapshot, which a sweep may have ended: then it finds that out. A block so marked that no map comes to name stays in use until it is found lost (store/lost.rs) |
 //! | write versions, map blocks, copies | to blocks of its own. Its marks it ends as any writer does |
 //! | write the header of another volume | to its berth |
 //! | flush, and fail | it poisons the volume. Who has succeeded it looks once more before it sets its berth; its own flush through its own descriptor says what the system could not write |
@@ -16,7 +16,7 @@
 //! | write its superblock, or that which it settled for another | those very bytes are there, and nothing else is in that berth |
 //! | say which generation is in force | only upwards |
 //! | free what only the generation before its own named | nobody else does: no map names it, and each block once |
-//! | tell a page where it was moved to | it looks, under the page's latch, whether it has the role; if it was stopped behind that look, no checkpoint lets go of that place without the latch (relocate.rs) |
+//! | tell a page where it was moved to | it looks, under the page's latch, whether it has the role; if it was stopped behind that look, no checkpoint lets go of that place without the latch (store/relocate.rs) |
 //! | free the blocks that it moved pages from | it looks, after it has told them all, whether it was succeeded: then it does not |
 //! | give blocks of freed runs back to their pages | the successor does that too, and they may be another's by then; so who does it looks, under the page's latch, whether it has the role |
 //! | find damage, since blocks that it reads have been used again; find that another wrote to the file | it looks whether it was succeeded before it believes that, and begins anew |
@@ -29,15 +29,15 @@
 //! Who keeps checkpoints out without making one, to read the map, looks at the end whether it was succeeded:
 //! then what it has found says nothing.
 
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use sablecat_os::atomic::Ordering;
-use sablecat_os::{clock, liveness};
+use sablecat_os::liveness;
 
+use super::Generations;
 use crate::error::{Error, ErrorKind, Result};
+use crate::pages::participants::Participant;
 use crate::pages::volume::Volume;
-use crate::pages::{Pages, Participant};
 use crate::region::{Held, Holding, Moored, Stage, Work};
 use crate::types::Berth;
 
@@ -47,9 +47,6 @@ const STILL: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often that is doubled at most.
 const DOUBLED_MAX: u32 = 6;
-
-/// A holding of the role, how far its holder had come when that was last seen to change, and when that was.
-pub(in crate::pages) type Watched = Option<(Holding, u64, Duration)>;
 
 /// Says, until dropped, that a participant may write to a berth what another set there.
 struct Settling<'a>(&'a Participant);
@@ -67,7 +64,7 @@ impl Drop for Settling<'_> {
     }
 }
 
-impl Pages {
+impl Generations {
     /// Takes the checkpoint role, waiting for whoever has it unless that does not move. Until it is dropped
     /// nobody else makes a checkpoint, or it has been [succeeded](Held::is_succeeded).
     ///
@@ -157,15 +154,7 @@ impl Pages {
         if holding.owner() == 0 || member == self.region.number() {
             return None;
         }
-        let (moved, now) = (header.checkpoint_moves.load(Ordering::Relaxed), clock::monotonic());
-        let since = {
-            let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-            let since =
-                watched.filter(|seen| (seen.0, seen.1) == (holding, moved)).map_or(now, |seen| seen.2);
-            *watched = Some((holding, moved, since));
-            since
-        };
-        let still = now.saturating_sub(since);
+        let still = self.watch.unmoved(holding, header.checkpoint_moves.load(Ordering::Relaxed));
         if still < STILL {
             return None;
         }
@@ -228,15 +217,6 @@ impl Pages {
         let superblock = volume.write_draft(&self.region.berths().draft(berth), generation, berth)?;
         self.say_in_force(superblock.generation, superblock.checkpoint.0);
         Ok(())
-    }
-
-    /// Says which generation is durable and in force, and of which LSN it is.
-    pub(in crate::pages) fn say_in_force(&self, generation: u64, checkpoint: u64) {
-        let header = self.region.header();
-        // Only upwards: who was succeeded says it late.
-        header.generation.0.fetch_max(generation, Ordering::SeqCst);
-        header.checkpointed.fetch_max(checkpoint, Ordering::SeqCst);
-        header.checkpoint_successions.store(0, Ordering::Relaxed);
     }
 
     /// Takes a berth for the next superblock.

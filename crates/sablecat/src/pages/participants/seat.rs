@@ -29,10 +29,11 @@ use sablecat_os::mapping::Mapping;
 
 use super::hints::Hints;
 use crate::error::{Error, Result};
-use crate::pages::pool::frames::PATIENCE;
 use crate::region::{ListItem, NO_EPOCH, Region, Slot, Tenant};
 use crate::types::{FrameId, Lsn};
 
+/// Own superseded frames that must be held back, since the last time, before others are given the processor.
+pub(in crate::pages) const PATIENCE: usize = 64;
 /// Seats of one process at most, however many slots the region has for all. They take 512 bytes each, once
 /// used.
 const SEATS_MAX: usize = 1024;
@@ -65,7 +66,7 @@ pub(crate) struct Participant {
     /// (pages/pool/sweep.rs).
     pub(in crate::pages) outlasted: Cell<u64>,
     /// How many of those who say that it has something in hand have not been dropped yet
-    /// (pages/allocation/hand.rs).
+    /// (pages/participants/hand.rs).
     pub(in crate::pages) hands: Cell<u32>,
     /// Where in each tree it was last.
     pub(crate) hints: Hints,
@@ -175,7 +176,7 @@ impl Place {
 
 /// All seats of this process.
 pub(crate) struct Participants {
-    region: Arc<Region>,
+    pub(crate) region: Arc<Region>,
     /// The places, `seats` of them.
     memory: Mapping,
     places: PhantomData<Box<[Place]>>,
@@ -197,19 +198,13 @@ thread_local! {
 static THREADS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
 impl Participants {
-    pub(in crate::pages) fn new(region: &Arc<Region>) -> Result<Participants> {
+    pub(in crate::pages) fn new(region: Arc<Region>) -> Result<Participants> {
         let seats = (usize::from(region.geometry().slots) - 1).min(SEATS_MAX);
         let bytes = seats * size_of::<Place>();
         let memory = Mapping::anonymous(bytes).map_err(|e| {
             Error::memory_full(format!("reserving {bytes} bytes of address space for the seats of a process: {e}; end what takes so much"))
         })?;
-        Ok(Participants {
-            region: Arc::clone(region),
-            memory,
-            places: PhantomData,
-            seats,
-            forks: fork::forks(),
-        })
+        Ok(Participants { region, memory, places: PhantomData, seats, forks: fork::forks() })
     }
 
     #[inline]
@@ -280,7 +275,7 @@ impl Participants {
     }
 
     /// Takes a seat whose slot comes after another one: for who shares the snapshot of that
-    /// ([`Pages::sit_beside`](crate::pages::Pages::sit_beside)).
+    /// ([`Participants::sit_beside`]).
     ///
     /// # Errors
     /// As of [`Participants::sit`].

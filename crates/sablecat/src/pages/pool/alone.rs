@@ -1,0 +1,69 @@
+//! Frames and entries for who has the environment to itself, and changes pages in place (txn/direct.rs).
+//! Nobody else is here: nothing is latched, and nothing is pinned.
+
+use super::Pool;
+use crate::error::Result;
+use crate::region::{BlockWord, EntryWord, FrameState};
+use crate::types::{BlockId, FrameId, PageId};
+
+impl Pool {
+    /// The frame of a page; none if it is not in memory.
+    #[inline]
+    pub(crate) fn resident(&self, page: PageId) -> FrameId {
+        self.region.entry(page).word().frame()
+    }
+
+    /// Asks the processor to fetch what a search in a frame will look at.
+    #[inline]
+    pub(crate) fn prefetch(&self, frame: FrameId) {
+        self.region.prefetch(frame);
+    }
+
+    /// Takes the block from the version in a frame, which is to be changed.
+    #[inline]
+    pub(crate) fn take_off_block(&self, page: PageId, frame: FrameId) {
+        let desc = self.region.frame(frame);
+        let block = desc.block();
+        if block.block() != BlockId::NONE {
+            self.forget_block(block);
+            desc.set_block(block.dropped());
+        }
+        self.mark_unsaved(page);
+    }
+
+    /// Whether the version in a frame is on no block.
+    pub(crate) fn is_off_block(&self, frame: FrameId) -> bool {
+        self.region.frame(frame).block().block() == BlockId::NONE
+    }
+
+    /// Has a page's entry name its first version.
+    pub(crate) fn place_first(&self, page: PageId, frame: FrameId) {
+        self.region.frame(frame).set_state(FrameState::Published);
+        let entry = self.region.entry(page);
+        let changed = entry.change(entry.word(), EntryWord::new(frame, 0));
+        debug_assert!(changed, "nobody else is here");
+        self.mark_unsaved(page);
+    }
+
+    /// Frees a page, and the block and the frame of its version.
+    ///
+    /// # Errors
+    /// Those of reading where it is.
+    pub(crate) fn free_page(&self, page: PageId) -> Result<()> {
+        let entry = self.region.entry(page);
+        let frame = entry.word().frame();
+        if frame == FrameId::NONE {
+            self.learn_block(page)?;
+            self.forget_block(entry.block());
+        } else {
+            self.forget_block(self.region.frame(frame).block());
+            self.region.frame(frame).set_state(FrameState::Free);
+            let changed = entry.change(entry.word(), EntryWord::new(FrameId::NONE, 0));
+            debug_assert!(changed, "nobody else is here");
+        }
+        entry.set_block(BlockWord::NOTHING);
+        self.mark_unsaved(page);
+        self.release_page(page);
+        Ok(())
+    }
+}
