@@ -197,16 +197,22 @@ impl PageWrite for Direct<'_> {
 
     fn write_all<const N: usize>(&mut self, pages: [PageId; N]) -> Result<[&mut [u8]; N]> {
         check_different(&pages)?;
+        self.make_ready(&pages)?;
+        let frames = pages.map(|page| self.pages.region.entry(page).word().frame());
+        // SAFETY: different frames; otherwise as in `write`.
+        Ok(frames.map(|frame| unsafe { self.pages.region.page_mut(frame) }))
+    }
+
+    fn make_ready(&mut self, pages: &[PageId]) -> Result<()> {
         loop {
             pages.iter().try_for_each(|&page| self.frame(page).map(drop))?;
             // Reading in one may have swept another out again.
-            let frames = pages.map(|page| self.pages.region.entry(page).word().frame());
-            let is_there = |&frame: &FrameId| {
+            let is_there = |&page: &PageId| {
+                let frame = self.pages.region.entry(page).word().frame();
                 frame != FrameId::NONE && self.pages.region.frame(frame).block().block() == BlockId::NONE
             };
-            if frames.iter().all(is_there) {
-                // SAFETY: different frames; otherwise as in `write`.
-                return Ok(frames.map(|frame| unsafe { self.pages.region.page_mut(frame) }));
+            if pages.iter().all(is_there) {
+                return Ok(());
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::node::{Leaf, LeafMut, Value, inline_value_bytes_max};
 use super::shape::{merge_up, put, should_merge};
-use super::{Toward, Tree, find_leaf, is_leaf_for, nest};
+use super::{Toward, Tree, counted, find_leaf, is_leaf_for, nest};
 use crate::access::method::{Change, Tried};
 use crate::access::{PageWrite, long};
 use crate::error::Result;
@@ -37,6 +37,10 @@ pub(crate) fn try_change<W: PageWrite>(
     if place.is_ok_and(|slot| matches!(leaf.value(slot), Value::Long { .. }))
         || value.is_some_and(|value| value.len() > inline_value_bytes_max(bytes.len(), key.len()))
     {
+        return Ok(Tried::Structure);
+    }
+    // What changes counts changes the pages on the way as well.
+    if tree.method.counts() && value.is_some() == place.is_err() {
         return Ok(Tried::Structure);
     }
     // The version that is written has what was read in the same slots.
@@ -99,6 +103,17 @@ pub(super) fn change_leaf<W: PageWrite>(
         Ok(Value::Long { first_page, len }) => Some((first_page, len)),
         _ => None,
     };
+    let mut path = Vec::new();
+    let more = match (&value, place) {
+        (Some(_), Err(_)) => 1,
+        (None, Ok(_)) => -1,
+        _ => 0,
+    };
+    let counts = tree.method.counts() && more != 0;
+    if counts {
+        find_leaf(writer, tree, key, Toward::Key, |step| path.push(step))?;
+        counted::make_ready(writer, &path, page)?;
+    }
     let changed = match (value, place) {
         (None, Err(_)) => return Ok(Changed::Missing),
         (None, Ok(slot)) => {
@@ -117,6 +132,10 @@ pub(super) fn change_leaf<W: PageWrite>(
             }
         }
     };
+    // Who splits pages counts what it puts.
+    if counts && !matches!(changed, Changed::Split) {
+        counted::add(writer, &path, more)?;
+    }
     if let Some((first, len)) = before {
         long::free(writer, first, len)?;
     }
