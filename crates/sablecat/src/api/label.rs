@@ -103,7 +103,8 @@ mod tests {
         }
         assert_eq!((up.len(), down.len()), (8, 8));
         let next = between(Some(&first), Some(&up));
-        let (mut rising, mut falling) = (between(Some(&first), Some(&next)), between(Some(&first), Some(&next)));
+        let (mut rising, mut falling) =
+            (between(Some(&first), Some(&next)), between(Some(&first), Some(&next)));
         for _ in 0..1_000_000 {
             rising = between(Some(&rising), Some(&next));
             falling = between(Some(&first), Some(&falling));
