@@ -301,6 +301,13 @@ impl<'a> Tree<'a> {
         }
     }
 
+    /// Whether a change is one of structure, whatever the page that covers its key says: that need not be
+    /// looked for then.
+    #[inline(always)]
+    pub(crate) fn is_of_structure(&self, change: Change<'_>) -> bool {
+        self.method.counts() && change.1.is_none()
+    }
+
     /// Sets or removes any record, `store` storing its value if that is long: the structure latch is held, or
     /// nobody else is there. `last` is the page that covered the key of the change before, if that is known,
     /// and then the one that covers this key, if it is worth knowing. False if there was nothing to remove.

@@ -210,9 +210,17 @@ impl<K: Kind> Cursor<K> {
     /// # Errors
     /// As [`Read::rank`]; then it stays where it was.
     pub fn seek_nth(&mut self, state: &(impl Read<Of = K> + ?Sized), n: u64) -> Result<Option<&[u8]>> {
-        match state.nth(&self.database, n)? {
-            Some((key, _)) => {
+        self.database.require_counts("asking for a record by its number")?;
+        let (found, stamp) = within(state, &self.database, |txn, tree| {
+            Ok((txn.records.nth_found(tree, n)?, txn.records.stamp()))
+        })?;
+        match found {
+            Some((key, found)) => {
                 self.stand(key);
+                self.found = match (found, stamp) {
+                    (Found::Bytes(value), Some(stamp)) => Some((stamp, value)),
+                    _ => None,
+                };
                 Ok(Some(&self.key))
             }
             None => {

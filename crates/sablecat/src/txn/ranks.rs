@@ -15,7 +15,7 @@ use super::ranges::{self, Span};
 use super::transaction::Transaction;
 use super::write_set::Records;
 use super::{Committed, TreeRef};
-use crate::access::{Bounds, PageRead, State, Tree};
+use crate::access::{Bounds, Found, PageRead, State, Tree};
 use crate::error::Result;
 
 /// How many records of a counted tree lie between two bounds.
@@ -57,8 +57,26 @@ impl Transaction<'_> {
         Ok(committed.saturating_add(set).saturating_sub(hidden))
     }
 
-    /// The record of a counted tree before which there are `n`; none if there are no more.
+    /// The record of a counted tree before which there are `n`, a long value read whole; none if there are no
+    /// more.
     pub(crate) fn nth(&self, tree: &TreeRef, n: u64) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let load = |state: &Committed<'_>, found| state.load(found);
+        self.nth_as(tree, n, load, |pending| pending)
+    }
+
+    /// As [`Transaction::nth`], a long value not read.
+    pub(crate) fn nth_found(&self, tree: &TreeRef, n: u64) -> Result<Option<(Vec<u8>, Found)>> {
+        self.nth_as(tree, n, |_, found| Ok(found), Found::Bytes)
+    }
+
+    /// The record before which there are `n`, and what is made of its value.
+    fn nth_as<T>(
+        &self,
+        tree: &TreeRef,
+        n: u64,
+        load: impl FnOnce(&Committed<'_>, Found) -> Result<T>,
+        of_pending: impl FnOnce(Vec<u8>) -> T,
+    ) -> Result<Option<(Vec<u8>, T)>> {
         let (pending, total) = self.weights(tree)?;
         let Ok(wanted) = i64::try_from(n) else { return Ok(None) };
         // The last pending one before which there are no more than n.
@@ -78,11 +96,11 @@ impl Transaction<'_> {
             && last == Some(wanted)
             && let Some(value) = self.pending(tree.id, key)?
         {
-            return Ok(value.as_deref().map(|value| (key.clone(), value.to_vec())));
+            return Ok(value.as_deref().map(|value| (key.clone(), of_pending(value.to_vec()))));
         }
         let before = pending.get(from).map_or(total, |pending| pending.before);
         match u64::try_from(wanted.saturating_sub(before)) {
-            Ok(n) => self.nth_standing(tree, n),
+            Ok(n) => self.nth_standing(tree, n, load),
             Err(_) => Ok(None),
         }
     }
@@ -132,7 +150,12 @@ impl Transaction<'_> {
     }
 
     /// Of the records that the snapshot has and no removed range takes, the one before which there are `n`.
-    fn nth_standing(&self, tree: &TreeRef, n: u64) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    fn nth_standing<T>(
+        &self,
+        tree: &TreeRef,
+        n: u64,
+        load: impl FnOnce(&Committed<'_>, Found) -> Result<T>,
+    ) -> Result<Option<(Vec<u8>, T)>> {
         if tree.is_new() {
             return Ok(None);
         }
@@ -162,7 +185,7 @@ impl Transaction<'_> {
                 self.extent(state, tree, &key, |_| ())?;
                 self.reads.borrow_mut().note_count(tree, (Bound::Unbounded, Bound::Excluded(&key)), at);
             }
-            Ok(Some((key, state.load(found)?)))
+            Ok(Some((key, load(&state, found)?)))
         })
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn change_beside<W: CopyWrite>(
     if *last == PageId::NONE || !writer.read(*last, |bytes| is_leaf_for(bytes, tree, key))? {
         *last = own_leaf(writer, tree, key)?;
     }
-    match change_leaf(writer, tree, *last, change, store)? {
+    match change_leaf(writer, tree, (*last, None), change, store)? {
         Changed::Done | Changed::Missing => {}
         Changed::Split => *last = PageId::NONE,
         Changed::Sparse => {

@@ -2,7 +2,7 @@
 
 use super::node::{Leaf, LeafMut, Value, inline_value_bytes_max};
 use super::shape::{merge_up, put, should_merge};
-use super::{Toward, Tree, counted, find_leaf, is_leaf_for, nest};
+use super::{Step, Toward, Tree, counted, find_leaf, is_leaf_for, nest};
 use crate::access::method::{Change, Tried};
 use crate::access::{PageWrite, long};
 use crate::error::Result;
@@ -74,10 +74,18 @@ pub(crate) fn change<W: PageWrite>(
     if nest::is_nested(tree, key, writer.page_size()) {
         return nest::change(writer, tree, key, value, store);
     }
+    let mut way = None;
     if *last == PageId::NONE || !is_leaf_for(writer.latched(*last)?, tree, key) {
-        *last = find_leaf(writer, tree, key, Toward::Key, |_| {})?;
+        let counts = tree.method.counts();
+        let mut path = Vec::new();
+        *last = find_leaf(writer, tree, key, Toward::Key, |step| {
+            if counts {
+                path.push(step);
+            }
+        })?;
+        way = Some(path);
     }
-    let changed = change_leaf(writer, tree, *last, change, store)?;
+    let changed = change_leaf(writer, tree, (*last, way), change, store)?;
     if let Changed::Sparse = changed {
         merge_up(writer, tree, key)?;
     }
@@ -87,13 +95,13 @@ pub(crate) fn change<W: PageWrite>(
     Ok(!matches!(changed, Changed::Missing))
 }
 
-/// Sets or removes a record in the leaf for its key, splitting pages if need be. The pages of the value
-/// before are freed last: a writer in place that fails on the way leaves pages that nothing leads to, and no
+/// Sets or removes a record in the leaf for its key, to which this is the way, if that is known, splitting
+/// pages if need be. The pages of the value before are freed last: a writer in place that fails on the way leaves pages that nothing leads to, and no
 /// record without its value.
 pub(super) fn change_leaf<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,
-    page: PageId,
+    (page, way): (PageId, Option<Vec<Step>>),
     (key, value): Change<'_>,
     store: impl FnOnce(&mut W, TreeId, &[u8]) -> Result<PageId>,
 ) -> Result<Changed> {
@@ -103,15 +111,18 @@ pub(super) fn change_leaf<W: PageWrite>(
         Ok(Value::Long { first_page, len }) => Some((first_page, len)),
         _ => None,
     };
-    let mut path = Vec::new();
     let more = match (&value, place) {
         (Some(_), Err(_)) => 1,
         (None, Ok(_)) => -1,
         _ => 0,
     };
     let counts = tree.method.counts() && more != 0;
+    let mut path = Vec::new();
     if counts {
-        find_leaf(writer, tree, key, Toward::Key, |step| path.push(step))?;
+        match way {
+            Some(way) => path = way,
+            None => _ = find_leaf(writer, tree, key, Toward::Key, |step| path.push(step))?,
+        }
         counted::make_ready(writer, &path, page)?;
     }
     let changed = match (value, place) {
