@@ -10,8 +10,8 @@
 //! `key_hex` and `value_hex` stand where bytes are no text, and a `number` in place of a key where a record
 //! has one. The first line and the last may both be missing, in what others write; where there is the first,
 //! the last must be there, and count right. A line with a database alone says that there is one, perhaps
-//! without records, and, with `"method":"hash"` or `"counted"`, that it is a hash table or a counted B+tree if
-//! it is made; with `"holds"`, which kind of records it has: `"values"` (with `"sorted"`), `"queue"`,
+//! without records, and, with `"method":"hash"` or `"counted"`, that it is a hash table or a counted B+tree
+//! if it is made; with `"holds"`, which kind of records it has: `"values"` (with `"sorted"`), `"queue"`,
 //! `"numbers"` and `"renumbered"` (with `"record_bytes"` and `"pad"`), `"globals"`.
 
 use std::collections::HashMap;

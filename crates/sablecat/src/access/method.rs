@@ -23,7 +23,7 @@ use std::ops::{Bound, ControlFlow};
 #[cfg(feature = "seam")]
 use super::flat;
 use super::one_by_one;
-use super::scan::{self, Bounds, Found, Part, ReadBound, Source, State, Wanted};
+use super::scan::{self, Bounds, Part, ReadBound, Source, State, Wanted};
 use super::{CopyWrite, Estimate, Home, PageCopy, PageRead, PageWrite, Records, btree, hash};
 use crate::error::Result;
 #[cfg(feature = "fuzzing")]
@@ -169,9 +169,6 @@ pub(crate) struct Removed {
     pub(crate) left: Option<Vec<u8>>,
 }
 
-/// A record that was found by counting: its key, and what stands there for its value.
-pub(crate) type CountedRecord = (Vec<u8>, Found);
-
 /// What a database consists of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
@@ -301,13 +298,6 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Whether a change is one of structure, whatever the page that covers its key says: that need not be
-    /// looked for then.
-    #[inline(always)]
-    pub(crate) fn is_of_structure(&self, change: Change<'_>) -> bool {
-        self.method.counts() && change.1.is_none()
-    }
-
     /// Sets or removes any record, `store` storing its value if that is long: the structure latch is held, or
     /// nobody else is there. `last` is the page that covered the key of the change before, if that is known,
     /// and then the one that covers this key, if it is worth knowing. False if there was nothing to remove.
@@ -401,33 +391,6 @@ impl<'a> Tree<'a> {
             #[cfg(feature = "seam")]
             Method::Flat => one_by_one::count(source, self, bounds),
         }
-    }
-
-    /// How many records there are up to an upper bound, without going through them. For methods that count.
-    ///
-    /// # Errors
-    /// Those of reading, and corruption if pages are not arranged as they must be.
-    pub(crate) fn count_below<R: PageRead>(&self, reader: &R, upper: Bound<&[u8]>) -> Result<u64> {
-        debug_assert!(self.method.counts());
-        btree::count_below(reader, self, upper)
-    }
-
-    /// The record before which there are `n`; none if there are no more. For methods that count.
-    ///
-    /// # Errors
-    /// As [`Tree::count_below`].
-    pub(crate) fn record_at<R: PageRead>(&self, reader: &R, n: u64) -> Result<Option<CountedRecord>> {
-        debug_assert!(self.method.counts());
-        btree::record_at(reader, self, n)
-    }
-
-    /// The page of this very tree that a change of a nested key changes as well, beside those of subtrees,
-    /// whether or not it is there already.
-    pub(crate) fn changed_around<R: PageRead>(&self, reader: &R, key: &[u8]) -> Result<Option<PageId>> {
-        if !self.method.counts() || !self.is_nested(key, reader.page_size()) {
-            return Ok(None);
-        }
-        btree::find_around(reader, self, key).map(Some)
     }
 
     /// The page that a scan wants next.

@@ -13,6 +13,7 @@ mod home;
 mod in_order;
 pub(crate) mod long;
 mod method;
+mod numbers;
 mod one_by_one;
 mod scan;
 mod wrong;

@@ -174,18 +174,6 @@ impl<K: Kind> Database<K> {
             self.name()
         )))
     }
-
-    /// An error unless it counts its records, which what is done with it takes.
-    pub(super) fn require_counts(&self, doing: &str) -> Result<()> {
-        if self.method().counts() {
-            return Ok(());
-        }
-        Err(Error::invalid(format!(
-            "{doing} in the database {:?}, a {}, which does not count its records; create it as a counted B+tree",
-            self.name(),
-            self.method()
-        )))
-    }
 }
 
 impl Database {
@@ -664,32 +652,6 @@ impl Database {
     /// As [`Env::write`].
     pub fn retain(&self, mut keep: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
         self.of.write(|txn| txn.retain(self, &mut keep))
-    }
-
-    /// How many records some keys have: see [`Read::count`](crate::Read::count).
-    ///
-    /// # Errors
-    /// As [`Database::range`].
-    pub fn count(&self, keys: impl KeyRange) -> Result<u64> {
-        self.of.count(self, keys)
-    }
-
-    /// How many records have keys below this one, of a database that counts them: see
-    /// [`Read::rank`](crate::Read::rank).
-    ///
-    /// # Errors
-    /// As [`Read::rank`](crate::Read::rank).
-    pub fn rank(&self, key: impl AsRef<[u8]>) -> Result<u64> {
-        self.of.rank(self, key)
-    }
-
-    /// The record before which there are `n`, of a database that counts them: see
-    /// [`Read::nth`](crate::Read::nth).
-    ///
-    /// # Errors
-    /// As [`Read::rank`](crate::Read::rank).
-    pub fn nth(&self, n: u64) -> Result<Option<Record>> {
-        self.of.nth(self, n)
     }
 
     /// How many records there are. Counts them, unless the database does

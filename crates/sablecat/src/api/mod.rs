@@ -17,6 +17,7 @@ mod keys;
 mod label;
 mod multi;
 mod numbered;
+mod numbers;
 mod options;
 mod queue;
 mod range;

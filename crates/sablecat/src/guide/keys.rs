@@ -190,10 +190,10 @@
 //!
 //! # Numbers of records
 //!
-//! A database that is a *counted* B+tree, [`Method::Counted`](crate::Method::Counted), knows which number a key
-//! has in the order of keys, and which record has a number, without going through those before it:
-//! [`rank`](crate::Database::rank), [`nth`](crate::Database::nth), [`count`](crate::Database::count). Choose it
-//! for ranked lists, pages of results, medians. Adding records and removing them costs about twice as much
+//! A database that is a *counted* B+tree, [`Method::Counted`](crate::Method::Counted), knows which number a
+//! key has in the order of keys, and which record has a number, without going through those before it:
+//! [`rank`](crate::Database::rank), [`nth`](crate::Database::nth), [`count`](crate::Database::count). Choose
+//! it for ranked lists, pages of results, medians. Adding records and removing them costs about twice as much
 //! there as long as nothing is waited for, and is done by one commit at a time.
 //!
 //! ```

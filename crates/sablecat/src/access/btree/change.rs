@@ -96,8 +96,8 @@ pub(crate) fn change<W: PageWrite>(
 }
 
 /// Sets or removes a record in the leaf for its key, to which this is the way, if that is known, splitting
-/// pages if need be. The pages of the value before are freed last: a writer in place that fails on the way leaves pages that nothing leads to, and no
-/// record without its value.
+/// pages if need be. The pages of the value before are freed last: a writer in place that fails on the way
+/// leaves pages that nothing leads to, and no record without its value.
 pub(super) fn change_leaf<W: PageWrite>(
     writer: &mut W,
     tree: &Tree<'_>,

@@ -19,7 +19,7 @@ use std::ops::Bound;
 
 use super::node::{self, Inner, InnerMut, Kind, Leaf, LeafMut, Order, Value};
 use super::{LEVELS_MAX, Step, Toward, Tree, damaged, find_leaf, misplaced, nest, unborn};
-use crate::access::method::CountedRecord;
+use crate::access::numbers::CountedRecord;
 use crate::access::scan::Found;
 use crate::access::{PageRead, PageWrite};
 use crate::error::Result;
